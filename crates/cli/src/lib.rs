@@ -1,0 +1,1 @@
+//! The thalweg program: serve, get, put, perf, qlog, policies, demo.

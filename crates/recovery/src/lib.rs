@@ -1,0 +1,1 @@
+//! QUIC loss recovery, RTT estimation, congestion control and pacing as pure state machines.

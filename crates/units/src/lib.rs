@@ -1,0 +1,1 @@
+//! Time, rates and byte counts of Thalweg, and the only transcendental functions it uses.
