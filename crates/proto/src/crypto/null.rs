@@ -1,0 +1,237 @@
+//! The null cipher: a real handshake, but packets carry a checksum where their tag would be, and are not encrypted.
+//!
+//! For large sweeps in the lab, where encryption would only cost time. Every size is that of real TLS, so that every
+//! decision is. What encryption would refuse, this refuses: a corrupted byte, a packet of another level, direction, key
+//! generation, path or connection. It protects from nobody.
+
+use std::sync::Arc;
+
+use super::{
+    ClientCrypto, CryptoError, DecryptError, DirectionKeys, ExportError, HeaderKey, KeyChange, Keys, PacketKey,
+    PacketKeys, ServerCrypto, Session, StartError, TAG_LEN,
+};
+use crate::Side;
+use crate::error::TransportError;
+use crate::version::Version;
+use ::rustls::pki_types::CertificateDer;
+
+/// Starts client sessions whose packets are not encrypted.
+pub struct NullClient {
+    inner: Arc<dyn ClientCrypto>,
+}
+
+impl NullClient {
+    /// Handshakes with `inner`, and drops its packet protection.
+    pub fn new(inner: Arc<dyn ClientCrypto>) -> Self {
+        Self { inner }
+    }
+}
+
+impl ClientCrypto for NullClient {
+    fn start(&self, version: Version, server_name: &str, params: &[u8]) -> Result<Box<dyn Session>, StartError> {
+        Ok(Box::new(NullSession(self.inner.start(version, server_name, params)?)))
+    }
+
+    fn initial_keys(&self, version: Version, dcid: &[u8], side: Side) -> Keys {
+        keys(self.inner.initial_keys(version, dcid, side))
+    }
+}
+
+/// Starts server sessions whose packets are not encrypted.
+pub struct NullServer {
+    inner: Arc<dyn ServerCrypto>,
+}
+
+impl NullServer {
+    /// Handshakes with `inner`, and drops its packet protection.
+    pub fn new(inner: Arc<dyn ServerCrypto>) -> Self {
+        Self { inner }
+    }
+}
+
+impl ServerCrypto for NullServer {
+    fn start(&self, version: Version, params: &[u8]) -> Result<Box<dyn Session>, StartError> {
+        Ok(Box::new(NullSession(self.inner.start(version, params)?)))
+    }
+
+    fn initial_keys(&self, version: Version, dcid: &[u8], side: Side) -> Keys {
+        keys(self.inner.initial_keys(version, dcid, side))
+    }
+}
+
+struct NullSession(Box<dyn Session>);
+
+impl Session for NullSession {
+    fn read_handshake(&mut self, data: &[u8]) -> Result<(), TransportError> {
+        self.0.read_handshake(data)
+    }
+
+    fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
+        Some(match self.0.write_handshake(out)? {
+            KeyChange::Handshake(inner) => KeyChange::Handshake(keys(inner)),
+            KeyChange::OneRtt(inner) => KeyChange::OneRtt(keys(inner)),
+        })
+    }
+
+    fn early_keys(&mut self) -> Option<DirectionKeys> {
+        self.0.early_keys().map(direction)
+    }
+
+    fn early_data_accepted(&self) -> Option<bool> {
+        self.0.early_data_accepted()
+    }
+
+    fn transport_parameters(&self) -> Option<&[u8]> {
+        self.0.transport_parameters()
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.0.is_handshaking()
+    }
+
+    fn resumed(&self) -> bool {
+        self.0.resumed()
+    }
+
+    fn next_one_rtt(&mut self) -> Option<PacketKeys> {
+        let PacketKeys { local, remote } = self.0.next_one_rtt()?;
+        Some(PacketKeys { local: packet_key(local), remote: packet_key(remote) })
+    }
+
+    fn alpn(&self) -> Option<&[u8]> {
+        self.0.alpn()
+    }
+
+    fn server_name(&self) -> Option<&str> {
+        self.0.server_name()
+    }
+
+    fn peer_certificates(&self) -> Option<Vec<CertificateDer<'static>>> {
+        self.0.peer_certificates()
+    }
+
+    fn export(&self, out: &mut [u8], label: &[u8], context: &[u8]) -> Result<(), ExportError> {
+        self.0.export(out, label, context)
+    }
+
+    fn cipher_suite(&self) -> Option<&'static str> {
+        self.0.cipher_suite()
+    }
+}
+
+fn keys(inner: Keys) -> Keys {
+    Keys { local: direction(inner.local), remote: direction(inner.remote) }
+}
+
+fn direction(inner: DirectionKeys) -> DirectionKeys {
+    DirectionKeys {
+        header: Box::new(NullHeaderKey { sample_len: inner.header.sample_len() }),
+        packet: packet_key(inner.packet),
+    }
+}
+
+fn packet_key(inner: Box<dyn PacketKey>) -> Box<dyn PacketKey> {
+    // The real key's tag of nothing is a fingerprint that differs wherever real keys differ, and that both ends know.
+    let mut fingerprint = [0; TAG_LEN];
+    let sealed = inner.seal(0, 0, b"thalweg null cipher", &mut fingerprint);
+    debug_assert!(sealed.is_ok(), "a tag of 16 bytes can always be made");
+    let (low, high) = fingerprint.split_at(8);
+    Box::new(NullPacketKey {
+        key: [little_endian(low), little_endian(high)],
+        confidentiality_limit: inner.confidentiality_limit(),
+        integrity_limit: inner.integrity_limit(),
+    })
+}
+
+/// Leaves headers as they are.
+struct NullHeaderKey {
+    sample_len: usize,
+}
+
+impl HeaderKey for NullHeaderKey {
+    fn sample_len(&self) -> usize {
+        self.sample_len
+    }
+
+    fn protect(&self, _sample: &[u8], _first: &mut u8, _number: &mut [u8]) {}
+
+    fn unprotect(&self, _sample: &[u8], _first: &mut u8, _number: &mut [u8]) {}
+}
+
+/// A keyed checksum in place of the AEAD tag.
+struct NullPacketKey {
+    key: [u64; 2],
+    confidentiality_limit: u64,
+    integrity_limit: u64,
+}
+
+impl NullPacketKey {
+    fn checksum(&self, path: u32, number: u64, header: &[u8], payload: &[u8]) -> [u8; TAG_LEN] {
+        let lengths = (header.len() as u64) << 32 | payload.len() as u64;
+        let mut state = [mix(self.key[0] ^ number, MULTIPLIER), mix(self.key[1] ^ u64::from(path), MULTIPLIER ^ lengths)];
+        absorb(&mut state, header);
+        absorb(&mut state, payload);
+        let mut tag = [0; TAG_LEN];
+        tag[..8].copy_from_slice(&mix(state[0] ^ self.key[1], MULTIPLIER).to_le_bytes());
+        tag[8..].copy_from_slice(&mix(state[1] ^ self.key[0], MULTIPLIER ^ state[0]).to_le_bytes());
+        tag
+    }
+}
+
+impl PacketKey for NullPacketKey {
+    fn seal(&self, path: u32, number: u64, header: &[u8], payload_and_tag: &mut [u8]) -> Result<(), CryptoError> {
+        let plain_len = payload_and_tag.len().checked_sub(TAG_LEN).ok_or(CryptoError)?;
+        let (payload, tag) = payload_and_tag.split_at_mut(plain_len);
+        tag.copy_from_slice(&self.checksum(path, number, header, payload));
+        Ok(())
+    }
+
+    fn open(&self, path: u32, number: u64, header: &[u8], payload: &mut [u8]) -> Result<usize, DecryptError> {
+        let plain_len = payload.len().checked_sub(TAG_LEN).ok_or(DecryptError)?;
+        let (payload, tag) = payload.split_at(plain_len);
+        if tag == self.checksum(path, number, header, payload) { Ok(plain_len) } else { Err(DecryptError) }
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        self.confidentiality_limit
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        self.integrity_limit
+    }
+}
+
+/// An odd 64-bit number without pattern: the golden ratio's fraction.
+const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The two halves of the 128-bit product, folded: one multiplication spreads every bit over the whole word.
+#[inline]
+fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+#[inline]
+fn little_endian(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}
+
+/// Folds `data` into the two lanes, 16 bytes at a time; a short rest counts as if followed by zeros (lengths are part of the key).
+#[inline]
+fn absorb(state: &mut [u64; 2], data: &[u8]) {
+    let mut chunks = data.chunks_exact(16);
+    let mut step = |low: u64, high: u64| {
+        state[0] = mix(state[0] ^ low, MULTIPLIER) ^ state[0].rotate_left(23);
+        state[1] = mix(state[1] ^ high, MULTIPLIER) ^ state[1].rotate_left(29) ^ low;
+    };
+    for chunk in &mut chunks {
+        step(little_endian(&chunk[..8]), little_endian(&chunk[8..]));
+    }
+    let rest = chunks.remainder();
+    if !rest.is_empty() {
+        let (low, high) = rest.split_at(rest.len().min(8));
+        step(little_endian(low), little_endian(high));
+    }
+}
