@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::ring::digest;
 use ::rustls::crypto::{
-    ActiveKeyExchange, CryptoProvider, GetRandomFailed, SecureRandom, SharedSecret, SupportedKxGroup,
+    ActiveKeyExchange, CryptoProvider, GetRandomFailed, SecureRandom, SharedSecret,
+    SupportedKxGroup,
 };
 use ::rustls::pki_types::pem::PemObject;
 use ::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
@@ -28,7 +29,10 @@ use rand_core::{Rng, SeedableRng};
 use x25519_dalek::{PublicKey, StaticSecret};
 
 use super::rustls::{Ciphers, ConfigError, RustlsClient, RustlsServer, TlsOptions};
-use super::{ClientCrypto, DirectionKeys, ExportError, KeyChange, PacketKeys, ServerCrypto, Session, StartError};
+use super::{
+    ClientCrypto, DirectionKeys, ExportError, KeyChange, PacketKeys, ServerCrypto, Session,
+    StartError,
+};
 use crate::error::TransportError;
 use crate::version::Version;
 
@@ -51,7 +55,9 @@ pub fn test_key() -> PrivateKeyDer<'static> {
 /// Trust in [`test_certificate`] alone.
 pub fn test_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    roots.add(test_certificate()).expect("the committed certificate is a fit trust anchor");
+    roots
+        .add(test_certificate())
+        .expect("the committed certificate is a fit trust anchor");
     roots
 }
 
@@ -129,7 +135,9 @@ struct SeededExchange {
 
 impl ActiveKeyExchange for SeededExchange {
     fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
-        let peer: [u8; 32] = peer.try_into().map_err(|_| PeerMisbehaved::InvalidKeyShare)?;
+        let peer: [u8; 32] = peer
+            .try_into()
+            .map_err(|_| PeerMisbehaved::InvalidKeyShare)?;
         let shared = self.private.diffie_hellman(&PublicKey::from(peer));
         // A point of small order makes the secret known to everyone (RFC 7748 section 6.1).
         if !shared.was_contributory() {
@@ -161,11 +169,17 @@ impl TimeProvider for FixedTime {
 ///
 /// Only for sessions of [`DeterministicClient`] and [`DeterministicServer`]; elsewhere every handshake fails for want of randomness.
 pub fn provider() -> CryptoProvider {
-    CryptoProvider { kx_groups: vec![&SeededX25519], secure_random: &SeededRandom, ..Ciphers::Aes128.provider() }
+    CryptoProvider {
+        kx_groups: vec![&SeededX25519],
+        secure_random: &SeededRandom,
+        ..Ciphers::Aes128.provider()
+    }
 }
 
 fn options(alpn: &[&[u8]], date: UnixTime) -> TlsOptions {
-    TlsOptions::new(alpn).provider(Arc::new(provider())).time(Arc::new(FixedTime(date)))
+    TlsOptions::new(alpn)
+        .provider(Arc::new(provider()))
+        .time(Arc::new(FixedTime(date)))
 }
 
 /// Starts client sessions that depend on the seed and their ordinal alone. Trusts the test certificate.
@@ -182,12 +196,21 @@ impl DeterministicClient {
     /// None expected: the provider and the certificate are known to fit.
     pub fn new(seed: [u8; 32], alpn: &[&[u8]], date: UnixTime) -> Result<Self, ConfigError> {
         let config = options(alpn, date).client(test_roots())?;
-        Ok(Self { inner: RustlsClient::new(Arc::new(config)), seed, started: AtomicU64::new(0) })
+        Ok(Self {
+            inner: RustlsClient::new(Arc::new(config)),
+            seed,
+            started: AtomicU64::new(0),
+        })
     }
 }
 
 impl ClientCrypto for DeterministicClient {
-    fn start(&self, version: Version, server_name: &str, params: &[u8]) -> Result<Box<dyn Session>, StartError> {
+    fn start(
+        &self,
+        version: Version,
+        server_name: &str,
+        params: &[u8],
+    ) -> Result<Box<dyn Session>, StartError> {
         let index = self.started.fetch_add(1, Ordering::Relaxed);
         SeededSession::start(named_generator(&self.seed, "tls client", index), || {
             self.inner.start(version, server_name, params)
@@ -209,14 +232,20 @@ impl DeterministicServer {
     /// None expected: the provider and the certificate are known to fit.
     pub fn new(seed: [u8; 32], alpn: &[&[u8]], date: UnixTime) -> Result<Self, ConfigError> {
         let config = options(alpn, date).server(vec![test_certificate()], test_key())?;
-        Ok(Self { inner: RustlsServer::new(Arc::new(config)), seed, started: AtomicU64::new(0) })
+        Ok(Self {
+            inner: RustlsServer::new(Arc::new(config)),
+            seed,
+            started: AtomicU64::new(0),
+        })
     }
 }
 
 impl ServerCrypto for DeterministicServer {
     fn start(&self, version: Version, params: &[u8]) -> Result<Box<dyn Session>, StartError> {
         let index = self.started.fetch_add(1, Ordering::Relaxed);
-        SeededSession::start(named_generator(&self.seed, "tls server", index), || self.inner.start(version, params))
+        SeededSession::start(named_generator(&self.seed, "tls server", index), || {
+            self.inner.start(version, params)
+        })
     }
 }
 

@@ -25,21 +25,27 @@ pub fn keys(version: Version, dcid: &[u8], side: Side) -> Keys {
         Side::Client => ::rustls::Side::Client,
         Side::Server => ::rustls::Side::Server,
     };
-    suite().keys(dcid, side, tls_version(version).unwrap_or(quic::Version::V1)).into()
+    suite()
+        .keys(
+            dcid,
+            side,
+            tls_version(version).unwrap_or(quic::Version::V1),
+        )
+        .into()
 }
 
 /// The integrity tag of a Retry packet that answers `odcid`; `retry_without_tag` is everything from the first byte to the end of the token.
 pub fn retry_tag(version: Version, odcid: &[u8], retry_without_tag: &[u8]) -> [u8; TAG_LEN] {
-    let (key, nonce) = version.retry_key_and_nonce();
     // The Retry pseudo-packet: the original destination connection ID with its length, then the packet.
     let mut pseudo: SmallVec<[u8; 256]> = SmallVec::new();
     pseudo.push(odcid.len() as u8);
     pseudo.extend_from_slice(odcid);
     pseudo.extend_from_slice(retry_without_tag);
-    let key = aead::UnboundKey::new(&aead::AES_128_GCM, &key).expect("an AES-128 key has 16 bytes");
+    let key = aead::UnboundKey::new(&aead::AES_128_GCM, version.retry_key())
+        .expect("an AES-128 key has 16 bytes");
     let tag = aead::LessSafeKey::new(key)
         .seal_in_place_separate_tag(
-            aead::Nonce::assume_unique_for_key(nonce),
+            aead::Nonce::assume_unique_for_key(*version.retry_nonce()),
             aead::Aad::from(pseudo.as_slice()),
             &mut [],
         )

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use super::{
-    ClientCrypto, CryptoError, DecryptError, DirectionKeys, ExportError, HeaderKey, KeyChange, Keys, PacketKey,
-    PacketKeys, ServerCrypto, Session, StartError, TAG_LEN,
+    ClientCrypto, CryptoError, DecryptError, DirectionKeys, ExportError, HeaderKey, KeyChange,
+    Keys, PacketKey, PacketKeys, ServerCrypto, Session, StartError, TAG_LEN,
 };
 use crate::Side;
 use crate::error::TransportError;
@@ -28,8 +28,17 @@ impl NullClient {
 }
 
 impl ClientCrypto for NullClient {
-    fn start(&self, version: Version, server_name: &str, params: &[u8]) -> Result<Box<dyn Session>, StartError> {
-        Ok(Box::new(NullSession(self.inner.start(version, server_name, params)?)))
+    fn start(
+        &self,
+        version: Version,
+        server_name: &str,
+        params: &[u8],
+    ) -> Result<Box<dyn Session>, StartError> {
+        Ok(Box::new(NullSession(self.inner.start(
+            version,
+            server_name,
+            params,
+        )?)))
     }
 
     fn initial_keys(&self, version: Version, dcid: &[u8], side: Side) -> Keys {
@@ -95,7 +104,10 @@ impl Session for NullSession {
 
     fn next_one_rtt(&mut self) -> Option<PacketKeys> {
         let PacketKeys { local, remote } = self.0.next_one_rtt()?;
-        Some(PacketKeys { local: packet_key(local), remote: packet_key(remote) })
+        Some(PacketKeys {
+            local: packet_key(local),
+            remote: packet_key(remote),
+        })
     }
 
     fn alpn(&self) -> Option<&[u8]> {
@@ -120,12 +132,17 @@ impl Session for NullSession {
 }
 
 fn keys(inner: Keys) -> Keys {
-    Keys { local: direction(inner.local), remote: direction(inner.remote) }
+    Keys {
+        local: direction(inner.local),
+        remote: direction(inner.remote),
+    }
 }
 
 fn direction(inner: DirectionKeys) -> DirectionKeys {
     DirectionKeys {
-        header: Box::new(NullHeaderKey { sample_len: inner.header.sample_len() }),
+        header: Box::new(NullHeaderKey {
+            sample_len: inner.header.sample_len(),
+        }),
         packet: packet_key(inner.packet),
     }
 }
@@ -168,7 +185,10 @@ struct NullPacketKey {
 impl NullPacketKey {
     fn checksum(&self, path: u32, number: u64, header: &[u8], payload: &[u8]) -> [u8; TAG_LEN] {
         let lengths = (header.len() as u64) << 32 | payload.len() as u64;
-        let mut state = [mix(self.key[0] ^ number, MULTIPLIER), mix(self.key[1] ^ u64::from(path), MULTIPLIER ^ lengths)];
+        let mut state = [
+            mix(self.key[0] ^ number, MULTIPLIER),
+            mix(self.key[1] ^ u64::from(path), MULTIPLIER ^ lengths),
+        ];
         absorb(&mut state, header);
         absorb(&mut state, payload);
         let mut tag = [0; TAG_LEN];
@@ -179,17 +199,36 @@ impl NullPacketKey {
 }
 
 impl PacketKey for NullPacketKey {
-    fn seal(&self, path: u32, number: u64, header: &[u8], payload_and_tag: &mut [u8]) -> Result<(), CryptoError> {
-        let plain_len = payload_and_tag.len().checked_sub(TAG_LEN).ok_or(CryptoError)?;
+    fn seal(
+        &self,
+        path: u32,
+        number: u64,
+        header: &[u8],
+        payload_and_tag: &mut [u8],
+    ) -> Result<(), CryptoError> {
+        let plain_len = payload_and_tag
+            .len()
+            .checked_sub(TAG_LEN)
+            .ok_or(CryptoError)?;
         let (payload, tag) = payload_and_tag.split_at_mut(plain_len);
         tag.copy_from_slice(&self.checksum(path, number, header, payload));
         Ok(())
     }
 
-    fn open(&self, path: u32, number: u64, header: &[u8], payload: &mut [u8]) -> Result<usize, DecryptError> {
+    fn open(
+        &self,
+        path: u32,
+        number: u64,
+        header: &[u8],
+        payload: &mut [u8],
+    ) -> Result<usize, DecryptError> {
         let plain_len = payload.len().checked_sub(TAG_LEN).ok_or(DecryptError)?;
         let (payload, tag) = payload.split_at(plain_len);
-        if tag == self.checksum(path, number, header, payload) { Ok(plain_len) } else { Err(DecryptError) }
+        if tag == self.checksum(path, number, header, payload) {
+            Ok(plain_len)
+        } else {
+            Err(DecryptError)
+        }
     }
 
     fn confidentiality_limit(&self) -> u64 {

@@ -10,13 +10,13 @@ use ::rustls::server::{ClientHello, ResolvesServerCert, ServerSessionMemoryCache
 use ::rustls::sign::CertifiedKey;
 use ::rustls::time_provider::TimeProvider;
 use ::rustls::{
-    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, Error, HandshakeKind, KeyLogFile,
-    RootCertStore, ServerConfig, SignatureScheme, quic,
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, Error, HandshakeKind,
+    KeyLogFile, RootCertStore, ServerConfig, SignatureScheme, quic,
 };
 
 use super::{
-    ClientCrypto, CryptoError, DecryptError, DirectionKeys, ExportError, HeaderKey, KeyChange, Keys, PacketKey,
-    PacketKeys, ServerCrypto, Session, StartError,
+    ClientCrypto, CryptoError, DecryptError, DirectionKeys, ExportError, HeaderKey, KeyChange,
+    Keys, PacketKey, PacketKeys, ServerCrypto, Session, StartError,
 };
 use crate::error::TransportError;
 use crate::version::Version;
@@ -43,24 +43,43 @@ pub(super) fn tls_version(version: Version) -> Option<quic::Version> {
 struct TlsPacketKey(Box<dyn quic::PacketKey>);
 
 impl PacketKey for TlsPacketKey {
-    fn seal(&self, path: u32, number: u64, header: &[u8], payload_and_tag: &mut [u8]) -> Result<(), CryptoError> {
-        let plain_len = payload_and_tag.len().checked_sub(self.0.tag_len()).ok_or(CryptoError)?;
+    fn seal(
+        &self,
+        path: u32,
+        number: u64,
+        header: &[u8],
+        payload_and_tag: &mut [u8],
+    ) -> Result<(), CryptoError> {
+        let plain_len = payload_and_tag
+            .len()
+            .checked_sub(self.0.tag_len())
+            .ok_or(CryptoError)?;
         let (payload, tag) = payload_and_tag.split_at_mut(plain_len);
         let sealed = match path {
             0 => self.0.encrypt_in_place(number, header, payload),
-            path => self.0.encrypt_in_place_for_path(path, number, header, payload),
+            path => self
+                .0
+                .encrypt_in_place_for_path(path, number, header, payload),
         };
         tag.copy_from_slice(sealed.map_err(|_| CryptoError)?.as_ref());
         Ok(())
     }
 
-    fn open(&self, path: u32, number: u64, header: &[u8], payload: &mut [u8]) -> Result<usize, DecryptError> {
+    fn open(
+        &self,
+        path: u32,
+        number: u64,
+        header: &[u8],
+        payload: &mut [u8],
+    ) -> Result<usize, DecryptError> {
         if payload.len() < self.0.tag_len() {
             return Err(DecryptError);
         }
         let opened = match path {
             0 => self.0.decrypt_in_place(number, header, payload),
-            path => self.0.decrypt_in_place_for_path(path, number, header, payload),
+            path => self
+                .0
+                .decrypt_in_place_for_path(path, number, header, payload),
         };
         opened.map(<[u8]>::len).map_err(|_| DecryptError)
     }
@@ -99,13 +118,19 @@ impl HeaderKey for TlsHeaderKey {
 
 impl From<quic::DirectionalKeys> for DirectionKeys {
     fn from(keys: quic::DirectionalKeys) -> Self {
-        Self { header: Box::new(TlsHeaderKey(keys.header)), packet: Box::new(TlsPacketKey(keys.packet)) }
+        Self {
+            header: Box::new(TlsHeaderKey(keys.header)),
+            packet: Box::new(TlsPacketKey(keys.packet)),
+        }
     }
 }
 
 impl From<quic::Keys> for Keys {
     fn from(keys: quic::Keys) -> Self {
-        Self { local: keys.local.into(), remote: keys.remote.into() }
+        Self {
+            local: keys.local.into(),
+            remote: keys.remote.into(),
+        }
     }
 }
 
@@ -165,7 +190,10 @@ impl Session for TlsSession {
 
     fn next_one_rtt(&mut self) -> Option<PacketKeys> {
         let keys = self.secrets.as_mut()?.next_packet_keys();
-        Some(PacketKeys { local: Box::new(TlsPacketKey(keys.local)), remote: Box::new(TlsPacketKey(keys.remote)) })
+        Some(PacketKeys {
+            local: Box::new(TlsPacketKey(keys.local)),
+            remote: Box::new(TlsPacketKey(keys.remote)),
+        })
     }
 
     fn alpn(&self) -> Option<&[u8]> {
@@ -184,11 +212,16 @@ impl Session for TlsSession {
     }
 
     fn export(&self, out: &mut [u8], label: &[u8], context: &[u8]) -> Result<(), ExportError> {
-        self.tls.export_keying_material(out, label, Some(context)).map(drop).map_err(|_| ExportError)
+        self.tls
+            .export_keying_material(out, label, Some(context))
+            .map(drop)
+            .map_err(|_| ExportError)
     }
 
     fn cipher_suite(&self) -> Option<&'static str> {
-        self.tls.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str())
+        self.tls
+            .negotiated_cipher_suite()
+            .and_then(|suite| suite.suite().as_str())
     }
 }
 
@@ -217,7 +250,9 @@ fn explain(error: &Error) -> String {
         Error::InvalidCertificate(CertificateError::NotValidForName) => {
             "certificate is not valid for this server name".into()
         }
-        Error::InvalidCertificate(CertificateError::Revoked) => "certificate has been revoked".into(),
+        Error::InvalidCertificate(CertificateError::Revoked) => {
+            "certificate has been revoked".into()
+        }
         Error::NoApplicationProtocol => "no application protocol in common (ALPN)".into(),
         Error::PeerIncompatible(cause) => format!("TLS: nothing in common: {cause:?}"),
         Error::PeerMisbehaved(cause) => format!("TLS: peer misbehaved: {cause:?}"),
@@ -244,15 +279,28 @@ impl RustlsClient {
 }
 
 impl ClientCrypto for RustlsClient {
-    fn start(&self, version: Version, server_name: &str, params: &[u8]) -> Result<Box<dyn Session>, StartError> {
+    fn start(
+        &self,
+        version: Version,
+        server_name: &str,
+        params: &[u8],
+    ) -> Result<Box<dyn Session>, StartError> {
         let tls_version = tls_version(version).ok_or(StartError::UnsupportedVersion(version))?;
         // A URL writes an IPv6 address in brackets; a certificate does not.
-        let bare = server_name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(server_name);
-        let name =
-            ServerName::try_from(bare.to_owned()).map_err(|_| StartError::InvalidServerName(server_name.to_owned()))?;
-        let tls = quic::ClientConnection::new(self.config.clone(), tls_version, name, params.to_vec())
-            .map_err(|error| StartError::Config(error.to_string()))?;
-        Ok(Box::new(TlsSession { tls: tls.into(), secrets: None, asked_name: Some(server_name.into()) }))
+        let bare = server_name
+            .strip_prefix('[')
+            .and_then(|name| name.strip_suffix(']'))
+            .unwrap_or(server_name);
+        let name = ServerName::try_from(bare.to_owned())
+            .map_err(|_| StartError::InvalidServerName(server_name.to_owned()))?;
+        let tls =
+            quic::ClientConnection::new(self.config.clone(), tls_version, name, params.to_vec())
+                .map_err(|error| StartError::Config(error.to_string()))?;
+        Ok(Box::new(TlsSession {
+            tls: tls.into(),
+            secrets: None,
+            asked_name: Some(server_name.into()),
+        }))
     }
 }
 
@@ -282,7 +330,11 @@ impl ServerCrypto for RustlsServer {
         let tls_version = tls_version(version).ok_or(StartError::UnsupportedVersion(version))?;
         let tls = quic::ServerConnection::new(self.config.clone(), tls_version, params.to_vec())
             .map_err(|error| StartError::Config(error.to_string()))?;
-        Ok(Box::new(TlsSession { tls: tls.into(), secrets: None, asked_name: None }))
+        Ok(Box::new(TlsSession {
+            tls: tls.into(),
+            secrets: None,
+            asked_name: None,
+        }))
     }
 }
 
@@ -319,7 +371,10 @@ impl Ciphers {
             Ciphers::Aes256 => vec![AES_256],
             Ciphers::ChaCha20 => vec![CHACHA20],
         };
-        CryptoProvider { cipher_suites, ..ring_provider::default_provider() }
+        CryptoProvider {
+            cipher_suites,
+            ..ring_provider::default_provider()
+        }
     }
 }
 
@@ -412,8 +467,13 @@ impl TlsOptions {
     /// # Errors
     /// If the provider has no TLS 1.3 cipher suite.
     pub fn client_insecure(&self) -> Result<ClientConfig, ConfigError> {
-        let verifier = AnyCertificate { algorithms: self.provider.signature_verification_algorithms };
-        let builder = self.client_builder()?.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+        let verifier = AnyCertificate {
+            algorithms: self.provider.signature_verification_algorithms,
+        };
+        let builder = self
+            .client_builder()?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier));
         Ok(self.finish_client(builder.with_no_client_auth()))
     }
 
@@ -427,7 +487,9 @@ impl TlsOptions {
         key: PrivateKeyDer<'static>,
     ) -> Result<ServerConfig, ConfigError> {
         let builder = self.server_builder()?;
-        let config = builder.with_single_cert(chain, key).map_err(ConfigError::Certificate)?;
+        let config = builder
+            .with_single_cert(chain, key)
+            .map_err(ConfigError::Certificate)?;
         Ok(self.finish_server(config))
     }
 
@@ -435,7 +497,10 @@ impl TlsOptions {
     ///
     /// # Errors
     /// If the provider has no TLS 1.3 cipher suite.
-    pub fn server_with_resolver(&self, resolver: Arc<dyn ResolvesServerCert>) -> Result<ServerConfig, ConfigError> {
+    pub fn server_with_resolver(
+        &self,
+        resolver: Arc<dyn ResolvesServerCert>,
+    ) -> Result<ServerConfig, ConfigError> {
         Ok(self.finish_server(self.server_builder()?.with_cert_resolver(resolver)))
     }
 
@@ -446,7 +511,9 @@ impl TlsOptions {
             Some(time) => ClientConfig::builder_with_details(self.provider.clone(), time.clone()),
             None => ClientConfig::builder_with_provider(self.provider.clone()),
         };
-        builder.with_protocol_versions(&[&::rustls::version::TLS13]).map_err(ConfigError::Tls)
+        builder
+            .with_protocol_versions(&[&::rustls::version::TLS13])
+            .map_err(ConfigError::Tls)
     }
 
     fn finish_client(&self, mut config: ClientConfig) -> ClientConfig {
@@ -464,12 +531,15 @@ impl TlsOptions {
 
     fn server_builder(
         &self,
-    ) -> Result<::rustls::ConfigBuilder<ServerConfig, ::rustls::server::WantsServerCert>, ConfigError> {
+    ) -> Result<::rustls::ConfigBuilder<ServerConfig, ::rustls::server::WantsServerCert>, ConfigError>
+    {
         let builder = match &self.time {
             Some(time) => ServerConfig::builder_with_details(self.provider.clone(), time.clone()),
             None => ServerConfig::builder_with_provider(self.provider.clone()),
         };
-        let builder = builder.with_protocol_versions(&[&::rustls::version::TLS13]).map_err(ConfigError::Tls)?;
+        let builder = builder
+            .with_protocol_versions(&[&::rustls::version::TLS13])
+            .map_err(ConfigError::Tls)?;
         Ok(builder.with_no_client_auth())
     }
 
@@ -493,7 +563,14 @@ impl TlsOptions {
 impl fmt::Debug for TlsOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TlsOptions")
-            .field("alpn", &self.alpn.iter().map(|protocol| protocol.escape_ascii().to_string()).collect::<Vec<_>>())
+            .field(
+                "alpn",
+                &self
+                    .alpn
+                    .iter()
+                    .map(|protocol| protocol.escape_ascii().to_string())
+                    .collect::<Vec<_>>(),
+            )
             .field("key_log", &self.key_log)
             .field("early_data", &self.early_data)
             .field("resumption", &self.resumption)
@@ -541,26 +618,46 @@ impl CertificateSlot {
     ///
     /// # Errors
     /// If the key cannot sign, does not belong to the certificate, or the chain is empty.
-    pub fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self, ConfigError> {
+    pub fn new(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self, ConfigError> {
         let provider = Arc::new(Ciphers::default().provider());
-        let first = CertifiedKey::from_der(chain, key, &provider).map_err(ConfigError::Certificate)?;
-        Ok(Self { current: RwLock::new(Arc::new(first)), provider })
+        let first =
+            CertifiedKey::from_der(chain, key, &provider).map_err(ConfigError::Certificate)?;
+        Ok(Self {
+            current: RwLock::new(Arc::new(first)),
+            provider,
+        })
     }
 
     /// Shows this certificate from now on. On error the earlier one stays.
     ///
     /// # Errors
     /// If the key cannot sign, does not belong to the certificate, or the chain is empty.
-    pub fn replace(&self, chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<(), ConfigError> {
-        let next = CertifiedKey::from_der(chain, key, &self.provider).map_err(ConfigError::Certificate)?;
-        *self.current.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(next);
+    pub fn replace(
+        &self,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<(), ConfigError> {
+        let next =
+            CertifiedKey::from_der(chain, key, &self.provider).map_err(ConfigError::Certificate)?;
+        *self
+            .current
+            .write()
+            .unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(next);
         Ok(())
     }
 }
 
 impl ResolvesServerCert for CertificateSlot {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.current.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone())
+        Some(
+            self.current
+                .read()
+                .unwrap_or_else(|poisoned| poisoned.into_inner())
+                .clone(),
+        )
     }
 }
 
