@@ -1,1 +1,596 @@
-//! To be written.
+//! Connection IDs (RFC 9000 section 5.1): the ones we issue, the ones the peer issued, stateless reset tokens, and generators.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use rand_core::Rng;
+
+use crate::error::TransportError;
+use crate::range_set::RangeSet;
+
+/// The longest connection ID of QUIC versions 1 and 2, in bytes.
+pub const MAX_CID_LEN: usize = 20;
+
+/// A connection ID of 0 to 20 bytes. Bytes beyond its length are zero, so that comparison and hashing are plain.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ConnectionId {
+    len: u8,
+    bytes: [u8; MAX_CID_LEN],
+}
+
+impl ConnectionId {
+    /// The zero-length connection ID.
+    pub const EMPTY: ConnectionId = ConnectionId { len: 0, bytes: [0; MAX_CID_LEN] };
+
+    /// A connection ID of these bytes; `None` if there are more than 20.
+    #[inline]
+    pub fn new(bytes: &[u8]) -> Option<ConnectionId> {
+        let mut id = ConnectionId::EMPTY;
+        id.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        id.len = bytes.len() as u8;
+        Some(id)
+    }
+
+    /// `len` (at most 20) bytes drawn from `rng`.
+    pub fn random(rng: &mut (impl Rng + ?Sized), len: usize) -> ConnectionId {
+        let mut id = ConnectionId::EMPTY;
+        let len = len.min(MAX_CID_LEN);
+        rng.fill_bytes(&mut id.bytes[..len]);
+        id.len = len as u8;
+        id
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl std::ops::Deref for ConnectionId {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl AsRef<[u8]> for ConnectionId {
+    fn as_ref(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+impl fmt::Display for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_slice().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cid({self})")
+    }
+}
+
+/// A stateless reset token (RFC 9000 section 10.3). Comparison takes the same time whatever the bytes, as section 10.3.1 demands.
+#[derive(Copy, Clone)]
+pub struct ResetToken(pub [u8; 16]);
+
+impl ResetToken {
+    /// The length of a token in bytes.
+    pub const LEN: usize = 16;
+}
+
+impl PartialEq for ResetToken {
+    fn eq(&self, other: &ResetToken) -> bool {
+        let difference = u128::from_ne_bytes(self.0) ^ u128::from_ne_bytes(other.0);
+        std::hint::black_box(difference) == 0
+    }
+}
+
+impl Eq for ResetToken {}
+
+impl fmt::Debug for ResetToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ResetToken(..)")
+    }
+}
+
+/// The content of a NEW_CONNECTION_ID frame (RFC 9000 section 19.15).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct NewConnectionId {
+    /// The number the issuer gave the ID; increases by one per ID.
+    pub sequence: u64,
+    /// IDs with smaller numbers are to be retired.
+    pub retire_prior_to: u64,
+    /// The ID itself, 1 to 20 bytes.
+    pub cid: ConnectionId,
+    /// What a stateless reset of this ID ends with.
+    pub reset_token: ResetToken,
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// How many IDs we hand out at once at most, however many the peer would store: enough for probing a few paths.
+const MAX_ISSUED: u64 = 8;
+
+/// The connection IDs we issue: what the peer writes into the destination field.
+///
+/// The connection asks [`wanted`](Self::wanted), generates and routes that many IDs and [`issue`](Self::issue)s them;
+/// [`poll_announce`](Self::poll_announce) then hands out the frames. Loss is reported with [`on_lost`](Self::on_lost).
+#[derive(Clone, Debug)]
+pub struct LocalCids {
+    /// Ascending sequence numbers; at most `MAX_ISSUED` + those the peer is asked to retire.
+    issued: VecDeque<Issued>,
+    next_sequence: u64,
+    retire_prior_to: u64,
+    /// The peer's active_connection_id_limit.
+    peer_limit: u64,
+    /// Sequence numbers whose frames are to be sent, or sent again.
+    announce: VecDeque<u64>,
+    /// Whether our IDs have zero length: then nothing can be issued and nothing retired.
+    zero_length: bool,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Issued {
+    sequence: u64,
+    cid: ConnectionId,
+    /// `None` for a client's first ID, for which there is no way to tell the peer a token.
+    reset_token: Option<ResetToken>,
+}
+
+impl LocalCids {
+    /// Starts with the source connection ID of our first long header, which has sequence number 0.
+    pub fn new(initial: ConnectionId) -> LocalCids {
+        LocalCids {
+            issued: VecDeque::from([Issued { sequence: 0, cid: initial, reset_token: None }]),
+            next_sequence: 1,
+            retire_prior_to: 0,
+            peer_limit: 2,
+            announce: VecDeque::new(),
+            zero_length: initial.is_empty(),
+        }
+    }
+
+    /// Takes the peer's active_connection_id_limit from its transport parameters.
+    pub fn set_peer_limit(&mut self, limit: u64) {
+        self.peer_limit = limit;
+    }
+
+    /// How many further IDs the peer has room for. 0 if our IDs have zero length.
+    pub fn wanted(&self) -> usize {
+        if self.zero_length {
+            return 0;
+        }
+        let active = self.issued.iter().filter(|i| i.sequence >= self.retire_prior_to).count() as u64;
+        self.peer_limit.min(MAX_ISSUED).saturating_sub(active) as usize
+    }
+
+    /// Adds an ID and queues its frame. Returns its sequence number.
+    pub fn issue(&mut self, cid: ConnectionId, reset_token: ResetToken) -> u64 {
+        let sequence = self.add(cid, reset_token);
+        self.announce.push_back(sequence);
+        sequence
+    }
+
+    /// Adds the ID of the preferred_address transport parameter: the same as `issue`, but no frame is queued. Must be the first one added.
+    pub fn issue_preferred(&mut self, cid: ConnectionId, reset_token: ResetToken) -> u64 {
+        self.add(cid, reset_token)
+    }
+
+    fn add(&mut self, cid: ConnectionId, reset_token: ResetToken) -> u64 {
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        self.issued.push_back(Issued { sequence, cid, reset_token: Some(reset_token) });
+        sequence
+    }
+
+    /// Asks the peer to retire all IDs issued so far; the frames of the IDs issued next carry the demand.
+    pub fn rotate(&mut self) {
+        if !self.zero_length {
+            self.retire_prior_to = self.next_sequence;
+        }
+    }
+
+    /// Whether [`poll_announce`](Self::poll_announce) has something.
+    pub fn has_announcements(&self) -> bool {
+        !self.announce.is_empty()
+    }
+
+    /// The next NEW_CONNECTION_ID frame to send. IDs that were retired meanwhile are skipped.
+    pub fn poll_announce(&mut self) -> Option<NewConnectionId> {
+        while let Some(sequence) = self.announce.pop_front() {
+            if let Some(frame) = self.frame(sequence) {
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    /// The frame announcing an ID; `None` if it is retired, or was never announced in a frame.
+    fn frame(&self, sequence: u64) -> Option<NewConnectionId> {
+        let issued = self.issued.iter().find(|i| i.sequence == sequence)?;
+        Some(NewConnectionId {
+            sequence,
+            retire_prior_to: self.retire_prior_to.min(sequence),
+            cid: issued.cid,
+            reset_token: issued.reset_token?,
+        })
+    }
+
+    /// The packet with the frame announcing `sequence` was lost: announce it again, unless it is retired.
+    pub fn on_lost(&mut self, sequence: u64) {
+        if self.frame(sequence).is_some() && !self.announce.contains(&sequence) {
+            self.announce.push_back(sequence);
+        }
+    }
+
+    /// The peer retired an ID with a RETIRE_CONNECTION_ID frame in a packet sent to `destination`.
+    ///
+    /// Returns the ID, which is no longer to be routed; `None` if it was retired before.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION if the number was never issued, names the ID the packet was sent to, or our IDs have zero
+    /// length (RFC 9000 section 19.16).
+    pub fn on_retire(
+        &mut self,
+        sequence: u64,
+        destination: &ConnectionId,
+    ) -> Result<Option<ConnectionId>, TransportError> {
+        if self.zero_length {
+            return Err(TransportError::protocol_violation("RETIRE_CONNECTION_ID for a zero-length connection ID"));
+        }
+        if sequence >= self.next_sequence {
+            return Err(TransportError::protocol_violation("RETIRE_CONNECTION_ID for a connection ID never issued"));
+        }
+        let Some(index) = self.issued.iter().position(|i| i.sequence == sequence) else {
+            return Ok(None);
+        };
+        if self.issued[index].cid == *destination {
+            return Err(TransportError::protocol_violation("RETIRE_CONNECTION_ID for the ID of the packet carrying it"));
+        }
+        Ok(self.issued.remove(index).map(|i| i.cid))
+    }
+
+    /// The sequence number of an ID that is issued and not retired.
+    pub fn sequence_of(&self, cid: &[u8]) -> Option<u64> {
+        self.issued.iter().find(|i| i.cid.as_slice() == cid).map(|i| i.sequence)
+    }
+
+    /// All IDs that are issued and not retired, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, ConnectionId)> + '_ {
+        self.issued.iter().map(|i| (i.sequence, i.cid))
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// How many separate runs of retired sequence numbers we remember. An honest peer numbers without gaps, so runs come only from reordering.
+const MAX_RETIRED_RUNS: usize = 64;
+
+/// How many RETIRE_CONNECTION_ID frames may be unacknowledged, in multiples of our limit (RFC 9000 section 5.1.2 asks for at least 2).
+const MAX_UNACKED_RETIREMENTS: u64 = 10;
+
+/// One connection ID that the peer issued.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct RemoteCid {
+    /// Its sequence number.
+    pub sequence: u64,
+    /// What we write into the destination field.
+    pub cid: ConnectionId,
+    /// What a stateless reset by the peer ends with, if it told us.
+    pub reset_token: Option<ResetToken>,
+    in_use: bool,
+}
+
+/// The connection IDs the peer issued: what we write into the destination field.
+///
+/// One is active; further ones can be taken for other paths. The peer may demand the retirement of any: after each
+/// NEW_CONNECTION_ID a path other than the active one looks up its ID with [`get`](Self::get) and takes a fresh one if it is gone.
+#[derive(Clone, Debug)]
+pub struct RemoteCids {
+    /// Not retired; ascending sequence numbers; at most `limit` plus one.
+    known: VecDeque<RemoteCid>,
+    active: RemoteCid,
+    /// Numbers below are retired on arrival.
+    retire_prior_to: u64,
+    /// Numbers whose IDs we have retired.
+    retired: RangeSet,
+    /// RETIRE_CONNECTION_ID frames to be sent, or sent again.
+    retire: VecDeque<u64>,
+    /// Retirements whose frame is not acknowledged yet.
+    unacked: u64,
+    /// Our active_connection_id_limit.
+    limit: u64,
+}
+
+impl RemoteCids {
+    /// Starts with the peer's first connection ID (sequence number 0) and our own active_connection_id_limit.
+    /// A client starts with the random ID of its first Initial, and replaces it by [`set_initial`](Self::set_initial).
+    pub fn new(initial: ConnectionId, limit: u64) -> RemoteCids {
+        let active = RemoteCid { sequence: 0, cid: initial, reset_token: None, in_use: true };
+        RemoteCids {
+            known: VecDeque::from([active]),
+            active,
+            retire_prior_to: 0,
+            retired: RangeSet::new(),
+            retire: VecDeque::new(),
+            unacked: 0,
+            limit: limit.max(2),
+        }
+    }
+
+    /// The peer's choice of its first ID, from its Retry or its first Initial (RFC 9000 section 7.2).
+    pub fn set_initial(&mut self, cid: ConnectionId) {
+        self.update_initial(|initial| initial.cid = cid);
+    }
+
+    /// The server's token for its first ID, from the stateless_reset_token transport parameter.
+    pub fn set_initial_reset_token(&mut self, token: ResetToken) {
+        self.update_initial(|initial| initial.reset_token = Some(token));
+    }
+
+    fn update_initial(&mut self, f: impl Fn(&mut RemoteCid)) {
+        for id in self.known.iter_mut().chain([&mut self.active]).filter(|id| id.sequence == 0) {
+            f(id);
+        }
+    }
+
+    /// The ID to send to on the active path.
+    #[inline]
+    pub fn active(&self) -> &ConnectionId {
+        &self.active.cid
+    }
+
+    /// The sequence number of the active ID.
+    #[inline]
+    pub fn active_sequence(&self) -> u64 {
+        self.active.sequence
+    }
+
+    /// The ID with a number, unless it is retired or unknown.
+    pub fn get(&self, sequence: u64) -> Option<&RemoteCid> {
+        self.known.iter().find(|id| id.sequence == sequence)
+    }
+
+    /// How many IDs are known and not used on any path yet.
+    pub fn unused(&self) -> usize {
+        self.known.iter().filter(|id| !id.in_use).count()
+    }
+
+    /// Takes an unused ID for a new path; it stays in use until [`retire`](Self::retire)d. `None` if the peer has given no spare one.
+    pub fn take_fresh(&mut self) -> Option<RemoteCid> {
+        let id = self.known.iter_mut().find(|id| !id.in_use)?;
+        id.in_use = true;
+        Some(*id)
+    }
+
+    /// Makes the ID of another path the active one. `false`, and no effect, if the number is unknown or retired.
+    pub fn set_active(&mut self, sequence: u64) -> bool {
+        let Some(id) = self.known.iter_mut().find(|id| id.sequence == sequence) else {
+            return false;
+        };
+        id.in_use = true;
+        self.active = *id;
+        true
+    }
+
+    /// Replaces the active ID by an unused one and retires the old one. `false`, and no effect, if there is no spare one.
+    pub fn rotate(&mut self) -> bool {
+        let old = self.active.sequence;
+        match self.take_fresh() {
+            Some(fresh) => {
+                self.active = fresh;
+                self.retire(old);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Stops using an ID and queues its RETIRE_CONNECTION_ID. The active ID and unknown numbers are left alone.
+    pub fn retire(&mut self, sequence: u64) {
+        if sequence == self.active.sequence {
+            return;
+        }
+        if let Some(index) = self.known.iter().position(|id| id.sequence == sequence) {
+            self.known.remove(index);
+            self.queue_retirement(sequence);
+        }
+    }
+
+    fn queue_retirement(&mut self, sequence: u64) {
+        if self.retired.insert_one(sequence) {
+            self.retire.push_back(sequence);
+            self.unacked += 1;
+        }
+    }
+
+    /// Processes a NEW_CONNECTION_ID frame, or a preferred address (sequence 1, retire prior to 0).
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION if the peer uses zero-length IDs, or reuses a number, an ID or contradicts itself;
+    /// CONNECTION_ID_LIMIT_ERROR if there are more active IDs, or more unfinished retirements, than permitted
+    /// (RFC 9000 sections 5.1.1, 5.1.2 and 19.15).
+    pub fn on_new(&mut self, frame: &NewConnectionId) -> Result<(), TransportError> {
+        if self.active.cid.is_empty() {
+            return Err(TransportError::protocol_violation("NEW_CONNECTION_ID from a peer with zero-length connection IDs"));
+        }
+        if frame.retire_prior_to > frame.sequence {
+            return Err(TransportError::frame_encoding("NEW_CONNECTION_ID retires itself"));
+        }
+        for id in &self.known {
+            let same_number = id.sequence == frame.sequence;
+            let same_id = id.cid == frame.cid;
+            if same_number != same_id || (same_number && id.reset_token.is_some_and(|t| t != frame.reset_token)) {
+                return Err(TransportError::protocol_violation("NEW_CONNECTION_ID contradicts an earlier one"));
+            }
+        }
+
+        let repeated = self.get(frame.sequence).is_some() || self.retired.contains(frame.sequence);
+        if !repeated {
+            if frame.sequence < self.retire_prior_to {
+                // It arrived after the demand to retire it.
+                self.queue_retirement(frame.sequence);
+            } else {
+                let id = RemoteCid {
+                    sequence: frame.sequence,
+                    cid: frame.cid,
+                    reset_token: Some(frame.reset_token),
+                    in_use: false,
+                };
+                let index = self.known.partition_point(|known| known.sequence < frame.sequence);
+                self.known.insert(index, id);
+            }
+        }
+        if frame.retire_prior_to > self.retire_prior_to {
+            self.retire_prior_to = frame.retire_prior_to;
+            while let Some(id) = self.known.front().copied().filter(|id| id.sequence < frame.retire_prior_to) {
+                self.known.pop_front();
+                self.queue_retirement(id.sequence);
+            }
+            if self.active.sequence < frame.retire_prior_to {
+                // The frame that makes the demand brings an ID at or above it, unless that one was retired before.
+                self.active = match self.take_fresh().or_else(|| self.known.front().copied()) {
+                    Some(id) => id,
+                    None => return Err(TransportError::protocol_violation("all connection IDs are to be retired")),
+                };
+            }
+        }
+        if self.known.len() as u64 > self.limit {
+            return Err(TransportError::connection_id_limit("more active connection IDs than permitted"));
+        }
+        if self.unacked > self.limit * MAX_UNACKED_RETIREMENTS || self.retired.len_ranges() > MAX_RETIRED_RUNS {
+            return Err(TransportError::connection_id_limit("too many retired connection IDs"));
+        }
+        Ok(())
+    }
+
+    /// Whether [`poll_retire`](Self::poll_retire) has something.
+    pub fn has_retirements(&self) -> bool {
+        !self.retire.is_empty()
+    }
+
+    /// The next sequence number to send in a RETIRE_CONNECTION_ID frame.
+    pub fn poll_retire(&mut self) -> Option<u64> {
+        self.retire.pop_front()
+    }
+
+    /// The packet with the RETIRE_CONNECTION_ID of `sequence` was lost: send it again.
+    pub fn on_retire_lost(&mut self, sequence: u64) {
+        if !self.retire.contains(&sequence) {
+            self.retire.push_back(sequence);
+        }
+    }
+
+    /// The packet with the RETIRE_CONNECTION_ID of `sequence` was acknowledged.
+    pub fn on_retire_acked(&mut self, _sequence: u64) {
+        self.unacked = self.unacked.saturating_sub(1);
+    }
+
+    /// Whether `token` ends a stateless reset by the peer: it belongs to an ID in use. Compares with all tokens, in constant time.
+    pub fn is_reset(&self, token: &ResetToken) -> bool {
+        let in_use = self.known.iter().filter(|id| id.in_use);
+        in_use.fold(false, |found, id| found | id.reset_token.is_some_and(|known| known == *token))
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// Makes the connection IDs of an endpoint. All have the same length, so that short headers can be parsed.
+pub trait CidGenerator: Send + fmt::Debug {
+    /// A new ID drawn from `rng`, [`len`](Self::len) bytes long.
+    fn generate(&mut self, rng: &mut dyn Rng) -> ConnectionId;
+
+    /// The length of every ID in bytes, 0 to 20.
+    fn len(&self) -> usize;
+
+    /// Whether IDs have zero length.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Random connection IDs.
+#[derive(Copy, Clone, Debug)]
+pub struct RandomCid {
+    /// Length in bytes; more than 20 counts as 20.
+    pub len: usize,
+}
+
+impl CidGenerator for RandomCid {
+    fn generate(&mut self, rng: &mut dyn Rng) -> ConnectionId {
+        ConnectionId::random(rng, self.len())
+    }
+
+    fn len(&self) -> usize {
+        self.len.min(MAX_CID_LEN)
+    }
+}
+
+/// Connection IDs of 8 bytes from which an endpoint with several workers can tell the worker a datagram belongs to.
+///
+/// The first byte, masked with a keyed digest of the other seven random ones, is the worker modulo the number of workers. The
+/// mask keeps an observer from reading off which IDs share a worker; it is no encryption, and nothing depends on its secrecy.
+#[derive(Copy, Clone)]
+pub struct WorkerCid {
+    worker: u8,
+    workers: u8,
+    key: u64,
+}
+
+impl WorkerCid {
+    /// The length of these IDs in bytes.
+    pub const LEN: usize = 8;
+
+    /// IDs of `worker` (counted from 0) out of `workers`. `key` is the same for all workers of an endpoint.
+    pub fn new(worker: u8, workers: u8, key: u64) -> WorkerCid {
+        let workers = workers.max(1);
+        WorkerCid { worker: worker % workers, workers, key }
+    }
+
+    /// The worker that issued an ID of an endpoint with this `key`. `None` if it is not 8 bytes long, so not one of ours.
+    /// An ID that nobody issued names some worker.
+    pub fn worker_of(cid: &[u8], workers: u8, key: u64) -> Option<u8> {
+        let cid: &[u8; WorkerCid::LEN] = cid.try_into().ok()?;
+        Some((cid[0] ^ mask(cid, key)) % workers.max(1))
+    }
+}
+
+/// A digest of bytes 1 to 7 under `key`: two rounds of multiply and fold.
+fn mask(cid: &[u8; WorkerCid::LEN], key: u64) -> u8 {
+    let rest = u64::from_be_bytes(*cid) & (u64::MAX >> 8);
+    let mut x = (rest ^ key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 32) ^ key.rotate_left(32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    (x >> 56) as u8
+}
+
+impl CidGenerator for WorkerCid {
+    fn generate(&mut self, rng: &mut dyn Rng) -> ConnectionId {
+        let mut bytes = rng.next_u64().to_be_bytes();
+        // The random first byte picks one of the values that leave the worker as remainder.
+        let rounds = 256 / u16::from(self.workers);
+        let value = (u16::from(bytes[0]) % rounds) * u16::from(self.workers) + u16::from(self.worker);
+        bytes[0] = value as u8 ^ mask(&bytes, self.key);
+        ConnectionId { len: WorkerCid::LEN as u8, bytes: pad(bytes) }
+    }
+
+    fn len(&self) -> usize {
+        WorkerCid::LEN
+    }
+}
+
+fn pad(bytes: [u8; WorkerCid::LEN]) -> [u8; MAX_CID_LEN] {
+    let mut padded = [0; MAX_CID_LEN];
+    padded[..WorkerCid::LEN].copy_from_slice(&bytes);
+    padded
+}
+
+impl fmt::Debug for WorkerCid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WorkerCid({} of {})", self.worker, self.workers)
+    }
+}
