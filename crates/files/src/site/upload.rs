@@ -1,0 +1,272 @@
+//! Uploads: PUT writes to a temporary name beside the target and renames when, and only when, everything arrived.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG};
+use http::request::Parts;
+use http::{Method, StatusCode};
+
+use super::conditional::{self, Validators, Verdict};
+use super::path::{self, CleanPath, Refusal};
+use super::{Answer, Site, UploadOptions, random_name, refusal};
+
+/// A file on its way in. Dropped before [`Upload::finish`], it leaves nothing behind.
+#[derive(Debug)]
+pub struct Upload {
+    file: Option<File>,
+    temporary: PathBuf,
+    target: PathBuf,
+    existed: bool,
+    expected: Option<u64>,
+    received: u64,
+    options: UploadOptions,
+}
+
+impl Site {
+    /// Begins an upload, or says at once why not. Blocks on the file system.
+    ///
+    /// The target's directory must exist (409). A symbolic link at the target's place is replaced, not followed. `If-Match`
+    /// and `If-None-Match` are honoured, so that `If-None-Match: *` creates and never replaces.
+    ///
+    /// # Errors
+    /// The answer to give when the upload is refused; the request's body need not be read.
+    pub fn begin_upload(&self, request: &Parts, now: SystemTime) -> Result<Upload, Box<Answer>> {
+        self.try_begin(request)
+            .map_err(|answer| Box::new(answer.finish(&Method::PUT, now)))
+    }
+
+    fn try_begin(&self, request: &Parts) -> Result<Upload, Answer> {
+        let Some(options) = self.options().upload.clone() else {
+            return Err(Answer::error(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "This server does not accept uploads.",
+            ));
+        };
+        if request.headers.contains_key(CONTENT_RANGE) {
+            return Err(Answer::error(
+                StatusCode::BAD_REQUEST,
+                "Only whole files can be uploaded; Content-Range is not accepted.",
+            ));
+        }
+        let expected = match request.headers.get(CONTENT_LENGTH) {
+            None => None,
+            Some(value) => match value
+                .to_str()
+                .ok()
+                .and_then(|text| text.parse::<u64>().ok())
+            {
+                Some(length) => Some(length),
+                None => {
+                    return Err(Answer::error(
+                        StatusCode::BAD_REQUEST,
+                        "Content-Length must be a number.",
+                    ));
+                }
+            },
+        };
+        if expected.is_some_and(|length| length > options.max_size) {
+            return Err(too_large(&options));
+        }
+        let path = CleanPath::parse(request.uri.path(), self.options().hidden).map_err(refusal)?;
+        let (Some(name), false) = (path.file_name(), path.is_directory()) else {
+            return Err(Answer::error(
+                StatusCode::CONFLICT,
+                "The address must name a file; it ends in '/'.",
+            ));
+        };
+        let parent = match path::open(self.root(), &path.parent()) {
+            Ok(parent) if parent.metadata.is_dir() => parent,
+            Ok(_) | Err(Refusal::NotFound) => {
+                return Err(Answer::error(
+                    StatusCode::CONFLICT,
+                    "The directory of the address does not exist.",
+                ));
+            }
+            Err(other) => return Err(refusal(other)),
+        };
+        let target = parent.path.join(name);
+        let (existed, current) = match fs::symlink_metadata(&target) {
+            Ok(metadata) if metadata.is_dir() => {
+                return Err(Answer::error(
+                    StatusCode::CONFLICT,
+                    "There is a directory at this address.",
+                ));
+            }
+            Ok(metadata) => (true, Some(Validators::of(&metadata))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (false, None),
+            Err(error) => return Err(refusal(error.into())),
+        };
+        if conditional::evaluate(&request.headers, current.as_ref(), false) != Verdict::Proceed {
+            return Err(Answer::error(
+                StatusCode::PRECONDITION_FAILED,
+                "The file on the server is not in the version the request asked for.",
+            ));
+        }
+        if existed && !options.overwrite {
+            return Err(Answer::error(
+                StatusCode::CONFLICT,
+                "The file exists and this server does not replace files.",
+            ));
+        }
+        let unique = random_name().map_err(|error| refusal(error.into()))?;
+        let temporary = parent.path.join(format!(".thalweg-upload-{unique}"));
+        // create_new neither follows nor replaces what is there.
+        let file = File::options()
+            .write(true)
+            .create_new(true)
+            .open(&temporary)
+            .map_err(|error| storage(&error))?;
+        let upload = Upload {
+            file: Some(file),
+            temporary,
+            target,
+            existed,
+            expected,
+            received: 0,
+            options,
+        };
+        // The directory could have become a link since it was resolved: ask where the new file really is.
+        let inside = upload.file.as_ref().is_some_and(|file| {
+            file.metadata().is_ok_and(|metadata| {
+                path::is_inside(self.root(), &upload.temporary, file, &metadata)
+            })
+        });
+        if inside {
+            Ok(upload)
+        } else {
+            Err(refusal(Refusal::NotFound))
+        }
+    }
+}
+
+impl Upload {
+    /// Takes the next bytes of the body. Blocks on the file system.
+    ///
+    /// # Errors
+    /// The answer to give (413 beyond the size limit, 400 beyond `Content-Length`, 507 when the disk is full); drop the upload.
+    pub fn write(&mut self, data: &[u8]) -> Result<(), Box<Answer>> {
+        self.received += data.len() as u64;
+        let problem = if self.received > self.options.max_size {
+            too_large(&self.options)
+        } else if self.expected.is_some_and(|length| self.received > length) {
+            Answer::error(
+                StatusCode::BAD_REQUEST,
+                "The body is longer than Content-Length.",
+            )
+        } else {
+            match self.file.as_mut().map(|file| file.write_all(data)) {
+                Some(Ok(())) => return Ok(()),
+                Some(Err(error)) => storage(&error),
+                None => Answer::error(StatusCode::INTERNAL_SERVER_ERROR, ""),
+            }
+        };
+        Err(Box::new(problem.finish(&Method::PUT, SystemTime::now())))
+    }
+
+    /// Bytes taken so far.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// The body ended regularly: puts the file in its place and answers 201 (new) or 204 (replaced). Blocks on the file system.
+    #[must_use]
+    pub fn finish(mut self, now: SystemTime) -> Answer {
+        self.put_in_place()
+            .unwrap_or_else(|answer| answer)
+            .finish(&Method::PUT, now)
+    }
+
+    fn put_in_place(&mut self) -> Result<Answer, Answer> {
+        if let Some(length) = self.expected
+            && length != self.received
+        {
+            return Err(Answer::error(
+                StatusCode::BAD_REQUEST,
+                &format!(
+                    "The body has {} bytes but Content-Length says {length}; nothing was stored.",
+                    self.received
+                ),
+            ));
+        }
+        let Some(file) = self.file.take() else {
+            return Err(Answer::error(StatusCode::INTERNAL_SERVER_ERROR, ""));
+        };
+        if self.options.fsync {
+            file.sync_all().map_err(|error| storage(&error))?;
+        }
+        let metadata = file.metadata().map_err(|error| storage(&error))?;
+        drop(file);
+        if !self.options.overwrite {
+            // A link fails if the name was taken meanwhile; the temporary name goes when self is dropped.
+            fs::hard_link(&self.temporary, &self.target).map_err(|error| {
+                if error.kind() == io::ErrorKind::AlreadyExists {
+                    Answer::error(
+                        StatusCode::CONFLICT,
+                        "The file exists and this server does not replace files.",
+                    )
+                } else {
+                    storage(&error)
+                }
+            })?;
+        } else {
+            fs::rename(&self.temporary, &self.target).map_err(|error| storage(&error))?;
+            self.temporary.clear();
+        }
+        if self.options.fsync
+            && cfg!(unix)
+            && let Some(parent) = self.target.parent()
+        {
+            // The name, too, must survive a power cut.
+            File::open(parent)
+                .and_then(|directory| directory.sync_all())
+                .map_err(|error| storage(&error))?;
+        }
+        let mut answer = Answer::new(if self.existed {
+            StatusCode::NO_CONTENT
+        } else {
+            StatusCode::CREATED
+        });
+        answer.set(ETAG, &Validators::of(&metadata).etag);
+        Ok(answer)
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        self.file = None;
+        if !self.temporary.as_os_str().is_empty() {
+            // Nothing to be done about a failure; the name is hidden and says what it is.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+fn too_large(options: &UploadOptions) -> Answer {
+    Answer::error(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        &format!("Files may have at most {} bytes.", options.max_size),
+    )
+}
+
+fn storage(error: &io::Error) -> Answer {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            Answer::error(
+                StatusCode::INSUFFICIENT_STORAGE,
+                "The server's disk is full; nothing was stored.",
+            )
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Answer::error(
+            StatusCode::FORBIDDEN,
+            "The server may not write in this directory.",
+        ),
+        _ => Answer::error(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The server could not store the file.",
+        ),
+    }
+}
