@@ -319,3 +319,132 @@ impl Session for SeededSession {
         self.inner.cipher_suite()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Pair, date, handshake};
+    use super::*;
+
+    fn ends(seed: u8) -> (DeterministicClient, DeterministicServer) {
+        let client = DeterministicClient::new([seed; 32], &[b"h3"], date()).unwrap();
+        (
+            client,
+            DeterministicServer::new([seed; 32], &[b"h3"], date()).unwrap(),
+        )
+    }
+
+    /// A full handshake with its tickets and a resumed one with 0-RTT, and a packet sealed by each.
+    fn transcript(seed: u8) -> Vec<u8> {
+        let (client, server) = ends(seed);
+        let mut all = Vec::new();
+        for resumed in [false, true] {
+            let pair = handshake(&client, &server, Version::V1);
+            assert_eq!(pair.client.session.resumed(), resumed);
+            assert_eq!(pair.client.early.is_some(), resumed);
+            let mut packet = [0; 100];
+            pair.client
+                .one_rtt
+                .unwrap()
+                .local
+                .packet
+                .seal(0, 1, b"header", &mut packet)
+                .unwrap();
+            all.extend(pair.transcript);
+            all.extend(packet);
+        }
+        all
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
+        let first = transcript(1);
+        for _ in 1..20 {
+            assert!(transcript(1) == first);
+        }
+        let other = transcript(2);
+        assert_eq!(
+            other.len(),
+            first.len(),
+            "sizes must not depend on the seed"
+        );
+        assert!(other != first);
+    }
+
+    #[test]
+    fn how_sessions_interleave_changes_nothing() {
+        let (client, server) = ends(1);
+        let one_by_one: Vec<_> = (0..2)
+            .map(|_| {
+                let mut pair = Pair::start(&client, &server, Version::V1, "localhost");
+                pair.run().unwrap();
+                pair.transcript
+            })
+            .collect();
+        // The second session is started before the first has run, with nothing yet to resume: compare the first only.
+        let (client, server) = ends(1);
+        let mut first = Pair::start(&client, &server, Version::V1, "localhost");
+        let mut second = Pair::start(&client, &server, Version::V1, "localhost");
+        second.run().unwrap();
+        first.run().unwrap();
+        assert!(first.transcript == one_by_one[0]);
+        assert!(second.transcript != one_by_one[0]);
+    }
+
+    #[test]
+    fn two_sessions_of_one_seed_differ() {
+        let (client, server) = ends(1);
+        let one = handshake(&client, &server, Version::V1).transcript;
+        assert!(handshake(&client, &server, Version::V1).transcript != one);
+    }
+
+    #[test]
+    fn outside_a_session_there_is_no_randomness() {
+        assert!(SeededRandom.fill(&mut [0; 4]).is_err());
+        assert!(SeededX25519.start().is_err());
+        let config = options(&[b"h3"], date()).client(test_roots()).unwrap();
+        let bare = RustlsClient::new(Arc::new(config));
+        assert!(matches!(
+            bare.start(Version::V1, "localhost", b""),
+            Err(StartError::Config(_))
+        ));
+    }
+
+    #[test]
+    fn a_generator_is_given_back_even_by_a_panic() {
+        let mut generator = Some(Box::new(named_generator(&[0; 32], "test", 0)));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            lend(&mut generator, || panic!("on purpose"))
+        }));
+        assert!(result.is_err() && generator.is_some());
+        assert!(draw(&mut [0]).is_err());
+    }
+
+    #[test]
+    fn named_generators_differ_by_seed_name_and_index() {
+        let first = |seed: u8, name, index| named_generator(&[seed; 32], name, index).next_u64();
+        let all = [
+            first(0, "a", 0),
+            first(1, "a", 0),
+            first(0, "b", 0),
+            first(0, "a", 1),
+        ];
+        assert_eq!(first(0, "a", 0), all[0]);
+        for i in 0..all.len() {
+            assert!(!all[i + 1..].contains(&all[i]));
+        }
+        // What the generator yields is part of every recorded result: a change of algorithm must not go unnoticed.
+        assert_eq!(first(0, "pinned", 0), PINNED);
+    }
+
+    const PINNED: u64 = 9_993_562_475_143_402_363;
+
+    #[test]
+    fn a_key_share_of_small_order_is_refused() {
+        let mut generator = Some(Box::new(named_generator(&[0; 32], "test", 0)));
+        lend(&mut generator, || {
+            assert!(SeededX25519.start().unwrap().complete(&[0; 32]).is_err());
+            assert!(SeededX25519.start().unwrap().complete(&[9; 31]).is_err());
+            assert!(SeededX25519.start().unwrap().complete(&[9; 32]).is_ok());
+        });
+    }
+}

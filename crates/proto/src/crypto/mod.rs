@@ -5,10 +5,13 @@
 //! - [`null`]: the real handshake, but packets carry a checksum instead of being encrypted; sizes are identical (for large sweeps);
 //! - [`deterministic`]: rustls with seeded chance and a fixed clock, so that the same seed gives the same bytes.
 
+pub mod config;
 pub mod deterministic;
 pub mod initial;
 pub mod null;
 pub mod rustls;
+#[cfg(test)]
+mod testing;
 
 use ::rustls::pki_types::CertificateDer;
 

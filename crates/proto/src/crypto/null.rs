@@ -274,3 +274,211 @@ fn absorb(state: &mut [u64; 2], data: &[u8]) {
         step(little_endian(low), little_endian(high));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::deterministic::{DeterministicClient, DeterministicServer};
+    use super::super::testing::{Pair, date, fits, handshake};
+    use super::*;
+
+    fn real() -> (Arc<DeterministicClient>, Arc<DeterministicServer>) {
+        let client = DeterministicClient::new([1; 32], &[b"h3"], date()).unwrap();
+        let server = DeterministicServer::new([1; 32], &[b"h3"], date()).unwrap();
+        (Arc::new(client), Arc::new(server))
+    }
+
+    fn null() -> (NullClient, NullServer) {
+        let (client, server) = real();
+        (NullClient::new(client), NullServer::new(server))
+    }
+
+    fn pair() -> Pair {
+        let (client, server) = null();
+        handshake(&client, &server, Version::V1)
+    }
+
+    #[test]
+    fn every_size_and_limit_is_that_of_real_tls() {
+        let (client, server) = real();
+        let real = handshake(&*client, &*server, Version::V1);
+        let null = pair();
+        assert_eq!(real.transcript.len(), null.transcript.len());
+        let (real, null) = (real.client.one_rtt.unwrap(), null.client.one_rtt.unwrap());
+        assert_eq!(real.local.packet.tag_len(), null.local.packet.tag_len());
+        assert_eq!(
+            real.local.header.sample_len(),
+            null.local.header.sample_len()
+        );
+        assert_eq!(
+            real.local.packet.confidentiality_limit(),
+            null.local.packet.confidentiality_limit()
+        );
+        assert_eq!(
+            real.local.packet.integrity_limit(),
+            null.local.packet.integrity_limit()
+        );
+    }
+
+    #[test]
+    fn headers_and_payloads_stay_readable() {
+        let pair = pair();
+        let (client, server) = (pair.client.one_rtt.unwrap(), pair.server.one_rtt.unwrap());
+        let mut packet = [7; 50];
+        client
+            .local
+            .packet
+            .seal(0, 5, b"header", &mut packet)
+            .unwrap();
+        assert_eq!(packet[..34], [7; 34]);
+        assert_eq!(
+            server.remote.packet.open(0, 5, b"header", &mut packet),
+            Ok(34)
+        );
+        let (mut first, mut number) = (0x43, [1, 2, 3, 4]);
+        client
+            .local
+            .header
+            .protect(&packet[..16], &mut first, &mut number);
+        server
+            .remote
+            .header
+            .unprotect(&packet[..16], &mut first, &mut number);
+        assert_eq!((first, number), (0x43, [1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn a_corrupted_byte_anywhere_is_refused() {
+        let pair = pair();
+        let (client, server) = (pair.client.one_rtt.unwrap(), pair.server.one_rtt.unwrap());
+        for len in [TAG_LEN, TAG_LEN + 1, 31, 32, 33, 47, 48, 100] {
+            let header = [9; 13];
+            let mut sent = vec![0; len];
+            client.local.packet.seal(0, 77, &header, &mut sent).unwrap();
+            assert!(
+                server
+                    .remote
+                    .packet
+                    .open(0, 77, &header, &mut sent.clone())
+                    .is_ok()
+            );
+            for bit in 0..8 {
+                for at in 0..len {
+                    let mut packet = sent.clone();
+                    packet[at] ^= 1 << bit;
+                    assert_eq!(
+                        server.remote.packet.open(0, 77, &header, &mut packet),
+                        Err(DecryptError)
+                    );
+                }
+                for at in 0..header.len() {
+                    let mut other = header;
+                    other[at] ^= 1 << bit;
+                    assert_eq!(
+                        server.remote.packet.open(0, 77, &other, &mut sent.clone()),
+                        Err(DecryptError)
+                    );
+                }
+            }
+            // Truncated, extended, renumbered, on another path.
+            assert!(
+                server
+                    .remote
+                    .packet
+                    .open(0, 77, &header, &mut sent[..len - 1].to_vec())
+                    .is_err()
+            );
+            assert!(
+                server
+                    .remote
+                    .packet
+                    .open(0, 77, &header, &mut [&sent[..], &[0]].concat())
+                    .is_err()
+            );
+            assert!(
+                server
+                    .remote
+                    .packet
+                    .open(0, 78, &header, &mut sent.clone())
+                    .is_err()
+            );
+            assert!(
+                server
+                    .remote
+                    .packet
+                    .open(1, 77, &header, &mut sent.clone())
+                    .is_err()
+            );
+        }
+    }
+
+    #[test]
+    fn another_level_direction_generation_or_connection_is_refused() {
+        let (client, server) = null();
+        let mut one = handshake(&client, &server, Version::V1);
+        let two = handshake(&client, &server, Version::V1);
+        assert!(two.client.session.resumed());
+        let dcid = b"12345678";
+        let update = one.client.session.next_one_rtt().unwrap();
+        let after = one.server.session.next_one_rtt().unwrap();
+        assert!(fits(&*update.local, &*after.remote) && fits(&*after.local, &*update.remote));
+
+        let initial = (
+            client.initial_keys(Version::V1, dcid, Side::Client),
+            server.initial_keys(Version::V1, dcid, Side::Server),
+        );
+        let early = (two.client.early.unwrap(), two.server.early.unwrap());
+        let shake = (one.client.handshake.unwrap(), one.server.handshake.unwrap());
+        let first = (one.client.one_rtt.unwrap(), one.server.one_rtt.unwrap());
+        let second = (two.client.one_rtt.unwrap(), two.server.one_rtt.unwrap());
+        let sealing = [
+            &initial.0.local.packet,
+            &early.0.packet,
+            &shake.0.local.packet,
+            &first.0.local.packet,
+            &update.local,
+            &second.0.local.packet,
+            &initial.1.local.packet,
+            &shake.1.local.packet,
+            &first.1.local.packet,
+            &after.local,
+            &second.1.local.packet,
+        ];
+        let opening = [
+            &initial.1.remote.packet,
+            &early.1.packet,
+            &shake.1.remote.packet,
+            &first.1.remote.packet,
+            &after.remote,
+            &second.1.remote.packet,
+            &initial.0.remote.packet,
+            &shake.0.remote.packet,
+            &first.0.remote.packet,
+            &update.remote,
+            &second.0.remote.packet,
+        ];
+        for (i, sealing) in sealing.iter().enumerate() {
+            for (j, opening) in opening.iter().enumerate() {
+                assert_eq!(
+                    fits(&***sealing, &***opening),
+                    i == j,
+                    "sealed as {i}, opened as {j}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn packets_too_short_for_a_tag_are_refused() {
+        let keys = pair().client.one_rtt.unwrap();
+        for len in 0..TAG_LEN {
+            assert_eq!(
+                keys.local.packet.seal(0, 0, b"", &mut vec![0; len]),
+                Err(CryptoError)
+            );
+            assert_eq!(
+                keys.remote.packet.open(0, 0, b"", &mut vec![0; len]),
+                Err(DecryptError)
+            );
+        }
+    }
+}

@@ -1,32 +1,22 @@
 //! TLS 1.3 through rustls: sessions, packet keys, and ready-made configurations for QUIC (RFC 9001).
 
-use std::fmt;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
-use ::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use ::rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring as ring_provider};
-use ::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use ::rustls::server::{ClientHello, ResolvesServerCert, ServerSessionMemoryCache};
-use ::rustls::sign::CertifiedKey;
-use ::rustls::time_provider::TimeProvider;
+use ::rustls::pki_types::{CertificateDer, ServerName};
 use ::rustls::{
-    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, Error, HandshakeKind,
-    KeyLogFile, RootCertStore, ServerConfig, SignatureScheme, quic,
+    AlertDescription, CertificateError, ClientConfig, Error, HandshakeKind, ServerConfig, quic,
 };
 
+pub use super::config::{
+    CertificateSlot, Ciphers, ConfigError, TlsOptions, client_config, client_config_insecure,
+    server_config,
+};
 use super::{
     ClientCrypto, CryptoError, DecryptError, DirectionKeys, ExportError, HeaderKey, KeyChange,
     Keys, PacketKey, PacketKeys, ServerCrypto, Session, StartError,
 };
 use crate::error::TransportError;
 use crate::version::Version;
-
-/// How many sessions a server remembers for resumption. Each takes a few hundred bytes; a client that comes back to a
-/// server that has forgotten it pays one full handshake, no more.
-const SERVER_SESSIONS: usize = 4096;
-
-/// How many servers a client remembers (rustls keeps up to 8 tickets for each).
-const CLIENT_SESSIONS: usize = 256;
 
 /// rustls's name of a version, if it has keys for it.
 pub(super) fn tls_version(version: Version) -> Option<quic::Version> {
@@ -40,7 +30,7 @@ pub(super) fn tls_version(version: Version) -> Option<quic::Version> {
 // ---------------------------------------------------------------------------------------------------------------------
 // Keys
 
-struct TlsPacketKey(Box<dyn quic::PacketKey>);
+pub(super) struct TlsPacketKey(pub(super) Box<dyn quic::PacketKey>);
 
 impl PacketKey for TlsPacketKey {
     fn seal(
@@ -97,7 +87,7 @@ impl PacketKey for TlsPacketKey {
     }
 }
 
-struct TlsHeaderKey(Box<dyn quic::HeaderProtectionKey>);
+pub(super) struct TlsHeaderKey(pub(super) Box<dyn quic::HeaderProtectionKey>);
 
 impl HeaderKey for TlsHeaderKey {
     fn sample_len(&self) -> usize {
@@ -243,16 +233,10 @@ fn explain(error: &Error) -> String {
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
             "certificate not signed by a trusted authority (unknown issuer)".into()
         }
-        Error::InvalidCertificate(CertificateError::Expired) => "certificate has expired".into(),
-        Error::InvalidCertificate(CertificateError::NotValidYet) => {
-            "certificate is not valid yet (is the clock right?)".into()
-        }
-        Error::InvalidCertificate(CertificateError::NotValidForName) => {
-            "certificate is not valid for this server name".into()
-        }
-        Error::InvalidCertificate(CertificateError::Revoked) => {
-            "certificate has been revoked".into()
-        }
+        Error::InvalidCertificate(
+            cause @ (CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }),
+        ) => format!("{cause} (is the clock right?)"),
+        Error::InvalidCertificate(cause) => cause.to_string(),
         Error::NoApplicationProtocol => "no application protocol in common (ALPN)".into(),
         Error::PeerIncompatible(cause) => format!("TLS: nothing in common: {cause:?}"),
         Error::PeerMisbehaved(cause) => format!("TLS: peer misbehaved: {cause:?}"),
@@ -338,366 +322,444 @@ impl ServerCrypto for RustlsServer {
     }
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-// Configurations
+#[cfg(test)]
+mod tests {
+    use super::super::TAG_LEN;
+    use super::super::deterministic::{test_certificate, test_key, test_roots};
+    use super::super::testing::{Pair, date, fits, handshake};
+    use super::*;
+    use crate::error::TransportErrorCode;
+    use ::rustls::RootCertStore;
+    use ::rustls::crypto::ring as ring_provider;
+    use ::rustls::pki_types::{PrivateKeyDer, UnixTime};
+    use ::rustls::server::{ClientHello, ResolvesServerCert};
+    use ::rustls::sign::CertifiedKey;
+    use ::rustls::time_provider::TimeProvider;
 
-/// Which cipher suites are offered or accepted, in order of preference.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub enum Ciphers {
-    /// AES-128-GCM, AES-256-GCM, ChaCha20-Poly1305: the cheapest first on processors with AES instructions.
-    #[default]
-    All,
-    /// ChaCha20-Poly1305 first: the cheapest on processors without AES instructions.
-    PreferChaCha20,
-    /// Only AES-128-GCM.
-    Aes128,
-    /// Only AES-256-GCM.
-    Aes256,
-    /// Only ChaCha20-Poly1305 (the interoperability test of that name).
-    ChaCha20,
-}
+    #[derive(Debug)]
+    struct At(u64);
 
-impl Ciphers {
-    /// ring's provider reduced to these suites.
-    pub fn provider(self) -> CryptoProvider {
-        use ring_provider::cipher_suite::{
-            TLS13_AES_128_GCM_SHA256 as AES_128, TLS13_AES_256_GCM_SHA384 as AES_256,
-            TLS13_CHACHA20_POLY1305_SHA256 as CHACHA20,
-        };
-        let cipher_suites = match self {
-            Ciphers::All => vec![AES_128, AES_256, CHACHA20],
-            Ciphers::PreferChaCha20 => vec![CHACHA20, AES_128, AES_256],
-            Ciphers::Aes128 => vec![AES_128],
-            Ciphers::Aes256 => vec![AES_256],
-            Ciphers::ChaCha20 => vec![CHACHA20],
-        };
-        CryptoProvider {
-            cipher_suites,
-            ..ring_provider::default_provider()
-        }
-    }
-}
-
-/// A TLS configuration that could not be made.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ConfigError {
-    /// The private key is of a kind that cannot sign, or does not belong to the certificate.
-    #[error("certificate and private key unusable: {0}")]
-    Certificate(Error),
-    /// Anything else rustls objects to.
-    #[error("TLS configuration: {0}")]
-    Tls(Error),
-}
-
-/// Builds rustls configurations fit for QUIC: TLS 1.3 only, resumption and 0-RTT on.
-///
-/// 0-RTT data can be replayed by an attacker (RFC 9001 section 9.2). A server accepts each remembered session once, so a
-/// replay within one server process is refused; the application decides what it does early all the same.
-#[derive(Clone)]
-pub struct TlsOptions {
-    alpn: Vec<Vec<u8>>,
-    provider: Arc<CryptoProvider>,
-    time: Option<Arc<dyn TimeProvider>>,
-    key_log: bool,
-    early_data: bool,
-    resumption: bool,
-}
-
-impl TlsOptions {
-    /// Offers or accepts the application protocols `alpn`, in order of preference.
-    pub fn new(alpn: &[&[u8]]) -> Self {
-        Self {
-            alpn: alpn.iter().map(|protocol| protocol.to_vec()).collect(),
-            provider: Arc::new(Ciphers::default().provider()),
-            time: None,
-            key_log: false,
-            early_data: true,
-            resumption: true,
+    impl TimeProvider for At {
+        fn current_time(&self) -> Option<UnixTime> {
+            Some(UnixTime::since_unix_epoch(std::time::Duration::from_secs(
+                self.0,
+            )))
         }
     }
 
-    /// Restricts or reorders the cipher suites.
-    pub fn ciphers(self, ciphers: Ciphers) -> Self {
-        self.provider(Arc::new(ciphers.provider()))
+    fn options() -> TlsOptions {
+        TlsOptions::new(&[b"h3"])
     }
 
-    /// Replaces the cryptography altogether.
-    pub fn provider(mut self, provider: Arc<CryptoProvider>) -> Self {
-        self.provider = provider;
-        self
+    fn client_of(options: &TlsOptions) -> RustlsClient {
+        RustlsClient::new(Arc::new(options.client(test_roots()).unwrap()))
     }
 
-    /// Takes the date, for certificates and tickets, from `time` instead of the system.
-    pub fn time(mut self, time: Arc<dyn TimeProvider>) -> Self {
-        self.time = Some(time);
-        self
+    fn server_of(options: &TlsOptions) -> RustlsServer {
+        RustlsServer::new(Arc::new(
+            options
+                .server(vec![test_certificate()], test_key())
+                .unwrap(),
+        ))
     }
 
-    /// Appends the secrets of every connection to the file that the environment variable `SSLKEYLOGFILE` names, for Wireshark and the like.
-    pub fn key_log(mut self, on: bool) -> Self {
-        self.key_log = on;
-        self
+    /// The error of a handshake that must fail, and whether the client raised it.
+    fn failure(client: &RustlsClient, server: &RustlsServer, name: &str) -> (bool, TransportError) {
+        Pair::start(client, server, Version::V1, name)
+            .run()
+            .unwrap_err()
     }
 
-    /// Whether 0-RTT is offered or accepted on resumed sessions.
-    pub fn early_data(mut self, on: bool) -> Self {
-        self.early_data = on;
-        self
-    }
+    #[test]
+    fn a_handshake_yields_matching_keys_at_every_level_in_both_versions() {
+        for version in [Version::V1, Version::V2] {
+            let mut pair = handshake(&client_of(&options()), &server_of(&options()), version);
+            let (client, server) = (&pair.client, &pair.server);
+            let (c, s) = (
+                client.handshake.as_ref().unwrap(),
+                server.handshake.as_ref().unwrap(),
+            );
+            let (c1, s1) = (
+                client.one_rtt.as_ref().unwrap(),
+                server.one_rtt.as_ref().unwrap(),
+            );
+            assert!(
+                fits(&*c.local.packet, &*s.remote.packet)
+                    && fits(&*s.local.packet, &*c.remote.packet)
+            );
+            assert!(
+                fits(&*c1.local.packet, &*s1.remote.packet)
+                    && fits(&*s1.local.packet, &*c1.remote.packet)
+            );
+            assert!(
+                !fits(&*c.local.packet, &*s1.remote.packet)
+                    && !fits(&*c1.local.packet, &*c1.remote.packet)
+            );
 
-    /// Whether sessions are resumed at all.
-    pub fn resumption(mut self, on: bool) -> Self {
-        self.resumption = on;
-        self
-    }
+            assert_eq!(
+                client.session.transport_parameters(),
+                Some(&b"server parameters"[..])
+            );
+            assert_eq!(
+                server.session.transport_parameters(),
+                Some(&b"client parameters"[..])
+            );
+            for end in [client, server] {
+                assert_eq!(end.session.alpn(), Some(&b"h3"[..]));
+                assert_eq!(end.session.server_name(), Some("localhost"));
+                assert_eq!(end.session.cipher_suite(), Some("TLS13_AES_128_GCM_SHA256"));
+                assert_eq!(end.session.early_data_accepted(), Some(false));
+                assert!(!end.session.resumed());
+            }
+            assert_eq!(
+                client.session.peer_certificates().unwrap(),
+                [test_certificate()]
+            );
 
-    /// A client that trusts the authorities in `roots`.
-    ///
-    /// # Errors
-    /// If the provider has no TLS 1.3 cipher suite.
-    pub fn client(&self, roots: RootCertStore) -> Result<ClientConfig, ConfigError> {
-        let builder = self.client_builder()?.with_root_certificates(roots);
-        Ok(self.finish_client(builder.with_no_client_auth()))
-    }
+            let mut exported = [[0; 40]; 2];
+            client
+                .session
+                .export(&mut exported[0], b"EXPORTER-test", b"context")
+                .unwrap();
+            server
+                .session
+                .export(&mut exported[1], b"EXPORTER-test", b"context")
+                .unwrap();
+            assert_eq!(exported[0], exported[1]);
 
-    /// A client that takes ANY certificate, so that anyone on the path can pretend to be the server. For tests only.
-    ///
-    /// Signatures are still checked: the peer holds the key of the certificate it shows.
-    ///
-    /// # Errors
-    /// If the provider has no TLS 1.3 cipher suite.
-    pub fn client_insecure(&self) -> Result<ClientConfig, ConfigError> {
-        let verifier = AnyCertificate {
-            algorithms: self.provider.signature_verification_algorithms,
-        };
-        let builder = self
-            .client_builder()?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier));
-        Ok(self.finish_client(builder.with_no_client_auth()))
-    }
-
-    /// A server that shows the certificate `chain` (end entity first) and signs with `key`.
-    ///
-    /// # Errors
-    /// If the key cannot sign, does not belong to the certificate, or the chain is empty.
-    pub fn server(
-        &self,
-        chain: Vec<CertificateDer<'static>>,
-        key: PrivateKeyDer<'static>,
-    ) -> Result<ServerConfig, ConfigError> {
-        let builder = self.server_builder()?;
-        let config = builder
-            .with_single_cert(chain, key)
-            .map_err(ConfigError::Certificate)?;
-        Ok(self.finish_server(config))
-    }
-
-    /// A server whose certificate `resolver` chooses: by name, or one that can be replaced ([`CertificateSlot`]).
-    ///
-    /// # Errors
-    /// If the provider has no TLS 1.3 cipher suite.
-    pub fn server_with_resolver(
-        &self,
-        resolver: Arc<dyn ResolvesServerCert>,
-    ) -> Result<ServerConfig, ConfigError> {
-        Ok(self.finish_server(self.server_builder()?.with_cert_resolver(resolver)))
-    }
-
-    fn client_builder(
-        &self,
-    ) -> Result<::rustls::ConfigBuilder<ClientConfig, ::rustls::WantsVerifier>, ConfigError> {
-        let builder = match &self.time {
-            Some(time) => ClientConfig::builder_with_details(self.provider.clone(), time.clone()),
-            None => ClientConfig::builder_with_provider(self.provider.clone()),
-        };
-        builder
-            .with_protocol_versions(&[&::rustls::version::TLS13])
-            .map_err(ConfigError::Tls)
-    }
-
-    fn finish_client(&self, mut config: ClientConfig) -> ClientConfig {
-        config.alpn_protocols = self.alpn.clone();
-        config.enable_early_data = self.early_data && self.resumption;
-        config.resumption = match self.resumption {
-            true => ::rustls::client::Resumption::in_memory_sessions(CLIENT_SESSIONS),
-            false => ::rustls::client::Resumption::disabled(),
-        };
-        if self.key_log {
-            config.key_log = Arc::new(KeyLogFile::new());
+            // Key updates: generation by generation, and no generation opens another's packets.
+            let mut earlier = (pair.client.one_rtt.take().unwrap().local.packet, 0);
+            for generation in 1..4 {
+                let client = pair.client.session.next_one_rtt().unwrap();
+                let server = pair.server.session.next_one_rtt().unwrap();
+                assert!(
+                    fits(&*client.local, &*server.remote) && fits(&*server.local, &*client.remote)
+                );
+                assert!(
+                    !fits(&*earlier.0, &*server.remote),
+                    "generation {} at {generation}",
+                    earlier.1
+                );
+                earlier = (client.local, generation);
+            }
         }
-        config
     }
 
-    fn server_builder(
-        &self,
-    ) -> Result<::rustls::ConfigBuilder<ServerConfig, ::rustls::server::WantsServerCert>, ConfigError>
-    {
-        let builder = match &self.time {
-            Some(time) => ServerConfig::builder_with_details(self.provider.clone(), time.clone()),
-            None => ServerConfig::builder_with_provider(self.provider.clone()),
+    #[test]
+    fn versions_do_not_share_keys() {
+        let options = options();
+        let client = client_of(&options)
+            .start(Version::V1, "localhost", b"c")
+            .unwrap();
+        let server = server_of(&options).start(Version::V2, b"s").unwrap();
+        let end = |session| super::super::testing::End {
+            session,
+            early: None,
+            handshake: None,
+            one_rtt: None,
         };
-        let builder = builder
-            .with_protocol_versions(&[&::rustls::version::TLS13])
-            .map_err(ConfigError::Tls)?;
-        Ok(builder.with_no_client_auth())
+        let mut pair = Pair {
+            client: end(client),
+            server: end(server),
+            transcript: Vec::new(),
+        };
+        pair.run().unwrap();
+        let (client, server) = (pair.client.one_rtt.unwrap(), pair.server.one_rtt.unwrap());
+        assert!(!fits(&*client.local.packet, &*server.remote.packet));
     }
 
-    fn finish_server(&self, mut config: ServerConfig) -> ServerConfig {
-        config.alpn_protocols = self.alpn.clone();
-        // Sessions are remembered here rather than sealed into tickets: only so can each be used once, which is rustls's condition for 0-RTT.
-        if self.resumption {
-            config.session_storage = ServerSessionMemoryCache::new(SERVER_SESSIONS);
-            config.max_early_data_size = if self.early_data { u32::MAX } else { 0 };
-        } else {
-            config.session_storage = Arc::new(::rustls::server::NoServerSessionStorage {});
-            config.send_tls13_tickets = 0;
+    #[test]
+    fn export_before_the_handshake_is_complete_is_an_error() {
+        let session = client_of(&options())
+            .start(Version::V1, "localhost", b"")
+            .unwrap();
+        assert_eq!(session.export(&mut [0; 8], b"label", b""), Err(ExportError));
+        assert_eq!(session.early_data_accepted(), None);
+    }
+
+    #[test]
+    fn a_resumed_session_has_early_keys_and_each_ticket_is_good_once() {
+        let (client, server) = (client_of(&options()), server_of(&options()));
+        let first = handshake(&client, &server, Version::V1);
+        assert!(first.client.early.is_none() && first.server.early.is_none());
+
+        let second = Pair::start(&client, &server, Version::V1, "localhost");
+        assert_eq!(
+            second.client.session.transport_parameters(),
+            Some(&b"server parameters"[..]),
+            "remembered"
+        );
+        let mut second = second;
+        second.run().unwrap();
+        assert!(second.client.session.resumed() && second.server.session.resumed());
+        assert_eq!(second.client.session.early_data_accepted(), Some(true));
+        assert_eq!(second.server.session.early_data_accepted(), Some(true));
+        let (local, remote) = (second.client.early.unwrap(), second.server.early.unwrap());
+        assert!(fits(&*local.packet, &*remote.packet));
+
+        // The same first flight again: a replay. It must not reach 0-RTT.
+        let mut hello = Vec::new();
+        let mut again = client.start(Version::V1, "localhost", b"").unwrap();
+        assert!(again.early_keys().is_some());
+        again.write_handshake(&mut hello);
+        let mut original = server.start(Version::V1, b"").unwrap();
+        original.read_handshake(&hello).unwrap();
+        assert!(original.early_keys().is_some());
+        let mut replayed = server.start(Version::V1, b"").unwrap();
+        replayed.read_handshake(&hello).unwrap();
+        assert!(replayed.early_keys().is_none());
+    }
+
+    #[test]
+    fn a_server_that_refuses_0rtt_still_resumes() {
+        let client = client_of(&options());
+        let accepting = server_of(&options());
+        handshake(&client, &accepting, Version::V1);
+        let mut config = (**accepting.config()).clone();
+        config.max_early_data_size = 0;
+        let refusing = RustlsServer::new(Arc::new(config));
+        let pair = handshake(&client, &refusing, Version::V1);
+        assert!(pair.client.session.resumed() && pair.client.early.is_some());
+        assert_eq!(pair.client.session.early_data_accepted(), Some(false));
+        assert_eq!(pair.server.session.early_data_accepted(), Some(false));
+    }
+
+    #[test]
+    fn without_resumption_nothing_is_remembered() {
+        let (client, server) = (
+            client_of(&options().resumption(false)),
+            server_of(&options().resumption(false)),
+        );
+        handshake(&client, &server, Version::V1);
+        assert!(
+            !handshake(&client, &server, Version::V1)
+                .client
+                .session
+                .resumed()
+        );
+    }
+
+    #[test]
+    fn ciphers_are_offered_in_the_order_preferred() {
+        let server = server_of(&options());
+        for (ciphers, expected) in [
+            (Ciphers::All, "TLS13_AES_128_GCM_SHA256"),
+            (Ciphers::Aes256, "TLS13_AES_256_GCM_SHA384"),
+            (Ciphers::PreferChaCha20, "TLS13_CHACHA20_POLY1305_SHA256"),
+            (Ciphers::ChaCha20, "TLS13_CHACHA20_POLY1305_SHA256"),
+        ] {
+            let pair = handshake(
+                &client_of(&options().ciphers(ciphers)),
+                &server,
+                Version::V1,
+            );
+            assert_eq!(pair.server.session.cipher_suite(), Some(expected));
+            let (c, s) = (pair.client.one_rtt.unwrap(), pair.server.one_rtt.unwrap());
+            assert!(fits(&*c.local.packet, &*s.remote.packet));
         }
-        if self.key_log {
-            config.key_log = Arc::new(KeyLogFile::new());
+        let (by_client, error) = failure(
+            &client_of(&options().ciphers(Ciphers::Aes128)),
+            &server_of(&options().ciphers(Ciphers::ChaCha20)),
+            "localhost",
+        );
+        assert!(!by_client);
+        assert_eq!(
+            error.code,
+            TransportErrorCode::crypto(40),
+            "handshake_failure: {error}"
+        );
+    }
+
+    #[test]
+    fn certificate_errors_carry_their_alert_and_say_what_is_wrong() {
+        let server = server_of(&options());
+        let stranger = RustlsClient::new(Arc::new(
+            client_config(RootCertStore::empty(), &[b"h3"]).unwrap(),
+        ));
+        for (client, name, alert, words) in [
+            (
+                stranger,
+                "localhost",
+                48,
+                "not signed by a trusted authority",
+            ),
+            (client_of(&options()), "example.org", 42, "not valid for"),
+            (
+                client_of(&options().time(Arc::new(At(0)))),
+                "localhost",
+                45,
+                "not valid yet",
+            ),
+            (
+                client_of(&options().time(Arc::new(At(5_000_000_000)))),
+                "localhost",
+                45,
+                "expired",
+            ),
+        ] {
+            let (by_client, error) = failure(&client, &server, name);
+            assert!(by_client);
+            assert_eq!(error.code, TransportErrorCode::crypto(alert), "{error}");
+            assert!(error.reason.contains(words), "{error}");
         }
-        config
-    }
-}
-
-impl fmt::Debug for TlsOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsOptions")
-            .field(
-                "alpn",
-                &self
-                    .alpn
-                    .iter()
-                    .map(|protocol| protocol.escape_ascii().to_string())
-                    .collect::<Vec<_>>(),
-            )
-            .field("key_log", &self.key_log)
-            .field("early_data", &self.early_data)
-            .field("resumption", &self.resumption)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A server configuration with the usual options. See [`TlsOptions::server`].
-///
-/// # Errors
-/// If the key cannot sign, does not belong to the certificate, or the chain is empty.
-pub fn server_config(
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-    alpn: &[&[u8]],
-) -> Result<ServerConfig, ConfigError> {
-    TlsOptions::new(alpn).server(chain, key)
-}
-
-/// A client configuration with the usual options. See [`TlsOptions::client`].
-///
-/// # Errors
-/// None with the default provider.
-pub fn client_config(roots: RootCertStore, alpn: &[&[u8]]) -> Result<ClientConfig, ConfigError> {
-    TlsOptions::new(alpn).client(roots)
-}
-
-/// A client configuration that takes ANY certificate; for tests only. See [`TlsOptions::client_insecure`].
-///
-/// # Errors
-/// None with the default provider.
-pub fn client_config_insecure(alpn: &[&[u8]]) -> Result<ClientConfig, ConfigError> {
-    TlsOptions::new(alpn).client_insecure()
-}
-
-/// A certificate that can be replaced while the server runs: new handshakes show the new one, sessions stay resumable.
-#[derive(Debug)]
-pub struct CertificateSlot {
-    current: RwLock<Arc<CertifiedKey>>,
-    provider: Arc<CryptoProvider>,
-}
-
-impl CertificateSlot {
-    /// Starts with the certificate `chain` (end entity first) and its `key`.
-    ///
-    /// # Errors
-    /// If the key cannot sign, does not belong to the certificate, or the chain is empty.
-    pub fn new(
-        chain: Vec<CertificateDer<'static>>,
-        key: PrivateKeyDer<'static>,
-    ) -> Result<Self, ConfigError> {
-        let provider = Arc::new(Ciphers::default().provider());
-        let first =
-            CertifiedKey::from_der(chain, key, &provider).map_err(ConfigError::Certificate)?;
-        Ok(Self {
-            current: RwLock::new(Arc::new(first)),
-            provider,
-        })
     }
 
-    /// Shows this certificate from now on. On error the earlier one stays.
-    ///
-    /// # Errors
-    /// If the key cannot sign, does not belong to the certificate, or the chain is empty.
-    pub fn replace(
-        &self,
-        chain: Vec<CertificateDer<'static>>,
-        key: PrivateKeyDer<'static>,
-    ) -> Result<(), ConfigError> {
-        let next =
-            CertifiedKey::from_der(chain, key, &self.provider).map_err(ConfigError::Certificate)?;
-        *self
-            .current
-            .write()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(next);
-        Ok(())
+    #[test]
+    fn no_application_protocol_in_common_is_alert_120() {
+        let (by_client, error) = failure(
+            &client_of(&TlsOptions::new(&[b"hq-interop"])),
+            &server_of(&options()),
+            "localhost",
+        );
+        assert!(!by_client);
+        assert_eq!(error.code, TransportErrorCode::crypto(120));
+        assert!(error.reason.contains("application protocol"), "{error}");
     }
-}
 
-impl ResolvesServerCert for CertificateSlot {
-    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(
-            self.current
-                .read()
-                .unwrap_or_else(|poisoned| poisoned.into_inner())
-                .clone(),
+    #[test]
+    fn a_damaged_handshake_message_is_an_error_and_not_a_panic() {
+        let (client, server) = (client_of(&options()), server_of(&options()));
+        let mut hello = Vec::new();
+        client
+            .start(Version::V1, "localhost", b"params")
+            .unwrap()
+            .write_handshake(&mut hello);
+        for at in 0..hello.len() {
+            let mut damaged = hello.clone();
+            damaged[at] ^= 0x55;
+            let mut session = server.start(Version::V1, b"params").unwrap();
+            if let Err(error) = session.read_handshake(&damaged) {
+                assert!(error.code.tls_alert().is_some(), "{error}");
+            }
+            session.write_handshake(&mut Vec::new());
+        }
+        let mut session = server.start(Version::V1, b"params").unwrap();
+        // A message type that does not exist, with no body.
+        assert!(session.read_handshake(&[0x63, 0, 0, 0]).is_err());
+    }
+
+    #[test]
+    fn names_may_be_addresses_and_bad_names_are_told() {
+        let (client, server) = (client_of(&options()), server_of(&options()));
+        for name in ["127.0.0.1", "::1", "[::1]", "LOCALHOST"] {
+            Pair::start(&client, &server, Version::V1, name)
+                .run()
+                .unwrap();
+        }
+        for name in ["", "no spaces", "localhost:4433", "[::1"] {
+            assert_eq!(
+                client.start(Version::V1, name, b"").err(),
+                Some(StartError::InvalidServerName(name.into()))
+            );
+        }
+        assert_eq!(
+            client.start(Version(7), "localhost", b"").err(),
+            Some(StartError::UnsupportedVersion(Version(7)))
+        );
+        assert_eq!(
+            server.start(Version(7), b"").err(),
+            Some(StartError::UnsupportedVersion(Version(7)))
+        );
+    }
+
+    #[test]
+    fn the_insecure_client_takes_any_certificate_whose_key_the_server_holds() {
+        let insecure = RustlsClient::new(Arc::new(client_config_insecure(&[b"h3"]).unwrap()));
+        handshake(&insecure, &server_of(&options()), Version::V1);
+        Pair::start(
+            &insecure,
+            &server_of(&options()),
+            Version::V1,
+            "example.org",
+        )
+        .run()
+        .unwrap();
+
+        // A server that shows the test certificate but signs with another key.
+        let (_, other_key) = other_certificate();
+        let signing = ring_provider::sign::any_supported_type(&other_key).unwrap();
+        #[derive(Debug)]
+        struct Impostor(Arc<CertifiedKey>);
+        impl ResolvesServerCert for Impostor {
+            fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+                Some(self.0.clone())
+            }
+        }
+        let shown = Arc::new(CertifiedKey::new(vec![test_certificate()], signing));
+        let impostor = RustlsServer::new(Arc::new(
+            options()
+                .server_with_resolver(Arc::new(Impostor(shown)))
+                .unwrap(),
+        ));
+        let (by_client, error) = failure(&insecure, &impostor, "localhost");
+        assert!(by_client);
+        assert_eq!(
+            error.code,
+            TransportErrorCode::crypto(51),
+            "decrypt_error: {error}"
+        );
+    }
+
+    fn other_certificate() -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        (
+            made.cert.der().clone(),
+            PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into()),
         )
     }
-}
 
-/// Takes any certificate, but insists that the peer holds its key.
-#[derive(Debug)]
-struct AnyCertificate {
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
+    #[test]
+    fn a_certificate_can_be_replaced_while_the_server_runs() {
+        let slot = Arc::new(CertificateSlot::new(vec![test_certificate()], test_key()).unwrap());
+        let server = RustlsServer::new(Arc::new(
+            options().server_with_resolver(slot.clone()).unwrap(),
+        ));
+        let insecure = RustlsClient::new(Arc::new(
+            options().resumption(false).client_insecure().unwrap(),
+        ));
+        let shown = || {
+            handshake(&insecure, &server, Version::V1)
+                .client
+                .session
+                .peer_certificates()
+                .unwrap()
+        };
+        assert_eq!(shown(), [test_certificate()]);
+        let (certificate, key) = other_certificate();
+        slot.replace(vec![certificate.clone()], key).unwrap();
+        assert_eq!(shown()[0], certificate);
+        // A key that belongs to another certificate is refused, and the earlier certificate stays.
+        assert!(
+            slot.replace(vec![test_certificate()], other_certificate().1)
+                .is_err()
+        );
+        assert!(slot.replace(Vec::new(), test_key()).is_err());
+        assert_eq!(shown(), [certificate]);
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        ::rustls::crypto::verify_tls12_signature(message, cert, dss, &self.algorithms)
+    #[test]
+    fn packets_too_short_for_a_tag_are_refused() {
+        let keys = super::super::initial::keys(Version::V1, b"12345678", crate::Side::Client);
+        for len in 0..TAG_LEN {
+            let mut short = vec![0; len];
+            assert_eq!(
+                keys.local.packet.seal(0, 0, b"", &mut short),
+                Err(CryptoError)
+            );
+            assert_eq!(
+                keys.local.packet.open(0, 0, b"", &mut short),
+                Err(DecryptError)
+            );
+        }
     }
 
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        ::rustls::crypto::verify_tls13_signature(message, cert, dss, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+    #[test]
+    fn the_date_of_the_tests_is_within_the_certificates_validity() {
+        let at = Arc::new(At(date().as_secs()));
+        handshake(
+            &client_of(&options().time(at)),
+            &server_of(&options()),
+            Version::V1,
+        );
     }
 }
