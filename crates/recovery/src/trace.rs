@@ -1,0 +1,280 @@
+//! Every decision as an event: what a plot, a log or a test needs to know without looking inside.
+//!
+//! Events are small `Copy` values, recorded only when [`Config::trace`](crate::Config::trace) is set and handed out by
+//! [`Recovery::drain_trace`](crate::Recovery::drain_trace). [`qlog`](crate::qlog) writes them down.
+
+use thalweg_units::{Duration, Instant, Rate};
+
+use crate::types::{LossTrigger, PathId, SpaceId};
+
+/// What congestion control is doing; the colour of a point in a plot of the window.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Opening the window exponentially.
+    SlowStart,
+    /// HyStart++'s conservative slow start: delay has risen, and it is being confirmed (RFC 9406).
+    ConservativeSlowStart,
+    /// Growing carefully.
+    CongestionAvoidance,
+    /// Between a congestion event and the first acknowledgment of a packet sent after it (RFC 9002 section 7.3.2).
+    Recovery,
+    /// The window has room that the transport has no use for; it does not grow (RFC 9002 section 7.8).
+    ApplicationLimited,
+    /// A label that a controller of the user's own gives.
+    Custom(&'static str),
+}
+
+impl State {
+    /// The label, in the form that qlog uses.
+    pub const fn label(self) -> &'static str {
+        match self {
+            State::SlowStart => "slow_start",
+            State::ConservativeSlowStart => "conservative_slow_start",
+            State::CongestionAvoidance => "congestion_avoidance",
+            State::Recovery => "recovery",
+            State::ApplicationLimited => "application_limited",
+            State::Custom(label) => label,
+        }
+    }
+}
+
+/// What made congestion control respond.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CongestionCause {
+    /// A packet was lost.
+    Loss,
+    /// The peer counted another packet marked CE.
+    Ecn,
+}
+
+impl CongestionCause {
+    /// "loss" or "ecn".
+    pub const fn label(self) -> &'static str {
+        match self {
+            CongestionCause::Loss => "loss",
+            CongestionCause::Ecn => "ecn",
+        }
+    }
+}
+
+/// What ended the first opening of the window.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum StartExit {
+    /// Loss or a congestion mark.
+    Congestion,
+    /// The round-trip time rose and stayed up.
+    Delay,
+    /// The window reached the slow start threshold.
+    Threshold,
+}
+
+impl StartExit {
+    /// "congestion", "delay" or "threshold".
+    pub const fn label(self) -> &'static str {
+        match self {
+            StartExit::Congestion => "congestion",
+            StartExit::Delay => "delay",
+            StartExit::Threshold => "threshold",
+        }
+    }
+}
+
+/// Whether a path carries ECN (RFC 9000 appendix A.4).
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum EcnState {
+    /// Marking the first packets to see what comes back.
+    Testing,
+    /// Enough marked packets are out; not marking until an acknowledgment tells.
+    Unknown,
+    /// The path or the peer does not report marks properly; not marking.
+    Failed,
+    /// Marks arrive and are reported.
+    Capable,
+}
+
+impl EcnState {
+    /// The name that qlog uses.
+    pub const fn label(self) -> &'static str {
+        match self {
+            EcnState::Testing => "testing",
+            EcnState::Unknown => "unknown",
+            EcnState::Failed => "failed",
+            EcnState::Capable => "capable",
+        }
+    }
+}
+
+/// What the one timer is set for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum TimerKind {
+    /// A packet will count as lost then (RFC 9002 section 6.1.2).
+    LossTime,
+    /// Silence will have lasted long enough to probe (RFC 9002 section 6.2).
+    Probe,
+}
+
+impl TimerKind {
+    /// The name that qlog uses.
+    pub const fn label(self) -> &'static str {
+        match self {
+            TimerKind::LossTime => "loss_timeout",
+            TimerKind::Probe => "pto",
+        }
+    }
+}
+
+/// The numbers of a path at one moment. One is recorded whenever the window, the bytes in flight or an estimate has changed through an
+/// acknowledgment, a loss or a new datagram size, so that a trace can be plotted without anything else.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Metrics {
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// Slow start threshold in bytes; `None` while it is unlimited.
+    pub ssthresh: Option<u64>,
+    /// Bytes in flight.
+    pub bytes_in_flight: u64,
+    /// What congestion control is doing.
+    pub state: State,
+    /// Newest round-trip sample.
+    pub latest_rtt: Duration,
+    /// Smoothed round-trip time.
+    pub smoothed_rtt: Duration,
+    /// Mean deviation from it.
+    pub rtt_variation: Duration,
+    /// Smallest round-trip sample.
+    pub min_rtt: Duration,
+    /// Pacing rate, if packets are paced.
+    pub pacing_rate: Option<Rate>,
+    /// Probe timeouts in a row.
+    pub pto_count: u32,
+}
+
+/// One decision.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The numbers of the path.
+    Metrics(Metrics),
+    /// The state changed.
+    CongestionState {
+        /// From this.
+        old: State,
+        /// To this.
+        new: State,
+    },
+    /// A packet was declared lost.
+    PacketLost {
+        /// Its space.
+        space: SpaceId,
+        /// Its number.
+        number: u64,
+        /// Its size in bytes.
+        size: u32,
+        /// The rule that applied.
+        trigger: LossTrigger,
+    },
+    /// A packet that had been declared lost was acknowledged.
+    SpuriousLoss {
+        /// Its space.
+        space: SpaceId,
+        /// Its number.
+        number: u64,
+        /// Its size in bytes.
+        size: u32,
+        /// How long after the declaration the acknowledgment came.
+        late_by: Duration,
+    },
+    /// The window was reduced.
+    CongestionEvent {
+        /// Why.
+        cause: CongestionCause,
+        /// Numbers the reductions of a path from 1.
+        episode: u32,
+        /// The window afterwards, in bytes.
+        window: u64,
+        /// The slow start threshold afterwards, in bytes.
+        ssthresh: Option<u64>,
+    },
+    /// A reduction was taken back, because every loss behind it turned out to be reordering.
+    Undo {
+        /// The reduction.
+        episode: u32,
+        /// The window afterwards, in bytes.
+        window: u64,
+    },
+    /// Nothing got through for longer than three probe timeouts; the window fell to its minimum (RFC 9002 section 7.6).
+    PersistentCongestion {
+        /// The window afterwards, in bytes.
+        window: u64,
+    },
+    /// The probe timer expired.
+    PtoExpired {
+        /// The space to probe in.
+        space: SpaceId,
+        /// Expiries in a row, this one included.
+        count: u32,
+    },
+    /// The timer was set.
+    TimerSet {
+        /// What for.
+        kind: TimerKind,
+        /// In which space.
+        space: SpaceId,
+        /// How long from now.
+        delay: Duration,
+    },
+    /// The timer was cancelled: there is nothing to wait for.
+    TimerCancelled,
+    /// What is known about ECN on the path changed.
+    EcnState {
+        /// From this.
+        old: EcnState,
+        /// To this.
+        new: EcnState,
+    },
+    /// The first opening of the window ended.
+    StartExit {
+        /// What ended it.
+        reason: StartExit,
+        /// The window at that moment, in bytes.
+        window: u64,
+    },
+    /// The transport began or ceased to have nothing to send although the window had room.
+    AppLimited {
+        /// Whether it is so now.
+        limited: bool,
+    },
+}
+
+/// Where events go; costs nothing when nobody listens.
+#[derive(Clone, Debug)]
+pub(crate) struct Trace {
+    events: Option<Vec<(Instant, PathId, Event)>>,
+}
+
+impl Trace {
+    pub(crate) fn new(enabled: bool) -> Trace {
+        Trace {
+            events: enabled.then(Vec::new),
+        }
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.events.is_some()
+    }
+
+    /// Records `event`, unless nobody listens.
+    pub(crate) fn push(&mut self, now: Instant, path: PathId, event: Event) {
+        if let Some(events) = &mut self.events {
+            events.push((now, path, event));
+        }
+    }
+
+    /// Hands out what was recorded since the last time, oldest first.
+    pub(crate) fn drain(&mut self, mut f: impl FnMut(Instant, PathId, &Event)) {
+        if let Some(events) = &mut self.events {
+            for (now, path, event) in events.drain(..) {
+                f(now, path, &event);
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! What crosses the boundary between the transport and its recovery: packets out, acknowledgments in, verdicts back.
+
+use core::fmt;
+
+use smallvec::SmallVec;
+use thalweg_units::{Duration, Instant};
+
+/// A packet number space (RFC 9000 section 12.3).
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SpaceId {
+    /// Initial packets.
+    Initial,
+    /// Handshake packets.
+    Handshake,
+    /// 0-RTT and 1-RTT packets ("application data" in the RFCs).
+    Data,
+}
+
+impl SpaceId {
+    /// The three spaces, in the order in which they come into use.
+    pub const ALL: [SpaceId; 3] = [SpaceId::Initial, SpaceId::Handshake, SpaceId::Data];
+
+    /// Position in [`ALL`](Self::ALL), for tables with one entry per space.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name that qlog uses: "initial", "handshake" or "application_data".
+    pub const fn name(self) -> &'static str {
+        match self {
+            SpaceId::Initial => "initial",
+            SpaceId::Handshake => "handshake",
+            SpaceId::Data => "application_data",
+        }
+    }
+}
+
+/// Names a path of one connection. Never reused within the connection.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct PathId(pub u32);
+
+impl fmt::Display for PathId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The ECN codepoint of an IP packet (RFC 3168).
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Ecn {
+    /// Not ECN-capable: `00`.
+    #[default]
+    NotEct,
+    /// ECT(1), the L4S identifier: `01`.
+    Ect1,
+    /// ECT(0): `10`.
+    Ect0,
+    /// Congestion experienced: `11`.
+    Ce,
+}
+
+impl Ecn {
+    /// The codepoint in the two low bits of a traffic-class octet; the other bits are ignored.
+    pub const fn from_bits(bits: u8) -> Ecn {
+        match bits & 0b11 {
+            0b01 => Ecn::Ect1,
+            0b10 => Ecn::Ect0,
+            0b11 => Ecn::Ce,
+            _ => Ecn::NotEct,
+        }
+    }
+
+    /// The two bits as they stand in the IP header.
+    pub const fn bits(self) -> u8 {
+        self as u8
+    }
+}
+
+/// How many packets with each ECN codepoint the peer has counted in a space so far (RFC 9000 section 19.3.2).
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+pub struct EcnCounts {
+    /// Packets that arrived marked ECT(0).
+    pub ect0: u64,
+    /// Packets that arrived marked ECT(1).
+    pub ect1: u64,
+    /// Packets that arrived marked CE.
+    pub ce: u64,
+}
+
+/// A packet that has just been sent.
+///
+/// `T` is what the transport wants back when the packet's fate is known.
+#[derive(Clone, Debug)]
+pub struct Sent<T> {
+    /// Packet number; strictly increasing within a space. Numbers left out count as deliberately skipped.
+    pub number: u64,
+    /// When it was sent.
+    pub time: Instant,
+    /// Bytes of the packet as they count in flight: its share of the UDP payload.
+    pub size: u32,
+    /// Whether the peer has to acknowledge it.
+    pub ack_eliciting: bool,
+    /// Whether it counts in flight (RFC 9002 section 2: ack-eliciting, or contains PADDING).
+    pub in_flight: bool,
+    /// Whether it probes for a larger path MTU: its loss says nothing about congestion (RFC 9000 section 14.4).
+    pub mtu_probe: bool,
+    /// The ECN codepoint that it carries.
+    pub ecn: Ecn,
+    /// The path it was sent on.
+    pub path: PathId,
+    /// What the transport wants back.
+    pub data: T,
+}
+
+/// A packet that an ACK has newly acknowledged.
+#[derive(Clone, Debug)]
+pub struct Acked<T> {
+    /// Packet number.
+    pub number: u64,
+    /// Bytes, as given when it was sent.
+    pub size: u32,
+    /// When it was sent.
+    pub time_sent: Instant,
+    /// Whether it was ack-eliciting.
+    pub ack_eliciting: bool,
+    /// Whether it was an MTU probe.
+    pub mtu_probe: bool,
+    /// The path it was sent on.
+    pub path: PathId,
+    /// It had been declared lost before: the declaration was wrong, and `data` has been handed back once already.
+    pub declared_lost: bool,
+    /// What the transport gave.
+    pub data: T,
+}
+
+/// A packet that has just been declared lost.
+#[derive(Clone, Debug)]
+pub struct Lost<T> {
+    /// Packet number.
+    pub number: u64,
+    /// Bytes, as given when it was sent.
+    pub size: u32,
+    /// When it was sent.
+    pub time_sent: Instant,
+    /// Whether it was ack-eliciting.
+    pub ack_eliciting: bool,
+    /// Whether it was an MTU probe.
+    pub mtu_probe: bool,
+    /// The path it was sent on.
+    pub path: PathId,
+    /// Which rule declared it lost.
+    pub trigger: LossTrigger,
+    /// What the transport gave.
+    pub data: T,
+}
+
+/// Why a packet was declared lost.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LossTrigger {
+    /// Enough packets sent later on the same path were acknowledged (RFC 9002 section 6.1.1).
+    PacketThreshold,
+    /// It was sent too long before a packet that was acknowledged (RFC 9002 section 6.1.2).
+    TimeThreshold,
+    /// The transport took it back ([`Recovery::withdraw`](crate::Recovery::withdraw)); nothing was lost.
+    Withdrawn,
+}
+
+/// What an acknowledgment or a timeout revealed. Owned and reused by the caller; every call appends.
+#[derive(Clone, Debug)]
+pub struct Outcome<T> {
+    /// Newly acknowledged packets: in the order of the ACK's ranges, ascending within a range.
+    pub acked: Vec<Acked<T>>,
+    /// Packets newly declared lost, oldest first per path.
+    pub lost: Vec<Lost<T>>,
+    /// The RTT sample that the ACK gave, as measured (not reduced by the peer's ACK delay).
+    pub rtt_sample: Option<Duration>,
+    /// How many of `acked` had been declared lost wrongly.
+    pub spurious: u32,
+    /// Persistent congestion was established (RFC 9002 section 7.6).
+    pub persistent_congestion: bool,
+}
+
+impl<T> Outcome<T> {
+    /// Empties it for the next use; the capacity stays.
+    pub fn clear(&mut self) {
+        self.acked.clear();
+        self.lost.clear();
+        self.rtt_sample = None;
+        self.spurious = 0;
+        self.persistent_congestion = false;
+    }
+}
+
+impl<T> Default for Outcome<T> {
+    fn default() -> Self {
+        Outcome {
+            acked: Vec::new(),
+            lost: Vec::new(),
+            rtt_sample: None,
+            spurious: 0,
+            persistent_congestion: false,
+        }
+    }
+}
+
+/// The peer acknowledged a packet that was never sent: a connection error of type PROTOCOL_VIOLATION (RFC 9000 section 13.1).
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the peer acknowledged packet {number} of the {} space, which was never sent", space.name())]
+pub struct AckOfUnsent {
+    /// The space.
+    pub space: SpaceId,
+    /// A number in the acknowledged range that was never sent: beyond the last packet, or skipped on purpose.
+    pub number: u64,
+}
+
+/// What the transport has to do after [`Recovery::on_timeout`](crate::Recovery::on_timeout).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    /// Nothing: the timer was not due.
+    None,
+    /// Packets were declared lost; they are in the outcome.
+    Lost,
+    /// Send probes: ack-eliciting packets that ignore the congestion window (RFC 9002 section 6.2.4). Nothing is declared lost.
+    Probe {
+        /// The space to probe in.
+        space: SpaceId,
+        /// How many ack-eliciting datagrams to send: 2, or 1 for a client that only keeps the handshake from a deadlock.
+        datagrams: u8,
+    },
+}
+
+/// How much may leave on a path at this moment.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// This many bytes may leave at once; never less than one datagram.
+    Now(u64),
+    /// The window has room, but the pacer wants the next bytes to leave no earlier than this.
+    Paced(Instant),
+    /// The window is full: an acknowledgment or a declared loss has to come first.
+    WindowFull,
+}
+
+/// A list with room for one entry per path before it allocates.
+pub(crate) type PerPath<V> = SmallVec<[V; 2]>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ecn_codepoints_are_those_of_the_ip_header() {
+        for (ecn, bits) in [
+            (Ecn::NotEct, 0b00),
+            (Ecn::Ect1, 0b01),
+            (Ecn::Ect0, 0b10),
+            (Ecn::Ce, 0b11),
+        ] {
+            assert_eq!(ecn.bits(), bits);
+            assert_eq!(Ecn::from_bits(bits | 0b1010_1000), ecn);
+        }
+    }
+
+    #[test]
+    fn spaces_index_their_own_list() {
+        for (index, space) in SpaceId::ALL.into_iter().enumerate() {
+            assert_eq!(space.index(), index);
+        }
+    }
+}
