@@ -1,1 +1,754 @@
-//! To be written.
+//! Frames (RFC 9000 section 19, RFC 9221, draft-ietf-quic-ack-frequency): zero-copy parsing, and writing into the caller's buffer.
+//!
+//! [`FrameIter`] walks the payload of a packet and yields borrowed [`Frame`]s, validated as far as a frame can be without
+//! the state of the connection. [`Frame::encode`] and [`Frame::encoded_len`] are its inverse; frames that carry bulk data
+//! have functions of their own which never need the data in one piece.
+
+use std::ops::{Range, RangeInclusive};
+use std::time::Duration;
+
+use thalweg_recovery::EcnCounts;
+
+use crate::Side;
+use crate::cid::{ConnectionId, NewConnectionId, ResetToken};
+use crate::crypto::Level;
+use crate::error::TransportError;
+use crate::streams::{Dir, StreamId};
+use crate::varint::{self, Reader};
+
+/// Frame types by number (RFC 9000 section 12.4).
+#[allow(missing_docs)] // the names are the documentation
+pub mod ty {
+    pub const PADDING: u64 = 0x00;
+    pub const PING: u64 = 0x01;
+    pub const ACK: u64 = 0x02;
+    pub const ACK_ECN: u64 = 0x03;
+    pub const RESET_STREAM: u64 = 0x04;
+    pub const STOP_SENDING: u64 = 0x05;
+    pub const CRYPTO: u64 = 0x06;
+    pub const NEW_TOKEN: u64 = 0x07;
+    /// The first of eight types; the lowest bits are FIN 1, LEN 2, OFF 4.
+    pub const STREAM: u64 = 0x08;
+    pub const MAX_DATA: u64 = 0x10;
+    pub const MAX_STREAM_DATA: u64 = 0x11;
+    pub const MAX_STREAMS_BIDI: u64 = 0x12;
+    pub const MAX_STREAMS_UNI: u64 = 0x13;
+    pub const DATA_BLOCKED: u64 = 0x14;
+    pub const STREAM_DATA_BLOCKED: u64 = 0x15;
+    pub const STREAMS_BLOCKED_BIDI: u64 = 0x16;
+    pub const STREAMS_BLOCKED_UNI: u64 = 0x17;
+    pub const NEW_CONNECTION_ID: u64 = 0x18;
+    pub const RETIRE_CONNECTION_ID: u64 = 0x19;
+    pub const PATH_CHALLENGE: u64 = 0x1a;
+    pub const PATH_RESPONSE: u64 = 0x1b;
+    pub const CONNECTION_CLOSE: u64 = 0x1c;
+    pub const APPLICATION_CLOSE: u64 = 0x1d;
+    pub const HANDSHAKE_DONE: u64 = 0x1e;
+    pub const IMMEDIATE_ACK: u64 = 0x1f;
+    pub const DATAGRAM: u64 = 0x30;
+    /// DATAGRAM with a length field.
+    pub const DATAGRAM_LEN: u64 = 0x31;
+    pub const ACK_FREQUENCY: u64 = 0xaf;
+}
+
+const FIN: u64 = 1;
+const LEN: u64 = 2;
+const OFF: u64 = 4;
+
+/// A frame. Borrowed parts point into the packet's payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// This many PADDING frames in a row.
+    Padding(usize),
+    /// PING.
+    Ping,
+    /// ACK, with or without ECN counts.
+    Ack(Ack<'a>),
+    /// RESET_STREAM.
+    ResetStream {
+        /// The stream that is abandoned by its sender.
+        id: StreamId,
+        /// The application's code.
+        error_code: u64,
+        /// How many bytes the stream has, sent or not.
+        final_size: u64,
+    },
+    /// STOP_SENDING.
+    StopSending {
+        /// The stream that its receiver does not want.
+        id: StreamId,
+        /// The application's code.
+        error_code: u64,
+    },
+    /// CRYPTO. `offset` plus length is at most 2^62 - 1.
+    Crypto {
+        /// Where the data belongs in the handshake of this level.
+        offset: u64,
+        /// Handshake bytes.
+        data: &'a [u8],
+    },
+    /// NEW_TOKEN with a token that is not empty.
+    NewToken(&'a [u8]),
+    /// STREAM. `offset` plus length is at most 2^62 - 1.
+    Stream {
+        /// The stream.
+        id: StreamId,
+        /// Where the data belongs in the stream.
+        offset: u64,
+        /// Whether the stream ends behind this data.
+        fin: bool,
+        /// Stream bytes; may be empty.
+        data: &'a [u8],
+    },
+    /// MAX_DATA: how many bytes all streams together may have.
+    MaxData(u64),
+    /// MAX_STREAM_DATA.
+    MaxStreamData {
+        /// The stream.
+        id: StreamId,
+        /// How many bytes it may have.
+        max: u64,
+    },
+    /// MAX_STREAMS.
+    MaxStreams {
+        /// Of which direction.
+        dir: Dir,
+        /// How many streams may be opened over the whole connection, at most 2^60.
+        max: u64,
+    },
+    /// DATA_BLOCKED: the connection's limit that keeps the peer from sending.
+    DataBlocked(u64),
+    /// STREAM_DATA_BLOCKED.
+    StreamDataBlocked {
+        /// The stream.
+        id: StreamId,
+        /// The limit that keeps the peer from sending.
+        limit: u64,
+    },
+    /// STREAMS_BLOCKED.
+    StreamsBlocked {
+        /// Of which direction.
+        dir: Dir,
+        /// The limit that keeps the peer from opening, at most 2^60.
+        limit: u64,
+    },
+    /// NEW_CONNECTION_ID with `retire_prior_to` not above `sequence` and an ID of 1 to 20 bytes.
+    NewConnectionId(NewConnectionId),
+    /// RETIRE_CONNECTION_ID: the sequence number of the ID.
+    RetireConnectionId(u64),
+    /// PATH_CHALLENGE.
+    PathChallenge([u8; 8]),
+    /// PATH_RESPONSE.
+    PathResponse([u8; 8]),
+    /// CONNECTION_CLOSE of type 0x1c.
+    ConnectionClose {
+        /// A transport error code.
+        error_code: u64,
+        /// The type of the frame that triggered the error, 0 if unknown.
+        frame_type: u64,
+        /// For humans; not necessarily UTF-8.
+        reason: &'a [u8],
+    },
+    /// CONNECTION_CLOSE of type 0x1d.
+    ApplicationClose {
+        /// The application's code.
+        error_code: u64,
+        /// For humans; not necessarily UTF-8.
+        reason: &'a [u8],
+    },
+    /// HANDSHAKE_DONE.
+    HandshakeDone,
+    /// DATAGRAM (RFC 9221).
+    Datagram(&'a [u8]),
+    /// ACK_FREQUENCY (draft-ietf-quic-ack-frequency section 4).
+    AckFrequency(AckFrequency),
+    /// IMMEDIATE_ACK (draft-ietf-quic-ack-frequency section 5).
+    ImmediateAck,
+}
+
+/// The content of an ACK_FREQUENCY frame.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct AckFrequency {
+    /// Increases with every frame; a receiver ignores frames that do not raise it.
+    pub sequence: u64,
+    /// How many ack-eliciting packets may arrive without an ACK.
+    pub threshold: u64,
+    /// The max_ack_delay asked for, in microseconds.
+    pub max_ack_delay: u64,
+    /// The amount of reordering that triggers an immediate ACK; 0 for none.
+    pub reordering_threshold: u64,
+}
+
+/// The content of an ACK frame. Its ranges have been validated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ack<'a> {
+    /// The largest packet number acknowledged.
+    pub largest: u64,
+    /// The ACK Delay field as it stands in the frame: see [`Ack::delay`].
+    pub raw_delay: u64,
+    /// ECN counts, if the frame has them.
+    pub ecn: Option<EcnCounts>,
+    /// The number of gaps and ranges after the first range.
+    further: u64,
+    /// From the First ACK Range field to the last range.
+    fields: &'a [u8],
+}
+
+impl<'a> Ack<'a> {
+    /// The acknowledged packet numbers, from the largest down. Ranges are disjoint and not adjacent.
+    pub fn ranges(&self) -> AckRanges<'a> {
+        AckRanges { fields: Reader::new(self.fields), next_largest: Some(self.largest), further: self.further }
+    }
+
+    /// The number of ranges, at least one.
+    pub fn range_count(&self) -> u64 {
+        self.further + 1
+    }
+
+    /// The time the peer says it held back the acknowledgment of `largest`, given its ack_delay_exponent. Saturates.
+    pub fn delay(&self, exponent: u8) -> Duration {
+        let microseconds = u128::from(self.raw_delay) << exponent.min(20);
+        Duration::from_micros(u64::try_from(microseconds).unwrap_or(u64::MAX))
+    }
+}
+
+/// The ranges of an ACK frame, from the largest down.
+#[derive(Clone, Debug)]
+pub struct AckRanges<'a> {
+    fields: Reader<'a>,
+    /// The largest number of the next range; `None` at the end.
+    next_largest: Option<u64>,
+    further: u64,
+}
+
+impl AckRanges<'_> {
+    /// The next range; `Err(())` if the fields are truncated or go below zero.
+    fn step(&mut self) -> Result<Option<RangeInclusive<u64>>, ()> {
+        let Some(largest) = self.next_largest.take() else {
+            return Ok(None);
+        };
+        let smallest = largest.checked_sub(self.fields.varint().ok_or(())?).ok_or(())?;
+        if let Some(further) = self.further.checked_sub(1) {
+            self.further = further;
+            // A Gap of n means n + 1 numbers missing (RFC 9000 section 19.3.1).
+            let gap = self.fields.varint().ok_or(())?;
+            self.next_largest = Some(smallest.checked_sub(gap + 2).ok_or(())?);
+        }
+        Ok(Some(smallest..=largest))
+    }
+}
+
+impl Iterator for AckRanges<'_> {
+    type Item = RangeInclusive<u64>;
+
+    fn next(&mut self) -> Option<RangeInclusive<u64>> {
+        self.step().ok().flatten()
+    }
+}
+
+// ---- parsing --------------------------------------------------------------------------------------------------------
+
+/// The frames of a packet's payload. Ends after the first error.
+#[derive(Clone, Debug)]
+pub struct FrameIter<'a> {
+    reader: Reader<'a>,
+    /// Nothing was yielded yet: an empty payload is still to be reported.
+    fresh: bool,
+}
+
+impl<'a> FrameIter<'a> {
+    /// The frames of a decrypted payload.
+    pub fn new(payload: &'a [u8]) -> FrameIter<'a> {
+        FrameIter { reader: Reader::new(payload), fresh: true }
+    }
+
+    fn parse(&mut self) -> Result<Frame<'a>, TransportError> {
+        let before = self.reader.remaining();
+        let ty = self.reader.varint().ok_or_else(|| TransportError::frame_encoding("frame type is truncated"))?;
+        if before - self.reader.remaining() != varint::len(ty) {
+            return Err(TransportError::protocol_violation("frame type is not encoded in its shortest form").in_frame(ty));
+        }
+        match self.parse_body(ty) {
+            Ok(frame) => Ok(frame),
+            Err(reason) => Err(TransportError::frame_encoding(reason).in_frame(ty)),
+        }
+    }
+
+    /// The fields of a frame of type `ty`. An error is the reason of a FRAME_ENCODING_ERROR.
+    fn parse_body(&mut self, ty: u64) -> Result<Frame<'a>, &'static str> {
+        let r = &mut self.reader;
+        macro_rules! varint {
+            () => {
+                r.varint().ok_or("frame is truncated")?
+            };
+        }
+        macro_rules! id {
+            () => {
+                StreamId::from_u64(varint!())
+            };
+        }
+        macro_rules! rest_of {
+            ($option:expr) => {
+                $option.ok_or("frame is truncated")?
+            };
+        }
+        Ok(match ty {
+            ty::PADDING => {
+                let rest = r.rest();
+                let run = rest.iter().position(|byte| *byte != 0).unwrap_or(rest.len());
+                r.bytes(run);
+                Frame::Padding(1 + run)
+            }
+            ty::PING => Frame::Ping,
+            ty::ACK | ty::ACK_ECN => Frame::Ack(parse_ack(r, ty == ty::ACK_ECN)?),
+            ty::RESET_STREAM => Frame::ResetStream { id: id!(), error_code: varint!(), final_size: varint!() },
+            ty::STOP_SENDING => Frame::StopSending { id: id!(), error_code: varint!() },
+            ty::CRYPTO => {
+                let (offset, data) = (varint!(), rest_of!(r.varint_bytes()));
+                check_end(offset, data)?;
+                Frame::Crypto { offset, data }
+            }
+            ty::NEW_TOKEN => match rest_of!(r.varint_bytes()) {
+                [] => return Err("NEW_TOKEN with an empty token"),
+                token => Frame::NewToken(token),
+            },
+            ty::STREAM..0x10 => {
+                let id = id!();
+                let offset = if ty & OFF != 0 { varint!() } else { 0 };
+                let data = if ty & LEN != 0 { rest_of!(r.varint_bytes()) } else { r.take_rest() };
+                check_end(offset, data)?;
+                Frame::Stream { id, offset, fin: ty & FIN != 0, data }
+            }
+            ty::MAX_DATA => Frame::MaxData(varint!()),
+            ty::MAX_STREAM_DATA => Frame::MaxStreamData { id: id!(), max: varint!() },
+            ty::MAX_STREAMS_BIDI => Frame::MaxStreams { dir: Dir::Bi, max: stream_count(varint!())? },
+            ty::MAX_STREAMS_UNI => Frame::MaxStreams { dir: Dir::Uni, max: stream_count(varint!())? },
+            ty::DATA_BLOCKED => Frame::DataBlocked(varint!()),
+            ty::STREAM_DATA_BLOCKED => Frame::StreamDataBlocked { id: id!(), limit: varint!() },
+            ty::STREAMS_BLOCKED_BIDI => Frame::StreamsBlocked { dir: Dir::Bi, limit: stream_count(varint!())? },
+            ty::STREAMS_BLOCKED_UNI => Frame::StreamsBlocked { dir: Dir::Uni, limit: stream_count(varint!())? },
+            ty::NEW_CONNECTION_ID => {
+                let (sequence, retire_prior_to) = (varint!(), varint!());
+                let cid = rest_of!(r.u8_bytes());
+                let reset_token = ResetToken(rest_of!(r.array()));
+                if retire_prior_to > sequence {
+                    return Err("NEW_CONNECTION_ID retires itself");
+                }
+                let cid = ConnectionId::new(cid)
+                    .filter(|cid| !cid.is_empty())
+                    .ok_or("NEW_CONNECTION_ID with an ID that has not 1 to 20 bytes")?;
+                Frame::NewConnectionId(NewConnectionId { sequence, retire_prior_to, cid, reset_token })
+            }
+            ty::RETIRE_CONNECTION_ID => Frame::RetireConnectionId(varint!()),
+            ty::PATH_CHALLENGE => Frame::PathChallenge(rest_of!(r.array())),
+            ty::PATH_RESPONSE => Frame::PathResponse(rest_of!(r.array())),
+            ty::CONNECTION_CLOSE => Frame::ConnectionClose {
+                error_code: varint!(),
+                frame_type: varint!(),
+                reason: rest_of!(r.varint_bytes()),
+            },
+            ty::APPLICATION_CLOSE => {
+                Frame::ApplicationClose { error_code: varint!(), reason: rest_of!(r.varint_bytes()) }
+            }
+            ty::HANDSHAKE_DONE => Frame::HandshakeDone,
+            ty::IMMEDIATE_ACK => Frame::ImmediateAck,
+            ty::DATAGRAM => Frame::Datagram(r.take_rest()),
+            ty::DATAGRAM_LEN => Frame::Datagram(rest_of!(r.varint_bytes())),
+            ty::ACK_FREQUENCY => Frame::AckFrequency(AckFrequency {
+                sequence: varint!(),
+                threshold: varint!(),
+                max_ack_delay: varint!(),
+                reordering_threshold: varint!(),
+            }),
+            _ => return Err("frame type is unknown"),
+        })
+    }
+}
+
+impl<'a> Iterator for FrameIter<'a> {
+    type Item = Result<Frame<'a>, TransportError>;
+
+    fn next(&mut self) -> Option<Result<Frame<'a>, TransportError>> {
+        if self.reader.is_empty() {
+            // RFC 9000 section 12.4: a packet MUST contain at least one frame.
+            return std::mem::take(&mut self.fresh)
+                .then(|| Err(TransportError::protocol_violation("packet without frames")));
+        }
+        self.fresh = false;
+        let result = self.parse();
+        if result.is_err() {
+            self.reader.take_rest();
+        }
+        Some(result)
+    }
+}
+
+fn parse_ack<'a>(r: &mut Reader<'a>, with_ecn: bool) -> Result<Ack<'a>, &'static str> {
+    const TRUNCATED: &str = "ACK is truncated";
+    let largest = r.varint().ok_or(TRUNCATED)?;
+    let raw_delay = r.varint().ok_or(TRUNCATED)?;
+    let further = r.varint().ok_or(TRUNCATED)?;
+    let fields = r.rest();
+    let mut ranges = AckRanges { fields: *r, next_largest: Some(largest), further };
+    while ranges.step().map_err(|()| "ACK ranges are truncated or go below zero")?.is_some() {}
+    *r = ranges.fields;
+    let fields = &fields[..fields.len() - r.remaining()];
+    let ecn = match with_ecn {
+        true => Some(EcnCounts {
+            ect0: r.varint().ok_or(TRUNCATED)?,
+            ect1: r.varint().ok_or(TRUNCATED)?,
+            ce: r.varint().ok_or(TRUNCATED)?,
+        }),
+        false => None,
+    };
+    Ok(Ack { largest, raw_delay, ecn, further, fields })
+}
+
+/// The largest offset of a stream or of the handshake is 2^62 - 1 (RFC 9000 sections 19.6 and 19.8).
+fn check_end(offset: u64, data: &[u8]) -> Result<(), &'static str> {
+    if offset + data.len() as u64 > varint::MAX { Err("data goes past offset 2^62 - 1") } else { Ok(()) }
+}
+
+/// There can be no more than 2^60 streams of a kind (RFC 9000 sections 19.11 and 19.14).
+fn stream_count(count: u64) -> Result<u64, &'static str> {
+    if count > 1 << 60 { Err("more than 2^60 streams") } else { Ok(count) }
+}
+
+// ---- rules ----------------------------------------------------------------------------------------------------------
+
+impl Frame<'_> {
+    /// The type that [`encode`](Self::encode) writes.
+    pub fn ty(&self) -> u64 {
+        match self {
+            Frame::Padding(_) => ty::PADDING,
+            Frame::Ping => ty::PING,
+            Frame::Ack(ack) if ack.ecn.is_some() => ty::ACK_ECN,
+            Frame::Ack(_) => ty::ACK,
+            Frame::ResetStream { .. } => ty::RESET_STREAM,
+            Frame::StopSending { .. } => ty::STOP_SENDING,
+            Frame::Crypto { .. } => ty::CRYPTO,
+            Frame::NewToken(_) => ty::NEW_TOKEN,
+            Frame::Stream { offset, fin, .. } => stream_ty(*offset, *fin),
+            Frame::MaxData(_) => ty::MAX_DATA,
+            Frame::MaxStreamData { .. } => ty::MAX_STREAM_DATA,
+            Frame::MaxStreams { dir, .. } => ty::MAX_STREAMS_BIDI + dir.index() as u64,
+            Frame::DataBlocked(_) => ty::DATA_BLOCKED,
+            Frame::StreamDataBlocked { .. } => ty::STREAM_DATA_BLOCKED,
+            Frame::StreamsBlocked { dir, .. } => ty::STREAMS_BLOCKED_BIDI + dir.index() as u64,
+            Frame::NewConnectionId(_) => ty::NEW_CONNECTION_ID,
+            Frame::RetireConnectionId(_) => ty::RETIRE_CONNECTION_ID,
+            Frame::PathChallenge(_) => ty::PATH_CHALLENGE,
+            Frame::PathResponse(_) => ty::PATH_RESPONSE,
+            Frame::ConnectionClose { .. } => ty::CONNECTION_CLOSE,
+            Frame::ApplicationClose { .. } => ty::APPLICATION_CLOSE,
+            Frame::HandshakeDone => ty::HANDSHAKE_DONE,
+            Frame::Datagram(_) => ty::DATAGRAM_LEN,
+            Frame::AckFrequency(_) => ty::ACK_FREQUENCY,
+            Frame::ImmediateAck => ty::IMMEDIATE_ACK,
+        }
+    }
+
+    /// Whether a packet with this frame must be acknowledged (RFC 9002 section 2): all but ACK, PADDING and CONNECTION_CLOSE.
+    #[inline]
+    pub fn is_ack_eliciting(&self) -> bool {
+        !matches!(
+            self,
+            Frame::Ack(_) | Frame::Padding(_) | Frame::ConnectionClose { .. } | Frame::ApplicationClose { .. }
+        )
+    }
+
+    /// Whether a packet with this frame counts towards bytes in flight: ack-eliciting, or PADDING (RFC 9002 section 2).
+    #[inline]
+    pub fn is_in_flight(&self) -> bool {
+        self.is_ack_eliciting() || matches!(self, Frame::Padding(_))
+    }
+
+    /// Whether this is a probing frame; a packet with none but these does not make the peer migrate (RFC 9000 section 9.1).
+    #[inline]
+    pub fn is_probing(&self) -> bool {
+        matches!(
+            self,
+            Frame::PathChallenge(_) | Frame::PathResponse(_) | Frame::NewConnectionId(_) | Frame::Padding(_)
+        )
+    }
+
+    /// Whether a packet of this level may carry the frame (RFC 9000 sections 12.4, 12.5 and 17.2; RFC 9221 section 4).
+    #[inline]
+    pub fn is_allowed_at(&self, level: Level) -> bool {
+        match self {
+            Frame::Padding(_) | Frame::Ping | Frame::ConnectionClose { .. } => true,
+            Frame::Ack(_) | Frame::Crypto { .. } => level != Level::EarlyData,
+            Frame::NewToken(_)
+            | Frame::PathResponse(_)
+            | Frame::RetireConnectionId(_)
+            | Frame::HandshakeDone
+            | Frame::AckFrequency(_)
+            | Frame::ImmediateAck => level == Level::OneRtt,
+            _ => matches!(level, Level::EarlyData | Level::OneRtt),
+        }
+    }
+
+    /// Checks that this frame may come in a packet of `level`, received by `receiver`.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION if not (RFC 9000 section 12.4), or if a client sent NEW_TOKEN or HANDSHAKE_DONE (sections 19.7 and 19.20).
+    #[inline]
+    pub fn check_allowed(&self, level: Level, receiver: Side) -> Result<(), TransportError> {
+        if !self.is_allowed_at(level) {
+            return Err(
+                TransportError::protocol_violation("frame is not allowed in this type of packet").in_frame(self.ty())
+            );
+        }
+        if receiver == Side::Server && matches!(self, Frame::NewToken(_) | Frame::HandshakeDone) {
+            return Err(
+                TransportError::protocol_violation("frame is not allowed from a client").in_frame(self.ty())
+            );
+        }
+        Ok(())
+    }
+}
+
+// ---- writing --------------------------------------------------------------------------------------------------------
+
+fn stream_ty(offset: u64, fin: bool) -> u64 {
+    ty::STREAM | LEN | if offset > 0 { OFF } else { 0 } | u64::from(fin)
+}
+
+/// Something that takes the bytes of a frame: a buffer, or a count of them.
+trait Sink {
+    fn varint(&mut self, value: u64);
+    fn bytes(&mut self, bytes: &[u8]);
+}
+
+impl Sink for Vec<u8> {
+    #[inline]
+    fn varint(&mut self, value: u64) {
+        varint::encode(value, self);
+    }
+
+    #[inline]
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+struct Count(usize);
+
+impl Sink for Count {
+    #[inline]
+    fn varint(&mut self, value: u64) {
+        self.0 += varint::len(value);
+    }
+
+    #[inline]
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0 += bytes.len();
+    }
+}
+
+impl Frame<'_> {
+    /// Appends the frame. STREAM and DATAGRAM are always written with their length.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        if let Frame::Padding(n) = self {
+            out.resize(out.len() + n, 0);
+        } else {
+            self.put(out);
+        }
+    }
+
+    /// The number of bytes that [`encode`](Self::encode) appends.
+    pub fn encoded_len(&self) -> usize {
+        if let Frame::Padding(n) = self {
+            return *n;
+        }
+        let mut count = Count(0);
+        self.put(&mut count);
+        count.0
+    }
+
+    #[inline]
+    fn put(&self, out: &mut impl Sink) {
+        fn varints(out: &mut impl Sink, values: &[u64]) {
+            values.iter().for_each(|value| out.varint(*value));
+        }
+        fn varint_bytes(out: &mut impl Sink, bytes: &[u8]) {
+            out.varint(bytes.len() as u64);
+            out.bytes(bytes);
+        }
+        out.varint(self.ty());
+        match self {
+            Frame::Padding(_) | Frame::Ping | Frame::HandshakeDone | Frame::ImmediateAck => {}
+            Frame::Ack(ack) => {
+                varints(out, &[ack.largest, ack.raw_delay, ack.further]);
+                out.bytes(ack.fields);
+                if let Some(ecn) = ack.ecn {
+                    varints(out, &[ecn.ect0, ecn.ect1, ecn.ce]);
+                }
+            }
+            Frame::ResetStream { id, error_code, final_size } => {
+                varints(out, &[id.as_u64(), *error_code, *final_size]);
+            }
+            Frame::StopSending { id, error_code } => varints(out, &[id.as_u64(), *error_code]),
+            Frame::Crypto { offset, data } => {
+                out.varint(*offset);
+                varint_bytes(out, data);
+            }
+            Frame::NewToken(token) => varint_bytes(out, token),
+            Frame::Stream { id, offset, data, .. } => {
+                out.varint(id.as_u64());
+                if *offset > 0 {
+                    out.varint(*offset);
+                }
+                varint_bytes(out, data);
+            }
+            Frame::MaxData(n) | Frame::DataBlocked(n) | Frame::RetireConnectionId(n) => out.varint(*n),
+            Frame::MaxStreamData { id, max: n } | Frame::StreamDataBlocked { id, limit: n } => {
+                varints(out, &[id.as_u64(), *n]);
+            }
+            Frame::MaxStreams { max: n, .. } | Frame::StreamsBlocked { limit: n, .. } => out.varint(*n),
+            Frame::NewConnectionId(new) => {
+                varints(out, &[new.sequence, new.retire_prior_to]);
+                out.bytes(&[new.cid.len() as u8]);
+                out.bytes(&new.cid);
+                out.bytes(&new.reset_token.0);
+            }
+            Frame::PathChallenge(data) | Frame::PathResponse(data) => out.bytes(data),
+            Frame::ConnectionClose { error_code, frame_type, reason } => {
+                varints(out, &[*error_code, *frame_type]);
+                varint_bytes(out, reason);
+            }
+            Frame::ApplicationClose { error_code, reason } => {
+                out.varint(*error_code);
+                varint_bytes(out, reason);
+            }
+            Frame::Datagram(data) => varint_bytes(out, data),
+            Frame::AckFrequency(f) => {
+                varints(out, &[f.sequence, f.threshold, f.max_ack_delay, f.reordering_threshold]);
+            }
+        }
+    }
+}
+
+/// The length in bytes of what [`encode_stream_header`] writes for `len` bytes of data.
+#[inline]
+pub fn stream_header_len(id: StreamId, offset: u64, len: usize) -> usize {
+    stream_fixed_len(id, offset) + varint::len(len as u64)
+}
+
+/// A STREAM frame's length without its length field and its data.
+#[inline]
+fn stream_fixed_len(id: StreamId, offset: u64) -> usize {
+    1 + varint::len(id.as_u64()) + if offset > 0 { varint::len(offset) } else { 0 }
+}
+
+/// Appends a STREAM frame up to its data, of which the caller then appends `len` bytes.
+#[inline]
+pub fn encode_stream_header(out: &mut Vec<u8>, id: StreamId, offset: u64, fin: bool, len: usize) {
+    out.push(stream_ty(offset, fin) as u8);
+    varint::encode(id.as_u64(), out);
+    if offset > 0 {
+        varint::encode(offset, out);
+    }
+    varint::encode(len as u64, out);
+}
+
+/// How many of `available` bytes of stream data fit into a STREAM frame of at most `space` bytes. `None` if not even an
+/// empty frame fits.
+#[inline]
+pub fn stream_fit(space: usize, id: StreamId, offset: u64, available: usize) -> Option<usize> {
+    fit(space.checked_sub(stream_fixed_len(id, offset))?, available)
+}
+
+/// Appends a CRYPTO frame up to its data, of which the caller then appends `len` bytes.
+#[inline]
+pub fn encode_crypto_header(out: &mut Vec<u8>, offset: u64, len: usize) {
+    out.push(ty::CRYPTO as u8);
+    varint::encode(offset, out);
+    varint::encode(len as u64, out);
+}
+
+/// How many of `available` bytes of handshake data fit into a CRYPTO frame of at most `space` bytes.
+#[inline]
+pub fn crypto_fit(space: usize, offset: u64, available: usize) -> Option<usize> {
+    fit(space.checked_sub(1 + varint::len(offset))?, available)
+}
+
+/// Appends a DATAGRAM frame with its length.
+#[inline]
+pub fn encode_datagram(out: &mut Vec<u8>, data: &[u8]) {
+    Frame::Datagram(data).encode(out);
+}
+
+/// The length in bytes of a DATAGRAM frame with `len` bytes of data.
+#[inline]
+pub const fn datagram_len(len: usize) -> usize {
+    1 + varint::len(len as u64) + len
+}
+
+/// The most data, up to `available`, that fits into `space` together with a field for its length.
+fn fit(space: usize, available: usize) -> Option<usize> {
+    let room = |field: usize| space.checked_sub(field);
+    let most = match space {
+        0 => return None,
+        // Where a longer field would just cost what a longer payload brings, the shorter one is kept.
+        1..=65 => room(1)?.min(0x3f),
+        66..=0x4001 => room(2)?,
+        0x4002..=0x4003 => 0x3fff,
+        _ => room(4)?,
+    };
+    Some(most.min(available))
+}
+
+/// Appends an ACK frame, or ACK_ECN if there are `ecn` counts, of at most `max_len` bytes. Of `ranges` (half-open,
+/// descending, disjoint, not adjacent) the highest that fit are written.
+///
+/// `raw_delay` is the delay in microseconds shifted right by our ack_delay_exponent. Returns the number of ranges written;
+/// `None`, and nothing written, if there are no ranges or not even one fits.
+pub fn encode_ack(
+    out: &mut Vec<u8>,
+    max_len: usize,
+    raw_delay: u64,
+    ranges: impl Iterator<Item = Range<u64>> + Clone,
+    ecn: Option<EcnCounts>,
+) -> Option<usize> {
+    let first = ranges.clone().next()?;
+    let largest = first.end - 1;
+    let raw_delay = raw_delay.min(varint::MAX);
+    let ecn_len = ecn.map_or(0, |ecn| varint::len(ecn.ect0) + varint::len(ecn.ect1) + varint::len(ecn.ce));
+    let first_len = varint::len(largest - first.start);
+    let fixed = 1 + varint::len(largest) + varint::len(raw_delay) + first_len + ecn_len;
+
+    // First count what fits: the number of ranges stands before them.
+    let mut used = fixed;
+    let mut further = 0;
+    let mut smallest = first.start;
+    for range in ranges.clone().skip(1) {
+        let len = varint::len(smallest - range.end - 1) + varint::len(range.end - 1 - range.start);
+        if used + len + varint::len(further + 1) > max_len {
+            break;
+        }
+        used += len;
+        further += 1;
+        smallest = range.start;
+    }
+    if used + varint::len(further) > max_len {
+        return None;
+    }
+
+    out.push(if ecn.is_some() { ty::ACK_ECN } else { ty::ACK } as u8);
+    for value in [largest, raw_delay, further, largest - first.start] {
+        varint::encode(value, out);
+    }
+    let mut smallest = first.start;
+    for range in ranges.skip(1).take(further as usize) {
+        varint::encode(smallest - range.end - 1, out);
+        varint::encode(range.end - 1 - range.start, out);
+        smallest = range.start;
+    }
+    if let Some(ecn) = ecn {
+        for value in [ecn.ect0, ecn.ect1, ecn.ce] {
+            varint::encode(value, out);
+        }
+    }
+    Some(further as usize + 1)
+}

@@ -251,12 +251,12 @@ impl RangeSet {
     }
 
     /// The ranges, ascending; `.rev()` for descending.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + ExactSizeIterator + '_ {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + ExactSizeIterator + Clone + '_ {
         self.ranges.iter().cloned()
     }
 
     /// The ranges, from the highest down.
-    pub fn iter_descending(&self) -> impl ExactSizeIterator<Item = Range<u64>> + '_ {
+    pub fn iter_descending(&self) -> impl ExactSizeIterator<Item = Range<u64>> + Clone + '_ {
         self.iter().rev()
     }
 
