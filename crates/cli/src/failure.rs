@@ -1,0 +1,62 @@
+//! Why a command did not do what it was asked, and the exit code that says so.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// A command's bad end: what to tell the person, and which exit code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// It was understood and tried, and went wrong: exit code 1.
+    Failed(String),
+    /// It cannot be done as it was asked: exit code 2.
+    Usage(String),
+}
+
+/// What commands return.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// Tried and gone wrong.
+    pub fn failed(message: impl fmt::Display) -> Self {
+        Failure::Failed(message.to_string())
+    }
+
+    /// Asked wrongly.
+    pub fn usage(message: impl fmt::Display) -> Self {
+        Failure::Usage(message.to_string())
+    }
+
+    /// 1 or 2.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Failure::Failed(_) => ExitCode::from(1),
+            Failure::Usage(_) => ExitCode::from(2),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Failed(message) | Failure::Usage(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Puts what was being done in front of an error.
+pub trait Context<T> {
+    /// `what: error`, exit code 1.
+    ///
+    /// # Errors
+    ///
+    /// Whatever was wrong before, with `what` in front.
+    fn context(self, what: impl fmt::Display) -> Result<T>;
+}
+
+impl<T, E: fmt::Display> Context<T> for std::result::Result<T, E> {
+    fn context(self, what: impl fmt::Display) -> Result<T> {
+        self.map_err(|error| Failure::Failed(format!("{what}: {error}")))
+    }
+}
