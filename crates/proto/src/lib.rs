@@ -6,6 +6,7 @@ pub mod crypto;
 pub mod datagrams;
 pub mod error;
 pub mod frame;
+pub mod mtu;
 pub mod packet;
 pub mod range_set;
 pub mod streams;
