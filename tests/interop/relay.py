@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""A UDP relay between one client and one server: drops datagrams by a seeded coin and notes what the path can see.
+
+usage: relay.py SERVER_HOST:PORT [--loss SHARE] [--seed N]
+Prints `RELAY listening=HOST:PORT`, and on SIGTERM one `RELAY {json}` line with its counts.
+"""
+
+import argparse
+import json
+import random
+import selectors
+import signal
+import socket
+
+BUFFER = 4 << 20
+V2 = 0x6B3343CF
+# What the two type bits of a long header mean (RFC 9000 section 17.2, RFC 9369 section 3.2).
+TYPES = {
+    False: ("initial", "0rtt", "handshake", "retry"),
+    True: ("retry", "initial", "0rtt", "handshake"),
+}
+
+
+def varint(data, at):
+    """The variable-length integer at `at` and the offset behind it."""
+    length = 1 << (data[at] >> 6)
+    return int.from_bytes(data[at : at + length], "big") & ((1 << (8 * length - 2)) - 1), at + length
+
+
+def long_headers(data):
+    """(type, version, has_token) of each packet with a long header in a datagram."""
+    at = 0
+    while at + 7 <= len(data) and data[at] & 0x80:
+        version = int.from_bytes(data[at + 1 : at + 5], "big")
+        if version == 0:
+            yield "version_negotiation", 0, False
+            return
+        kind = TYPES[version == V2][(data[at] >> 4) & 3]
+        at += 5
+        for _ in range(2):  # destination and source connection ID
+            at += 1 + data[at]
+        token = 0
+        if kind == "initial":
+            token, at = varint(data, at)
+            at += token
+        yield kind, version, token > 0
+        if kind == "retry":
+            return
+        length, at = varint(data, at)
+        at += length
+
+
+class Side:
+    """One direction and what was seen on it."""
+
+    def __init__(self, loss, seed):
+        self.loss = loss
+        self.coin = random.Random(seed)
+        self.datagrams = 0
+        self.dropped = 0
+        self.kinds = {}
+        self.versions = []
+        self.tokens = 0
+
+    def passes(self, data):
+        self.datagrams += 1
+        try:
+            for kind, version, token in long_headers(data):
+                self.kinds[kind] = self.kinds.get(kind, 0) + 1
+                self.tokens += token
+                if version and f"0x{version:08x}" not in self.versions:
+                    self.versions.append(f"0x{version:08x}")
+        except IndexError:
+            self.kinds["malformed"] = self.kinds.get("malformed", 0) + 1
+        if self.loss and self.coin.random() < self.loss:
+            self.dropped += 1
+            return False
+        return True
+
+    def summary(self):
+        return {
+            "datagrams": self.datagrams, "dropped": self.dropped, "kinds": self.kinds, "versions": self.versions,
+            "tokens": self.tokens,
+        }
+
+
+def udp():
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+        sock.setsockopt(socket.SOL_SOCKET, option, BUFFER)
+    sock.bind(("127.0.0.1", 0))
+    sock.setblocking(False)
+    return sock
+
+
+def forward(source, side, send):
+    for _ in range(64):  # a bounded burst, so that the other direction gets its turn
+        try:
+            data, sender = source.recvfrom(65535)
+        except BlockingIOError:
+            return
+        if side.passes(data):
+            try:
+                send(data, sender)
+            except (BlockingIOError, ConnectionRefusedError):
+                side.dropped += 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("server")
+    parser.add_argument("--loss", type=float, default=0.0)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    host, _, port = arguments.server.rpartition(":")
+    server = (host, int(port))
+    up, down = Side(arguments.loss, arguments.seed), Side(arguments.loss, arguments.seed + 1)
+    front = udp()
+    selector = selectors.DefaultSelector()
+    backs = {}  # one socket towards the server for each client address
+
+    def from_client(data, client):
+        if client not in backs:
+            backs[client] = udp()
+            selector.register(backs[client], selectors.EVENT_READ, client)
+        backs[client].sendto(data, server)
+
+    def stop(*_):
+        raise SystemExit
+
+    signal.signal(signal.SIGTERM, stop)
+    selector.register(front, selectors.EVENT_READ, None)
+    print("RELAY listening=%s:%d" % front.getsockname(), flush=True)
+    try:
+        while True:
+            for key, _ in selector.select():
+                if key.data is None:
+                    forward(front, up, from_client)
+                else:
+                    forward(key.fileobj, down, lambda data, _, client=key.data: front.sendto(data, client))
+    finally:
+        print("RELAY " + json.dumps({"up": up.summary(), "down": down.summary()}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""The peers: how each is built, run and named, and what it is known to lack."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+ROOT = HERE.parent.parent
+WORK = HERE / ".work"
+
+
+class Missing(Exception):
+    """A tool that this machine does not have."""
+
+
+def tool(name, package):
+    path = shutil.which(name)
+    if path is None:
+        raise Missing(f"{name} is not installed (Debian package {package})")
+    return path
+
+
+def build(command, cwd, env=None):
+    print("  $", " ".join(map(str, command)), flush=True)
+    environment = {**os.environ, **(env or {})}
+    subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, check=True)
+
+
+def cargo_package(name):
+    """Builds a program of the workspace peers/ with the dev profile and returns its path."""
+    cargo = tool("cargo", "rustup")
+    build([cargo, "build", "--quiet", "--package", name], ROOT / "peers")
+    metadata = subprocess.run(
+        [cargo, "metadata", "--format-version=1", "--no-deps", "--offline"], cwd=ROOT / "peers",
+        stdin=subprocess.DEVNULL, capture_output=True, check=True,
+    )
+    return Path(json.loads(metadata.stdout)["target_directory"]) / "debug" / name
+
+
+def locked(package):
+    """The version of a crate in peers/Cargo.lock."""
+    text = (ROOT / "peers" / "Cargo.lock").read_text()
+    match = re.search(rf'name = "{package}"\nversion = "([^"]+)"', text)
+    return match.group(1) if match else "?"
+
+
+class Thalweg:
+    name = "thalweg"
+    lacks = {}
+    compatible_versions = True
+
+    def build(self):
+        self.command = [cargo_package("thalweg-interop")]
+
+    def version(self):
+        return f"thalweg {locked('thalweg')}"
+
+
+class Quinn:
+    name = "quinn"
+    lacks = {"v2": "quinn knows QUIC version 1 only"}
+    compatible_versions = False
+
+    def build(self):
+        self.command = [cargo_package("quinn-peer")]
+
+    def version(self):
+        return f"quinn {locked('quinn')} (quinn-proto {locked('quinn-proto')}, h3 {locked('h3')})"
+
+
+class QuicGo:
+    name = "quic-go"
+    lacks = {}
+    compatible_versions = False  # no RFC 9368: its client starts in version 2
+
+    def build(self):
+        program = WORK / "quic-go-peer"
+        build([tool("go", "golang"), "build", "-o", program, "."], HERE / "quic-go", {"GOFLAGS": "-buildvcs=false"})
+        self.command = [program]
+
+    def version(self):
+        return "quic-go " + re.search(r"quic-go/quic-go (v\S+)", (HERE / "quic-go" / "go.mod").read_text()).group(1)
+
+
+class Aioquic:
+    name = "aioquic"
+    lacks = {"ecn": "aioquic neither marks its packets nor reads the marks of others"}
+    compatible_versions = True
+
+    def build(self):
+        venv = WORK / "venv"
+        requirements = HERE / "aioquic" / "requirements.txt"
+        stamp = venv / "installed.txt"
+        if not stamp.exists() or stamp.read_text() != requirements.read_text():
+            try:
+                build([tool("python3", "python3"), "-m", "venv", "--clear", venv], HERE)
+            except subprocess.CalledProcessError as error:
+                raise Missing("python3 cannot make a venv (Debian package python3-venv)") from error
+            build([venv / "bin" / "python", "-m", "pip", "install", "--quiet", "-r", requirements], HERE)
+            stamp.write_text(requirements.read_text())
+        self.command = [venv / "bin" / "python", HERE / "aioquic" / "peer.py"]
+
+    def version(self):
+        return (HERE / "aioquic" / "requirements.txt").read_text().split()[0].replace("==", " ")
+
+
+OURS = Thalweg.name
+ALL = {peer.name: peer for peer in (Thalweg(), Quinn(), QuicGo(), Aioquic())}
