@@ -1,338 +1,354 @@
 //! Streams (RFC 9000 sections 2, 3, 4): what the application writes and reads, and the frames that carry it.
+//!
+//! [`Streams`] is driven from three sides: the application (`open`, `accept`, `write`, `read`, …), arriving frames
+//! (`on_…`), and packets to be filled (`write_control`, `write_data`, then `on_acked` or `on_lost` with the packet's
+//! record). A stream's state is dropped as soon as both directions are done, so a connection can carry any number of
+//! streams one after the other; frames that come late for a dropped stream are ignored.
 
+mod application;
+mod buffer;
+mod flow;
 mod id;
+mod input;
+mod output;
+mod recv;
+mod scheduler;
+mod send;
+mod send_buffer;
+mod types;
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::time::Duration;
 
-use bytes::Bytes;
-use smallvec::SmallVec;
+use rustc_hash::FxHashMap;
+use thalweg_units::Instant;
 
+pub use flow::{Budget, CREDIT_FLOOR};
 pub use id::{Dir, StreamId};
+pub use types::{
+    ClosedStream, ReadError, SentChunk, SentControl, SentStreams, StreamEvent, StreamLimits,
+    StreamsConfig, WriteError,
+};
 
 use crate::Side;
-use crate::error::TransportError;
+use buffer::BlockPool;
+use flow::{Clock, Share, Window};
+use output::{Control, Outgoing};
+use recv::{Arrival, Recv};
+use send::Send;
 
-/// Endpoint-wide limit of received bytes that wait for applications.
-#[derive(Debug)]
-pub struct Budget {}
-
-/// How many streams, and how much data, a connection accepts and holds.
-#[derive(Clone, Debug)]
-pub struct StreamsConfig {
-    /// Bidirectional streams the peer may have open at a time.
-    pub max_concurrent_bidi: u64,
-    /// Unidirectional streams the peer may have open at a time.
-    pub max_concurrent_uni: u64,
-    /// Bytes of credit per stream at the start.
-    pub stream_receive_window: u64,
-    /// Bytes of credit for the whole connection at the start.
-    pub receive_window: u64,
-    /// Bytes up to which a stream's window grows by itself.
-    pub max_stream_receive_window: u64,
-    /// Bytes up to which the connection's window grows by itself.
-    pub max_receive_window: u64,
-    /// Bytes written but not yet acknowledged that a connection holds before `write` blocks.
-    pub send_window: u64,
-    /// Bytes written but not yet sent once that a stream holds before `write` blocks.
-    pub send_backlog: u64,
-    /// What all connections of the endpoint may hold together.
-    pub budget: Option<Arc<Budget>>,
+/// The streams of one direction that this end opens.
+#[derive(Debug, Default)]
+struct Local {
+    /// How many were opened.
+    next: u64,
+    /// How many the peer allows.
+    max: u64,
+    /// `open` was refused since the limit last rose.
+    refused: bool,
+    /// The limit at which the peer was last told that we are blocked.
+    blocked_at: Option<u64>,
 }
 
-impl Default for StreamsConfig {
-    fn default() -> StreamsConfig {
-        StreamsConfig {
-            max_concurrent_bidi: 128,
-            max_concurrent_uni: 128,
-            stream_receive_window: 16 << 20,
-            receive_window: 32 << 20,
-            max_stream_receive_window: 256 << 20,
-            max_receive_window: 384 << 20,
-            send_window: 256 << 20,
-            send_backlog: 1 << 20,
-            budget: None,
+/// The streams of one direction that the peer opens.
+#[derive(Debug)]
+struct Remote {
+    /// How many the peer opened, by using them or a later one.
+    opened: u64,
+    /// How many of them the application took.
+    accepted: u64,
+    /// How many the peer may open, as it was, or is about to be, told.
+    limit: u64,
+    /// How many are done in both directions and forgotten.
+    closed: u64,
+    /// How many may be open at a time.
+    concurrent: u64,
+    /// The application was not yet told of streams it can accept.
+    announced: bool,
+}
+
+impl Remote {
+    fn new(concurrent: u64) -> Remote {
+        let concurrent = concurrent.min(StreamId::MAX_STREAMS);
+        Remote {
+            opened: 0,
+            accepted: 0,
+            limit: concurrent,
+            closed: 0,
+            concurrent,
+            announced: false,
         }
     }
-}
 
-/// The six limits on streams among the transport parameters (RFC 9000 section 18.2). `Default`: nothing is allowed.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct StreamLimits {
-    /// initial_max_data, bytes.
-    pub max_data: u64,
-    /// initial_max_stream_data_bidi_local, bytes: streams opened by the end that sends the parameter.
-    pub stream_data_bidi_local: u64,
-    /// initial_max_stream_data_bidi_remote, bytes: streams opened by the end that receives the parameter.
-    pub stream_data_bidi_remote: u64,
-    /// initial_max_stream_data_uni, bytes.
-    pub stream_data_uni: u64,
-    /// initial_max_streams_bidi.
-    pub streams_bidi: u64,
-    /// initial_max_streams_uni.
-    pub streams_uni: u64,
-}
-
-/// Something the application may want to know about its streams.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum StreamEvent {
-    /// The peer opened at least one stream: [`Streams::accept`] has something.
-    Opened {
-        /// The direction of the stream.
-        dir: Dir,
-    },
-    /// A read that would have blocked will not block any more. Never before the stream is accepted.
-    Readable {
-        /// The stream.
-        id: StreamId,
-    },
-    /// A write that blocked has room again.
-    Writable {
-        /// The stream.
-        id: StreamId,
-    },
-    /// All data and the end of the stream are acknowledged; its sending part is forgotten.
-    Finished {
-        /// The stream.
-        id: StreamId,
-    },
-    /// The peer asked to stop sending; the stream was reset with its code (RFC 9000 section 3.5).
-    Stopped {
-        /// The stream.
-        id: StreamId,
-        /// The peer's application error code.
-        code: u64,
-    },
-    /// The peer allows more streams after [`Streams::open`] refused.
-    Available {
-        /// The direction.
-        dir: Dir,
-    },
-}
-
-/// Why nothing was written.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WriteError {
-    /// No room until [`StreamEvent::Writable`].
-    #[error("no room: wait until the stream is writable")]
-    Blocked,
-    /// The peer asked to stop sending.
-    #[error("stopped by the peer with code {0}")]
-    Stopped(u64),
-    /// The stream was finished or reset, is fully acknowledged, never existed, or only receives.
-    #[error("the stream does not take data: it is finished, reset, unknown or receive-only")]
-    ClosedStream,
-}
-
-/// Why nothing was read.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// Nothing in order until [`StreamEvent::Readable`].
-    #[error("nothing to read: wait until the stream is readable")]
-    Blocked,
-    /// The peer reset the stream. The stream is forgotten after this was returned.
-    #[error("reset by the peer with code {0}")]
-    Reset(u64),
-    /// The stream was read to its end, stopped, reset, never existed, or only sends.
-    #[error("the stream has no data: it is read to its end, stopped, unknown or send-only")]
-    ClosedStream,
-}
-
-/// The stream is finished, reset, forgotten, unknown or of the wrong direction.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the stream is closed or unknown")]
-pub struct ClosedStream;
-
-/// A piece of a stream in a packet.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct SentChunk {
-    /// The stream.
-    pub id: StreamId,
-    /// Where the piece begins in the stream, bytes.
-    pub offset: u64,
-    /// Its length, bytes.
-    pub len: u32,
-    /// Whether the frame carried the end of the stream.
-    pub fin: bool,
-}
-
-/// A frame about streams, other than STREAM, in a packet.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum SentControl {
-    /// RESET_STREAM.
-    ResetStream(StreamId),
-    /// STOP_SENDING.
-    StopSending(StreamId),
-    /// MAX_DATA with its limit.
-    MaxData(u64),
-    /// MAX_STREAM_DATA with its limit.
-    MaxStreamData(StreamId, u64),
-    /// MAX_STREAMS with its limit.
-    MaxStreams(Dir, u64),
-    /// DATA_BLOCKED with its limit.
-    DataBlocked(u64),
-    /// STREAM_DATA_BLOCKED with its limit.
-    StreamDataBlocked(StreamId, u64),
-    /// STREAMS_BLOCKED with its limit.
-    StreamsBlocked(Dir, u64),
-}
-
-/// What of the streams a packet carries: to be handed back when the packet is acknowledged or lost.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SentStreams {
-    /// STREAM frames.
-    pub chunks: SmallVec<[SentChunk; 2]>,
-    /// Other frames.
-    pub control: SmallVec<[SentControl; 1]>,
-}
-
-impl SentStreams {
-    /// Whether the packet carries nothing of the streams.
-    pub fn is_empty(&self) -> bool {
-        self.chunks.is_empty() && self.control.is_empty()
+    /// Raises the limit for streams that closed. Returns whether the peer should be told: in steps of an eighth, and
+    /// at once when the peer is about to run out or (`asked`) has run out.
+    fn renew(&mut self, asked: bool) -> bool {
+        let limit = (self.closed + self.concurrent).min(StreamId::MAX_STREAMS);
+        let step = self.concurrent / 8;
+        let due = limit > self.limit
+            && (asked || limit - self.limit >= step || self.limit - self.opened <= step);
+        if due {
+            self.limit = limit;
+        }
+        due
     }
+}
 
-    /// Empties the record for the next packet.
-    pub fn clear(&mut self) {
-        self.chunks.clear();
-        self.control.clear();
-    }
+/// What the receiving parts of all streams share.
+#[derive(Debug)]
+struct Incoming {
+    window: Window,
+    /// The sum of the highest offsets of all streams, forgotten ones included.
+    received: u64,
+    /// Received and not consumed, holes included: what the memory in use cannot exceed by much.
+    share: Share,
+    pool: BlockPool,
+    clock: Clock,
 }
 
 /// All streams of a connection.
 #[derive(Debug)]
-pub struct Streams {}
+pub struct Streams {
+    side: Side,
+    config: StreamsConfig,
+    /// The limits the peer set for streams yet to be opened.
+    peer: StreamLimits,
+    /// Whether `set_peer_limits` was called.
+    peer_known: bool,
+    local: [Local; 2],
+    remote: [Remote; 2],
+    send: FxHashMap<StreamId, Send>,
+    recv: FxHashMap<StreamId, Recv>,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    control: Control,
+    events: VecDeque<StreamEvent>,
+}
 
-#[allow(unused_variables, missing_docs)]
 impl Streams {
+    /// No streams yet, and nothing allowed by the peer.
     pub fn new(side: Side, config: StreamsConfig) -> Streams {
-        todo!()
+        Streams {
+            side,
+            peer: StreamLimits::default(),
+            peer_known: false,
+            local: Default::default(),
+            remote: [
+                Remote::new(config.max_concurrent_bidi),
+                Remote::new(config.max_concurrent_uni),
+            ],
+            send: FxHashMap::default(),
+            recv: FxHashMap::default(),
+            outgoing: Outgoing::new(&config),
+            incoming: Incoming {
+                window: Window::new(config.receive_window, config.max_receive_window),
+                received: 0,
+                share: Share::new(config.budget.clone()),
+                pool: BlockPool::default(),
+                clock: Clock {
+                    now: Instant::ZERO,
+                    rtt: Duration::from_millis(100),
+                },
+            },
+            control: Control::default(),
+            events: VecDeque::new(),
+            config,
+        }
     }
+
     /// What to put into our transport parameters.
     pub fn initial_limits(&self) -> StreamLimits {
-        todo!()
+        let window = self.stream_window().granted();
+        StreamLimits {
+            max_data: Window::new(self.config.receive_window, self.config.max_receive_window)
+                .granted(),
+            stream_data_bidi_local: window,
+            stream_data_bidi_remote: window,
+            stream_data_uni: window,
+            streams_bidi: Remote::new(self.config.max_concurrent_bidi).limit,
+            streams_uni: Remote::new(self.config.max_concurrent_uni).limit,
+        }
     }
-    /// The peer's transport parameters: remembered ones for 0-RTT, then real ones. Never lowers a limit
-    /// (after a rejection of 0-RTT call `zero_rtt_rejected` first).
+
+    /// The peer's transport parameters: the remembered ones for 0-RTT, later the real ones. Limits only rise; if 0-RTT
+    /// was rejected, call [`Streams::zero_rtt_rejected`] first.
     pub fn set_peer_limits(&mut self, limits: &StreamLimits) {
-        todo!()
+        self.peer_known = true;
+        let known = &mut self.peer;
+        for (known, new) in [
+            (&mut known.max_data, limits.max_data),
+            (
+                &mut known.stream_data_bidi_local,
+                limits.stream_data_bidi_local,
+            ),
+            (
+                &mut known.stream_data_bidi_remote,
+                limits.stream_data_bidi_remote,
+            ),
+            (&mut known.stream_data_uni, limits.stream_data_uni),
+        ] {
+            *known = new.max(*known);
+        }
+        self.raise_stream_limit(Dir::Bi, limits.streams_bidi);
+        self.raise_stream_limit(Dir::Uni, limits.streams_uni);
+        self.on_max_data(limits.max_data);
+        // At most twice per connection, and before it had the time to open many streams.
+        for (id, stream) in &mut self.send {
+            stream.max_data = stream
+                .max_data
+                .max(initial_credit(self.side, &self.peer, *id));
+        }
+        self.refresh_all();
     }
-    /// 0-RTT was rejected: forgets that anything was sent and what the peer allowed. Call `on_lost` for the withdrawn
-    /// packets before or not at all, and then `set_peer_limits` with the real parameters.
+
+    /// The server rejected 0-RTT: forgets that anything was sent and what the peer allowed. First call
+    /// [`Streams::on_lost`] for the packets withdrawn (or never), then this, then [`Streams::set_peer_limits`].
     pub fn zero_rtt_rejected(&mut self) {
-        todo!()
-    }
-    /// The time and the smoothed round-trip time, for the autotuning of windows: call before `write_control`.
-    // pub fn set_clock(&mut self, now: thalweg_units::Instant, rtt: Duration)  follows once units has Instant
-
-    // application
-    pub fn open(&mut self, dir: Dir) -> Option<StreamId> {
-        todo!()
-    }
-    pub fn accept(&mut self, dir: Dir) -> Option<StreamId> {
-        todo!()
-    }
-    pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
-        todo!()
-    }
-    pub fn write_chunk(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
-        todo!()
-    }
-    pub fn finish(&mut self, id: StreamId) -> Result<(), ClosedStream> {
-        todo!()
-    }
-    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), ClosedStream> {
-        todo!()
-    }
-    pub fn set_priority(&mut self, id: StreamId, priority: i32) -> Result<(), ClosedStream> {
-        todo!()
-    }
-    pub fn priority(&self, id: StreamId) -> Option<i32> {
-        todo!()
-    }
-    /// The code of the peer's STOP_SENDING while the sending part is remembered.
-    pub fn stopped(&self, id: StreamId) -> Option<u64> {
-        todo!()
-    }
-    pub fn read(&mut self, id: StreamId, max: usize) -> Result<Option<Bytes>, ReadError> {
-        todo!()
-    }
-    pub fn read_into(&mut self, id: StreamId, out: &mut [u8]) -> Result<Option<usize>, ReadError> {
-        todo!()
-    }
-    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), ClosedStream> {
-        todo!()
-    }
-    pub fn received_reset(&self, id: StreamId) -> Option<u64> {
-        todo!()
-    }
-    pub fn poll_event(&mut self) -> Option<StreamEvent> {
-        todo!()
-    }
-    pub fn unfinished_sends(&self) -> usize {
-        todo!()
+        self.peer = StreamLimits::default();
+        self.outgoing.forget_sent();
+        for local in &mut self.local {
+            local.max = 0;
+            local.blocked_at = None;
+        }
+        for (id, stream) in &mut self.send {
+            stream.unsend();
+            stream.allowed = id.initiator() != self.side;
+            if stream.reset.is_some() {
+                self.control.queue_reset(*id, stream);
+            }
+        }
+        self.control.data_blocked_at = None;
+        self.refresh_all();
     }
 
-    // from the wire
-    pub fn on_stream(
-        &mut self,
-        id: StreamId,
-        offset: u64,
-        fin: bool,
-        data: &[u8],
-    ) -> Result<(), TransportError> {
-        todo!()
-    }
-    pub fn on_reset_stream(
-        &mut self,
-        id: StreamId,
-        code: u64,
-        final_size: u64,
-    ) -> Result<(), TransportError> {
-        todo!()
-    }
-    pub fn on_stop_sending(&mut self, id: StreamId, code: u64) -> Result<(), TransportError> {
-        todo!()
-    }
-    pub fn on_max_data(&mut self, limit: u64) {
-        todo!()
-    }
-    pub fn on_max_stream_data(&mut self, id: StreamId, limit: u64) -> Result<(), TransportError> {
-        todo!()
-    }
-    pub fn on_max_streams(&mut self, dir: Dir, limit: u64) -> Result<(), TransportError> {
-        todo!()
-    }
-    pub fn on_data_blocked(&mut self, limit: u64) {
-        todo!()
-    }
-    pub fn on_stream_data_blocked(
-        &mut self,
-        id: StreamId,
-        limit: u64,
-    ) -> Result<(), TransportError> {
-        todo!()
-    }
-    pub fn on_streams_blocked(&mut self, dir: Dir, limit: u64) -> Result<(), TransportError> {
-        todo!()
+    /// The time and the smoothed round-trip time, for the tuning of windows. To be called whenever datagrams arrive.
+    pub fn set_clock(&mut self, now: Instant, rtt: Duration) {
+        self.incoming.clock = Clock { now, rtt };
     }
 
-    // to the wire
-    pub fn write_control(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams) {
-        todo!()
+    /// The window a stream starts with.
+    fn stream_window(&self) -> Window {
+        Window::new(
+            self.config.stream_receive_window,
+            self.config.max_stream_receive_window,
+        )
     }
-    pub fn write_data(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams) {
-        todo!()
+
+    /// Adds the sending part of a stream.
+    fn insert_send(&mut self, id: StreamId) {
+        let stream = Send::new(initial_credit(self.side, &self.peer, id));
+        self.outgoing.inserted(&stream);
+        self.send.insert(id, stream);
     }
-    pub fn can_send(&self) -> bool {
-        todo!()
+
+    /// Adds the receiving part of a stream; `accepted`: the application knows of it.
+    fn insert_recv(&mut self, id: StreamId, accepted: bool) {
+        let stream = Recv::new(self.stream_window(), accepted);
+        self.recv.insert(id, stream);
     }
-    pub fn is_flow_blocked(&self) -> bool {
-        todo!()
+
+    /// Forgets the sending part of a stream.
+    fn remove_send(&mut self, id: StreamId) {
+        if let Some(mut stream) = self.send.remove(&id) {
+            self.outgoing.removed(&mut stream);
+            self.part_closed(id);
+        }
     }
-    pub fn on_acked(&mut self, sent: &SentStreams) {
-        todo!()
+
+    /// Forgets the receiving part of a stream.
+    fn remove_recv(&mut self, id: StreamId) {
+        if self.recv.remove(&id).is_some() {
+            self.part_closed(id);
+        }
     }
-    pub fn on_lost(&mut self, sent: &SentStreams) {
-        todo!()
+
+    /// One part of a stream was forgotten: if it was the last, the peer may open another stream.
+    fn part_closed(&mut self, id: StreamId) {
+        if id.initiator() == self.side || self.send.contains_key(&id) || self.recv.contains_key(&id)
+        {
+            return;
+        }
+        let remote = &mut self.remote[id.dir().index()];
+        remote.closed += 1;
+        if remote.renew(false) {
+            self.control.max_streams[id.dir().index()] = true;
+        }
+    }
+
+    /// Takes over what a frame, or the application's loss of interest, changed in the receiving part of a stream.
+    fn apply(&mut self, id: StreamId, arrival: Arrival) {
+        let incoming = &mut self.incoming;
+        if arrival.grown > 0 {
+            incoming.received += arrival.grown;
+            incoming.share.add(arrival.grown);
+        }
+        if arrival.consumed > 0 {
+            self.consume(arrival.consumed);
+        }
+        if arrival.readable {
+            self.events.push_back(StreamEvent::Readable { id });
+        }
+        if arrival.done {
+            self.remove_recv(id);
+        }
+    }
+
+    /// Credits bytes that were read or thrown away to the connection.
+    fn consume(&mut self, bytes: u64) {
+        let Incoming {
+            window,
+            clock,
+            share,
+            ..
+        } = &mut self.incoming;
+        share.sub(bytes);
+        if window.consume(bytes, *clock, share) {
+            self.control.max_data = true;
+        }
+    }
+
+    fn raise_stream_limit(&mut self, dir: Dir, limit: u64) {
+        let local = &mut self.local[dir.index()];
+        if limit <= local.max {
+            return;
+        }
+        let rejected_before = local.next > local.max;
+        local.max = limit;
+        if std::mem::take(&mut local.refused) {
+            self.events.push_back(StreamEvent::Available { dir });
+        }
+        // Only after a rejected 0-RTT can there be streams beyond the limit.
+        if rejected_before {
+            let side = self.side;
+            for (id, stream) in &mut self.send {
+                if id.initiator() == side && id.dir() == dir && id.index() < limit {
+                    stream.allowed = true;
+                }
+            }
+            self.refresh_all();
+        }
+    }
+
+    /// Looks at every stream again: after rare events that change the credit of all.
+    fn refresh_all(&mut self) {
+        // The order in which streams get their turns must not depend on the map's.
+        let mut ids: Vec<StreamId> = self.send.keys().copied().collect();
+        ids.sort_unstable();
+        for id in ids {
+            if let Some(stream) = self.send.get_mut(&id) {
+                self.outgoing.refresh(&mut self.control, id, stream);
+            }
+        }
+    }
+}
+
+/// The credit the peer's transport parameters give to the sending part of a stream.
+fn initial_credit(side: Side, peer: &StreamLimits, id: StreamId) -> u64 {
+    match (id.dir(), id.initiator() == side) {
+        (Dir::Uni, true) => peer.stream_data_uni,
+        (Dir::Uni, false) => 0,
+        // The parameters are named from the point of view of the end that sends them.
+        (Dir::Bi, true) => peer.stream_data_bidi_remote,
+        (Dir::Bi, false) => peer.stream_data_bidi_local,
     }
 }

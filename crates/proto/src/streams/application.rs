@@ -1,0 +1,256 @@
+//! The application's side of the streams: open, accept, write, finish, reset, read, stop.
+
+use bytes::Bytes;
+
+use super::recv::RecvState;
+use super::{
+    ClosedStream, Dir, Incoming, ReadError, Recv, StreamEvent, StreamId, Streams, WriteError,
+    output::Control,
+};
+
+impl Streams {
+    /// Opens a stream. `None` if the peer's limit is reached: wait for [`StreamEvent::Available`].
+    ///
+    /// The peer learns of it by its first frame: a stream that is never written to does not exist for the peer.
+    pub fn open(&mut self, dir: Dir) -> Option<StreamId> {
+        let local = &mut self.local[dir.index()];
+        if local.next >= local.max {
+            local.refused = true;
+            if self.peer_known && local.blocked_at != Some(local.max) {
+                local.blocked_at = Some(local.max);
+                self.control.streams_blocked[dir.index()] = true;
+            }
+            return None;
+        }
+        let id = StreamId::new(self.side, dir, local.next);
+        local.next += 1;
+        self.insert_send(id);
+        if dir == Dir::Bi {
+            self.insert_recv(id, true);
+        }
+        Some(id)
+    }
+
+    /// Takes the next stream that the peer opened, in order of their numbers; `None`: wait for [`StreamEvent::Opened`].
+    pub fn accept(&mut self, dir: Dir) -> Option<StreamId> {
+        let remote = &mut self.remote[dir.index()];
+        if remote.accepted >= remote.opened {
+            return None;
+        }
+        let id = StreamId::new(self.side.peer(), dir, remote.accepted);
+        remote.accepted += 1;
+        if let Some(stream) = self.recv.get_mut(&id) {
+            stream.accepted = true;
+            if stream.should_notify() {
+                self.events.push_back(StreamEvent::Readable { id });
+            }
+        }
+        Some(id)
+    }
+
+    /// Writes as much of `data` as there is room for, by copying. Returns how many bytes; 0 only for empty `data`.
+    ///
+    /// Errors: [`WriteError::Blocked`] if there is no room, followed by [`StreamEvent::Writable`] when there is.
+    pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
+        let room = self.room_to_write(id, data.len())?;
+        if let (Some(stream), true) = (self.send.get_mut(&id), room > 0) {
+            stream.buffer.write(&mut self.outgoing.pool, &data[..room]);
+            self.outgoing.held += room as u64;
+            self.outgoing.refresh(&mut self.control, id, stream);
+        }
+        Ok(room)
+    }
+
+    /// Like [`Streams::write`], without copying: what was taken is split off the front of `data`.
+    pub fn write_chunk(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
+        let room = self.room_to_write(id, data.len())?;
+        if let (Some(stream), true) = (self.send.get_mut(&id), room > 0) {
+            let taken = data.split_to(room);
+            stream.buffer.write_chunk(&mut self.outgoing.pool, taken);
+            self.outgoing.held += room as u64;
+            self.outgoing.refresh(&mut self.control, id, stream);
+        }
+        Ok(room)
+    }
+
+    /// How many of `wanted` bytes may be written.
+    fn room_to_write(&mut self, id: StreamId, wanted: usize) -> Result<usize, WriteError> {
+        let stream = self.send.get_mut(&id).ok_or(WriteError::ClosedStream)?;
+        if let Some(code) = stream.stopped {
+            return Err(WriteError::Stopped(code));
+        }
+        if stream.finished || stream.reset.is_some() {
+            return Err(WriteError::ClosedStream);
+        }
+        let room = usize::try_from(self.outgoing.room(stream)).unwrap_or(usize::MAX);
+        if room == 0 && wanted > 0 {
+            self.outgoing.wait_for_room(id, stream);
+            return Err(WriteError::Blocked);
+        }
+        Ok(room.min(wanted))
+    }
+
+    /// Ends the stream after what was written. [`StreamEvent::Finished`] tells when the peer has all of it.
+    pub fn finish(&mut self, id: StreamId) -> Result<(), ClosedStream> {
+        let stream = self.send.get_mut(&id).ok_or(ClosedStream)?;
+        if stream.finished || stream.reset.is_some() {
+            return Err(ClosedStream);
+        }
+        stream.finish();
+        self.outgoing.refresh(&mut self.control, id, stream);
+        Ok(())
+    }
+
+    /// Abandons the sending part of a stream: what is not acknowledged will not be sent again (RFC 9000 section 3.1).
+    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), ClosedStream> {
+        let stream = self.send.get_mut(&id).ok_or(ClosedStream)?;
+        if stream.reset.is_some() {
+            return Err(ClosedStream);
+        }
+        self.outgoing.abandon(&mut self.control, id, stream, code);
+        Ok(())
+    }
+
+    /// Sets the priority of a stream's data: higher goes first, always; equal ones take turns. 0 at the start.
+    pub fn set_priority(&mut self, id: StreamId, priority: i32) -> Result<(), ClosedStream> {
+        let stream = self.send.get_mut(&id).ok_or(ClosedStream)?;
+        if stream.priority != priority {
+            self.outgoing.set_priority(id, stream, priority);
+        }
+        Ok(())
+    }
+
+    /// The priority of a stream that is not fully sent and acknowledged.
+    pub fn priority(&self, id: StreamId) -> Option<i32> {
+        Some(self.send.get(&id)?.priority)
+    }
+
+    /// The code with which the peer asked to stop sending; `None` also once the stream is forgotten.
+    pub fn stopped(&self, id: StreamId) -> Option<u64> {
+        self.send.get(&id)?.stopped
+    }
+
+    /// The number of streams the application wrote to or finished, and did not reset, that are not fully acknowledged.
+    pub fn unfinished_sends(&self) -> usize {
+        self.outgoing.unfinished
+    }
+
+    /// Takes the next bytes of a stream, at most `max`, without copying. `None` at its end, after which it is forgotten.
+    pub fn read(&mut self, id: StreamId, max: usize) -> Result<Option<Bytes>, ReadError> {
+        let Streams {
+            recv,
+            incoming,
+            control,
+            ..
+        } = self;
+        let stream = recv.get_mut(&id).ok_or(ReadError::ClosedStream)?;
+        if stream.state == RecvState::Open {
+            if max == 0 {
+                return Ok(Some(Bytes::new()));
+            }
+            if let Some(bytes) = stream.data.read(&mut incoming.pool, max) {
+                took(incoming, control, id, stream, bytes.len());
+                return Ok(Some(bytes));
+            }
+        }
+        self.nothing_to_read(id).map(|()| None)
+    }
+
+    /// Copies the next bytes of a stream into `out`. Returns how many; `None` at its end, after which it is forgotten.
+    pub fn read_into(&mut self, id: StreamId, out: &mut [u8]) -> Result<Option<usize>, ReadError> {
+        let Streams {
+            recv,
+            incoming,
+            control,
+            ..
+        } = self;
+        let stream = recv.get_mut(&id).ok_or(ReadError::ClosedStream)?;
+        if stream.state == RecvState::Open {
+            if out.is_empty() {
+                return Ok(Some(0));
+            }
+            let n = stream.data.read_into(&mut incoming.pool, out);
+            if n > 0 {
+                took(incoming, control, id, stream, n);
+                return Ok(Some(n));
+            }
+        }
+        self.nothing_to_read(id).map(|()| None)
+    }
+
+    /// Why a read found no bytes: `Ok` at the end of the stream.
+    fn nothing_to_read(&mut self, id: StreamId) -> Result<(), ReadError> {
+        let stream = self.recv.get_mut(&id).ok_or(ReadError::ClosedStream)?;
+        match stream.state {
+            RecvState::Stopped(_) => Err(ReadError::ClosedStream),
+            RecvState::Reset(code) => {
+                self.remove_recv(id);
+                Err(ReadError::Reset(code))
+            }
+            RecvState::Open if stream.at_end() => {
+                self.remove_recv(id);
+                Ok(())
+            }
+            RecvState::Open => {
+                stream.notify = true;
+                Err(ReadError::Blocked)
+            }
+        }
+    }
+
+    /// Throws away what the peer sent and will send, and asks it to stop (RFC 9000 section 3.5).
+    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), ClosedStream> {
+        let stream = self.recv.get_mut(&id).ok_or(ClosedStream)?;
+        if matches!(stream.state, RecvState::Stopped(_)) {
+            return Err(ClosedStream);
+        }
+        let arrival = stream.stop(&mut self.incoming.pool, code);
+        if !arrival.done {
+            self.control.queue_stop(id, stream);
+        }
+        self.apply(id, arrival);
+        Ok(())
+    }
+
+    /// The code with which the peer reset a stream, if the application was not told by a read yet.
+    pub fn received_reset(&self, id: StreamId) -> Option<u64> {
+        match self.recv.get(&id)?.state {
+            RecvState::Reset(code) => Some(code),
+            _ => None,
+        }
+    }
+
+    /// The next thing to tell the application.
+    pub fn poll_event(&mut self) -> Option<StreamEvent> {
+        let event = self.events.pop_front()?;
+        if let StreamEvent::Opened { dir } = event {
+            self.remote[dir.index()].announced = false;
+        }
+        Some(event)
+    }
+
+    /// Bytes received that wait for the application or behind a hole, the holes included, in all streams.
+    pub fn bytes_unread(&self) -> u64 {
+        self.incoming.share.held()
+    }
+
+    /// Bytes written that are not acknowledged, in all streams.
+    pub fn bytes_unacked(&self) -> u64 {
+        self.outgoing.held
+    }
+}
+
+/// The application took `n` bytes: credits them to the stream and the connection.
+fn took(incoming: &mut Incoming, control: &mut Control, id: StreamId, stream: &mut Recv, n: usize) {
+    let n = n as u64;
+    incoming.share.sub(n);
+    let clock = incoming.clock;
+    if stream.wants_credit() && stream.window.consume(n, clock, &incoming.share) {
+        control.queue_credit(id, stream);
+        // One stream alone should be stopped by its own limit, not by the connection's.
+        incoming.window.widen(stream.window.size() / 2 * 3);
+    }
+    if incoming.window.consume(n, clock, &incoming.share) {
+        control.max_data = true;
+    }
+}

@@ -1,0 +1,275 @@
+//! Receive-side flow control (RFC 9000 section 4): how much credit to grant, when, and what an endpoint can afford.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use thalweg_units::Instant;
+
+use crate::varint;
+
+/// Credit that is granted even when the endpoint's [`Budget`] is spent, so that a connection whose application reads
+/// always moves on: 64 KiB. Without it, one connection that nobody reads could stop all others for good.
+pub const CREDIT_FLOOR: u64 = 64 * 1024;
+
+/// How many bytes the connections of an endpoint may hold for their applications together.
+///
+/// Being over budget never ends a connection: it withholds new credit, down to [`CREDIT_FLOOR`]. Credit that is
+/// out already cannot be taken back, so the limit can be overrun by what peers still have in hand.
+#[derive(Debug)]
+pub struct Budget {
+    limit: u64,
+    used: AtomicU64,
+}
+
+impl Budget {
+    /// A budget of `limit` bytes.
+    pub fn new(limit: u64) -> Arc<Budget> {
+        Arc::new(Budget {
+            limit,
+            used: AtomicU64::new(0),
+        })
+    }
+
+    /// The bytes allowed.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// The bytes held now, to within 64 KiB per connection.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// The largest window to grant now when `window` would be right for the path.
+    ///
+    /// At most half of what is left, so that several hungry connections share the rest instead of racing for it.
+    pub fn affordable(&self, window: u64) -> u64 {
+        let left = self.limit.saturating_sub(self.used());
+        window.min((left / 2).max(CREDIT_FLOOR))
+    }
+
+    fn change(&self, from: u64, to: u64) {
+        if to >= from {
+            self.used.fetch_add(to - from, Ordering::Relaxed);
+        } else {
+            self.used.fetch_sub(from - to, Ordering::Relaxed);
+        }
+    }
+}
+
+/// One connection's part of the [`Budget`], published in steps so that workers do not fight over one counter.
+#[derive(Debug)]
+pub(super) struct Share {
+    budget: Option<Arc<Budget>>,
+    held: u64,
+    published: u64,
+}
+
+/// The step in which a connection publishes what it holds.
+const PUBLISH_STEP: u64 = 64 * 1024;
+
+impl Share {
+    pub(super) fn new(budget: Option<Arc<Budget>>) -> Share {
+        Share {
+            budget,
+            held: 0,
+            published: 0,
+        }
+    }
+
+    /// Bytes that wait for the application in this connection.
+    pub(super) fn held(&self) -> u64 {
+        self.held
+    }
+
+    pub(super) fn add(&mut self, bytes: u64) {
+        self.held += bytes;
+        self.publish();
+    }
+
+    pub(super) fn sub(&mut self, bytes: u64) {
+        self.held = self.held.saturating_sub(bytes);
+        self.publish();
+    }
+
+    fn publish(&mut self) {
+        if let Some(budget) = &self.budget {
+            if self.held.abs_diff(self.published) >= PUBLISH_STEP {
+                budget.change(self.published, self.held);
+                self.published = self.held;
+            }
+        }
+    }
+
+    pub(super) fn affordable(&self, window: u64) -> u64 {
+        match &self.budget {
+            Some(budget) => budget.affordable(window),
+            None => window,
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.change(self.published, 0);
+        }
+    }
+}
+
+/// The clock as the credit rules need it; set by the connection when something arrives or before it asks for frames.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Clock {
+    pub(super) now: Instant,
+    pub(super) rtt: Duration,
+}
+
+/// The receive window of a stream or a connection: what was granted, what was consumed, and how much to grant next.
+///
+/// Credit is renewed when half of the window is consumed. If that took less than two round trips, the window, not
+/// the path, may be what limits the sender, and it doubles, up to `max`; so it settles above four times what the
+/// path holds.
+#[derive(Debug)]
+pub(super) struct Window {
+    /// Bytes from consumed to granted when credit is renewed.
+    size: u64,
+    /// `size` never grows above this.
+    max: u64,
+    /// Bytes that the application took, or that were thrown away.
+    consumed: u64,
+    /// The limit the peer was, or is about to be, told; never shrinks.
+    granted: u64,
+    /// When credit was last renewed; `None` before the first time.
+    renewed: Option<Instant>,
+}
+
+impl Window {
+    pub(super) fn new(size: u64, max: u64) -> Window {
+        let size = size.min(varint::MAX);
+        Window {
+            size,
+            max: max.max(size),
+            consumed: 0,
+            granted: size,
+            renewed: None,
+        }
+    }
+
+    /// The limit last granted.
+    #[inline]
+    pub(super) fn granted(&self) -> u64 {
+        self.granted
+    }
+
+    /// The width aimed at.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Makes the window at least `size` wide from the next renewal on, as far as its own limit allows.
+    pub(super) fn widen(&mut self, size: u64) {
+        self.size = self.size.max(size.min(self.max));
+    }
+
+    /// `bytes` were taken or thrown away: grants what is due. Returns whether the limit rose and the peer should be told.
+    #[inline]
+    pub(super) fn consume(&mut self, bytes: u64, clock: Clock, share: &Share) -> bool {
+        self.consumed = self.consumed.saturating_add(bytes);
+        let left = self.granted.saturating_sub(self.consumed);
+        if left > self.size / 2 {
+            return false;
+        }
+        // Over budget the target shrinks, and the steps of renewal with it: no flood of small updates.
+        if left > share.affordable(self.size) / 2 {
+            return false;
+        }
+        if self
+            .renewed
+            .is_none_or(|last| clock.now - last < clock.rtt * 2)
+        {
+            self.size = self.size.saturating_mul(2).min(self.max);
+        }
+        self.renewed = Some(clock.now);
+        self.top_up(share)
+    }
+
+    /// Grants as much as the window and the budget allow now. Returns whether the limit rose.
+    pub(super) fn top_up(&mut self, share: &Share) -> bool {
+        let limit = self
+            .consumed
+            .saturating_add(share.affordable(self.size))
+            .min(varint::MAX);
+        let rose = limit > self.granted;
+        self.granted = self.granted.max(limit);
+        rose
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Clock {
+        Clock {
+            now: Instant::from_nanos(ms * 1_000_000),
+            rtt: Duration::from_millis(100),
+        }
+    }
+
+    #[test]
+    fn credit_is_renewed_when_half_is_consumed() {
+        let share = Share::new(None);
+        let mut w = Window::new(1000, 1000);
+        assert!(!w.consume(499, at(0), &share));
+        assert!(w.consume(1, at(0), &share));
+        assert_eq!(w.granted(), 1500);
+        assert!(!w.consume(499, at(0), &share));
+        assert!(w.consume(1, at(0), &share));
+        assert_eq!(w.granted(), 2000);
+    }
+
+    #[test]
+    fn a_window_consumed_within_two_round_trips_doubles_up_to_its_limit() {
+        let share = Share::new(None);
+        let mut w = Window::new(1000, 5000);
+        assert!(w.consume(500, at(1000), &share));
+        assert_eq!(w.size(), 2000);
+        assert!(w.consume(1500, at(1199), &share));
+        assert_eq!(w.size(), 4000);
+        assert!(w.consume(2000, at(1398), &share));
+        assert_eq!(w.size(), 5000);
+        let mut slow = Window::new(1000, 5000);
+        slow.consume(500, at(1000), &share);
+        assert!(slow.consume(1500, at(1200), &share));
+        assert_eq!(slow.size(), 2000);
+    }
+
+    #[test]
+    fn an_exhausted_budget_withholds_credit_down_to_a_floor_and_never_takes_any_back() {
+        let budget = Budget::new(10 << 20);
+        let mut hog = Share::new(Some(budget.clone()));
+        hog.add(10 << 20);
+        assert_eq!(budget.used(), 10 << 20);
+        let share = Share::new(Some(budget.clone()));
+        let mut w = Window::new(1 << 20, 8 << 20);
+        // Consumed, but not renewed: more than the floor is left.
+        assert!(!w.consume((1 << 20) - CREDIT_FLOOR, at(0), &share));
+        assert_eq!(w.granted(), 1 << 20);
+        assert!(w.consume(CREDIT_FLOOR, at(0), &share));
+        assert_eq!(w.granted(), (1 << 20) + CREDIT_FLOOR);
+        drop(hog);
+        assert_eq!(budget.used(), 0);
+        assert!(w.consume(CREDIT_FLOOR, at(0), &share));
+        assert!(w.granted() > 3 << 20);
+    }
+
+    #[test]
+    fn limits_stay_within_a_varint() {
+        let share = Share::new(None);
+        let mut w = Window::new(u64::MAX, u64::MAX);
+        assert_eq!(w.granted(), varint::MAX);
+        w.consume(varint::MAX, at(0), &share);
+        assert_eq!(w.granted(), varint::MAX);
+    }
+}

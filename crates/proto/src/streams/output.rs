@@ -1,0 +1,547 @@
+//! Frames about streams that leave: what waits, what goes into the next packet, and what became of it.
+
+use std::collections::VecDeque;
+
+use crate::varint;
+
+use super::recv::{Recv, RecvState};
+use super::scheduler::Scheduler;
+use super::send::{Ready, Send};
+use super::send_buffer::SparePool;
+use super::{Dir, SentControl, SentStreams, StreamEvent, StreamId, Streams, StreamsConfig};
+
+/// What every stream may hold even if the connection's send window is full, bytes: a stream that the peer does not
+/// read must not stop the others for good.
+const SEND_FLOOR: u64 = 64 * 1024;
+
+/// Room in the connection's send window before blocked writers are woken, bytes: fewer, larger writes.
+const WAKE_ROOM: u64 = SEND_FLOOR / 2;
+
+/// A frame other than STREAM that waits, and needs its stream to be written.
+#[derive(Copy, Clone, Debug)]
+enum Waiting {
+    Reset(StreamId),
+    Stop(StreamId),
+    Credit(StreamId),
+    Blocked(StreamId),
+}
+
+/// The frames other than STREAM that wait to be written.
+#[derive(Debug, Default)]
+pub(super) struct Control {
+    queue: VecDeque<Waiting>,
+    pub(super) max_data: bool,
+    pub(super) max_streams: [bool; 2],
+    pub(super) streams_blocked: [bool; 2],
+    data_blocked: bool,
+    /// The limit at which the peer was last told that we are blocked.
+    pub(super) data_blocked_at: Option<u64>,
+}
+
+impl Control {
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+            && !self.max_data
+            && !self.data_blocked
+            && self.max_streams == [false; 2]
+            && self.streams_blocked == [false; 2]
+    }
+
+    pub(super) fn queue_reset(&mut self, id: StreamId, stream: &mut Send) {
+        if !std::mem::replace(&mut stream.reset_queued, true) {
+            self.queue.push_back(Waiting::Reset(id));
+        }
+    }
+
+    pub(super) fn queue_stop(&mut self, id: StreamId, stream: &mut Recv) {
+        if !std::mem::replace(&mut stream.stop_queued, true) {
+            self.queue.push_back(Waiting::Stop(id));
+        }
+    }
+
+    pub(super) fn queue_credit(&mut self, id: StreamId, stream: &mut Recv) {
+        if !std::mem::replace(&mut stream.credit_queued, true) {
+            self.queue.push_back(Waiting::Credit(id));
+        }
+    }
+
+    fn queue_blocked(&mut self, id: StreamId, stream: &mut Send) {
+        if !std::mem::replace(&mut stream.blocked_queued, true) {
+            self.queue.push_back(Waiting::Blocked(id));
+        }
+    }
+}
+
+/// What the sending parts of all streams share.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    /// The peer's limit for the connection.
+    max_data: u64,
+    /// The sum of the bytes of all streams sent at least once.
+    data_sent: u64,
+    /// Bytes kept until acknowledged, all streams.
+    pub(super) held: u64,
+    send_window: u64,
+    backlog: u64,
+    /// How many streams are in each state of readiness.
+    counts: [usize; 4],
+    pub(super) unfinished: usize,
+    scheduler: Scheduler,
+    /// Streams whose writers wait for room in the connection's send window.
+    waiters: VecDeque<StreamId>,
+    pub(super) pool: SparePool,
+}
+
+impl Outgoing {
+    pub(super) fn new(config: &StreamsConfig) -> Outgoing {
+        Outgoing {
+            max_data: 0,
+            data_sent: 0,
+            held: 0,
+            send_window: config.send_window,
+            backlog: config.send_backlog.max(1),
+            counts: [0; 4],
+            unfinished: 0,
+            scheduler: Scheduler::default(),
+            waiters: VecDeque::new(),
+            pool: SparePool::default(),
+        }
+    }
+
+    fn credit(&self) -> u64 {
+        self.max_data.saturating_sub(self.data_sent)
+    }
+
+    fn count(&self, ready: Ready) -> usize {
+        self.counts[ready.index()]
+    }
+
+    pub(super) fn raise_limit(&mut self, limit: u64) {
+        self.max_data = self.max_data.max(limit);
+    }
+
+    pub(super) fn forget_sent(&mut self) {
+        self.max_data = 0;
+        self.data_sent = 0;
+    }
+
+    pub(super) fn inserted(&mut self, stream: &Send) {
+        self.counts[stream.counted.index()] += 1;
+    }
+
+    pub(super) fn removed(&mut self, stream: &mut Send) {
+        self.held -= stream.buffer.clear(&mut self.pool);
+        self.counts[stream.counted.index()] -= 1;
+        self.unfinished -= usize::from(stream.counted_unfinished);
+    }
+
+    /// Something about a stream changed: counts and schedules it anew.
+    pub(super) fn refresh(&mut self, control: &mut Control, id: StreamId, stream: &mut Send) {
+        let ready = stream.ready();
+        if ready != stream.counted {
+            self.counts[stream.counted.index()] -= 1;
+            self.counts[ready.index()] += 1;
+            stream.counted = ready;
+        }
+        let unfinished = stream.is_unfinished();
+        if unfinished != stream.counted_unfinished {
+            stream.counted_unfinished = unfinished;
+            if unfinished {
+                self.unfinished += 1;
+            } else {
+                self.unfinished -= 1;
+            }
+        }
+        match ready {
+            Ready::Idle => {}
+            Ready::StreamBlocked => {
+                if stream.blocked_at != Some(stream.max_data) {
+                    stream.blocked_at = Some(stream.max_data);
+                    control.queue_blocked(id, stream);
+                }
+            }
+            Ready::Fresh | Ready::Free => {
+                let needs_credit = ready == Ready::Fresh;
+                self.scheduler
+                    .activate(id, stream.priority, &mut stream.slot, needs_credit);
+            }
+        }
+    }
+
+    pub(super) fn set_priority(&mut self, id: StreamId, stream: &mut Send, priority: i32) {
+        let old = std::mem::replace(&mut stream.priority, priority);
+        self.scheduler
+            .set_priority(id, old, priority, &mut stream.slot);
+    }
+
+    /// Resets a stream: drops its bytes and has RESET_STREAM sent.
+    pub(super) fn abandon(
+        &mut self,
+        control: &mut Control,
+        id: StreamId,
+        stream: &mut Send,
+        code: u64,
+    ) {
+        self.held -= stream.abandon(&mut self.pool, code);
+        control.queue_reset(id, stream);
+        self.refresh(control, id, stream);
+    }
+
+    /// How many bytes the application may write to a stream now.
+    pub(super) fn room(&self, stream: &Send) -> u64 {
+        self.backlog
+            .saturating_sub(stream.buffer.unsent())
+            .min(self.shared_room(stream))
+    }
+
+    /// The part of `room` that depends on all streams together.
+    fn shared_room(&self, stream: &Send) -> u64 {
+        let floor = SEND_FLOOR.min(self.send_window.max(1));
+        self.send_window
+            .saturating_sub(self.held)
+            .max(floor.saturating_sub(stream.buffer.held()))
+    }
+
+    /// A write found no room.
+    pub(super) fn wait_for_room(&mut self, id: StreamId, stream: &mut Send) {
+        stream.write_blocked = true;
+        if self.shared_room(stream) == 0 && !std::mem::replace(&mut stream.waiting, true) {
+            self.waiters.push_back(id);
+        }
+    }
+
+    /// Tells a blocked writer if there is room worth waking for. There always comes to be: at the latest when all that
+    /// was written is acknowledged.
+    fn wake(&self, id: StreamId, stream: &mut Send, events: &mut VecDeque<StreamEvent>) {
+        if stream.write_blocked
+            && !stream.finished
+            && stream.reset.is_none()
+            && self.backlog.saturating_sub(stream.buffer.unsent()) >= self.backlog.div_ceil(4)
+            && self.shared_room(stream) >= WAKE_ROOM.min(self.send_window.div_ceil(2))
+        {
+            stream.write_blocked = false;
+            events.push_back(StreamEvent::Writable { id });
+        }
+    }
+}
+
+impl Streams {
+    /// Whether there may be frames to write: data or others, within the peer's limits.
+    ///
+    /// Rarely true without need: a frame may have become pointless since it was queued. Then `write_…` writes nothing.
+    pub fn can_send(&self) -> bool {
+        self.can_send_control() || self.can_send_data()
+    }
+
+    /// Whether [`Streams::write_control`] has something.
+    pub fn can_send_control(&self) -> bool {
+        !self.control.is_empty()
+    }
+
+    /// Whether [`Streams::write_data`] has something.
+    pub fn can_send_data(&self) -> bool {
+        self.outgoing.count(Ready::Free) > 0
+            || (self.outgoing.count(Ready::Fresh) > 0 && self.outgoing.credit() > 0)
+    }
+
+    /// Whether data waits for the peer's credit, for a stream or the connection.
+    pub fn is_flow_blocked(&self) -> bool {
+        self.outgoing.count(Ready::StreamBlocked) > 0
+            || (self.outgoing.count(Ready::Fresh) > 0 && self.outgoing.credit() == 0)
+    }
+
+    /// Appends frames other than STREAM to `buf`, as far as they fit below `limit` (a length of `buf`), and records them.
+    pub fn write_control(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams) {
+        if self.control.is_empty() {
+            return;
+        }
+        let Streams {
+            control,
+            incoming,
+            outgoing,
+            remote,
+            local,
+            send,
+            recv,
+            ..
+        } = self;
+        if control.max_data {
+            incoming.window.top_up(&incoming.share);
+            let value = incoming.window.granted();
+            if !put(buf, limit, &[0x10, value]) {
+                return;
+            }
+            control.max_data = false;
+            record.control.push(SentControl::MaxData(value));
+        }
+        for dir in Dir::ALL {
+            let i = dir.index();
+            if control.max_streams[i] {
+                let value = remote[i].limit;
+                if !put(buf, limit, &[0x12 + i as u64, value]) {
+                    return;
+                }
+                control.max_streams[i] = false;
+                record.control.push(SentControl::MaxStreams(dir, value));
+            }
+            if control.streams_blocked[i] {
+                let value = local[i].max;
+                if !put(buf, limit, &[0x16 + i as u64, value]) {
+                    return;
+                }
+                control.streams_blocked[i] = false;
+                record.control.push(SentControl::StreamsBlocked(dir, value));
+            }
+        }
+        if control.data_blocked {
+            let value = outgoing.max_data;
+            if !put(buf, limit, &[0x14, value]) {
+                return;
+            }
+            control.data_blocked = false;
+            record.control.push(SentControl::DataBlocked(value));
+        }
+        // Frames of streams that the peer does not allow (after a rejected 0-RTT) go to the end, once around.
+        for _ in 0..control.queue.len() {
+            let Some(waiting) = control.queue.front().copied() else {
+                break;
+            };
+            let mut again = false;
+            match waiting {
+                Waiting::Reset(id) => {
+                    if let Some(stream) = send.get_mut(&id) {
+                        if !stream.allowed {
+                            again = true;
+                        } else if let Some(code) = stream.reset {
+                            let size = stream.buffer.sent();
+                            if !put(buf, limit, &[0x04, id.as_u64(), code, size]) {
+                                return;
+                            }
+                            stream.reset_queued = false;
+                            record.control.push(SentControl::ResetStream(id));
+                        }
+                    }
+                }
+                Waiting::Stop(id) => {
+                    if let Some(stream) = recv.get_mut(&id) {
+                        if send.get(&id).is_some_and(|s| !s.allowed) {
+                            again = true;
+                        } else if let RecvState::Stopped(code) = stream.state {
+                            if !put(buf, limit, &[0x05, id.as_u64(), code]) {
+                                return;
+                            }
+                            stream.stop_queued = false;
+                            record.control.push(SentControl::StopSending(id));
+                        }
+                    }
+                }
+                Waiting::Credit(id) => {
+                    if let Some(stream) = recv.get_mut(&id) {
+                        if stream.wants_credit() {
+                            stream.window.top_up(&incoming.share);
+                            let value = stream.window.granted();
+                            if !put(buf, limit, &[0x11, id.as_u64(), value]) {
+                                return;
+                            }
+                            stream.told = value;
+                            record.control.push(SentControl::MaxStreamData(id, value));
+                        }
+                        stream.credit_queued = false;
+                    }
+                }
+                Waiting::Blocked(id) => {
+                    if let Some(stream) = send.get_mut(&id) {
+                        if stream.allowed && stream.ready() == Ready::StreamBlocked {
+                            let value = stream.max_data;
+                            if !put(buf, limit, &[0x15, id.as_u64(), value]) {
+                                return;
+                            }
+                            record
+                                .control
+                                .push(SentControl::StreamDataBlocked(id, value));
+                        }
+                        stream.blocked_queued = false;
+                    }
+                }
+            }
+            control.queue.pop_front();
+            if again {
+                control.queue.push_back(waiting);
+            }
+        }
+    }
+
+    /// Appends STREAM frames to `buf`, as far as they fit below `limit` (a length of `buf`), and records them.
+    ///
+    /// Frames always carry their length. Needs some 64 bytes of room to be sure to make progress.
+    pub fn write_data(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams) {
+        let Streams {
+            send,
+            outgoing,
+            control,
+            events,
+            ..
+        } = self;
+        while buf.len() < limit {
+            let credit = outgoing.credit();
+            let Some(pick) = outgoing.scheduler.next(credit > 0) else {
+                return;
+            };
+            let Some(stream) = send.get_mut(&pick.id) else {
+                outgoing.scheduler.forget(pick);
+                continue;
+            };
+            if !outgoing.scheduler.resume(pick, &mut stream.slot) {
+                continue;
+            }
+            match stream.ready() {
+                Ready::Idle | Ready::StreamBlocked => {
+                    outgoing.scheduler.idle(pick, &mut stream.slot);
+                    continue;
+                }
+                Ready::Fresh if credit == 0 => {
+                    outgoing.scheduler.park(pick, &mut stream.slot);
+                    if control.data_blocked_at != Some(outgoing.max_data) {
+                        control.data_blocked_at = Some(outgoing.max_data);
+                        control.data_blocked = true;
+                    }
+                    continue;
+                }
+                Ready::Fresh | Ready::Free => {}
+            }
+            let before = buf.len();
+            let Some(written) = stream.write_frame(pick.id, buf, limit, credit) else {
+                // The packet is full; the stream stays where it is.
+                return;
+            };
+            record.chunks.push(written.chunk);
+            outgoing.data_sent += written.fresh;
+            outgoing.scheduler.charge(pick, buf.len() - before);
+            outgoing.refresh(control, pick.id, stream);
+            if written.fresh > 0 {
+                outgoing.wake(pick.id, stream, events);
+            }
+        }
+    }
+
+    /// A packet with this record was acknowledged.
+    pub fn on_acked(&mut self, sent: &SentStreams) {
+        for chunk in &sent.chunks {
+            let Some(stream) = self.send.get_mut(&chunk.id) else {
+                continue;
+            };
+            self.outgoing.held -= stream.on_acked(&mut self.outgoing.pool, chunk);
+            if stream.is_complete() {
+                self.events
+                    .push_back(StreamEvent::Finished { id: chunk.id });
+                self.remove_send(chunk.id);
+            } else {
+                self.outgoing.refresh(&mut self.control, chunk.id, stream);
+                self.outgoing.wake(chunk.id, stream, &mut self.events);
+            }
+        }
+        for control in &sent.control {
+            if let SentControl::ResetStream(id) = *control {
+                if self.send.get(&id).is_some_and(|s| s.reset.is_some()) {
+                    self.remove_send(id);
+                }
+            }
+        }
+        self.wake_waiters();
+    }
+
+    /// A packet with this record is lost, or should be repeated to be safe: what is not acknowledged and still matters
+    /// will be written again.
+    pub fn on_lost(&mut self, sent: &SentStreams) {
+        for chunk in &sent.chunks {
+            if let Some(stream) = self.send.get_mut(&chunk.id) {
+                stream.on_lost(chunk);
+                self.outgoing.refresh(&mut self.control, chunk.id, stream);
+            }
+        }
+        for control in &sent.control {
+            self.on_control_lost(*control);
+        }
+    }
+
+    /// RFC 9000 section 13.3: what a lost frame said is said again if it is still true and the latest.
+    fn on_control_lost(&mut self, lost: SentControl) {
+        let Streams {
+            control,
+            send,
+            recv,
+            outgoing,
+            ..
+        } = self;
+        match lost {
+            SentControl::ResetStream(id) => {
+                if let Some(stream) = send.get_mut(&id).filter(|s| s.reset.is_some()) {
+                    control.queue_reset(id, stream);
+                }
+            }
+            SentControl::StopSending(id) => {
+                if let Some(stream) = recv.get_mut(&id) {
+                    control.queue_stop(id, stream);
+                }
+            }
+            SentControl::MaxData(value) => {
+                control.max_data |= value == self.incoming.window.granted();
+            }
+            SentControl::MaxStreamData(id, value) => {
+                if let Some(stream) = recv.get_mut(&id) {
+                    if stream.wants_credit() && stream.told == value {
+                        control.queue_credit(id, stream);
+                    }
+                }
+            }
+            SentControl::MaxStreams(dir, value) => {
+                let i = dir.index();
+                control.max_streams[i] |= value == self.remote[i].limit;
+            }
+            SentControl::DataBlocked(value) => {
+                control.data_blocked |= value == outgoing.max_data
+                    && outgoing.credit() == 0
+                    && outgoing.count(Ready::Fresh) > 0;
+            }
+            SentControl::StreamDataBlocked(id, value) => {
+                if let Some(stream) = send.get_mut(&id) {
+                    if stream.max_data == value && stream.ready() == Ready::StreamBlocked {
+                        control.queue_blocked(id, stream);
+                    }
+                }
+            }
+            SentControl::StreamsBlocked(dir, value) => {
+                let i = dir.index();
+                control.streams_blocked[i] |= self.local[i].max == value && self.local[i].refused;
+            }
+        }
+    }
+
+    /// Wakes writers that waited for room in the connection's send window.
+    fn wake_waiters(&mut self) {
+        while !self.outgoing.waiters.is_empty()
+            && self.outgoing.send_window.saturating_sub(self.outgoing.held)
+                >= WAKE_ROOM.min(self.outgoing.send_window.div_ceil(2))
+        {
+            let Some(id) = self.outgoing.waiters.pop_front() else {
+                return;
+            };
+            if let Some(stream) = self.send.get_mut(&id) {
+                stream.waiting = false;
+                self.outgoing.wake(id, stream, &mut self.events);
+            }
+        }
+    }
+}
+
+/// Appends varints to `buf` if all of them fit below `limit`. Returns whether they did.
+fn put(buf: &mut Vec<u8>, limit: usize, values: &[u64]) -> bool {
+    let size: usize = values.iter().map(|v| varint::len(*v)).sum();
+    if buf.len() + size > limit {
+        return false;
+    }
+    for value in values {
+        varint::encode(*value, buf);
+    }
+    true
+}
