@@ -919,6 +919,42 @@ mod tests {
     }
 
     #[test]
+    fn decisions_of_recovery_are_read_back() {
+        use thalweg_recovery::LossTrigger;
+        use thalweg_recovery::trace::{Event as Decision, State};
+        let lost = Decision::PacketLost {
+            space: SpaceId::Data,
+            number: 9,
+            size: 1452,
+            trigger: LossTrigger::PacketThreshold,
+        };
+        let state = Decision::CongestionState {
+            old: State::SlowStart,
+            new: State::CongestionAvoidance,
+        };
+        let path = PathId(0);
+        let data = data_of(&[
+            ObserverEvent::Recovery { path, event: &lost },
+            ObserverEvent::Recovery {
+                path,
+                event: &state,
+            },
+        ]);
+        let EventData::QuicPacketLost(read) = &data[0] else {
+            panic!("{data:?}")
+        };
+        assert_eq!(
+            read.trigger,
+            Some(schema::PacketLostTrigger::ReorderingThreshold)
+        );
+        assert_eq!(read.header.as_ref().unwrap().packet_number, Some(9));
+        let EventData::QuicCongestionStateUpdated(read) = &data[1] else {
+            panic!("{data:?}")
+        };
+        assert_eq!(read.new, "congestion_avoidance");
+    }
+
+    #[test]
     fn a_write_error_ends_the_trace_and_not_the_connection() {
         #[derive(Debug)]
         struct Full(usize);
