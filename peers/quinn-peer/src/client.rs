@@ -119,10 +119,10 @@ async fn connection(
     } else {
         fetch_hq(task, &connection, requests, &streams).await?;
     }
-    if let Some(accepted) = accepted {
-        if accepted.await {
-            early.add();
-        }
+    if let Some(accepted) = accepted
+        && accepted.await
+    {
+        early.add();
     }
     if !resuming && (task.is("resumption") || task.is("zerortt")) {
         tokio::time::sleep(TICKET_WAIT).await;
