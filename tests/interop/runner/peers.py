@@ -29,15 +29,20 @@ def build(command, cwd, env=None):
     subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, check=True)
 
 
-def cargo_package(name):
-    """Builds a program of the workspace peers/ with the dev profile and returns its path."""
+def cargo_program(workspace, package, name):
+    """Builds a program of a workspace with the dev profile and returns its path."""
     cargo = tool("cargo", "rustup")
-    build([cargo, "build", "--quiet", "--package", name], ROOT / "peers")
+    build([cargo, "build", "--quiet", "--package", package], workspace)
     metadata = subprocess.run(
-        [cargo, "metadata", "--format-version=1", "--no-deps", "--offline"], cwd=ROOT / "peers",
+        [cargo, "metadata", "--format-version=1", "--no-deps", "--offline"], cwd=workspace,
         stdin=subprocess.DEVNULL, capture_output=True, check=True,
     )
     return Path(json.loads(metadata.stdout)["target_directory"]) / "debug" / name
+
+
+def program():
+    """The `thalweg` program."""
+    return cargo_program(ROOT, "thalweg-cli", "thalweg")
 
 
 def locked(package):
@@ -53,7 +58,7 @@ class Thalweg:
     compatible_versions = True
 
     def build(self):
-        self.command = [cargo_package("thalweg-interop")]
+        self.command = [cargo_program(ROOT / "peers", "thalweg-interop", "thalweg-interop")]
 
     def version(self):
         return f"thalweg {locked('thalweg')}"
@@ -65,7 +70,7 @@ class Quinn:
     compatible_versions = False
 
     def build(self):
-        self.command = [cargo_package("quinn-peer")]
+        self.command = [cargo_program(ROOT / "peers", "quinn-peer", "quinn-peer")]
 
     def version(self):
         return f"quinn {locked('quinn')} (quinn-proto {locked('quinn-proto')}, h3 {locked('h3')})"
