@@ -1,0 +1,193 @@
+//! What an application can choose about a connection or an endpoint, with the defaults everybody gets.
+
+use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
+
+use thalweg_recovery::{ControllerFactory, Policies};
+
+use crate::{
+    crypto::{ClientCrypto, ServerCrypto},
+    observe::ObserverFactory,
+    streams::StreamsConfig,
+    token::TokenKey,
+    version::Version,
+};
+
+/// How a connection behaves, independent of its role.
+///
+/// Every field has a default that suits a bulk transfer over an unknown path; setters chain.
+#[derive(Clone, Debug)]
+pub struct TransportConfig {
+    /// Which recovery rules run; see [`Policies`].
+    pub policies: Policies,
+    /// A congestion controller from outside the crate; overrides `policies.controller` where present.
+    pub controller: Option<Arc<dyn ControllerFactory>>,
+    /// RTT assumed before the first sample (RFC 9002 section 6.2.2: 333 ms).
+    pub initial_rtt: Duration,
+    /// Silence after which the connection is given up; `None` disables (RFC 9000 section 10.1). Default 30 s.
+    pub max_idle_timeout: Option<Duration>,
+    /// Send a PING after this much silence so that neither end times out. Default off.
+    pub keep_alive: Option<Duration>,
+    /// UDP payload of the first datagrams, bytes, 1200 to 65527. Default 1200.
+    pub initial_mtu: u16,
+    /// Largest UDP payload that path MTU discovery tries, bytes; below or at `initial_mtu` turns discovery off.
+    /// Default 1452 (1500-byte Ethernet less the IPv6 and UDP headers).
+    pub max_mtu: u16,
+    /// Largest UDP payload we accept, told to the peer (RFC 9000 section 18.2), bytes. Default 65527.
+    pub max_udp_payload: u16,
+    /// Stream counts, receive and send windows.
+    pub streams: StreamsConfig,
+    /// Bytes of received, unread DATAGRAM frames kept; `None` refuses them (RFC 9221). Default 1 MiB.
+    pub datagram_receive_buffer: Option<usize>,
+    /// Bytes of DATAGRAM frames queued for sending. Default 1 MiB.
+    pub datagram_send_buffer: usize,
+    /// Longest we sit on an acknowledgement (RFC 9000 section 13.2.1), told to the peer. Default 25 ms.
+    pub max_ack_delay: Duration,
+    /// Acknowledge every second packet for ever instead of thinning out after the first hundred.
+    pub ack_every_second: bool,
+    /// Mark packets ECT(0) and react to CE (RFC 9000 section 13.4). Default on.
+    pub ecn: bool,
+    /// How many connection IDs we let the peer hold for us (RFC 9000 section 5.1.1). Default 4.
+    pub active_connection_ids: u64,
+    /// Send a spin bit that follows the peer's (RFC 9000 section 17.4). Default off: a random bit is not sent either.
+    pub spin_bit: bool,
+    /// Receives every event of every connection made with this configuration.
+    pub observer: Option<Arc<dyn ObserverFactory>>,
+}
+
+impl Default for TransportConfig {
+    fn default() -> Self {
+        Self {
+            policies: Policies::default(),
+            controller: None,
+            initial_rtt: Duration::from_millis(333),
+            max_idle_timeout: Some(Duration::from_secs(30)),
+            keep_alive: None,
+            initial_mtu: 1200,
+            max_mtu: 1452,
+            max_udp_payload: 65527,
+            streams: StreamsConfig::default(),
+            datagram_receive_buffer: Some(1 << 20),
+            datagram_send_buffer: 1 << 20,
+            max_ack_delay: Duration::from_millis(25),
+            ack_every_second: false,
+            ecn: true,
+            active_connection_ids: 4,
+            spin_bit: false,
+            observer: None,
+        }
+    }
+}
+
+/// A store for the tokens servers hand out with NEW_TOKEN (RFC 9000 section 8.1.3), keyed by server name.
+pub trait TokenStore: Send + Sync + fmt::Debug {
+    /// Keeps `token` for a later connection to `server_name`.
+    fn insert(&self, server_name: &str, token: Vec<u8>);
+    /// Takes one token for `server_name`, each token at most once.
+    fn take(&self, server_name: &str) -> Option<Vec<u8>>;
+}
+
+/// What a client needs to open connections.
+#[derive(Clone)]
+pub struct ClientConfig {
+    /// The TLS side.
+    pub crypto: Arc<dyn ClientCrypto>,
+    /// Everything else.
+    pub transport: Arc<TransportConfig>,
+    /// The version of the first flight. Default v1.
+    pub version: Version,
+    /// Where NEW_TOKEN tokens are kept; `None` forgets them.
+    pub tokens: Option<Arc<dyn TokenStore>>,
+}
+
+impl ClientConfig {
+    /// A configuration with default transport, QUIC v1.
+    pub fn new(crypto: Arc<dyn ClientCrypto>) -> Self {
+        Self { crypto, transport: Arc::default(), version: Version::V1, tokens: None }
+    }
+}
+
+impl fmt::Debug for ClientConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientConfig").field("transport", &self.transport).field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+/// When a server asks a client to prove its address with a Retry packet (RFC 9000 section 8.1.2).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum RetryPolicy {
+    /// Never: the 3x amplification limit is protection enough.
+    Never,
+    /// For every connection that brings no valid token.
+    Always,
+    /// Once this many handshakes are under way.
+    WhenHandshakesExceed(usize),
+}
+
+/// What a server needs to accept connections.
+#[derive(Clone)]
+pub struct ServerConfig {
+    /// The TLS side.
+    pub crypto: Arc<dyn ServerCrypto>,
+    /// Everything else.
+    pub transport: Arc<TransportConfig>,
+    /// Address validation by Retry.
+    pub retry: RetryPolicy,
+    /// Seals Retry and NEW_TOKEN tokens; share it between the workers of one server.
+    pub token_key: Arc<TokenKey>,
+    /// How long a Retry token is good for. Default 15 s.
+    pub retry_token_lifetime: Duration,
+    /// How long a NEW_TOKEN token is good for; zero hands none out. Default 14 days.
+    pub new_token_lifetime: Duration,
+    /// Whether clients may change address (NAT rebinding included). Default true.
+    pub migration: bool,
+    /// Most connections held at once; more are refused. Default 100,000.
+    pub max_connections: usize,
+    /// Most connections in their handshake at once; more are refused. Default 10,000.
+    pub max_handshakes: usize,
+}
+
+impl ServerConfig {
+    /// A configuration with default transport and limits.
+    pub fn new(crypto: Arc<dyn ServerCrypto>, token_key: Arc<TokenKey>) -> Self {
+        Self {
+            crypto,
+            transport: Arc::default(),
+            retry: RetryPolicy::Never,
+            token_key,
+            retry_token_lifetime: Duration::from_secs(15),
+            new_token_lifetime: Duration::from_secs(14 * 24 * 3600),
+            migration: true,
+            max_connections: 100_000,
+            max_handshakes: 10_000,
+        }
+    }
+}
+
+impl fmt::Debug for ServerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerConfig").field("transport", &self.transport).field("retry", &self.retry).finish_non_exhaustive()
+    }
+}
+
+/// Why a connection could not even be started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// The server name is neither a DNS name nor an IP address.
+    #[error("\"{0}\" is not a valid server name: give a DNS name or an IP address")]
+    InvalidServerName(String),
+    /// The remote address cannot be sent to.
+    #[error("{0} cannot be connected to: give an address with a port other than 0")]
+    InvalidRemoteAddress(SocketAddr),
+    /// The version is not one we speak.
+    #[error("QUIC version {0:#010x} is not supported: choose v1 or v2")]
+    UnsupportedVersion(u32),
+    /// TLS refused its configuration.
+    #[error("the TLS configuration does not allow a QUIC connection: {0}")]
+    Tls(String),
+    /// The endpoint's connection limit is reached.
+    #[error("the endpoint already holds its maximum of {0} connections")]
+    TooManyConnections(usize),
+    /// The endpoint was closed.
+    #[error("the endpoint is closed")]
+    EndpointClosed,
+}

@@ -1,0 +1,257 @@
+//! Keys of every encryption level, and the key update of RFC 9001 section 6.
+
+use std::time::Duration;
+
+use thalweg_recovery::SpaceId;
+use thalweg_units::Instant;
+
+use crate::{
+    crypto::{DirectionKeys, HeaderKey, Keys, PacketKey, PacketKeys, Session},
+    error::TransportError,
+};
+
+/// The packet keys of 1-RTT: one generation each of old, current and next.
+struct OneRtt {
+    local_header: Box<dyn HeaderKey>,
+    remote_header: Box<dyn HeaderKey>,
+    current: PacketKeys,
+    next: Option<PacketKeys>,
+    previous: Option<Previous>,
+    phase: bool,
+    /// First packet number we sent under the current keys; an ACK at or beyond it permits another update.
+    first_sent: Option<u64>,
+    /// Whether a packet of the current phase was acknowledged (RFC 9001 section 6.1).
+    confirmed: bool,
+    /// Lowest number received under the current keys.
+    first_received: Option<u64>,
+    /// Packets sealed under the current keys.
+    sealed: u64,
+}
+
+struct Previous {
+    remote: Box<dyn PacketKey>,
+    /// When they are dropped: three PTO after the update was acknowledged.
+    until: Option<Instant>,
+}
+
+/// Every key a connection holds right now.
+#[derive(Default)]
+pub(super) struct KeyStore {
+    initial: Option<Keys>,
+    handshake: Option<Keys>,
+    early: Option<DirectionKeys>,
+    one_rtt: Option<OneRtt>,
+    /// Packets that failed authentication, over the whole connection (RFC 9001 section 6.6).
+    pub(super) failed: u64,
+    /// Key updates so far, ours and the peer's.
+    pub(super) updates: u64,
+}
+
+/// What opening a 1-RTT packet told us about key generations; the number is the length of the plain text.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Opened {
+    /// Current or previous keys: nothing to do.
+    Known(usize),
+    /// The peer has updated; the caller must call [`KeyStore::commit_remote_update`].
+    Updated(usize),
+}
+
+impl KeyStore {
+    pub(super) fn install_initial(&mut self, keys: Keys) {
+        self.initial = Some(keys);
+    }
+
+    pub(super) fn install_handshake(&mut self, keys: Keys) {
+        self.handshake = Some(keys);
+    }
+
+    pub(super) fn install_early(&mut self, keys: DirectionKeys) {
+        self.early = Some(keys);
+    }
+
+    pub(super) fn install_one_rtt(&mut self, keys: Keys, session: &mut dyn Session) {
+        self.one_rtt = Some(OneRtt {
+            local_header: keys.local.header,
+            remote_header: keys.remote.header,
+            current: PacketKeys { local: keys.local.packet, remote: keys.remote.packet },
+            next: session.next_one_rtt(),
+            previous: None,
+            phase: false,
+            first_sent: None,
+            confirmed: false,
+            first_received: None,
+            sealed: 0,
+        });
+    }
+
+    pub(super) fn discard(&mut self, space: SpaceId) {
+        match space {
+            SpaceId::Initial => self.initial = None,
+            SpaceId::Handshake => self.handshake = None,
+            SpaceId::Data => self.one_rtt = None,
+        }
+    }
+
+    pub(super) fn discard_early(&mut self) {
+        self.early = None;
+    }
+
+    pub(super) fn has(&self, space: SpaceId) -> bool {
+        match space {
+            SpaceId::Initial => self.initial.is_some(),
+            SpaceId::Handshake => self.handshake.is_some(),
+            SpaceId::Data => self.one_rtt.is_some(),
+        }
+    }
+
+    pub(super) fn has_early(&self) -> bool {
+        self.early.is_some()
+    }
+
+    /// Keys that seal packets of `space`; 0-RTT keys stand in for 1-RTT ones until those exist.
+    pub(super) fn local(&self, space: SpaceId) -> Option<(&dyn HeaderKey, &dyn PacketKey)> {
+        match space {
+            SpaceId::Initial => self.initial.as_ref().map(|k| (&*k.local.header, &*k.local.packet)),
+            SpaceId::Handshake => self.handshake.as_ref().map(|k| (&*k.local.header, &*k.local.packet)),
+            SpaceId::Data => match (&self.one_rtt, &self.early) {
+                (Some(k), _) => Some((&*k.local_header, &*k.current.local)),
+                (None, Some(k)) => Some((&*k.header, &*k.packet)),
+                (None, None) => None,
+            },
+        }
+    }
+
+    /// The key that removes header protection from a packet of `space`, or from 0-RTT.
+    pub(super) fn remote_header(&self, space: SpaceId, early: bool) -> Option<&dyn HeaderKey> {
+        match space {
+            SpaceId::Initial => self.initial.as_ref().map(|k| &*k.remote.header),
+            SpaceId::Handshake => self.handshake.as_ref().map(|k| &*k.remote.header),
+            SpaceId::Data if early => self.early.as_ref().map(|k| &*k.header),
+            SpaceId::Data => self.one_rtt.as_ref().map(|k| &*k.remote_header),
+        }
+    }
+
+    /// Opens a long-header packet; `Data` means 0-RTT. `None` when it does not authenticate.
+    pub(super) fn open_long(&self, space: SpaceId, number: u64, header: &[u8], payload: &mut [u8]) -> Option<usize> {
+        let key = match space {
+            SpaceId::Initial => &*self.initial.as_ref()?.remote.packet,
+            SpaceId::Handshake => &*self.handshake.as_ref()?.remote.packet,
+            SpaceId::Data => &*self.early.as_ref()?.packet,
+        };
+        key.open(0, number, header, payload).ok()
+    }
+
+    /// Opens a 1-RTT packet with the generation its phase bit and number name (RFC 9001 section 6.3).
+    /// `None` when it does not authenticate.
+    pub(super) fn open_short(&mut self, number: u64, phase: bool, header: &[u8], payload: &mut [u8]) -> Option<Opened> {
+        let keys = self.one_rtt.as_mut()?;
+        if phase == keys.phase {
+            let len = keys.current.remote.open(0, number, header, payload).ok()?;
+            if keys.first_received.is_none_or(|first| number < first) {
+                keys.first_received = Some(number);
+            }
+            return Some(Opened::Known(len));
+        }
+        // The other phase: an older number than any of this generation is a delayed packet of the last one.
+        let delayed = keys.first_received.is_none_or(|first| number < first);
+        if let Some(previous) = keys.previous.as_ref().filter(|_| delayed) {
+            return previous.remote.open(0, number, header, payload).ok().map(Opened::Known);
+        }
+        let next = keys.next.as_ref()?;
+        next.remote.open(0, number, header, payload).ok().map(Opened::Updated)
+    }
+
+    /// Switches to the generation the peer has begun to use. `number` is the packet that showed it.
+    ///
+    /// # Errors
+    /// `KEY_UPDATE_ERROR` if the number is older than packets of the generation before.
+    pub(super) fn commit_remote_update(
+        &mut self,
+        number: u64,
+        session: &mut dyn Session,
+    ) -> Result<(), TransportError> {
+        let Some(keys) = self.one_rtt.as_ref() else { return Ok(()) };
+        if keys.first_received.is_some_and(|first| number < first) {
+            return Err(TransportError::key_update("an old packet number carries a newer key phase"));
+        }
+        self.rotate(session);
+        if let Some(keys) = self.one_rtt.as_mut() {
+            keys.first_received = Some(number);
+        }
+        Ok(())
+    }
+
+    /// Whether we may start a key update (RFC 9001 section 6.1): the last one was acknowledged and its old keys are gone.
+    pub(super) fn may_update(&self) -> bool {
+        self.one_rtt.as_ref().is_some_and(|k| k.confirmed && k.previous.is_none() && k.next.is_some())
+    }
+
+    /// Whether the current keys have protected nearly as many packets as they may (RFC 9001 section 6.6).
+    pub(super) fn wants_update(&self) -> bool {
+        self.one_rtt.as_ref().is_some_and(|k| k.sealed > k.current.local.confidentiality_limit() / 8 * 7)
+    }
+
+    /// Whether a limit of RFC 9001 section 6.6 is reached, so that the connection has to end.
+    pub(super) fn exhausted(&self) -> bool {
+        self.one_rtt.as_ref().is_some_and(|k| {
+            k.sealed >= k.current.local.confidentiality_limit() || self.failed >= k.current.remote.integrity_limit()
+        })
+    }
+
+    /// Moves to the next generation on our own initiative. Check [`Self::may_update`] first.
+    pub(super) fn update(&mut self, session: &mut dyn Session) {
+        self.rotate(session);
+    }
+
+    fn rotate(&mut self, session: &mut dyn Session) {
+        let Some(keys) = self.one_rtt.as_mut() else { return };
+        let Some(next) = keys.next.take() else { return };
+        let old = std::mem::replace(&mut keys.current, next);
+        keys.previous = Some(Previous { remote: old.remote, until: None });
+        keys.next = session.next_one_rtt();
+        keys.phase = !keys.phase;
+        keys.first_sent = None;
+        keys.first_received = None;
+        keys.confirmed = false;
+        keys.sealed = 0;
+        self.updates += 1;
+    }
+
+    /// The key phase bit of packets we send.
+    pub(super) fn phase(&self) -> bool {
+        self.one_rtt.as_ref().is_some_and(|k| k.phase)
+    }
+
+    /// A 1-RTT packet was sealed under the current keys.
+    pub(super) fn on_sealed(&mut self, number: u64) {
+        if let Some(keys) = self.one_rtt.as_mut() {
+            keys.sealed += 1;
+            keys.first_sent.get_or_insert(number);
+        }
+    }
+
+    /// 1-RTT packet `number` was acknowledged; once that confirms an update, old keys live another three PTO.
+    pub(super) fn on_acked(&mut self, now: Instant, number: u64, three_pto: Duration) {
+        let Some(keys) = self.one_rtt.as_mut() else { return };
+        if !keys.confirmed && keys.first_sent.is_some_and(|first| number >= first) {
+            keys.confirmed = true;
+            if let Some(previous) = keys.previous.as_mut() {
+                previous.until = Some(now + three_pto);
+            }
+        }
+    }
+
+    /// When the previous generation is to be dropped.
+    pub(super) fn timer(&self) -> Option<Instant> {
+        self.one_rtt.as_ref()?.previous.as_ref()?.until
+    }
+
+    /// Drops the previous generation if its time has come.
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        if self.timer().is_some_and(|t| t <= now) {
+            if let Some(keys) = self.one_rtt.as_mut() {
+                keys.previous = None;
+            }
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What a sent packet carried, so that it can be forgotten when acknowledged and sent again when lost.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use crate::streams::SentStreams;
+
+/// The frames of one sent packet that matter afterwards.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SentFrames {
+    /// Stream data and stream control frames.
+    pub(super) streams: SentStreams,
+    /// CRYPTO ranges.
+    pub(super) crypto: SmallVec<[Range<u64>; 1]>,
+    /// Largest packet number acknowledged by the ACK frame in this packet.
+    pub(super) acked: Option<u64>,
+    /// Connection-level control frames.
+    pub(super) control: SmallVec<[Control; 1]>,
+}
+
+/// A control frame that belongs to the connection rather than to a stream. Each is rebuilt from current state when
+/// it has to be sent again, so what is kept here is only its identity.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Control {
+    /// HANDSHAKE_DONE.
+    HandshakeDone,
+    /// NEW_TOKEN.
+    NewToken,
+    /// NEW_CONNECTION_ID with this sequence number.
+    NewConnectionId(u64),
+    /// RETIRE_CONNECTION_ID with this sequence number.
+    RetireConnectionId(u64),
+}
