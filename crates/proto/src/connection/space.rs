@@ -1,0 +1,35 @@
+//! What a connection keeps per packet-number space besides recovery: numbers, acknowledgements, CRYPTO, probes.
+
+use thalweg_recovery::SpaceId;
+
+use super::crypto_stream::CryptoStream;
+use crate::ack::{AckConfig, AckTracker};
+
+/// One packet-number space (RFC 9000 section 12.3).
+#[derive(Debug)]
+pub(super) struct Space {
+    /// Number of the next packet.
+    pub(super) next_number: u64,
+    /// What we received and have to acknowledge.
+    pub(super) acks: AckTracker,
+    pub(super) crypto: CryptoStream,
+    /// Ack-eliciting packets still owed to a probe timeout; they ignore the congestion window.
+    pub(super) probes: u8,
+    /// A PING is wanted (keep-alive, or a probe without data).
+    pub(super) ping: bool,
+    /// Packets sent since the last ack-eliciting one, so that the peer acknowledges our acknowledgements now and then.
+    pub(super) ack_only_run: u32,
+}
+
+impl Space {
+    pub(super) fn new(space: SpaceId, config: AckConfig) -> Self {
+        Self {
+            next_number: 0,
+            acks: AckTracker::new(config, space != SpaceId::Data),
+            crypto: CryptoStream::default(),
+            probes: 0,
+            ping: false,
+            ack_only_run: 0,
+        }
+    }
+}
