@@ -1,0 +1,135 @@
+//! What follows when recovery says that packets were acknowledged or lost.
+
+use std::time::Duration;
+
+use thalweg_recovery::{Acked, Lost, Outcome, SpaceId};
+use thalweg_units::Instant;
+
+use super::{
+    Connection, Event, PathEvent,
+    sent::{Control, SentFrames},
+};
+use crate::{error::TransportError, frame, observe::ObserverEvent};
+
+impl Connection {
+    /// Processes an ACK frame of `space`.
+    pub(super) fn on_ack_frame(
+        &mut self,
+        now: Instant,
+        space: SpaceId,
+        ack: &frame::Ack<'_>,
+    ) -> Result<(), TransportError> {
+        // Initial and Handshake packets are acknowledged at once and carry no meaningful delay (RFC 9000 section 13.2.1).
+        let delay = if space == SpaceId::Data {
+            let exponent = self.peer_params.ack_delay_exponent.min(20) as u32;
+            Duration::from_micros(ack.delay.checked_shl(exponent).unwrap_or(u64::MAX >> 1).min(u64::MAX >> 12))
+        } else {
+            Duration::ZERO
+        };
+        let mut outcome = std::mem::take(&mut self.outcome);
+        outcome.clear();
+        let result = self.recovery.on_ack(now, space, ack.ranges(), delay, ack.ecn, &mut outcome);
+        if result.is_err() {
+            self.outcome = outcome;
+            return Err(TransportError::protocol_violation("acknowledgement of a packet that was never sent"));
+        }
+        if !outcome.acked.is_empty() {
+            self.on_progress(now, space);
+        }
+        self.on_outcome(now, space, &mut outcome);
+        self.outcome = outcome;
+        self.finish_close_when_done(now);
+        Ok(())
+    }
+
+    /// Something of ours arrived.
+    fn on_progress(&mut self, now: Instant, space: SpaceId) {
+        self.spaces[space.index()].probes = 0;
+        if std::mem::take(&mut self.suspended) {
+            let silence = now.saturating_since(self.suspended_since);
+            self.events.push_back(Event::Path(PathEvent::Resumed { silence }));
+        }
+    }
+
+    /// Applies an outcome whose packets may be of any space: only the timer's, which names the space per packet.
+    pub(super) fn on_outcome(&mut self, now: Instant, space: SpaceId, outcome: &mut Outcome<SentFrames>) {
+        for acked in outcome.acked.drain(..) {
+            self.on_packet_acked(now, space, &acked);
+        }
+        for lost in outcome.lost.drain(..) {
+            self.on_packet_lost(now, space, &lost);
+        }
+    }
+
+    fn on_packet_acked(&mut self, now: Instant, space: SpaceId, packet: &Acked<SentFrames>) {
+        let frames = &packet.data;
+        if !frames.streams.is_empty() {
+            self.streams.on_acked(&frames.streams);
+        }
+        for range in &frames.crypto {
+            self.spaces[space.index()].crypto.on_acked(range);
+        }
+        if let Some(largest) = frames.acked {
+            self.spaces[space.index()].acks.on_ack_acked(largest);
+        }
+        if space == SpaceId::Data {
+            let three_pto = self.recovery.pto(SpaceId::Data) * 3;
+            self.keys.on_acked(now, packet.number, three_pto);
+        }
+        let Some(index) = self.path_index(packet.path) else { return };
+        let mtu = &mut self.paths[index].mtu;
+        if packet.mtu_probe {
+            if let Some(size) = mtu.on_probe_acked(now, packet.number) {
+                self.set_mtu(now, index, size);
+            }
+        } else {
+            mtu.on_acked(packet.size as u16);
+        }
+    }
+
+    fn on_packet_lost(&mut self, now: Instant, space: SpaceId, packet: &Lost<SentFrames>) {
+        self.send_again(space, &packet.data);
+        if packet.trigger == thalweg_recovery::LossTrigger::Withdrawn {
+            return;
+        }
+        let Some(index) = self.path_index(packet.path) else { return };
+        let mtu = &mut self.paths[index].mtu;
+        if packet.mtu_probe {
+            mtu.on_probe_lost(now, packet.number);
+        } else if let Some(size) = mtu.on_lost(now, packet.size as u16, packet.number) {
+            self.set_mtu(now, index, size);
+        }
+    }
+
+    /// Queues what a packet carried once more, as far as it still matters.
+    pub(super) fn send_again(&mut self, space: SpaceId, frames: &SentFrames) {
+        if !frames.streams.is_empty() {
+            self.streams.on_lost(&frames.streams);
+        }
+        for range in &frames.crypto {
+            self.spaces[space.index()].crypto.on_lost(range);
+        }
+        for &control in &frames.control {
+            let current = match control {
+                Control::HandshakeDone | Control::NewToken | Control::RetireConnectionId(_) => true,
+                Control::NewConnectionId(sequence) => self.local_cids.get(sequence).is_some(),
+            };
+            if current && !self.control.contains(&control) {
+                self.control.push_back(control);
+            }
+        }
+    }
+
+    /// The path's datagrams get another size.
+    pub(super) fn set_mtu(&mut self, now: Instant, index: usize, size: u16) {
+        let path = self.paths[index].id;
+        let old = self.recovery.path(path).datagram_size();
+        if old == size {
+            return;
+        }
+        self.recovery.path_mut(path).set_datagram_size(now, size);
+        let done = self.paths[index].mtu.next_probe_time().is_none_or(|at| at > now);
+        self.observe(now, &ObserverEvent::MtuUpdated { path, old, new: size, done });
+        self.events.push_back(Event::Path(PathEvent::Mtu { size }));
+    }
+}

@@ -1,0 +1,130 @@
+//! How a connection ends: closing, draining, closed (RFC 9000 section 10.2), and when silence ends it (section 10.1).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use thalweg_units::Instant;
+
+use crate::error::TransportErrorCode;
+
+/// The content of our CONNECTION_CLOSE frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CloseFrame {
+    /// Type 0x1c.
+    Transport { code: TransportErrorCode, frame: u64, reason: Bytes },
+    /// Type 0x1d, only in 1-RTT packets.
+    Application { code: u64, reason: Bytes },
+}
+
+/// Where a connection stands between its first and its last datagram.
+#[derive(Debug)]
+pub(super) enum Lifecycle {
+    /// Handshaking or in use.
+    Open,
+    /// We closed: answer what still comes with the same frame, ever more rarely, until `until`.
+    Closing { until: Instant, frame: CloseFrame, send: bool, received: u32, reply_at: u32 },
+    /// The peer closed or reset: say nothing more.
+    Draining { until: Instant },
+    /// Nothing is left.
+    Closed,
+}
+
+impl Lifecycle {
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Lifecycle::Open)
+    }
+
+    /// A datagram arrived while closing; every doubling of their number earns one more CONNECTION_CLOSE
+    /// (RFC 9000 section 10.2.1 asks for a limit on the rate).
+    pub(super) fn on_datagram_while_closing(&mut self) {
+        if let Lifecycle::Closing { send, received, reply_at, .. } = self {
+            *received += 1;
+            if *received >= *reply_at {
+                *reply_at = reply_at.saturating_mul(2);
+                *send = true;
+            }
+        }
+    }
+
+    pub(super) fn timer(&self) -> Option<Instant> {
+        match self {
+            Lifecycle::Closing { until, .. } | Lifecycle::Draining { until } => Some(*until),
+            Lifecycle::Open | Lifecycle::Closed => None,
+        }
+    }
+}
+
+/// The idle timer and the keep-alive.
+#[derive(Debug)]
+pub(super) struct IdleTimers {
+    /// The effective timeout, the smaller of both ends' (zero or `None`: never).
+    pub(super) timeout: Option<Duration>,
+    keep_alive: Option<Duration>,
+    /// The last time something restarted the timer.
+    restarted: Instant,
+    /// Whether an ack-eliciting packet was sent since the last one was received.
+    sent_since_received: bool,
+    /// When the last packet was received.
+    pub(super) last_received: Instant,
+    keep_alive_at: Option<Instant>,
+}
+
+impl IdleTimers {
+    pub(super) fn new(now: Instant, timeout: Option<Duration>, keep_alive: Option<Duration>) -> Self {
+        Self {
+            timeout,
+            keep_alive,
+            restarted: now,
+            sent_since_received: false,
+            last_received: now,
+            keep_alive_at: None,
+        }
+    }
+
+    /// Takes the peer's `max_idle_timeout`; zero means it has none (RFC 9000 section 18.2).
+    pub(super) fn set_peer(&mut self, local: Option<Duration>, peer: Duration) {
+        let peer = (!peer.is_zero()).then_some(peer);
+        self.timeout = match (local, peer) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+
+    /// A packet of the peer was received and processed.
+    pub(super) fn on_received(&mut self, now: Instant) {
+        self.restarted = now;
+        self.last_received = now;
+        self.sent_since_received = false;
+        self.keep_alive_at = self.keep_alive.map(|interval| now + interval);
+    }
+
+    /// An ack-eliciting packet was sent: the first since the last one received restarts the timer.
+    pub(super) fn on_eliciting_sent(&mut self, now: Instant) {
+        if !self.sent_since_received {
+            self.sent_since_received = true;
+            self.restarted = now;
+        }
+        self.keep_alive_at = self.keep_alive.map(|interval| now + interval);
+    }
+
+    /// Changes the keep-alive interval; `None` stops it.
+    pub(super) fn set_keep_alive(&mut self, now: Instant, interval: Option<Duration>) {
+        self.keep_alive = interval;
+        self.keep_alive_at = interval.map(|interval| now + interval);
+    }
+
+    /// When the connection times out; never earlier than three PTO after the last restart (RFC 9000 section 10.1).
+    pub(super) fn deadline(&self, pto: Duration) -> Option<Instant> {
+        self.timeout.map(|timeout| self.restarted + timeout.max(pto * 3))
+    }
+
+    /// When a keep-alive PING is due.
+    pub(super) fn keep_alive_at(&self) -> Option<Instant> {
+        self.keep_alive_at
+    }
+
+    /// The PING was queued; sending it arms the next.
+    pub(super) fn on_keep_alive(&mut self) {
+        self.keep_alive_at = None;
+    }
+}

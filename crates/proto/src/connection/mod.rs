@@ -1,0 +1,540 @@
+//! One QUIC connection, sans IO: datagrams and the time go in; datagrams, a deadline and events come out.
+//!
+//! The parts: [`keys`] (encryption levels, key update), [`handshake`] (TLS, transport parameters, 0-RTT, Retry),
+//! [`receive`] (datagram to frames), [`frames`] (what each frame does), [`transmit`] (state to datagrams),
+//! [`acknowledged`] (what acknowledgement and loss do), [`migrate`] (paths), [`lifecycle`] (closing, idle).
+//! Recovery, streams and acknowledgement tracking are modules of their own, with no knowledge of this one.
+
+mod acknowledged;
+mod crypto_stream;
+mod frames;
+mod handshake;
+mod keys;
+mod lifecycle;
+mod migrate;
+mod net_path;
+mod receive;
+mod sent;
+mod space;
+mod stats;
+mod transmit;
+
+use std::{
+    collections::VecDeque,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use rand_chacha::ChaCha8Rng;
+use thalweg_recovery::{Outcome, PathId, Recovery, SpaceId, Timeout};
+use thalweg_units::Instant;
+
+use self::{
+    handshake::Handshake,
+    keys::KeyStore,
+    lifecycle::{CloseFrame, IdleTimers, Lifecycle},
+    net_path::NetPath,
+    sent::{Control, SentFrames},
+    space::Space,
+};
+pub use self::stats::{ConnectionStats, UdpStats};
+use crate::{
+    Side,
+    cid::{ConnectionId, LocalCids, RemoteCids},
+    config::TransportConfig,
+    crypto::Session,
+    datagrams::Datagrams,
+    error::{ConnectionError, TransportError, TransportErrorCode},
+    observe::{CloseTrigger, ConnectionState, Limit, Observer, ObserverEvent, Owner},
+    streams::{StreamEvent, Streams},
+    transport_parameters::TransportParameters,
+    udp::DatagramMeta,
+    version::Version,
+};
+
+/// Something the application wants to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The peer's transport parameters and the application protocol are known.
+    HandshakeDataReady,
+    /// The handshake is complete: the connection can be used in both directions.
+    Connected,
+    /// The peer has the handshake too (RFC 9001 section 4.1.2).
+    HandshakeConfirmed,
+    /// Client: the server's verdict on the 0-RTT data; rejected data are sent again by themselves.
+    EarlyData {
+        /// Whether the server took them.
+        accepted: bool,
+    },
+    /// The connection is over; the last event.
+    ConnectionLost(ConnectionError),
+    /// Something happened to a stream.
+    Stream(StreamEvent),
+    /// A DATAGRAM frame can be read.
+    DatagramReceived,
+    /// DATAGRAM frames can be queued again.
+    DatagramsUnblocked,
+    /// Something happened to the way the connection takes.
+    Path(PathEvent),
+}
+
+/// What happened to a path.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum PathEvent {
+    /// The peer has moved to this address, or we have.
+    Changed {
+        /// The peer's address now.
+        remote: SocketAddr,
+    },
+    /// The peer proved that it receives at this address.
+    Validated {
+        /// The address.
+        remote: SocketAddr,
+    },
+    /// Datagrams carry at most this many bytes of UDP payload now.
+    Mtu {
+        /// Bytes.
+        size: u16,
+    },
+    /// Two probe timeouts went unanswered: the path holds or loses everything.
+    Suspended {
+        /// Silence so far.
+        silence: Duration,
+    },
+    /// The peer was heard again after a suspension.
+    Resumed {
+        /// How long the silence lasted.
+        silence: Duration,
+    },
+}
+
+/// Something the [`Endpoint`](crate::endpoint::Endpoint) has to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndpointEvent {
+    /// Datagrams to this connection ID belong to the connection.
+    CidIssued(ConnectionId),
+    /// They no longer do.
+    CidRetired(ConnectionId),
+    /// A datagram from `remote` that ends with `token` is a stateless reset of the connection.
+    ResetToken {
+        /// From where.
+        remote: SocketAddr,
+        /// The last 16 bytes.
+        token: [u8; 16],
+    },
+    /// The handshake is over, well or not: the connection no longer counts among those in their handshake.
+    HandshakeOver,
+    /// The connection can be forgotten.
+    Drained,
+}
+
+/// A QUIC connection. See the [module](self) for its parts and the crate for how to drive it.
+pub struct Connection {
+    side: Side,
+    config: Arc<TransportConfig>,
+    version: Version,
+    rng: ChaCha8Rng,
+    session: Box<dyn Session>,
+    handshake: Handshake,
+    keys: KeyStore,
+    spaces: [Space; 3],
+    recovery: Recovery<SentFrames>,
+    /// Reused from ACK to ACK.
+    outcome: Outcome<SentFrames>,
+    paths: Vec<NetPath>,
+    /// Index into `paths` of the one data go by.
+    active: usize,
+    local_cids: LocalCids,
+    remote_cids: RemoteCids,
+    peer_params: TransportParameters,
+    streams: Streams,
+    datagrams: Datagrams,
+    control: VecDeque<Control>,
+    lifecycle: Lifecycle,
+    idle: IdleTimers,
+    /// Close with this once every stream is delivered.
+    close_when_done: Option<CloseFrame>,
+    error: Option<ConnectionError>,
+    events: VecDeque<Event>,
+    endpoint_events: VecDeque<EndpointEvent>,
+    undecryptable: Vec<(DatagramMeta, Vec<u8>)>,
+    /// Until when the pacer holds us.
+    paced_until: Option<Instant>,
+    suspended: bool,
+    largest_received_data: Option<u64>,
+    limit: Option<Limit>,
+    stats: ConnectionStats,
+    observer: Option<Box<dyn Observer>>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("side", &self.side)
+            .field("version", &self.version)
+            .field("remote", &self.remote_address())
+            .field("lifecycle", &self.lifecycle)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    // What the application does.
+
+    /// Which end this is.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// The version in use.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The streams, to open, read and write them.
+    pub fn streams(&mut self) -> &mut Streams {
+        &mut self.streams
+    }
+
+    /// The unreliable datagrams (RFC 9221).
+    pub fn datagrams(&mut self) -> &mut Datagrams {
+        &mut self.datagrams
+    }
+
+    /// The largest DATAGRAM payload that fits into one packet now; `None` if the peer takes none.
+    pub fn max_datagram_payload(&self) -> Option<usize> {
+        let limit = self.peer_params.max_datagram_frame_size?;
+        // Short header with the longest packet number, tag, frame type and length.
+        let room = self.path_mtu() as usize - (1 + self.remote_cids.active().len() + 4 + 16) - 3;
+        let frame = usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(3);
+        (limit > 0).then(|| room.min(frame))
+    }
+
+    /// TLS: application protocol, certificates, exporter.
+    pub fn session(&self) -> &dyn Session {
+        &*self.session
+    }
+
+    /// The peer's address on the active path.
+    pub fn remote_address(&self) -> SocketAddr {
+        self.paths[self.active].remote
+    }
+
+    /// The local address on the active path, if known.
+    pub fn local_ip(&self) -> Option<IpAddr> {
+        self.paths[self.active].local
+    }
+
+    /// What the peer told about itself.
+    pub fn peer_transport_parameters(&self) -> &TransportParameters {
+        &self.peer_params
+    }
+
+    /// Whether TLS is not complete yet.
+    pub fn is_handshaking(&self) -> bool {
+        !self.handshake.complete
+    }
+
+    /// Whether the peer has confirmed the handshake.
+    pub fn is_confirmed(&self) -> bool {
+        self.handshake.confirmed
+    }
+
+    /// Client: whether data written now travel as 0-RTT.
+    pub fn is_early(&self) -> bool {
+        self.keys.has_early() && !self.keys.has(SpaceId::Data)
+    }
+
+    /// Whether 0-RTT data were accepted; `None` while open or if there were none.
+    pub fn early_data_accepted(&self) -> Option<bool> {
+        self.handshake.early_accepted
+    }
+
+    /// Whether the connection can no longer be used.
+    pub fn is_closed(&self) -> bool {
+        !self.lifecycle.is_open()
+    }
+
+    /// Whether nothing is left to do, not even for late packets.
+    pub fn is_drained(&self) -> bool {
+        matches!(self.lifecycle, Lifecycle::Closed)
+    }
+
+    /// Why the connection ended.
+    pub fn error(&self) -> Option<&ConnectionError> {
+        self.error.as_ref()
+    }
+
+    /// Closes at once; data in flight are abandoned. `code` and `reason` go to the peer's application.
+    pub fn close(&mut self, now: Instant, code: u64, reason: Bytes) {
+        self.close_with(now, CloseFrame::Application { code, reason }, ConnectionError::LocallyClosed);
+    }
+
+    /// Closes once everything written and finished has been acknowledged; streams still finishing are never cut.
+    pub fn close_when_done(&mut self, now: Instant, code: u64, reason: Bytes) {
+        if self.lifecycle.is_open() {
+            self.close_when_done = Some(CloseFrame::Application { code, reason });
+            self.finish_close_when_done(now);
+        }
+    }
+
+    /// Sends a PING.
+    pub fn ping(&mut self) {
+        self.spaces[SpaceId::Data.index()].ping = true;
+    }
+
+    /// Changes the keep-alive interval; `None` stops it.
+    pub fn set_keep_alive(&mut self, now: Instant, interval: Option<Duration>) {
+        self.idle.set_keep_alive(now, interval);
+    }
+
+    /// Starts a key update as soon as RFC 9001 section 6.1 permits. Returns whether that was now.
+    pub fn force_key_update(&mut self) -> bool {
+        let may = self.handshake.confirmed && self.keys.may_update();
+        if may {
+            self.keys.update(&mut *self.session);
+            self.ping();
+        }
+        may
+    }
+
+    /// Figures so far.
+    pub fn stats(&self) -> ConnectionStats {
+        let mut stats = self.stats.clone();
+        let path = self.recovery.path(self.paths[self.active].id);
+        stats.path = path.stats();
+        stats.rtt = path.rtt().smoothed;
+        stats.min_rtt = path.rtt().min;
+        stats.latest_rtt = path.rtt().latest;
+        stats.rtt_variation = path.rtt().variation;
+        stats.window = path.window();
+        stats.bytes_in_flight = path.bytes_in_flight();
+        stats.mtu = path.datagram_size();
+        stats.key_updates = self.keys.updates;
+        stats.pacing_rate = path.pacing_rate();
+        stats
+    }
+
+    /// The smoothed RTT of the active path.
+    pub fn rtt(&self) -> Duration {
+        self.recovery.path(self.paths[self.active].id).rtt().smoothed
+    }
+
+    /// UDP payload per datagram on the active path.
+    pub fn path_mtu(&self) -> u16 {
+        self.recovery.path(self.paths[self.active].id).datagram_size()
+    }
+
+    // What drives the connection.
+
+    /// The next thing that happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
+        }
+        self.streams.poll_event().map(Event::Stream)
+    }
+
+    /// The next thing the endpoint has to know.
+    pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
+        self.endpoint_events.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] wants to be called next. Ask again after every other call.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if !self.lifecycle.is_open() {
+            return self.lifecycle.timer();
+        }
+        let active = &self.paths[self.active];
+        let acks = self.spaces.iter().filter_map(|space| space.acks.timer());
+        let paths = self.paths.iter().filter_map(NetPath::timer);
+        let mtu = active.mtu.next_probe_time().filter(|_| self.handshake.confirmed);
+        acks.chain(paths)
+            .chain(self.recovery.timer())
+            .chain(self.keys.timer())
+            .chain(self.idle.deadline(self.recovery.pto(SpaceId::Data)))
+            .chain(self.idle.keep_alive_at())
+            .chain(self.paced_until)
+            .chain(mtu)
+            .min()
+    }
+
+    /// Does what time has made due. Follow with [`Self::poll_transmit`].
+    pub fn handle_timeout(&mut self, now: Instant) {
+        match self.lifecycle {
+            Lifecycle::Open => {}
+            Lifecycle::Closing { until, .. } | Lifecycle::Draining { until } => {
+                if until <= now {
+                    self.lifecycle = Lifecycle::Closed;
+                    self.endpoint_events.push_back(EndpointEvent::Drained);
+                    self.observe_state(now, ConnectionState::Closed);
+                }
+                return;
+            }
+            Lifecycle::Closed => return,
+        }
+        if self.idle.deadline(self.recovery.pto(SpaceId::Data)).is_some_and(|t| t <= now) {
+            self.on_idle_timeout(now);
+            return;
+        }
+        if self.idle.keep_alive_at().is_some_and(|t| t <= now) {
+            self.idle.on_keep_alive();
+            self.ping();
+        }
+        if self.paced_until.is_some_and(|t| t <= now) {
+            self.paced_until = None;
+        }
+        self.keys.on_timeout(now);
+        self.on_path_timeouts(now);
+        if self.recovery.timer().is_some_and(|t| t <= now) {
+            self.on_recovery_timeout(now);
+        }
+        self.drain_trace();
+    }
+
+    fn on_recovery_timeout(&mut self, now: Instant) {
+        let mut outcome = std::mem::take(&mut self.outcome);
+        outcome.clear();
+        match self.recovery.on_timeout(now, &mut outcome) {
+            Timeout::None => {}
+            Timeout::Lost => self.on_outcome_any(now, &mut outcome),
+            Timeout::Probe { space, datagrams } => self.on_probe_timeout(now, space, datagrams),
+        }
+        self.outcome = outcome;
+    }
+
+    /// A probe is due: it carries new data if there are any, else the oldest that are unacknowledged, else a PING
+    /// (RFC 9002 section 6.2.4).
+    fn on_probe_timeout(&mut self, now: Instant, space: SpaceId, datagrams: u8) {
+        self.spaces[space.index()].probes = datagrams;
+        if !self.has_new_data(space) {
+            let oldest = self.recovery.outstanding_data(space).next().map(|(_, sent)| sent.clone());
+            if let Some(sent) = oldest {
+                self.send_again(space, &sent);
+            }
+        }
+        if self.recovery.pto_count() >= 2 && !self.suspended && self.handshake.complete {
+            self.suspended = true;
+            let silence = now.saturating_since(self.idle.last_received);
+            self.events.push_back(Event::Path(PathEvent::Suspended { silence }));
+        }
+    }
+
+    fn on_idle_timeout(&mut self, now: Instant) {
+        self.observe(now, &ObserverEvent::ConnectionClosed {
+            by: Owner::Local,
+            trigger: CloseTrigger::IdleTimeout,
+            application: false,
+            code: 0,
+            reason: "idle timeout",
+        });
+        self.end(ConnectionError::TimedOut);
+        self.lifecycle = Lifecycle::Closed;
+        self.endpoint_events.push_back(EndpointEvent::Drained);
+    }
+
+    // Closing.
+
+    /// Ends the connection because the peer broke a rule.
+    fn close_on_error(&mut self, now: Instant, error: TransportError) {
+        let frame = CloseFrame::Transport {
+            code: error.code,
+            frame: error.frame.unwrap_or(0),
+            reason: Bytes::copy_from_slice(error.reason.as_bytes()),
+        };
+        self.close_with(now, frame, ConnectionError::Transport(error));
+    }
+
+    fn close_with(&mut self, now: Instant, frame: CloseFrame, error: ConnectionError) {
+        if !self.lifecycle.is_open() {
+            return;
+        }
+        let trigger = match &frame {
+            CloseFrame::Transport { .. } => CloseTrigger::Error,
+            CloseFrame::Application { .. } => CloseTrigger::Application,
+        };
+        let (application, code, reason) = match &frame {
+            CloseFrame::Transport { code, reason, .. } => (false, code.0, reason.clone()),
+            CloseFrame::Application { code, reason } => (true, *code, reason.clone()),
+        };
+        self.observe(now, &ObserverEvent::ConnectionClosed {
+            by: Owner::Local,
+            trigger,
+            application,
+            code,
+            reason: &String::from_utf8_lossy(&reason),
+        });
+        let until = now + self.recovery.pto(SpaceId::Data) * 3;
+        self.lifecycle = Lifecycle::Closing { until, frame, send: true, received: 0, reply_at: 1 };
+        self.end(error);
+        self.observe_state(now, ConnectionState::Closing);
+    }
+
+    /// The peer closed.
+    fn drain(&mut self, now: Instant, error: ConnectionError) {
+        if matches!(self.lifecycle, Lifecycle::Draining { .. } | Lifecycle::Closed) {
+            return;
+        }
+        self.end(error);
+        self.lifecycle = Lifecycle::Draining { until: now + self.recovery.pto(SpaceId::Data) * 3 };
+        self.observe_state(now, ConnectionState::Draining);
+    }
+
+    /// Tells the application, once.
+    fn end(&mut self, error: ConnectionError) {
+        if self.error.is_none() {
+            self.error = Some(error.clone());
+            self.endpoint_events.push_back(EndpointEvent::HandshakeOver);
+            self.events.push_back(Event::ConnectionLost(error));
+        }
+    }
+
+    fn finish_close_when_done(&mut self, now: Instant) {
+        if self.close_when_done.is_some() && self.streams.unfinished_sends() == 0 {
+            if let Some(frame) = self.close_when_done.take() {
+                self.close_with(now, frame, ConnectionError::LocallyClosed);
+            }
+        }
+    }
+
+    // Observing.
+
+    fn observe(&mut self, now: Instant, event: &ObserverEvent<'_>) {
+        if let Some(observer) = self.observer.as_mut() {
+            observer.on_event(now, event);
+        }
+    }
+
+    fn observe_state(&mut self, now: Instant, state: ConnectionState) {
+        self.observe(now, &ObserverEvent::ConnectionStateUpdated { state });
+    }
+
+    /// Hands recovery's decisions to the observer, in order.
+    fn drain_trace(&mut self) {
+        if let Some(observer) = self.observer.as_mut() {
+            self.recovery.drain_trace(|now, path, event| {
+                observer.on_event(now, &ObserverEvent::Recovery { path, event });
+            });
+        }
+    }
+
+    /// Notes what holds the sender back, when that changes.
+    fn set_limit(&mut self, now: Instant, limit: Limit) {
+        if self.limit != Some(limit) {
+            self.limit = Some(limit);
+            let path = self.paths[self.active].id;
+            self.observe(now, &ObserverEvent::LimitedBy { path, limit });
+        }
+    }
+
+    fn path_index(&self, id: PathId) -> Option<usize> {
+        self.paths.iter().position(|path| path.id == id)
+    }
+}
+
+/// The reason phrase of a transport error as the peer's close frame carries it.
+fn application_error_in_handshake() -> CloseFrame {
+    CloseFrame::Transport { code: TransportErrorCode::APPLICATION_ERROR, frame: 0, reason: Bytes::new() }
+}

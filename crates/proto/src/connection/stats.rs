@@ -1,0 +1,56 @@
+//! The figures of one connection.
+
+use std::time::Duration;
+
+use thalweg_recovery::PathStats;
+use thalweg_units::Rate;
+
+/// Datagrams of one direction.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct UdpStats {
+    /// UDP datagrams.
+    pub datagrams: u64,
+    /// Bytes of UDP payload.
+    pub bytes: u64,
+    /// System calls' worth: batches of equal datagrams handed over at once (sent), or calls to the connection (received).
+    pub batches: u64,
+}
+
+/// Figures of a connection since its start; those of recovery are of the active path.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ConnectionStats {
+    /// What we sent.
+    pub udp_sent: UdpStats,
+    /// What arrived.
+    pub udp_received: UdpStats,
+    /// Packets accepted.
+    pub packets_received: u64,
+    /// Packets thrown away: damaged, duplicate, without keys.
+    pub packets_dropped: u64,
+    /// Time from the first datagram to the completed handshake.
+    pub handshake_time: Option<Duration>,
+    /// The handshake resumed an earlier session.
+    pub resumed: bool,
+    /// The smoothed RTT.
+    pub rtt: Duration,
+    /// The smallest RTT seen.
+    pub min_rtt: Duration,
+    /// The newest RTT sample.
+    pub latest_rtt: Duration,
+    /// The RTT's mean deviation.
+    pub rtt_variation: Duration,
+    /// The congestion window, bytes.
+    pub window: u64,
+    /// Bytes in flight.
+    pub bytes_in_flight: u64,
+    /// What the pacer allows.
+    pub pacing_rate: Option<Rate>,
+    /// UDP payload per datagram, bytes.
+    pub mtu: u16,
+    /// Key updates, ours and the peer's.
+    pub key_updates: u64,
+    /// Recovery's counters: packets sent, acknowledged, lost, spuriously declared lost, congestion events, probes.
+    pub path: PathStats,
+    /// Counts of ECN marks on received packets: ECT(0), ECT(1), CE.
+    pub ecn_received: [u64; 3],
+}

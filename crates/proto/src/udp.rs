@@ -1,0 +1,31 @@
+//! Datagrams as they cross the border of this crate: what came with one, and where one is to go.
+
+use std::net::{IpAddr, SocketAddr};
+
+use thalweg_recovery::Ecn;
+
+/// What the socket knows about a received datagram.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct DatagramMeta {
+    /// Who sent it.
+    pub remote: SocketAddr,
+    /// The local address it was sent to, if the platform tells.
+    pub local_ip: Option<IpAddr>,
+    /// The mark in its IP header.
+    pub ecn: Ecn,
+}
+
+/// Where and how the bytes in the transmit buffer are to be sent.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// To whom.
+    pub remote: SocketAddr,
+    /// From which local address, if that matters.
+    pub local_ip: Option<IpAddr>,
+    /// The mark to set in the IP header.
+    pub ecn: Ecn,
+    /// Bytes in the buffer.
+    pub size: usize,
+    /// The buffer holds several datagrams of this size (the last may be shorter); `None`: one datagram.
+    pub segment: Option<usize>,
+}
