@@ -1,0 +1,638 @@
+//! Getting started: TLS over CRYPTO frames, transport parameters, 0-RTT, Retry, version negotiation, confirmation.
+
+use std::{net::IpAddr, net::SocketAddr, sync::Arc, time::Duration};
+
+use rand_chacha::ChaCha8Rng;
+use thalweg_recovery::{Config as RecoveryConfig, Outcome, Recovery, SpaceId};
+use thalweg_units::Instant;
+
+use super::{
+    Connection, EndpointEvent, Event,
+    keys::KeyStore,
+    lifecycle::{IdleTimers, Lifecycle},
+    net_path::NetPath,
+    space::Space,
+    stats::ConnectionStats,
+};
+use crate::{
+    Side,
+    ack::{AckConfig, AckPolicy},
+    cid::{ConnectionId, LocalCids, RemoteCids},
+    config::{ClientConfig, ConnectError, ServerConfig, TokenStore, TransportConfig},
+    crypto::{ClientCrypto, KeyChange, Session},
+    datagrams::Datagrams,
+    error::{ConnectionError, TransportError},
+    mtu::{MtuConfig, MtuDiscovery},
+    observe::{
+        ConnectionState, KeyTrigger, ObservedConnection, ObserverEvent, Owner, PacketKind, ParameterValues,
+    },
+    streams::{StreamLimits, Streams},
+    transport_parameters::{TransportParameters, VersionInformation},
+    version::Version,
+};
+
+/// What is only needed until the handshake is over, and its outcome.
+pub(super) struct Handshake {
+    /// TLS is complete (RFC 9001 section 4.1.1).
+    pub(super) complete: bool,
+    /// RFC 9001 section 4.1.2.
+    pub(super) confirmed: bool,
+    pub(super) migration_allowed: bool,
+    pub(super) early_accepted: Option<bool>,
+    /// The token for our Initial packets, from Retry or NEW_TOKEN.
+    pub(super) token: Vec<u8>,
+    /// Server: a HANDSHAKE_DONE frame is to be sent.
+    pub(super) done_pending: bool,
+    /// Server: the NEW_TOKEN frame to send, kept for repetition, and whether it is to be sent now.
+    pub(super) new_token: Option<Vec<u8>>,
+    pub(super) new_token_pending: bool,
+    /// The destination of the client's very first Initial.
+    pub(super) original_dcid: ConnectionId,
+    /// The source of the Retry, if there was one.
+    pub(super) retry_scid: Option<ConnectionId>,
+    /// The source of the peer's first Initial.
+    pub(super) peer_scid: Option<ConnectionId>,
+    /// Client: a packet of the server was processed, so Retry and Version Negotiation come too late.
+    pub(super) heard: bool,
+    /// The space that bytes from TLS now belong to.
+    write_level: SpaceId,
+    params_applied: bool,
+    started: Instant,
+    original_version: Version,
+    client: Option<ClientSide>,
+}
+
+struct ClientSide {
+    crypto: Arc<dyn ClientCrypto>,
+    tokens: Option<Arc<dyn TokenStore>>,
+    server_name: String,
+}
+
+/// What the endpoint has worked out about a client's first datagram.
+pub(crate) struct Accept {
+    pub(crate) version: Version,
+    /// Destination of the packet at hand, from which Initial keys derive.
+    pub(crate) dcid: ConnectionId,
+    /// Destination of the client's very first Initial: differs from `dcid` after a Retry.
+    pub(crate) original_dcid: ConnectionId,
+    pub(crate) retry_scid: Option<ConnectionId>,
+    pub(crate) peer_scid: ConnectionId,
+    pub(crate) remote: SocketAddr,
+    pub(crate) local_ip: Option<IpAddr>,
+    /// A valid token proved the address.
+    pub(crate) address_validated: bool,
+    /// What a NEW_TOKEN frame is to carry, if one is to be sent.
+    pub(crate) new_token: Option<Vec<u8>>,
+    pub(crate) reset_token: [u8; 16],
+}
+
+/// The parts both sides share at birth.
+struct Birth {
+    side: Side,
+    now: Instant,
+    rng: ChaCha8Rng,
+    config: Arc<TransportConfig>,
+    version: Version,
+    local_cid: ConnectionId,
+    remote_cid: ConnectionId,
+    original_dcid: ConnectionId,
+    remote: SocketAddr,
+    local_ip: Option<IpAddr>,
+    validated: bool,
+}
+
+impl Connection {
+    /// A client's connection, ready to send its first flight.
+    ///
+    /// # Errors
+    /// If TLS or the version cannot be used.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn client(
+        now: Instant,
+        mut rng: ChaCha8Rng,
+        config: ClientConfig,
+        server_name: &str,
+        remote: SocketAddr,
+        local_cid: ConnectionId,
+    ) -> Result<Connection, ConnectError> {
+        if !config.version.is_supported() {
+            return Err(ConnectError::UnsupportedVersion(config.version.0));
+        }
+        // RFC 9000 section 7.2: at least eight unpredictable bytes.
+        let dcid = ConnectionId::random(&mut rng, 8);
+        let token = config.tokens.as_ref().and_then(|tokens| tokens.take(server_name)).unwrap_or_default();
+        let streams = Streams::new(Side::Client, config.transport.streams.clone());
+        let mut params = local_parameters(&config.transport, &streams.initial_limits(), local_cid, config.version);
+        let mut encoded = Vec::new();
+        params.version_information = Some(VersionInformation::new(config.version));
+        params.encode(&mut encoded, Some(&mut rng));
+        let session = config.crypto.start(config.version, server_name, &encoded)?;
+        let birth = Birth {
+            side: Side::Client,
+            now,
+            rng,
+            config: config.transport.clone(),
+            version: config.version,
+            local_cid,
+            remote_cid: dcid,
+            original_dcid: dcid,
+            remote,
+            local_ip: None,
+            validated: true,
+        };
+        let mut this = Self::born(birth, session, streams);
+        this.handshake.token = token;
+        this.keys.install_initial(config.crypto.initial_keys(config.version, dcid.as_slice(), Side::Client));
+        this.handshake.client = Some(ClientSide {
+            crypto: config.crypto,
+            tokens: config.tokens,
+            server_name: server_name.to_owned(),
+        });
+        this.observe_parameters(now, Owner::Local, &params, false);
+        this.drive_tls(now).map_err(|error| ConnectError::Tls(error.to_string()))?;
+        if let Some(keys) = this.session.early_keys() {
+            let remembered = this.session.transport_parameters().map(|p| TransportParameters::decode(p, Side::Server));
+            if let Some(Ok(remembered)) = remembered {
+                this.keys.install_early(keys);
+                this.streams.set_peer_limits(&stream_limits(&remembered));
+                this.datagrams.set_peer_limit(remembered.max_datagram_frame_size);
+                this.observe_parameters(now, Owner::Remote, &remembered, true);
+            }
+        }
+        Ok(this)
+    }
+
+    /// A server's connection for a client's first Initial, which is to be given to [`Connection::handle_datagram`] next.
+    ///
+    /// # Errors
+    /// If TLS cannot be used.
+    pub(crate) fn server(
+        now: Instant,
+        mut rng: ChaCha8Rng,
+        config: &ServerConfig,
+        accept: Accept,
+        local_cid: ConnectionId,
+    ) -> Result<Connection, ConnectError> {
+        let streams = Streams::new(Side::Server, config.transport.streams.clone());
+        let mut params = local_parameters(&config.transport, &streams.initial_limits(), local_cid, accept.version);
+        params.original_destination_connection_id = Some(accept.original_dcid);
+        params.retry_source_connection_id = accept.retry_scid;
+        params.stateless_reset_token = Some(crate::cid::ResetToken(accept.reset_token));
+        params.disable_active_migration = !config.migration;
+        let mut encoded = Vec::new();
+        params.encode(&mut encoded, Some(&mut rng));
+        let session = config.crypto.start(accept.version, &encoded)?;
+        let birth = Birth {
+            side: Side::Server,
+            now,
+            rng,
+            config: config.transport.clone(),
+            version: accept.version,
+            local_cid,
+            remote_cid: accept.peer_scid,
+            original_dcid: accept.original_dcid,
+            remote: accept.remote,
+            local_ip: accept.local_ip,
+            validated: accept.address_validated,
+        };
+        let mut this = Self::born(birth, session, streams);
+        this.handshake.retry_scid = accept.retry_scid;
+        this.handshake.peer_scid = Some(accept.peer_scid);
+        this.handshake.new_token = accept.new_token;
+        this.handshake.migration_allowed = config.migration;
+        this.keys.install_initial(config.crypto.initial_keys(accept.version, accept.dcid.as_slice(), Side::Server));
+        this.observe_parameters(now, Owner::Local, &params, false);
+        this.update_amplification_limit(now);
+        Ok(this)
+    }
+
+    fn born(birth: Birth, session: Box<dyn Session>, streams: Streams) -> Connection {
+        let Birth { side, now, config, version, remote, .. } = birth;
+        let observer = config.observer.as_ref().and_then(|factory| {
+            factory.build(&ObservedConnection {
+                side,
+                original_destination_cid: birth.original_dcid.as_slice(),
+                remote,
+                start: now,
+            })
+        });
+        let mut recovery = Recovery::new(
+            RecoveryConfig {
+                policies: config.policies.clone(),
+                controller: config.controller.clone(),
+                initial_rtt: config.initial_rtt,
+                ecn: config.ecn,
+                trace: observer.is_some(),
+                ..RecoveryConfig::default()
+            },
+            side.is_client(),
+        );
+        let id = recovery.add_path(now, config.initial_mtu, None);
+        let ack = AckConfig {
+            max_ack_delay: config.max_ack_delay,
+            policy: if config.ack_every_second { AckPolicy::EverySecond } else { AckPolicy::Thinned },
+            ..AckConfig::default()
+        };
+        let mtu = MtuConfig {
+            initial: config.initial_mtu,
+            max: config.max_mtu.max(config.initial_mtu),
+            ..MtuConfig::default()
+        };
+        let mtu = MtuDiscovery::new(now, mtu, u16::MAX);
+        let path = NetPath::new(id, remote, birth.local_ip, birth.validated, mtu);
+        let mut this = Connection {
+            side,
+            version,
+            rng: birth.rng,
+            session,
+            handshake: Handshake {
+                complete: false,
+                confirmed: false,
+                migration_allowed: true,
+                early_accepted: None,
+                token: Vec::new(),
+                done_pending: false,
+                new_token: None,
+                new_token_pending: false,
+                original_dcid: birth.original_dcid,
+                retry_scid: None,
+                peer_scid: None,
+                heard: false,
+                write_level: SpaceId::Initial,
+                params_applied: false,
+                started: now,
+                original_version: version,
+                client: None,
+            },
+            keys: KeyStore::default(),
+            spaces: SpaceId::ALL.map(|space| Space::new(space, ack.clone())),
+            recovery,
+            outcome: Outcome::default(),
+            paths: vec![path],
+            active: 0,
+            local_cids: LocalCids::new(birth.local_cid),
+            remote_cids: RemoteCids::new(birth.remote_cid, config.active_connection_ids),
+            peer_params: TransportParameters::default(),
+            streams,
+            datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
+            lifecycle: Lifecycle::Open,
+            idle: IdleTimers::new(now, config.max_idle_timeout, None),
+            close_when_done: None,
+            error: None,
+            events: Default::default(),
+            endpoint_events: Default::default(),
+            undecryptable: Vec::new(),
+            paced_until: None,
+            suspended: None,
+            largest_received_data: None,
+            limit: None,
+            frames: Vec::new(),
+            stats: ConnectionStats::default(),
+            observer,
+            config,
+        };
+        this.observe(now, &ObserverEvent::ConnectionStarted {
+            local: None,
+            remote,
+            local_cid: birth.local_cid.as_slice(),
+            remote_cid: birth.remote_cid.as_slice(),
+            version: version.0,
+        });
+        this.observe_state(now, ConnectionState::Attempted);
+        this
+    }
+
+    /// Feeds TLS what is readable in `space`, and takes what it says.
+    pub(super) fn read_crypto(&mut self, now: Instant, space: SpaceId) -> Result<(), TransportError> {
+        loop {
+            let crypto = &mut self.spaces[space.index()].crypto;
+            let len = crypto.readable().len();
+            if len == 0 {
+                return Ok(());
+            }
+            self.session.read_handshake(crypto.readable())?;
+            crypto.consume(len);
+            self.drive_tls(now)?;
+        }
+    }
+
+    /// Takes bytes and keys from TLS until it has no more.
+    pub(super) fn drive_tls(&mut self, now: Instant) -> Result<(), TransportError> {
+        let server = self.side == Side::Server;
+        if server && !self.handshake.params_applied && self.session.transport_parameters().is_some() {
+            self.apply_peer_parameters(now)?;
+            self.events.push_back(Event::HandshakeDataReady);
+        }
+        if server && !self.handshake.complete && !self.keys.has_early() {
+            if let Some(keys) = self.session.early_keys() {
+                self.keys.install_early(keys);
+                self.observe_key(now, PacketKind::ZeroRtt, Owner::Remote);
+            }
+        }
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            let change = self.session.write_handshake(&mut bytes);
+            self.spaces[self.handshake.write_level.index()].crypto.write(&bytes);
+            match change {
+                Some(KeyChange::Handshake(keys)) => {
+                    self.keys.install_handshake(keys);
+                    self.recovery.set_has_handshake_keys();
+                    self.handshake.write_level = SpaceId::Handshake;
+                    self.observe_key(now, PacketKind::Handshake, Owner::Local);
+                }
+                Some(KeyChange::OneRtt(keys)) => {
+                    self.keys.install_one_rtt(keys, &mut *self.session);
+                    self.handshake.write_level = SpaceId::Data;
+                    self.observe_key(now, PacketKind::OneRtt, Owner::Local);
+                    if server {
+                        self.observe_state(now, ConnectionState::EarlyWrite);
+                    } else {
+                        self.keys.discard_early();
+                    }
+                }
+                None => break,
+            }
+        }
+        if !self.handshake.complete && !self.session.is_handshaking() {
+            self.on_complete(now)?;
+        }
+        Ok(())
+    }
+
+    /// TLS is complete.
+    fn on_complete(&mut self, now: Instant) -> Result<(), TransportError> {
+        if !self.handshake.params_applied {
+            self.apply_peer_parameters(now)?;
+            self.events.push_back(Event::HandshakeDataReady);
+        }
+        self.handshake.complete = true;
+        self.stats.handshake_time = Some(now.saturating_since(self.handshake.started));
+        self.stats.resumed = self.session.resumed();
+        self.observe_state(now, ConnectionState::HandshakeComplete);
+        if let Some(alpn) = self.session.alpn().map(<[u8]>::to_vec) {
+            self.observe(now, &ObserverEvent::AlpnSet { alpn: &alpn });
+        }
+        self.idle.set_keep_alive(now, self.config.keep_alive);
+        self.handshake.early_accepted = self.session.early_data_accepted();
+        self.events.push_back(Event::Connected);
+        match self.side {
+            Side::Client => {
+                if let Some(accepted) = self.handshake.early_accepted {
+                    if !accepted {
+                        self.send_early_data_again(now);
+                    }
+                    self.events.push_back(Event::EarlyData { accepted });
+                }
+                self.announce_reset_token();
+            }
+            Side::Server => {
+                // RFC 9001 section 4.1.2: complete is confirmed at the server.
+                self.handshake.done_pending = true;
+                self.handshake.new_token_pending = self.handshake.new_token.is_some();
+                self.paths[self.active].validated = true;
+                self.update_amplification_limit(now);
+                self.confirm(now);
+            }
+        }
+        Ok(())
+    }
+
+    /// The server has refused our 0-RTT data: everything goes out once more under 1-RTT keys (RFC 9001 section 4.6.2).
+    fn send_early_data_again(&mut self, now: Instant) {
+        self.streams.zero_rtt_rejected();
+        self.withdraw(now, SpaceId::Data);
+    }
+
+    /// Takes back all that is in flight in `space` without blaming the network, and queues its content again.
+    fn withdraw(&mut self, now: Instant, space: SpaceId) {
+        let mut outcome = std::mem::take(&mut self.outcome);
+        outcome.clear();
+        self.recovery.withdraw(now, space, &mut outcome);
+        self.on_outcome(now, space, &mut outcome);
+        self.outcome = outcome;
+    }
+
+    /// The handshake is confirmed.
+    pub(super) fn confirm(&mut self, now: Instant) {
+        if self.handshake.confirmed {
+            return;
+        }
+        self.handshake.confirmed = true;
+        self.recovery.set_peer_validated();
+        self.recovery.set_handshake_confirmed(now);
+        self.discard_space(now, SpaceId::Handshake);
+        self.events.push_back(Event::HandshakeConfirmed);
+        self.endpoint_events.push_back(EndpointEvent::HandshakeOver);
+        self.observe_state(now, ConnectionState::HandshakeConfirmed);
+    }
+
+    /// Forgets the keys and packets of a space (RFC 9001 section 4.9).
+    pub(super) fn discard_space(&mut self, now: Instant, space: SpaceId) {
+        if !self.keys.has(space) {
+            return;
+        }
+        self.keys.discard(space);
+        self.recovery.discard(now, space);
+        let ack = AckConfig { max_ack_delay: self.config.max_ack_delay, ..AckConfig::default() };
+        self.spaces[space.index()] = Space::new(space, ack);
+        let kind = if space == SpaceId::Initial { PacketKind::Initial } else { PacketKind::Handshake };
+        self.observe(now, &ObserverEvent::KeyDiscarded { kind });
+    }
+
+    /// Validates the peer's transport parameters and lets them bind us (RFC 9000 section 7.4).
+    fn apply_peer_parameters(&mut self, now: Instant) -> Result<(), TransportError> {
+        let Some(encoded) = self.session.transport_parameters() else {
+            return Err(TransportError::crypto(109, "the peer sent no QUIC transport parameters"));
+        };
+        let params = TransportParameters::decode(encoded, self.side.peer())?;
+        self.check_connection_ids(&params)?;
+        self.check_version_information(&params)?;
+        self.handshake.params_applied = true;
+
+        self.streams.set_peer_limits(&stream_limits(&params));
+        self.datagrams.set_peer_limit(params.max_datagram_frame_size);
+        self.recovery.set_max_ack_delay(params.max_ack_delay);
+        self.idle.set_peer(self.config.max_idle_timeout, params.max_idle_timeout);
+        self.recovery.set_idle_timeout(self.idle.timeout);
+        self.local_cids.set_peer_limit(params.active_connection_id_limit);
+        if let Some(token) = params.stateless_reset_token {
+            self.remote_cids.set_initial_reset_token(token);
+        }
+        if self.side.is_client() {
+            self.handshake.migration_allowed = !params.disable_active_migration;
+        }
+        self.peer_params = params;
+        for index in 0..self.paths.len() {
+            self.paths[index].mtu = self.new_mtu_discovery(now);
+        }
+        let params = self.peer_params.clone();
+        self.observe_parameters(now, Owner::Remote, &params, false);
+        Ok(())
+    }
+
+    /// The connection IDs of the handshake are authenticated by transport parameters (RFC 9000 section 7.3).
+    fn check_connection_ids(&self, params: &TransportParameters) -> Result<(), TransportError> {
+        if params.initial_source_connection_id != self.handshake.peer_scid {
+            return Err(TransportError::transport_parameter(
+                "initial_source_connection_id is not the one of the peer's first packet",
+            ));
+        }
+        if self.side.is_client() {
+            if params.original_destination_connection_id != Some(self.handshake.original_dcid) {
+                return Err(TransportError::transport_parameter(
+                    "original_destination_connection_id is not the one of our first packet",
+                ));
+            }
+            if params.retry_source_connection_id != self.handshake.retry_scid {
+                return Err(TransportError::transport_parameter(
+                    "retry_source_connection_id does not agree with the Retry that was, or was not, received",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Version information guards against downgrade (RFC 9368 section 4).
+    fn check_version_information(&self, params: &TransportParameters) -> Result<(), TransportError> {
+        let Some(info) = &params.version_information else {
+            // Absence is fine unless a Version Negotiation packet was acted upon.
+            return if self.version == self.handshake.original_version {
+                Ok(())
+            } else {
+                Err(TransportError::version_negotiation("version_information is missing after version negotiation"))
+            };
+        };
+        if info.chosen != self.version {
+            return Err(TransportError::version_negotiation("the peer's chosen version is not the one in use"));
+        }
+        Ok(())
+    }
+
+    /// Issues connection IDs the peer has room for. `issue` makes one and its reset token.
+    pub(crate) fn issue_cids(&mut self, mut issue: impl FnMut() -> (ConnectionId, crate::cid::ResetToken)) {
+        if !self.handshake.complete || !self.lifecycle.is_open() {
+            return;
+        }
+        for _ in 0..self.local_cids.wanted() {
+            let (cid, token) = issue();
+            self.local_cids.issue(cid, token);
+            self.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
+        }
+    }
+
+    /// Client: a Retry packet arrived (RFC 9000 section 17.2.5.2). Returns whether it was taken.
+    pub(super) fn on_retry(&mut self, now: Instant, scid: ConnectionId, token: &[u8], packet: &[u8]) -> bool {
+        let Some(client) = self.handshake.client.as_ref() else { return false };
+        if self.handshake.heard || self.handshake.retry_scid.is_some() || token.is_empty() || packet.len() < 16 {
+            return false;
+        }
+        let (body, tag) = packet.split_at(packet.len() - 16);
+        let expected = client.crypto.retry_tag(self.version, self.handshake.original_dcid.as_slice(), body);
+        if expected != tag || scid == self.handshake.original_dcid {
+            return false;
+        }
+        let keys = client.crypto.initial_keys(self.version, scid.as_slice(), Side::Client);
+        self.keys.install_initial(keys);
+        self.handshake.token = token.to_vec();
+        self.handshake.retry_scid = Some(scid);
+        self.remote_cids.set_initial(scid);
+        self.withdraw(now, SpaceId::Initial);
+        self.withdraw(now, SpaceId::Data);
+        true
+    }
+
+    /// Client: a Version Negotiation packet arrived (RFC 9000 section 6.2). We offer one version per attempt, so all
+    /// that can be done is to end with a clear error, unless the packet is nonsense.
+    pub(super) fn on_version_negotiation(&mut self, now: Instant, offered: &[Version]) {
+        if self.handshake.heard || !self.side.is_client() || offered.contains(&self.version) {
+            return;
+        }
+        self.drain(now, ConnectionError::VersionMismatch);
+        self.lifecycle = Lifecycle::Closed;
+        self.endpoint_events.push_back(EndpointEvent::Drained);
+    }
+
+    /// Client: the server handed out a token for next time.
+    pub(super) fn on_new_token(&mut self, token: &[u8]) -> Result<(), TransportError> {
+        let Some(client) = self.handshake.client.as_ref() else {
+            return Err(TransportError::protocol_violation("NEW_TOKEN from a client"));
+        };
+        if token.is_empty() {
+            return Err(TransportError::frame_encoding("NEW_TOKEN with an empty token"));
+        }
+        if let Some(tokens) = &client.tokens {
+            tokens.insert(&client.server_name, token.to_vec());
+        }
+        Ok(())
+    }
+
+    fn observe_key(&mut self, now: Instant, kind: PacketKind, owner: Owner) {
+        let generation = self.keys.updates;
+        self.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger: KeyTrigger::Tls });
+    }
+
+    fn observe_parameters(&mut self, now: Instant, owner: Owner, params: &TransportParameters, restored: bool) {
+        if self.observer.is_none() {
+            return;
+        }
+        let values = ParameterValues {
+            max_idle_timeout_ms: millis(params.max_idle_timeout),
+            max_udp_payload_size: params.max_udp_payload_size,
+            initial_max_data: params.initial_max_data,
+            initial_max_stream_data_bidi_local: params.initial_max_stream_data_bidi_local,
+            initial_max_stream_data_bidi_remote: params.initial_max_stream_data_bidi_remote,
+            initial_max_stream_data_uni: params.initial_max_stream_data_uni,
+            initial_max_streams_bidi: params.initial_max_streams_bidi,
+            initial_max_streams_uni: params.initial_max_streams_uni,
+            ack_delay_exponent: u64::from(params.ack_delay_exponent),
+            max_ack_delay_ms: millis(params.max_ack_delay),
+            disable_active_migration: params.disable_active_migration,
+            active_connection_id_limit: params.active_connection_id_limit,
+            max_datagram_frame_size: params.max_datagram_frame_size,
+            min_ack_delay_us: None,
+        };
+        self.observe(now, &ObserverEvent::ParametersSet { owner, values: &values, restored });
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What we tell the peer.
+fn local_parameters(
+    config: &TransportConfig,
+    limits: &StreamLimits,
+    scid: ConnectionId,
+    version: Version,
+) -> TransportParameters {
+    TransportParameters {
+        max_idle_timeout: config.max_idle_timeout.unwrap_or(Duration::ZERO),
+        max_udp_payload_size: u64::from(config.max_udp_payload),
+        initial_max_data: limits.max_data,
+        initial_max_stream_data_bidi_local: limits.stream_data_bidi_local,
+        initial_max_stream_data_bidi_remote: limits.stream_data_bidi_remote,
+        initial_max_stream_data_uni: limits.stream_data_uni,
+        initial_max_streams_bidi: limits.streams_bidi,
+        initial_max_streams_uni: limits.streams_uni,
+        max_ack_delay: config.max_ack_delay,
+        active_connection_id_limit: config.active_connection_ids,
+        initial_source_connection_id: Some(scid),
+        max_datagram_frame_size: config.datagram_receive_buffer.map(|_| 65535),
+        version_information: Some(VersionInformation::new(version)),
+        ..TransportParameters::default()
+    }
+}
+
+/// The peer's stream limits as the streams understand them.
+fn stream_limits(params: &TransportParameters) -> StreamLimits {
+    StreamLimits {
+        max_data: params.initial_max_data,
+        stream_data_bidi_local: params.initial_max_stream_data_bidi_local,
+        stream_data_bidi_remote: params.initial_max_stream_data_bidi_remote,
+        stream_data_uni: params.initial_max_stream_data_uni,
+        streams_bidi: params.initial_max_streams_bidi,
+        streams_uni: params.initial_max_streams_uni,
+    }
+}

@@ -1,0 +1,324 @@
+//! From a received datagram to frames: coalesced packets, keys, duplicates, paths.
+
+use thalweg_recovery::SpaceId;
+use thalweg_units::Instant;
+
+use super::{Connection, keys::Opened, lifecycle::Lifecycle};
+use crate::{
+    Side,
+    cid::{ConnectionId, ResetToken},
+    error::{ConnectionError, TransportError},
+    observe::{CloseTrigger, ConnectionState, DropReason, KeyTrigger, ObserverEvent, Owner, PacketInfo, PacketKind},
+    packet::{self, Header, Partial},
+    udp::DatagramMeta,
+};
+
+/// Packets kept because their keys may still come: the peer's second flight overtaking its first, mostly.
+const MAX_UNDECRYPTABLE: usize = 16;
+
+/// A datagram on its way in.
+pub(super) struct Arrival {
+    pub(super) meta: DatagramMeta,
+    /// Its path, once known.
+    pub(super) path: Option<usize>,
+    /// Bytes of the whole datagram.
+    size: usize,
+    /// The destination of its first packet; coalesced packets must agree (RFC 9000 section 12.2).
+    dcid: Option<ConnectionId>,
+}
+
+/// The keys there are, to notice new ones.
+type Stage = (bool, bool, bool, bool);
+
+impl Connection {
+    /// Takes a datagram that the endpoint has found to be this connection's. It is decrypted in place.
+    ///
+    /// Call it for each datagram of a batch and only then ask for transmissions: the whole batch gets one acknowledgement.
+    pub fn handle_datagram(&mut self, now: Instant, meta: &DatagramMeta, datagram: &mut [u8]) {
+        match self.lifecycle {
+            Lifecycle::Open => {}
+            Lifecycle::Closing { .. } => return self.lifecycle.on_datagram_while_closing(),
+            Lifecycle::Draining { .. } | Lifecycle::Closed => return,
+        }
+        let size = datagram.len();
+        self.stats.udp_received.datagrams += 1;
+        self.stats.udp_received.bytes += size as u64;
+        let path = self.find_path(meta);
+        match path {
+            Some(index) => self.on_bytes_received(now, index, size),
+            None if self.may_come_from_new_path() => {}
+            None => return self.drop_packet(now, None, size, DropReason::UnknownPath),
+        }
+        let mut arrival = Arrival { meta: *meta, path, size, dcid: None };
+        let before = self.stage();
+        self.handle_coalesced(now, &mut arrival, datagram);
+        if !self.undecryptable.is_empty() && self.stage() != before {
+            self.retry_undecryptable(now);
+        }
+        self.drain_trace();
+    }
+
+    fn stage(&self) -> Stage {
+        (self.keys.has(SpaceId::Handshake), self.keys.has(SpaceId::Data), self.keys.has_early(), self.handshake.complete)
+    }
+
+    fn on_bytes_received(&mut self, now: Instant, index: usize, size: usize) {
+        let path = &mut self.paths[index];
+        path.received += size as u64;
+        if !path.validated {
+            self.update_amplification_limit(now);
+        }
+    }
+
+    fn handle_coalesced(&mut self, now: Instant, arrival: &mut Arrival, datagram: &mut [u8]) {
+        let mut rest = datagram;
+        while !rest.is_empty() && self.lifecycle.is_open() {
+            let (partial, len) = match Partial::parse(rest, self.local_cid_len) {
+                Ok(parsed) => parsed,
+                Err(_) => return self.drop_packet(now, None, rest.len(), DropReason::Invalid),
+            };
+            let (packet, tail) = rest.split_at_mut(len);
+            rest = tail;
+            let dcid = *partial.header.dcid();
+            if *arrival.dcid.get_or_insert(dcid) != dcid {
+                self.drop_packet(now, None, len, DropReason::Invalid);
+                continue;
+            }
+            if let Err(error) = self.handle_packet(now, arrival, &partial, packet) {
+                self.close_on_error(now, error);
+            }
+        }
+    }
+
+    /// Gives packets that came too early another chance, now that there are new keys.
+    fn retry_undecryptable(&mut self, now: Instant) {
+        for (meta, mut packet) in std::mem::take(&mut self.undecryptable) {
+            let path = self.find_path(&meta);
+            let mut arrival = Arrival { meta, path, size: packet.len(), dcid: None };
+            self.handle_coalesced(now, &mut arrival, &mut packet);
+        }
+    }
+
+    /// One packet. Errors end the connection; what merely cannot be read is dropped.
+    fn handle_packet(
+        &mut self,
+        now: Instant,
+        arrival: &mut Arrival,
+        partial: &Partial,
+        packet: &mut [u8],
+    ) -> Result<(), TransportError> {
+        let size = packet.len();
+        let (space, kind) = match &partial.header {
+            Header::Initial { .. } => (SpaceId::Initial, PacketKind::Initial),
+            Header::ZeroRtt { .. } => (SpaceId::Data, PacketKind::ZeroRtt),
+            Header::Handshake { .. } => (SpaceId::Handshake, PacketKind::Handshake),
+            Header::Short { .. } => (SpaceId::Data, PacketKind::OneRtt),
+            Header::Retry { version, scid, token, .. } => {
+                let taken = *version == self.version && {
+                    let token = packet[token.clone()].to_vec();
+                    self.on_retry(now, *scid, &token, packet)
+                };
+                if !taken {
+                    self.drop_packet(now, Some(PacketKind::Retry), size, DropReason::Unexpected);
+                }
+                return Ok(());
+            }
+            Header::VersionNegotiation { dcid, scid, versions } => {
+                // Only an answer to our own packet carries both of its IDs.
+                let ours = self.local_cids.sequence_of(dcid.as_slice()).is_some() && scid == self.remote_cids.active();
+                if ours {
+                    let offered: Vec<_> = packet::versions(&packet[versions.clone()]).collect();
+                    self.on_version_negotiation(now, &offered);
+                }
+                return Ok(());
+            }
+        };
+        if partial.header.version().is_some_and(|version| version != self.version) {
+            self.drop_packet(now, Some(kind), size, DropReason::UnexpectedVersion);
+            return Ok(());
+        }
+        if !partial.fixed_bit || (kind == PacketKind::ZeroRtt && self.side == Side::Client) {
+            self.drop_packet(now, Some(kind), size, DropReason::Invalid);
+            return Ok(());
+        }
+        // RFC 9001 section 5.7: a server must not look at 1-RTT packets before the handshake is complete.
+        let early = kind == PacketKind::ZeroRtt;
+        let too_early = kind == PacketKind::OneRtt && !self.handshake.complete;
+        let key = self.keys.remote_header(space, early).filter(|_| !too_early);
+        let Some(key) = key else {
+            self.keep_undecryptable(now, arrival, kind, space, packet);
+            return Ok(());
+        };
+        let largest = self.spaces[space.index()].acks.largest();
+        let reset_token = if kind == PacketKind::OneRtt { packet.last_chunk().copied().map(ResetToken) } else { None };
+        let Ok(open) = partial.unprotect(packet, key, largest) else {
+            return self.on_undecryptable(now, kind, size, reset_token);
+        };
+        let (header, payload) = packet.split_at_mut(open.payload.start);
+        let opened = match kind {
+            PacketKind::OneRtt => self.keys.open_short(open.number, open.key_phase(), header, payload),
+            _ => self.keys.open_long(space, open.number, header, payload).map(Opened::Known),
+        };
+        let len = match opened {
+            None => return self.on_undecryptable(now, kind, size, reset_token),
+            Some(Opened::Known(len)) => len,
+            Some(Opened::Updated(len)) => {
+                self.keys.commit_remote_update(open.number, &mut *self.session)?;
+                let generation = self.keys.updates;
+                let (owner, trigger) = (Owner::Remote, KeyTrigger::RemoteUpdate);
+                self.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
+                len
+            }
+        };
+        packet::check_reserved_bits(open.first)?;
+        if self.spaces[space.index()].acks.is_duplicate(open.number) {
+            self.drop_packet(now, Some(kind), size, DropReason::Duplicate);
+            return Ok(());
+        }
+        if let Some(scid) = partial.header.scid() {
+            if !self.accept_source(scid) {
+                self.drop_packet(now, Some(kind), size, DropReason::Invalid);
+                return Ok(());
+            }
+        }
+        let path = match arrival.path {
+            Some(path) => path,
+            None => {
+                let path = self.add_net_path(now, &arrival.meta);
+                self.on_bytes_received(now, path, arrival.size);
+                arrival.path = Some(path);
+                path
+            }
+        };
+        self.stats.packets_received += 1;
+        self.handshake.heard = true;
+        self.idle.on_received(now);
+        if kind == PacketKind::Handshake && self.side == Side::Server {
+            self.on_handshake_packet_at_server(now, path);
+        }
+        let payload = &payload[..len];
+        self.observe_received(now, kind, open.number, size, path, arrival, payload);
+        let effects = self.on_frames(now, space, kind, path, partial.header.dcid(), payload)?;
+        if !self.lifecycle.is_open() || !self.keys.has(space) && !early {
+            return Ok(());
+        }
+        let acks = &mut self.spaces[space.index()].acks;
+        acks.on_packet(now, open.number, arrival.meta.ecn, effects.ack_eliciting);
+        if space == SpaceId::Data && self.largest_received_data.is_none_or(|largest| open.number > largest) {
+            self.largest_received_data = Some(open.number);
+            if !effects.probing_only && arrival.path.is_some_and(|path| path != self.active) && self.may_come_from_new_path() {
+                self.follow_peer(now, path);
+            }
+        }
+        Ok(())
+    }
+
+    /// The first packet of the peer names the ID it wants to be addressed by; later long headers must agree
+    /// (RFC 9000 section 7.2).
+    fn accept_source(&mut self, scid: &ConnectionId) -> bool {
+        match self.handshake.peer_scid {
+            Some(known) => known == *scid,
+            None => {
+                self.handshake.peer_scid = Some(*scid);
+                self.remote_cids.set_initial(*scid);
+                true
+            }
+        }
+    }
+
+    /// A Handshake packet proves the client's address, and that Initial keys are needed no more
+    /// (RFC 9000 section 8.1, RFC 9001 section 4.9.1).
+    fn on_handshake_packet_at_server(&mut self, now: Instant, path: usize) {
+        if !self.paths[path].validated {
+            self.paths[path].validated = true;
+            self.update_amplification_limit(now);
+            self.observe_state(now, ConnectionState::PeerValidated);
+        }
+        self.discard_space(now, SpaceId::Initial);
+    }
+
+    /// A packet that does not open: damage, forgery, or the peer has lost its state (RFC 9000 section 10.3).
+    fn on_undecryptable(
+        &mut self,
+        now: Instant,
+        kind: PacketKind,
+        size: usize,
+        reset_token: Option<ResetToken>,
+    ) -> Result<(), TransportError> {
+        if reset_token.is_some_and(|token| self.is_stateless_reset(&token)) {
+            self.on_stateless_reset(now);
+            return Ok(());
+        }
+        self.keys.failed += 1;
+        self.drop_packet(now, Some(kind), size, DropReason::DecryptionFailure);
+        if self.keys.exhausted() {
+            return Err(TransportError::aead_limit("too many packets failed authentication"));
+        }
+        Ok(())
+    }
+
+    fn is_stateless_reset(&self, token: &ResetToken) -> bool {
+        self.handshake.complete && self.remote_cids.is_reset(token)
+    }
+
+    /// The peer has lost its state.
+    pub(crate) fn on_stateless_reset(&mut self, now: Instant) {
+        if !self.lifecycle.is_open() {
+            return;
+        }
+        self.observe(now, &ObserverEvent::ConnectionClosed {
+            by: Owner::Remote,
+            trigger: CloseTrigger::StatelessReset,
+            application: false,
+            code: 0,
+            reason: "",
+        });
+        self.drain(now, ConnectionError::Reset);
+    }
+
+    /// Keeps a packet whose keys are still to come, if it is worth it.
+    fn keep_undecryptable(&mut self, now: Instant, arrival: &Arrival, kind: PacketKind, space: SpaceId, packet: &[u8]) {
+        let coming = match space {
+            SpaceId::Initial => false,
+            SpaceId::Handshake => !self.handshake.complete && !self.handshake.confirmed,
+            SpaceId::Data => !self.handshake.complete,
+        };
+        if coming && self.undecryptable.len() < MAX_UNDECRYPTABLE {
+            self.observe(now, &ObserverEvent::PacketBuffered { kind, size: packet.len() as u32 });
+            self.undecryptable.push((arrival.meta, packet.to_vec()));
+        } else {
+            self.drop_packet(now, Some(kind), packet.len(), DropReason::KeyUnavailable);
+        }
+    }
+
+    fn drop_packet(&mut self, now: Instant, kind: Option<PacketKind>, size: usize, reason: DropReason) {
+        self.stats.packets_dropped += 1;
+        self.observe(now, &ObserverEvent::PacketDropped { kind, number: None, size: size as u32, reason });
+    }
+
+    #[allow(clippy::too_many_arguments)] // the columns of one log line
+    fn observe_received(
+        &mut self,
+        now: Instant,
+        kind: PacketKind,
+        number: u64,
+        size: usize,
+        path: usize,
+        arrival: &Arrival,
+        payload: &[u8],
+    ) {
+        if self.observer.is_some() {
+            let mut frames = std::mem::take(&mut self.frames);
+            super::frames::summarise(payload, &mut frames);
+            self.observe(now, &ObserverEvent::PacketReceived(PacketInfo {
+                kind,
+                number: Some(number),
+                size: size as u32,
+                ecn: arrival.meta.ecn,
+                path: self.paths[path].id,
+                frames: &frames,
+            }));
+            self.frames = frames;
+        }
+    }
+}

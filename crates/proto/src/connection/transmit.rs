@@ -1,0 +1,548 @@
+//! From state to datagrams: which spaces speak, what goes first, coalescing, padding, batches (RFC 9000 sections 12-14).
+
+use bytes::Bytes;
+use thalweg_recovery::{Budget, Ecn, Sent, SpaceId};
+use thalweg_units::Instant;
+
+use super::{
+    Connection,
+    lifecycle::{CloseFrame, Lifecycle},
+    sent::{Control, SentFrames},
+};
+use crate::{
+    Side,
+    crypto::TAG_LEN,
+    error::TransportError,
+    frame::{self, Frame},
+    observe::{Limit, ObserverEvent, PacketInfo, PacketKind},
+    packet::{self, HeaderMark, LongType},
+    udp::Transmit,
+};
+
+/// The smallest datagram that may carry an ack-eliciting Initial packet (RFC 9000 section 14.1).
+pub(super) const MIN_INITIAL: u16 = 1200;
+/// Do not begin another packet in a datagram with less room than this: header, tag and a frame worth having.
+const MIN_PACKET: usize = 96;
+/// After so many packets without one the peer has to acknowledge, we send a PING along, so that the peer's
+/// acknowledgements let us forget old ranges (RFC 9000 section 13.2.4).
+const ACK_ONLY_RUN: u32 = 64;
+/// The most bytes of reason phrase sent with a close.
+const MAX_REASON: usize = 256;
+
+/// A packet being written.
+struct OpenPacket {
+    space: SpaceId,
+    kind: PacketKind,
+    mark: HeaderMark,
+    frames: SentFrames,
+    ack_eliciting: bool,
+}
+
+/// What a packet may hold.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Content {
+    /// Acknowledgements only: the window is full.
+    Acks,
+    /// Anything there is.
+    All,
+}
+
+impl Connection {
+    /// Writes the next datagram, or a batch of up to `max_segments` equal datagrams, into `buf` (which is cleared).
+    ///
+    /// `None`: nothing may be sent now. Ask again after every other call, and after [`Self::poll_timeout`]'s time.
+    pub fn poll_transmit(&mut self, now: Instant, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+        buf.clear();
+        let transmit = match self.lifecycle {
+            Lifecycle::Open => {
+                self.paced_until = None;
+                self.transmit_probing(now, buf)
+                    .or_else(|| self.transmit_mtu_probe(now, buf))
+                    .or_else(|| self.transmit_batch(now, max_segments.max(1), buf))
+            }
+            Lifecycle::Closing { .. } => self.transmit_close(now, buf),
+            Lifecycle::Draining { .. } | Lifecycle::Closed => None,
+        };
+        if let Some(transmit) = &transmit {
+            self.stats.udp_sent.batches += 1;
+            self.stats.udp_sent.datagrams += transmit.segment.map_or(1, |segment| transmit.size.div_ceil(segment)) as u64;
+            self.stats.udp_sent.bytes += transmit.size as u64;
+        }
+        self.drain_trace();
+        transmit
+    }
+
+    /// The bulk of all traffic: as many full datagrams on the active path as window, pacer and content allow.
+    fn transmit_batch(&mut self, now: Instant, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let path = self.paths[self.active].id;
+        let mtu = usize::from(self.recovery.path(path).datagram_size());
+        let ecn = self.recovery.path(path).ecn_codepoint();
+        let mut allowance = match self.recovery.budget(now, path) {
+            Budget::Now(bytes) => bytes,
+            Budget::Paced(until) => {
+                self.paced_until = Some(until);
+                if self.wants_data() {
+                    self.set_limit(now, Limit::Pacing);
+                }
+                0
+            }
+            Budget::WindowFull => {
+                if self.wants_data() {
+                    self.set_limit(now, Limit::Window);
+                }
+                0
+            }
+        };
+        let had_allowance = allowance > 0;
+        let mut segments = 0;
+        while segments < max_segments {
+            let start = buf.len();
+            let amplification = self.paths[self.active].amplification_budget();
+            let room = mtu.min(usize::try_from(amplification).unwrap_or(usize::MAX));
+            if room < mtu.min(usize::from(MIN_INITIAL)) && (segments > 0 || room < MIN_PACKET) {
+                if self.wants_data() {
+                    self.set_limit(now, Limit::Amplification);
+                }
+                break;
+            }
+            let content = if allowance > 0 { Content::All } else { Content::Acks };
+            self.write_datagram(now, buf, room, content, ecn);
+            let len = buf.len() - start;
+            if len == 0 {
+                break;
+            }
+            segments += 1;
+            self.paths[self.active].sent += len as u64;
+            allowance = allowance.saturating_sub(len as u64);
+            // Only full datagrams can be followed by another in the same batch.
+            if len < mtu || allowance == 0 {
+                break;
+            }
+        }
+        if !self.paths[self.active].validated {
+            self.update_amplification_limit(now);
+        }
+        if had_allowance && allowance > 0 && segments < max_segments {
+            self.on_nothing_more(now);
+        }
+        self.datagram_batch(buf, self.active, ecn, mtu)
+    }
+
+    /// Window and pacer would let more out, but there is nothing.
+    fn on_nothing_more(&mut self, now: Instant) {
+        let flow_blocked = self.streams.is_flow_blocked();
+        self.recovery.on_app_limited(self.paths[self.active].id);
+        self.set_limit(now, if flow_blocked { Limit::FlowControl } else { Limit::Application });
+    }
+
+    fn datagram_batch(&self, buf: &[u8], path: usize, ecn: Ecn, mtu: usize) -> Option<Transmit> {
+        let path = &self.paths[path];
+        (!buf.is_empty()).then(|| Transmit {
+            remote: path.remote,
+            local_ip: path.local,
+            ecn,
+            size: buf.len(),
+            segment: (buf.len() > mtu).then_some(mtu),
+        })
+    }
+
+    /// One datagram of at most `room` bytes: a packet of each space that has something to say.
+    fn write_datagram(&mut self, now: Instant, buf: &mut Vec<u8>, room: usize, content: Content, ecn: Ecn) {
+        let start = buf.len();
+        let mut open: Option<OpenPacket> = None;
+        let mut pad = false;
+        for space in SpaceId::ALL {
+            let wanted = self.wanted(now, space, content);
+            let Some(content) = wanted else { continue };
+            let tag = if open.is_some() { TAG_LEN } else { 0 };
+            let used = buf.len() + tag - start;
+            if room < used + MIN_PACKET || (space == SpaceId::Initial && room < usize::from(MIN_INITIAL) && content == Content::All) {
+                continue;
+            }
+            if let Some(previous) = open.take() {
+                self.finish_packet(now, buf, previous, None, ecn);
+            }
+            let mut packet = self.begin_packet(buf, space);
+            self.fill_packet(now, buf, start + room - TAG_LEN, &mut packet, content);
+            if buf.len() == packet.mark.payload_pos() {
+                buf.truncate(packet.mark.start);
+                continue;
+            }
+            pad |= space == SpaceId::Initial && (self.side == Side::Client || packet.ack_eliciting);
+            open = Some(packet);
+        }
+        if let Some(last) = open {
+            let pad_to = pad.then_some(start + usize::from(MIN_INITIAL).min(room));
+            self.finish_packet(now, buf, last, pad_to, ecn);
+        }
+    }
+
+    /// What a space has to say, if it may: `None` if nothing.
+    fn wanted(&self, now: Instant, space: SpaceId, content: Content) -> Option<Content> {
+        self.keys.local(space)?;
+        let state = &self.spaces[space.index()];
+        let probing = state.probes > 0;
+        if (content == Content::All || probing) && (probing || self.has_new_data(space) || state.ping) {
+            return Some(Content::All);
+        }
+        let can_ack = space != SpaceId::Data || self.keys.has(SpaceId::Data);
+        (can_ack && state.acks.due(now)).then_some(Content::Acks)
+    }
+
+    /// Whether any space has something that waits for the window.
+    fn wants_data(&self) -> bool {
+        SpaceId::ALL.into_iter().any(|space| self.keys.local(space).is_some() && self.has_new_data(space))
+    }
+
+    /// Whether `space` has frames to send other than acknowledgements.
+    pub(super) fn has_new_data(&self, space: SpaceId) -> bool {
+        let crypto = self.spaces[space.index()].crypto.can_send();
+        match space {
+            SpaceId::Initial | SpaceId::Handshake => crypto,
+            SpaceId::Data if !self.keys.has(SpaceId::Data) => {
+                self.keys.has_early() && (self.streams.can_send() || self.datagrams.can_send())
+            }
+            SpaceId::Data => crypto || self.has_control() || self.streams.can_send() || self.datagrams.can_send(),
+        }
+    }
+
+    fn has_control(&self) -> bool {
+        self.handshake.done_pending
+            || self.handshake.new_token_pending
+            || self.local_cids.has_announcements()
+            || self.remote_cids.has_retirements()
+            || self.paths[self.active].has_probing_frames()
+    }
+
+    fn begin_packet(&mut self, buf: &mut Vec<u8>, space: SpaceId) -> OpenPacket {
+        let number = self.spaces[space.index()].next_number;
+        let number_len = packet::number_len(number, self.recovery.largest_acked(space));
+        let dcid = *self.remote_cids.active();
+        let scid = self.local_cid;
+        let mut long = |ty, token: &[u8]| {
+            packet::write_long_header(buf, ty, self.version, &dcid, &scid, token, number, number_len)
+        };
+        let (kind, mark) = match space {
+            SpaceId::Initial => (PacketKind::Initial, long(LongType::Initial, &self.handshake.token)),
+            SpaceId::Handshake => (PacketKind::Handshake, long(LongType::Handshake, &[])),
+            SpaceId::Data if !self.keys.has(SpaceId::Data) => (PacketKind::ZeroRtt, long(LongType::ZeroRtt, &[])),
+            SpaceId::Data => {
+                let phase = self.keys.phase();
+                let mark = packet::write_short_header(buf, &dcid, false, phase, number, number_len);
+                (PacketKind::OneRtt, mark)
+            }
+        };
+        OpenPacket { space, kind, mark, frames: SentFrames::default(), ack_eliciting: false }
+    }
+
+    /// Appends frames until `limit` (an offset in `buf`) or until there is nothing left to say.
+    fn fill_packet(&mut self, now: Instant, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket, content: Content) {
+        let early = packet.kind == PacketKind::ZeroRtt;
+        let space = packet.space;
+        let state = &mut self.spaces[space.index()];
+        if !early && (state.acks.pending() || state.acks.due(now)) {
+            packet.frames.acked = state.acks.write(now, buf, limit);
+        }
+        let acks_end = buf.len();
+        if content == Content::Acks {
+            if space == SpaceId::Data && packet.frames.acked.is_some() {
+                state.ack_only_run += 1;
+                if state.ack_only_run >= ACK_ONLY_RUN && buf.len() < limit {
+                    state.ack_only_run = 0;
+                    Frame::Ping.encode(buf);
+                }
+            }
+            packet.ack_eliciting = buf.len() > acks_end;
+            return;
+        }
+        if !early {
+            self.write_crypto(buf, limit, packet);
+            if space == SpaceId::Data {
+                self.write_connection_control(now, buf, limit, packet);
+            }
+        }
+        if space == SpaceId::Data {
+            self.streams.write_control(buf, limit, &mut packet.frames.streams);
+            if self.datagrams.can_send() {
+                self.write_datagram_frames(buf, limit);
+            }
+            self.streams.write_data(buf, limit, &mut packet.frames.streams);
+        }
+        let state = &mut self.spaces[space.index()];
+        if buf.len() == acks_end && (state.probes > 0 || state.ping) && buf.len() < limit {
+            Frame::Ping.encode(buf);
+        }
+        packet.ack_eliciting = buf.len() > acks_end;
+        if packet.ack_eliciting {
+            state.ping = false;
+            state.probes = state.probes.saturating_sub(1);
+            state.ack_only_run = 0;
+        }
+    }
+
+    fn write_crypto(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
+        let crypto = &mut self.spaces[packet.space.index()].crypto;
+        while crypto.can_send() {
+            let offset = crypto.next_offset();
+            let room = limit.saturating_sub(buf.len());
+            let Some(len) = frame::crypto_fit(room, offset, usize::MAX).filter(|len| *len > 0) else { break };
+            let Some(range) = crypto.next_chunk(len) else { break };
+            let bytes = crypto.bytes(&range);
+            frame::encode_crypto_header(buf, range.start, bytes.len());
+            buf.extend_from_slice(bytes);
+            packet.frames.crypto.push(range);
+        }
+    }
+
+    /// Frames of the connection itself, most urgent first.
+    fn write_connection_control(&mut self, now: Instant, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
+        let record = &mut packet.frames.control;
+        let fits = |buf: &Vec<u8>, frame: &Frame<'_>| buf.len() + frame.encoded_len() <= limit;
+        if self.handshake.done_pending && fits(buf, &Frame::HandshakeDone) {
+            self.handshake.done_pending = false;
+            Frame::HandshakeDone.encode(buf);
+            record.push(Control::HandshakeDone);
+        }
+        self.write_path_frames(now, buf, limit, self.active);
+        let record = &mut packet.frames.control;
+        while self.remote_cids.has_retirements() && buf.len() + 9 <= limit {
+            let Some(sequence) = self.remote_cids.poll_retire() else { break };
+            Frame::RetireConnectionId(sequence).encode(buf);
+            record.push(Control::RetireConnectionId(sequence));
+        }
+        // Type, two varints, length, ID, token.
+        const NEW_CID_LEN: usize = 1 + 8 + 8 + 1 + 20 + 16;
+        while self.local_cids.has_announcements() && buf.len() + NEW_CID_LEN <= limit {
+            let Some(new) = self.local_cids.poll_announce() else { break };
+            Frame::NewConnectionId(new).encode(buf);
+            record.push(Control::NewConnectionId(new.sequence));
+        }
+        if self.handshake.new_token_pending {
+            if let Some(token) = &self.handshake.new_token {
+                let frame = Frame::NewToken(token);
+                if fits(buf, &frame) {
+                    frame.encode(buf);
+                    record.push(Control::NewToken);
+                    self.handshake.new_token_pending = false;
+                }
+            }
+        }
+    }
+
+    /// PATH_RESPONSE and PATH_CHALLENGE of one path.
+    fn write_path_frames(&mut self, now: Instant, buf: &mut Vec<u8>, limit: usize, path: usize) {
+        const LEN: usize = 9;
+        while buf.len() + LEN <= limit {
+            let Some(data) = self.paths[path].take_response() else { break };
+            Frame::PathResponse(data).encode(buf);
+        }
+        if buf.len() + LEN <= limit && self.paths[path].has_probing_frames() {
+            let (fresh, pto) = (self.challenge_data(), self.validation_pto());
+            if let Some(data) = self.paths[path].take_challenge(now, fresh, pto) {
+                Frame::PathChallenge(data).encode(buf);
+            }
+        }
+    }
+
+    fn write_datagram_frames(&mut self, buf: &mut Vec<u8>, limit: usize) {
+        let full_room = self.datagram_room();
+        while self.datagrams.can_send() {
+            if self.datagrams.write(buf, limit, full_room) == 0 {
+                break;
+            }
+        }
+        if self.datagrams.poll_unblocked() {
+            self.events.push_back(super::Event::DatagramsUnblocked);
+        }
+    }
+
+    /// Pads, seals and records a packet. `pad_to` is the offset in `buf` the datagram has to reach.
+    fn finish_packet(&mut self, now: Instant, buf: &mut Vec<u8>, packet: OpenPacket, pad_to: Option<usize>, ecn: Ecn) {
+        let path = self.paths[self.active].id;
+        self.finish_packet_on(now, buf, packet, pad_to, ecn, path, false);
+    }
+
+    #[allow(clippy::too_many_arguments)] // what distinguishes the few kinds of packet
+    fn finish_packet_on(
+        &mut self,
+        now: Instant,
+        buf: &mut Vec<u8>,
+        packet: OpenPacket,
+        pad_to: Option<usize>,
+        ecn: Ecn,
+        path: thalweg_recovery::PathId,
+        mtu_probe: bool,
+    ) {
+        let OpenPacket { space, kind, mark, frames, ack_eliciting } = packet;
+        // Room for the header protection sample, then what the datagram demands (RFC 9001 section 5.4.2).
+        let before = buf.len();
+        let least = mark.payload_pos() + mark.min_payload();
+        let target = pad_to.map_or(least, |end| least.max(end.saturating_sub(TAG_LEN)));
+        if buf.len() < target {
+            buf.resize(target, 0);
+        }
+        let padded = buf.len() > before;
+        if self.observer.is_some() {
+            let mut infos = std::mem::take(&mut self.frames);
+            super::frames::summarise(&buf[mark.payload_pos()..], &mut infos);
+            let info = PacketInfo {
+                kind,
+                number: Some(mark.number),
+                size: (buf.len() + TAG_LEN - mark.start) as u32,
+                ecn,
+                path,
+                frames: &infos,
+            };
+            self.observe(now, &ObserverEvent::PacketSent(info));
+            self.frames = infos;
+        }
+        let sealed = match self.keys.local(space) {
+            Some((header, key)) => mark.seal(buf, 0, key, header).is_ok(),
+            None => false,
+        };
+        self.spaces[space.index()].next_number = mark.number + 1;
+        if !sealed {
+            // Cannot happen with the keys we checked for; the packet is as good as lost, its content is not.
+            buf.truncate(mark.start);
+            self.send_again(space, &frames);
+            return;
+        }
+        if kind == PacketKind::OneRtt {
+            self.on_one_rtt_sealed(now, mark.number);
+        }
+        if ack_eliciting {
+            self.idle.on_eliciting_sent(now);
+        }
+        let more = self.has_new_data(space);
+        self.recovery.on_sent(
+            space,
+            Sent {
+                number: mark.number,
+                time: now,
+                size: (buf.len() - mark.start) as u32,
+                ack_eliciting,
+                in_flight: ack_eliciting || padded,
+                mtu_probe,
+                ecn,
+                path,
+                data: frames,
+            },
+            more,
+        );
+        if kind == PacketKind::Handshake && self.side == Side::Client {
+            // RFC 9001 section 4.9.1: the first Handshake packet ends the use of Initial keys.
+            self.discard_space(now, SpaceId::Initial);
+        }
+    }
+
+    fn on_one_rtt_sealed(&mut self, now: Instant, number: u64) {
+        self.keys.on_sealed(number);
+        if self.keys.wants_update() && self.force_key_update_at(now) {
+            return;
+        }
+        if self.keys.exhausted() {
+            self.close_on_error(now, TransportError::aead_limit("the AEAD's limit is reached and no key update was possible"));
+        }
+    }
+
+    /// Datagrams for paths other than the active one: answers to challenges, and challenges of our own.
+    fn transmit_probing(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if self.paths.len() < 2 || !self.keys.has(SpaceId::Data) {
+            return None;
+        }
+        let index = (0..self.paths.len()).find(|&i| i != self.active && self.paths[i].has_probing_frames())?;
+        // RFC 9000 section 8.2.1: full size, unless the address is not validated and has not earned so much.
+        let budget = self.paths[index].amplification_budget();
+        let room = usize::from(MIN_INITIAL).min(usize::try_from(budget).unwrap_or(usize::MAX));
+        if room < MIN_PACKET {
+            return None;
+        }
+        let mut packet = self.begin_packet(buf, SpaceId::Data);
+        self.write_path_frames(now, buf, room - TAG_LEN, index);
+        packet.ack_eliciting = true;
+        let path = self.paths[index].id;
+        self.finish_packet_on(now, buf, packet, Some(room), Ecn::NotEct, path, false);
+        self.paths[index].sent += buf.len() as u64;
+        self.datagram_batch(buf, index, Ecn::NotEct, usize::MAX)
+    }
+
+    /// A probe of path MTU discovery: a PING padded to the size in question (RFC 8899). It waits for the window like
+    /// everything else, so that RFC 9002 section 7 holds.
+    fn transmit_mtu_probe(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if !self.handshake.confirmed {
+            return None;
+        }
+        let path = self.paths[self.active].id;
+        if !matches!(self.recovery.budget(now, path), Budget::Now(_)) {
+            return None;
+        }
+        let size = self.paths[self.active].mtu.poll_probe(now)?;
+        let mut packet = self.begin_packet(buf, SpaceId::Data);
+        Frame::Ping.encode(buf);
+        packet.ack_eliciting = true;
+        let number = packet.mark.number;
+        self.finish_packet_on(now, buf, packet, Some(usize::from(size)), Ecn::NotEct, path, true);
+        let active = &mut self.paths[self.active];
+        active.mtu.on_probe_sent(number, size);
+        active.sent += buf.len() as u64;
+        self.datagram_batch(buf, self.active, Ecn::NotEct, usize::MAX)
+    }
+
+    /// CONNECTION_CLOSE in every space the peer may be able to read (RFC 9000 section 10.2.3).
+    fn transmit_close(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let Lifecycle::Closing { frame, send, .. } = &mut self.lifecycle else { return None };
+        if !std::mem::take(send) {
+            return None;
+        }
+        let close = frame.clone();
+        let budget = self.paths[self.active].amplification_budget();
+        let room = usize::from(MIN_INITIAL).min(usize::try_from(budget).unwrap_or(usize::MAX));
+        if room < MIN_PACKET {
+            return None;
+        }
+        let mut open: Option<OpenPacket> = None;
+        let mut pad = false;
+        for space in SpaceId::ALL {
+            // Once the handshake is confirmed only 1-RTT is left; before, the peer may lack the later keys.
+            let usable = self.keys.has(space) && (space != SpaceId::Data || self.handshake.complete || self.side == Side::Server);
+            let used = buf.len() + if open.is_some() { TAG_LEN } else { 0 };
+            if !usable || room < used + MIN_PACKET {
+                continue;
+            }
+            if let Some(previous) = open.take() {
+                self.finish_packet(now, buf, previous, None, Ecn::NotEct);
+            }
+            let packet = self.begin_packet(buf, space);
+            let limit = room - TAG_LEN;
+            if space != SpaceId::Data && matches!(close, CloseFrame::Application { .. }) {
+                // The application's code must not leak into packets that anyone can read.
+                encode_close(&super::application_error_in_handshake(), buf, limit);
+            } else {
+                encode_close(&close, buf, limit);
+            }
+            pad |= space == SpaceId::Initial && self.side == Side::Client;
+            open = Some(packet);
+        }
+        let last = open?;
+        self.finish_packet(now, buf, last, pad.then_some(room), Ecn::NotEct);
+        self.paths[self.active].sent += buf.len() as u64;
+        self.datagram_batch(buf, self.active, Ecn::NotEct, usize::MAX)
+    }
+}
+
+/// Appends a CONNECTION_CLOSE frame, its reason cut to what fits.
+fn encode_close(close: &CloseFrame, buf: &mut Vec<u8>, limit: usize) {
+    // Type, two varints of at most eight bytes, and the reason's length.
+    let room = limit.saturating_sub(buf.len() + 1 + 8 + 8 + 2).min(MAX_REASON);
+    let cut = |reason: &Bytes| reason.slice(..reason.len().min(room));
+    match close {
+        CloseFrame::Transport { code, frame, reason } => {
+            let reason = cut(reason);
+            Frame::ConnectionClose { error_code: code.0, frame_type: *frame, reason: &reason }.encode(buf);
+        }
+        CloseFrame::Application { code, reason } => {
+            let reason = cut(reason);
+            Frame::ApplicationClose { error_code: *code, reason: &reason }.encode(buf);
+        }
+    }
+}
