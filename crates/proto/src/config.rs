@@ -5,7 +5,9 @@ use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 use thalweg_recovery::{ControllerFactory, Policies};
 
 use crate::{
-    crypto::{ClientCrypto, ServerCrypto},
+    crypto::{ClientCrypto, ServerCrypto, StartError},
+    datagrams::DatagramsConfig,
+    error::TransportError,
     observe::ObserverFactory,
     streams::StreamsConfig,
     token::TokenKey,
@@ -36,10 +38,8 @@ pub struct TransportConfig {
     pub max_udp_payload: u16,
     /// Stream counts, receive and send windows.
     pub streams: StreamsConfig,
-    /// Bytes of received, unread DATAGRAM frames kept; `None` refuses them (RFC 9221). Default 1 MiB.
-    pub datagram_receive_buffer: Option<usize>,
-    /// Bytes of DATAGRAM frames queued for sending. Default 1 MiB.
-    pub datagram_send_buffer: usize,
+    /// DATAGRAM frames: the largest we take, and how many bytes wait on either side (RFC 9221).
+    pub datagrams: DatagramsConfig,
     /// Longest we sit on an acknowledgement (RFC 9000 section 13.2.1), told to the peer. Default 25 ms.
     pub max_ack_delay: Duration,
     /// Acknowledge every second packet for ever instead of thinning out after the first hundred.
@@ -66,8 +66,7 @@ impl Default for TransportConfig {
             max_mtu: 1452,
             max_udp_payload: 65527,
             streams: StreamsConfig::default(),
-            datagram_receive_buffer: Some(1 << 20),
-            datagram_send_buffer: 1 << 20,
+            datagrams: DatagramsConfig::default(),
             max_ack_delay: Duration::from_millis(25),
             ack_every_second: false,
             ecn: true,
@@ -134,10 +133,8 @@ pub struct ServerConfig {
     pub retry: RetryPolicy,
     /// Seals Retry and NEW_TOKEN tokens; share it between the workers of one server.
     pub token_key: Arc<TokenKey>,
-    /// How long a Retry token is good for. Default 15 s.
-    pub retry_token_lifetime: Duration,
-    /// How long a NEW_TOKEN token is good for; zero hands none out. Default 14 days.
-    pub new_token_lifetime: Duration,
+    /// Hand out a NEW_TOKEN token per connection, so that the next one needs no Retry. Default true.
+    pub new_tokens: bool,
     /// Whether clients may change address (NAT rebinding included). Default true.
     pub migration: bool,
     /// Most connections held at once; more are refused. Default 100,000.
@@ -154,8 +151,7 @@ impl ServerConfig {
             transport: Arc::default(),
             retry: RetryPolicy::Never,
             token_key,
-            retry_token_lifetime: Duration::from_secs(15),
-            new_token_lifetime: Duration::from_secs(14 * 24 * 3600),
+            new_tokens: true,
             migration: true,
             max_connections: 100_000,
             max_handshakes: 10_000,
@@ -172,18 +168,15 @@ impl fmt::Debug for ServerConfig {
 /// Why a connection could not even be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// The server name is neither a DNS name nor an IP address.
-    #[error("\"{0}\" is not a valid server name: give a DNS name or an IP address")]
-    InvalidServerName(String),
+    /// TLS could not be started with this name, version or configuration.
+    #[error(transparent)]
+    Start(#[from] StartError),
     /// The remote address cannot be sent to.
     #[error("{0} cannot be connected to: give an address with a port other than 0")]
     InvalidRemoteAddress(SocketAddr),
-    /// The version is not one we speak.
-    #[error("QUIC version {0:#010x} is not supported: choose v1 or v2")]
-    UnsupportedVersion(u32),
-    /// TLS refused its configuration.
+    /// TLS failed before anything was sent.
     #[error("the TLS configuration does not allow a QUIC connection: {0}")]
-    Tls(String),
+    Tls(TransportError),
     /// The endpoint's connection limit is reached.
     #[error("the endpoint already holds its maximum of {0} connections")]
     TooManyConnections(usize),

@@ -1,9 +1,13 @@
 //! A sans-IO QUIC v1 and v2 implementation: time and chance come in as arguments.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod ack;
 pub mod cid;
+pub mod config;
+pub mod connection;
 pub mod crypto;
 pub mod datagrams;
+pub mod endpoint;
 pub mod error;
 pub mod event_hash;
 pub mod frame;
@@ -15,8 +19,15 @@ pub mod range_set;
 pub mod streams;
 pub mod token;
 pub mod transport_parameters;
+pub mod udp;
 pub mod varint;
 pub mod version;
+
+pub use config::{ClientConfig, ConnectError, RetryPolicy, ServerConfig, TokenStore, TransportConfig};
+pub use connection::{Connection, ConnectionStats, Event, PathEvent};
+pub use endpoint::{ConnectionHandle, Endpoint, EndpointConfig, Route};
+pub use error::{ConnectionError, TransportError, TransportErrorCode};
+pub use udp::{DatagramMeta, Transmit};
 
 /// Which end of the connection this is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -20,11 +20,9 @@ impl Connection {
         ack: &frame::Ack<'_>,
     ) -> Result<(), TransportError> {
         // Initial and Handshake packets are acknowledged at once and carry no meaningful delay (RFC 9000 section 13.2.1).
-        let delay = if space == SpaceId::Data {
-            let exponent = self.peer_params.ack_delay_exponent.min(20) as u32;
-            Duration::from_micros(ack.delay.checked_shl(exponent).unwrap_or(u64::MAX >> 1).min(u64::MAX >> 12))
-        } else {
-            Duration::ZERO
+        let delay = match space {
+            SpaceId::Data => ack.delay(self.peer_params.ack_delay_exponent),
+            SpaceId::Initial | SpaceId::Handshake => Duration::ZERO,
         };
         let mut outcome = std::mem::take(&mut self.outcome);
         outcome.clear();
@@ -36,7 +34,7 @@ impl Connection {
         if !outcome.acked.is_empty() {
             self.on_progress(now, space);
         }
-        self.on_outcome(now, space, &mut outcome);
+        self.on_outcome(now, &mut outcome);
         self.outcome = outcome;
         self.finish_close_when_done(now);
         Ok(())
@@ -45,24 +43,25 @@ impl Connection {
     /// Something of ours arrived.
     fn on_progress(&mut self, now: Instant, space: SpaceId) {
         self.spaces[space.index()].probes = 0;
-        if std::mem::take(&mut self.suspended) {
-            let silence = now.saturating_since(self.suspended_since);
+        if let Some(since) = self.suspended.take() {
+            let silence = now.saturating_since(since);
             self.events.push_back(Event::Path(PathEvent::Resumed { silence }));
         }
     }
 
-    /// Applies an outcome whose packets may be of any space: only the timer's, which names the space per packet.
-    pub(super) fn on_outcome(&mut self, now: Instant, space: SpaceId, outcome: &mut Outcome<SentFrames>) {
+    /// Tells everybody what was acknowledged and what was lost.
+    pub(super) fn on_outcome(&mut self, now: Instant, outcome: &mut Outcome<SentFrames>) {
         for acked in outcome.acked.drain(..) {
-            self.on_packet_acked(now, space, &acked);
+            self.on_packet_acked(now, &acked);
         }
         for lost in outcome.lost.drain(..) {
-            self.on_packet_lost(now, space, &lost);
+            self.on_packet_lost(now, &lost);
         }
     }
 
-    fn on_packet_acked(&mut self, now: Instant, space: SpaceId, packet: &Acked<SentFrames>) {
+    fn on_packet_acked(&mut self, now: Instant, packet: &Acked<SentFrames>) {
         let frames = &packet.data;
+        let space = frames.space;
         if !frames.streams.is_empty() {
             self.streams.on_acked(&frames.streams);
         }
@@ -71,6 +70,11 @@ impl Connection {
         }
         if let Some(largest) = frames.acked {
             self.spaces[space.index()].acks.on_ack_acked(largest);
+        }
+        for control in &frames.control {
+            if let Control::RetireConnectionId(sequence) = control {
+                self.remote_cids.on_retire_acked(*sequence);
+            }
         }
         if space == SpaceId::Data {
             let three_pto = self.recovery.pto(SpaceId::Data) * 3;
@@ -83,12 +87,15 @@ impl Connection {
                 self.set_mtu(now, index, size);
             }
         } else {
-            mtu.on_acked(packet.size as u16);
+            let fall_back = mtu.on_acked(now, packet.size as u16, packet.number);
+            if let Some(size) = fall_back {
+                self.set_mtu(now, index, size);
+            }
         }
     }
 
-    fn on_packet_lost(&mut self, now: Instant, space: SpaceId, packet: &Lost<SentFrames>) {
-        self.send_again(space, &packet.data);
+    fn on_packet_lost(&mut self, now: Instant, packet: &Lost<SentFrames>) {
+        self.send_again(&packet.data);
         if packet.trigger == thalweg_recovery::LossTrigger::Withdrawn {
             return;
         }
@@ -102,20 +109,19 @@ impl Connection {
     }
 
     /// Queues what a packet carried once more, as far as it still matters.
-    pub(super) fn send_again(&mut self, space: SpaceId, frames: &SentFrames) {
+    pub(super) fn send_again(&mut self, frames: &SentFrames) {
         if !frames.streams.is_empty() {
             self.streams.on_lost(&frames.streams);
         }
         for range in &frames.crypto {
-            self.spaces[space.index()].crypto.on_lost(range);
+            self.spaces[frames.space.index()].crypto.on_lost(range);
         }
         for &control in &frames.control {
-            let current = match control {
-                Control::HandshakeDone | Control::NewToken | Control::RetireConnectionId(_) => true,
-                Control::NewConnectionId(sequence) => self.local_cids.get(sequence).is_some(),
-            };
-            if current && !self.control.contains(&control) {
-                self.control.push_back(control);
+            match control {
+                Control::HandshakeDone => self.handshake.done_pending = true,
+                Control::NewToken => self.handshake.new_token_pending = true,
+                Control::NewConnectionId(sequence) => self.local_cids.on_lost(sequence),
+                Control::RetireConnectionId(sequence) => self.remote_cids.on_retire_lost(sequence),
             }
         }
     }

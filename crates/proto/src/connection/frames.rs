@@ -10,6 +10,7 @@ use crate::{
     crypto::Level,
     error::{ConnectionError, TransportError, TransportErrorCode},
     frame::{Frame, FrameIter},
+    streams::Dir,
     observe::{CloseTrigger, FrameInfo, ObserverEvent, Owner, PacketKind},
 };
 
@@ -190,12 +191,12 @@ impl From<&Frame<'_>> for FrameInfo {
             }
             Frame::MaxData(max) => FrameInfo::MaxData { max: *max },
             Frame::MaxStreamData { id, max } => FrameInfo::MaxStreamData { id: id.as_u64(), max: *max },
-            Frame::MaxStreams { dir, max } => FrameInfo::MaxStreams { bidi: dir.is_bidi(), max: *max },
+            Frame::MaxStreams { dir, max } => FrameInfo::MaxStreams { bidi: *dir == Dir::Bi, max: *max },
             Frame::DataBlocked(limit) => FrameInfo::DataBlocked { limit: *limit },
             Frame::StreamDataBlocked { id, limit } => {
                 FrameInfo::StreamDataBlocked { id: id.as_u64(), limit: *limit }
             }
-            Frame::StreamsBlocked { dir, limit } => FrameInfo::StreamsBlocked { bidi: dir.is_bidi(), limit: *limit },
+            Frame::StreamsBlocked { dir, limit } => FrameInfo::StreamsBlocked { bidi: *dir == Dir::Bi, limit: *limit },
             Frame::NewConnectionId(new) => {
                 FrameInfo::NewConnectionId { sequence: new.sequence, retire_prior_to: new.retire_prior_to }
             }

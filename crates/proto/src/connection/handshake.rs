@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Side,
     ack::{AckConfig, AckPolicy},
-    cid::{ConnectionId, LocalCids, RemoteCids},
+    cid::{ConnectionId, LocalCids, RemoteCids, ResetToken},
     config::{ClientConfig, ConnectError, ServerConfig, TokenStore, TransportConfig},
     crypto::{ClientCrypto, KeyChange, Session},
     datagrams::Datagrams,
@@ -27,7 +27,7 @@ use crate::{
         ConnectionState, KeyTrigger, ObservedConnection, ObserverEvent, Owner, PacketKind, ParameterValues,
     },
     streams::{StreamLimits, Streams},
-    transport_parameters::{TransportParameters, VersionInformation},
+    transport_parameters::{ExpectedIds, TransportParameters, VersionInformation, check_version_information},
     version::Version,
 };
 
@@ -38,7 +38,11 @@ pub(super) struct Handshake {
     /// RFC 9001 section 4.1.2.
     pub(super) confirmed: bool,
     pub(super) migration_allowed: bool,
+    /// Client: 0-RTT keys existed. Their verdict is in `early_accepted`.
+    early_offered: bool,
     pub(super) early_accepted: Option<bool>,
+    /// Client: the server's parameters that bound our 0-RTT data.
+    remembered: Option<TransportParameters>,
     /// The token for our Initial packets, from Retry or NEW_TOKEN.
     pub(super) token: Vec<u8>,
     /// Server: a HANDSHAKE_DONE frame is to be sent.
@@ -83,7 +87,7 @@ pub(crate) struct Accept {
     pub(crate) address_validated: bool,
     /// What a NEW_TOKEN frame is to carry, if one is to be sent.
     pub(crate) new_token: Option<Vec<u8>>,
-    pub(crate) reset_token: [u8; 16],
+    pub(crate) reset_token: ResetToken,
 }
 
 /// The parts both sides share at birth.
@@ -115,16 +119,12 @@ impl Connection {
         remote: SocketAddr,
         local_cid: ConnectionId,
     ) -> Result<Connection, ConnectError> {
-        if !config.version.is_supported() {
-            return Err(ConnectError::UnsupportedVersion(config.version.0));
-        }
         // RFC 9000 section 7.2: at least eight unpredictable bytes.
         let dcid = ConnectionId::random(&mut rng, 8);
         let token = config.tokens.as_ref().and_then(|tokens| tokens.take(server_name)).unwrap_or_default();
         let streams = Streams::new(Side::Client, config.transport.streams.clone());
         let mut params = local_parameters(&config.transport, &streams.initial_limits(), local_cid, config.version);
         let mut encoded = Vec::new();
-        params.version_information = Some(VersionInformation::new(config.version));
         params.encode(&mut encoded, Some(&mut rng));
         let session = config.crypto.start(config.version, server_name, &encoded)?;
         let birth = Birth {
@@ -149,14 +149,16 @@ impl Connection {
             server_name: server_name.to_owned(),
         });
         this.observe_parameters(now, Owner::Local, &params, false);
-        this.drive_tls(now).map_err(|error| ConnectError::Tls(error.to_string()))?;
+        this.drive_tls(now).map_err(ConnectError::Tls)?;
         if let Some(keys) = this.session.early_keys() {
             let remembered = this.session.transport_parameters().map(|p| TransportParameters::decode(p, Side::Server));
             if let Some(Ok(remembered)) = remembered {
                 this.keys.install_early(keys);
+                this.handshake.early_offered = true;
                 this.streams.set_peer_limits(&stream_limits(&remembered));
-                this.datagrams.set_peer_limit(remembered.max_datagram_frame_size);
+                this.datagrams.set_peer_max_frame_size(Some(remembered.max_datagram_frame_size));
                 this.observe_parameters(now, Owner::Remote, &remembered, true);
+                this.handshake.remembered = Some(remembered);
             }
         }
         Ok(this)
@@ -177,7 +179,7 @@ impl Connection {
         let mut params = local_parameters(&config.transport, &streams.initial_limits(), local_cid, accept.version);
         params.original_destination_connection_id = Some(accept.original_dcid);
         params.retry_source_connection_id = accept.retry_scid;
-        params.stateless_reset_token = Some(crate::cid::ResetToken(accept.reset_token));
+        params.stateless_reset_token = Some(accept.reset_token);
         params.disable_active_migration = !config.migration;
         let mut encoded = Vec::new();
         params.encode(&mut encoded, Some(&mut rng));
@@ -249,7 +251,9 @@ impl Connection {
                 complete: false,
                 confirmed: false,
                 migration_allowed: true,
+                early_offered: false,
                 early_accepted: None,
+                remembered: None,
                 token: Vec::new(),
                 done_pending: false,
                 new_token: None,
@@ -274,7 +278,7 @@ impl Connection {
             remote_cids: RemoteCids::new(birth.remote_cid, config.active_connection_ids),
             peer_params: TransportParameters::default(),
             streams,
-            datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
+            datagrams: Datagrams::new(config.datagrams.clone()),
             lifecycle: Lifecycle::Open,
             idle: IdleTimers::new(now, config.max_idle_timeout, None),
             close_when_done: None,
@@ -284,6 +288,8 @@ impl Connection {
             undecryptable: Vec::new(),
             paced_until: None,
             suspended: None,
+            local_cid: birth.local_cid,
+            local_cid_len: birth.local_cid.len(),
             largest_received_data: None,
             limit: None,
             frames: Vec::new(),
@@ -326,6 +332,7 @@ impl Connection {
         if server && !self.handshake.complete && !self.keys.has_early() {
             if let Some(keys) = self.session.early_keys() {
                 self.keys.install_early(keys);
+                self.handshake.early_offered = true;
                 self.observe_key(now, PacketKind::ZeroRtt, Owner::Remote);
             }
         }
@@ -362,6 +369,10 @@ impl Connection {
 
     /// TLS is complete.
     fn on_complete(&mut self, now: Instant) -> Result<(), TransportError> {
+        self.handshake.early_accepted = self.session.early_data_accepted().filter(|_| self.handshake.early_offered);
+        if self.handshake.early_accepted == Some(false) {
+            self.send_early_data_again(now);
+        }
         if !self.handshake.params_applied {
             self.apply_peer_parameters(now)?;
             self.events.push_back(Event::HandshakeDataReady);
@@ -374,14 +385,10 @@ impl Connection {
             self.observe(now, &ObserverEvent::AlpnSet { alpn: &alpn });
         }
         self.idle.set_keep_alive(now, self.config.keep_alive);
-        self.handshake.early_accepted = self.session.early_data_accepted();
         self.events.push_back(Event::Connected);
         match self.side {
             Side::Client => {
                 if let Some(accepted) = self.handshake.early_accepted {
-                    if !accepted {
-                        self.send_early_data_again(now);
-                    }
                     self.events.push_back(Event::EarlyData { accepted });
                 }
                 self.announce_reset_token();
@@ -400,8 +407,8 @@ impl Connection {
 
     /// The server has refused our 0-RTT data: everything goes out once more under 1-RTT keys (RFC 9001 section 4.6.2).
     fn send_early_data_again(&mut self, now: Instant) {
-        self.streams.zero_rtt_rejected();
         self.withdraw(now, SpaceId::Data);
+        self.streams.zero_rtt_rejected();
     }
 
     /// Takes back all that is in flight in `space` without blaming the network, and queues its content again.
@@ -409,7 +416,7 @@ impl Connection {
         let mut outcome = std::mem::take(&mut self.outcome);
         outcome.clear();
         self.recovery.withdraw(now, space, &mut outcome);
-        self.on_outcome(now, space, &mut outcome);
+        self.on_outcome(now, &mut outcome);
         self.outcome = outcome;
     }
 
@@ -446,12 +453,28 @@ impl Connection {
             return Err(TransportError::crypto(109, "the peer sent no QUIC transport parameters"));
         };
         let params = TransportParameters::decode(encoded, self.side.peer())?;
-        self.check_connection_ids(&params)?;
-        self.check_version_information(&params)?;
+        let client = self.side.is_client();
+        params.check_ids(&ExpectedIds {
+            initial_source: self.handshake.peer_scid.unwrap_or_default(),
+            original_destination: client.then_some(self.handshake.original_dcid),
+            retry_source: self.handshake.retry_scid.filter(|_| client),
+        })?;
+        check_version_information(
+            params.version_information.as_ref(),
+            self.side,
+            self.version,
+            self.version != self.handshake.original_version,
+            Version::SUPPORTED,
+        )?;
+        if let Some(remembered) = self.handshake.remembered.take() {
+            if self.handshake.early_accepted == Some(true) {
+                params.check_not_below(&remembered)?;
+            }
+        }
         self.handshake.params_applied = true;
 
         self.streams.set_peer_limits(&stream_limits(&params));
-        self.datagrams.set_peer_limit(params.max_datagram_frame_size);
+        self.datagrams.set_peer_max_frame_size(Some(params.max_datagram_frame_size));
         self.recovery.set_max_ack_delay(params.max_ack_delay);
         self.idle.set_peer(self.config.max_idle_timeout, params.max_idle_timeout);
         self.recovery.set_idle_timeout(self.idle.timeout);
@@ -471,46 +494,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The connection IDs of the handshake are authenticated by transport parameters (RFC 9000 section 7.3).
-    fn check_connection_ids(&self, params: &TransportParameters) -> Result<(), TransportError> {
-        if params.initial_source_connection_id != self.handshake.peer_scid {
-            return Err(TransportError::transport_parameter(
-                "initial_source_connection_id is not the one of the peer's first packet",
-            ));
-        }
-        if self.side.is_client() {
-            if params.original_destination_connection_id != Some(self.handshake.original_dcid) {
-                return Err(TransportError::transport_parameter(
-                    "original_destination_connection_id is not the one of our first packet",
-                ));
-            }
-            if params.retry_source_connection_id != self.handshake.retry_scid {
-                return Err(TransportError::transport_parameter(
-                    "retry_source_connection_id does not agree with the Retry that was, or was not, received",
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Version information guards against downgrade (RFC 9368 section 4).
-    fn check_version_information(&self, params: &TransportParameters) -> Result<(), TransportError> {
-        let Some(info) = &params.version_information else {
-            // Absence is fine unless a Version Negotiation packet was acted upon.
-            return if self.version == self.handshake.original_version {
-                Ok(())
-            } else {
-                Err(TransportError::version_negotiation("version_information is missing after version negotiation"))
-            };
-        };
-        if info.chosen != self.version {
-            return Err(TransportError::version_negotiation("the peer's chosen version is not the one in use"));
-        }
-        Ok(())
-    }
-
     /// Issues connection IDs the peer has room for. `issue` makes one and its reset token.
-    pub(crate) fn issue_cids(&mut self, mut issue: impl FnMut() -> (ConnectionId, crate::cid::ResetToken)) {
+    pub(crate) fn issue_cids(&mut self, mut issue: impl FnMut() -> (ConnectionId, ResetToken)) {
         if !self.handshake.complete || !self.lifecycle.is_open() {
             return;
         }
@@ -577,7 +562,7 @@ impl Connection {
             return;
         }
         let values = ParameterValues {
-            max_idle_timeout_ms: millis(params.max_idle_timeout),
+            max_idle_timeout_ms: params.max_idle_timeout.map_or(0, millis),
             max_udp_payload_size: params.max_udp_payload_size,
             initial_max_data: params.initial_max_data,
             initial_max_stream_data_bidi_local: params.initial_max_stream_data_bidi_local,
@@ -589,8 +574,8 @@ impl Connection {
             max_ack_delay_ms: millis(params.max_ack_delay),
             disable_active_migration: params.disable_active_migration,
             active_connection_id_limit: params.active_connection_id_limit,
-            max_datagram_frame_size: params.max_datagram_frame_size,
-            min_ack_delay_us: None,
+            max_datagram_frame_size: (params.max_datagram_frame_size > 0).then_some(params.max_datagram_frame_size),
+            min_ack_delay_us: params.min_ack_delay.map(|delay| delay.as_micros() as u64),
         };
         self.observe(now, &ObserverEvent::ParametersSet { owner, values: &values, restored });
     }
@@ -608,7 +593,7 @@ fn local_parameters(
     version: Version,
 ) -> TransportParameters {
     TransportParameters {
-        max_idle_timeout: config.max_idle_timeout.unwrap_or(Duration::ZERO),
+        max_idle_timeout: config.max_idle_timeout,
         max_udp_payload_size: u64::from(config.max_udp_payload),
         initial_max_data: limits.max_data,
         initial_max_stream_data_bidi_local: limits.stream_data_bidi_local,
@@ -619,10 +604,16 @@ fn local_parameters(
         max_ack_delay: config.max_ack_delay,
         active_connection_id_limit: config.active_connection_ids,
         initial_source_connection_id: Some(scid),
-        max_datagram_frame_size: config.datagram_receive_buffer.map(|_| 65535),
-        version_information: Some(VersionInformation::new(version)),
+        max_datagram_frame_size: config.datagrams.max_frame_size,
+        version_information: Some(version_information(version)),
         ..TransportParameters::default()
     }
+}
+
+/// We deploy every version we support, and prefer the one in use.
+fn version_information(chosen: Version) -> VersionInformation {
+    let others = Version::SUPPORTED.iter().copied().filter(|version| *version != chosen);
+    VersionInformation { chosen, available: std::iter::once(chosen).chain(others).collect() }
 }
 
 /// The peer's stream limits as the streams understand them.

@@ -82,8 +82,8 @@ impl IdleTimers {
     }
 
     /// Takes the peer's `max_idle_timeout`; zero means it has none (RFC 9000 section 18.2).
-    pub(super) fn set_peer(&mut self, local: Option<Duration>, peer: Duration) {
-        let peer = (!peer.is_zero()).then_some(peer);
+    pub(super) fn set_peer(&mut self, local: Option<Duration>, peer: Option<Duration>) {
+        let peer = peer.filter(|timeout| !timeout.is_zero());
         self.timeout = match (local, peer) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

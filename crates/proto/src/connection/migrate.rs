@@ -1,6 +1,6 @@
 //! The paths of a connection: NAT rebinding, migration of either end, validation (RFC 9000 sections 8.2 and 9).
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use rand_core::Rng;
 use thalweg_recovery::SpaceId;
@@ -53,9 +53,7 @@ impl Connection {
             let size = self.config.initial_mtu;
             (self.recovery.add_path(now, size, None), self.new_mtu_discovery(now))
         };
-        let mut path = NetPath::new(id, meta.remote, meta.local_ip, false, mtu);
-        path.cid_seq = active.cid_seq;
-        self.paths.push(path);
+        self.paths.push(NetPath::new(id, meta.remote, meta.local_ip, false, mtu));
         self.observe(now, &ObserverEvent::PathUpdated { path: id, state: PathState::Probing, remote: meta.remote });
         self.paths.len() - 1
     }
@@ -96,24 +94,23 @@ impl Connection {
         }
         if self.paths[before].id != id {
             // A new path to the peer gets a connection ID not used elsewhere, so that the two cannot be linked.
-            self.use_fresh_cid(index);
+            self.use_fresh_cid();
         }
         self.update_amplification_limit(now);
         self.observe(now, &ObserverEvent::PathUpdated { path: id, state: PathState::Active, remote });
         self.events.push_back(Event::Path(PathEvent::Changed { remote }));
     }
 
-    fn use_fresh_cid(&mut self, index: usize) {
-        if let Some(retired) = self.remote_cids.take_fresh() {
-            self.control.push_back(super::Control::RetireConnectionId(retired));
+    fn use_fresh_cid(&mut self) {
+        if self.remote_cids.rotate() {
             self.announce_reset_token();
         }
-        self.paths[index].cid_seq = self.remote_cids.active_sequence();
     }
 
     /// Tells the endpoint how a stateless reset of the peer would look.
     pub(super) fn announce_reset_token(&mut self) {
-        if let Some(token) = self.remote_cids.active_reset_token() {
+        let active = self.remote_cids.get(self.remote_cids.active_sequence());
+        if let Some(token) = active.and_then(|cid| cid.reset_token) {
             let remote = self.remote_address();
             self.endpoint_events.push_back(EndpointEvent::ResetToken { remote, token });
         }
@@ -137,7 +134,7 @@ impl Connection {
         path.mtu = mtu;
         path.start_validation();
         let remote = path.remote;
-        self.use_fresh_cid(index);
+        self.use_fresh_cid();
         self.ping();
         self.observe(now, &ObserverEvent::PathUpdated { path: id, state: PathState::Active, remote });
         self.events.push_back(Event::Path(PathEvent::Changed { remote }));
@@ -208,9 +205,5 @@ impl Connection {
     /// over its repetitions.
     pub(super) fn validation_pto(&self) -> std::time::Duration {
         self.recovery.pto(SpaceId::Data).max(self.config.initial_rtt)
-    }
-
-    pub(super) fn path_remote(&self, index: usize) -> SocketAddr {
-        self.paths[index].remote
     }
 }

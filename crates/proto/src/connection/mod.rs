@@ -36,19 +36,21 @@ use self::{
     keys::KeyStore,
     lifecycle::{CloseFrame, IdleTimers, Lifecycle},
     net_path::NetPath,
-    sent::{Control, SentFrames},
+    sent::SentFrames,
     space::Space,
 };
+pub(crate) use self::handshake::Accept;
 pub use self::stats::{ConnectionStats, UdpStats};
 use crate::{
     Side,
-    cid::{ConnectionId, LocalCids, RemoteCids},
+    cid::{ConnectionId, LocalCids, RemoteCids, ResetToken},
     config::TransportConfig,
-    crypto::Session,
+    crypto::{Session, TAG_LEN},
     datagrams::Datagrams,
     error::{ConnectionError, TransportError, TransportErrorCode},
-    observe::{CloseTrigger, ConnectionState, Limit, Observer, ObserverEvent, Owner},
+    observe::{CloseTrigger, ConnectionState, FrameInfo, KeyTrigger, Limit, Observer, ObserverEvent, Owner, PacketKind},
     streams::{StreamEvent, Streams},
+    packet,
     transport_parameters::TransportParameters,
     udp::DatagramMeta,
     version::Version,
@@ -122,7 +124,7 @@ pub enum EndpointEvent {
         /// From where.
         remote: SocketAddr,
         /// The last 16 bytes.
-        token: [u8; 16],
+        token: ResetToken,
     },
     /// The handshake is over, well or not: the connection no longer counts among those in their handshake.
     HandshakeOver,
@@ -151,7 +153,6 @@ pub struct Connection {
     peer_params: TransportParameters,
     streams: Streams,
     datagrams: Datagrams,
-    control: VecDeque<Control>,
     lifecycle: Lifecycle,
     idle: IdleTimers,
     /// Close with this once every stream is delivered.
@@ -162,11 +163,17 @@ pub struct Connection {
     undecryptable: Vec<(DatagramMeta, Vec<u8>)>,
     /// Until when the pacer holds us.
     paced_until: Option<Instant>,
-    suspended: bool,
+    /// Since when nothing is heard, if a suspension was reported.
+    suspended: Option<Instant>,
     largest_received_data: Option<u64>,
     limit: Option<Limit>,
     stats: ConnectionStats,
     observer: Option<Box<dyn Observer>>,
+    /// Reused by [`Self::observe`]'s callers.
+    frames: Vec<FrameInfo>,
+    /// The ID in our long headers, and the length of all our IDs.
+    local_cid: ConnectionId,
+    local_cid_len: usize,
 }
 
 impl std::fmt::Debug for Connection {
@@ -205,11 +212,13 @@ impl Connection {
 
     /// The largest DATAGRAM payload that fits into one packet now; `None` if the peer takes none.
     pub fn max_datagram_payload(&self) -> Option<usize> {
-        let limit = self.peer_params.max_datagram_frame_size?;
-        // Short header with the longest packet number, tag, frame type and length.
-        let room = self.path_mtu() as usize - (1 + self.remote_cids.active().len() + 4 + 16) - 3;
-        let frame = usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(3);
-        (limit > 0).then(|| room.min(frame))
+        self.datagrams.max_payload(self.datagram_room())
+    }
+
+    /// Room for frames in a 1-RTT packet of the current size, whatever its number.
+    pub(super) fn datagram_room(&self) -> usize {
+        let header = packet::short_header_len(self.remote_cids.active().len(), 4);
+        usize::from(self.path_mtu()).saturating_sub(header + TAG_LEN)
     }
 
     /// TLS: application protocol, certificates, exporter.
@@ -291,11 +300,14 @@ impl Connection {
     }
 
     /// Starts a key update as soon as RFC 9001 section 6.1 permits. Returns whether that was now.
-    pub fn force_key_update(&mut self) -> bool {
+    pub fn force_key_update(&mut self, now: Instant) -> bool {
         let may = self.handshake.confirmed && self.keys.may_update();
         if may {
             self.keys.update(&mut *self.session);
             self.ping();
+            let (kind, owner, trigger) = (PacketKind::OneRtt, Owner::Local, KeyTrigger::LocalUpdate);
+            let generation = self.keys.updates;
+            self.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
         }
         may
     }
@@ -399,7 +411,7 @@ impl Connection {
         outcome.clear();
         match self.recovery.on_timeout(now, &mut outcome) {
             Timeout::None => {}
-            Timeout::Lost => self.on_outcome_any(now, &mut outcome),
+            Timeout::Lost => self.on_outcome(now, &mut outcome),
             Timeout::Probe { space, datagrams } => self.on_probe_timeout(now, space, datagrams),
         }
         self.outcome = outcome;
@@ -412,11 +424,11 @@ impl Connection {
         if !self.has_new_data(space) {
             let oldest = self.recovery.outstanding_data(space).next().map(|(_, sent)| sent.clone());
             if let Some(sent) = oldest {
-                self.send_again(space, &sent);
+                self.send_again(&sent);
             }
         }
-        if self.recovery.pto_count() >= 2 && !self.suspended && self.handshake.complete {
-            self.suspended = true;
+        if self.recovery.pto_count() >= 2 && self.suspended.is_none() && self.handshake.complete {
+            self.suspended = Some(self.idle.last_received);
             let silence = now.saturating_since(self.idle.last_received);
             self.events.push_back(Event::Path(PathEvent::Suspended { silence }));
         }
@@ -508,7 +520,7 @@ impl Connection {
     }
 
     fn observe_state(&mut self, now: Instant, state: ConnectionState) {
-        self.observe(now, &ObserverEvent::ConnectionStateUpdated { state });
+        self.observe(now, &ObserverEvent::StateUpdated(state));
     }
 
     /// Hands recovery's decisions to the observer, in order.

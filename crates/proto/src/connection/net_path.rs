@@ -36,8 +36,6 @@ pub(super) struct NetPath {
     /// UDP payload received from and sent to a not yet validated address.
     pub(super) received: u64,
     pub(super) sent: u64,
-    /// The peer's connection ID (by sequence number) used here.
-    pub(super) cid_seq: u64,
     pub(super) mtu: MtuDiscovery,
     pending_challenge: bool,
     challenge: Option<Challenge>,
@@ -53,7 +51,6 @@ impl NetPath {
             validated,
             received: 0,
             sent: 0,
-            cid_seq: 0,
             mtu,
             pending_challenge: false,
             challenge: None,

@@ -50,6 +50,8 @@ impl Connection {
             None => return self.drop_packet(now, None, size, DropReason::UnknownPath),
         }
         let mut arrival = Arrival { meta: *meta, path, size, dcid: None };
+        let rtt = self.rtt();
+        self.streams.set_clock(now, rtt);
         let before = self.stage();
         self.handle_coalesced(now, &mut arrival, datagram);
         if !self.undecryptable.is_empty() && self.stage() != before {

@@ -3,12 +3,15 @@
 use std::ops::Range;
 
 use smallvec::SmallVec;
+use thalweg_recovery::SpaceId;
 
 use crate::streams::SentStreams;
 
 /// The frames of one sent packet that matter afterwards.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct SentFrames {
+    /// The packet's space.
+    pub(super) space: SpaceId,
     /// Stream data and stream control frames.
     pub(super) streams: SentStreams,
     /// CRYPTO ranges.
@@ -17,6 +20,12 @@ pub(crate) struct SentFrames {
     pub(super) acked: Option<u64>,
     /// Connection-level control frames.
     pub(super) control: SmallVec<[Control; 1]>,
+}
+
+impl SentFrames {
+    pub(super) fn new(space: SpaceId) -> Self {
+        Self { space, streams: SentStreams::default(), crypto: SmallVec::new(), acked: None, control: SmallVec::new() }
+    }
 }
 
 /// A control frame that belongs to the connection rather than to a stream. Each is rebuilt from current state when

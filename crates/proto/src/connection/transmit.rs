@@ -75,7 +75,9 @@ impl Connection {
     /// The bulk of all traffic: as many full datagrams on the active path as window, pacer and content allow.
     fn transmit_batch(&mut self, now: Instant, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         let path = self.paths[self.active].id;
-        let mtu = usize::from(self.recovery.path(path).datagram_size());
+        // After several unanswered probe timeouts the size itself may be what the path does not carry.
+        let small = self.paths[self.active].mtu.pto_size(self.recovery.pto_count());
+        let mtu = usize::from(self.recovery.path(path).datagram_size().min(small));
         let ecn = self.recovery.path(path).ecn_codepoint();
         let mut allowance = match self.recovery.budget(now, path) {
             Budget::Now(bytes) => bytes,
@@ -232,7 +234,7 @@ impl Connection {
                 (PacketKind::OneRtt, mark)
             }
         };
-        OpenPacket { space, kind, mark, frames: SentFrames::default(), ack_eliciting: false }
+        OpenPacket { space, kind, mark, frames: SentFrames::new(space), ack_eliciting: false }
     }
 
     /// Appends frames until `limit` (an offset in `buf`) or until there is nothing left to say.
@@ -404,7 +406,7 @@ impl Connection {
         if !sealed {
             // Cannot happen with the keys we checked for; the packet is as good as lost, its content is not.
             buf.truncate(mark.start);
-            self.send_again(space, &frames);
+            self.send_again(&frames);
             return;
         }
         if kind == PacketKind::OneRtt {
@@ -437,7 +439,7 @@ impl Connection {
 
     fn on_one_rtt_sealed(&mut self, now: Instant, number: u64) {
         self.keys.on_sealed(number);
-        if self.keys.wants_update() && self.force_key_update_at(now) {
+        if self.keys.wants_update() && self.force_key_update(now) {
             return;
         }
         if self.keys.exhausted() {
