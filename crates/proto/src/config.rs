@@ -101,13 +101,21 @@ pub struct ClientConfig {
 impl ClientConfig {
     /// A configuration with default transport, QUIC v1.
     pub fn new(crypto: Arc<dyn ClientCrypto>) -> Self {
-        Self { crypto, transport: Arc::default(), version: Version::V1, tokens: None }
+        Self {
+            crypto,
+            transport: Arc::default(),
+            version: Version::V1,
+            tokens: None,
+        }
     }
 }
 
 impl fmt::Debug for ClientConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientConfig").field("transport", &self.transport).field("version", &self.version).finish_non_exhaustive()
+        f.debug_struct("ClientConfig")
+            .field("transport", &self.transport)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
     }
 }
 
@@ -161,7 +169,10 @@ impl ServerConfig {
 
 impl fmt::Debug for ServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerConfig").field("transport", &self.transport).field("retry", &self.retry).finish_non_exhaustive()
+        f.debug_struct("ServerConfig")
+            .field("transport", &self.transport)
+            .field("retry", &self.retry)
+            .finish_non_exhaustive()
     }
 }
 

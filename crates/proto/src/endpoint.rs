@@ -50,7 +50,11 @@ impl EndpointConfig {
     pub fn new(seed: [u8; 32]) -> Self {
         let mut key = [0; 32];
         ChaCha8Rng::from_seed(seed).fill_bytes(&mut key);
-        Self { seed, cids: Box::new(RandomCid { len: 8 }), reset_key: ResetKey::new(&key) }
+        Self {
+            seed,
+            cids: Box::new(RandomCid { len: 8 }),
+            reset_key: ResetKey::new(&key),
+        }
     }
 }
 
@@ -108,14 +112,18 @@ pub struct Endpoint {
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("connections", &self.connections.len()).finish_non_exhaustive()
+        f.debug_struct("Endpoint")
+            .field("connections", &self.connections.len())
+            .finish_non_exhaustive()
     }
 }
 
 impl Endpoint {
     /// An endpoint; with a server configuration it accepts connections.
     pub fn new(config: EndpointConfig, server: Option<Arc<ServerConfig>>) -> Endpoint {
-        let lifetime = server.as_ref().map_or(0, |server| server.token_key.new_token_lifetime());
+        let lifetime = server
+            .as_ref()
+            .map_or(0, |server| server.token_key.new_token_lifetime());
         Endpoint {
             rng: ChaCha8Rng::from_seed(config.seed),
             cids: config.cids,
@@ -183,9 +191,20 @@ impl Endpoint {
         }
     }
 
-    fn insert(&mut self, side: Side, cid: ConnectionId, initial: Option<(SocketAddr, ConnectionId)>) -> ConnectionHandle {
+    fn insert(
+        &mut self,
+        side: Side,
+        cid: ConnectionId,
+        initial: Option<(SocketAddr, ConnectionId)>,
+    ) -> ConnectionHandle {
         let server = side == Side::Server;
-        let index = self.connections.insert(Entry { side, cids: vec![cid], initial, reset: None, handshaking: server });
+        let index = self.connections.insert(Entry {
+            side,
+            cids: vec![cid],
+            initial,
+            reset: None,
+            handshaking: server,
+        });
         self.by_cid.insert(cid, index);
         if let Some(initial) = initial {
             self.by_initial.insert(initial, index);
@@ -276,7 +295,9 @@ impl Endpoint {
         reply: &mut Vec<u8>,
     ) -> Route {
         reply.clear();
-        let Some(dcid) = packet::destination_cid(datagram, self.cids.len()) else { return Route::Drop };
+        let Some(dcid) = packet::destination_cid(datagram, self.cids.len()) else {
+            return Route::Drop;
+        };
         if let Some(cid) = ConnectionId::new(dcid) {
             if let Some(&index) = self.by_cid.get(&cid) {
                 return Route::Connection(ConnectionHandle(index));
@@ -307,8 +328,12 @@ impl Endpoint {
         datagram: &[u8],
         reply: &mut Vec<u8>,
     ) -> Route {
-        let Some(server) = self.server.clone() else { return Route::Drop };
-        let Some(invariants) = Invariants::parse(datagram) else { return Route::Drop };
+        let Some(server) = self.server.clone() else {
+            return Route::Drop;
+        };
+        let Some(invariants) = Invariants::parse(datagram) else {
+            return Route::Drop;
+        };
         // RFC 9000 section 14.1: smaller datagrams are never answered, so that we amplify nothing.
         if datagram.len() < MIN_INITIAL_DATAGRAM || invariants.version == Version::NEGOTIATION {
             return Route::Drop;
@@ -317,15 +342,33 @@ impl Endpoint {
             packet::write_version_negotiation(reply, &invariants, Version::SUPPORTED, &mut self.rng);
             return reply_to(meta, reply);
         }
-        let Ok((partial, _)) = Partial::parse(datagram, self.cids.len()) else { return Route::Drop };
-        let Header::Initial { version, dcid, scid, token } = partial.header.clone() else { return Route::Drop };
+        let Ok((partial, _)) = Partial::parse(datagram, self.cids.len()) else {
+            return Route::Drop;
+        };
+        let Header::Initial {
+            version,
+            dcid,
+            scid,
+            token,
+        } = partial.header.clone()
+        else {
+            return Route::Drop;
+        };
         // RFC 9000 section 7.2: the first destination ID has at least eight bytes; after a Retry it is ours.
         if dcid.len() < 8 || !is_authentic(&server, version, &dcid, &partial, datagram) {
             return Route::Drop;
         }
         let full = self.accepted >= server.max_connections || self.handshaking >= server.max_handshakes;
         if full {
-            return refuse(&server, meta, version, &dcid, &scid, TransportErrorCode::CONNECTION_REFUSED, reply);
+            return refuse(
+                &server,
+                meta,
+                version,
+                &dcid,
+                &scid,
+                TransportErrorCode::CONNECTION_REFUSED,
+                reply,
+            );
         }
         let token = &datagram[token];
         let mut accept = Accept {
@@ -347,11 +390,27 @@ impl Endpoint {
                 accept.address_validated = true;
             }
             Ok(Token::Retry(_)) => {
-                return refuse(&server, meta, version, &dcid, &scid, TransportErrorCode::INVALID_TOKEN, reply);
+                return refuse(
+                    &server,
+                    meta,
+                    version,
+                    &dcid,
+                    &scid,
+                    TransportErrorCode::INVALID_TOKEN,
+                    reply,
+                );
             }
             Ok(Token::New(new)) => accept.address_validated = self.replay.first_use(&new, unix_time),
             Err(error) if error.is_retry() => {
-                return refuse(&server, meta, version, &dcid, &scid, TransportErrorCode::INVALID_TOKEN, reply);
+                return refuse(
+                    &server,
+                    meta,
+                    version,
+                    &dcid,
+                    &scid,
+                    TransportErrorCode::INVALID_TOKEN,
+                    reply,
+                );
             }
             Err(_) => {}
         }
@@ -416,7 +475,9 @@ impl Endpoint {
             self.resets_left = RESETS_PER_SECOND;
         }
         let dcid = datagram.get(1..1 + self.cids.len());
-        let (Some(dcid), Some(_)) = (dcid, self.server.as_ref()) else { return Route::Drop };
+        let (Some(dcid), Some(_)) = (dcid, self.server.as_ref()) else {
+            return Route::Drop;
+        };
         // Section 10.3.3: smaller than what provoked it, so that two endpoints without state cannot loop.
         const LONGEST: usize = 42;
         let len = LONGEST.min(datagram.len().saturating_sub(1));
@@ -431,14 +492,28 @@ impl Endpoint {
 }
 
 fn reply_to(meta: &DatagramMeta, reply: &[u8]) -> Route {
-    Route::Reply(Transmit { remote: meta.remote, local_ip: meta.local_ip, ecn: Ecn::NotEct, size: reply.len(), segment: None })
+    Route::Reply(Transmit {
+        remote: meta.remote,
+        local_ip: meta.local_ip,
+        ecn: Ecn::NotEct,
+        size: reply.len(),
+        segment: None,
+    })
 }
 
 /// Whether the Initial packet at the start of `datagram` opens: noise must not cost us a connection.
-fn is_authentic(server: &ServerConfig, version: Version, dcid: &ConnectionId, partial: &Partial, datagram: &[u8]) -> bool {
+fn is_authentic(
+    server: &ServerConfig,
+    version: Version,
+    dcid: &ConnectionId,
+    partial: &Partial,
+    datagram: &[u8],
+) -> bool {
     let keys = server.crypto.initial_keys(version, dcid.as_slice(), Side::Server);
     let mut copy = datagram[..partial.len].to_vec();
-    let Ok(open) = partial.unprotect(&mut copy, &*keys.remote.header, None) else { return false };
+    let Ok(open) = partial.unprotect(&mut copy, &*keys.remote.header, None) else {
+        return false;
+    };
     let (header, payload) = copy.split_at_mut(open.payload.start);
     keys.remote.packet.open(0, open.number, header, payload).is_ok()
 }
@@ -455,7 +530,12 @@ fn refuse(
 ) -> Route {
     let keys = server.crypto.initial_keys(version, dcid.as_slice(), Side::Server);
     let mark = packet::write_long_header(reply, LongType::Initial, version, scid, dcid, &[], 0, 1);
-    Frame::ConnectionClose { error_code: code.0, frame_type: 0, reason: b"" }.encode(reply);
+    Frame::ConnectionClose {
+        error_code: code.0,
+        frame_type: 0,
+        reason: b"",
+    }
+    .encode(reply);
     debug_assert!(reply.len() + TAG_LEN < MIN_INITIAL_DATAGRAM);
     match mark.seal(reply, 0, &*keys.local.packet, &*keys.local.header) {
         Ok(()) => reply_to(meta, reply),

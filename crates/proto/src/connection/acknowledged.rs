@@ -26,10 +26,14 @@ impl Connection {
         };
         let mut outcome = std::mem::take(&mut self.outcome);
         outcome.clear();
-        let result = self.recovery.on_ack(now, space, ack.ranges(), delay, ack.ecn, &mut outcome);
+        let result = self
+            .recovery
+            .on_ack(now, space, ack.ranges(), delay, ack.ecn, &mut outcome);
         if result.is_err() {
             self.outcome = outcome;
-            return Err(TransportError::protocol_violation("acknowledgement of a packet that was never sent"));
+            return Err(TransportError::protocol_violation(
+                "acknowledgement of a packet that was never sent",
+            ));
         }
         if !outcome.acked.is_empty() {
             self.on_progress(now, space);
@@ -80,7 +84,9 @@ impl Connection {
             let three_pto = self.recovery.pto(SpaceId::Data) * 3;
             self.keys.on_acked(now, packet.number, three_pto);
         }
-        let Some(index) = self.path_index(packet.path) else { return };
+        let Some(index) = self.path_index(packet.path) else {
+            return;
+        };
         let mtu = &mut self.paths[index].mtu;
         if packet.mtu_probe {
             if let Some(size) = mtu.on_probe_acked(now, packet.number) {
@@ -99,7 +105,9 @@ impl Connection {
         if packet.trigger == thalweg_recovery::LossTrigger::Withdrawn {
             return;
         }
-        let Some(index) = self.path_index(packet.path) else { return };
+        let Some(index) = self.path_index(packet.path) else {
+            return;
+        };
         let mtu = &mut self.paths[index].mtu;
         if packet.mtu_probe {
             mtu.on_probe_lost(now, packet.number);
@@ -135,7 +143,15 @@ impl Connection {
         }
         self.recovery.path_mut(path).set_datagram_size(now, size);
         let done = self.paths[index].mtu.next_probe_time().is_none_or(|at| at > now);
-        self.observe(now, &ObserverEvent::MtuUpdated { path, old, new: size, done });
+        self.observe(
+            now,
+            &ObserverEvent::MtuUpdated {
+                path,
+                old,
+                new: size,
+                done,
+            },
+        );
         self.events.push_back(Event::Path(PathEvent::Mtu { size }));
     }
 }

@@ -23,9 +23,7 @@ use crate::{
     datagrams::Datagrams,
     error::{ConnectionError, TransportError},
     mtu::{MtuConfig, MtuDiscovery},
-    observe::{
-        ConnectionState, KeyTrigger, ObservedConnection, ObserverEvent, Owner, PacketKind, ParameterValues,
-    },
+    observe::{ConnectionState, KeyTrigger, ObservedConnection, ObserverEvent, Owner, PacketKind, ParameterValues},
     streams::{StreamLimits, Streams},
     transport_parameters::{ExpectedIds, TransportParameters, VersionInformation, check_version_information},
     version::Version,
@@ -121,9 +119,13 @@ impl Connection {
     ) -> Result<Connection, ConnectError> {
         // RFC 9000 section 7.2: at least eight unpredictable bytes.
         let dcid = ConnectionId::random(&mut rng, 8);
-        let token = config.tokens.as_ref().and_then(|tokens| tokens.take(server_name)).unwrap_or_default();
+        let token = config
+            .tokens
+            .as_ref()
+            .and_then(|tokens| tokens.take(server_name))
+            .unwrap_or_default();
         let streams = Streams::new(Side::Client, config.transport.streams.clone());
-        let mut params = local_parameters(&config.transport, &streams.initial_limits(), local_cid, config.version);
+        let params = local_parameters(&config.transport, &streams.initial_limits(), local_cid, config.version);
         let mut encoded = Vec::new();
         params.encode(&mut encoded, Some(&mut rng));
         let session = config.crypto.start(config.version, server_name, &encoded)?;
@@ -142,7 +144,11 @@ impl Connection {
         };
         let mut this = Self::born(birth, session, streams);
         this.handshake.token = token;
-        this.keys.install_initial(config.crypto.initial_keys(config.version, dcid.as_slice(), Side::Client));
+        this.keys.install_initial(
+            config
+                .crypto
+                .initial_keys(config.version, dcid.as_slice(), Side::Client),
+        );
         this.handshake.client = Some(ClientSide {
             crypto: config.crypto,
             tokens: config.tokens,
@@ -151,12 +157,16 @@ impl Connection {
         this.observe_parameters(now, Owner::Local, &params, false);
         this.drive_tls(now).map_err(ConnectError::Tls)?;
         if let Some(keys) = this.session.early_keys() {
-            let remembered = this.session.transport_parameters().map(|p| TransportParameters::decode(p, Side::Server));
+            let remembered = this
+                .session
+                .transport_parameters()
+                .map(|p| TransportParameters::decode(p, Side::Server));
             if let Some(Ok(remembered)) = remembered {
                 this.keys.install_early(keys);
                 this.handshake.early_offered = true;
                 this.streams.set_peer_limits(&stream_limits(&remembered));
-                this.datagrams.set_peer_max_frame_size(Some(remembered.max_datagram_frame_size));
+                this.datagrams
+                    .set_peer_max_frame_size(Some(remembered.max_datagram_frame_size));
                 this.observe_parameters(now, Owner::Remote, &remembered, true);
                 this.handshake.remembered = Some(remembered);
             }
@@ -202,14 +212,25 @@ impl Connection {
         this.handshake.peer_scid = Some(accept.peer_scid);
         this.handshake.new_token = accept.new_token;
         this.handshake.migration_allowed = config.migration;
-        this.keys.install_initial(config.crypto.initial_keys(accept.version, accept.dcid.as_slice(), Side::Server));
+        this.keys.install_initial(
+            config
+                .crypto
+                .initial_keys(accept.version, accept.dcid.as_slice(), Side::Server),
+        );
         this.observe_parameters(now, Owner::Local, &params, false);
         this.update_amplification_limit(now);
         Ok(this)
     }
 
     fn born(birth: Birth, session: Box<dyn Session>, streams: Streams) -> Connection {
-        let Birth { side, now, config, version, remote, .. } = birth;
+        let Birth {
+            side,
+            now,
+            config,
+            version,
+            remote,
+            ..
+        } = birth;
         let observer = config.observer.as_ref().and_then(|factory| {
             factory.build(&ObservedConnection {
                 side,
@@ -232,7 +253,11 @@ impl Connection {
         let id = recovery.add_path(now, config.initial_mtu, None);
         let ack = AckConfig {
             max_ack_delay: config.max_ack_delay,
-            policy: if config.ack_every_second { AckPolicy::EverySecond } else { AckPolicy::Thinned },
+            policy: if config.ack_every_second {
+                AckPolicy::EverySecond
+            } else {
+                AckPolicy::Thinned
+            },
             ..AckConfig::default()
         };
         let mtu = MtuConfig {
@@ -297,13 +322,16 @@ impl Connection {
             observer,
             config,
         };
-        this.observe(now, &ObserverEvent::ConnectionStarted {
-            local: None,
-            remote,
-            local_cid: birth.local_cid.as_slice(),
-            remote_cid: birth.remote_cid.as_slice(),
-            version: version.0,
-        });
+        this.observe(
+            now,
+            &ObserverEvent::ConnectionStarted {
+                local: None,
+                remote,
+                local_cid: birth.local_cid.as_slice(),
+                remote_cid: birth.remote_cid.as_slice(),
+                version: version.0,
+            },
+        );
         this.observe_state(now, ConnectionState::Attempted);
         this
     }
@@ -369,7 +397,10 @@ impl Connection {
 
     /// TLS is complete.
     fn on_complete(&mut self, now: Instant) -> Result<(), TransportError> {
-        self.handshake.early_accepted = self.session.early_data_accepted().filter(|_| self.handshake.early_offered);
+        self.handshake.early_accepted = self
+            .session
+            .early_data_accepted()
+            .filter(|_| self.handshake.early_offered);
         if self.handshake.early_accepted == Some(false) {
             self.send_early_data_again(now);
         }
@@ -441,16 +472,26 @@ impl Connection {
         }
         self.keys.discard(space);
         self.recovery.discard(now, space);
-        let ack = AckConfig { max_ack_delay: self.config.max_ack_delay, ..AckConfig::default() };
+        let ack = AckConfig {
+            max_ack_delay: self.config.max_ack_delay,
+            ..AckConfig::default()
+        };
         self.spaces[space.index()] = Space::new(space, ack);
-        let kind = if space == SpaceId::Initial { PacketKind::Initial } else { PacketKind::Handshake };
+        let kind = if space == SpaceId::Initial {
+            PacketKind::Initial
+        } else {
+            PacketKind::Handshake
+        };
         self.observe(now, &ObserverEvent::KeyDiscarded { kind });
     }
 
     /// Validates the peer's transport parameters and lets them bind us (RFC 9000 section 7.4).
     fn apply_peer_parameters(&mut self, now: Instant) -> Result<(), TransportError> {
         let Some(encoded) = self.session.transport_parameters() else {
-            return Err(TransportError::crypto(109, "the peer sent no QUIC transport parameters"));
+            return Err(TransportError::crypto(
+                109,
+                "the peer sent no QUIC transport parameters",
+            ));
         };
         let params = TransportParameters::decode(encoded, self.side.peer())?;
         let client = self.side.is_client();
@@ -474,9 +515,11 @@ impl Connection {
         self.handshake.params_applied = true;
 
         self.streams.set_peer_limits(&stream_limits(&params));
-        self.datagrams.set_peer_max_frame_size(Some(params.max_datagram_frame_size));
+        self.datagrams
+            .set_peer_max_frame_size(Some(params.max_datagram_frame_size));
         self.recovery.set_max_ack_delay(params.max_ack_delay);
-        self.idle.set_peer(self.config.max_idle_timeout, params.max_idle_timeout);
+        self.idle
+            .set_peer(self.config.max_idle_timeout, params.max_idle_timeout);
         self.recovery.set_idle_timeout(self.idle.timeout);
         self.local_cids.set_peer_limit(params.active_connection_id_limit);
         if let Some(token) = params.stateless_reset_token {
@@ -508,12 +551,16 @@ impl Connection {
 
     /// Client: a Retry packet arrived (RFC 9000 section 17.2.5.2). Returns whether it was taken.
     pub(super) fn on_retry(&mut self, now: Instant, scid: ConnectionId, token: &[u8], packet: &[u8]) -> bool {
-        let Some(client) = self.handshake.client.as_ref() else { return false };
+        let Some(client) = self.handshake.client.as_ref() else {
+            return false;
+        };
         if self.handshake.heard || self.handshake.retry_scid.is_some() || token.is_empty() || packet.len() < 16 {
             return false;
         }
         let (body, tag) = packet.split_at(packet.len() - 16);
-        let expected = client.crypto.retry_tag(self.version, self.handshake.original_dcid.as_slice(), body);
+        let expected = client
+            .crypto
+            .retry_tag(self.version, self.handshake.original_dcid.as_slice(), body);
         if expected != tag || scid == self.handshake.original_dcid {
             return false;
         }
@@ -554,7 +601,15 @@ impl Connection {
 
     fn observe_key(&mut self, now: Instant, kind: PacketKind, owner: Owner) {
         let generation = self.keys.updates;
-        self.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger: KeyTrigger::Tls });
+        self.observe(
+            now,
+            &ObserverEvent::KeyUpdated {
+                kind,
+                owner,
+                generation,
+                trigger: KeyTrigger::Tls,
+            },
+        );
     }
 
     fn observe_parameters(&mut self, now: Instant, owner: Owner, params: &TransportParameters, restored: bool) {
@@ -577,7 +632,14 @@ impl Connection {
             max_datagram_frame_size: (params.max_datagram_frame_size > 0).then_some(params.max_datagram_frame_size),
             min_ack_delay_us: params.min_ack_delay.map(|delay| delay.as_micros() as u64),
         };
-        self.observe(now, &ObserverEvent::ParametersSet { owner, values: &values, restored });
+        self.observe(
+            now,
+            &ObserverEvent::ParametersSet {
+                owner,
+                values: &values,
+                restored,
+            },
+        );
     }
 }
 
@@ -613,7 +675,10 @@ fn local_parameters(
 /// We deploy every version we support, and prefer the one in use.
 fn version_information(chosen: Version) -> VersionInformation {
     let others = Version::SUPPORTED.iter().copied().filter(|version| *version != chosen);
-    VersionInformation { chosen, available: std::iter::once(chosen).chain(others).collect() }
+    VersionInformation {
+        chosen,
+        available: std::iter::once(chosen).chain(others).collect(),
+    }
 }
 
 /// The peer's stream limits as the streams understand them.

@@ -73,7 +73,10 @@ impl KeyStore {
         self.one_rtt = Some(OneRtt {
             local_header: keys.local.header,
             remote_header: keys.remote.header,
-            current: PacketKeys { local: keys.local.packet, remote: keys.remote.packet },
+            current: PacketKeys {
+                local: keys.local.packet,
+                remote: keys.remote.packet,
+            },
             next: session.next_one_rtt(),
             previous: None,
             phase: false,
@@ -170,9 +173,13 @@ impl KeyStore {
         number: u64,
         session: &mut dyn Session,
     ) -> Result<(), TransportError> {
-        let Some(keys) = self.one_rtt.as_ref() else { return Ok(()) };
+        let Some(keys) = self.one_rtt.as_ref() else {
+            return Ok(());
+        };
         if keys.first_received.is_some_and(|first| number < first) {
-            return Err(TransportError::key_update("an old packet number carries a newer key phase"));
+            return Err(TransportError::key_update(
+                "an old packet number carries a newer key phase",
+            ));
         }
         self.rotate(session);
         if let Some(keys) = self.one_rtt.as_mut() {
@@ -183,12 +190,16 @@ impl KeyStore {
 
     /// Whether we may start a key update (RFC 9001 section 6.1): the last one was acknowledged and its old keys are gone.
     pub(super) fn may_update(&self) -> bool {
-        self.one_rtt.as_ref().is_some_and(|k| k.confirmed && k.previous.is_none() && k.next.is_some())
+        self.one_rtt
+            .as_ref()
+            .is_some_and(|k| k.confirmed && k.previous.is_none() && k.next.is_some())
     }
 
     /// Whether the current keys have protected nearly as many packets as they may (RFC 9001 section 6.6).
     pub(super) fn wants_update(&self) -> bool {
-        self.one_rtt.as_ref().is_some_and(|k| k.sealed > k.current.local.confidentiality_limit() / 8 * 7)
+        self.one_rtt
+            .as_ref()
+            .is_some_and(|k| k.sealed > k.current.local.confidentiality_limit() / 8 * 7)
     }
 
     /// Whether a limit of RFC 9001 section 6.6 is reached, so that the connection has to end.
@@ -207,7 +218,10 @@ impl KeyStore {
         let Some(keys) = self.one_rtt.as_mut() else { return };
         let Some(next) = keys.next.take() else { return };
         let old = std::mem::replace(&mut keys.current, next);
-        keys.previous = Some(Previous { remote: old.remote, until: None });
+        keys.previous = Some(Previous {
+            remote: old.remote,
+            until: None,
+        });
         keys.next = session.next_one_rtt();
         keys.phase = !keys.phase;
         keys.first_sent = None;

@@ -31,6 +31,8 @@ use rand_chacha::ChaCha8Rng;
 use thalweg_recovery::{Outcome, PathId, Recovery, SpaceId, Timeout};
 use thalweg_units::Instant;
 
+pub(crate) use self::handshake::Accept;
+pub use self::stats::{ConnectionStats, UdpStats};
 use self::{
     handshake::Handshake,
     keys::KeyStore,
@@ -39,8 +41,6 @@ use self::{
     sent::SentFrames,
     space::Space,
 };
-pub(crate) use self::handshake::Accept;
-pub use self::stats::{ConnectionStats, UdpStats};
 use crate::{
     Side,
     cid::{ConnectionId, LocalCids, RemoteCids, ResetToken},
@@ -48,9 +48,11 @@ use crate::{
     crypto::{Session, TAG_LEN},
     datagrams::Datagrams,
     error::{ConnectionError, TransportError, TransportErrorCode},
-    observe::{CloseTrigger, ConnectionState, FrameInfo, KeyTrigger, Limit, Observer, ObserverEvent, Owner, PacketKind},
-    streams::{StreamEvent, Streams},
+    observe::{
+        CloseTrigger, ConnectionState, FrameInfo, KeyTrigger, Limit, Observer, ObserverEvent, Owner, PacketKind,
+    },
     packet,
+    streams::{StreamEvent, Streams},
     transport_parameters::TransportParameters,
     udp::DatagramMeta,
     version::Version,
@@ -278,7 +280,11 @@ impl Connection {
 
     /// Closes at once; data in flight are abandoned. `code` and `reason` go to the peer's application.
     pub fn close(&mut self, now: Instant, code: u64, reason: Bytes) {
-        self.close_with(now, CloseFrame::Application { code, reason }, ConnectionError::LocallyClosed);
+        self.close_with(
+            now,
+            CloseFrame::Application { code, reason },
+            ConnectionError::LocallyClosed,
+        );
     }
 
     /// Closes once everything written and finished has been acknowledged; streams still finishing are never cut.
@@ -307,7 +313,15 @@ impl Connection {
             self.ping();
             let (kind, owner, trigger) = (PacketKind::OneRtt, Owner::Local, KeyTrigger::LocalUpdate);
             let generation = self.keys.updates;
-            self.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
+            self.observe(
+                now,
+                &ObserverEvent::KeyUpdated {
+                    kind,
+                    owner,
+                    generation,
+                    trigger,
+                },
+            );
         }
         may
     }
@@ -387,7 +401,11 @@ impl Connection {
             }
             Lifecycle::Closed => return,
         }
-        if self.idle.deadline(self.recovery.pto(SpaceId::Data)).is_some_and(|t| t <= now) {
+        if self
+            .idle
+            .deadline(self.recovery.pto(SpaceId::Data))
+            .is_some_and(|t| t <= now)
+        {
             self.on_idle_timeout(now);
             return;
         }
@@ -422,7 +440,11 @@ impl Connection {
     fn on_probe_timeout(&mut self, now: Instant, space: SpaceId, datagrams: u8) {
         self.spaces[space.index()].probes = datagrams;
         if !self.has_new_data(space) {
-            let oldest = self.recovery.outstanding_data(space).next().map(|(_, sent)| sent.clone());
+            let oldest = self
+                .recovery
+                .outstanding_data(space)
+                .next()
+                .map(|(_, sent)| sent.clone());
             if let Some(sent) = oldest {
                 self.send_again(&sent);
             }
@@ -435,13 +457,16 @@ impl Connection {
     }
 
     fn on_idle_timeout(&mut self, now: Instant) {
-        self.observe(now, &ObserverEvent::ConnectionClosed {
-            by: Owner::Local,
-            trigger: CloseTrigger::IdleTimeout,
-            application: false,
-            code: 0,
-            reason: "idle timeout",
-        });
+        self.observe(
+            now,
+            &ObserverEvent::ConnectionClosed {
+                by: Owner::Local,
+                trigger: CloseTrigger::IdleTimeout,
+                application: false,
+                code: 0,
+                reason: "idle timeout",
+            },
+        );
         self.end(ConnectionError::TimedOut);
         self.lifecycle = Lifecycle::Closed;
         self.endpoint_events.push_back(EndpointEvent::Drained);
@@ -471,15 +496,24 @@ impl Connection {
             CloseFrame::Transport { code, reason, .. } => (false, code.0, reason.clone()),
             CloseFrame::Application { code, reason } => (true, *code, reason.clone()),
         };
-        self.observe(now, &ObserverEvent::ConnectionClosed {
-            by: Owner::Local,
-            trigger,
-            application,
-            code,
-            reason: &String::from_utf8_lossy(&reason),
-        });
+        self.observe(
+            now,
+            &ObserverEvent::ConnectionClosed {
+                by: Owner::Local,
+                trigger,
+                application,
+                code,
+                reason: &String::from_utf8_lossy(&reason),
+            },
+        );
         let until = now + self.recovery.pto(SpaceId::Data) * 3;
-        self.lifecycle = Lifecycle::Closing { until, frame, send: true, received: 0, reply_at: 1 };
+        self.lifecycle = Lifecycle::Closing {
+            until,
+            frame,
+            send: true,
+            received: 0,
+            reply_at: 1,
+        };
         self.end(error);
         self.observe_state(now, ConnectionState::Closing);
     }
@@ -490,7 +524,9 @@ impl Connection {
             return;
         }
         self.end(error);
-        self.lifecycle = Lifecycle::Draining { until: now + self.recovery.pto(SpaceId::Data) * 3 };
+        self.lifecycle = Lifecycle::Draining {
+            until: now + self.recovery.pto(SpaceId::Data) * 3,
+        };
         self.observe_state(now, ConnectionState::Draining);
     }
 
@@ -548,5 +584,9 @@ impl Connection {
 
 /// The reason phrase of a transport error as the peer's close frame carries it.
 fn application_error_in_handshake() -> CloseFrame {
-    CloseFrame::Transport { code: TransportErrorCode::APPLICATION_ERROR, frame: 0, reason: Bytes::new() }
+    CloseFrame::Transport {
+        code: TransportErrorCode::APPLICATION_ERROR,
+        frame: 0,
+        reason: Bytes::new(),
+    }
 }

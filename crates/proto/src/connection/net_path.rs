@@ -43,7 +43,13 @@ pub(super) struct NetPath {
 }
 
 impl NetPath {
-    pub(super) fn new(id: PathId, remote: SocketAddr, local: Option<IpAddr>, validated: bool, mtu: MtuDiscovery) -> Self {
+    pub(super) fn new(
+        id: PathId,
+        remote: SocketAddr,
+        local: Option<IpAddr>,
+        validated: bool,
+        mtu: MtuDiscovery,
+    ) -> Self {
         Self {
             id,
             remote,
@@ -60,7 +66,11 @@ impl NetPath {
 
     /// Bytes that may still be sent before the peer's address is validated (RFC 9000 section 8.1: three times what came).
     pub(super) fn amplification_budget(&self) -> u64 {
-        if self.validated { u64::MAX } else { (self.received * 3).saturating_sub(self.sent) }
+        if self.validated {
+            u64::MAX
+        } else {
+            (self.received * 3).saturating_sub(self.sent)
+        }
     }
 
     /// Whether this is the path of a datagram from `remote` to `local`. An unknown local address matches any.
@@ -71,11 +81,6 @@ impl NetPath {
     /// Begins validation; the challenge is sent with the next datagram on this path.
     pub(super) fn start_validation(&mut self) {
         self.pending_challenge = true;
-    }
-
-    /// Whether a challenge waits for an answer or for being sent.
-    pub(super) fn is_validating(&self) -> bool {
-        self.pending_challenge || self.challenge.is_some()
     }
 
     /// Whether a challenge or an answer to one has to be sent on this path.
@@ -91,7 +96,11 @@ impl NetPath {
         }
         let sent = self.challenge.map_or(0, |c| c.sent) + 1;
         let wait = pto.saturating_mul(1 << (sent - 1).min(4));
-        self.challenge = Some(Challenge { data: fresh, resend_at: now + wait, sent });
+        self.challenge = Some(Challenge {
+            data: fresh,
+            resend_at: now + wait,
+            sent,
+        });
         Some(fresh)
     }
 

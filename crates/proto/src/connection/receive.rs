@@ -49,7 +49,12 @@ impl Connection {
             None if self.may_come_from_new_path() => {}
             None => return self.drop_packet(now, None, size, DropReason::UnknownPath),
         }
-        let mut arrival = Arrival { meta: *meta, path, size, dcid: None };
+        let mut arrival = Arrival {
+            meta: *meta,
+            path,
+            size,
+            dcid: None,
+        };
         let rtt = self.rtt();
         self.streams.set_clock(now, rtt);
         let before = self.stage();
@@ -61,7 +66,12 @@ impl Connection {
     }
 
     fn stage(&self) -> Stage {
-        (self.keys.has(SpaceId::Handshake), self.keys.has(SpaceId::Data), self.keys.has_early(), self.handshake.complete)
+        (
+            self.keys.has(SpaceId::Handshake),
+            self.keys.has(SpaceId::Data),
+            self.keys.has_early(),
+            self.handshake.complete,
+        )
     }
 
     fn on_bytes_received(&mut self, now: Instant, index: usize, size: usize) {
@@ -96,7 +106,12 @@ impl Connection {
     fn retry_undecryptable(&mut self, now: Instant) {
         for (meta, mut packet) in std::mem::take(&mut self.undecryptable) {
             let path = self.find_path(&meta);
-            let mut arrival = Arrival { meta, path, size: packet.len(), dcid: None };
+            let mut arrival = Arrival {
+                meta,
+                path,
+                size: packet.len(),
+                dcid: None,
+            };
             self.handle_coalesced(now, &mut arrival, &mut packet);
         }
     }
@@ -115,7 +130,9 @@ impl Connection {
             Header::ZeroRtt { .. } => (SpaceId::Data, PacketKind::ZeroRtt),
             Header::Handshake { .. } => (SpaceId::Handshake, PacketKind::Handshake),
             Header::Short { .. } => (SpaceId::Data, PacketKind::OneRtt),
-            Header::Retry { version, scid, token, .. } => {
+            Header::Retry {
+                version, scid, token, ..
+            } => {
                 let taken = *version == self.version && {
                     let token = packet[token.clone()].to_vec();
                     self.on_retry(now, *scid, &token, packet)
@@ -152,14 +169,21 @@ impl Connection {
             return Ok(());
         };
         let largest = self.spaces[space.index()].acks.largest();
-        let reset_token = if kind == PacketKind::OneRtt { packet.last_chunk().copied().map(ResetToken) } else { None };
+        let reset_token = if kind == PacketKind::OneRtt {
+            packet.last_chunk().copied().map(ResetToken)
+        } else {
+            None
+        };
         let Ok(open) = partial.unprotect(packet, key, largest) else {
             return self.on_undecryptable(now, kind, size, reset_token);
         };
         let (header, payload) = packet.split_at_mut(open.payload.start);
         let opened = match kind {
             PacketKind::OneRtt => self.keys.open_short(open.number, open.key_phase(), header, payload),
-            _ => self.keys.open_long(space, open.number, header, payload).map(Opened::Known),
+            _ => self
+                .keys
+                .open_long(space, open.number, header, payload)
+                .map(Opened::Known),
         };
         let len = match opened {
             None => return self.on_undecryptable(now, kind, size, reset_token),
@@ -168,7 +192,15 @@ impl Connection {
                 self.keys.commit_remote_update(open.number, &mut *self.session)?;
                 let generation = self.keys.updates;
                 let (owner, trigger) = (Owner::Remote, KeyTrigger::RemoteUpdate);
-                self.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
+                self.observe(
+                    now,
+                    &ObserverEvent::KeyUpdated {
+                        kind,
+                        owner,
+                        generation,
+                        trigger,
+                    },
+                );
                 len
             }
         };
@@ -208,7 +240,10 @@ impl Connection {
         acks.on_packet(now, open.number, arrival.meta.ecn, effects.ack_eliciting);
         if space == SpaceId::Data && self.largest_received_data.is_none_or(|largest| open.number > largest) {
             self.largest_received_data = Some(open.number);
-            if !effects.probing_only && arrival.path.is_some_and(|path| path != self.active) && self.may_come_from_new_path() {
+            if !effects.probing_only
+                && arrival.path.is_some_and(|path| path != self.active)
+                && self.may_come_from_new_path()
+            {
                 self.follow_peer(now, path);
             }
         }
@@ -268,13 +303,16 @@ impl Connection {
         if !self.lifecycle.is_open() {
             return;
         }
-        self.observe(now, &ObserverEvent::ConnectionClosed {
-            by: Owner::Remote,
-            trigger: CloseTrigger::StatelessReset,
-            application: false,
-            code: 0,
-            reason: "",
-        });
+        self.observe(
+            now,
+            &ObserverEvent::ConnectionClosed {
+                by: Owner::Remote,
+                trigger: CloseTrigger::StatelessReset,
+                application: false,
+                code: 0,
+                reason: "",
+            },
+        );
         self.drain(now, ConnectionError::Reset);
     }
 
@@ -286,7 +324,13 @@ impl Connection {
             SpaceId::Data => !self.handshake.complete,
         };
         if coming && self.undecryptable.len() < MAX_UNDECRYPTABLE {
-            self.observe(now, &ObserverEvent::PacketBuffered { kind, size: packet.len() as u32 });
+            self.observe(
+                now,
+                &ObserverEvent::PacketBuffered {
+                    kind,
+                    size: packet.len() as u32,
+                },
+            );
             self.undecryptable.push((arrival.meta, packet.to_vec()));
         } else {
             self.drop_packet(now, Some(kind), packet.len(), DropReason::KeyUnavailable);
@@ -295,7 +339,15 @@ impl Connection {
 
     fn drop_packet(&mut self, now: Instant, kind: Option<PacketKind>, size: usize, reason: DropReason) {
         self.stats.packets_dropped += 1;
-        self.observe(now, &ObserverEvent::PacketDropped { kind, number: None, size: size as u32, reason });
+        self.observe(
+            now,
+            &ObserverEvent::PacketDropped {
+                kind,
+                number: None,
+                size: size as u32,
+                reason,
+            },
+        );
     }
 
     #[allow(clippy::too_many_arguments)] // the columns of one log line
@@ -312,14 +364,17 @@ impl Connection {
         if self.observer.is_some() {
             let mut frames = std::mem::take(&mut self.frames);
             super::frames::summarise(payload, &mut frames);
-            self.observe(now, &ObserverEvent::PacketReceived(PacketInfo {
-                kind,
-                number: Some(number),
-                size: size as u32,
-                ecn: arrival.meta.ecn,
-                path: self.paths[path].id,
-                frames: &frames,
-            }));
+            self.observe(
+                now,
+                &ObserverEvent::PacketReceived(PacketInfo {
+                    kind,
+                    number: Some(number),
+                    size: size as u32,
+                    ecn: arrival.meta.ecn,
+                    path: self.paths[path].id,
+                    frames: &frames,
+                }),
+            );
             self.frames = frames;
         }
     }

@@ -65,7 +65,8 @@ impl Connection {
         };
         if let Some(transmit) = &transmit {
             self.stats.udp_sent.batches += 1;
-            self.stats.udp_sent.datagrams += transmit.segment.map_or(1, |segment| transmit.size.div_ceil(segment)) as u64;
+            self.stats.udp_sent.datagrams +=
+                transmit.segment.map_or(1, |segment| transmit.size.div_ceil(segment)) as u64;
             self.stats.udp_sent.bytes += transmit.size as u64;
         }
         self.drain_trace();
@@ -134,7 +135,14 @@ impl Connection {
     fn on_nothing_more(&mut self, now: Instant) {
         let flow_blocked = self.streams.is_flow_blocked();
         self.recovery.on_app_limited(self.paths[self.active].id);
-        self.set_limit(now, if flow_blocked { Limit::FlowControl } else { Limit::Application });
+        self.set_limit(
+            now,
+            if flow_blocked {
+                Limit::FlowControl
+            } else {
+                Limit::Application
+            },
+        );
     }
 
     fn datagram_batch(&self, buf: &[u8], path: usize, ecn: Ecn, mtu: usize) -> Option<Transmit> {
@@ -158,7 +166,9 @@ impl Connection {
             let Some(content) = wanted else { continue };
             let tag = if open.is_some() { TAG_LEN } else { 0 };
             let used = buf.len() + tag - start;
-            if room < used + MIN_PACKET || (space == SpaceId::Initial && room < usize::from(MIN_INITIAL) && content == Content::All) {
+            if room < used + MIN_PACKET
+                || (space == SpaceId::Initial && room < usize::from(MIN_INITIAL) && content == Content::All)
+            {
                 continue;
             }
             if let Some(previous) = open.take() {
@@ -193,7 +203,9 @@ impl Connection {
 
     /// Whether any space has something that waits for the window.
     fn wants_data(&self) -> bool {
-        SpaceId::ALL.into_iter().any(|space| self.keys.local(space).is_some() && self.has_new_data(space))
+        SpaceId::ALL
+            .into_iter()
+            .any(|space| self.keys.local(space).is_some() && self.has_new_data(space))
     }
 
     /// Whether `space` has frames to send other than acknowledgements.
@@ -234,11 +246,24 @@ impl Connection {
                 (PacketKind::OneRtt, mark)
             }
         };
-        OpenPacket { space, kind, mark, frames: SentFrames::new(space), ack_eliciting: false }
+        OpenPacket {
+            space,
+            kind,
+            mark,
+            frames: SentFrames::new(space),
+            ack_eliciting: false,
+        }
     }
 
     /// Appends frames until `limit` (an offset in `buf`) or until there is nothing left to say.
-    fn fill_packet(&mut self, now: Instant, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket, content: Content) {
+    fn fill_packet(
+        &mut self,
+        now: Instant,
+        buf: &mut Vec<u8>,
+        limit: usize,
+        packet: &mut OpenPacket,
+        content: Content,
+    ) {
         let early = packet.kind == PacketKind::ZeroRtt;
         let space = packet.space;
         let state = &mut self.spaces[space.index()];
@@ -287,7 +312,9 @@ impl Connection {
         while crypto.can_send() {
             let offset = crypto.next_offset();
             let room = limit.saturating_sub(buf.len());
-            let Some(len) = frame::crypto_fit(room, offset, usize::MAX).filter(|len| *len > 0) else { break };
+            let Some(len) = frame::crypto_fit(room, offset, usize::MAX).filter(|len| *len > 0) else {
+                break;
+            };
             let Some(range) = crypto.next_chunk(len) else { break };
             let bytes = crypto.bytes(&range);
             frame::encode_crypto_header(buf, range.start, bytes.len());
@@ -308,14 +335,18 @@ impl Connection {
         self.write_path_frames(now, buf, limit, self.active);
         let record = &mut packet.frames.control;
         while self.remote_cids.has_retirements() && buf.len() + 9 <= limit {
-            let Some(sequence) = self.remote_cids.poll_retire() else { break };
+            let Some(sequence) = self.remote_cids.poll_retire() else {
+                break;
+            };
             Frame::RetireConnectionId(sequence).encode(buf);
             record.push(Control::RetireConnectionId(sequence));
         }
         // Type, two varints, length, ID, token.
         const NEW_CID_LEN: usize = 1 + 8 + 8 + 1 + 20 + 16;
         while self.local_cids.has_announcements() && buf.len() + NEW_CID_LEN <= limit {
-            let Some(new) = self.local_cids.poll_announce() else { break };
+            let Some(new) = self.local_cids.poll_announce() else {
+                break;
+            };
             Frame::NewConnectionId(new).encode(buf);
             record.push(Control::NewConnectionId(new.sequence));
         }
@@ -335,7 +366,9 @@ impl Connection {
     fn write_path_frames(&mut self, now: Instant, buf: &mut Vec<u8>, limit: usize, path: usize) {
         const LEN: usize = 9;
         while buf.len() + LEN <= limit {
-            let Some(data) = self.paths[path].take_response() else { break };
+            let Some(data) = self.paths[path].take_response() else {
+                break;
+            };
             Frame::PathResponse(data).encode(buf);
         }
         if buf.len() + LEN <= limit && self.paths[path].has_probing_frames() {
@@ -375,7 +408,13 @@ impl Connection {
         path: thalweg_recovery::PathId,
         mtu_probe: bool,
     ) {
-        let OpenPacket { space, kind, mark, frames, ack_eliciting } = packet;
+        let OpenPacket {
+            space,
+            kind,
+            mark,
+            frames,
+            ack_eliciting,
+        } = packet;
         // Room for the header protection sample, then what the datagram demands (RFC 9001 section 5.4.2).
         let before = buf.len();
         let least = mark.payload_pos() + mark.min_payload();
@@ -443,7 +482,10 @@ impl Connection {
             return;
         }
         if self.keys.exhausted() {
-            self.close_on_error(now, TransportError::aead_limit("the AEAD's limit is reached and no key update was possible"));
+            self.close_on_error(
+                now,
+                TransportError::aead_limit("the AEAD's limit is reached and no key update was possible"),
+            );
         }
     }
 
@@ -492,7 +534,9 @@ impl Connection {
 
     /// CONNECTION_CLOSE in every space the peer may be able to read (RFC 9000 section 10.2.3).
     fn transmit_close(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let Lifecycle::Closing { frame, send, .. } = &mut self.lifecycle else { return None };
+        let Lifecycle::Closing { frame, send, .. } = &mut self.lifecycle else {
+            return None;
+        };
         if !std::mem::take(send) {
             return None;
         }
@@ -506,7 +550,8 @@ impl Connection {
         let mut pad = false;
         for space in SpaceId::ALL {
             // Once the handshake is confirmed only 1-RTT is left; before, the peer may lack the later keys.
-            let usable = self.keys.has(space) && (space != SpaceId::Data || self.handshake.complete || self.side == Side::Server);
+            let usable = self.keys.has(space)
+                && (space != SpaceId::Data || self.handshake.complete || self.side == Side::Server);
             let used = buf.len() + if open.is_some() { TAG_LEN } else { 0 };
             if !usable || room < used + MIN_PACKET {
                 continue;
@@ -540,11 +585,20 @@ fn encode_close(close: &CloseFrame, buf: &mut Vec<u8>, limit: usize) {
     match close {
         CloseFrame::Transport { code, frame, reason } => {
             let reason = cut(reason);
-            Frame::ConnectionClose { error_code: code.0, frame_type: *frame, reason: &reason }.encode(buf);
+            Frame::ConnectionClose {
+                error_code: code.0,
+                frame_type: *frame,
+                reason: &reason,
+            }
+            .encode(buf);
         }
         CloseFrame::Application { code, reason } => {
             let reason = cut(reason);
-            Frame::ApplicationClose { error_code: *code, reason: &reason }.encode(buf);
+            Frame::ApplicationClose {
+                error_code: *code,
+                reason: &reason,
+            }
+            .encode(buf);
         }
     }
 }
