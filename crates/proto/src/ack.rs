@@ -1,42 +1,433 @@
-//! Stub: replaced by the acknowledgement tracker.
-#![allow(missing_docs)]
+//! When to acknowledge and what (RFC 9000 section 13.2, draft-ietf-quic-ack-frequency): one tracker per packet-number space.
+//!
+//! The tracker knows every packet number received, tells duplicates from new packets, decides when an ACK is due and
+//! writes it. The connection asks once per batch of received datagrams, so that a batch brings at most one immediate ACK.
+//!
+//! **Thinning.** An ACK for every second packet takes 5.3 Mbps of uplink for 250 Mbps of downlink. After the first
+//! packets of a connection, in which the peer's start-up wants dense feedback, ACKs thin out to one per quarter of the
+//! packets that arrive in a round trip, between 2 and 10; reordering, CE marks and the peer's wishes still bring one at once.
+
+use std::collections::VecDeque;
 use std::time::Duration;
+
 use thalweg_recovery::{Ecn, EcnCounts};
 use thalweg_units::Instant;
-use crate::{frame, range_set::RangeSet};
 
+use crate::error::TransportError;
+use crate::frame::{self, AckFrequency};
+use crate::range_set::RangeSet;
+
+/// How many ack-eliciting packets arrive before ACKs thin out.
+const DENSE_PACKETS: u64 = 100;
+/// ACKs per round trip that thinning leaves: enough for a sender to grow and to pace by.
+const ACKS_PER_ROUND_TRIP: u64 = 4;
+/// The most packets per ACK under thinning. Beyond it the uplink gains little and the sender's bursts grow.
+const MAX_PACKETS_PER_ACK: u64 = 10;
+/// How many ranges are remembered for telling duplicates; what is below them counts as duplicate.
+const MAX_KEPT_RANGES: usize = 256;
+/// How many late arrivals are remembered one by one; more are lumped together.
+const MAX_LATE: usize = 64;
+/// How many ACKs with several ranges go out without one being acknowledged before we ask for it.
+const ACKS_BEFORE_ELICITING: u32 = 32;
+/// The value an ACK_FREQUENCY frame must stay below, in microseconds (RFC 9000 section 18.2: 2^14 ms).
+const MAX_ACK_DELAY_LIMIT: u64 = (1 << 14) * 1000;
+
+/// How densely to acknowledge as long as the peer has not said so in an ACK_FREQUENCY frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum AckPolicy { EverySecond, Thinned }
-#[derive(Clone, Debug)]
-pub struct AckConfig { pub max_ack_delay: Duration, pub exponent: u8, pub policy: AckPolicy, pub max_ranges: usize }
-impl Default for AckConfig { fn default() -> Self { Self { max_ack_delay: Duration::from_millis(25), exponent: 3, policy: AckPolicy::Thinned, max_ranges: 64 } } }
+pub enum AckPolicy {
+    /// Every second ack-eliciting packet (RFC 9000 section 13.2.2).
+    EverySecond,
+    /// A quarter of what arrives in a round trip, between every second and every tenth packet.
+    Thinned,
+}
+
+/// What an [`AckTracker`] is told once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AckConfig {
+    /// The longest an acknowledgment is held back, as in our transport parameter.
+    pub max_ack_delay: Duration,
+    /// Our ack_delay_exponent transport parameter.
+    pub exponent: u8,
+    /// How densely to acknowledge.
+    pub policy: AckPolicy,
+    /// The most ranges in one ACK frame.
+    pub max_ranges: usize,
+    /// Our min_ack_delay transport parameter: the shortest delay the peer may ask for.
+    pub min_ack_delay: Duration,
+}
+
+impl Default for AckConfig {
+    fn default() -> AckConfig {
+        AckConfig {
+            max_ack_delay: Duration::from_millis(25),
+            exponent: 3,
+            policy: AckPolicy::Thinned,
+            max_ranges: 64,
+            min_ack_delay: Duration::from_millis(1),
+        }
+    }
+}
+
+/// Received packets of one space and the acknowledgment they are owed.
 #[derive(Debug)]
-pub struct AckTracker { config: AckConfig, immediate: bool, ranges: RangeSet, floor: u64, unacked: u32, due: bool, first: Option<Instant>, largest_at: Instant, counts: EcnCounts }
+pub struct AckTracker {
+    config: AckConfig,
+    /// Initial and Handshake: every ack-eliciting packet is acknowledged at once.
+    immediate: bool,
+
+    /// Packets received, apart from what lies below `floor`.
+    received: RangeSet,
+    /// Everything below counts as received.
+    floor: u64,
+    largest: Option<u64>,
+    /// When `largest` arrived.
+    largest_at: Instant,
+    counts: EcnCounts,
+
+    /// The peer has seen acknowledged what is below, or has seen that it is missing; late arrivals excepted.
+    reported_below: u64,
+    /// Packets that arrived late, with the largest number at the time: an ACK with the same largest may not tell of them,
+    /// one with a larger does. Both columns ascend; an entry stands for all later numbers of its time too.
+    late: VecDeque<(u64, u64)>,
+    /// ACKs written since the peer last acknowledged one.
+    unconfirmed_acks: u32,
+
+    /// Ack-eliciting packets since the last ACK.
+    unacked: u64,
+    /// When the first of them arrived.
+    first_unacked_at: Instant,
+    /// An ACK must go out with the next transmission.
+    due: bool,
+    /// The caller, or the peer by IMMEDIATE_ACK, wants an ACK for the packet in hand.
+    forced: bool,
+    /// The previous packet was marked CE.
+    last_was_ce: bool,
+    largest_eliciting: Option<u64>,
+    /// The largest number in an ACK we wrote.
+    largest_acked: Option<u64>,
+
+    /// An ACK is due after this many ack-eliciting packets.
+    packets_per_ack: u64,
+    max_ack_delay: Duration,
+    /// See draft-ietf-quic-ack-frequency section 6.2.
+    reordering_threshold: u64,
+    /// The sequence number of the latest ACK_FREQUENCY frame.
+    frequency: Option<u64>,
+    rate: ArrivalRate,
+}
+
 impl AckTracker {
-    pub fn new(config: AckConfig, immediate: bool) -> Self { Self { config, immediate, ranges: RangeSet::new(), floor: 0, unacked: 0, due: false, first: None, largest_at: Instant::ZERO, counts: EcnCounts::default() } }
-    pub fn is_duplicate(&self, pn: u64) -> bool { pn < self.floor || self.ranges.contains(pn) }
-    pub fn on_packet(&mut self, now: Instant, pn: u64, ecn: Ecn, eliciting: bool) {
-        let largest = self.ranges.max();
-        if largest.is_none_or(|l| pn > l) { self.largest_at = now; }
-        self.ranges.insert_one(pn);
-        match ecn { Ecn::Ect0 => self.counts.ect0 += 1, Ecn::Ect1 => self.counts.ect1 += 1, Ecn::Ce => self.counts.ce += 1, Ecn::NotEct => {} }
-        if eliciting { self.unacked += 1; if self.first.is_none() { self.first = Some(now); }
-            if self.immediate || self.unacked >= 2 || largest.is_some_and(|l| pn != l + 1) { self.due = true; } }
+    /// A tracker for one space. `immediate`: the Initial and Handshake spaces, where nothing may be held back.
+    pub fn new(config: AckConfig, immediate: bool) -> AckTracker {
+        AckTracker {
+            max_ack_delay: config.max_ack_delay,
+            config,
+            immediate,
+            received: RangeSet::new(),
+            floor: 0,
+            largest: None,
+            largest_at: Instant::ZERO,
+            counts: EcnCounts::default(),
+            reported_below: 0,
+            late: VecDeque::new(),
+            unconfirmed_acks: 0,
+            unacked: 0,
+            first_unacked_at: Instant::ZERO,
+            due: false,
+            forced: false,
+            last_was_ce: false,
+            largest_eliciting: None,
+            largest_acked: None,
+            packets_per_ack: 2,
+            reordering_threshold: 1,
+            frequency: None,
+            rate: ArrivalRate::default(),
+        }
     }
-    pub fn due(&self, now: Instant) -> bool { self.due || self.timer().is_some_and(|t| t <= now) }
-    pub fn pending(&self) -> bool { self.unacked > 0 }
-    pub fn force_due(&mut self) { if self.unacked > 0 { self.due = true; } }
-    pub fn timer(&self) -> Option<Instant> { self.first.map(|f| f + self.config.max_ack_delay) }
+
+    /// Whether a packet was received before, or is so old that we no longer know. It is to be dropped (RFC 9000 section 12.3).
+    #[inline]
+    pub fn is_duplicate(&self, number: u64) -> bool {
+        number < self.floor || self.received.contains(number)
+    }
+
+    /// Takes note of a packet that was opened, processed and is no duplicate.
+    pub fn on_packet(&mut self, now: Instant, number: u64, ecn: Ecn, ack_eliciting: bool) {
+        match ecn {
+            Ecn::NotEct => {}
+            Ecn::Ect0 => self.counts.ect0 += 1,
+            Ecn::Ect1 => self.counts.ect1 += 1,
+            Ecn::Ce => self.counts.ce += 1,
+        }
+        let is_ce = ecn == Ecn::Ce;
+        let ce_edge = is_ce && !self.last_was_ce;
+        self.last_was_ce = is_ce;
+
+        match self.largest {
+            Some(largest) if number < largest => self.note_late(number, largest),
+            _ => {
+                self.largest = Some(number);
+                self.largest_at = now;
+            }
+        }
+        self.received.insert_one(number);
+        if let Some(end) = self.received.keep_highest(MAX_KEPT_RANGES) {
+            self.floor = self.floor.max(end);
+        }
+
+        // RFC 9000 section 13.2.1: a packet that is not ack-eliciting MUST NOT bring about an ACK, whatever it reveals.
+        if !ack_eliciting {
+            return;
+        }
+        if self.unacked == 0 {
+            self.first_unacked_at = now;
+        }
+        self.unacked += 1;
+        if self.frequency.is_none() && self.config.policy == AckPolicy::Thinned {
+            self.rate.on_packet(now);
+            self.packets_per_ack = self.rate.packets_per_ack();
+        }
+        // RFC 9000 section 13.2.1 wants an ACK for every CE mark; a peer that asked for fewer ACKs wants the edge only.
+        let ce_due = if self.frequency.is_some() && self.packets_per_ack > 2 {
+            ce_edge
+        } else {
+            is_ce
+        };
+        self.due |= self.immediate
+            || ce_due
+            || self.unacked >= self.packets_per_ack
+            || self.is_reordered(number);
+        self.largest_eliciting = self.largest_eliciting.max(Some(number));
+    }
+
+    /// Whether this ack-eliciting packet shows reordering that the peer wants to know of at once (RFC 9000 section 13.2.1,
+    /// draft-ietf-quic-ack-frequency section 6.2).
+    fn is_reordered(&self, number: u64) -> bool {
+        let threshold = self.reordering_threshold;
+        let largest = self
+            .largest_eliciting
+            .map_or(number, |largest| largest.max(number));
+        if threshold == 0 {
+            return false;
+        }
+        if threshold == 1 && number < largest {
+            return true;
+        }
+        let reported_missing = self
+            .largest_acked
+            .and_then(|acked| acked.checked_sub(threshold));
+        if reported_missing.is_some_and(|reported| number <= reported) {
+            return true;
+        }
+        let from = reported_missing
+            .map_or(0, |reported| reported + 1)
+            .max(self.floor);
+        self.received
+            .gaps(from..largest)
+            .next()
+            .is_some_and(|missing| largest - missing.start >= threshold)
+    }
+
+    fn note_late(&mut self, number: u64, largest: u64) {
+        // What is larger and came earlier is remembered by this entry.
+        while self.late.back().is_some_and(|(other, _)| *other >= number) {
+            self.late.pop_back();
+        }
+        let full = self.late.len() >= MAX_LATE;
+        match self.late.back_mut() {
+            Some(last) if full => last.1 = largest,
+            _ => self.late.push_back((number, largest)),
+        }
+    }
+
+    /// Wants an ACK for the ack-eliciting packet in hand, or for those not acknowledged yet: at the end of a stream, for instance.
+    pub fn force_due(&mut self) {
+        self.forced = true;
+    }
+
+    /// The peer sent IMMEDIATE_ACK.
+    pub fn on_immediate_ack(&mut self) {
+        self.forced = true;
+    }
+
+    /// The peer sent ACK_FREQUENCY. Returns whether it is news: frames that do not raise the sequence number are ignored.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION if it asks for less than our min_ack_delay, or for 2^14 ms or more (section 4 of the draft).
+    pub fn on_ack_frequency(&mut self, request: &AckFrequency) -> Result<bool, TransportError> {
+        let delay = Duration::from_micros(request.max_ack_delay);
+        if delay < self.config.min_ack_delay || request.max_ack_delay >= MAX_ACK_DELAY_LIMIT {
+            return Err(TransportError::protocol_violation(
+                "ACK_FREQUENCY asks for an impossible delay",
+            )
+            .in_frame(frame::ty::ACK_FREQUENCY));
+        }
+        if self
+            .frequency
+            .is_some_and(|latest| request.sequence <= latest)
+        {
+            return Ok(false);
+        }
+        self.frequency = Some(request.sequence);
+        self.max_ack_delay = delay;
+        self.packets_per_ack = request.threshold.saturating_add(1);
+        self.reordering_threshold = request.reordering_threshold;
+        self.due |= self.unacked >= self.packets_per_ack;
+        Ok(true)
+    }
+
+    /// Tells the round-trip time, by which ACKs are thinned.
+    pub fn set_rtt(&mut self, rtt: Duration) {
+        self.rate.rtt = rtt;
+    }
+
+    /// Whether an ACK must be sent now, even in a packet of its own.
+    #[inline]
+    pub fn due(&self, now: Instant) -> bool {
+        self.unacked > 0 && (self.due || self.forced || self.deadline() <= now)
+    }
+
+    /// Whether there are ack-eliciting packets not acknowledged yet: an ACK should ride in any packet that is sent anyway.
+    #[inline]
+    pub fn pending(&self) -> bool {
+        self.unacked > 0
+    }
+
+    /// When the ACK that is held back becomes due; `None` if there is nothing to acknowledge. In the past when it is due.
+    #[inline]
+    pub fn timer(&self) -> Option<Instant> {
+        self.pending().then(|| {
+            if self.due || self.forced {
+                self.first_unacked_at
+            } else {
+                self.deadline()
+            }
+        })
+    }
+
+    fn deadline(&self) -> Instant {
+        self.first_unacked_at + self.max_ack_delay
+    }
+
+    /// Appends an ACK frame that ends at `limit` (a length of `buf`) or before: the highest ranges that fit. Returns the
+    /// largest number acknowledged; `None`, and nothing written, if there is nothing to report or no room.
     pub fn write(&mut self, now: Instant, buf: &mut Vec<u8>, limit: usize) -> Option<u64> {
-        let largest = self.ranges.max()?;
-        let delay = now.saturating_since(self.largest_at).as_micros() as u64 >> self.config.exponent;
+        let from = self.report_from();
+        let ranges = self
+            .received
+            .iter_descending()
+            .take_while(move |r| r.end > from)
+            .take(self.config.max_ranges)
+            .map(move |r| r.start.max(from)..r.end);
+        // ack_delay_exponent does not hold in Initial and Handshake packets (RFC 9000 section 18.2).
+        let exponent = if self.immediate {
+            3
+        } else {
+            self.config.exponent.min(20)
+        };
+        let delay = now
+            .saturating_since(self.largest_at)
+            .as_micros()
+            .min(u128::from(u64::MAX)) as u64;
         let ecn = (self.counts != EcnCounts::default()).then_some(self.counts);
-        frame::encode_ack(buf, limit.saturating_sub(buf.len()), delay, self.ranges.iter().rev(), ecn)?;
-        self.unacked = 0; self.due = false; self.first = None;
-        Some(largest)
+        frame::encode_ack(
+            buf,
+            limit.checked_sub(buf.len())?,
+            delay >> exponent,
+            ranges,
+            ecn,
+        )?;
+
+        self.unacked = 0;
+        self.due = false;
+        self.forced = false;
+        self.unconfirmed_acks = self.unconfirmed_acks.saturating_add(1);
+        self.largest_acked = self.largest;
+        self.largest
     }
-    pub fn on_ack_acked(&mut self, largest: u64) { self.ranges.remove_below(largest + 1); self.floor = self.floor.max(largest + 1); }
-    pub fn set_rtt(&mut self, _: Duration) {}
-    pub fn counts(&self) -> EcnCounts { self.counts }
-    pub fn largest(&self) -> Option<u64> { self.ranges.max().or(self.floor.checked_sub(1)) }
+
+    /// The lowest number that the peer may still have to be told of.
+    fn report_from(&self) -> u64 {
+        self.late
+            .front()
+            .map_or(self.reported_below, |(number, _)| {
+                self.reported_below.min(*number)
+            })
+    }
+
+    /// The peer received an ACK frame of ours with this largest number: what it told need not be told again (RFC 9000
+    /// section 13.2.4). Numbers are still remembered to tell duplicates.
+    pub fn on_ack_acked(&mut self, largest: u64) {
+        self.reported_below = self.reported_below.max(largest.saturating_add(1));
+        while self
+            .late
+            .front()
+            .is_some_and(|(_, largest_then)| *largest_then < largest)
+        {
+            self.late.pop_front();
+        }
+        self.unconfirmed_acks = 0;
+    }
+
+    /// Whether to put a PING beside the next ACK: ACKs carry many ranges, and none was acknowledged for a while, so the
+    /// peer sends no packets that would let us forget ranges (RFC 9000 section 13.2.4). Says so once in a while.
+    pub fn should_elicit(&mut self) -> bool {
+        let ask = self.unconfirmed_acks >= ACKS_BEFORE_ELICITING
+            && self
+                .received
+                .iter_descending()
+                .take_while(|r| r.end > self.report_from())
+                .nth(1)
+                .is_some();
+        if ask {
+            self.unconfirmed_acks = 0;
+        }
+        ask
+    }
+
+    /// The ECN counts of the packets received so far.
+    pub fn counts(&self) -> EcnCounts {
+        self.counts
+    }
+
+    /// The largest packet number received.
+    #[inline]
+    pub fn largest(&self) -> Option<u64> {
+        self.largest
+    }
+}
+
+/// How many ack-eliciting packets arrive in a round trip, measured over one round trip at a time.
+#[derive(Debug, Default)]
+struct ArrivalRate {
+    /// Zero while unknown.
+    rtt: Duration,
+    total: u64,
+    window_start: Option<Instant>,
+    in_window: u64,
+    per_round_trip: u64,
+}
+
+impl ArrivalRate {
+    fn on_packet(&mut self, now: Instant) {
+        self.total += 1;
+        let start = *self.window_start.get_or_insert(now);
+        let elapsed = now.saturating_since(start);
+        if elapsed >= self.rtt && !self.rtt.is_zero() {
+            // A window may have lasted longer than a round trip, because nothing came.
+            let rtt = self.rtt.as_nanos();
+            let scaled = u128::from(self.in_window) * rtt / elapsed.as_nanos().max(1);
+            self.per_round_trip = scaled as u64;
+            self.window_start = Some(now);
+            self.in_window = 0;
+        }
+        self.in_window += 1;
+    }
+
+    fn packets_per_ack(&self) -> u64 {
+        if self.total <= DENSE_PACKETS {
+            return 2;
+        }
+        (self.per_round_trip / ACKS_PER_ROUND_TRIP).clamp(2, MAX_PACKETS_PER_ACK)
+    }
 }

@@ -251,7 +251,9 @@ impl RangeSet {
     }
 
     /// The ranges, ascending; `.rev()` for descending.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + ExactSizeIterator + Clone + '_ {
+    pub fn iter(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = Range<u64>> + ExactSizeIterator + Clone + '_ {
         self.ranges.iter().cloned()
     }
 
