@@ -188,15 +188,8 @@ impl AckTracker {
             self.packets_per_ack = self.rate.packets_per_ack();
         }
         // RFC 9000 section 13.2.1 wants an ACK for every CE mark; a peer that asked for fewer ACKs wants the edge only.
-        let ce_due = if self.frequency.is_some() && self.packets_per_ack > 2 {
-            ce_edge
-        } else {
-            is_ce
-        };
-        self.due |= self.immediate
-            || ce_due
-            || self.unacked >= self.packets_per_ack
-            || self.is_reordered(number);
+        let ce_due = if self.frequency.is_some() && self.packets_per_ack > 2 { ce_edge } else { is_ce };
+        self.due |= self.immediate || ce_due || self.unacked >= self.packets_per_ack || self.is_reordered(number);
         self.largest_eliciting = self.largest_eliciting.max(Some(number));
     }
 
@@ -204,28 +197,19 @@ impl AckTracker {
     /// draft-ietf-quic-ack-frequency section 6.2).
     fn is_reordered(&self, number: u64) -> bool {
         let threshold = self.reordering_threshold;
-        let largest = self
-            .largest_eliciting
-            .map_or(number, |largest| largest.max(number));
+        let largest = self.largest_eliciting.map_or(number, |largest| largest.max(number));
         if threshold == 0 {
             return false;
         }
         if threshold == 1 && number < largest {
             return true;
         }
-        let reported_missing = self
-            .largest_acked
-            .and_then(|acked| acked.checked_sub(threshold));
+        let reported_missing = self.largest_acked.and_then(|acked| acked.checked_sub(threshold));
         if reported_missing.is_some_and(|reported| number <= reported) {
             return true;
         }
-        let from = reported_missing
-            .map_or(0, |reported| reported + 1)
-            .max(self.floor);
-        self.received
-            .gaps(from..largest)
-            .next()
-            .is_some_and(|missing| largest - missing.start >= threshold)
+        let from = reported_missing.map_or(0, |reported| reported + 1).max(self.floor);
+        self.received.gaps(from..largest).next().is_some_and(|missing| largest - missing.start >= threshold)
     }
 
     fn note_late(&mut self, number: u64, largest: u64) {
@@ -257,15 +241,10 @@ impl AckTracker {
     pub fn on_ack_frequency(&mut self, request: &AckFrequency) -> Result<bool, TransportError> {
         let delay = Duration::from_micros(request.max_ack_delay);
         if delay < self.config.min_ack_delay || request.max_ack_delay >= MAX_ACK_DELAY_LIMIT {
-            return Err(TransportError::protocol_violation(
-                "ACK_FREQUENCY asks for an impossible delay",
-            )
-            .in_frame(frame::ty::ACK_FREQUENCY));
+            return Err(TransportError::protocol_violation("ACK_FREQUENCY asks for an impossible delay")
+                .in_frame(frame::ty::ACK_FREQUENCY));
         }
-        if self
-            .frequency
-            .is_some_and(|latest| request.sequence <= latest)
-        {
+        if self.frequency.is_some_and(|latest| request.sequence <= latest) {
             return Ok(false);
         }
         self.frequency = Some(request.sequence);
@@ -296,13 +275,7 @@ impl AckTracker {
     /// When the ACK that is held back becomes due; `None` if there is nothing to acknowledge. In the past when it is due.
     #[inline]
     pub fn timer(&self) -> Option<Instant> {
-        self.pending().then(|| {
-            if self.due || self.forced {
-                self.first_unacked_at
-            } else {
-                self.deadline()
-            }
-        })
+        self.pending().then(|| if self.due || self.forced { self.first_unacked_at } else { self.deadline() })
     }
 
     fn deadline(&self) -> Instant {
@@ -320,23 +293,10 @@ impl AckTracker {
             .take(self.config.max_ranges)
             .map(move |r| r.start.max(from)..r.end);
         // ack_delay_exponent does not hold in Initial and Handshake packets (RFC 9000 section 18.2).
-        let exponent = if self.immediate {
-            3
-        } else {
-            self.config.exponent.min(20)
-        };
-        let delay = now
-            .saturating_since(self.largest_at)
-            .as_micros()
-            .min(u128::from(u64::MAX)) as u64;
+        let exponent = if self.immediate { 3 } else { self.config.exponent.min(20) };
+        let delay = now.saturating_since(self.largest_at).as_micros().min(u128::from(u64::MAX)) as u64;
         let ecn = (self.counts != EcnCounts::default()).then_some(self.counts);
-        frame::encode_ack(
-            buf,
-            limit.checked_sub(buf.len())?,
-            delay >> exponent,
-            ranges,
-            ecn,
-        )?;
+        frame::encode_ack(buf, limit.checked_sub(buf.len())?, delay >> exponent, ranges, ecn)?;
 
         self.unacked = 0;
         self.due = false;
@@ -348,22 +308,14 @@ impl AckTracker {
 
     /// The lowest number that the peer may still have to be told of.
     fn report_from(&self) -> u64 {
-        self.late
-            .front()
-            .map_or(self.reported_below, |(number, _)| {
-                self.reported_below.min(*number)
-            })
+        self.late.front().map_or(self.reported_below, |(number, _)| self.reported_below.min(*number))
     }
 
     /// The peer received an ACK frame of ours with this largest number: what it told need not be told again (RFC 9000
     /// section 13.2.4). Numbers are still remembered to tell duplicates.
     pub fn on_ack_acked(&mut self, largest: u64) {
         self.reported_below = self.reported_below.max(largest.saturating_add(1));
-        while self
-            .late
-            .front()
-            .is_some_and(|(_, largest_then)| *largest_then < largest)
-        {
+        while self.late.front().is_some_and(|(_, largest_then)| *largest_then < largest) {
             self.late.pop_front();
         }
         self.unconfirmed_acks = 0;
@@ -373,12 +325,7 @@ impl AckTracker {
     /// peer sends no packets that would let us forget ranges (RFC 9000 section 13.2.4). Says so once in a while.
     pub fn should_elicit(&mut self) -> bool {
         let ask = self.unconfirmed_acks >= ACKS_BEFORE_ELICITING
-            && self
-                .received
-                .iter_descending()
-                .take_while(|r| r.end > self.report_from())
-                .nth(1)
-                .is_some();
+            && self.received.iter_descending().take_while(|r| r.end > self.report_from()).nth(1).is_some();
         if ask {
             self.unconfirmed_acks = 0;
         }

@@ -20,10 +20,7 @@ pub struct ConnectionId {
 
 impl ConnectionId {
     /// The zero-length connection ID.
-    pub const EMPTY: ConnectionId = ConnectionId {
-        len: 0,
-        bytes: [0; MAX_CID_LEN],
-    };
+    pub const EMPTY: ConnectionId = ConnectionId { len: 0, bytes: [0; MAX_CID_LEN] };
 
     /// A connection ID of these bytes; `None` if there are more than 20.
     #[inline]
@@ -67,9 +64,7 @@ impl AsRef<[u8]> for ConnectionId {
 
 impl fmt::Display for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_slice()
-            .iter()
-            .try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.as_slice().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -151,11 +146,7 @@ impl LocalCids {
     /// Starts with the source connection ID of our first long header, which has sequence number 0.
     pub fn new(initial: ConnectionId) -> LocalCids {
         LocalCids {
-            issued: VecDeque::from([Issued {
-                sequence: 0,
-                cid: initial,
-                reset_token: None,
-            }]),
+            issued: VecDeque::from([Issued { sequence: 0, cid: initial, reset_token: None }]),
             next_sequence: 1,
             retire_prior_to: 0,
             peer_limit: 2,
@@ -174,11 +165,7 @@ impl LocalCids {
         if self.zero_length {
             return 0;
         }
-        let active = self
-            .issued
-            .iter()
-            .filter(|i| i.sequence >= self.retire_prior_to)
-            .count() as u64;
+        let active = self.issued.iter().filter(|i| i.sequence >= self.retire_prior_to).count() as u64;
         self.peer_limit.min(MAX_ISSUED).saturating_sub(active) as usize
     }
 
@@ -197,11 +184,7 @@ impl LocalCids {
     fn add(&mut self, cid: ConnectionId, reset_token: ResetToken) -> u64 {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
-        self.issued.push_back(Issued {
-            sequence,
-            cid,
-            reset_token: Some(reset_token),
-        });
+        self.issued.push_back(Issued { sequence, cid, reset_token: Some(reset_token) });
         sequence
     }
 
@@ -258,14 +241,10 @@ impl LocalCids {
         destination: &ConnectionId,
     ) -> Result<Option<ConnectionId>, TransportError> {
         if self.zero_length {
-            return Err(TransportError::protocol_violation(
-                "RETIRE_CONNECTION_ID for a zero-length connection ID",
-            ));
+            return Err(TransportError::protocol_violation("RETIRE_CONNECTION_ID for a zero-length connection ID"));
         }
         if sequence >= self.next_sequence {
-            return Err(TransportError::protocol_violation(
-                "RETIRE_CONNECTION_ID for a connection ID never issued",
-            ));
+            return Err(TransportError::protocol_violation("RETIRE_CONNECTION_ID for a connection ID never issued"));
         }
         let Some(index) = self.issued.iter().position(|i| i.sequence == sequence) else {
             return Ok(None);
@@ -280,10 +259,7 @@ impl LocalCids {
 
     /// The sequence number of an ID that is issued and not retired.
     pub fn sequence_of(&self, cid: &[u8]) -> Option<u64> {
-        self.issued
-            .iter()
-            .find(|i| i.cid.as_slice() == cid)
-            .map(|i| i.sequence)
+        self.issued.iter().find(|i| i.cid.as_slice() == cid).map(|i| i.sequence)
     }
 
     /// All IDs that are issued and not retired, oldest first.
@@ -337,12 +313,7 @@ impl RemoteCids {
     /// Starts with the peer's first connection ID (sequence number 0) and our own active_connection_id_limit.
     /// A client starts with the random ID of its first Initial, and replaces it by [`set_initial`](Self::set_initial).
     pub fn new(initial: ConnectionId, limit: u64) -> RemoteCids {
-        let active = RemoteCid {
-            sequence: 0,
-            cid: initial,
-            reset_token: None,
-            in_use: true,
-        };
+        let active = RemoteCid { sequence: 0, cid: initial, reset_token: None, in_use: true };
         RemoteCids {
             known: VecDeque::from([active]),
             active,
@@ -365,12 +336,7 @@ impl RemoteCids {
     }
 
     fn update_initial(&mut self, f: impl Fn(&mut RemoteCid)) {
-        for id in self
-            .known
-            .iter_mut()
-            .chain([&mut self.active])
-            .filter(|id| id.sequence == 0)
-        {
+        for id in self.known.iter_mut().chain([&mut self.active]).filter(|id| id.sequence == 0) {
             f(id);
         }
     }
@@ -458,19 +424,13 @@ impl RemoteCids {
             ));
         }
         if frame.retire_prior_to > frame.sequence {
-            return Err(TransportError::frame_encoding(
-                "NEW_CONNECTION_ID retires itself",
-            ));
+            return Err(TransportError::frame_encoding("NEW_CONNECTION_ID retires itself"));
         }
         for id in &self.known {
             let same_number = id.sequence == frame.sequence;
             let same_id = id.cid == frame.cid;
-            if same_number != same_id
-                || (same_number && id.reset_token.is_some_and(|t| t != frame.reset_token))
-            {
-                return Err(TransportError::protocol_violation(
-                    "NEW_CONNECTION_ID contradicts an earlier one",
-                ));
+            if same_number != same_id || (same_number && id.reset_token.is_some_and(|t| t != frame.reset_token)) {
+                return Err(TransportError::protocol_violation("NEW_CONNECTION_ID contradicts an earlier one"));
             }
         }
 
@@ -486,20 +446,13 @@ impl RemoteCids {
                     reset_token: Some(frame.reset_token),
                     in_use: false,
                 };
-                let index = self
-                    .known
-                    .partition_point(|known| known.sequence < frame.sequence);
+                let index = self.known.partition_point(|known| known.sequence < frame.sequence);
                 self.known.insert(index, id);
             }
         }
         if frame.retire_prior_to > self.retire_prior_to {
             self.retire_prior_to = frame.retire_prior_to;
-            while let Some(id) = self
-                .known
-                .front()
-                .copied()
-                .filter(|id| id.sequence < frame.retire_prior_to)
-            {
+            while let Some(id) = self.known.front().copied().filter(|id| id.sequence < frame.retire_prior_to) {
                 self.known.pop_front();
                 self.queue_retirement(id.sequence);
             }
@@ -508,24 +461,16 @@ impl RemoteCids {
                 self.active = match self.take_fresh().or_else(|| self.known.front().copied()) {
                     Some(id) => id,
                     None => {
-                        return Err(TransportError::protocol_violation(
-                            "all connection IDs are to be retired",
-                        ));
+                        return Err(TransportError::protocol_violation("all connection IDs are to be retired"));
                     }
                 };
             }
         }
         if self.known.len() as u64 > self.limit {
-            return Err(TransportError::connection_id_limit(
-                "more active connection IDs than permitted",
-            ));
+            return Err(TransportError::connection_id_limit("more active connection IDs than permitted"));
         }
-        if self.unacked > self.limit * MAX_UNACKED_RETIREMENTS
-            || self.retired.len_ranges() > MAX_RETIRED_RUNS
-        {
-            return Err(TransportError::connection_id_limit(
-                "too many retired connection IDs",
-            ));
+        if self.unacked > self.limit * MAX_UNACKED_RETIREMENTS || self.retired.len_ranges() > MAX_RETIRED_RUNS {
+            return Err(TransportError::connection_id_limit("too many retired connection IDs"));
         }
         Ok(())
     }
@@ -555,9 +500,7 @@ impl RemoteCids {
     /// Whether `token` ends a stateless reset by the peer: it belongs to an ID in use. Compares with all tokens, in constant time.
     pub fn is_reset(&self, token: &ResetToken) -> bool {
         let in_use = self.known.iter().filter(|id| id.in_use);
-        in_use.fold(false, |found, id| {
-            found | id.reset_token.is_some_and(|known| known == *token)
-        })
+        in_use.fold(false, |found, id| found | id.reset_token.is_some_and(|known| known == *token))
     }
 }
 
@@ -612,11 +555,7 @@ impl WorkerCid {
     /// IDs of `worker` (counted from 0) out of `workers`. `key` is the same for all workers of an endpoint.
     pub fn new(worker: u8, workers: u8, key: u64) -> WorkerCid {
         let workers = workers.max(1);
-        WorkerCid {
-            worker: worker % workers,
-            workers,
-            key,
-        }
+        WorkerCid { worker: worker % workers, workers, key }
     }
 
     /// The worker that issued an ID of an endpoint with this `key`. `None` if it is not 8 bytes long, so not one of ours.
@@ -640,13 +579,9 @@ impl CidGenerator for WorkerCid {
         let mut bytes = rng.next_u64().to_be_bytes();
         // The random first byte picks one of the values that leave the worker as remainder.
         let rounds = 256 / u16::from(self.workers);
-        let value =
-            (u16::from(bytes[0]) % rounds) * u16::from(self.workers) + u16::from(self.worker);
+        let value = (u16::from(bytes[0]) % rounds) * u16::from(self.workers) + u16::from(self.worker);
         bytes[0] = value as u8 ^ mask(&bytes, self.key);
-        ConnectionId {
-            len: WorkerCid::LEN as u8,
-            bytes: pad(bytes),
-        }
+        ConnectionId { len: WorkerCid::LEN as u8, bytes: pad(bytes) }
     }
 
     fn len(&self) -> usize {

@@ -172,11 +172,7 @@ constructors! {
 impl TransportError {
     /// An error with any code and no frame type.
     pub fn new(code: TransportErrorCode, reason: impl Into<Cow<'static, str>>) -> TransportError {
-        TransportError {
-            code,
-            frame: None,
-            reason: reason.into(),
-        }
+        TransportError { code, frame: None, reason: reason.into() }
     }
 
     /// A CRYPTO_ERROR carrying a TLS alert.
@@ -240,11 +236,7 @@ pub enum ConnectionError {
 }
 
 fn quoted(reason: &Bytes) -> String {
-    if reason.is_empty() {
-        String::new()
-    } else {
-        format!(": {:?}", String::from_utf8_lossy(reason))
-    }
+    if reason.is_empty() { String::new() } else { format!(": {:?}", String::from_utf8_lossy(reason)) }
 }
 
 impl From<ConnectionError> for std::io::Error {
@@ -256,12 +248,10 @@ impl From<ConnectionError> for std::io::Error {
             ConnectionError::PeerApplication { .. } | ConnectionError::PeerTransport { .. } => {
                 ErrorKind::ConnectionAborted
             }
-            ConnectionError::LocallyClosed | ConnectionError::EndpointClosed => {
-                ErrorKind::NotConnected
+            ConnectionError::LocallyClosed | ConnectionError::EndpointClosed => ErrorKind::NotConnected,
+            ConnectionError::VersionMismatch | ConnectionError::Transport(_) | ConnectionError::HandshakeFailed(_) => {
+                ErrorKind::Other
             }
-            ConnectionError::VersionMismatch
-            | ConnectionError::Transport(_)
-            | ConnectionError::HandshakeFailed(_) => ErrorKind::Other,
         };
         std::io::Error::new(kind, error)
     }
@@ -273,22 +263,13 @@ mod tests {
 
     #[test]
     fn codes_print_by_the_names_of_the_rfc() {
-        assert_eq!(
-            TransportErrorCode::FRAME_ENCODING_ERROR.to_string(),
-            "FRAME_ENCODING_ERROR"
-        );
-        assert_eq!(
-            TransportErrorCode(0x11),
-            TransportErrorCode::VERSION_NEGOTIATION_ERROR
-        );
+        assert_eq!(TransportErrorCode::FRAME_ENCODING_ERROR.to_string(), "FRAME_ENCODING_ERROR");
+        assert_eq!(TransportErrorCode(0x11), TransportErrorCode::VERSION_NEGOTIATION_ERROR);
         assert_eq!(
             TransportErrorCode::crypto(120).to_string(),
             "CRYPTO_ERROR (TLS alert 120, no_application_protocol)"
         );
-        assert_eq!(
-            TransportErrorCode(0x4242).to_string(),
-            "unknown error 0x4242"
-        );
+        assert_eq!(TransportErrorCode(0x4242).to_string(), "unknown error 0x4242");
     }
 
     #[test]
@@ -301,20 +282,9 @@ mod tests {
 
     #[test]
     fn messages_name_the_frame_and_the_reason() {
-        let error = TransportError::protocol_violation("a client sent HANDSHAKE_DONE")
-            .in_frame(0x1e)
-            .in_frame(0x02);
-        assert_eq!(
-            error.to_string(),
-            "PROTOCOL_VIOLATION: a client sent HANDSHAKE_DONE (frame type 0x1e)"
-        );
-        let error = ConnectionError::PeerApplication {
-            code: 7,
-            reason: Bytes::from_static(b"bye"),
-        };
-        assert_eq!(
-            error.to_string(),
-            "closed by the peer's application with code 7: \"bye\""
-        );
+        let error = TransportError::protocol_violation("a client sent HANDSHAKE_DONE").in_frame(0x1e).in_frame(0x02);
+        assert_eq!(error.to_string(), "PROTOCOL_VIOLATION: a client sent HANDSHAKE_DONE (frame type 0x1e)");
+        let error = ConnectionError::PeerApplication { code: 7, reason: Bytes::from_static(b"bye") };
+        assert_eq!(error.to_string(), "closed by the peer's application with code 7: \"bye\"");
     }
 }

@@ -197,11 +197,7 @@ pub struct Ack<'a> {
 impl<'a> Ack<'a> {
     /// The acknowledged packet numbers, from the largest down. Ranges are disjoint and not adjacent.
     pub fn ranges(&self) -> AckRanges<'a> {
-        AckRanges {
-            fields: Reader::new(self.fields),
-            next_largest: Some(self.largest),
-            further: self.further,
-        }
+        AckRanges { fields: Reader::new(self.fields), next_largest: Some(self.largest), further: self.further }
     }
 
     /// The number of ranges, at least one.
@@ -231,9 +227,7 @@ impl AckRanges<'_> {
         let Some(largest) = self.next_largest.take() else {
             return Ok(None);
         };
-        let smallest = largest
-            .checked_sub(self.fields.varint().ok_or(())?)
-            .ok_or(())?;
+        let smallest = largest.checked_sub(self.fields.varint().ok_or(())?).ok_or(())?;
         if let Some(further) = self.further.checked_sub(1) {
             self.further = further;
             // A Gap of n means n + 1 numbers missing (RFC 9000 section 19.3.1).
@@ -265,23 +259,16 @@ pub struct FrameIter<'a> {
 impl<'a> FrameIter<'a> {
     /// The frames of a decrypted payload.
     pub fn new(payload: &'a [u8]) -> FrameIter<'a> {
-        FrameIter {
-            reader: Reader::new(payload),
-            fresh: true,
-        }
+        FrameIter { reader: Reader::new(payload), fresh: true }
     }
 
     fn parse(&mut self) -> Result<Frame<'a>, TransportError> {
         let before = self.reader.remaining();
-        let ty = self
-            .reader
-            .varint()
-            .ok_or_else(|| TransportError::frame_encoding("frame type is truncated"))?;
+        let ty = self.reader.varint().ok_or_else(|| TransportError::frame_encoding("frame type is truncated"))?;
         if before - self.reader.remaining() != varint::len(ty) {
-            return Err(TransportError::protocol_violation(
-                "frame type is not encoded in its shortest form",
-            )
-            .in_frame(ty));
+            return Err(
+                TransportError::protocol_violation("frame type is not encoded in its shortest form").in_frame(ty)
+            );
         }
         match self.parse_body(ty) {
             Ok(frame) => Ok(frame),
@@ -310,24 +297,14 @@ impl<'a> FrameIter<'a> {
         Ok(match ty {
             ty::PADDING => {
                 let rest = r.rest();
-                let run = rest
-                    .iter()
-                    .position(|byte| *byte != 0)
-                    .unwrap_or(rest.len());
+                let run = rest.iter().position(|byte| *byte != 0).unwrap_or(rest.len());
                 r.bytes(run);
                 Frame::Padding(1 + run)
             }
             ty::PING => Frame::Ping,
             ty::ACK | ty::ACK_ECN => Frame::Ack(parse_ack(r, ty == ty::ACK_ECN)?),
-            ty::RESET_STREAM => Frame::ResetStream {
-                id: id!(),
-                error_code: varint!(),
-                final_size: varint!(),
-            },
-            ty::STOP_SENDING => Frame::StopSending {
-                id: id!(),
-                error_code: varint!(),
-            },
+            ty::RESET_STREAM => Frame::ResetStream { id: id!(), error_code: varint!(), final_size: varint!() },
+            ty::STOP_SENDING => Frame::StopSending { id: id!(), error_code: varint!() },
             ty::CRYPTO => {
                 let (offset, data) = (varint!(), rest_of!(r.varint_bytes()));
                 check_end(offset, data)?;
@@ -340,45 +317,18 @@ impl<'a> FrameIter<'a> {
             ty::STREAM..0x10 => {
                 let id = id!();
                 let offset = if ty & OFF != 0 { varint!() } else { 0 };
-                let data = if ty & LEN != 0 {
-                    rest_of!(r.varint_bytes())
-                } else {
-                    r.take_rest()
-                };
+                let data = if ty & LEN != 0 { rest_of!(r.varint_bytes()) } else { r.take_rest() };
                 check_end(offset, data)?;
-                Frame::Stream {
-                    id,
-                    offset,
-                    fin: ty & FIN != 0,
-                    data,
-                }
+                Frame::Stream { id, offset, fin: ty & FIN != 0, data }
             }
             ty::MAX_DATA => Frame::MaxData(varint!()),
-            ty::MAX_STREAM_DATA => Frame::MaxStreamData {
-                id: id!(),
-                max: varint!(),
-            },
-            ty::MAX_STREAMS_BIDI => Frame::MaxStreams {
-                dir: Dir::Bi,
-                max: stream_count(varint!())?,
-            },
-            ty::MAX_STREAMS_UNI => Frame::MaxStreams {
-                dir: Dir::Uni,
-                max: stream_count(varint!())?,
-            },
+            ty::MAX_STREAM_DATA => Frame::MaxStreamData { id: id!(), max: varint!() },
+            ty::MAX_STREAMS_BIDI => Frame::MaxStreams { dir: Dir::Bi, max: stream_count(varint!())? },
+            ty::MAX_STREAMS_UNI => Frame::MaxStreams { dir: Dir::Uni, max: stream_count(varint!())? },
             ty::DATA_BLOCKED => Frame::DataBlocked(varint!()),
-            ty::STREAM_DATA_BLOCKED => Frame::StreamDataBlocked {
-                id: id!(),
-                limit: varint!(),
-            },
-            ty::STREAMS_BLOCKED_BIDI => Frame::StreamsBlocked {
-                dir: Dir::Bi,
-                limit: stream_count(varint!())?,
-            },
-            ty::STREAMS_BLOCKED_UNI => Frame::StreamsBlocked {
-                dir: Dir::Uni,
-                limit: stream_count(varint!())?,
-            },
+            ty::STREAM_DATA_BLOCKED => Frame::StreamDataBlocked { id: id!(), limit: varint!() },
+            ty::STREAMS_BLOCKED_BIDI => Frame::StreamsBlocked { dir: Dir::Bi, limit: stream_count(varint!())? },
+            ty::STREAMS_BLOCKED_UNI => Frame::StreamsBlocked { dir: Dir::Uni, limit: stream_count(varint!())? },
             ty::NEW_CONNECTION_ID => {
                 let (sequence, retire_prior_to) = (varint!(), varint!());
                 let cid = rest_of!(r.u8_bytes());
@@ -389,12 +339,7 @@ impl<'a> FrameIter<'a> {
                 let cid = ConnectionId::new(cid)
                     .filter(|cid| !cid.is_empty())
                     .ok_or("NEW_CONNECTION_ID with an ID that has not 1 to 20 bytes")?;
-                Frame::NewConnectionId(NewConnectionId {
-                    sequence,
-                    retire_prior_to,
-                    cid,
-                    reset_token,
-                })
+                Frame::NewConnectionId(NewConnectionId { sequence, retire_prior_to, cid, reset_token })
             }
             ty::RETIRE_CONNECTION_ID => Frame::RetireConnectionId(varint!()),
             ty::PATH_CHALLENGE => Frame::PathChallenge(rest_of!(r.array())),
@@ -404,10 +349,9 @@ impl<'a> FrameIter<'a> {
                 frame_type: varint!(),
                 reason: rest_of!(r.varint_bytes()),
             },
-            ty::APPLICATION_CLOSE => Frame::ApplicationClose {
-                error_code: varint!(),
-                reason: rest_of!(r.varint_bytes()),
-            },
+            ty::APPLICATION_CLOSE => {
+                Frame::ApplicationClose { error_code: varint!(), reason: rest_of!(r.varint_bytes()) }
+            }
             ty::HANDSHAKE_DONE => Frame::HandshakeDone,
             ty::IMMEDIATE_ACK => Frame::ImmediateAck,
             ty::DATAGRAM => Frame::Datagram(r.take_rest()),
@@ -447,16 +391,8 @@ fn parse_ack<'a>(r: &mut Reader<'a>, with_ecn: bool) -> Result<Ack<'a>, &'static
     let raw_delay = r.varint().ok_or(TRUNCATED)?;
     let further = r.varint().ok_or(TRUNCATED)?;
     let fields = r.rest();
-    let mut ranges = AckRanges {
-        fields: *r,
-        next_largest: Some(largest),
-        further,
-    };
-    while ranges
-        .step()
-        .map_err(|()| "ACK ranges are truncated or go below zero")?
-        .is_some()
-    {}
+    let mut ranges = AckRanges { fields: *r, next_largest: Some(largest), further };
+    while ranges.step().map_err(|()| "ACK ranges are truncated or go below zero")?.is_some() {}
     *r = ranges.fields;
     let fields = &fields[..fields.len() - r.remaining()];
     let ecn = match with_ecn {
@@ -467,31 +403,17 @@ fn parse_ack<'a>(r: &mut Reader<'a>, with_ecn: bool) -> Result<Ack<'a>, &'static
         }),
         false => None,
     };
-    Ok(Ack {
-        largest,
-        raw_delay,
-        ecn,
-        further,
-        fields,
-    })
+    Ok(Ack { largest, raw_delay, ecn, further, fields })
 }
 
 /// The largest offset of a stream or of the handshake is 2^62 - 1 (RFC 9000 sections 19.6 and 19.8).
 fn check_end(offset: u64, data: &[u8]) -> Result<(), &'static str> {
-    if offset + data.len() as u64 > varint::MAX {
-        Err("data goes past offset 2^62 - 1")
-    } else {
-        Ok(())
-    }
+    if offset + data.len() as u64 > varint::MAX { Err("data goes past offset 2^62 - 1") } else { Ok(()) }
 }
 
 /// There can be no more than 2^60 streams of a kind (RFC 9000 sections 19.11 and 19.14).
 fn stream_count(count: u64) -> Result<u64, &'static str> {
-    if count > 1 << 60 {
-        Err("more than 2^60 streams")
-    } else {
-        Ok(count)
-    }
+    if count > 1 << 60 { Err("more than 2^60 streams") } else { Ok(count) }
 }
 
 // ---- rules ----------------------------------------------------------------------------------------------------------
@@ -533,10 +455,7 @@ impl Frame<'_> {
     pub fn is_ack_eliciting(&self) -> bool {
         !matches!(
             self,
-            Frame::Ack(_)
-                | Frame::Padding(_)
-                | Frame::ConnectionClose { .. }
-                | Frame::ApplicationClose { .. }
+            Frame::Ack(_) | Frame::Padding(_) | Frame::ConnectionClose { .. } | Frame::ApplicationClose { .. }
         )
     }
 
@@ -549,13 +468,7 @@ impl Frame<'_> {
     /// Whether this is a probing frame; a packet with none but these does not make the peer migrate (RFC 9000 section 9.1).
     #[inline]
     pub fn is_probing(&self) -> bool {
-        matches!(
-            self,
-            Frame::PathChallenge(_)
-                | Frame::PathResponse(_)
-                | Frame::NewConnectionId(_)
-                | Frame::Padding(_)
-        )
+        matches!(self, Frame::PathChallenge(_) | Frame::PathResponse(_) | Frame::NewConnectionId(_) | Frame::Padding(_))
     }
 
     /// Whether a packet of this level may carry the frame (RFC 9000 sections 12.4, 12.5 and 17.2; RFC 9221 section 4).
@@ -581,16 +494,12 @@ impl Frame<'_> {
     #[inline]
     pub fn check_allowed(&self, level: Level, receiver: Side) -> Result<(), TransportError> {
         if !self.is_allowed_at(level) {
-            return Err(TransportError::protocol_violation(
-                "frame is not allowed in this type of packet",
-            )
-            .in_frame(self.ty()));
+            return Err(
+                TransportError::protocol_violation("frame is not allowed in this type of packet").in_frame(self.ty())
+            );
         }
         if receiver == Side::Server && matches!(self, Frame::NewToken(_) | Frame::HandshakeDone) {
-            return Err(
-                TransportError::protocol_violation("frame is not allowed from a client")
-                    .in_frame(self.ty()),
-            );
+            return Err(TransportError::protocol_violation("frame is not allowed from a client").in_frame(self.ty()));
         }
         Ok(())
     }
@@ -673,11 +582,7 @@ impl Frame<'_> {
                     varints(out, &[ecn.ect0, ecn.ect1, ecn.ce]);
                 }
             }
-            Frame::ResetStream {
-                id,
-                error_code,
-                final_size,
-            } => {
+            Frame::ResetStream { id, error_code, final_size } => {
                 varints(out, &[id.as_u64(), *error_code, *final_size]);
             }
             Frame::StopSending { id, error_code } => varints(out, &[id.as_u64(), *error_code]),
@@ -686,24 +591,18 @@ impl Frame<'_> {
                 varint_bytes(out, data);
             }
             Frame::NewToken(token) => varint_bytes(out, token),
-            Frame::Stream {
-                id, offset, data, ..
-            } => {
+            Frame::Stream { id, offset, data, .. } => {
                 out.varint(id.as_u64());
                 if *offset > 0 {
                     out.varint(*offset);
                 }
                 varint_bytes(out, data);
             }
-            Frame::MaxData(n) | Frame::DataBlocked(n) | Frame::RetireConnectionId(n) => {
-                out.varint(*n)
-            }
+            Frame::MaxData(n) | Frame::DataBlocked(n) | Frame::RetireConnectionId(n) => out.varint(*n),
             Frame::MaxStreamData { id, max: n } | Frame::StreamDataBlocked { id, limit: n } => {
                 varints(out, &[id.as_u64(), *n]);
             }
-            Frame::MaxStreams { max: n, .. } | Frame::StreamsBlocked { limit: n, .. } => {
-                out.varint(*n)
-            }
+            Frame::MaxStreams { max: n, .. } | Frame::StreamsBlocked { limit: n, .. } => out.varint(*n),
             Frame::NewConnectionId(new) => {
                 varints(out, &[new.sequence, new.retire_prior_to]);
                 out.bytes(&[new.cid.len() as u8]);
@@ -711,11 +610,7 @@ impl Frame<'_> {
                 out.bytes(&new.reset_token.0);
             }
             Frame::PathChallenge(data) | Frame::PathResponse(data) => out.bytes(data),
-            Frame::ConnectionClose {
-                error_code,
-                frame_type,
-                reason,
-            } => {
+            Frame::ConnectionClose { error_code, frame_type, reason } => {
                 varints(out, &[*error_code, *frame_type]);
                 varint_bytes(out, reason);
             }
@@ -725,15 +620,7 @@ impl Frame<'_> {
             }
             Frame::Datagram(data) => varint_bytes(out, data),
             Frame::AckFrequency(f) => {
-                varints(
-                    out,
-                    &[
-                        f.sequence,
-                        f.threshold,
-                        f.max_ack_delay,
-                        f.reordering_threshold,
-                    ],
-                );
+                varints(out, &[f.sequence, f.threshold, f.max_ack_delay, f.reordering_threshold]);
             }
         }
     }
@@ -824,9 +711,7 @@ pub fn encode_ack(
     let first = ranges.clone().next()?;
     let largest = first.end - 1;
     let raw_delay = raw_delay.min(varint::MAX);
-    let ecn_len = ecn.map_or(0, |ecn| {
-        varint::len(ecn.ect0) + varint::len(ecn.ect1) + varint::len(ecn.ce)
-    });
+    let ecn_len = ecn.map_or(0, |ecn| varint::len(ecn.ect0) + varint::len(ecn.ect1) + varint::len(ecn.ce));
     let first_len = varint::len(largest - first.start);
     let fixed = 1 + varint::len(largest) + varint::len(raw_delay) + first_len + ecn_len;
 

@@ -73,11 +73,7 @@ impl<'a> Invariants<'a> {
         if first & LONG == 0 {
             return None;
         }
-        Some(Invariants {
-            version: Version(reader.u32()?),
-            dcid: reader.u8_bytes()?,
-            scid: reader.u8_bytes()?,
-        })
+        Some(Invariants { version: Version(reader.u32()?), dcid: reader.u8_bytes()?, scid: reader.u8_bytes()? })
     }
 }
 
@@ -233,15 +229,10 @@ impl Partial {
         if first & LONG != 0 {
             return Partial::parse_long(datagram, first);
         }
-        let dcid = datagram
-            .get(1..1 + local_cid_len)
-            .ok_or(HeaderError::Truncated)?;
+        let dcid = datagram.get(1..1 + local_cid_len).ok_or(HeaderError::Truncated)?;
         let dcid = ConnectionId::new(dcid).ok_or(HeaderError::ConnectionIdTooLong)?;
         let partial = Partial {
-            header: Header::Short {
-                dcid,
-                spin: first & SPIN != 0,
-            },
+            header: Header::Short { dcid, spin: first & SPIN != 0 },
             fixed_bit: first & FIXED_BIT != 0,
             number_offset: 1 + local_cid_len,
             len: datagram.len(),
@@ -251,11 +242,7 @@ impl Partial {
 
     fn parse_long(datagram: &[u8], first: u8) -> Result<(Partial, usize), HeaderError> {
         let mut reader = Reader::new(datagram);
-        let Invariants {
-            version,
-            dcid,
-            scid,
-        } = Invariants::read(&mut reader).ok_or(HeaderError::Truncated)?;
+        let Invariants { version, dcid, scid } = Invariants::read(&mut reader).ok_or(HeaderError::Truncated)?;
         if version != Version::NEGOTIATION && !version.is_supported() {
             return Err(HeaderError::UnsupportedVersion(version));
         }
@@ -274,47 +261,22 @@ impl Partial {
 
         if version == Version::NEGOTIATION {
             let versions = offset(&reader)..datagram.len();
-            return unnumbered(Header::VersionNegotiation {
-                dcid,
-                scid,
-                versions,
-            });
+            return unnumbered(Header::VersionNegotiation { dcid, scid, versions });
         }
         let header = match version.long_type(first >> 4) {
             LongType::Retry => {
                 let start = offset(&reader);
-                let end = datagram
-                    .len()
-                    .checked_sub(RETRY_TAG_LEN)
-                    .filter(|end| *end >= start);
+                let end = datagram.len().checked_sub(RETRY_TAG_LEN).filter(|end| *end >= start);
                 let token = start..end.ok_or(HeaderError::Truncated)?;
-                return unnumbered(Header::Retry {
-                    version,
-                    dcid,
-                    scid,
-                    token,
-                });
+                return unnumbered(Header::Retry { version, dcid, scid, token });
             }
             LongType::Initial => {
                 let token = reader.varint_bytes().ok_or(HeaderError::Truncated)?;
                 let end = offset(&reader);
-                Header::Initial {
-                    version,
-                    dcid,
-                    scid,
-                    token: end - token.len()..end,
-                }
+                Header::Initial { version, dcid, scid, token: end - token.len()..end }
             }
-            LongType::ZeroRtt => Header::ZeroRtt {
-                version,
-                dcid,
-                scid,
-            },
-            LongType::Handshake => Header::Handshake {
-                version,
-                dcid,
-                scid,
-            },
+            LongType::ZeroRtt => Header::ZeroRtt { version, dcid, scid },
+            LongType::Handshake => Header::Handshake { version, dcid, scid },
         };
         let length = reader.varint().ok_or(HeaderError::Truncated)?;
         let number_offset = offset(&reader);
@@ -322,15 +284,7 @@ impl Partial {
             return Err(HeaderError::Truncated);
         }
         let len = number_offset + length as usize;
-        Ok((
-            Partial {
-                header,
-                fixed_bit: first & FIXED_BIT != 0,
-                number_offset,
-                len,
-            },
-            len,
-        ))
+        Ok((Partial { header, fixed_bit: first & FIXED_BIT != 0, number_offset, len }, len))
     }
 
     /// Removes header protection from `packet`, which starts where the packet does (RFC 9001 section 5.4).
@@ -346,17 +300,13 @@ impl Partial {
         largest: Option<u64>,
     ) -> Result<Unprotected, HeaderError> {
         let packet = packet.get_mut(..self.len).ok_or(HeaderError::Truncated)?;
-        let (head, tail) = packet
-            .split_at_mut_checked(self.number_offset)
-            .ok_or(HeaderError::TooShort)?;
+        let (head, tail) = packet.split_at_mut_checked(self.number_offset).ok_or(HeaderError::TooShort)?;
         let (number, rest) = tail.split_at_mut_checked(4).ok_or(HeaderError::TooShort)?;
         let sample = rest.get(..key.sample_len()).ok_or(HeaderError::TooShort)?;
         let first = head.first_mut().ok_or(HeaderError::TooShort)?;
         key.unprotect(sample, first, number);
         let number_len = usize::from(*first & NUMBER_LEN) + 1;
-        let truncated = number[..number_len]
-            .iter()
-            .fold(0, |n, byte| n << 8 | u64::from(*byte));
+        let truncated = number[..number_len].iter().fold(0, |n, byte| n << 8 | u64::from(*byte));
         Ok(Unprotected {
             first: *first,
             number: expand_number(largest, truncated, number_len),
@@ -391,31 +341,22 @@ impl Unprotected {
 /// PROTOCOL_VIOLATION if one is set (RFC 9000 sections 17.2 and 17.3.1).
 #[inline]
 pub fn check_reserved_bits(unprotected_first: u8) -> Result<(), TransportError> {
-    let reserved = if unprotected_first & LONG != 0 {
-        LONG_RESERVED
-    } else {
-        SHORT_RESERVED
-    };
+    let reserved = if unprotected_first & LONG != 0 { LONG_RESERVED } else { SHORT_RESERVED };
     if unprotected_first & reserved == 0 {
         Ok(())
     } else {
-        Err(TransportError::protocol_violation(
-            "reserved bits of the header are set",
-        ))
+        Err(TransportError::protocol_violation("reserved bits of the header are set"))
     }
 }
 
 /// The versions listed in a Version Negotiation packet. A last piece of fewer than four bytes is ignored.
 pub fn versions(list: &[u8]) -> impl Iterator<Item = Version> + '_ {
-    list.chunks_exact(4)
-        .filter_map(|v| Some(Version(u32::from_be_bytes(v.try_into().ok()?))))
+    list.chunks_exact(4).filter_map(|v| Some(Version(u32::from_be_bytes(v.try_into().ok()?))))
 }
 
 /// Whether the integrity tag of a Retry packet is the expected one. `tag` computes it from the packet without the tag (RFC 9001 section 5.8).
 pub fn verify_retry(packet: &[u8], tag: impl FnOnce(&[u8]) -> [u8; RETRY_TAG_LEN]) -> bool {
-    packet
-        .split_last_chunk::<RETRY_TAG_LEN>()
-        .is_some_and(|(body, received)| tag(body) == *received)
+    packet.split_last_chunk::<RETRY_TAG_LEN>().is_some_and(|(body, received)| tag(body) == *received)
 }
 
 // ---- packet numbers -------------------------------------------------------------------------------------------------
@@ -499,10 +440,7 @@ impl HeaderMark {
             return;
         }
         let length = end - self.number_pos;
-        debug_assert!(
-            length <= MAX_LENGTH_FIELD,
-            "packet too long for its length field"
-        );
+        debug_assert!(length <= MAX_LENGTH_FIELD, "packet too long for its length field");
         if let Some(field) = buf.get_mut(self.number_pos - 2..self.number_pos) {
             field.copy_from_slice(&(0x4000 | length.min(MAX_LENGTH_FIELD) as u16).to_be_bytes());
         }
@@ -531,9 +469,7 @@ impl HeaderMark {
         let (header, rest) = buf[self.start..].split_at_mut(self.payload_pos() - self.start);
         let (head, number) = header.split_at_mut(self.number_pos - self.start);
         let sample_start = 4 - self.number_len;
-        let sample = rest
-            .get(sample_start..sample_start + header_key.sample_len())
-            .ok_or(CryptoError)?;
+        let sample = rest.get(sample_start..sample_start + header_key.sample_len()).ok_or(CryptoError)?;
         header_key.protect(sample, &mut head[0], number);
         Ok(())
     }
@@ -541,18 +477,8 @@ impl HeaderMark {
 
 /// The length in bytes of the long header that [`write_long_header`] writes, packet number included.
 #[inline]
-pub const fn long_header_len(
-    ty: LongType,
-    dcid: usize,
-    scid: usize,
-    token: usize,
-    number_len: usize,
-) -> usize {
-    let token = if matches!(ty, LongType::Initial) {
-        varint::len(token as u64) + token
-    } else {
-        0
-    };
+pub const fn long_header_len(ty: LongType, dcid: usize, scid: usize, token: usize, number_len: usize) -> usize {
+    let token = if matches!(ty, LongType::Initial) { varint::len(token as u64) + token } else { 0 };
     1 + 4 + 1 + dcid + 1 + scid + token + 2 + number_len
 }
 
@@ -576,10 +502,7 @@ pub fn write_long_header(
     number: u64,
     number_len: usize,
 ) -> HeaderMark {
-    debug_assert!(
-        ty != LongType::Retry,
-        "a Retry has no packet number: see write_retry"
-    );
+    debug_assert!(ty != LongType::Retry, "a Retry has no packet number: see write_retry");
     let start = buf.len();
     buf.push(LONG | FIXED_BIT | version.long_type_bits(ty) << 4 | (number_len as u8 - 1));
     put_ids(buf, version, dcid, scid);
@@ -590,13 +513,7 @@ pub fn write_long_header(
     buf.extend_from_slice(&[0x40, 0]);
     let number_pos = buf.len();
     put_number(buf, number, number_len);
-    HeaderMark {
-        start,
-        number_pos,
-        number_len,
-        number,
-        is_long: true,
-    }
+    HeaderMark { start, number_pos, number_len, number, is_long: true }
 }
 
 /// Appends the header of a 1-RTT packet.
@@ -615,13 +532,7 @@ pub fn write_short_header(
     buf.extend_from_slice(dcid);
     let number_pos = buf.len();
     put_number(buf, number, number_len);
-    HeaderMark {
-        start,
-        number_pos,
-        number_len,
-        number,
-        is_long: false,
-    }
+    HeaderMark { start, number_pos, number_len, number, is_long: false }
 }
 
 fn put_ids(buf: &mut Vec<u8>, version: Version, dcid: &[u8], scid: &[u8]) {
@@ -659,12 +570,7 @@ pub fn write_version_negotiation(
 ) {
     // The seven lower bits are arbitrary; the QUIC bit is set so that QUIC can share a port (section 17.2.1).
     buf.push(LONG | FIXED_BIT | (rng.next_u32() as u8 & 0x3f));
-    put_ids(
-        buf,
-        Version::NEGOTIATION,
-        clip(received.scid),
-        clip(received.dcid),
-    );
+    put_ids(buf, Version::NEGOTIATION, clip(received.scid), clip(received.dcid));
     buf.extend_from_slice(&Version::grease(rng, received.version).0.to_be_bytes());
     for version in supported {
         buf.extend_from_slice(&version.0.to_be_bytes());
@@ -699,9 +605,7 @@ pub fn possible_reset_token(datagram: &[u8]) -> Option<crate::cid::ResetToken> {
     if datagram.len() < MIN_STATELESS_RESET || is_long(datagram) {
         return None;
     }
-    datagram
-        .last_chunk()
-        .map(|token| crate::cid::ResetToken(*token))
+    datagram.last_chunk().map(|token| crate::cid::ResetToken(*token))
 }
 
 const _: () = assert!(MAX_CID_LEN <= u8::MAX as usize);

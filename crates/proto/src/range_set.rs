@@ -18,10 +18,7 @@ pub struct RangeSet {
 impl RangeSet {
     /// The empty set.
     pub const fn new() -> RangeSet {
-        RangeSet {
-            ranges: VecDeque::new(),
-            total: 0,
-        }
+        RangeSet { ranges: VecDeque::new(), total: 0 }
     }
 
     /// Adds the values of `range`. Returns how many of them were not in the set before.
@@ -164,10 +161,7 @@ impl RangeSet {
 
     /// Whether all values of `range` are in the set; true for an empty range.
     pub fn covers(&self, range: Range<u64>) -> bool {
-        range.is_empty()
-            || self
-                .range_at(range.start)
-                .is_some_and(|r| range.end <= r.end)
+        range.is_empty() || self.range_at(range.start).is_some_and(|r| range.end <= r.end)
     }
 
     /// The range that `value` lies in.
@@ -251,9 +245,7 @@ impl RangeSet {
     }
 
     /// The ranges, ascending; `.rev()` for descending.
-    pub fn iter(
-        &self,
-    ) -> impl DoubleEndedIterator<Item = Range<u64>> + ExactSizeIterator + Clone + '_ {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + ExactSizeIterator + Clone + '_ {
         self.ranges.iter().cloned()
     }
 
@@ -325,10 +317,7 @@ mod tests {
         assert_eq!(set(&[0..5, 5..8]).iter().collect::<Vec<_>>(), [0..8]);
         assert_eq!(set(&[5..8, 0..5]).iter().collect::<Vec<_>>(), [0..8]);
         assert_eq!(set(&[0..5, 6..8]).len_ranges(), 2);
-        assert_eq!(
-            set(&[0..1, 2..3, 4..5, 0..5]).iter().collect::<Vec<_>>(),
-            [0..5]
-        );
+        assert_eq!(set(&[0..1, 2..3, 4..5, 0..5]).iter().collect::<Vec<_>>(), [0..5]);
     }
 
     #[test]

@@ -74,10 +74,7 @@ pub enum TokenError {
 impl TokenError {
     /// Whether the token was made for a Retry: the client will accept no second one, so it is to be told INVALID_TOKEN.
     pub fn is_retry(self) -> bool {
-        matches!(
-            self,
-            TokenError::Expired { retry: true } | TokenError::OtherAddress { retry: true }
-        )
+        matches!(self, TokenError::Expired { retry: true } | TokenError::OtherAddress { retry: true })
     }
 }
 
@@ -147,10 +144,8 @@ impl TokenKey {
 
     fn seal(&self, mut out: Vec<u8>) -> Vec<u8> {
         let (head, body) = out.split_at_mut(1 + SALT_LEN);
-        let sealed = token_key(&self.current, head).and_then(|key| {
-            key.seal_in_place_separate_tag(zero_nonce(), aead::Aad::from(&*head), body)
-                .ok()
-        });
+        let sealed = token_key(&self.current, head)
+            .and_then(|key| key.seal_in_place_separate_tag(zero_nonce(), aead::Aad::from(&*head), body).ok());
         match sealed {
             Some(tag) => {
                 out.extend_from_slice(tag.as_ref());
@@ -177,36 +172,20 @@ impl TokenKey {
         let open = |prk: &hkdf::Prk, buffer: &mut [u8; 96]| {
             let buffer = buffer.get_mut(..sealed.len())?;
             buffer.copy_from_slice(sealed);
-            let plain = token_key(prk, head)?
-                .open_in_place(zero_nonce(), aead::Aad::from(head), buffer)
-                .ok()?;
+            let plain = token_key(prk, head)?.open_in_place(zero_nonce(), aead::Aad::from(head), buffer).ok()?;
             Some(plain.len())
         };
         let len = open(&self.current, &mut buffer)
             .or_else(|| open(self.previous.as_ref()?, &mut buffer))
             .ok_or(TokenError::Unknown)?;
         let mut reader = Reader::new(&buffer[..len]);
-        let token = if kind == RETRY {
-            read_retry(&mut reader)
-        } else {
-            read_new(&mut reader, head)
-        };
-        let token = token
-            .filter(|_| reader.is_empty())
-            .ok_or(TokenError::Unknown)?;
+        let token = if kind == RETRY { read_retry(&mut reader) } else { read_new(&mut reader, head) };
+        let token = token.filter(|_| reader.is_empty()).ok_or(TokenError::Unknown)?;
 
         let retry = kind == RETRY;
         let (issued, lifetime, same_address) = match &token {
-            Token::Retry(t) => (
-                t.issued,
-                self.retry_lifetime,
-                t.address == canonical(remote),
-            ),
-            Token::New(t) => (
-                t.issued,
-                self.new_token_lifetime,
-                t.ip == remote.ip().to_canonical(),
-            ),
+            Token::Retry(t) => (t.issued, self.retry_lifetime, t.address == canonical(remote)),
+            Token::New(t) => (t.issued, self.new_token_lifetime, t.ip == remote.ip().to_canonical()),
         };
         if now > issued.saturating_add(lifetime) || issued > now.saturating_add(CLOCK_SKEW) {
             return Err(TokenError::Expired { retry });
@@ -283,11 +262,7 @@ fn read_retry(reader: &mut Reader<'_>) -> Option<Token> {
 }
 
 fn read_new(reader: &mut Reader<'_>, head: &[u8]) -> Option<Token> {
-    Some(Token::New(NewToken {
-        issued: reader.u64()?,
-        ip: read_ip(reader)?,
-        salt: *head.last_chunk()?,
-    }))
+    Some(Token::New(NewToken { issued: reader.u64()?, ip: read_ip(reader)?, salt: *head.last_chunk()? }))
 }
 
 // ---- replay ---------------------------------------------------------------------------------------------------------
@@ -426,19 +401,12 @@ mod tests {
     }
 
     fn retry(address: SocketAddr) -> RetryToken {
-        RetryToken {
-            original_destination: cid(&[1; 8]),
-            retry_source: cid(&[2; 20]),
-            address,
-            issued: NOW,
-        }
+        RetryToken { original_destination: cid(&[1; 8]), retry_source: cid(&[2; 20]), address, issued: NOW }
     }
 
     fn address() -> impl Strategy<Value = SocketAddr> {
-        let v4 =
-            any::<([u8; 4], u16)>().prop_map(|(ip, port)| SocketAddr::new(IpAddr::from(ip), port));
-        let v6 =
-            any::<([u8; 16], u16)>().prop_map(|(ip, port)| SocketAddr::new(IpAddr::from(ip), port));
+        let v4 = any::<([u8; 4], u16)>().prop_map(|(ip, port)| SocketAddr::new(IpAddr::from(ip), port));
+        let v6 = any::<([u8; 16], u16)>().prop_map(|(ip, port)| SocketAddr::new(IpAddr::from(ip), port));
         prop_oneof![v4, v6].prop_map(canonical)
     }
 
@@ -518,10 +486,7 @@ mod tests {
     fn a_retry_token_does_not_hold_for_another_port() {
         let sealed = key().seal_retry(&mut rng(1), &retry(here()));
         let moved = SocketAddr::new(here().ip(), 1);
-        assert_eq!(
-            key().open(&sealed, moved, NOW),
-            Err(TokenError::OtherAddress { retry: true })
-        );
+        assert_eq!(key().open(&sealed, moved, NOW), Err(TokenError::OtherAddress { retry: true }));
         assert!(TokenError::OtherAddress { retry: true }.is_retry());
         assert!(!TokenError::Unknown.is_retry());
     }
@@ -537,20 +502,14 @@ mod tests {
     fn tokens_of_the_future_are_refused_beyond_clock_skew() {
         let sealed = key().seal_new(&mut rng(1), here().ip(), NOW);
         assert!(key().open(&sealed, here(), NOW - CLOCK_SKEW).is_ok());
-        assert_eq!(
-            key().open(&sealed, here(), NOW - CLOCK_SKEW - 1),
-            Err(TokenError::Expired { retry: false })
-        );
+        assert_eq!(key().open(&sealed, here(), NOW - CLOCK_SKEW - 1), Err(TokenError::Expired { retry: false }));
     }
 
     #[test]
     fn a_retry_token_is_distinguishable_from_a_new_token() {
         // RFC 9000 section 8.1.1: the two kinds MUST be constructed so that the server can tell them apart.
         let mut sealed = key().seal_new(&mut rng(1), here().ip(), NOW);
-        assert!(matches!(
-            key().open(&sealed, here(), NOW),
-            Ok(Token::New(_))
-        ));
+        assert!(matches!(key().open(&sealed, here(), NOW), Ok(Token::New(_))));
         sealed[0] = RETRY;
         assert_eq!(key().open(&sealed, here(), NOW), Err(TokenError::Unknown));
     }
@@ -568,10 +527,7 @@ mod tests {
     #[test]
     fn equal_contents_make_unlinkable_tokens() {
         let mut rng = rng(1);
-        let (a, b) = (
-            key().seal_new(&mut rng, here().ip(), NOW),
-            key().seal_new(&mut rng, here().ip(), NOW),
-        );
+        let (a, b) = (key().seal_new(&mut rng, here().ip(), NOW), key().seal_new(&mut rng, here().ip(), NOW));
         let equal = a.iter().zip(&b).skip(1).filter(|(a, b)| a == b).count();
         assert!(equal < 8, "{equal} of {} bytes are equal", a.len());
     }
@@ -579,11 +535,7 @@ mod tests {
     fn token(n: u64, issued: u64) -> NewToken {
         let mut salt = [0; SALT_LEN];
         ChaCha8Rng::seed_from_u64(n).fill_bytes(&mut salt);
-        NewToken {
-            ip: here().ip(),
-            issued,
-            salt,
-        }
+        NewToken { ip: here().ip(), issued, salt }
     }
 
     #[test]
@@ -618,9 +570,7 @@ mod tests {
     #[test]
     fn false_alarms_are_rare() {
         let mut filter = BloomReplayFilter::new(1 << 14, 1000);
-        let accepted = (0..8192)
-            .filter(|n| filter.first_use(&token(*n, NOW), NOW))
-            .count();
+        let accepted = (0..8192).filter(|n| filter.first_use(&token(*n, NOW), NOW)).count();
         assert!(accepted > 8150, "{accepted}");
     }
 

@@ -141,13 +141,8 @@ impl VersionInformation {
     /// As server: the version to continue with, given the client's information, the version of its first flight and our
     /// own order of preference (RFC 9368 section 2.3). Without a better choice the first flight's.
     pub fn select(&self, first_flight: Version, preference: &[Version]) -> Version {
-        let usable =
-            |v: &&Version| self.available.contains(v) && first_flight.is_compatible_with(**v);
-        preference
-            .iter()
-            .find(usable)
-            .copied()
-            .unwrap_or(first_flight)
+        let usable = |v: &&Version| self.available.contains(v) && first_flight.is_compatible_with(**v);
+        preference.iter().find(usable).copied().unwrap_or(first_flight)
     }
 }
 
@@ -169,24 +164,18 @@ pub fn check_version_information(
         // A peer that does not know the parameter cannot have changed versions; but after Version Negotiation it is
         // the only protection against a downgrade. Version 1 was the choice before RFC 9368 existed.
         if after_negotiation && receiver == Side::Client && in_use != Version::V1 {
-            return Err(TransportError::version_negotiation(
-                "no version information after Version Negotiation",
-            ));
+            return Err(TransportError::version_negotiation("no version information after Version Negotiation"));
         }
         return Ok(());
     };
     if info.chosen != in_use {
-        return Err(TransportError::version_negotiation(
-            "the peer believes that another version is in use",
-        ));
+        return Err(TransportError::version_negotiation("the peer believes that another version is in use"));
     }
     if after_negotiation && receiver == Side::Client {
         // Given the server's authentic list, would we have chosen the same version?
         let choice = supported.iter().find(|v| info.available.contains(v));
         if !choice.is_some_and(|choice| choice.is_compatible_with(in_use)) {
-            return Err(TransportError::version_negotiation(
-                "Version Negotiation was a downgrade",
-            ));
+            return Err(TransportError::version_negotiation("Version Negotiation was a downgrade"));
         }
     }
     Ok(())
@@ -218,53 +207,17 @@ impl TransportParameters {
             }
         };
         let millis = |d: Duration| d.as_millis().min(u128::from(varint::MAX)) as u64;
-        integer(
-            id::MAX_IDLE_TIMEOUT,
-            self.max_idle_timeout.map_or(0, |t| millis(t).max(1)),
-            0,
-        );
-        integer(
-            id::MAX_UDP_PAYLOAD_SIZE,
-            self.max_udp_payload_size,
-            default.max_udp_payload_size,
-        );
+        integer(id::MAX_IDLE_TIMEOUT, self.max_idle_timeout.map_or(0, |t| millis(t).max(1)), 0);
+        integer(id::MAX_UDP_PAYLOAD_SIZE, self.max_udp_payload_size, default.max_udp_payload_size);
         integer(id::INITIAL_MAX_DATA, self.initial_max_data, 0);
-        integer(
-            id::INITIAL_MAX_STREAM_DATA_BIDI_LOCAL,
-            self.initial_max_stream_data_bidi_local,
-            0,
-        );
-        integer(
-            id::INITIAL_MAX_STREAM_DATA_BIDI_REMOTE,
-            self.initial_max_stream_data_bidi_remote,
-            0,
-        );
-        integer(
-            id::INITIAL_MAX_STREAM_DATA_UNI,
-            self.initial_max_stream_data_uni,
-            0,
-        );
-        integer(
-            id::INITIAL_MAX_STREAMS_BIDI,
-            self.initial_max_streams_bidi,
-            0,
-        );
+        integer(id::INITIAL_MAX_STREAM_DATA_BIDI_LOCAL, self.initial_max_stream_data_bidi_local, 0);
+        integer(id::INITIAL_MAX_STREAM_DATA_BIDI_REMOTE, self.initial_max_stream_data_bidi_remote, 0);
+        integer(id::INITIAL_MAX_STREAM_DATA_UNI, self.initial_max_stream_data_uni, 0);
+        integer(id::INITIAL_MAX_STREAMS_BIDI, self.initial_max_streams_bidi, 0);
         integer(id::INITIAL_MAX_STREAMS_UNI, self.initial_max_streams_uni, 0);
-        integer(
-            id::ACK_DELAY_EXPONENT,
-            self.ack_delay_exponent.into(),
-            default.ack_delay_exponent.into(),
-        );
-        integer(
-            id::MAX_ACK_DELAY,
-            millis(self.max_ack_delay),
-            millis(default.max_ack_delay),
-        );
-        integer(
-            id::ACTIVE_CONNECTION_ID_LIMIT,
-            self.active_connection_id_limit,
-            default.active_connection_id_limit,
-        );
+        integer(id::ACK_DELAY_EXPONENT, self.ack_delay_exponent.into(), default.ack_delay_exponent.into());
+        integer(id::MAX_ACK_DELAY, millis(self.max_ack_delay), millis(default.max_ack_delay));
+        integer(id::ACTIVE_CONNECTION_ID_LIMIT, self.active_connection_id_limit, default.active_connection_id_limit);
         integer(id::MAX_DATAGRAM_FRAME_SIZE, self.max_datagram_frame_size, 0);
         if let Some(delay) = self.min_ack_delay {
             let micros = delay.as_micros().min(u128::from(varint::MAX)) as u64;
@@ -283,18 +236,9 @@ impl TransportParameters {
             bytes(id::GREASE_QUIC_BIT, &[]);
         }
         for (id, cid) in [
-            (
-                id::ORIGINAL_DESTINATION_CONNECTION_ID,
-                &self.original_destination_connection_id,
-            ),
-            (
-                id::INITIAL_SOURCE_CONNECTION_ID,
-                &self.initial_source_connection_id,
-            ),
-            (
-                id::RETRY_SOURCE_CONNECTION_ID,
-                &self.retry_source_connection_id,
-            ),
+            (id::ORIGINAL_DESTINATION_CONNECTION_ID, &self.original_destination_connection_id),
+            (id::INITIAL_SOURCE_CONNECTION_ID, &self.initial_source_connection_id),
+            (id::RETRY_SOURCE_CONNECTION_ID, &self.retry_source_connection_id),
         ] {
             if let Some(cid) = cid {
                 bytes(id, cid);
@@ -307,11 +251,8 @@ impl TransportParameters {
             bytes(id::PREFERRED_ADDRESS, &preferred.encoded());
         }
         if let Some(info) = &self.version_information {
-            let list: SmallVec<[u8; 32]> = [info.chosen]
-                .iter()
-                .chain(&info.available)
-                .flat_map(|v| v.0.to_be_bytes())
-                .collect();
+            let list: SmallVec<[u8; 32]> =
+                [info.chosen].iter().chain(&info.available).flat_map(|v| v.0.to_be_bytes()).collect();
             bytes(id::VERSION_INFORMATION, &list);
         }
         if let Some(rng) = grease {
@@ -336,12 +277,8 @@ impl TransportParameters {
         let mut seen = 0u64;
         while !reader.is_empty() {
             let parameter = reader.varint().zip(reader.varint_bytes());
-            let (id, value) =
-                parameter.ok_or_else(|| error("transport parameters are truncated"))?;
-            if let Some(bit) = p
-                .set(id, value, sender)
-                .map_err(|what| error(format!("parameter {id:#x}: {what}")))?
-            {
+            let (id, value) = parameter.ok_or_else(|| error("transport parameters are truncated"))?;
+            if let Some(bit) = p.set(id, value, sender).map_err(|what| error(format!("parameter {id:#x}: {what}")))? {
                 if seen & (1 << bit) != 0 {
                     return Err(error(format!("parameter {id:#x} appears twice")));
                 }
@@ -356,33 +293,18 @@ impl TransportParameters {
     fn set(&mut self, id: u64, value: &[u8], sender: Side) -> Result<Option<u32>, &'static str> {
         let integer = || {
             let mut reader = Reader::new(value);
-            reader
-                .varint()
-                .filter(|_| reader.is_empty())
-                .ok_or("not one integer")
+            reader.varint().filter(|_| reader.is_empty()).ok_or("not one integer")
         };
         let in_range = |range: std::ops::RangeInclusive<u64>, what: &'static str| {
             integer().and_then(|n| if range.contains(&n) { Ok(n) } else { Err(what) })
         };
         let streams = || in_range(0..=1 << 60, "more than 2^60 streams");
         let flag = || {
-            if value.is_empty() {
-                Ok(true)
-            } else {
-                Err("a flag with a value")
-            }
+            if value.is_empty() { Ok(true) } else { Err("a flag with a value") }
         };
-        let cid = || {
-            ConnectionId::new(value)
-                .ok_or("a connection ID of more than 20 bytes")
-                .map(Some)
-        };
+        let cid = || ConnectionId::new(value).ok_or("a connection ID of more than 20 bytes").map(Some);
         let server_only = || {
-            if sender == Side::Server {
-                Ok(())
-            } else {
-                Err("not allowed from a client")
-            }
+            if sender == Side::Server { Ok(()) } else { Err("not allowed from a client") }
         };
 
         match id {
@@ -391,32 +313,20 @@ impl TransportParameters {
                 self.original_destination_connection_id = cid()?;
             }
             id::MAX_IDLE_TIMEOUT => {
-                self.max_idle_timeout = Some(integer()?)
-                    .filter(|ms| *ms > 0)
-                    .map(Duration::from_millis);
+                self.max_idle_timeout = Some(integer()?).filter(|ms| *ms > 0).map(Duration::from_millis);
             }
             id::STATELESS_RESET_TOKEN => {
                 server_only()?;
-                self.stateless_reset_token = Some(ResetToken(
-                    value.try_into().map_err(|_| "a token of not 16 bytes")?,
-                ));
+                self.stateless_reset_token = Some(ResetToken(value.try_into().map_err(|_| "a token of not 16 bytes")?));
             }
-            id::MAX_UDP_PAYLOAD_SIZE => {
-                self.max_udp_payload_size = in_range(1200..=varint::MAX, "below 1200 bytes")?
-            }
+            id::MAX_UDP_PAYLOAD_SIZE => self.max_udp_payload_size = in_range(1200..=varint::MAX, "below 1200 bytes")?,
             id::INITIAL_MAX_DATA => self.initial_max_data = integer()?,
-            id::INITIAL_MAX_STREAM_DATA_BIDI_LOCAL => {
-                self.initial_max_stream_data_bidi_local = integer()?
-            }
-            id::INITIAL_MAX_STREAM_DATA_BIDI_REMOTE => {
-                self.initial_max_stream_data_bidi_remote = integer()?
-            }
+            id::INITIAL_MAX_STREAM_DATA_BIDI_LOCAL => self.initial_max_stream_data_bidi_local = integer()?,
+            id::INITIAL_MAX_STREAM_DATA_BIDI_REMOTE => self.initial_max_stream_data_bidi_remote = integer()?,
             id::INITIAL_MAX_STREAM_DATA_UNI => self.initial_max_stream_data_uni = integer()?,
             id::INITIAL_MAX_STREAMS_BIDI => self.initial_max_streams_bidi = streams()?,
             id::INITIAL_MAX_STREAMS_UNI => self.initial_max_streams_uni = streams()?,
-            id::ACK_DELAY_EXPONENT => {
-                self.ack_delay_exponent = in_range(0..=20, "an exponent above 20")? as u8
-            }
+            id::ACK_DELAY_EXPONENT => self.ack_delay_exponent = in_range(0..=20, "an exponent above 20")? as u8,
             id::MAX_ACK_DELAY => {
                 let millis = in_range(0..=(1 << 14) - 1, "a delay of 2^14 ms or more")?;
                 self.max_ack_delay = Duration::from_millis(millis);
@@ -435,9 +345,7 @@ impl TransportParameters {
                 self.retry_source_connection_id = cid()?;
             }
             id::MAX_DATAGRAM_FRAME_SIZE => self.max_datagram_frame_size = integer()?,
-            id::VERSION_INFORMATION => {
-                self.version_information = Some(VersionInformation::decode(value, sender)?)
-            }
+            id::VERSION_INFORMATION => self.version_information = Some(VersionInformation::decode(value, sender)?),
             id::GREASE_QUIC_BIT => self.grease_quic_bit = flag()?,
             id::MIN_ACK_DELAY => self.min_ack_delay = Some(Duration::from_micros(integer()?)),
             _ => return Ok(None),
@@ -451,20 +359,11 @@ impl TransportParameters {
 
     /// The rules that involve two parameters.
     fn check_together(&self) -> Result<(), TransportError> {
-        if self
-            .min_ack_delay
-            .is_some_and(|min| min > self.max_ack_delay)
-        {
+        if self.min_ack_delay.is_some_and(|min| min > self.max_ack_delay) {
             return Err(error("min_ack_delay above max_ack_delay"));
         }
-        if self.preferred_address.is_some()
-            && self
-                .initial_source_connection_id
-                .is_some_and(|cid| cid.is_empty())
-        {
-            return Err(error(
-                "a preferred address from a server with zero-length connection IDs",
-            ));
+        if self.preferred_address.is_some() && self.initial_source_connection_id.is_some_and(|cid| cid.is_empty()) {
+            return Err(error("a preferred address from a server with zero-length connection IDs"));
         }
         Ok(())
     }
@@ -475,21 +374,13 @@ impl TransportParameters {
     /// TRANSPORT_PARAMETER_ERROR if one is missing, present without need, or different.
     pub fn check_ids(&self, expected: &ExpectedIds) -> Result<(), TransportError> {
         for (name, got, expected) in [
-            (
-                "initial_source_connection_id",
-                self.initial_source_connection_id,
-                Some(expected.initial_source),
-            ),
+            ("initial_source_connection_id", self.initial_source_connection_id, Some(expected.initial_source)),
             (
                 "original_destination_connection_id",
                 self.original_destination_connection_id,
                 expected.original_destination,
             ),
-            (
-                "retry_source_connection_id",
-                self.retry_source_connection_id,
-                expected.retry_source,
-            ),
+            ("retry_source_connection_id", self.retry_source_connection_id, expected.retry_source),
         ] {
             match (got, expected) {
                 (None, Some(_)) => return Err(error(format!("{name} is missing"))),
@@ -529,40 +420,17 @@ impl TransportParameters {
     /// PROTOCOL_VIOLATION if a limit was lowered (RFC 9000 section 7.4.1, RFC 9221 section 3).
     pub fn check_not_below(&self, remembered: &TransportParameters) -> Result<(), TransportError> {
         let lowered = [
-            (
-                self.active_connection_id_limit,
-                remembered.active_connection_id_limit,
-            ),
+            (self.active_connection_id_limit, remembered.active_connection_id_limit),
             (self.initial_max_data, remembered.initial_max_data),
-            (
-                self.initial_max_stream_data_bidi_local,
-                remembered.initial_max_stream_data_bidi_local,
-            ),
-            (
-                self.initial_max_stream_data_bidi_remote,
-                remembered.initial_max_stream_data_bidi_remote,
-            ),
-            (
-                self.initial_max_stream_data_uni,
-                remembered.initial_max_stream_data_uni,
-            ),
-            (
-                self.initial_max_streams_bidi,
-                remembered.initial_max_streams_bidi,
-            ),
-            (
-                self.initial_max_streams_uni,
-                remembered.initial_max_streams_uni,
-            ),
-            (
-                self.max_datagram_frame_size,
-                remembered.max_datagram_frame_size,
-            ),
+            (self.initial_max_stream_data_bidi_local, remembered.initial_max_stream_data_bidi_local),
+            (self.initial_max_stream_data_bidi_remote, remembered.initial_max_stream_data_bidi_remote),
+            (self.initial_max_stream_data_uni, remembered.initial_max_stream_data_uni),
+            (self.initial_max_streams_bidi, remembered.initial_max_streams_bidi),
+            (self.initial_max_streams_uni, remembered.initial_max_streams_uni),
+            (self.max_datagram_frame_size, remembered.max_datagram_frame_size),
         ];
         if lowered.iter().any(|(now, before)| now < before) {
-            return Err(TransportError::protocol_violation(
-                "0-RTT was accepted, but a remembered limit was lowered",
-            ));
+            return Err(TransportError::protocol_violation("0-RTT was accepted, but a remembered limit was lowered"));
         }
         Ok(())
     }
@@ -589,20 +457,12 @@ impl PreferredAddress {
             })
         };
         let preferred = parse().ok_or("badly formatted")?;
-        if preferred.cid.is_empty() {
-            Err("a zero-length connection ID")
-        } else {
-            Ok(preferred)
-        }
+        if preferred.cid.is_empty() { Err("a zero-length connection ID") } else { Ok(preferred) }
     }
 
     fn encoded(&self) -> SmallVec<[u8; 64]> {
-        let v4 = self
-            .v4
-            .unwrap_or(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
-        let v6 = self
-            .v6
-            .unwrap_or(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, 0));
+        let v4 = self.v4.unwrap_or(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+        let v6 = self.v6.unwrap_or(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, 0));
         let mut out = SmallVec::new();
         out.extend_from_slice(&v4.ip().octets());
         out.extend_from_slice(&v4.port().to_be_bytes());
@@ -629,9 +489,6 @@ impl VersionInformation {
         if sender == Side::Client && !versions().skip(1).any(|v| v == chosen) {
             return Err("the chosen version is not among the available ones");
         }
-        Ok(VersionInformation {
-            chosen,
-            available: versions().skip(1).take(MAX_VERSIONS_KEPT).collect(),
-        })
+        Ok(VersionInformation { chosen, available: versions().skip(1).take(MAX_VERSIONS_KEPT).collect() })
     }
 }

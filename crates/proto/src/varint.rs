@@ -21,10 +21,7 @@ pub const fn len(value: u64) -> usize {
 /// A value above [`MAX`] cannot be expressed; it is written as [`MAX`], and is a bug of the caller that debug builds report.
 #[inline]
 pub fn encode(value: u64, out: &mut impl BufMut) {
-    debug_assert!(
-        value <= MAX,
-        "{value} does not fit a variable-length integer"
-    );
+    debug_assert!(value <= MAX, "{value} does not fit a variable-length integer");
     match value {
         0..=0x3f => out.put_u8(value as u8),
         0x40..=0x3fff => out.put_u16(0x4000 | value as u16),
@@ -173,10 +170,7 @@ mod tests {
     #[test]
     fn the_samples_of_rfc_9000_appendix_a_1_decode() {
         for (bytes, value) in [
-            (
-                &[0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c][..],
-                151_288_809_941_952_652,
-            ),
+            (&[0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c][..], 151_288_809_941_952_652),
             (&[0x9d, 0x7f, 0x3e, 0x7d][..], 494_878_333),
             (&[0x7b, 0xbd][..], 15_293),
             (&[0x25][..], 37),
@@ -190,16 +184,9 @@ mod tests {
 
     #[test]
     fn the_shortest_encoding_is_used_at_every_boundary() {
-        for (value, length) in [
-            (0, 1),
-            (63, 1),
-            (64, 2),
-            (16_383, 2),
-            (16_384, 4),
-            ((1 << 30) - 1, 4),
-            (1 << 30, 8),
-            (MAX, 8),
-        ] {
+        for (value, length) in
+            [(0, 1), (63, 1), (64, 2), (16_383, 2), (16_384, 4), ((1 << 30) - 1, 4), (1 << 30, 8), (MAX, 8)]
+        {
             assert_eq!(len(value), length);
             assert_eq!(encoded(value).len(), length);
         }

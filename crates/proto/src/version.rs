@@ -59,11 +59,7 @@ impl Version {
     /// A reserved version drawn from `rng`, never equal to `not`. Sent to keep peers tolerant of versions they do not know.
     pub fn grease(rng: &mut (impl Rng + ?Sized), not: Version) -> Version {
         let version = Version((rng.next_u32() & 0xf0f0_f0f0) | 0x0a0a_0a0a);
-        if version == not {
-            Version(version.0 ^ 0x1000_0000)
-        } else {
-            version
-        }
+        if version == not { Version(version.0 ^ 0x1000_0000) } else { version }
     }
 
     /// Whether a first flight of `self` can be understood as one of `other` (RFC 9368 section 2.2). Versions 1 and 2 are compatible.
@@ -75,12 +71,12 @@ impl Version {
     pub fn initial_salt(self) -> &'static [u8; 20] {
         match self {
             Version::V2 => &[
-                0x0d, 0xed, 0xe3, 0xde, 0xf7, 0x00, 0xa6, 0xdb, 0x81, 0x93, 0x81, 0xbe, 0x6e, 0x26,
-                0x9d, 0xcb, 0xf9, 0xbd, 0x2e, 0xd9,
+                0x0d, 0xed, 0xe3, 0xde, 0xf7, 0x00, 0xa6, 0xdb, 0x81, 0x93, 0x81, 0xbe, 0x6e, 0x26, 0x9d, 0xcb, 0xf9,
+                0xbd, 0x2e, 0xd9,
             ],
             _ => &[
-                0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8,
-                0x0c, 0xad, 0xcc, 0xbb, 0x7f, 0x0a,
+                0x38, 0x76, 0x2c, 0xf7, 0xf5, 0x59, 0x34, 0xb3, 0x4d, 0x17, 0x9a, 0xe6, 0xa4, 0xc8, 0x0c, 0xad, 0xcc,
+                0xbb, 0x7f, 0x0a,
             ],
         }
     }
@@ -88,44 +84,26 @@ impl Version {
     /// The HKDF labels of packet protection.
     pub fn labels(self) -> Labels {
         match self {
-            Version::V2 => Labels {
-                key: b"quicv2 key",
-                iv: b"quicv2 iv",
-                hp: b"quicv2 hp",
-                ku: b"quicv2 ku",
-            },
-            _ => Labels {
-                key: b"quic key",
-                iv: b"quic iv",
-                hp: b"quic hp",
-                ku: b"quic ku",
-            },
+            Version::V2 => Labels { key: b"quicv2 key", iv: b"quicv2 iv", hp: b"quicv2 hp", ku: b"quicv2 ku" },
+            _ => Labels { key: b"quic key", iv: b"quic iv", hp: b"quic hp", ku: b"quic ku" },
         }
     }
 
     /// The AES-128-GCM key of the Retry integrity tag (RFC 9001 section 5.8, RFC 9369 section 3.3.3).
     pub fn retry_key(self) -> &'static [u8; 16] {
         match self {
-            Version::V2 => &[
-                0x8f, 0xb4, 0xb0, 0x1b, 0x56, 0xac, 0x48, 0xe2, 0x60, 0xfb, 0xcb, 0xce, 0xad, 0x7c,
-                0xcc, 0x92,
-            ],
-            _ => &[
-                0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68,
-                0xc8, 0x4e,
-            ],
+            Version::V2 => {
+                &[0x8f, 0xb4, 0xb0, 0x1b, 0x56, 0xac, 0x48, 0xe2, 0x60, 0xfb, 0xcb, 0xce, 0xad, 0x7c, 0xcc, 0x92]
+            }
+            _ => &[0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e],
         }
     }
 
     /// The nonce of the Retry integrity tag.
     pub fn retry_nonce(self) -> &'static [u8; 12] {
         match self {
-            Version::V2 => &[
-                0xd8, 0x69, 0x69, 0xbc, 0x2d, 0x7c, 0x6d, 0x99, 0x90, 0xef, 0xb0, 0x4a,
-            ],
-            _ => &[
-                0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb,
-            ],
+            Version::V2 => &[0xd8, 0x69, 0x69, 0xbc, 0x2d, 0x7c, 0x6d, 0x99, 0x90, 0xef, 0xb0, 0x4a],
+            _ => &[0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb],
         }
     }
 
@@ -138,21 +116,13 @@ impl Version {
             LongType::Handshake => 2,
             LongType::Retry => 3,
         };
-        if self == Version::V2 {
-            (v1 + 1) & 3
-        } else {
-            v1
-        }
+        if self == Version::V2 { (v1 + 1) & 3 } else { v1 }
     }
 
     /// The type that the two bits (0 to 3, higher bits ignored) name in this version.
     #[inline]
     pub fn long_type(self, bits: u8) -> LongType {
-        let v1 = if self == Version::V2 {
-            bits.wrapping_sub(1)
-        } else {
-            bits
-        };
+        let v1 = if self == Version::V2 { bits.wrapping_sub(1) } else { bits };
         match v1 & 3 {
             0 => LongType::Initial,
             1 => LongType::ZeroRtt,
@@ -188,12 +158,7 @@ mod tests {
     #[test]
     fn long_type_bits_follow_rfc_9000_17_2_and_rfc_9369_3_2() {
         use LongType::{Handshake, Initial, Retry, ZeroRtt};
-        for (ty, v1, v2) in [
-            (Initial, 0, 1),
-            (ZeroRtt, 1, 2),
-            (Handshake, 2, 3),
-            (Retry, 3, 0),
-        ] {
+        for (ty, v1, v2) in [(Initial, 0, 1), (ZeroRtt, 1, 2), (Handshake, 2, 3), (Retry, 3, 0)] {
             assert_eq!(Version::V1.long_type_bits(ty), v1);
             assert_eq!(Version::V2.long_type_bits(ty), v2);
             assert_eq!(Version::V1.long_type(v1), ty);
@@ -222,18 +187,12 @@ mod tests {
             (
                 Version::V1,
                 0xff,
-                [
-                    0x04, 0xa2, 0x65, 0xba, 0x2e, 0xff, 0x4d, 0x82, 0x90, 0x58, 0xfb, 0x3f, 0x0f,
-                    0x24, 0x96, 0xba,
-                ],
+                [0x04, 0xa2, 0x65, 0xba, 0x2e, 0xff, 0x4d, 0x82, 0x90, 0x58, 0xfb, 0x3f, 0x0f, 0x24, 0x96, 0xba],
             ),
             (
                 Version::V2,
                 0xcf,
-                [
-                    0xc8, 0x64, 0x6c, 0xe8, 0xbf, 0xe3, 0x39, 0x52, 0xd9, 0x55, 0x54, 0x36, 0x65,
-                    0xdc, 0xc7, 0xb6,
-                ],
+                [0xc8, 0x64, 0x6c, 0xe8, 0xbf, 0xe3, 0x39, 0x52, 0xd9, 0x55, 0x54, 0x36, 0x65, 0xdc, 0xc7, 0xb6],
             ),
         ] {
             let mut pseudo = vec![odcid.len() as u8];
