@@ -1,0 +1,121 @@
+//! Options that several commands share: how connections behave, and what is written down about them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use thalweg::{Policies, TransportConfig};
+use thalweg_units::{Rate, parse_bytes, parse_duration};
+
+use crate::failure::{Context, Result};
+use crate::qlog_dir::QlogDir;
+
+/// How connections behave.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Connection")]
+pub struct TransportArgs {
+    /// Which recovery rules run, such as "controller=new-reno, start=standard"; `thalweg policies` lists them
+    #[arg(long, value_name = "FIELD=NAME,...", default_value_t, hide_default_value = true)]
+    pub policies: Policies,
+    /// Write a qlog trace of every connection into DIR (also: environment variable QLOGDIR)
+    #[arg(long, value_name = "DIR")]
+    pub qlog: Option<PathBuf>,
+    /// Give a silent connection up after this long
+    #[arg(long, value_name = "TIME", default_value = "30 s", value_parser = duration)]
+    pub idle_timeout: Duration,
+    /// Largest UDP payload that path MTU discovery tries; 1200 turns it off
+    #[arg(long, value_name = "BYTES", default_value_t = 1452, value_parser = clap::value_parser!(u16).range(1200..))]
+    pub max_mtu: u16,
+    /// Do not mark packets for congestion notification (ECN)
+    #[arg(long)]
+    pub no_ecn: bool,
+}
+
+impl TransportArgs {
+    /// The configuration that these options ask for.
+    ///
+    /// # Errors
+    ///
+    /// When the directory for traces cannot be made.
+    pub fn config(&self) -> Result<TransportConfig> {
+        let mut config = TransportConfig {
+            policies: self.policies,
+            max_idle_timeout: Some(self.idle_timeout),
+            max_mtu: self.max_mtu,
+            ecn: !self.no_ecn,
+            ..TransportConfig::default()
+        };
+        if let Some(directory) = self.qlog_directory() {
+            let traces = QlogDir::new(&directory)
+                .context(format_args!("cannot write traces into {}", directory.display()))?;
+            config.observer = Some(Arc::new(traces));
+        }
+        Ok(config)
+    }
+
+    /// Where traces go: the option, else QLOGDIR.
+    pub fn qlog_directory(&self) -> Option<PathBuf> {
+        self.qlog.clone().or_else(|| {
+            std::env::var_os("QLOGDIR").filter(|value| !value.is_empty()).map(PathBuf::from)
+        })
+    }
+}
+
+/// Reads `100 MB`, `64 KiB`, `1500`.
+pub fn bytes(text: &str) -> std::result::Result<u64, String> {
+    parse_bytes(text)
+        .or_else(|error| text.trim().parse().map_err(|_| error))
+        .map_err(|error| error.to_string())
+}
+
+/// Reads `300 ms`, `1.5 s`, `10 min`.
+pub fn duration(text: &str) -> std::result::Result<Duration, String> {
+    parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// Reads `250 Mbps`.
+pub fn rate(text: &str) -> std::result::Result<Rate, String> {
+    match text.parse::<Rate>() {
+        Ok(rate) if rate.bps() == 0 => Err("a rate of nothing never gets done".into()),
+        Ok(rate) => Ok(rate),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Reads `1 %`, `0.5%` or `0.01` (a share) as parts per million.
+pub fn share(text: &str) -> std::result::Result<u32, String> {
+    let wrong = || format!("\"{text}\" is not a share; write \"1 %\" or \"0.01\"");
+    let (number, scale) = match text.trim().strip_suffix('%') {
+        Some(percent) => (percent.trim(), 10_000.0),
+        None => (text.trim(), 1_000_000.0),
+    };
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let millionths = number * scale;
+    if (0.0..=1_000_000.0).contains(&millionths) { Ok(millionths.round() as u32) } else { Err(wrong()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_read_as_percent_or_fraction() {
+        assert_eq!(share("1 %"), Ok(10_000));
+        assert_eq!(share("0.5%"), Ok(5_000));
+        assert_eq!(share("0.01"), Ok(10_000));
+        assert!(share("101 %").is_err());
+        assert!(share("-1 %").is_err());
+        assert!(share("much").unwrap_err().contains("1 %"));
+    }
+
+    #[test]
+    fn sizes_rates_and_times_are_read() {
+        assert_eq!(bytes("100 MB"), Ok(100_000_000));
+        assert_eq!(bytes("1500"), Ok(1500));
+        assert_eq!(duration("1.5 s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(rate("2 Mbps").unwrap().bps(), 2_000_000);
+        assert!(rate("0 bps").is_err());
+        assert!(bytes("many").is_err());
+    }
+}
