@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_units::Instant;
 
-use crate::observe::{
-    FrameInfo, ObservedConnection, Observer, ObserverEvent, ObserverFactory, PacketInfo,
-};
+use crate::observe::{FrameInfo, ObservedConnection, Observer, ObserverEvent, ObserverFactory, PacketInfo};
 
 /// The event-log hash: one number that two runs share only if every connection did the same things at the same times.
 ///
@@ -31,11 +29,7 @@ struct HashState {
 impl Default for EventHash {
     fn default() -> Self {
         EventHash {
-            shared: Arc::new(Mutex::new(HashState {
-                hash: Fnv(FNV_OFFSET),
-                connections: 0,
-                events: 0,
-            })),
+            shared: Arc::new(Mutex::new(HashState { hash: Fnv(FNV_OFFSET), connections: 0, events: 0 })),
             ordinal: 0,
         }
     }
@@ -61,10 +55,7 @@ impl EventHash {
     pub fn observer(&self) -> EventHash {
         let mut state = self.lock();
         state.connections += 1;
-        EventHash {
-            shared: self.shared.clone(),
-            ordinal: state.connections,
-        }
+        EventHash { shared: self.shared.clone(), ordinal: state.connections }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashState> {
@@ -129,70 +120,40 @@ fn hash_packet(hash: &mut Fnv, tag: u64, packet: &PacketInfo<'_>) {
         u64::from(packet.path.0),
         packet.frames.len() as u64,
     ]);
-    packet
-        .frames
-        .iter()
-        .for_each(|frame| hash_frame(hash, frame));
+    packet.frames.iter().for_each(|frame| hash_frame(hash, frame));
 }
 
 fn hash_frame(hash: &mut Fnv, frame: &FrameInfo) {
     match *frame {
         FrameInfo::Padding { len } => hash.words([0x00, u64::from(len)]),
         FrameInfo::Ping => hash.word(0x01),
-        FrameInfo::Ack {
-            delay_us,
-            range_count,
-            ranges,
-            ecn,
-        } => {
+        FrameInfo::Ack { delay_us, range_count, ranges, ecn } => {
             hash.words([0x02, delay_us, u64::from(range_count)]);
-            ranges
-                .iter()
-                .take(range_count as usize)
-                .for_each(|range| hash.words([range.0, range.1]));
+            ranges.iter().take(range_count as usize).for_each(|range| hash.words([range.0, range.1]));
             match ecn {
                 Some(counts) => hash.words(counts),
                 None => hash.word(u64::MAX),
             }
         }
-        FrameInfo::ResetStream {
-            id,
-            code,
-            final_size,
-        } => hash.words([0x04, id, code, final_size]),
+        FrameInfo::ResetStream { id, code, final_size } => hash.words([0x04, id, code, final_size]),
         FrameInfo::StopSending { id, code } => hash.words([0x05, id, code]),
         FrameInfo::Crypto { offset, len } => hash.words([0x06, offset, u64::from(len)]),
         FrameInfo::NewToken { len } => hash.words([0x07, u64::from(len)]),
-        FrameInfo::Stream {
-            id,
-            offset,
-            len,
-            fin,
-        } => hash.words([0x08 + u64::from(fin), id, offset, u64::from(len)]),
+        FrameInfo::Stream { id, offset, len, fin } => hash.words([0x08 + u64::from(fin), id, offset, u64::from(len)]),
         FrameInfo::MaxData { max } => hash.words([0x10, max]),
         FrameInfo::MaxStreamData { id, max } => hash.words([0x11, id, max]),
         FrameInfo::MaxStreams { bidi, max } => hash.words([0x12 + u64::from(!bidi), max]),
         FrameInfo::DataBlocked { limit } => hash.words([0x14, limit]),
         FrameInfo::StreamDataBlocked { id, limit } => hash.words([0x15, id, limit]),
         FrameInfo::StreamsBlocked { bidi, limit } => hash.words([0x16 + u64::from(!bidi), limit]),
-        FrameInfo::NewConnectionId {
-            sequence,
-            retire_prior_to,
-        } => hash.words([0x18, sequence, retire_prior_to]),
+        FrameInfo::NewConnectionId { sequence, retire_prior_to } => hash.words([0x18, sequence, retire_prior_to]),
         FrameInfo::RetireConnectionId { sequence } => hash.words([0x19, sequence]),
         FrameInfo::PathChallenge => hash.word(0x1a),
         FrameInfo::PathResponse => hash.word(0x1b),
-        FrameInfo::ConnectionClose { application, code } => {
-            hash.words([0x1c + u64::from(application), code])
-        }
+        FrameInfo::ConnectionClose { application, code } => hash.words([0x1c + u64::from(application), code]),
         FrameInfo::HandshakeDone => hash.word(0x1e),
         FrameInfo::Datagram { len } => hash.words([0x30, u64::from(len)]),
-        FrameInfo::AckFrequency {
-            sequence,
-            threshold,
-            max_ack_delay_us,
-            reordering,
-        } => {
+        FrameInfo::AckFrequency { sequence, threshold, max_ack_delay_us, reordering } => {
             hash.words([0xaf, sequence, threshold, max_ack_delay_us, reordering]);
         }
         FrameInfo::ImmediateAck => hash.word(0x1f),
@@ -204,13 +165,7 @@ fn hash_event(hash: &mut Fnv, event: &ObserverEvent<'_>) {
         // Addresses and connection IDs stay out.
         ObserverEvent::ConnectionStarted { version, .. } => hash.words([1, u64::from(version)]),
         ObserverEvent::StateUpdated(state) => hash.words([2, state as u64]),
-        ObserverEvent::ConnectionClosed {
-            by,
-            trigger,
-            application,
-            code,
-            reason,
-        } => {
+        ObserverEvent::ConnectionClosed { by, trigger, application, code, reason } => {
             hash.words([3, by as u64, trigger as u64, u64::from(application), code]);
             hash.bytes(reason.as_bytes());
         }
@@ -221,11 +176,7 @@ fn hash_event(hash: &mut Fnv, event: &ObserverEvent<'_>) {
             hash.word(5);
             hash.bytes(alpn);
         }
-        ObserverEvent::ParametersSet {
-            owner,
-            values,
-            restored,
-        } => {
+        ObserverEvent::ParametersSet { owner, values, restored } => {
             hash.words([6, owner as u64, u64::from(restored)]);
             hash.words([
                 values.max_idle_timeout_ms,
@@ -246,55 +197,28 @@ fn hash_event(hash: &mut Fnv, event: &ObserverEvent<'_>) {
         }
         ObserverEvent::PacketSent(ref packet) => hash_packet(hash, 7, packet),
         ObserverEvent::PacketReceived(ref packet) => hash_packet(hash, 8, packet),
-        ObserverEvent::PacketDropped {
-            kind,
-            number,
-            size,
-            reason,
-        } => hash.words([
+        ObserverEvent::PacketDropped { kind, number, size, reason } => hash.words([
             9,
             kind.map_or(u64::MAX, |kind| kind as u64),
             number.unwrap_or(u64::MAX),
             u64::from(size),
             reason as u64,
         ]),
-        ObserverEvent::PacketBuffered { kind, size } => {
-            hash.words([10, kind as u64, u64::from(size)])
-        }
-        ObserverEvent::KeyUpdated {
-            kind,
-            owner,
-            generation,
-            trigger,
-        } => {
+        ObserverEvent::PacketBuffered { kind, size } => hash.words([10, kind as u64, u64::from(size)]),
+        ObserverEvent::KeyUpdated { kind, owner, generation, trigger } => {
             hash.words([11, kind as u64, owner as u64, generation, trigger as u64]);
         }
         ObserverEvent::KeyDiscarded { kind } => hash.words([12, kind as u64]),
-        ObserverEvent::MtuUpdated {
-            path,
-            old,
-            new,
-            done,
-        } => {
-            hash.words([
-                13,
-                u64::from(path.0),
-                u64::from(old),
-                u64::from(new),
-                u64::from(done),
-            ]);
+        ObserverEvent::MtuUpdated { path, old, new, done } => {
+            hash.words([13, u64::from(path.0), u64::from(old), u64::from(new), u64::from(done)]);
         }
-        ObserverEvent::PathUpdated { path, state, .. } => {
-            hash.words([14, u64::from(path.0), state as u64])
-        }
+        ObserverEvent::PathUpdated { path, state, .. } => hash.words([14, u64::from(path.0), state as u64]),
         ObserverEvent::Recovery { path, event } => {
             hash.words([15, u64::from(path.0)]);
             // Cannot fail: the writer is the hash itself.
             let _ = write!(hash, "{event:?}");
         }
-        ObserverEvent::LimitedBy { path, limit } => {
-            hash.words([16, u64::from(path.0), limit as u64])
-        }
+        ObserverEvent::LimitedBy { path, limit } => hash.words([16, u64::from(path.0), limit as u64]),
     }
 }
 
@@ -325,52 +249,21 @@ mod tests {
     fn hash_of(events: &[(u64, ObserverEvent<'_>)]) -> u128 {
         let log = EventHash::new();
         let mut observer = log.observer();
-        events
-            .iter()
-            .for_each(|(ms, event)| observer.on_event(at(*ms), event));
+        events.iter().for_each(|(ms, event)| observer.on_event(at(*ms), event));
         assert_eq!(log.events(), events.len() as u64);
         log.value()
     }
 
     #[test]
     fn equal_logs_have_equal_hashes_and_each_difference_shows() {
-        let stream = [FrameInfo::Stream {
-            id: 0,
-            offset: 0,
-            len: 1000,
-            fin: false,
-        }];
-        let fin = [FrameInfo::Stream {
-            id: 0,
-            offset: 0,
-            len: 1000,
-            fin: true,
-        }];
+        let stream = [FrameInfo::Stream { id: 0, offset: 0, len: 1000, fin: false }];
+        let fin = [FrameInfo::Stream { id: 0, offset: 0, len: 1000, fin: true }];
         let base = hash_of(&[(1, sent(0, &stream)), (2, sent(1, &stream))]);
-        assert_eq!(
-            base,
-            hash_of(&[(1, sent(0, &stream)), (2, sent(1, &stream))])
-        );
-        assert_ne!(
-            base,
-            hash_of(&[(1, sent(0, &stream)), (3, sent(1, &stream))]),
-            "time"
-        );
-        assert_ne!(
-            base,
-            hash_of(&[(1, sent(0, &stream)), (2, sent(2, &stream))]),
-            "number"
-        );
-        assert_ne!(
-            base,
-            hash_of(&[(1, sent(0, &stream)), (2, sent(1, &fin))]),
-            "frame"
-        );
-        assert_ne!(
-            base,
-            hash_of(&[(1, sent(0, &stream)), (2, sent(1, &[]))]),
-            "frames"
-        );
+        assert_eq!(base, hash_of(&[(1, sent(0, &stream)), (2, sent(1, &stream))]));
+        assert_ne!(base, hash_of(&[(1, sent(0, &stream)), (3, sent(1, &stream))]), "time");
+        assert_ne!(base, hash_of(&[(1, sent(0, &stream)), (2, sent(2, &stream))]), "number");
+        assert_ne!(base, hash_of(&[(1, sent(0, &stream)), (2, sent(1, &fin))]), "frame");
+        assert_ne!(base, hash_of(&[(1, sent(0, &stream)), (2, sent(1, &[]))]), "frames");
     }
 
     #[test]
@@ -382,22 +275,14 @@ mod tests {
             remote_cid: &[],
             version: 1,
         };
-        assert_eq!(
-            hash_of(&[(0, started(&[1, 2], 1))]),
-            hash_of(&[(0, started(&[3, 4], 2))])
-        );
+        assert_eq!(hash_of(&[(0, started(&[1, 2], 1))]), hash_of(&[(0, started(&[3, 4], 2))]));
     }
 
     #[test]
     fn the_hash_does_not_change_between_releases() {
         // A committed value: if this changes, so do all recorded event-log hashes; say so in the changelog.
         let frames = [
-            FrameInfo::Ack {
-                delay_us: 25,
-                range_count: 1,
-                ranges: [(0, 3), (0, 0), (0, 0)],
-                ecn: None,
-            },
+            FrameInfo::Ack { delay_us: 25, range_count: 1, ranges: [(0, 3), (0, 0), (0, 0)], ecn: None },
             FrameInfo::Ping,
         ];
         assert_eq!(hash_of(&[(1, sent(7, &frames))]), COMMITTED);
@@ -410,8 +295,7 @@ mod tests {
         let log = |first: bool| {
             let log = EventHash::new();
             let mut observers = [log.observer(), log.observer()];
-            observers[usize::from(first)]
-                .on_event(at(1), &ObserverEvent::StateUpdated(ConnectionState::Closed));
+            observers[usize::from(first)].on_event(at(1), &ObserverEvent::StateUpdated(ConnectionState::Closed));
             log.value()
         };
         assert_ne!(log(false), log(true));

@@ -376,13 +376,8 @@ pub enum Limit {
 
 impl Limit {
     /// Every limit, in the order of [`Limit::index`].
-    pub const ALL: [Limit; 5] = [
-        Limit::Application,
-        Limit::Window,
-        Limit::Pacing,
-        Limit::FlowControl,
-        Limit::Amplification,
-    ];
+    pub const ALL: [Limit; 5] =
+        [Limit::Application, Limit::Window, Limit::Pacing, Limit::FlowControl, Limit::Amplification];
 
     /// A small number for tables.
     pub fn index(self) -> usize {

@@ -20,8 +20,8 @@ use thalweg_units::Instant;
 use self::frames::{frame, transport_error};
 use crate::Side;
 use crate::observe::{
-    CloseTrigger, ConnectionState, Limit, ObservedConnection, Observer, ObserverEvent, Owner,
-    PacketInfo, PacketKind, ParameterValues, PathState,
+    CloseTrigger, ConnectionState, Limit, ObservedConnection, Observer, ObserverEvent, Owner, PacketInfo, PacketKind,
+    ParameterValues, PathState,
 };
 
 /// RFC 7464: what stands before each record.
@@ -64,11 +64,7 @@ impl<W: io::Write + Send> QlogWriter<W> {
     /// # Errors
     ///
     /// Whatever writing to `out` gives.
-    pub fn new(
-        mut out: W,
-        connection: &ObservedConnection<'_>,
-        wall_clock: Option<&str>,
-    ) -> io::Result<Self> {
+    pub fn new(mut out: W, connection: &ObservedConnection<'_>, wall_clock: Option<&str>) -> io::Result<Self> {
         let mut record = String::with_capacity(1024);
         record.push(RECORD_SEPARATOR);
         record.push_str(concat!(
@@ -123,10 +119,7 @@ impl<W: io::Write + Send> QlogWriter<W> {
         let record = &mut self.record;
         record.clear();
         record.push(RECORD_SEPARATOR);
-        put(
-            record,
-            format_args!(r#"{{"time":{}.{:06}"#, nanos / 1_000_000, nanos % 1_000_000),
-        );
+        put(record, format_args!(r#"{{"time":{}.{:06}"#, nanos / 1_000_000, nanos % 1_000_000));
         if let Some(PathId(path @ 1..)) = path {
             put(record, format_args!(r#","tuple":"{path}""#));
         }
@@ -157,13 +150,7 @@ impl<W: io::Write + Send> Observer for QlogWriter<W> {
         let data = &mut self.data;
         let mut path = None;
         let name = match *event {
-            ObserverEvent::ConnectionStarted {
-                local,
-                remote,
-                local_cid,
-                remote_cid,
-                version,
-            } => {
+            ObserverEvent::ConnectionStarted { local, remote, local_cid, remote_cid, version } => {
                 data.push_str(r#"{"local":"#);
                 endpoint(data, local, Some(local_cid));
                 data.push_str(r#","remote":"#);
@@ -180,23 +167,12 @@ impl<W: io::Write + Send> Observer for QlogWriter<W> {
                 put(data, format_args!(r#""new":"{}"}}"#, new.label()));
                 "quic:connection_state_updated"
             }
-            ObserverEvent::ConnectionClosed {
-                by,
-                trigger,
-                application,
-                code,
-                reason,
-            } => {
+            ObserverEvent::ConnectionClosed { by, trigger, application, code, reason } => {
                 closed(data, by, trigger, application, code, reason);
                 "quic:connection_closed"
             }
             ObserverEvent::VersionNegotiated { chosen, original } => {
-                put(
-                    data,
-                    format_args!(
-                        r#"{{"client_versions":["{original:08x}"],"chosen_version":"{chosen:08x}"}}"#
-                    ),
-                );
+                put(data, format_args!(r#"{{"client_versions":["{original:08x}"],"chosen_version":"{chosen:08x}"}}"#));
                 "quic:version_information"
             }
             ObserverEvent::AlpnSet { alpn } => {
@@ -210,17 +186,9 @@ impl<W: io::Write + Send> Observer for QlogWriter<W> {
                 data.push_str("}}");
                 "quic:alpn_information"
             }
-            ObserverEvent::ParametersSet {
-                owner,
-                values,
-                restored,
-            } => {
+            ObserverEvent::ParametersSet { owner, values, restored } => {
                 parameters(data, owner, values);
-                if restored {
-                    "quic:parameters_restored"
-                } else {
-                    "quic:parameters_set"
-                }
+                if restored { "quic:parameters_restored" } else { "quic:parameters_set" }
             }
             ObserverEvent::PacketSent(ref info) => {
                 packet(data, info);
@@ -232,43 +200,20 @@ impl<W: io::Write + Send> Observer for QlogWriter<W> {
                 path = Some(info.path);
                 "quic:packet_received"
             }
-            ObserverEvent::PacketDropped {
-                kind,
-                number,
-                size,
-                reason,
-            } => {
+            ObserverEvent::PacketDropped { kind, number, size, reason } => {
                 data.push_str(r#"{"header":"#);
                 header(data, kind.map_or("unknown", PacketKind::label), number);
-                put(
-                    data,
-                    format_args!(
-                        r#","raw":{{"length":{size}}},"trigger":"{}"}}"#,
-                        reason.label()
-                    ),
-                );
+                put(data, format_args!(r#","raw":{{"length":{size}}},"trigger":"{}"}}"#, reason.label()));
                 "quic:packet_dropped"
             }
             ObserverEvent::PacketBuffered { kind, size } => {
                 data.push_str(r#"{"header":"#);
                 header(data, kind.label(), None);
-                put(
-                    data,
-                    format_args!(r#","raw":{{"length":{size}}},"trigger":"keys_unavailable"}}"#),
-                );
+                put(data, format_args!(r#","raw":{{"length":{size}}},"trigger":"keys_unavailable"}}"#));
                 "quic:packet_buffered"
             }
-            ObserverEvent::KeyUpdated {
-                kind,
-                owner,
-                generation,
-                trigger,
-            } => {
-                let side = if owner == Owner::Local {
-                    self.side
-                } else {
-                    self.side.peer()
-                };
+            ObserverEvent::KeyUpdated { kind, owner, generation, trigger } => {
+                let side = if owner == Owner::Local { self.side } else { self.side.peer() };
                 data.push('{');
                 key_type(data, side, kind);
                 if kind == PacketKind::OneRtt {
@@ -288,44 +233,22 @@ impl<W: io::Write + Send> Observer for QlogWriter<W> {
                 }
                 return;
             }
-            ObserverEvent::MtuUpdated {
-                path: on,
-                old,
-                new,
-                done,
-            } => {
+            ObserverEvent::MtuUpdated { path: on, old, new, done } => {
                 path = Some(on);
-                put(
-                    data,
-                    format_args!(r#"{{"old":{old},"new":{new},"done":{done}}}"#),
-                );
+                put(data, format_args!(r#"{{"old":{old},"new":{new},"done":{done}}}"#));
                 "quic:mtu_updated"
             }
-            ObserverEvent::PathUpdated {
-                path: on,
-                state,
-                remote,
-            } => {
+            ObserverEvent::PathUpdated { path: on, state, remote } => {
                 path = Some(on);
                 if state == PathState::Probing {
-                    put(
-                        data,
-                        format_args!(r#"{{"tuple_id":"{}","tuple_remote":"#, on.0),
-                    );
+                    put(data, format_args!(r#"{{"tuple_id":"{}","tuple_remote":"#, on.0));
                     endpoint(data, Some(remote), None);
                     data.push('}');
                     self.emit(now, path, "quic:tuple_assigned");
                     self.data.clear();
                 }
                 let data = &mut self.data;
-                put(
-                    data,
-                    format_args!(
-                        r#"{{"new":"{}","tuple_id":"{}","tuple_remote":"#,
-                        state.label(),
-                        on.0
-                    ),
-                );
+                put(data, format_args!(r#"{{"new":"{}","tuple_id":"{}","tuple_remote":"#, state.label(), on.0));
                 endpoint(data, Some(remote), None);
                 data.push('}');
                 "quic:migration_state_updated"
@@ -344,10 +267,7 @@ impl<W: io::Write + Send> Observer for QlogWriter<W> {
                 if old.is_some() {
                     data.push_str(r#""old":"blocked","#);
                 }
-                put(
-                    data,
-                    format_args!(r#""new":"blocked","reason":"{}"}}"#, blocked_reason(limit)),
-                );
+                put(data, format_args!(r#""new":"blocked","reason":"{}"}}"#, blocked_reason(limit)));
                 "quic:connection_data_blocked_updated"
             }
         };
@@ -392,16 +312,10 @@ fn endpoint(out: &mut String, address: Option<SocketAddr>, cid: Option<&[u8]>) {
     out.push('{');
     match address {
         Some(SocketAddr::V4(v4)) => {
-            put(
-                out,
-                format_args!(r#""ip_v4":"{}","port_v4":{}"#, v4.ip(), v4.port()),
-            );
+            put(out, format_args!(r#""ip_v4":"{}","port_v4":{}"#, v4.ip(), v4.port()));
         }
         Some(SocketAddr::V6(v6)) => {
-            put(
-                out,
-                format_args!(r#""ip_v6":"{}","port_v6":{}"#, v6.ip(), v6.port()),
-            );
+            put(out, format_args!(r#""ip_v6":"{}","port_v6":{}"#, v6.ip(), v6.port()));
         }
         None => {}
     }
@@ -433,20 +347,10 @@ fn blocked_reason(limit: Limit) -> &'static str {
     }
 }
 
-fn closed(
-    out: &mut String,
-    by: Owner,
-    trigger: CloseTrigger,
-    application: bool,
-    code: u64,
-    reason: &str,
-) {
+fn closed(out: &mut String, by: Owner, trigger: CloseTrigger, application: bool, code: u64, reason: &str) {
     put(out, format_args!(r#"{{"initiator":"{}""#, owner_label(by)));
     if application {
-        put(
-            out,
-            format_args!(r#","application_error":"unknown","error_code":{code}"#),
-        );
+        put(out, format_args!(r#","application_error":"unknown","error_code":{code}"#));
     } else if matches!(trigger, CloseTrigger::Error | CloseTrigger::Application) {
         out.push_str(r#","connection_error":"#);
         transport_error(out, code);
@@ -465,10 +369,7 @@ fn key_type(out: &mut String, side: Side, kind: PacketKind) {
         PacketKind::OneRtt => "1rtt",
         _ => "initial",
     };
-    put(
-        out,
-        format_args!(r#""key_type":"{}_{level}_secret""#, side_label(side)),
-    );
+    put(out, format_args!(r#""key_type":"{}_{level}_secret""#, side_label(side)));
 }
 
 fn parameters(out: &mut String, owner: Owner, values: &ParameterValues) {
@@ -503,14 +404,7 @@ fn parameters(out: &mut String, owner: Owner, values: &ParameterValues) {
     out.push_str(r#","unknown_parameters":["#);
     if let Some(delay) = values.min_ack_delay_us {
         // draft-ietf-quic-ack-frequency; the drafts' schema has no name for it. The value in a four-byte varint's form.
-        put(
-            out,
-            format_args!(
-                r#"{{"id":{},"value":"{:08x}"}}"#,
-                0xff04_de1b_u64,
-                delay | 0x8000_0000
-            ),
-        );
+        put(out, format_args!(r#"{{"id":{},"value":"{:08x}"}}"#, 0xff04_de1b_u64, delay | 0x8000_0000));
     }
     out.push_str("]}");
 }
@@ -577,13 +471,9 @@ mod tests {
 
     fn written(events: &[ObserverEvent<'_>]) -> Vec<u8> {
         let mut out = Vec::new();
-        let mut writer =
-            QlogWriter::new(&mut out, &connection(), Some("2026-11-20T19:00:00Z")).unwrap();
+        let mut writer = QlogWriter::new(&mut out, &connection(), Some("2026-11-20T19:00:00Z")).unwrap();
         for (index, event) in events.iter().enumerate() {
-            writer.on_event(
-                Instant::from_nanos(5_000_000_000 + 1_500_000 * index as u64),
-                event,
-            );
+            writer.on_event(Instant::from_nanos(5_000_000_000 + 1_500_000 * index as u64), event);
         }
         assert!(writer.error().is_none());
         drop(writer);
@@ -629,14 +519,8 @@ mod tests {
         assert_eq!(common.group_id.as_deref(), Some("8394c8f03e515708"));
         assert_eq!(common.reference_time.clock_type, "monotonic");
         assert_eq!(common.reference_time.epoch, "unknown");
-        assert_eq!(
-            common.reference_time.wall_clock_time.as_deref(),
-            Some("2026-11-20T19:00:00Z")
-        );
-        assert_eq!(
-            header.trace.vantage_point.unwrap().ty,
-            qlog::VantagePointType::Client
-        );
+        assert_eq!(common.reference_time.wall_clock_time.as_deref(), Some("2026-11-20T19:00:00Z"));
+        assert_eq!(header.trace.vantage_point.unwrap().ty, qlog::VantagePointType::Client);
         assert_eq!(file_name(&connection()), "8394c8f03e515708_client.sqlog");
     }
 
@@ -659,16 +543,10 @@ mod tests {
             let json = line.strip_prefix(RECORD_SEPARATOR).unwrap();
             let value: serde_json::Value = serde_json::from_str(json).unwrap();
             assert!(value.is_object());
-            assert!(
-                !json.contains(RECORD_SEPARATOR),
-                "what a peer says cannot end a record"
-            );
+            assert!(!json.contains(RECORD_SEPARATOR), "what a peer says cannot end a record");
         }
         assert!(text.ends_with('\n'));
-        assert!(
-            text.contains(r#""time":1.500000"#),
-            "relative to the start, in milliseconds: {text}"
-        );
+        assert!(text.contains(r#""time":1.500000"#), "relative to the start, in milliseconds: {text}");
     }
 
     #[test]
@@ -676,59 +554,24 @@ mod tests {
         let frames = [
             FrameInfo::Padding { len: 7 },
             FrameInfo::Ping,
-            FrameInfo::Ack {
-                delay_us: 1025,
-                range_count: 2,
-                ranges: [(8, 9), (5, 5), (0, 0)],
-                ecn: Some([10, 0, 1]),
-            },
-            FrameInfo::ResetStream {
-                id: 4,
-                code: 7,
-                final_size: 100,
-            },
+            FrameInfo::Ack { delay_us: 1025, range_count: 2, ranges: [(8, 9), (5, 5), (0, 0)], ecn: Some([10, 0, 1]) },
+            FrameInfo::ResetStream { id: 4, code: 7, final_size: 100 },
             FrameInfo::StopSending { id: 4, code: 7 },
-            FrameInfo::Crypto {
-                offset: 0,
-                len: 300,
-            },
+            FrameInfo::Crypto { offset: 0, len: 300 },
             FrameInfo::NewToken { len: 60 },
-            FrameInfo::Stream {
-                id: 0,
-                offset: 1200,
-                len: 1000,
-                fin: true,
-            },
+            FrameInfo::Stream { id: 0, offset: 1200, len: 1000, fin: true },
             FrameInfo::MaxData { max: 1 << 26 },
-            FrameInfo::MaxStreamData {
-                id: 0,
-                max: 1 << 24,
-            },
-            FrameInfo::MaxStreams {
-                bidi: true,
-                max: 100,
-            },
+            FrameInfo::MaxStreamData { id: 0, max: 1 << 24 },
+            FrameInfo::MaxStreams { bidi: true, max: 100 },
             FrameInfo::DataBlocked { limit: 5 },
             FrameInfo::StreamDataBlocked { id: 0, limit: 5 },
-            FrameInfo::StreamsBlocked {
-                bidi: false,
-                limit: 5,
-            },
-            FrameInfo::NewConnectionId {
-                sequence: 1,
-                retire_prior_to: 0,
-            },
+            FrameInfo::StreamsBlocked { bidi: false, limit: 5 },
+            FrameInfo::NewConnectionId { sequence: 1, retire_prior_to: 0 },
             FrameInfo::RetireConnectionId { sequence: 0 },
             FrameInfo::PathChallenge,
             FrameInfo::PathResponse,
-            FrameInfo::ConnectionClose {
-                application: false,
-                code: 0x0a,
-            },
-            FrameInfo::ConnectionClose {
-                application: true,
-                code: 0x100,
-            },
+            FrameInfo::ConnectionClose { application: false, code: 0x0a },
+            FrameInfo::ConnectionClose { application: true, code: 0x100 },
             FrameInfo::HandshakeDone,
             FrameInfo::Datagram { len: 100 },
         ];
@@ -736,39 +579,17 @@ mod tests {
             ObserverEvent::PacketSent(one_rtt(7, &frames)),
             ObserverEvent::PacketReceived(one_rtt(8, &frames)),
         ]);
-        let EventData::QuicPacketSent(sent) = &data[0] else {
-            panic!("{data:?}")
-        };
+        let EventData::QuicPacketSent(sent) = &data[0] else { panic!("{data:?}") };
         assert_eq!(sent.header.packet_type, schema::PacketType::OneRtt);
         assert_eq!(sent.header.packet_number, Some(7));
         assert_eq!(sent.raw.as_ref().unwrap().length, Some(1452));
         let read = sent.frames.as_ref().unwrap();
         assert_eq!(read.len(), frames.len());
-        let schema::QuicFrame::Ack {
-            ack_delay,
-            acked_ranges,
-            ce,
-            ..
-        } = &read[2]
-        else {
-            panic!("{read:?}")
-        };
+        let schema::QuicFrame::Ack { ack_delay, acked_ranges, ce, .. } = &read[2] else { panic!("{read:?}") };
         assert_eq!(*ack_delay, Some(1.025));
-        assert_eq!(
-            *acked_ranges,
-            Some(vec![
-                schema::AckRange::new(8, 9),
-                schema::AckRange::new(5, 5)
-            ])
-        );
+        assert_eq!(*acked_ranges, Some(vec![schema::AckRange::new(8, 9), schema::AckRange::new(5, 5)]));
         assert_eq!(*ce, Some(1));
-        let schema::QuicFrame::Stream {
-            stream_id: 0,
-            offset: Some(1200),
-            fin: Some(true),
-            raw,
-        } = &read[7]
-        else {
+        let schema::QuicFrame::Stream { stream_id: 0, offset: Some(1200), fin: Some(true), raw } = &read[7] else {
             panic!("{read:?}")
         };
         assert_eq!(raw.as_ref().unwrap().payload_length, Some(1000));
@@ -795,50 +616,21 @@ mod tests {
             },
             ObserverEvent::StateUpdated(ConnectionState::Attempted),
             ObserverEvent::StateUpdated(ConnectionState::HandshakeConfirmed),
-            ObserverEvent::VersionNegotiated {
-                chosen: 0x6b33_43cf,
-                original: 1,
-            },
+            ObserverEvent::VersionNegotiated { chosen: 0x6b33_43cf, original: 1 },
             ObserverEvent::AlpnSet { alpn: b"h3" },
-            ObserverEvent::ParametersSet {
-                owner: Owner::Remote,
-                values: &values,
-                restored: false,
-            },
-            ObserverEvent::PacketBuffered {
-                kind: PacketKind::Handshake,
-                size: 800,
-            },
+            ObserverEvent::ParametersSet { owner: Owner::Remote, values: &values, restored: false },
+            ObserverEvent::PacketBuffered { kind: PacketKind::Handshake, size: 800 },
             ObserverEvent::KeyUpdated {
                 kind: PacketKind::OneRtt,
                 owner: Owner::Remote,
                 generation: 1,
                 trigger: KeyTrigger::RemoteUpdate,
             },
-            ObserverEvent::MtuUpdated {
-                path: PathId(0),
-                old: 1200,
-                new: 1452,
-                done: true,
-            },
-            ObserverEvent::PathUpdated {
-                path: PathId(1),
-                state: PathState::Probing,
-                remote: address,
-            },
-            ObserverEvent::PathUpdated {
-                path: PathId(1),
-                state: PathState::Active,
-                remote: address,
-            },
-            ObserverEvent::LimitedBy {
-                path: PathId(0),
-                limit: Limit::Window,
-            },
-            ObserverEvent::LimitedBy {
-                path: PathId(0),
-                limit: Limit::Application,
-            },
+            ObserverEvent::MtuUpdated { path: PathId(0), old: 1200, new: 1452, done: true },
+            ObserverEvent::PathUpdated { path: PathId(1), state: PathState::Probing, remote: address },
+            ObserverEvent::PathUpdated { path: PathId(1), state: PathState::Active, remote: address },
+            ObserverEvent::LimitedBy { path: PathId(0), limit: Limit::Window },
+            ObserverEvent::LimitedBy { path: PathId(0), limit: Limit::Application },
             ObserverEvent::ConnectionClosed {
                 by: Owner::Local,
                 trigger: CloseTrigger::Application,
@@ -848,24 +640,15 @@ mod tests {
             },
         ]);
         assert_eq!(data.len(), 15, "two for a new path");
-        let EventData::QuicParametersSet(set) = &data[5] else {
-            panic!("{:?}", data[5])
-        };
+        let EventData::QuicParametersSet(set) = &data[5] else { panic!("{:?}", data[5]) };
         assert_eq!(set.initial_max_data, Some(1 << 26));
         assert_eq!(set.unknown_parameters[0].id, 0xff04_de1b);
-        let EventData::QuicKeyUpdated(key) = &data[7] else {
-            panic!("{:?}", data[7])
-        };
+        let EventData::QuicKeyUpdated(key) = &data[7] else { panic!("{:?}", data[7]) };
         assert_eq!(key.key_type, schema::KeyType::Server1RttSecret);
         assert_eq!(key.key_phase, Some(1));
-        let EventData::QuicConnectionClosed(closed) = &data[14] else {
-            panic!("{:?}", data[14])
-        };
+        let EventData::QuicConnectionClosed(closed) = &data[14] else { panic!("{:?}", data[14]) };
         assert_eq!(closed.error_code, Some(0x100));
-        assert_eq!(
-            closed.trigger,
-            Some(schema::ConnectionClosedTrigger::Application)
-        );
+        assert_eq!(closed.trigger, Some(schema::ConnectionClosedTrigger::Application));
     }
 
     #[test]
@@ -878,12 +661,7 @@ mod tests {
                 reason: DropReason::DecryptionFailure,
             },
             // In the current draft, but not among the crate's triggers.
-            ObserverEvent::PacketDropped {
-                kind: None,
-                number: None,
-                size: 50,
-                reason: DropReason::Duplicate,
-            },
+            ObserverEvent::PacketDropped { kind: None, number: None, size: 50, reason: DropReason::Duplicate },
         ]);
         let (_, read) = read_back(&bytes);
         assert_eq!(read.len(), 2);
@@ -894,14 +672,9 @@ mod tests {
     /// Names of the current draft that the crate spells as an older one did: read back as plain JSON.
     #[test]
     fn what_the_crate_has_under_older_names_is_still_well_formed() {
-        let frames = [FrameInfo::ConnectionClose {
-            application: false,
-            code: 0x128,
-        }];
+        let frames = [FrameInfo::ConnectionClose { application: false, code: 0x128 }];
         let (_, read) = read_back(&written(&[
-            ObserverEvent::KeyDiscarded {
-                kind: PacketKind::Initial,
-            },
+            ObserverEvent::KeyDiscarded { kind: PacketKind::Initial },
             ObserverEvent::PacketSent(one_rtt(1, &frames)),
             ObserverEvent::StateUpdated(ConnectionState::HandshakeComplete),
         ]));
@@ -922,35 +695,16 @@ mod tests {
     fn decisions_of_recovery_are_read_back() {
         use thalweg_recovery::LossTrigger;
         use thalweg_recovery::trace::{Event as Decision, State};
-        let lost = Decision::PacketLost {
-            space: SpaceId::Data,
-            number: 9,
-            size: 1452,
-            trigger: LossTrigger::PacketThreshold,
-        };
-        let state = Decision::CongestionState {
-            old: State::SlowStart,
-            new: State::CongestionAvoidance,
-        };
+        let lost =
+            Decision::PacketLost { space: SpaceId::Data, number: 9, size: 1452, trigger: LossTrigger::PacketThreshold };
+        let state = Decision::CongestionState { old: State::SlowStart, new: State::CongestionAvoidance };
         let path = PathId(0);
-        let data = data_of(&[
-            ObserverEvent::Recovery { path, event: &lost },
-            ObserverEvent::Recovery {
-                path,
-                event: &state,
-            },
-        ]);
-        let EventData::QuicPacketLost(read) = &data[0] else {
-            panic!("{data:?}")
-        };
-        assert_eq!(
-            read.trigger,
-            Some(schema::PacketLostTrigger::ReorderingThreshold)
-        );
+        let data =
+            data_of(&[ObserverEvent::Recovery { path, event: &lost }, ObserverEvent::Recovery { path, event: &state }]);
+        let EventData::QuicPacketLost(read) = &data[0] else { panic!("{data:?}") };
+        assert_eq!(read.trigger, Some(schema::PacketLostTrigger::ReorderingThreshold));
         assert_eq!(read.header.as_ref().unwrap().packet_number, Some(9));
-        let EventData::QuicCongestionStateUpdated(read) = &data[1] else {
-            panic!("{data:?}")
-        };
+        let EventData::QuicCongestionStateUpdated(read) = &data[1] else { panic!("{data:?}") };
         assert_eq!(read.new, "congestion_avoidance");
     }
 
@@ -961,11 +715,7 @@ mod tests {
         impl io::Write for Full {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
                 self.0 += 1;
-                if self.0 > 1 {
-                    Err(io::ErrorKind::StorageFull.into())
-                } else {
-                    Ok(bytes.len())
-                }
+                if self.0 > 1 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(bytes.len()) }
             }
             fn flush(&mut self) -> io::Result<()> {
                 Ok(())
@@ -973,10 +723,7 @@ mod tests {
         }
         let mut writer = QlogWriter::new(Full(0), &connection(), None).unwrap();
         for _ in 0..3 {
-            writer.on_event(
-                Instant::from_nanos(6_000_000_000),
-                &ObserverEvent::StateUpdated(ConnectionState::Closed),
-            );
+            writer.on_event(Instant::from_nanos(6_000_000_000), &ObserverEvent::StateUpdated(ConnectionState::Closed));
         }
         assert_eq!(writer.error().unwrap().kind(), io::ErrorKind::StorageFull);
         assert_eq!(writer.out.0, 2, "nothing is tried after the error");

@@ -39,11 +39,7 @@ pub(super) fn transport_error(out: &mut String, code: u64) {
 }
 
 fn stream_type(bidi: bool) -> &'static str {
-    if bidi {
-        "bidirectional"
-    } else {
-        "unidirectional"
-    }
+    if bidi { "bidirectional" } else { "unidirectional" }
 }
 
 /// Writes one frame object.
@@ -54,20 +50,8 @@ pub(super) fn frame(out: &mut String, info: &FrameInfo) {
             put(out, format_args!(r#"padding","raw":{{"length":{len}}}"#));
         }
         FrameInfo::Ping => out.push_str("ping\""),
-        FrameInfo::Ack {
-            delay_us,
-            range_count,
-            ranges,
-            ecn,
-        } => {
-            put(
-                out,
-                format_args!(
-                    r#"ack","ack_delay":{}.{:03},"acked_ranges":["#,
-                    delay_us / 1000,
-                    delay_us % 1000
-                ),
-            );
+        FrameInfo::Ack { delay_us, range_count, ranges, ecn } => {
+            put(out, format_args!(r#"ack","ack_delay":{}.{:03},"acked_ranges":["#, delay_us / 1000, delay_us % 1000));
             let kept = (range_count as usize).min(ACK_RANGES_KEPT);
             for (index, (first, last)) in ranges.iter().take(kept).enumerate() {
                 if index > 0 {
@@ -84,44 +68,26 @@ pub(super) fn frame(out: &mut String, info: &FrameInfo) {
                 put(out, format_args!(r#","range_count":{range_count}"#));
             }
             if let Some([ect0, ect1, ce]) = ecn {
-                put(
-                    out,
-                    format_args!(r#","ect1":{ect1},"ect0":{ect0},"ce":{ce}"#),
-                );
+                put(out, format_args!(r#","ect1":{ect1},"ect0":{ect0},"ce":{ce}"#));
             }
         }
-        FrameInfo::ResetStream {
-            id,
-            code,
-            final_size,
-        } => put(
+        FrameInfo::ResetStream { id, code, final_size } => put(
             out,
             format_args!(
                 r#"reset_stream","stream_id":{id},"error":"unknown","error_code":{code},"final_size":{final_size}"#
             ),
         ),
-        FrameInfo::StopSending { id, code } => put(
-            out,
-            format_args!(r#"stop_sending","stream_id":{id},"error":"unknown","error_code":{code}"#),
-        ),
-        FrameInfo::Crypto { offset, len } => put(
-            out,
-            format_args!(r#"crypto","offset":{offset},"raw":{{"payload_length":{len}}}"#),
-        ),
-        FrameInfo::NewToken { len } => put(
-            out,
-            format_args!(r#"new_token","token":{{"type":"resumption","raw":{{"length":{len}}}}}"#),
-        ),
-        FrameInfo::Stream {
-            id,
-            offset,
-            len,
-            fin,
-        } => {
-            put(
-                out,
-                format_args!(r#"stream","stream_id":{id},"offset":{offset}"#),
-            );
+        FrameInfo::StopSending { id, code } => {
+            put(out, format_args!(r#"stop_sending","stream_id":{id},"error":"unknown","error_code":{code}"#))
+        }
+        FrameInfo::Crypto { offset, len } => {
+            put(out, format_args!(r#"crypto","offset":{offset},"raw":{{"payload_length":{len}}}"#))
+        }
+        FrameInfo::NewToken { len } => {
+            put(out, format_args!(r#"new_token","token":{{"type":"resumption","raw":{{"length":{len}}}}}"#))
+        }
+        FrameInfo::Stream { id, offset, len, fin } => {
+            put(out, format_args!(r#"stream","stream_id":{id},"offset":{offset}"#));
             if fin {
                 out.push_str(r#","fin":true"#);
             }
@@ -129,81 +95,45 @@ pub(super) fn frame(out: &mut String, info: &FrameInfo) {
         }
         FrameInfo::MaxData { max } => put(out, format_args!(r#"max_data","maximum":{max}"#)),
         FrameInfo::MaxStreamData { id, max } => {
-            put(
-                out,
-                format_args!(r#"max_stream_data","stream_id":{id},"maximum":{max}"#),
-            );
+            put(out, format_args!(r#"max_stream_data","stream_id":{id},"maximum":{max}"#));
         }
-        FrameInfo::MaxStreams { bidi, max } => put(
-            out,
-            format_args!(
-                r#"max_streams","stream_type":"{}","maximum":{max}"#,
-                stream_type(bidi)
-            ),
-        ),
+        FrameInfo::MaxStreams { bidi, max } => {
+            put(out, format_args!(r#"max_streams","stream_type":"{}","maximum":{max}"#, stream_type(bidi)))
+        }
         FrameInfo::DataBlocked { limit } => {
             put(out, format_args!(r#"data_blocked","limit":{limit}"#));
         }
         FrameInfo::StreamDataBlocked { id, limit } => {
-            put(
-                out,
-                format_args!(r#"stream_data_blocked","stream_id":{id},"limit":{limit}"#),
-            );
+            put(out, format_args!(r#"stream_data_blocked","stream_id":{id},"limit":{limit}"#));
         }
-        FrameInfo::StreamsBlocked { bidi, limit } => put(
-            out,
-            format_args!(
-                r#"streams_blocked","stream_type":"{}","limit":{limit}"#,
-                stream_type(bidi)
-            ),
-        ),
+        FrameInfo::StreamsBlocked { bidi, limit } => {
+            put(out, format_args!(r#"streams_blocked","stream_type":"{}","limit":{limit}"#, stream_type(bidi)))
+        }
         // The drafts want the ID; an observer never sees it.
-        FrameInfo::NewConnectionId {
-            sequence,
-            retire_prior_to,
-        } => put(
+        FrameInfo::NewConnectionId { sequence, retire_prior_to } => put(
             out,
             format_args!(
                 r#"new_connection_id","sequence_number":{sequence},"retire_prior_to":{retire_prior_to},"connection_id":"""#
             ),
         ),
         FrameInfo::RetireConnectionId { sequence } => {
-            put(
-                out,
-                format_args!(r#"retire_connection_id","sequence_number":{sequence}"#),
-            );
+            put(out, format_args!(r#"retire_connection_id","sequence_number":{sequence}"#));
         }
         FrameInfo::PathChallenge => out.push_str("path_challenge\""),
         FrameInfo::PathResponse => out.push_str("path_response\""),
-        FrameInfo::ConnectionClose {
-            application: true,
-            code,
-        } => put(
+        FrameInfo::ConnectionClose { application: true, code } => put(
             out,
-            format_args!(
-                r#"connection_close","error_space":"application","error":"unknown","error_code":{code}"#
-            ),
+            format_args!(r#"connection_close","error_space":"application","error":"unknown","error_code":{code}"#),
         ),
-        FrameInfo::ConnectionClose {
-            application: false,
-            code,
-        } => {
+        FrameInfo::ConnectionClose { application: false, code } => {
             out.push_str(r#"connection_close","error_space":"transport","error":"#);
             transport_error(out, code);
         }
         FrameInfo::HandshakeDone => out.push_str("handshake_done\""),
         FrameInfo::Datagram { len } => {
-            put(
-                out,
-                format_args!(r#"datagram","raw":{{"payload_length":{len}}}"#),
-            );
+            put(out, format_args!(r#"datagram","raw":{{"payload_length":{len}}}"#));
         }
-        FrameInfo::AckFrequency {
-            sequence,
-            threshold,
-            max_ack_delay_us,
-            reordering,
-        } => put(
+        FrameInfo::AckFrequency { sequence, threshold, max_ack_delay_us, reordering } => put(
             out,
             format_args!(
                 concat!(
