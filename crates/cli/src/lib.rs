@@ -19,12 +19,7 @@ use crate::failure::Result;
 
 /// Serves and fetches files over QUIC and HTTP/3, measures paths, and explains what happened on them.
 #[derive(Debug, Parser)]
-#[command(
-    name = "thalweg",
-    version,
-    propagate_version = true,
-    max_term_width = 100
-)]
+#[command(name = "thalweg", version, propagate_version = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -73,12 +73,7 @@ pub fn summarize(file: &std::path::Path, width: usize) -> Result<Summary> {
     let name = file.display();
     let opened = std::fs::File::open(file).context(format_args!("cannot open {name}"))?;
     let mut builder = summary::Builder::new(name.to_string());
-    reader::read(
-        std::io::BufReader::with_capacity(1 << 18, opened),
-        &mut |item| builder.add(item),
-    )
-    .context(format_args!("cannot read {name}"))?;
-    builder
-        .finish(width)
-        .context(format_args!("{name} is not a trace"))
+    reader::read(std::io::BufReader::with_capacity(1 << 18, opened), &mut |item| builder.add(item))
+        .context(format_args!("cannot read {name}"))?;
+    builder.finish(width).context(format_args!("{name} is not a trace"))
 }

@@ -103,10 +103,7 @@ impl Relay {
                 format!("{target} is not on this machine; a relay only joins loopback addresses"),
             ));
         }
-        let front = Arc::new(socket(SocketAddr::new(
-            IpAddr::V4(Ipv4Addr::LOCALHOST),
-            port,
-        ))?);
+        let front = Arc::new(socket(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))?);
         let address = front.local_addr()?;
         let shared = Arc::new(Shared::default());
         let worker = Worker {
@@ -120,11 +117,7 @@ impl Relay {
             free_at: [Instant::now(); 2],
             config,
         };
-        Ok(Relay {
-            address,
-            shared,
-            task: tokio::spawn(worker.run()),
-        })
+        Ok(Relay { address, shared, task: tokio::spawn(worker.run()) })
     }
 
     /// Where clients send to.
@@ -246,11 +239,7 @@ impl Worker {
         if !client.ip().is_loopback() || self.flows.len() >= MAX_FLOWS {
             return false;
         }
-        let any = if self.target.is_ipv4() {
-            "127.0.0.1:0"
-        } else {
-            "[::1]:0"
-        };
+        let any = if self.target.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
         let Some(upstream) = any.parse().ok().and_then(|any| socket(any).ok()) else {
             return false;
         };
@@ -298,12 +287,7 @@ impl Worker {
         }
         self.sequence += 1;
         let due = std::cmp::Reverse((due, self.sequence));
-        self.held.push(Held {
-            due,
-            client,
-            up,
-            datagram,
-        });
+        self.held.push(Held { due, client, up, datagram });
     }
 
     /// Passes on what is due.
@@ -319,11 +303,7 @@ impl Worker {
             } else {
                 self.front.send_to(&held.datagram, held.client).await
             };
-            let counter = if sent.is_ok() {
-                &self.shared.forwarded
-            } else {
-                &self.shared.dropped
-            };
+            let counter = if sent.is_ok() { &self.shared.forwarded } else { &self.shared.dropped };
             counter.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -349,10 +329,7 @@ mod tests {
     async fn exchange(relay: &Relay, count: u16) -> Vec<u16> {
         let client = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         for number in 0..count {
-            client
-                .send_to(&number.to_be_bytes(), relay.address())
-                .await
-                .unwrap();
+            client.send_to(&number.to_be_bytes(), relay.address()).await.unwrap();
             tokio::task::yield_now().await;
         }
         let mut back = Vec::new();
@@ -369,9 +346,7 @@ mod tests {
     #[tokio::test]
     async fn passes_both_ways_in_order() {
         let (target, _echo) = echo().await;
-        let relay = Relay::start(target, 0, RelayConfig::default())
-            .await
-            .unwrap();
+        let relay = Relay::start(target, 0, RelayConfig::default()).await.unwrap();
         assert_eq!(exchange(&relay, 50).await, (0..50).collect::<Vec<_>>());
         assert_eq!(relay.counts().forwarded, 100);
     }
@@ -379,16 +354,10 @@ mod tests {
     #[tokio::test]
     async fn loses_about_what_it_is_told() {
         let (target, _echo) = echo().await;
-        let config = RelayConfig {
-            loss_per_million: 200_000,
-            ..RelayConfig::default()
-        };
+        let config = RelayConfig { loss_per_million: 200_000, ..RelayConfig::default() };
         let relay = Relay::start(target, 0, config).await.unwrap();
         let back = exchange(&relay, 400).await.len();
-        assert!(
-            (200..320).contains(&back),
-            "0.8 × 0.8 × 400 = 256, got {back}"
-        );
+        assert!((200..320).contains(&back), "0.8 × 0.8 × 400 = 256, got {back}");
     }
 
     #[tokio::test]
@@ -411,9 +380,7 @@ mod tests {
     #[tokio::test]
     async fn a_cut_line_loses_everything_until_it_is_mended() {
         let (target, _echo) = echo().await;
-        let relay = Relay::start(target, 0, RelayConfig::default())
-            .await
-            .unwrap();
+        let relay = Relay::start(target, 0, RelayConfig::default()).await.unwrap();
         relay.set_cut(true);
         assert!(exchange(&relay, 5).await.is_empty());
         relay.set_cut(false);
@@ -423,9 +390,7 @@ mod tests {
     #[tokio::test]
     async fn refuses_to_leave_the_machine() {
         let target = SocketAddr::from(([192, 0, 2, 1], 4433));
-        let error = Relay::start(target, 0, RelayConfig::default())
-            .await
-            .unwrap_err();
+        let error = Relay::start(target, 0, RelayConfig::default()).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     }
 }

@@ -13,11 +13,7 @@ pub fn bits_per_second(bps: f64) -> String {
 
 /// `1.23 s`, `45.6 ms`, `0.789 ms`.
 pub fn milliseconds(ms: f64) -> String {
-    if ms >= 1000.0 {
-        format!("{} s", three_digits(ms / 1000.0))
-    } else {
-        format!("{} ms", three_digits(ms))
-    }
+    if ms >= 1000.0 { format!("{} s", three_digits(ms / 1000.0)) } else { format!("{} ms", three_digits(ms)) }
 }
 
 /// Three significant digits, as far as that makes sense for values below 1000.
@@ -64,10 +60,7 @@ mod tests {
 
     #[test]
     fn a_sparkline_spans_its_values() {
-        assert_eq!(
-            sparkline(&[None, Some(0.0), Some(5.0), Some(10.0)], 10.0),
-            " ▁▅█"
-        );
+        assert_eq!(sparkline(&[None, Some(0.0), Some(5.0), Some(10.0)], 10.0), " ▁▅█");
         assert_eq!(sparkline(&[Some(1.0)], 0.0), " ");
     }
 }

@@ -55,11 +55,7 @@ pub fn read(mut input: impl BufRead, sink: &mut dyn FnMut(Item)) -> io::Result<(
     let sequence = start.first() == Some(&RECORD_SEPARATOR);
     // Newline-delimited JSON: the first line is a document of its own and more follows.
     let lines = !sequence && first_line_is_a_document(start);
-    if sequence || lines {
-        records(input, sink)
-    } else {
-        document(input, sink)
-    }
+    if sequence || lines { records(input, sink) } else { document(input, sink) }
 }
 
 fn first_line_is_a_document(start: &[u8]) -> bool {
@@ -100,21 +96,14 @@ fn records(mut input: impl BufRead, sink: &mut dyn FnMut(Item)) -> io::Result<()
 fn document(mut input: impl BufRead, sink: &mut dyn FnMut(Item)) -> io::Result<()> {
     let mut text = Vec::new();
     input.read_to_end(&mut text)?;
-    let document: Value = serde_json::from_slice(&text).map_err(|error| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("not JSON: {error}"))
-    })?;
+    let document: Value = serde_json::from_slice(&text)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, format!("not JSON: {error}")))?;
     drop(text);
     let Value::Object(mut object) = document else {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "JSON, but not a qlog document",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "JSON, but not a qlog document"));
     };
     let Some(Value::Array(traces)) = object.remove("traces") else {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "no `traces` in it",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "no `traces` in it"));
     };
     for mut trace in traces {
         sink(Item::Header(header(&object, Some(&trace))));
@@ -140,9 +129,7 @@ fn header(file: &Map<String, Value>, trace: Option<&Value>) -> Header {
     Header {
         title: text(within("title")).or_else(|| text(file.get("title"))),
         vantage_point: text(within("vantage_point").and_then(|point| point.get("type"))),
-        odcid: common_text("ODCID")
-            .or_else(|| common_text("odcid"))
-            .or_else(|| common_text("group_id")),
+        odcid: common_text("ODCID").or_else(|| common_text("odcid")).or_else(|| common_text("group_id")),
         schema: within("event_schemas")
             .and_then(|schemas| text(schemas.get(0)))
             .or_else(|| text(file.get("qlog_version"))),
@@ -160,30 +147,18 @@ struct Clock {
 
 impl Clock {
     fn of(trace: Option<&Value>) -> Self {
-        let field = |outer: &str, key: &str| {
-            text(
-                trace
-                    .and_then(|trace| trace.get(outer))
-                    .and_then(|outer| outer.get(key)),
-            )
-        };
+        let field =
+            |outer: &str, key: &str| text(trace.and_then(|trace| trace.get(outer)).and_then(|outer| outer.get(key)));
         let format = field("common_fields", "time_format");
         Clock {
-            deltas: matches!(
-                format.as_deref(),
-                Some("delta" | "relative_to_previous_event")
-            ),
+            deltas: matches!(format.as_deref(), Some("delta" | "relative_to_previous_event")),
             microseconds: field("configuration", "time_units").as_deref() == Some("us"),
             ..Clock::default()
         }
     }
 
     fn read(&mut self, time: f64) -> f64 {
-        let time = if self.microseconds {
-            time / 1000.0
-        } else {
-            time
-        };
+        let time = if self.microseconds { time / 1000.0 } else { time };
         if self.deltas {
             // The first delta is counted from the reference time, which need not be near.
             match self.first {
@@ -194,11 +169,7 @@ impl Clock {
         }
         let first = *self.first.get_or_insert(time);
         // A trace relative to its own start keeps its times.
-        if first.abs() < 60_000.0 {
-            time
-        } else {
-            time - first
-        }
+        if first.abs() < 60_000.0 { time } else { time - first }
     }
 }
 
@@ -212,29 +183,17 @@ fn event(value: Value, clock: &mut Clock, fields: Option<&Value>) -> Option<Even
         Value::Object(object) => object,
         Value::Array(columns) => {
             let names = fields?.as_array()?;
-            names
-                .iter()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .zip(columns)
-                .collect()
+            names.iter().filter_map(Value::as_str).map(str::to_owned).zip(columns).collect()
         }
         _ => return None,
     };
     let time = ["time", "relative_time", "delta_time", "reference_time"]
         .iter()
         .find_map(|key| object.get(*key).and_then(number))?;
-    let name = object
-        .get("name")
-        .or_else(|| object.get("event"))?
-        .as_str()?;
+    let name = object.get("name").or_else(|| object.get("event"))?.as_str()?;
     let name = name.rsplit(':').next().unwrap_or(name).to_owned();
     let data = object.remove("data").unwrap_or(Value::Null);
-    Some(Event {
-        time: clock.read(time),
-        name,
-        data,
-    })
+    Some(Event { time: clock.read(time), name, data })
 }
 
 #[cfg(test)]
@@ -263,45 +222,29 @@ mod tests {
         ));
         assert_eq!(headers[0].odcid.as_deref(), Some("abcd"));
         assert_eq!(headers[0].vantage_point.as_deref(), Some("client"));
-        assert_eq!(
-            headers[0].schema.as_deref(),
-            Some("urn:ietf:params:qlog:events:quic-14")
-        );
+        assert_eq!(headers[0].schema.as_deref(), Some("urn:ietf:params:qlog:events:quic-14"));
         assert_eq!((events.len(), damaged), (1, 1));
-        assert_eq!(
-            (events[0].time, events[0].name.as_str()),
-            (0.5, "packet_sent")
-        );
+        assert_eq!((events[0].time, events[0].name.as_str()), (0.5, "packet_sent"));
     }
 
     #[test]
     fn reads_a_whole_document_of_version_0_3_with_absolute_times() {
-        let (headers, events, damaged) = all(
-            r#"{"qlog_version":"0.3","traces":[{"common_fields":{"ODCID":"01"},
+        let (headers, events, damaged) = all(r#"{"qlog_version":"0.3","traces":[{"common_fields":{"ODCID":"01"},
             "vantage_point":{"type":"server","name":"aioquic"},
             "events":[{"time":1700000000000.0,"name":"transport:packet_sent","data":{}},
-                      {"time":1700000000012.5,"name":"recovery:metrics_updated","data":{}}]}]}"#,
-        );
+                      {"time":1700000000012.5,"name":"recovery:metrics_updated","data":{}}]}]}"#);
         assert_eq!(headers[0].schema.as_deref(), Some("0.3"));
         assert_eq!(damaged, 0);
-        assert_eq!(
-            (events[1].time, events[1].name.as_str()),
-            (12.5, "metrics_updated")
-        );
+        assert_eq!((events[1].time, events[1].name.as_str()), (12.5, "metrics_updated"));
     }
 
     #[test]
     fn reads_deltas_and_columns() {
-        let (_, events, _) = all(
-            r#"{"qlog_version":"draft-02","traces":[{"common_fields":{"time_format":"delta"},
+        let (_, events, _) = all(r#"{"qlog_version":"draft-02","traces":[{"common_fields":{"time_format":"delta"},
             "event_fields":["delta_time","category","event","data"],
             "events":[[100,"transport","packet_sent",{}],[5,"transport","packet_sent",{}],
-                      [7,"transport","packet_lost",{}]]}]}"#,
-        );
-        assert_eq!(
-            events.iter().map(|event| event.time).collect::<Vec<_>>(),
-            [0.0, 5.0, 12.0]
-        );
+                      [7,"transport","packet_lost",{}]]}]}"#);
+        assert_eq!(events.iter().map(|event| event.time).collect::<Vec<_>>(), [0.0, 5.0, 12.0]);
         assert_eq!(events[2].name, "packet_lost");
     }
 

@@ -20,11 +20,7 @@ fn write(out: &mut String, s: &Summary) -> std::fmt::Result {
     let mut who = Vec::new();
     who.extend(s.vantage_point.clone());
     who.extend(s.alpn.as_ref().map(|alpn| format!("ALPN {alpn}")));
-    who.extend(
-        s.version
-            .as_ref()
-            .map(|version| format!("version {}", version_name(version))),
-    );
+    who.extend(s.version.as_ref().map(|version| format!("version {}", version_name(version))));
     who.extend(s.odcid.as_ref().map(|odcid| format!("ODCID {odcid}")));
     if !who.is_empty() {
         line(out, "connection", &who.join(", "))?;
@@ -90,20 +86,9 @@ fn write(out: &mut String, s: &Summary) -> std::fmt::Result {
     if !notes.is_empty() {
         line(out, "also", &notes.join(", "))?;
     }
-    line(
-        out,
-        "end",
-        s.closed.as_deref().unwrap_or("not in the trace"),
-    )?;
+    line(out, "end", s.closed.as_deref().unwrap_or("not in the trace"))?;
     if s.damaged_records > 0 {
-        line(
-            out,
-            "damaged",
-            &format!(
-                "{} records (a last one is normal after a kill)",
-                s.damaged_records
-            ),
-        )?;
+        line(out, "damaged", &format!("{} records (a last one is normal after a kill)", s.damaged_records))?;
     }
     plots(out, s)
 }
@@ -121,17 +106,9 @@ fn version_name(version: &str) -> &str {
 }
 
 fn traffic(out: &mut String, name: &str, traffic: &Traffic) -> std::fmt::Result {
-    let mut text = format!(
-        "{} in {} packets",
-        human_bytes(traffic.bytes),
-        traffic.packets
-    );
+    let mut text = format!("{} in {} packets", human_bytes(traffic.bytes), traffic.packets);
     if traffic.stream_bytes > 0 {
-        write!(
-            text,
-            ", {} of stream data",
-            human_bytes(traffic.stream_bytes)
-        )?;
+        write!(text, ", {} of stream data", human_bytes(traffic.stream_bytes))?;
         if traffic.streams > 1 {
             write!(text, " on {} streams", traffic.streams)?;
         }
@@ -151,23 +128,16 @@ fn losses(out: &mut String, s: &Summary) -> std::fmt::Result {
     let loss = &s.loss;
     let mut text = format!("{} packets", loss.packets);
     if s.sent.packets > 0 && loss.packets > 0 {
-        write!(
-            text,
-            " ({:.2} % of those sent)",
-            loss.packets as f64 / s.sent.packets as f64 * 100.0
-        )?;
+        write!(text, " ({:.2} % of those sent)", loss.packets as f64 / s.sent.packets as f64 * 100.0)?;
     }
     if !loss.by_trigger.is_empty() {
-        let triggers: Vec<_> = loss
-            .by_trigger
-            .iter()
-            .map(|(name, count)| format!("{count} by {name}"))
-            .collect();
+        let triggers: Vec<_> = loss.by_trigger.iter().map(|(name, count)| format!("{count} by {name}")).collect();
         write!(text, ": {}", triggers.join(", "))?;
     }
     write!(text, "; spurious {}", loss.spurious)?;
     for (count, name) in [
         (loss.congestion_events, "congestion events"),
+        (loss.undone, "of these taken back"),
         (loss.probe_timeouts, "probe timeouts"),
         (loss.persistent_congestion, "times persistent congestion"),
         (loss.mtu_probes, "MTU probes lost"),
@@ -182,11 +152,7 @@ fn losses(out: &mut String, s: &Summary) -> std::fmt::Result {
 fn shares(out: &mut String, name: &str, shares: &[Share]) -> std::fmt::Result {
     for (index, share) in shares.iter().enumerate() {
         let title = if index == 0 { name } else { "" };
-        let times = if share.times == 1 {
-            String::new()
-        } else {
-            format!(", {} times", share.times)
-        };
+        let times = if share.times == 1 { String::new() } else { format!(", {} times", share.times) };
         line(
             out,
             title,
@@ -205,25 +171,14 @@ fn shares(out: &mut String, name: &str, shares: &[Share]) -> std::fmt::Result {
 fn plots(out: &mut String, s: &Summary) -> std::fmt::Result {
     let goodput: Vec<_> = s.series.goodput_bps.iter().copied().map(Some).collect();
     plot(out, "goodput", &goodput, &bits_per_second)?;
-    plot(out, "window", &s.series.window, &|bytes| {
-        human_bytes(bytes as u64)
-    })?;
+    plot(out, "window", &s.series.window, &|bytes| human_bytes(bytes as u64))?;
     plot(out, "RTT", &s.series.rtt_ms, &milliseconds)
 }
 
-fn plot(
-    out: &mut String,
-    name: &str,
-    values: &[Option<f64>],
-    unit: &dyn Fn(f64) -> String,
-) -> std::fmt::Result {
+fn plot(out: &mut String, name: &str, values: &[Option<f64>], unit: &dyn Fn(f64) -> String) -> std::fmt::Result {
     let top = values.iter().flatten().copied().fold(0.0, f64::max);
     if top <= 0.0 {
         return Ok(());
     }
-    line(
-        out,
-        name,
-        &format!("{} 0 to {}", sparkline(values, top), unit(top)),
-    )
+    line(out, name, &format!("{} 0 to {}", sparkline(values, top), unit(top)))
 }

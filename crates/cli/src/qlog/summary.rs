@@ -77,6 +77,8 @@ pub struct Loss {
     /// MTU probes that did not arrive; no sign of congestion.
     pub mtu_probes: u64,
     pub congestion_events: u64,
+    /// Of these, taken back because their losses were spurious.
+    pub undone: u64,
     pub probe_timeouts: u64,
     pub persistent_congestion: u64,
 }
@@ -147,12 +149,7 @@ impl Direction {
             .unwrap_or(0);
         self.bytes += size;
         self.largest = self.largest.max(size);
-        for frame in data
-            .get("frames")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
+        for frame in data.get("frames").and_then(Value::as_array).into_iter().flatten() {
             if frame.get("frame_type").and_then(Value::as_str) != Some("stream") {
                 continue;
             }
@@ -217,21 +214,13 @@ impl Spans {
                     share.total_ms += span;
                     share.times += 1;
                 }
-                None => shares.push(Share {
-                    name: name.clone(),
-                    first_at_ms: *start,
-                    total_ms: span,
-                    times: 1,
-                    share: 0.0,
-                }),
+                None => {
+                    shares.push(Share { name: name.clone(), first_at_ms: *start, total_ms: span, times: 1, share: 0.0 })
+                }
             }
         }
         for share in &mut shares {
-            share.share = if total > 0.0 {
-                share.total_ms / total
-            } else {
-                0.0
-            };
+            share.share = if total > 0.0 { share.total_ms / total } else { 0.0 };
         }
         shares
     }
@@ -330,11 +319,7 @@ impl Builder {
                 self.note_one_rtt(time, data);
             }
             "connection_state_updated" => {
-                let done = [
-                    "handshake_complete",
-                    "handshake_completed",
-                    "handshake_confirmed",
-                ];
+                let done = ["handshake_complete", "handshake_completed", "handshake_confirmed"];
                 if label("new").is_some_and(|new| done.contains(&new)) {
                     self.handshake.get_or_insert(time);
                 }
@@ -354,7 +339,11 @@ impl Builder {
             "spurious_loss" | "spurious_loss_detected" => self.loss.spurious += 1,
             "congestion_event" => self.loss.congestion_events += 1,
             "persistent_congestion" => self.loss.persistent_congestion += 1,
-            "pto_expired" => self.loss.probe_timeouts += 1,
+            "congestion_undone" => self.loss.undone += 1,
+            "timer_updated" | "loss_timer_updated" => {
+                let expired = label("event_type") == Some("expired") && label("timer_type") == Some("pto");
+                self.loss.probe_timeouts += u64::from(expired);
+            }
             "mtu_updated" => {
                 self.mtu.last = data.get("new").and_then(integer).or(self.mtu.last);
                 self.mtu.changes += 1;
@@ -372,24 +361,14 @@ impl Builder {
                 self.path_changes += u64::from(label("new") == Some("migration_complete"));
             }
             "version_information" => {
-                self.version = label("chosen_version")
-                    .map(str::to_owned)
-                    .or(self.version.take());
+                self.version = label("chosen_version").map(str::to_owned).or(self.version.take());
             }
             "connection_started" => {
-                self.version = self
-                    .version
-                    .take()
-                    .or_else(|| label("version").map(str::to_owned));
+                self.version = self.version.take().or_else(|| label("version").map(str::to_owned));
             }
             "alpn_information" => {
-                let chosen = data
-                    .pointer("/chosen_alpn/string_value")
-                    .or_else(|| data.get("chosen_alpn"));
-                self.alpn = chosen
-                    .and_then(Value::as_str)
-                    .map(str::to_owned)
-                    .or(self.alpn.take());
+                let chosen = data.pointer("/chosen_alpn/string_value").or_else(|| data.get("chosen_alpn"));
+                self.alpn = chosen.and_then(Value::as_str).map(str::to_owned).or(self.alpn.take());
             }
             "connection_closed" => self.closed = Some(closed(data)),
             _ => {}
@@ -397,9 +376,7 @@ impl Builder {
     }
 
     fn note_one_rtt(&mut self, time: f64, data: &Value) {
-        let kind = data
-            .pointer("/header/packet_type")
-            .or_else(|| data.get("packet_type"));
+        let kind = data.pointer("/header/packet_type").or_else(|| data.get("packet_type"));
         if matches!(kind.and_then(Value::as_str), Some("1RTT" | "1rtt")) {
             self.first_one_rtt.get_or_insert(time);
         }
@@ -423,11 +400,7 @@ impl Builder {
             return;
         }
         self.loss.packets += 1;
-        let trigger = data
-            .get("trigger")
-            .and_then(Value::as_str)
-            .unwrap_or("unknown")
-            .to_owned();
+        let trigger = data.get("trigger").and_then(Value::as_str).unwrap_or("unknown").to_owned();
         *self.loss.by_trigger.entry(trigger).or_insert(0) += 1;
     }
 
@@ -442,41 +415,24 @@ impl Builder {
         }
         self.mtu.largest_packet_sent = self.sent.largest;
         self.mtu.largest_packet_received = self.received.largest;
-        let main = if self.sent.stream_bytes > self.received.stream_bytes {
-            &self.sent
-        } else {
-            &self.received
-        };
+        let main = if self.sent.stream_bytes > self.received.stream_bytes { &self.sent } else { &self.received };
         let series = Series {
             step_ms: duration / width as f64,
             goodput_bps: rates(&main.progress, first, duration, width),
-            window: steps(
-                self.window.iter().map(|(t, w)| (*t, *w as f64)),
-                first,
-                duration,
-                width,
-            ),
+            window: steps(self.window.iter().map(|(t, w)| (*t, *w as f64)), first, duration, width),
             rtt_ms: steps(self.rtt.iter().copied(), first, duration, width),
         };
         Ok(Summary {
             events: self.events,
             damaged_records: self.damaged,
             duration_ms: duration,
-            handshake_ms: self
-                .handshake
-                .or(self.first_one_rtt)
-                .map(|time| time - first),
+            handshake_ms: self.handshake.or(self.first_one_rtt).map(|time| time - first),
             sent: self.sent.traffic(),
             received: self.received.traffic(),
             rtt: distribution(self.rtt.iter().map(|(_, rtt)| *rtt).collect()),
             congestion_window: self.window.first().map(|(_, first)| Window {
                 first: *first,
-                max: self
-                    .window
-                    .iter()
-                    .map(|(_, window)| *window)
-                    .max()
-                    .unwrap_or(0),
+                max: self.window.iter().map(|(_, window)| *window).max().unwrap_or(0),
                 last: self.window.last().map_or(0, |(_, window)| *window),
             }),
             phases: self.phases.shares(self.last),
@@ -501,22 +457,14 @@ impl Builder {
 }
 
 fn closed(data: &Value) -> String {
-    let get = |key: &str| {
-        data.get(key)
-            .and_then(Value::as_str)
-            .filter(|text| !text.is_empty())
-    };
+    let get = |key: &str| data.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let by = get("initiator").or_else(|| get("owner"));
-    let what = get("trigger")
-        .or_else(|| get("connection_error"))
-        .unwrap_or("closed");
+    let what = get("trigger").or_else(|| get("connection_error")).unwrap_or("closed");
     let mut text = match by {
         Some(by) => format!("{what}, by {by}"),
         None => what.to_owned(),
     };
-    if let Some(error) =
-        get("connection_error").filter(|error| *error != what && *error != "no_error")
-    {
+    if let Some(error) = get("connection_error").filter(|error| *error != what && *error != "no_error") {
         text = format!("{text}: {error}");
     }
     if let Some(reason) = get("reason") {
@@ -550,25 +498,11 @@ fn rates(progress: &[(f64, u64)], first: f64, duration: f64, width: usize) -> Ve
         bytes[bucket(*time, first, duration, width)] += count;
     }
     let step = duration / width as f64;
-    bytes
-        .into_iter()
-        .map(|sum| {
-            if step > 0.0 {
-                sum as f64 * 8000.0 / step
-            } else {
-                0.0
-            }
-        })
-        .collect()
+    bytes.into_iter().map(|sum| if step > 0.0 { sum as f64 * 8000.0 / step } else { 0.0 }).collect()
 }
 
 /// The mean in each step; a step without a value keeps the last one.
-fn steps(
-    values: impl Iterator<Item = (f64, f64)>,
-    first: f64,
-    duration: f64,
-    width: usize,
-) -> Vec<Option<f64>> {
+fn steps(values: impl Iterator<Item = (f64, f64)>, first: f64, duration: f64, width: usize) -> Vec<Option<f64>> {
     let mut sums = vec![(0.0, 0_u32, 0.0); width];
     for (time, value) in values {
         let (sum, count, last) = &mut sums[bucket(time, first, duration, width)];
@@ -597,11 +531,7 @@ mod tests {
     fn summary(events: &[(f64, &str, Value)]) -> Summary {
         let mut builder = Builder::new("test".into());
         for (time, name, data) in events {
-            builder.add(Item::Event(Event {
-                time: *time,
-                name: (*name).into(),
-                data: data.clone(),
-            }));
+            builder.add(Item::Event(Event { time: *time, name: (*name).into(), data: data.clone() }));
         }
         builder.finish(10).unwrap()
     }
@@ -628,48 +558,24 @@ mod tests {
     #[test]
     fn time_shares_add_up() {
         let summary = summary(&[
-            (
-                0.0,
-                "congestion_state_updated",
-                json!({"new": "slow_start"}),
-            ),
-            (
-                0.0,
-                "connection_data_blocked_updated",
-                json!({"new": "blocked", "reason": "pacing"}),
-            ),
-            (
-                30.0,
-                "connection_data_blocked_updated",
-                json!({"new": "blocked", "reason": "congestion_control"}),
-            ),
-            (
-                40.0,
-                "congestion_state_updated",
-                json!({"old": "slow_start", "new": "recovery"}),
-            ),
-            (
-                60.0,
-                "congestion_state_updated",
-                json!({"new": "slow_start"}),
-            ),
+            (0.0, "congestion_state_updated", json!({"new": "slow_start"})),
+            (0.0, "connection_data_blocked_updated", json!({"new": "blocked", "reason": "pacing"})),
+            (30.0, "connection_data_blocked_updated", json!({"new": "blocked", "reason": "congestion_control"})),
+            (40.0, "congestion_state_updated", json!({"old": "slow_start", "new": "recovery"})),
+            (60.0, "congestion_state_updated", json!({"new": "slow_start"})),
             (100.0, "packet_lost", json!({"trigger": "time_threshold"})),
         ]);
         assert_eq!(summary.phases.len(), 2);
         assert_eq!(summary.phases[0].total_ms, 80.0);
         assert_eq!(summary.phases[0].times, 2);
-        assert_eq!(
-            summary.phases.iter().map(|share| share.share).sum::<f64>(),
-            1.0
-        );
+        assert_eq!(summary.phases.iter().map(|share| share.share).sum::<f64>(), 1.0);
         assert_eq!(summary.limits[1].share, 0.7);
         assert_eq!(summary.loss.packets, 1);
     }
 
     #[test]
     fn rtt_and_window_come_from_either_name_of_the_event() {
-        let metrics =
-            |rtt: f64, window: u64| json!({"latest_rtt": rtt, "congestion_window": window});
+        let metrics = |rtt: f64, window: u64| json!({"latest_rtt": rtt, "congestion_window": window});
         let summary = summary(&[
             (0.0, "metrics_updated", metrics(20.0, 12_000)),
             (5.0, "recovery_metrics_updated", metrics(30.0, 24_000)),
@@ -678,10 +584,7 @@ mod tests {
         let rtt = summary.rtt.unwrap();
         assert_eq!((rtt.min_ms, rtt.median_ms, rtt.max_ms), (20.0, 25.0, 30.0));
         let window = summary.congestion_window.unwrap();
-        assert_eq!(
-            (window.first, window.max, window.last),
-            (12_000, 24_000, 18_000)
-        );
+        assert_eq!((window.first, window.max, window.last), (12_000, 24_000, 18_000));
         assert_eq!(summary.series.rtt_ms[0], Some(20.0));
         assert_eq!(summary.series.rtt_ms[4], Some(20.0), "carried on");
     }
