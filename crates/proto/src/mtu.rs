@@ -726,7 +726,7 @@ mod tests {
         let mut rng = crate::crypto::deterministic::named_generator(&[0; 32], "mtu", seed);
         let mut mtu = at_1452();
         for number in 0..packets {
-            let size = if rng.next_u32() % 8 == 0 {
+            let size = if rng.next_u32().is_multiple_of(8) {
                 100
             } else {
                 mtu.current()

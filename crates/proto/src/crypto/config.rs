@@ -14,11 +14,13 @@ use ::rustls::{
     SignatureScheme,
 };
 
+use super::hooks::ClientSessions;
+
 /// How many sessions a server remembers for resumption. Each takes a few hundred bytes; a client that comes back to a
 /// server that has forgotten it pays one full handshake, no more.
 const SERVER_SESSIONS: usize = 4096;
 
-/// How many servers a client remembers (rustls keeps up to 8 tickets for each).
+/// How many servers a client remembers in each version (rustls keeps up to 8 tickets for each).
 const CLIENT_SESSIONS: usize = 256;
 
 /// Which cipher suites are offered or accepted, in order of preference.
@@ -200,7 +202,9 @@ impl TlsOptions {
         config.alpn_protocols = self.alpn.clone();
         config.enable_early_data = self.early_data && self.resumption;
         config.resumption = match self.resumption {
-            true => ::rustls::client::Resumption::in_memory_sessions(CLIENT_SESSIONS),
+            true => {
+                ::rustls::client::Resumption::store(Arc::new(ClientSessions::new(CLIENT_SESSIONS)))
+            }
             false => ::rustls::client::Resumption::disabled(),
         };
         if self.key_log {

@@ -271,6 +271,10 @@ impl Session for SeededSession {
         lend(&mut self.generator, || self.inner.read_handshake(data))
     }
 
+    fn switch_version(&mut self, version: Version) -> bool {
+        self.inner.switch_version(version)
+    }
+
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
         lend(&mut self.generator, || self.inner.write_handshake(out))
     }

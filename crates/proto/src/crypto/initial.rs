@@ -55,18 +55,16 @@ pub fn retry_tag(version: Version, odcid: &[u8], retry_without_tag: &[u8]) -> [u
     out
 }
 
+/// The samples of RFC 9001 appendix A and RFC 9369 appendix A, and packets made like them.
 #[cfg(test)]
-mod tests {
-    use ::rustls::crypto::cipher::{AeadKey, Iv};
-
+pub(super) mod samples {
     use super::super::DirectionKeys;
-    use super::super::rustls::{TlsHeaderKey, TlsPacketKey};
     use super::*;
 
     const SAMPLES: &str = include_str!("../../testdata/packet-protection.txt");
-    const DCID: [u8; 8] = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
 
-    fn sample(version: Version, name: &str) -> Vec<u8> {
+    /// One of the values of the RFCs' appendices.
+    pub fn sample(version: Version, name: &str) -> Vec<u8> {
         let prefix = match version {
             Version::V2 => "v2",
             _ => "v1",
@@ -81,7 +79,7 @@ mod tests {
     }
 
     /// Protects a packet whose number is the last bytes of its header, as the connection does.
-    fn protect(keys: &DirectionKeys, number: u64, header: &[u8], payload: &[u8]) -> Vec<u8> {
+    pub fn protect(keys: &DirectionKeys, number: u64, header: &[u8], payload: &[u8]) -> Vec<u8> {
         let number_len = usize::from(header[0] & 3) + 1;
         let mut packet = [header, payload, &[0; TAG_LEN]].concat();
         let (head, body) = packet.split_at_mut(header.len());
@@ -94,6 +92,18 @@ mod tests {
             .protect(&sample[..keys.header.sample_len()], &mut first[0], number);
         packet
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::rustls::crypto::cipher::{AeadKey, Iv};
+
+    use super::super::DirectionKeys;
+    use super::super::rustls::{TlsHeaderKey, TlsPacketKey};
+    use super::samples::{protect, sample};
+    use super::*;
+
+    const DCID: [u8; 8] = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
 
     /// Undoes [`protect`]; gives back header and payload.
     fn unprotect(

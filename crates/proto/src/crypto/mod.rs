@@ -6,7 +6,10 @@
 //! - [`deterministic`]: rustls with seeded chance and a fixed clock, so that the same seed gives the same bytes.
 
 pub mod config;
+mod derive;
 pub mod deterministic;
+pub mod hello;
+mod hooks;
 pub mod initial;
 pub mod null;
 pub mod rustls;
@@ -160,6 +163,16 @@ pub trait Session: Send {
     /// # Errors
     /// CRYPTO_ERROR with the TLS alert (RFC 9001 section 4.8) and a reason that people understand.
     fn read_handshake(&mut self, data: &[u8]) -> Result<(), TransportError>;
+
+    /// The keys from now on are those of `version`: a server has answered our first flight in a version compatible with ours, but
+    /// another (RFC 9368 section 2.3). 0-RTT keys stay those of the first flight (RFC 9369 section 4.1).
+    ///
+    /// Only on a client, and before the first CRYPTO bytes of the server are read; otherwise, or if there are no keys for the
+    /// version, nothing changes and the answer is `false`. A server starts in the version it has chosen (see [`hello`]).
+    fn switch_version(&mut self, version: Version) -> bool {
+        let _ = version;
+        false
+    }
 
     /// Appends the bytes to send at the current level to `out`.
     ///

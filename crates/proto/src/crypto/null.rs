@@ -75,6 +75,10 @@ impl Session for NullSession {
         self.0.read_handshake(data)
     }
 
+    fn switch_version(&mut self, version: Version) -> bool {
+        self.0.switch_version(version)
+    }
+
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
         Some(match self.0.write_handshake(out)? {
             KeyChange::Handshake(inner) => KeyChange::Handshake(keys(inner)),

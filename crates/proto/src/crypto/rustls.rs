@@ -11,6 +11,8 @@ pub use super::config::{
     CertificateSlot, Ciphers, ConfigError, TlsOptions, client_config, client_config_insecure,
     server_config,
 };
+use super::derive::TrafficSecrets;
+use super::hooks::{self, Captured};
 use super::{
     ClientCrypto, CryptoError, DecryptError, DirectionKeys, ExportError, HeaderKey, KeyChange,
     Keys, PacketKey, PacketKeys, ServerCrypto, Session, StartError,
@@ -129,24 +131,95 @@ impl From<quic::Keys> for Keys {
 
 struct TlsSession {
     tls: quic::Connection,
+    version: Version,
     /// From which the next generation of 1-RTT keys is derived.
     secrets: Option<quic::Secrets>,
+    /// Present if the version is not the one rustls was started with.
+    switched: Option<Switched>,
+    /// Whether a server has accepted 0-RTT.
+    early_accepted: bool,
     /// The name a client asked for; a server learns it from the ClientHello.
     asked_name: Option<Box<str>>,
 }
 
+/// What takes the place of rustls's keys.
+#[derive(Default)]
+struct Switched {
+    captured: Captured,
+    one_rtt: Option<TrafficSecrets>,
+}
+
+impl TlsSession {
+    fn new(tls: quic::Connection, version: Version, asked_name: Option<&str>) -> Self {
+        Self {
+            tls,
+            version,
+            secrets: None,
+            switched: None,
+            early_accepted: false,
+            asked_name: asked_name.map(Box::from),
+        }
+    }
+
+    /// What a client derives for its own version from the secrets it has captured.
+    fn switched_secrets(&self, one_rtt: bool) -> Option<TrafficSecrets> {
+        let captured = self.switched.as_ref()?.captured;
+        let [client, server] = match one_rtt {
+            true => captured.one_rtt,
+            false => captured.handshake,
+        };
+        let suite = self.tls.negotiated_cipher_suite()?.suite();
+        TrafficSecrets::new(suite, self.version, client?, server?)
+    }
+}
+
 impl Session for TlsSession {
     fn read_handshake(&mut self, data: &[u8]) -> Result<(), TransportError> {
-        self.tls.read_hs(data).map_err(|error| {
+        let captured = self
+            .switched
+            .as_mut()
+            .map(|switched| &mut switched.captured);
+        let read = hooks::run(self.version, captured, || self.tls.read_hs(data));
+        read.map_err(|error| {
             let alert = self.tls.alert().unwrap_or_else(|| alert_for(&error));
             TransportError::crypto(u8::from(alert), explain(&error))
-        })
+        })?;
+        if let quic::Connection::Server(server) = &self.tls
+            && server.is_handshaking()
+            && !self.early_accepted
+        {
+            // A server that rejects 0-RTT forgets the secret at once.
+            self.early_accepted = server.zero_rtt_keys().is_some();
+        }
+        Ok(())
+    }
+
+    fn switch_version(&mut self, version: Version) -> bool {
+        let begun = self.tls.negotiated_cipher_suite().is_some() || !self.tls.is_handshaking();
+        if !matches!(self.tls, quic::Connection::Client(_)) || begun || !version.is_supported() {
+            return false;
+        }
+        if version != self.version {
+            self.version = version;
+            self.switched = Some(Switched::default());
+        }
+        true
     }
 
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
         match self.tls.write_hs(out)? {
-            quic::KeyChange::Handshake { keys } => Some(KeyChange::Handshake(keys.into())),
+            quic::KeyChange::Handshake { keys } => {
+                let switched = self.switched_secrets(false).map(|secrets| secrets.keys());
+                Some(KeyChange::Handshake(
+                    switched.unwrap_or_else(|| keys.into()),
+                ))
+            }
             quic::KeyChange::OneRtt { keys, next } => {
+                if let Some(secrets) = self.switched_secrets(true) {
+                    let keys = secrets.keys();
+                    self.switched.get_or_insert_default().one_rtt = Some(secrets);
+                    return Some(KeyChange::OneRtt(keys));
+                }
                 self.secrets = Some(next);
                 Some(KeyChange::OneRtt(keys.into()))
             }
@@ -160,8 +233,7 @@ impl Session for TlsSession {
     fn early_data_accepted(&self) -> Option<bool> {
         let accepted = match &self.tls {
             quic::Connection::Client(client) => client.is_early_data_accepted(),
-            // A server that rejects 0-RTT forgets the secret at once.
-            quic::Connection::Server(server) => server.zero_rtt_keys().is_some(),
+            quic::Connection::Server(_) => self.early_accepted,
         };
         (accepted || !self.tls.is_handshaking()).then_some(accepted)
     }
@@ -179,6 +251,9 @@ impl Session for TlsSession {
     }
 
     fn next_one_rtt(&mut self) -> Option<PacketKeys> {
+        if let Some(secrets) = self.switched.as_mut().and_then(|it| it.one_rtt.as_mut()) {
+            return Some(secrets.update());
+        }
         let keys = self.secrets.as_mut()?.next_packet_keys();
         Some(PacketKeys {
             local: Box::new(TlsPacketKey(keys.local)),
@@ -248,12 +323,22 @@ fn explain(error: &Error) -> String {
 #[derive(Clone, Debug)]
 pub struct RustlsClient {
     config: Arc<ClientConfig>,
+    /// The same with a tapped key log.
+    tapped: Arc<ClientConfig>,
 }
 
 impl RustlsClient {
     /// Uses `config`, which must allow TLS 1.3. See [`client_config`].
+    ///
+    /// A session of one QUIC version must not be resumed in another (RFC 9369 section 5): the session store of [`TlsOptions`] sees to
+    /// that. With a store of another make, speak one version only.
     pub fn new(config: Arc<ClientConfig>) -> Self {
-        Self { config }
+        let mut tapped = (*config).clone();
+        tapped.key_log = Arc::new(hooks::Tap(tapped.key_log));
+        Self {
+            config,
+            tapped: Arc::new(tapped),
+        }
     }
 
     /// The configuration.
@@ -277,14 +362,12 @@ impl ClientCrypto for RustlsClient {
             .unwrap_or(server_name);
         let name = ServerName::try_from(bare.to_owned())
             .map_err(|_| StartError::InvalidServerName(server_name.to_owned()))?;
-        let tls =
-            quic::ClientConnection::new(self.config.clone(), tls_version, name, params.to_vec())
-                .map_err(|error| StartError::Config(error.to_string()))?;
-        Ok(Box::new(TlsSession {
-            tls: tls.into(),
-            secrets: None,
-            asked_name: Some(server_name.into()),
-        }))
+        let tls = hooks::run(version, None, || {
+            quic::ClientConnection::new(self.tapped.clone(), tls_version, name, params.to_vec())
+        });
+        let tls = tls.map_err(|error| StartError::Config(error.to_string()))?;
+        let session = TlsSession::new(tls.into(), version, Some(server_name));
+        Ok(Box::new(session))
     }
 }
 
@@ -295,12 +378,20 @@ impl ClientCrypto for RustlsClient {
 #[derive(Clone, Debug)]
 pub struct RustlsServer {
     config: Arc<ServerConfig>,
+    /// The same, remembering sessions apart by version.
+    apart: Arc<ServerConfig>,
 }
 
 impl RustlsServer {
     /// Uses `config`, which must allow TLS 1.3 and has a `max_early_data_size` of 0 or `u32::MAX` (RFC 9001 section 4.6.1). See [`server_config`].
     pub fn new(config: Arc<ServerConfig>) -> Self {
-        Self { config }
+        let mut apart = (*config).clone();
+        apart.session_storage = Arc::new(hooks::ServerSessions(apart.session_storage));
+        apart.ticketer = Arc::new(hooks::Tickets(apart.ticketer));
+        Self {
+            config,
+            apart: Arc::new(apart),
+        }
     }
 
     /// The configuration.
@@ -312,13 +403,9 @@ impl RustlsServer {
 impl ServerCrypto for RustlsServer {
     fn start(&self, version: Version, params: &[u8]) -> Result<Box<dyn Session>, StartError> {
         let tls_version = tls_version(version).ok_or(StartError::UnsupportedVersion(version))?;
-        let tls = quic::ServerConnection::new(self.config.clone(), tls_version, params.to_vec())
+        let tls = quic::ServerConnection::new(self.apart.clone(), tls_version, params.to_vec())
             .map_err(|error| StartError::Config(error.to_string()))?;
-        Ok(Box::new(TlsSession {
-            tls: tls.into(),
-            secrets: None,
-            asked_name: None,
-        }))
+        Ok(Box::new(TlsSession::new(tls.into(), version, None)))
     }
 }
 
@@ -447,25 +534,181 @@ mod tests {
 
     #[test]
     fn versions_do_not_share_keys() {
-        let options = options();
-        let client = client_of(&options)
-            .start(Version::V1, "localhost", b"c")
-            .unwrap();
-        let server = server_of(&options).start(Version::V2, b"s").unwrap();
-        let end = |session| super::super::testing::End {
-            session,
-            early: None,
-            handshake: None,
-            one_rtt: None,
-        };
-        let mut pair = Pair {
-            client: end(client),
-            server: end(server),
-            transcript: Vec::new(),
-        };
+        let (client, server) = (client_of(&options()), server_of(&options()));
+        let mut pair = Pair::start_in(&client, &server, Version::V1, Version::V2, "localhost");
         pair.run().unwrap();
         let (client, server) = (pair.client.one_rtt.unwrap(), pair.server.one_rtt.unwrap());
         assert!(!fits(&*client.local.packet, &*server.remote.packet));
+    }
+
+    /// A pair whose client starts in `first` and whose server in `chosen`, the client being told in time.
+    fn switched_pair(
+        client: &RustlsClient,
+        server: &RustlsServer,
+        first: Version,
+        chosen: Version,
+    ) -> Pair {
+        let mut pair = Pair::start_in(client, server, first, chosen, "localhost");
+        assert!(pair.client.session.switch_version(chosen));
+        pair.run().unwrap();
+        pair
+    }
+
+    #[test]
+    fn a_client_follows_the_server_into_a_compatible_version() {
+        for ciphers in [Ciphers::Aes128, Ciphers::Aes256, Ciphers::ChaCha20] {
+            for (first, chosen) in [(Version::V1, Version::V2), (Version::V2, Version::V1)] {
+                let (client, server) = (
+                    client_of(&options().ciphers(ciphers)),
+                    server_of(&options()),
+                );
+                let mut pair = switched_pair(&client, &server, first, chosen);
+                let (c, s) = (
+                    pair.client.handshake.unwrap(),
+                    pair.server.handshake.unwrap(),
+                );
+                assert!(
+                    fits(&*c.local.packet, &*s.remote.packet)
+                        && fits(&*s.local.packet, &*c.remote.packet)
+                );
+                let (c, s) = (pair.client.one_rtt.unwrap(), pair.server.one_rtt.unwrap());
+                assert!(
+                    fits(&*c.local.packet, &*s.remote.packet)
+                        && fits(&*s.local.packet, &*c.remote.packet)
+                );
+                assert_eq!(
+                    c.local.packet.confidentiality_limit(),
+                    s.remote.packet.confidentiality_limit()
+                );
+                assert_eq!(
+                    c.local.packet.integrity_limit(),
+                    s.remote.packet.integrity_limit()
+                );
+                assert_eq!(c.local.header.sample_len(), s.remote.header.sample_len());
+                for original in [0x43, 0xc3, 0x40] {
+                    let (mut first, mut number) = (original, [1, 2, 3, 4]);
+                    c.local.header.protect(&[7; 16], &mut first, &mut number);
+                    assert_ne!(number, [1, 2, 3, 4]);
+                    s.remote.header.unprotect(&[7; 16], &mut first, &mut number);
+                    assert_eq!((first, number), (original, [1, 2, 3, 4]));
+                    s.local.header.protect(&[7; 16], &mut first, &mut number);
+                    c.remote.header.unprotect(&[7; 16], &mut first, &mut number);
+                    assert_eq!((first, number), (original, [1, 2, 3, 4]));
+                }
+                for _ in 0..3 {
+                    let client = pair.client.session.next_one_rtt().unwrap();
+                    let server = pair.server.session.next_one_rtt().unwrap();
+                    assert!(
+                        fits(&*client.local, &*server.remote)
+                            && fits(&*server.local, &*client.remote)
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_version_can_be_switched_only_by_a_client_and_in_time() {
+        let (client, server) = (client_of(&options()), server_of(&options()));
+        let mut pair = Pair::start(&client, &server, Version::V1, "localhost");
+        assert!(!pair.server.session.switch_version(Version::V2));
+        assert!(!pair.client.session.switch_version(Version(7)));
+        assert!(pair.client.session.switch_version(Version::V1));
+        pair.run().unwrap();
+        assert!(!pair.client.session.switch_version(Version::V2));
+    }
+
+    #[test]
+    fn a_session_of_one_version_must_not_be_resumed_in_another() {
+        let (client, server) = (client_of(&options()), server_of(&options()));
+        handshake(&client, &server, Version::V1);
+        assert!(
+            !handshake(&client, &server, Version::V2)
+                .client
+                .session
+                .resumed()
+        );
+        assert!(
+            handshake(&client, &server, Version::V1)
+                .client
+                .session
+                .resumed()
+        );
+        assert!(
+            handshake(&client, &server, Version::V2)
+                .client
+                .session
+                .resumed()
+        );
+
+        // The server does not take the client's word for it: here rustls's own store, which knows no versions.
+        let mut config = (**client.config()).clone();
+        config.resumption = ::rustls::client::Resumption::in_memory_sessions(8);
+        let careless = RustlsClient::new(Arc::new(config));
+        handshake(&careless, &server, Version::V1);
+        assert!(
+            !handshake(&careless, &server, Version::V2)
+                .client
+                .session
+                .resumed()
+        );
+    }
+
+    #[test]
+    fn a_session_counts_as_one_of_the_version_negotiated() {
+        let (client, server) = (client_of(&options()), server_of(&options()));
+        switched_pair(&client, &server, Version::V1, Version::V2);
+        assert!(
+            !handshake(&client, &server, Version::V1)
+                .client
+                .session
+                .resumed()
+        );
+        assert!(
+            handshake(&client, &server, Version::V2)
+                .client
+                .session
+                .resumed()
+        );
+    }
+
+    #[test]
+    fn tickets_too_are_bound_to_their_version() {
+        #[derive(Debug)]
+        struct Plain;
+        impl ::rustls::server::ProducesTickets for Plain {
+            fn enabled(&self) -> bool {
+                true
+            }
+            fn lifetime(&self) -> u32 {
+                60
+            }
+            fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+                Some(plain.to_vec())
+            }
+            fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
+                Some(cipher.to_vec())
+            }
+        }
+        let mut config = (**server_of(&options()).config()).clone();
+        config.ticketer = Arc::new(Plain);
+        let server = RustlsServer::new(Arc::new(config));
+        let mut config = (**client_of(&options()).config()).clone();
+        config.resumption = ::rustls::client::Resumption::in_memory_sessions(8);
+        let client = RustlsClient::new(Arc::new(config));
+        handshake(&client, &server, Version::V1);
+        assert!(
+            handshake(&client, &server, Version::V1)
+                .client
+                .session
+                .resumed()
+        );
+        assert!(
+            !handshake(&client, &server, Version::V2)
+                .client
+                .session
+                .resumed()
+        );
     }
 
     #[test]

@@ -45,8 +45,19 @@ impl Pair {
         version: Version,
         name: &str,
     ) -> Self {
-        let client = client.start(version, name, b"client parameters").unwrap();
-        let server = server.start(version, b"server parameters").unwrap();
+        Self::start_in(client, server, version, version, name)
+    }
+
+    /// The client starts in one version, the server in another.
+    pub fn start_in(
+        client: &dyn ClientCrypto,
+        server: &dyn ServerCrypto,
+        first: Version,
+        chosen: Version,
+        name: &str,
+    ) -> Self {
+        let client = client.start(first, name, b"client parameters").unwrap();
+        let server = server.start(chosen, b"server parameters").unwrap();
         Self {
             client: End::new(client),
             server: End::new(server),
