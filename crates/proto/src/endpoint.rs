@@ -284,6 +284,26 @@ impl Endpoint {
         }
     }
 
+    /// Forgets a connection that its owner throws away without a word, for example instead of accepting it.
+    pub fn abandon(&mut self, handle: ConnectionHandle) {
+        if self.connections.contains(handle.0) {
+            self.forget(handle);
+        }
+    }
+
+    /// Writes the answer CONNECTION_REFUSED to the datagram that [`Route::NewConnection`] came from into `reply`; the
+    /// connection is to be [abandoned](Self::abandon).
+    pub fn refuse(&self, meta: &DatagramMeta, datagram: &[u8], reply: &mut Vec<u8>) -> Route {
+        reply.clear();
+        let (Some(server), Ok((partial, _))) = (&self.server, Partial::parse(datagram, self.cids.len())) else {
+            return Route::Drop;
+        };
+        let Header::Initial { version, dcid, scid, .. } = partial.header else {
+            return Route::Drop;
+        };
+        refuse(server, meta, version, &dcid, &scid, TransportErrorCode::CONNECTION_REFUSED, reply)
+    }
+
     /// Finds out whose a received datagram is. `unix_time` (seconds since 1970) dates tokens. An immediate answer is
     /// written into `reply`, which is cleared.
     pub fn handle(

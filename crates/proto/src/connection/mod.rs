@@ -233,6 +233,11 @@ impl Connection {
         self.paths[self.active].remote
     }
 
+    /// Whether the peer has proven that it receives at its address (RFC 9000 section 8.1).
+    pub fn is_address_validated(&self) -> bool {
+        self.paths[self.active].validated
+    }
+
     /// The local address on the active path, if known.
     pub fn local_ip(&self) -> Option<IpAddr> {
         self.paths[self.active].local
