@@ -1,0 +1,610 @@
+//! The task that moves datagrams between one socket and the connections of one worker.
+//!
+//! A turn: take what the application and the other workers left, receive one batch and hand each datagram to its
+//! connection (decrypted in place), let due timers run, then let every connection that has something to say send, each
+//! a bounded amount before the next one's turn. Acknowledgements are written once per batch. When nothing is left the
+//! task sleeps until the socket, the inbox or the earliest deadline wakes it.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    io,
+    pin::Pin,
+    sync::{Arc, MutexGuard, atomic::Ordering},
+    task::{Context, Poll, Waker},
+};
+
+use thalweg_proto::{
+    cid::WorkerCid,
+    endpoint::{ConnectionHandle, Route},
+    error::ConnectionError,
+    udp::{DatagramMeta, Transmit},
+};
+use thalweg_units::Instant;
+
+use crate::{
+    alarm::Alarm,
+    cell::{Cell, ConnectionRef, State, Verdict, wake_all},
+    clock::Clock,
+    incoming::Incoming,
+    receive::ReceiveBuffers,
+    shared::Shared,
+    socket::{Outgoing, Socket},
+    timers::Timers,
+    worker::{Core, Delivery, Forwarded, Worker, count},
+};
+
+/// Sends (each a train of up to 64 KiB) that one connection may make before the next one's turn.
+const SENDS_PER_TURN: usize = 4;
+/// The largest send: a UDP datagram's most, which holds for segmentation offload too.
+const TRAIN_MOST: usize = 65_507;
+/// Turns without going back to the runtime, so that other tasks of this thread come to run.
+const TURNS_PER_POLL: usize = 16;
+/// Datagrams kept of a connection that the application has not decided about; a client's first flight fits.
+const UNDECIDED_DATAGRAMS: usize = 10;
+
+/// The task of one worker.
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    worker: Arc<Worker>,
+    socket: Arc<Socket>,
+    receive: ReceiveBuffers,
+    timers: Timers,
+    alarm: Alarm,
+    /// Connections with something to do, in turn.
+    ready: VecDeque<Arc<Cell>>,
+    delivery: Delivery,
+    /// The datagrams being sent.
+    transmit: Vec<u8>,
+    /// What of `transmit` the socket had no room for; nothing else is sent before it.
+    unsent: Option<Transmit>,
+    /// Stateless answers.
+    reply: Vec<u8>,
+    wakes: Vec<Waker>,
+    /// Connections there is no room for.
+    refused: Vec<Incoming>,
+}
+
+/// How a connection's turn to send ended.
+enum Turn {
+    /// It has nothing more to send now.
+    Done,
+    /// It has, after the others.
+    More,
+    /// The socket is full.
+    Blocked,
+}
+
+impl Driver {
+    pub(crate) fn new(shared: Arc<Shared>, worker: Arc<Worker>, socket: Arc<Socket>) -> Self {
+        let clock = shared.clock;
+        Self {
+            shared,
+            worker,
+            socket,
+            receive: ReceiveBuffers::new(),
+            timers: Timers::default(),
+            alarm: Alarm::new(clock),
+            ready: VecDeque::new(),
+            delivery: Delivery::default(),
+            transmit: Vec::with_capacity(1 << 16),
+            unsent: None,
+            reply: Vec::new(),
+            wakes: Vec::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// Takes what the application and the other workers left.
+    fn collect(&mut self, now: Instant) {
+        let mut delivery = std::mem::take(&mut self.delivery);
+        self.worker.collect(&mut delivery);
+        self.ready.extend(delivery.dirty.drain(..));
+        if let Some(socket) = delivery.socket.take() {
+            self.change_socket(socket, now);
+        }
+        if !delivery.forwarded.is_empty() {
+            let worker = self.worker.clone();
+            let mut core = worker.core();
+            for mut forwarded in delivery.forwarded.drain(..) {
+                self.handle(&mut core, now, &forwarded.meta, forwarded.stride, &mut forwarded.bytes, false);
+            }
+        }
+        self.delivery = delivery;
+        self.settle();
+    }
+
+    /// Goes on with another socket: every connection has to show itself at its peer from there.
+    fn change_socket(&mut self, socket: Arc<Socket>, now: Instant) {
+        self.socket = socket;
+        self.unsent = None;
+        let worker = self.worker.clone();
+        let core = worker.core();
+        for cell in core.cells.iter().flatten() {
+            let mut state = cell.lock();
+            state.machine.local_address_changed(now, None);
+            if !std::mem::replace(&mut state.queued, true) {
+                self.ready.push_back(cell.clone());
+            }
+        }
+    }
+
+    /// Receives a batch if there is one. `Pending`: the socket is empty and wakes the task when it no longer is.
+    fn receive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut receive = std::mem::take(&mut self.receive);
+        let result = loop {
+            match self.socket.poll_readable(cx) {
+                Poll::Pending => break Poll::Pending,
+                Poll::Ready(Err(_)) => break Poll::Pending,
+                Poll::Ready(Ok(())) => {}
+            }
+            match receive.fill(&self.socket) {
+                Ok(0) => {}
+                Ok(_) => {
+                    self.handle_batch(&mut receive);
+                    break Poll::Ready(());
+                }
+                // The next look at readiness registers the task.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // An ICMP error that the system reports on the socket concerns a datagram that was sent, and recovery
+                // deals with its loss. Not in this loop, lest an error that stays keeps the thread.
+                Err(_) => break Poll::Ready(()),
+            }
+        };
+        self.receive = receive;
+        result
+    }
+
+    fn handle_batch(&mut self, receive: &mut ReceiveBuffers) {
+        let now = self.shared.clock.now();
+        let worker = self.worker.clone();
+        let mut core = worker.core();
+        let (mut datagrams, mut bytes) = (0, 0);
+        for (meta, stride, buffer) in receive.filled() {
+            datagrams += buffer.len().div_ceil(stride) as u64;
+            bytes += buffer.len() as u64;
+            self.handle(&mut core, now, &meta, stride, buffer, true);
+        }
+        drop(core);
+        let counters = &self.worker.counters;
+        count(&counters.receive_calls, 1);
+        count(&counters.datagrams_received, datagrams);
+        count(&counters.bytes_received, bytes);
+        self.settle();
+    }
+
+    /// What had to wait until no lock was held.
+    fn settle(&mut self) {
+        wake_all(&mut self.wakes);
+        // Dropping refuses.
+        self.refused.clear();
+    }
+
+    /// Hands the datagrams in `buffer`, all from one address, to their connections; each connection is locked once for
+    /// a run of datagrams.
+    fn handle(
+        &mut self,
+        core: &mut Core,
+        now: Instant,
+        meta: &DatagramMeta,
+        stride: usize,
+        buffer: &mut [u8],
+        may_forward: bool,
+    ) {
+        let mut rest = buffer;
+        // The place of the connection that the front of `rest` belongs to, if that is known already.
+        let mut known: Option<usize> = None;
+        while !rest.is_empty() {
+            let key = match known.take() {
+                Some(key) => key,
+                None => {
+                    if may_forward && let Some(other) = self.owner(rest) {
+                        let (run, after) = rest.split_at_mut(self.run_length(rest, stride, other));
+                        self.forward(other, meta, stride, run);
+                        rest = after;
+                        continue;
+                    }
+                    match self.route(core, now, meta, front(rest, stride)) {
+                        Some(key) => key,
+                        None => {
+                            rest = behind(rest, stride);
+                            continue;
+                        }
+                    }
+                }
+            };
+            let Some(cell) = core.cells.get(key).and_then(Clone::clone) else {
+                rest = behind(rest, stride);
+                continue;
+            };
+            let mut guard = cell.lock();
+            let state = &mut *guard;
+            loop {
+                let datagram = front(rest, stride);
+                match &mut state.undecided {
+                    // A connection that was turned away only waits to be forgotten.
+                    None if state.verdict.is_some() => {}
+                    None => state.machine.handle_datagram(now, meta, datagram),
+                    Some(kept) if kept.len() < UNDECIDED_DATAGRAMS => kept.push((*meta, datagram.to_vec())),
+                    Some(_) => {}
+                }
+                rest = behind(rest, stride);
+                if rest.is_empty() || (may_forward && self.owner(rest).is_some()) {
+                    break;
+                }
+                match self.route(core, now, meta, front(rest, stride)) {
+                    Some(same) if same == key => {}
+                    Some(other) => {
+                        known = Some(other);
+                        break;
+                    }
+                    None => {
+                        rest = behind(rest, stride);
+                        break;
+                    }
+                }
+            }
+            state.collect_events(&self.shared, &mut self.wakes);
+            if core.machine.update(ConnectionHandle(key), &mut state.machine) {
+                self.forget(core, key);
+            } else if !std::mem::replace(&mut state.queued, true) {
+                drop(guard);
+                self.ready.push_back(cell);
+            }
+        }
+    }
+
+    /// The other worker that a datagram belongs to, if it is not this one's.
+    ///
+    /// Initial and 0-RTT packets stay where they arrive: their connection ID may be the client's invention.
+    fn owner(&self, datagram: &[u8]) -> Option<u8> {
+        let workers = self.shared.workers().len();
+        if workers < 2 {
+            return None;
+        }
+        let first = *datagram.first()?;
+        let cid = if first & 0x80 == 0 {
+            datagram.get(1..1 + WorkerCid::LEN)?
+        } else {
+            // Long header: the two bits that tell Initial and 0-RTT (RFC 9000 section 17.2; version 2 adds one to each,
+            // RFC 9369 section 3.2). Handshake packets follow their ID.
+            let version = u32::from_be_bytes(*datagram.get(1..5)?.first_chunk()?);
+            let handshake = if version == 0x6b33_43cf { 3 } else { 2 };
+            if version == 0 || (first >> 4) & 0b11 != handshake {
+                return None;
+            }
+            let len = usize::from(*datagram.get(5)?);
+            datagram.get(6..6 + len)?
+        };
+        let owner = WorkerCid::worker_of(cid, u8::try_from(workers).ok()?, self.shared.cid_key)?;
+        (owner != self.worker.index).then_some(owner)
+    }
+
+    /// How many bytes at the front of `rest` belong to worker `owner`.
+    fn run_length(&self, rest: &[u8], stride: usize, owner: u8) -> usize {
+        rest.chunks(stride).take_while(|datagram| self.owner(datagram) == Some(owner)).map(<[u8]>::len).sum()
+    }
+
+    fn forward(&self, owner: u8, meta: &DatagramMeta, stride: usize, run: &[u8]) {
+        let forwarded = Forwarded { meta: *meta, stride, bytes: run.to_vec() };
+        let taken = self.shared.workers().get(usize::from(owner)).is_some_and(|worker| worker.forward(forwarded));
+        let counters = &self.worker.counters;
+        count(if taken { &counters.forwarded } else { &counters.forward_dropped }, run.len().div_ceil(stride) as u64);
+    }
+
+    /// Finds or makes the connection that a datagram belongs to, or answers it without one.
+    fn route(&mut self, core: &mut Core, now: Instant, meta: &DatagramMeta, datagram: &[u8]) -> Option<usize> {
+        self.reply.clear();
+        match core.machine.handle(now, Clock::unix_seconds(), meta, datagram, &mut self.reply) {
+            Route::Connection(handle) => Some(handle.0),
+            Route::NewConnection(handle, machine) => self.incoming(core, handle, machine, meta),
+            Route::Reply(transmit) => {
+                // Best effort: whoever asked asks again.
+                let contents = self.reply.get(..transmit.size).unwrap_or(&self.reply);
+                self.send(&transmit, contents).ok();
+                None
+            }
+            Route::Drop => None,
+        }
+    }
+
+    /// A client asks for a connection: it waits for the application's decision, unless there is no room for it.
+    fn incoming(
+        &mut self,
+        core: &mut Core,
+        handle: ConnectionHandle,
+        machine: Box<thalweg_proto::connection::Connection>,
+        meta: &DatagramMeta,
+    ) -> Option<usize> {
+        let key = handle.0;
+        let limits = self.shared.limits();
+        let connections = self.shared.connections.fetch_add(1, Ordering::AcqRel);
+        let handshakes = self.shared.handshakes.fetch_add(1, Ordering::Relaxed);
+        let validated = machine.is_address_validated();
+        let cell = Cell::new(*machine, key, self.worker.clone(), self.shared.clone(), Some(Vec::with_capacity(1)));
+        cell.lock().in_handshake = true;
+        core.insert(cell.clone());
+        let incoming = Incoming::new(ConnectionRef::new(cell), meta.remote, meta.local_ip, validated);
+        let mut queue = self.shared.accept_queue();
+        if self.shared.is_closed()
+            || connections >= limits.connections
+            || handshakes >= limits.handshakes
+            || queue.incoming.len() >= limits.backlog
+        {
+            drop(queue);
+            // Refused by being dropped, once the datagram that asks is in.
+            self.refused.push(incoming);
+        } else {
+            queue.incoming.push_back(incoming);
+            queue.waiting.take(&mut self.wakes);
+        }
+        Some(key)
+    }
+}
+
+impl Driver {
+    /// A connection is over and its peer had time to hear of it.
+    fn forget(&mut self, core: &mut Core, key: usize) {
+        if core.remove(key).is_some() {
+            self.timers.remove(key);
+            self.shared.connection_gone();
+        }
+    }
+
+    /// Lets due timers run.
+    fn expire(&mut self, now: Instant) -> bool {
+        if self.timers.next().is_none_or(|at| at > now) {
+            return false;
+        }
+        let worker = self.worker.clone();
+        let mut core = worker.core();
+        while let Some(key) = self.timers.pop(now) {
+            let Some(cell) = core.cell(key).cloned() else { continue };
+            let mut state = cell.lock();
+            if state.linger.is_some_and(|until| until <= now) && state.error.is_none() {
+                state.linger = None;
+                state.machine.close(now, 0, bytes::Bytes::new());
+            }
+            if state.machine.poll_timeout().is_some_and(|at| at <= now) {
+                state.machine.handle_timeout(now);
+            }
+            state.collect_events(&self.shared, &mut self.wakes);
+            if core.machine.update(ConnectionHandle(key), &mut state.machine) {
+                self.forget(&mut core, key);
+            } else if !std::mem::replace(&mut state.queued, true) {
+                // Its turn to send also sets its next deadline.
+                drop(state);
+                self.ready.push_back(cell);
+            }
+        }
+        drop(core);
+        self.settle();
+        true
+    }
+
+    /// Gives every connection that is ready one turn. `true`: at least one had a turn.
+    fn transmit(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.resume(cx) {
+            return false;
+        }
+        let turns = self.ready.len();
+        for _ in 0..turns {
+            let Some(cell) = self.ready.pop_front() else { break };
+            let turn = self.serve(&cell);
+            match turn {
+                Turn::Done => {}
+                Turn::More => self.queue(cell),
+                Turn::Blocked => {
+                    // It goes on where it was interrupted; the others keep their order.
+                    let mut state = cell.lock();
+                    if !std::mem::replace(&mut state.queued, true) {
+                        drop(state);
+                        self.ready.push_front(cell);
+                    }
+                    if !self.resume(cx) {
+                        break;
+                    }
+                }
+            }
+        }
+        wake_all(&mut self.wakes);
+        turns > 0
+    }
+
+    /// Puts a connection at the end of the line unless it stands there.
+    fn queue(&mut self, cell: Arc<Cell>) {
+        let mut state = cell.lock();
+        if !std::mem::replace(&mut state.queued, true) {
+            drop(state);
+            self.ready.push_back(cell);
+        }
+    }
+
+    /// Sends what the socket had no room for. `false`: still none; the task is woken when there is.
+    fn resume(&mut self, cx: &mut Context<'_>) -> bool {
+        while let Some(transmit) = self.unsent.take() {
+            match self.socket.poll_writable(cx) {
+                Poll::Pending => {
+                    self.unsent = Some(transmit);
+                    return false;
+                }
+                Poll::Ready(_) => {}
+            }
+            let contents = self.transmit.get(..transmit.size).unwrap_or(&self.transmit);
+            if let Err(error) = self.send(&transmit, contents)
+                && error.kind() == io::ErrorKind::WouldBlock
+            {
+                self.unsent = Some(transmit);
+            }
+        }
+        true
+    }
+
+    /// Begins a connection's turn. `false`: it is over, or has not begun.
+    fn begin_turn(&mut self, cell: &Arc<Cell>, now: Instant) -> bool {
+        let worker = self.worker.clone();
+        let mut core = worker.core();
+        // It may have been forgotten since it got in line, and its place be another's.
+        if !core.cell(cell.key).is_some_and(|known| Arc::ptr_eq(known, cell)) {
+            return false;
+        }
+        let handle = ConnectionHandle(cell.key);
+        let mut state = cell.lock();
+        state.queued = false;
+        if let Some(verdict) = state.verdict.take() {
+            drop(state);
+            self.turn_away(&mut core, cell.key, verdict);
+            return false;
+        }
+        if state.undecided.is_some() {
+            return false;
+        }
+        state.settle_delivery(now, &mut self.wakes);
+        if core.machine.update(handle, &mut state.machine) {
+            self.forget(&mut core, cell.key);
+            return false;
+        }
+        true
+    }
+
+    /// The application does not want a connection.
+    fn turn_away(&mut self, core: &mut Core, key: usize, verdict: Verdict) {
+        self.reply.clear();
+        if let Verdict::Refuse(Some((meta, datagram))) = &verdict
+            && let Route::Reply(transmit) = core.machine.refuse(meta, datagram, &mut self.reply)
+        {
+            let contents = self.reply.get(..transmit.size).unwrap_or(&self.reply);
+            self.send(&transmit, contents).ok();
+        }
+        core.machine.abandon(ConnectionHandle(key));
+        self.forget(core, key);
+    }
+
+    /// One connection's turn.
+    fn serve(&mut self, cell: &Arc<Cell>) -> Turn {
+        let mut now = self.shared.clock.now();
+        if !self.begin_turn(cell, now) {
+            return Turn::Done;
+        }
+        let max_segments = self.socket.max_segments();
+        for _ in 0..SENDS_PER_TURN {
+            let mut state = cell.lock();
+            let max_segments = max_segments.min(TRAIN_MOST / usize::from(state.machine.path_mtu()).max(1)).max(1);
+            let Some(transmit) = state.machine.poll_transmit(now, max_segments, &mut self.transmit) else {
+                self.end_turn(cell, state);
+                return Turn::Done;
+            };
+            drop(state);
+            let contents = self.transmit.get(..transmit.size).unwrap_or(&self.transmit);
+            match self.send(&transmit, contents) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    count(&self.worker.counters.send_blocked, 1);
+                    self.unsent = Some(transmit);
+                    return Turn::Blocked;
+                }
+                // EMSGSIZE is the answer to an MTU probe that is too large; the others are losses like any other.
+                Err(_) | Ok(()) => {}
+            }
+            now = self.shared.clock.now();
+        }
+        self.end_turn(cell, cell.lock());
+        Turn::More
+    }
+
+    /// Ends a connection's turn: wakes whom it made room for, sets its timer.
+    fn end_turn(&mut self, cell: &Cell, mut state: MutexGuard<'_, State>) {
+        state.collect_events(&self.shared, &mut self.wakes);
+        let deadline = match (state.machine.poll_timeout(), state.linger) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        drop(state);
+        self.timers.set(cell.key, deadline);
+    }
+
+    /// Sends and counts. Only `WouldBlock` is of interest to the caller.
+    fn send(&self, transmit: &Transmit, contents: &[u8]) -> io::Result<()> {
+        let result = self.socket.send(&Outgoing {
+            remote: transmit.remote,
+            local_ip: transmit.local_ip,
+            ecn: transmit.ecn,
+            contents,
+            segment: transmit.segment,
+        });
+        let counters = &self.worker.counters;
+        match &result {
+            Ok(()) => {
+                count(&counters.send_calls, 1);
+                count(&counters.bytes_sent, contents.len() as u64);
+                let datagrams = transmit.segment.map_or(1, |size| contents.len().div_ceil(size.max(1)));
+                count(&counters.datagrams_sent, datagrams as u64);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => count(&counters.send_errors, 1),
+        }
+        result
+    }
+
+    /// Nobody can ask for anything any more, and nothing is left to do.
+    fn is_done(&self) -> bool {
+        self.shared.handles.load(Ordering::Acquire) == 0 && self.worker.core().cells.iter().all(Option::is_none)
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let driver = self.get_mut();
+        count(&driver.worker.counters.wakeups, 1);
+        for _ in 0..TURNS_PER_POLL {
+            let now = driver.shared.clock.now();
+            driver.collect(now);
+            let received = driver.receive(cx).is_ready();
+            let expired = driver.expire(now);
+            let served = driver.transmit(cx);
+            if received || expired || (served && driver.unsent.is_none()) {
+                continue;
+            }
+            if driver.alarm.poll(cx, driver.timers.next()).is_ready() {
+                continue;
+            }
+            if driver.is_done() {
+                return Poll::Ready(());
+            }
+            if driver.worker.sleep(cx.waker()) {
+                return Poll::Pending;
+            }
+        }
+        // Others of this thread first.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    /// The runtime ends, or a bug did: whoever waits for this worker's connections must not wait for ever.
+    fn drop(&mut self) {
+        let cells = std::mem::take(&mut self.worker.core().cells);
+        for cell in cells.into_iter().flatten() {
+            let mut state = cell.lock();
+            state.lose(ConnectionError::EndpointClosed, &self.shared, &mut self.wakes);
+            drop(state);
+            self.shared.connection_gone();
+        }
+        self.shared.stop_accepting();
+        wake_all(&mut self.wakes);
+    }
+}
+
+/// The first datagram.
+fn front(rest: &mut [u8], stride: usize) -> &mut [u8] {
+    let len = stride.min(rest.len());
+    &mut rest[..len]
+}
+
+/// What follows the first datagram.
+fn behind(rest: &mut [u8], stride: usize) -> &mut [u8] {
+    let len = stride.min(rest.len());
+    &mut rest[len..]
+}

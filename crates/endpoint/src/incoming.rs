@@ -1,0 +1,115 @@
+//! A connection that a client asks for and the application has not decided about.
+
+use std::{
+    future::{Future, IntoFuture},
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
+    sync::atomic::Ordering,
+    task::{Context, Poll},
+};
+
+use crate::{
+    cell::{ConnectionRef, wake_all},
+    connection::{Connecting, Connection},
+    error::ConnectionError,
+    socket::canonical,
+};
+
+/// A connection that a client asks for.
+///
+/// Nothing has been answered yet. Decide with [`accept`](Self::accept), [`refuse`](Self::refuse) or
+/// [`ignore`](Self::ignore); awaiting it accepts. Dropping it refuses.
+#[derive(Debug)]
+#[must_use = "dropping an Incoming refuses the connection"]
+pub struct Incoming {
+    /// `None` once decided.
+    connection: Option<ConnectionRef>,
+    remote: SocketAddr,
+    local_ip: Option<IpAddr>,
+    validated: bool,
+}
+
+impl Incoming {
+    pub(crate) fn new(
+        connection: ConnectionRef,
+        remote: SocketAddr,
+        local_ip: Option<IpAddr>,
+        validated: bool,
+    ) -> Self {
+        Self { connection: Some(connection), remote, local_ip, validated }
+    }
+
+    /// Where the client sends from. Not proven unless [`remote_address_validated`](Self::remote_address_validated).
+    pub fn remote_address(&self) -> SocketAddr {
+        canonical(self.remote)
+    }
+
+    /// The local address the client sent to, where the system tells.
+    pub fn local_ip(&self) -> Option<IpAddr> {
+        self.local_ip
+    }
+
+    /// Whether the client has proven, by a token of ours, that it receives at its address (RFC 9000 section 8.1).
+    pub fn remote_address_validated(&self) -> bool {
+        self.validated
+    }
+
+    /// Begins the handshake.
+    pub fn accept(mut self) -> Connecting {
+        // Decided only here and in `decide`, both of which consume or are the drop.
+        let connection = self.connection.take();
+        if let Some(connection) = &connection {
+            let mut wakes = Vec::new();
+            let mut state = connection.lock();
+            let now = connection.now();
+            for (meta, mut datagram) in state.undecided.take().unwrap_or_default() {
+                state.machine.handle_datagram(now, &meta, &mut datagram);
+            }
+            state.collect_events(&connection.shared, &mut wakes);
+            connection.shared.accepted.fetch_add(1, Ordering::Relaxed);
+            connection.unlock_and_drive(state);
+            wake_all(&mut wakes);
+        }
+        Connecting::new(connection)
+    }
+
+    /// Turns the client away with CONNECTION_REFUSED.
+    pub fn refuse(mut self) {
+        self.decide(true);
+    }
+
+    /// Does not answer at all: the client tries again until it gives up.
+    pub fn ignore(mut self) {
+        self.decide(false);
+    }
+
+    fn decide(&mut self, answer: bool) {
+        let Some(connection) = self.connection.take() else { return };
+        connection.turn_away(answer);
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        self.decide(true);
+    }
+}
+
+impl IntoFuture for Incoming {
+    type Output = Result<Connection, ConnectionError>;
+    type IntoFuture = IncomingFuture;
+    fn into_future(self) -> IncomingFuture {
+        IncomingFuture(self.accept())
+    }
+}
+
+/// Accepts an [`Incoming`] and waits for its handshake.
+#[derive(Debug)]
+pub struct IncomingFuture(Connecting);
+
+impl Future for IncomingFuture {
+    type Output = Result<Connection, ConnectionError>;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}

@@ -1,0 +1,204 @@
+//! The receiving side of a stream.
+
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use thalweg_proto::streams::{ReadError as Refusal, StreamId, Streams};
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::{
+    cell::ConnectionRef,
+    error::{ClosedStream, ReadError, ReadExactError, ReadToEndError},
+};
+
+/// How much [`RecvStream::read_to_end`] takes at a time.
+const READ_TO_END_CHUNK: usize = 256 * 1024;
+
+/// The receiving side of a stream.
+///
+/// Everything that waits is cancel-safe: a future dropped before it was ready has taken nothing out of the stream,
+/// except [`read_exact`](Self::read_exact) and [`read_to_end`](Self::read_to_end), which say so.
+///
+/// # Dropping
+///
+/// A stream dropped before its end was read is stopped with code 0 (STOP_SENDING): the peer need not go on sending.
+#[derive(Debug)]
+pub struct RecvStream {
+    connection: ConnectionRef,
+    id: StreamId,
+    end: End,
+}
+
+/// How far a stream has been read.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum End {
+    /// More may come.
+    Open,
+    /// The FIN was reached.
+    Finished,
+    /// The peer's reset was seen.
+    Reset(u64),
+    /// Stopped by us.
+    Stopped,
+}
+
+impl RecvStream {
+    pub(crate) fn new(connection: ConnectionRef, id: StreamId) -> Self {
+        Self { connection, id, end: End::Open }
+    }
+
+    /// Which stream this is.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Reads what there is into `buffer` and says how many bytes, or `None` at the end of the stream.
+    ///
+    /// Waits while there is nothing. Cancel-safe.
+    pub async fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReadError> {
+        poll_fn(|cx| self.poll_read(cx, buffer)).await
+    }
+
+    /// Takes what there is, up to `max` bytes, in one piece and mostly without copying; `None` at the end.
+    ///
+    /// The fastest way to read: ask for 64 KiB or more. Cancel-safe.
+    pub async fn read_chunk(&mut self, max: usize) -> Result<Option<Bytes>, ReadError> {
+        poll_fn(|cx| self.poll_read_chunk(cx, max)).await
+    }
+
+    /// Fills `buffer`.
+    ///
+    /// Not cancel-safe: when dropped, an unknown part has been read.
+    pub async fn read_exact(&mut self, buffer: &mut [u8]) -> Result<(), ReadExactError> {
+        let mut filled = 0;
+        while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.read(rest).await? {
+                Some(count) => filled += count,
+                None => return Err(ReadExactError::FinishedEarly(filled)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads to the end and returns all of it, or fails once it is more than `limit` bytes.
+    ///
+    /// Not cancel-safe: when dropped, what was read is lost.
+    pub async fn read_to_end(&mut self, limit: usize) -> Result<Vec<u8>, ReadToEndError> {
+        let mut all = Vec::new();
+        while let Some(chunk) = self.read_chunk(READ_TO_END_CHUNK).await? {
+            if chunk.len() > limit.saturating_sub(all.len()) {
+                return Err(ReadToEndError::TooLong(limit));
+            }
+            all.extend_from_slice(&chunk);
+        }
+        Ok(all)
+    }
+
+    /// [`read`](Self::read) for hand-written futures. Only the last task that polled is woken.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<Option<usize>, ReadError>> {
+        if buffer.is_empty() {
+            return Poll::Ready(Ok(Some(0)));
+        }
+        self.poll_with(cx, |streams, id| streams.read_into(id, buffer))
+    }
+
+    /// [`read_chunk`](Self::read_chunk) for hand-written futures. Only the last task that polled is woken.
+    pub fn poll_read_chunk(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, ReadError>> {
+        if max == 0 {
+            return Poll::Ready(Ok(Some(Bytes::new())));
+        }
+        self.poll_with(cx, |streams, id| streams.read(id, max))
+    }
+
+    fn poll_with<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        read: impl FnOnce(&mut Streams, StreamId) -> Result<Option<T>, Refusal>,
+    ) -> Poll<Result<Option<T>, ReadError>> {
+        match self.end {
+            End::Open => {}
+            End::Finished => return Poll::Ready(Ok(None)),
+            End::Reset(code) => return Poll::Ready(Err(ReadError::Reset(code))),
+            End::Stopped => return Poll::Ready(Err(ReadError::ClosedStream)),
+        }
+        let mut state = self.connection.lock();
+        // What arrived before the connection was lost can still be read.
+        match read(state.machine.streams(), self.id) {
+            Ok(Some(data)) => {
+                // Reading frees flow control credit; the driver is woken only if that is worth a frame.
+                if state.error.is_none() && state.machine.streams().can_send_control() {
+                    self.connection.unlock_and_drive(state);
+                }
+                Poll::Ready(Ok(Some(data)))
+            }
+            Ok(None) => {
+                self.end = End::Finished;
+                // The peer may open another stream in place of this one.
+                if state.error.is_none() && state.machine.streams().can_send_control() {
+                    self.connection.unlock_and_drive(state);
+                }
+                Poll::Ready(Ok(None))
+            }
+            Err(Refusal::Blocked) => {
+                state.check()?;
+                match state.waiting.readers.get_mut(&self.id) {
+                    Some(waker) => waker.clone_from(cx.waker()),
+                    None => {
+                        state.waiting.readers.insert(self.id, cx.waker().clone());
+                    }
+                }
+                Poll::Pending
+            }
+            Err(Refusal::Reset(code)) => {
+                self.end = End::Reset(code);
+                Poll::Ready(Err(ReadError::Reset(code)))
+            }
+            Err(Refusal::ClosedStream) => {
+                state.check()?;
+                Poll::Ready(Err(ReadError::ClosedStream))
+            }
+        }
+    }
+
+    /// Tells the peer to stop sending, and why (STOP_SENDING, RFC 9000 section 3.5); what is unread is thrown away.
+    ///
+    /// # Errors
+    ///
+    /// [`ClosedStream`] if the end was read or `stop` was called before.
+    pub fn stop(&mut self, code: u64) -> Result<(), ClosedStream> {
+        if self.end != End::Open {
+            return Err(ClosedStream);
+        }
+        self.end = End::Stopped;
+        let mut state = self.connection.lock();
+        let result = state.machine.streams().stop(self.id, code);
+        self.connection.unlock_and_drive(state);
+        result.map_err(|_| ClosedStream)
+    }
+}
+
+impl Drop for RecvStream {
+    fn drop(&mut self) {
+        let mut state = self.connection.lock();
+        state.waiting.readers.remove(&self.id);
+        if self.end != End::Open || state.error.is_some() {
+            return;
+        }
+        // Fails if the stream is over already, which is as good.
+        let _ = state.machine.streams().stop(self.id, 0);
+        self.connection.unlock_and_drive(state);
+    }
+}
+
+impl AsyncRead for RecvStream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let count = ready!(Self::poll_read(self.get_mut(), cx, buffer.initialize_unfilled()))?.unwrap_or(0);
+        buffer.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
