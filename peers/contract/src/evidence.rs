@@ -42,11 +42,7 @@ impl fmt::Display for Evidence {
             write!(f, " resumed={}", u8::from(resumed))?;
         }
         if let Some(accepted) = self.early_data {
-            write!(
-                f,
-                " early_data={}",
-                if accepted { "accepted" } else { "none" }
-            )?;
+            write!(f, " early_data={}", if accepted { "accepted" } else { "none" })?;
         }
         if let Some(retry) = self.retry {
             write!(f, " retry={}", u8::from(retry))?;
@@ -83,12 +79,8 @@ impl Ledger {
 
     /// Prints the line of a connection, unless that was done.
     pub fn close(&self, number: usize) {
-        let report = self
-            .entries
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get_mut(number - 1)
-            .and_then(Option::take);
+        let report =
+            self.entries.lock().unwrap_or_else(PoisonError::into_inner).get_mut(number - 1).and_then(Option::take);
         if let Some(report) = report {
             println!("{}", Evidence { number, ..report() });
         }
@@ -96,11 +88,7 @@ impl Ledger {
 
     /// Prints the lines of all connections that are still open.
     pub fn close_all(&self) {
-        let count = self
-            .entries
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len();
+        let count = self.entries.lock().unwrap_or_else(PoisonError::into_inner).len();
         for number in 1..=count {
             self.close(number);
         }

@@ -25,11 +25,7 @@ where
             Ok(Some(resolver)) => resolver,
             Ok(None) => return Ok(()),
             Err(error) => {
-                return if error.is_h3_no_error() {
-                    Ok(())
-                } else {
-                    Err(error.into())
-                };
+                return if error.is_h3_no_error() { Ok(()) } else { Err(error.into()) };
             }
         };
         requests.add();
@@ -49,20 +45,12 @@ where
     let (request, mut stream) = resolver.resolve_request().await?;
     match read_for_path(request.uri().path()) {
         Ok(body) => {
-            stream
-                .send_response(
-                    Response::builder()
-                        .header("content-length", body.len())
-                        .body(())?,
-                )
-                .await?;
+            stream.send_response(Response::builder().header("content-length", body.len()).body(())?).await?;
             stream.send_data(body.into()).await?;
         }
         Err(error) => {
             eprintln!("{}: {error}", request.uri());
-            stream
-                .send_response(Response::builder().status(StatusCode::NOT_FOUND).body(())?)
-                .await?;
+            stream.send_response(Response::builder().status(StatusCode::NOT_FOUND).body(())?).await?;
         }
     }
     stream.finish().await?;
@@ -86,17 +74,11 @@ where
         let request = request.clone();
         let mut sender = sender.clone();
         running.spawn(async move {
-            let mut stream = sender
-                .send_request(HttpRequest::get(&request.url).body(())?)
-                .await?;
+            let mut stream = sender.send_request(HttpRequest::get(&request.url).body(())?).await?;
             stream.finish().await?;
             let response = stream.recv_response().await?;
             if response.status() != StatusCode::OK {
-                return Err(Failure::from(format!(
-                    "{}: {}",
-                    request.url,
-                    response.status()
-                )));
+                return Err(Failure::from(format!("{}: {}", request.url, response.status())));
             }
             let mut file = std::fs::File::create(request.target()?)?;
             while let Some(mut data) = stream.recv_data().await? {

@@ -46,9 +46,7 @@ impl Task {
             Some("client") => Role::Client,
             Some("server") => Role::Server,
             _ => {
-                eprintln!(
-                    "usage: TESTCASE=... PROGRAM client|server (see tests/interop/README.md)"
-                );
+                eprintln!("usage: TESTCASE=... PROGRAM client|server (see tests/interop/README.md)");
                 return Err(ExitCode::from(2));
             }
         };
@@ -73,10 +71,7 @@ impl Task {
     /// The URLs of the client, one group per connection: two groups where a session is to be resumed.
     pub fn requests(&self) -> Result<Vec<Vec<Request>>, Failure> {
         let urls = variable("REQUESTS")?;
-        let all: Vec<Request> = urls
-            .split_whitespace()
-            .map(Request::parse)
-            .collect::<Result<_, _>>()?;
+        let all: Vec<Request> = urls.split_whitespace().map(Request::parse).collect::<Result<_, _>>()?;
         Ok(match all.split_first() {
             Some((first, rest)) if self.is("resumption") || self.is("zerortt") => {
                 vec![vec![first.clone()], rest.to_vec()]
@@ -105,8 +100,7 @@ pub fn variable(name: &str) -> Result<String, Failure> {
 /// A socket address from the environment.
 pub fn address(name: &str) -> Result<SocketAddr, Failure> {
     let text = variable(name)?;
-    text.parse()
-        .map_err(|_| format!("{name}={text}: not an IP address and port").into())
+    text.parse().map_err(|_| format!("{name}={text}: not an IP address and port").into())
 }
 
 /// Says to the runner that the server is ready.
@@ -116,9 +110,7 @@ pub fn announce(address: SocketAddr) {
 
 /// Waits for the signal with which the runner ends a server.
 pub async fn terminated() -> io::Result<()> {
-    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?
-        .recv()
-        .await;
+    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?.recv().await;
     Ok(())
 }
 
@@ -132,14 +124,9 @@ pub struct Request {
 
 impl Request {
     fn parse(url: &str) -> Result<Self, Failure> {
-        let rest = url
-            .strip_prefix("https://")
-            .ok_or_else(|| format!("{url}: not an https URL"))?;
+        let rest = url.strip_prefix("https://").ok_or_else(|| format!("{url}: not an https URL"))?;
         let path = &rest[rest.find('/').ok_or_else(|| format!("{url}: no path"))?..];
-        Ok(Self {
-            url: url.to_owned(),
-            path: path.to_owned(),
-        })
+        Ok(Self { url: url.to_owned(), path: path.to_owned() })
     }
 
     /// The request line of HTTP/0.9.
@@ -149,9 +136,7 @@ impl Request {
 
     /// Where the file goes: under `DOWNLOADS`, by its last name.
     pub fn target(&self) -> Result<PathBuf, Failure> {
-        let name = Path::new(&self.path)
-            .file_name()
-            .ok_or_else(|| format!("{}: no file name", self.url))?;
+        let name = Path::new(&self.path).file_name().ok_or_else(|| format!("{}: no file name", self.url))?;
         Ok(Path::new(&variable("DOWNLOADS")?).join(name))
     }
 }
@@ -159,19 +144,14 @@ impl Request {
 /// Reads the file that an HTTP/0.9 request line names.
 pub fn read_for_line(line: &[u8]) -> Result<Vec<u8>, Failure> {
     let line = str::from_utf8(line)?.trim();
-    let path = line
-        .strip_prefix("GET ")
-        .ok_or_else(|| format!("not a GET line: {line:?}"))?;
+    let path = line.strip_prefix("GET ").ok_or_else(|| format!("not a GET line: {line:?}"))?;
     read_for_path(path)
 }
 
 /// Reads a file of `WWW`.
 pub fn read_for_path(path: &str) -> Result<Vec<u8>, Failure> {
     let path = Path::new(path.trim_start_matches('/'));
-    if !path
-        .components()
-        .all(|part| matches!(part, Component::Normal(_)))
-    {
+    if !path.components().all(|part| matches!(part, Component::Normal(_))) {
         return Err(format!("{}: not a plain path", path.display()).into());
     }
     Ok(std::fs::read(Path::new(&variable("WWW")?).join(path))?)

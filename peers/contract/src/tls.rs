@@ -6,9 +6,7 @@ use std::sync::Arc;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
-use rustls::{
-    CipherSuite, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
-};
+use rustls::{CipherSuite, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 
@@ -25,9 +23,7 @@ pub const CHACHA20: CipherSuite = CipherSuite::TLS13_CHACHA20_POLY1305_SHA256;
 pub fn provider(task: &Task) -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     if task.is("chacha20") {
-        provider
-            .cipher_suites
-            .retain(|suite| suite.suite() == CHACHA20);
+        provider.cipher_suites.retain(|suite| suite.suite() == CHACHA20);
     }
     Arc::new(provider)
 }
@@ -38,16 +34,11 @@ pub fn client(task: &Task) -> Result<(ClientConfig, Counter), Failure> {
     let provider = provider(task);
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(variable("CA")?)?)?;
-    let inner =
-        rustls::client::WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone())
-            .build()?;
+    let inner = rustls::client::WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone()).build()?;
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Verifier {
-            inner,
-            verified: verified.clone(),
-        }))
+        .with_custom_certificate_verifier(Arc::new(Verifier { inner, verified: verified.clone() }))
         .with_no_client_auth();
     config.alpn_protocols = vec![task.alpn().to_vec()];
     config.enable_early_data = task.is("zerortt");
@@ -65,10 +56,7 @@ pub fn server(task: &Task) -> Result<(ServerConfig, Counter), Failure> {
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
     config.alpn_protocols = vec![task.alpn().to_vec()];
-    config.session_storage = Arc::new(Sessions {
-        inner: ServerSessionMemoryCache::new(256),
-        taken: resumed.clone(),
-    });
+    config.session_storage = Arc::new(Sessions { inner: ServerSessionMemoryCache::new(256), taken: resumed.clone() });
     if task.is("zerortt") {
         config.max_early_data_size = u32::MAX;
     }
@@ -92,8 +80,7 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         self.verified.add();
-        self.inner
-            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
 
     fn verify_tls12_signature(

@@ -37,10 +37,7 @@ pub fn only_cipher(task: &Task) -> Option<u16> {
 }
 
 pub fn alpn(connection: &Connection) -> Option<String> {
-    let data = connection
-        .handshake_data()?
-        .downcast::<HandshakeData>()
-        .ok()?;
+    let data = connection.handshake_data()?.downcast::<HandshakeData>().ok()?;
     Some(String::from_utf8_lossy(&data.protocol?).into_owned())
 }
 
@@ -48,21 +45,14 @@ pub async fn run(task: &Task) -> Result<(), Failure> {
     let (crypto, verified) = tls::client(task)?;
     let crypto = QuicClientConfig::with_initial(Arc::new(crypto), initial_suite()?)?;
     let (socket, seen) = wire::bind(([127, 0, 0, 1], 0).into())?;
-    let mut endpoint = Endpoint::new_with_abstract_socket(
-        EndpointConfig::default(),
-        None,
-        socket,
-        Arc::new(TokioRuntime),
-    )?;
+    let mut endpoint =
+        Endpoint::new_with_abstract_socket(EndpointConfig::default(), None, socket, Arc::new(TokioRuntime))?;
     endpoint.set_default_client_config(ClientConfig::new(Arc::new(crypto)));
     let groups = task.requests()?;
     let ledger = Ledger::default();
     for (index, requests) in groups.iter().enumerate() {
         let resuming = index > 0;
-        let result = connection(
-            task, &endpoint, requests, resuming, &seen, &verified, &ledger,
-        )
-        .await;
+        let result = connection(task, &endpoint, requests, resuming, &seen, &verified, &ledger).await;
         ledger.close_all();
         result?;
     }
@@ -110,12 +100,7 @@ async fn connection(
         }
     });
     if task.is("http3") {
-        contract::http3::fetch(
-            h3_quinn::Connection::new(connection.clone()),
-            requests,
-            &streams,
-        )
-        .await?;
+        contract::http3::fetch(h3_quinn::Connection::new(connection.clone()), requests, &streams).await?;
     } else {
         fetch_hq(task, &connection, requests, &streams).await?;
     }

@@ -7,8 +7,7 @@ use contract::evidence::{Counter, Evidence, Ledger};
 use contract::{Failure, NOT_FOUND, Task, tls};
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{
-    Connection, Endpoint, EndpointConfig, Incoming, RecvStream, SendStream, ServerConfig,
-    TokioRuntime, VarInt,
+    Connection, Endpoint, EndpointConfig, Incoming, RecvStream, SendStream, ServerConfig, TokioRuntime, VarInt,
 };
 
 use crate::wire::{self, Seen};
@@ -19,12 +18,8 @@ pub async fn run(task: &Task) -> Result<(), Failure> {
     let crypto = QuicServerConfig::with_initial(Arc::new(crypto), client::initial_suite()?)?;
     let config = ServerConfig::with_crypto(Arc::new(crypto));
     let (socket, seen) = wire::bind(contract::address("LISTEN")?)?;
-    let endpoint = Endpoint::new_with_abstract_socket(
-        EndpointConfig::default(),
-        Some(config),
-        socket,
-        Arc::new(TokioRuntime),
-    )?;
+    let endpoint =
+        Endpoint::new_with_abstract_socket(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime))?;
     contract::announce(endpoint.local_addr()?);
 
     let ledger = Ledger::default();
@@ -40,8 +35,7 @@ pub async fn run(task: &Task) -> Result<(), Failure> {
             incoming.retry()?;
             continue;
         }
-        let (task, seen, ledger, resumed) =
-            (task.clone(), seen.clone(), ledger.clone(), resumed.clone());
+        let (task, seen, ledger, resumed) = (task.clone(), seen.clone(), ledger.clone(), resumed.clone());
         tokio::spawn(async move {
             if let Err(error) = connection(task, incoming, seen, ledger, resumed).await {
                 eprintln!("connection failed: {error}");
@@ -81,12 +75,7 @@ async fn connection(
     };
     let streams = Counter::default();
     let number = ledger.open({
-        let (task, streams, early, connection) = (
-            task.clone(),
-            streams.clone(),
-            early.clone(),
-            connection.clone(),
-        );
+        let (task, streams, early, connection) = (task.clone(), streams.clone(), early.clone(), connection.clone());
         move || Evidence {
             version: Some(seen.version.load(Ordering::Relaxed)),
             cipher: client::only_cipher(&task),
@@ -103,9 +92,7 @@ async fn connection(
         }
     });
     if task.is("http3") {
-        if let Err(error) =
-            contract::http3::serve(h3_quinn::Connection::new(connection.clone()), streams).await
-        {
+        if let Err(error) = contract::http3::serve(h3_quinn::Connection::new(connection.clone()), streams).await {
             eprintln!("HTTP/3 ends: {error}");
         }
     } else {

@@ -64,10 +64,7 @@ impl Visit for Message {
         if text == "executing key update" {
             KEY_UPDATES.fetch_add(1, Ordering::Relaxed);
         } else if let Some((_, rest)) = text.split_once("ect0: ") {
-            let digits = rest
-                .split(|c: char| !c.is_ascii_digit())
-                .next()
-                .unwrap_or_default();
+            let digits = rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
             ECN_ACKED.fetch_max(digits.parse().unwrap_or(0), Ordering::Relaxed);
         }
     }

@@ -23,13 +23,7 @@ pub struct Seen {
 pub fn bind(address: SocketAddr) -> io::Result<(Arc<dyn AsyncUdpSocket>, Arc<Seen>)> {
     let seen = Arc::new(Seen::default());
     let inner = TokioRuntime.wrap_udp_socket(UdpSocket::bind(address)?)?;
-    Ok((
-        Arc::new(Watched {
-            inner,
-            seen: seen.clone(),
-        }),
-        seen,
-    ))
+    Ok((Arc::new(Watched { inner, seen: seen.clone() }), seen))
 }
 
 #[derive(Debug)]
@@ -46,14 +40,9 @@ impl AsyncUdpSocket for Watched {
     fn try_send(&self, transmit: &Transmit) -> io::Result<()> {
         self.inner.try_send(transmit)?;
         if transmit.ecn.is_some() {
-            let segment = transmit
-                .segment_size
-                .unwrap_or(transmit.contents.len())
-                .max(1);
+            let segment = transmit.segment_size.unwrap_or(transmit.contents.len()).max(1);
             let datagrams = transmit.contents.len().div_ceil(segment);
-            self.seen
-                .ecn_sent
-                .fetch_add(datagrams as u64, Ordering::Relaxed);
+            self.seen.ecn_sent.fetch_add(datagrams as u64, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -69,9 +58,7 @@ impl AsyncUdpSocket for Watched {
             for (buffer, meta) in bufs.iter().zip(meta.iter()).take(*count) {
                 let datagrams = buffer[..meta.len].chunks(meta.stride.max(1));
                 if meta.ecn.is_some() {
-                    self.seen
-                        .ecn_received
-                        .fetch_add(datagrams.len() as u64, Ordering::Relaxed);
+                    self.seen.ecn_received.fetch_add(datagrams.len() as u64, Ordering::Relaxed);
                 }
                 datagrams.for_each(|datagram| self.look(datagram));
             }
@@ -106,9 +93,7 @@ impl Watched {
             return;
         };
         if first & 0x80 != 0 {
-            self.seen
-                .version
-                .store(u32::from_be_bytes(*version), Ordering::Relaxed);
+            self.seen.version.store(u32::from_be_bytes(*version), Ordering::Relaxed);
             if first & 0x30 == 0x30 {
                 self.seen.retry.store(true, Ordering::Relaxed);
             }
