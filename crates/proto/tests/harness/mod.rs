@@ -79,9 +79,11 @@ impl Link {
 
     pub fn lossy(delay: Duration, percent: u32) -> Link {
         Link {
-            meddle: Box::new(move |packet, rng| {
-                if rng.next_u32() % 100 < percent { vec![] } else { vec![(Duration::ZERO, packet)] }
-            }),
+            meddle: Box::new(
+                move |packet, rng| {
+                    if rng.next_u32() % 100 < percent { vec![] } else { vec![(Duration::ZERO, packet)] }
+                },
+            ),
             ..Link::new(delay)
         }
     }
@@ -377,7 +379,13 @@ impl World {
     }
 
     /// Moves `len` bytes from the server to the client (or back) on a new stream; returns the time it took.
-    pub fn transfer(&mut self, handle: ConnectionHandle, download: bool, len: u64, limit: Duration) -> Option<Duration> {
+    pub fn transfer(
+        &mut self,
+        handle: ConnectionHandle,
+        download: bool,
+        len: u64,
+        limit: Duration,
+    ) -> Option<Duration> {
         let started = self.now;
         let stream = self.client_conn(handle).streams().open(Dir::Bi).expect("a stream");
         let mut pump = Pump::new(stream, download, len);
