@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use crate::error::TransportError;
+use crate::frame::ty;
 use crate::varint;
 
 /// What happens to a datagram that finds the send queue full.
@@ -70,6 +71,8 @@ pub struct Datagrams {
     outgoing_bytes: usize,
     incoming: VecDeque<Bytes>,
     incoming_bytes: usize,
+    /// Where arriving datagrams are copied to: one allocation for many of them, used again once all are dropped.
+    arena: BytesMut,
     /// A send was refused for lack of room since the last unblocking.
     send_blocked: bool,
     unblocked: bool,
@@ -80,8 +83,11 @@ pub struct Datagrams {
 /// Bytes each queued datagram counts beyond its payload, so that empty datagrams cannot fill memory.
 const OVERHEAD: usize = 32;
 
+/// The least memory allocated for arriving datagrams at a time: 16 KiB.
+const ARENA: usize = 16 * 1024;
+
 /// DATAGRAM with a length field.
-const FRAME_WITH_LENGTH: u8 = 0x31;
+const FRAME_WITH_LENGTH: u8 = ty::DATAGRAM_LEN as u8;
 
 impl Datagrams {
     /// Empty queues.
@@ -93,6 +99,7 @@ impl Datagrams {
             outgoing_bytes: 0,
             incoming: VecDeque::new(),
             incoming_bytes: 0,
+            arena: BytesMut::new(),
             send_blocked: false,
             unblocked: false,
             dropped_outgoing: 0,
@@ -181,7 +188,11 @@ impl Datagrams {
             }
         }
         self.incoming_bytes += size;
-        self.incoming.push_back(Bytes::copy_from_slice(data));
+        if self.arena.capacity() < data.len() {
+            self.arena.reserve(data.len().max(ARENA));
+        }
+        self.arena.extend_from_slice(data);
+        self.incoming.push_back(self.arena.split().freeze());
         Ok(true)
     }
 

@@ -267,10 +267,10 @@ impl Assembler {
 
     fn advance(&mut self, pool: &mut BlockPool, n: usize) {
         self.read += n as u64;
-        if self.read.is_multiple_of(BLOCK as u64) {
-            if let Some(Some(block)) = self.blocks.pop_front() {
-                pool.give(block);
-            }
+        if self.read.is_multiple_of(BLOCK as u64)
+            && let Some(Some(block)) = self.blocks.pop_front()
+        {
+            pool.give(block);
         }
     }
 

@@ -94,11 +94,11 @@ impl Share {
     }
 
     fn publish(&mut self) {
-        if let Some(budget) = &self.budget {
-            if self.held.abs_diff(self.published) >= PUBLISH_STEP {
-                budget.change(self.published, self.held);
-                self.published = self.held;
-            }
+        if let Some(budget) = &self.budget
+            && self.held.abs_diff(self.published) >= PUBLISH_STEP
+        {
+            budget.change(self.published, self.held);
+            self.published = self.held;
         }
     }
 

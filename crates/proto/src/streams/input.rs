@@ -52,13 +52,14 @@ impl Streams {
         self.check_sending(id)?;
         let known =
             id.initiator() == self.side || id.index() < self.remote[id.dir().index()].accepted;
-        if let Some(stream) = self.send.get_mut(&id) {
-            if stream.stopped.is_none() && stream.reset.is_none() {
-                stream.stopped = Some(code);
-                self.outgoing.abandon(&mut self.control, id, stream, code);
-                if known {
-                    self.events.push_back(StreamEvent::Stopped { id, code });
-                }
+        if let Some(stream) = self.send.get_mut(&id)
+            && stream.stopped.is_none()
+            && stream.reset.is_none()
+        {
+            stream.stopped = Some(code);
+            self.outgoing.abandon(&mut self.control, id, stream, code);
+            if known {
+                self.events.push_back(StreamEvent::Stopped { id, code });
             }
         }
         Ok(())
@@ -72,11 +73,11 @@ impl Streams {
     /// A MAX_STREAM_DATA frame. Errors: STREAM_STATE_ERROR, STREAM_LIMIT_ERROR.
     pub fn on_max_stream_data(&mut self, id: StreamId, limit: u64) -> Result<(), TransportError> {
         self.check_sending(id)?;
-        if let Some(stream) = self.send.get_mut(&id) {
-            if limit > stream.max_data {
-                stream.max_data = limit;
-                self.outgoing.refresh(&mut self.control, id, stream);
-            }
+        if let Some(stream) = self.send.get_mut(&id)
+            && limit > stream.max_data
+        {
+            stream.max_data = limit;
+            self.outgoing.refresh(&mut self.control, id, stream);
         }
         Ok(())
     }
@@ -111,13 +112,12 @@ impl Streams {
         limit: u64,
     ) -> Result<(), TransportError> {
         self.check_receiving(id)?;
-        if let Some(stream) = self.recv.get_mut(&id) {
-            if stream.wants_credit()
-                && limit >= stream.window.granted()
-                && stream.window.top_up(&self.incoming.share)
-            {
-                self.control.queue_credit(id, stream);
-            }
+        if let Some(stream) = self.recv.get_mut(&id)
+            && stream.wants_credit()
+            && limit >= stream.window.granted()
+            && stream.window.top_up(&self.incoming.share)
+        {
+            self.control.queue_credit(id, stream);
         }
         Ok(())
     }

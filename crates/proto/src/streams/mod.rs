@@ -17,6 +17,9 @@ mod send;
 mod send_buffer;
 mod types;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::frame::ty;
 use crate::varint;
 
 use super::recv::{Recv, RecvState};
@@ -110,6 +111,16 @@ impl Outgoing {
 
     fn credit(&self) -> u64 {
         self.max_data.saturating_sub(self.data_sent)
+    }
+
+    #[cfg(test)]
+    pub(super) fn data_sent(&self) -> u64 {
+        self.data_sent
+    }
+
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> [usize; 4] {
+        self.counts
     }
 
     fn count(&self, ready: Ready) -> usize {
@@ -268,7 +279,7 @@ impl Streams {
         if control.max_data {
             incoming.window.top_up(&incoming.share);
             let value = incoming.window.granted();
-            if !put(buf, limit, &[0x10, value]) {
+            if !put(buf, limit, &[ty::MAX_DATA, value]) {
                 return;
             }
             control.max_data = false;
@@ -278,7 +289,7 @@ impl Streams {
             let i = dir.index();
             if control.max_streams[i] {
                 let value = remote[i].limit;
-                if !put(buf, limit, &[0x12 + i as u64, value]) {
+                if !put(buf, limit, &[ty::MAX_STREAMS_BIDI + i as u64, value]) {
                     return;
                 }
                 control.max_streams[i] = false;
@@ -286,7 +297,7 @@ impl Streams {
             }
             if control.streams_blocked[i] {
                 let value = local[i].max;
-                if !put(buf, limit, &[0x16 + i as u64, value]) {
+                if !put(buf, limit, &[ty::STREAMS_BLOCKED_BIDI + i as u64, value]) {
                     return;
                 }
                 control.streams_blocked[i] = false;
@@ -295,7 +306,7 @@ impl Streams {
         }
         if control.data_blocked {
             let value = outgoing.max_data;
-            if !put(buf, limit, &[0x14, value]) {
+            if !put(buf, limit, &[ty::DATA_BLOCKED, value]) {
                 return;
             }
             control.data_blocked = false;
@@ -314,7 +325,7 @@ impl Streams {
                             again = true;
                         } else if let Some(code) = stream.reset {
                             let size = stream.buffer.sent();
-                            if !put(buf, limit, &[0x04, id.as_u64(), code, size]) {
+                            if !put(buf, limit, &[ty::RESET_STREAM, id.as_u64(), code, size]) {
                                 return;
                             }
                             stream.reset_queued = false;
@@ -327,7 +338,7 @@ impl Streams {
                         if send.get(&id).is_some_and(|s| !s.allowed) {
                             again = true;
                         } else if let RecvState::Stopped(code) = stream.state {
-                            if !put(buf, limit, &[0x05, id.as_u64(), code]) {
+                            if !put(buf, limit, &[ty::STOP_SENDING, id.as_u64(), code]) {
                                 return;
                             }
                             stream.stop_queued = false;
@@ -340,7 +351,7 @@ impl Streams {
                         if stream.wants_credit() {
                             stream.window.top_up(&incoming.share);
                             let value = stream.window.granted();
-                            if !put(buf, limit, &[0x11, id.as_u64(), value]) {
+                            if !put(buf, limit, &[ty::MAX_STREAM_DATA, id.as_u64(), value]) {
                                 return;
                             }
                             stream.told = value;
@@ -353,7 +364,7 @@ impl Streams {
                     if let Some(stream) = send.get_mut(&id) {
                         if stream.allowed && stream.ready() == Ready::StreamBlocked {
                             let value = stream.max_data;
-                            if !put(buf, limit, &[0x15, id.as_u64(), value]) {
+                            if !put(buf, limit, &[ty::STREAM_DATA_BLOCKED, id.as_u64(), value]) {
                                 return;
                             }
                             record
@@ -441,10 +452,10 @@ impl Streams {
             }
         }
         for control in &sent.control {
-            if let SentControl::ResetStream(id) = *control {
-                if self.send.get(&id).is_some_and(|s| s.reset.is_some()) {
-                    self.remove_send(id);
-                }
+            if let SentControl::ResetStream(id) = *control
+                && self.send.get(&id).is_some_and(|s| s.reset.is_some())
+            {
+                self.remove_send(id);
             }
         }
         self.wake_waiters();
@@ -488,10 +499,11 @@ impl Streams {
                 control.max_data |= value == self.incoming.window.granted();
             }
             SentControl::MaxStreamData(id, value) => {
-                if let Some(stream) = recv.get_mut(&id) {
-                    if stream.wants_credit() && stream.told == value {
-                        control.queue_credit(id, stream);
-                    }
+                if let Some(stream) = recv.get_mut(&id)
+                    && stream.wants_credit()
+                    && stream.told == value
+                {
+                    control.queue_credit(id, stream);
                 }
             }
             SentControl::MaxStreams(dir, value) => {
@@ -504,10 +516,11 @@ impl Streams {
                     && outgoing.count(Ready::Fresh) > 0;
             }
             SentControl::StreamDataBlocked(id, value) => {
-                if let Some(stream) = send.get_mut(&id) {
-                    if stream.max_data == value && stream.ready() == Ready::StreamBlocked {
-                        control.queue_blocked(id, stream);
-                    }
+                if let Some(stream) = send.get_mut(&id)
+                    && stream.max_data == value
+                    && stream.ready() == Ready::StreamBlocked
+                {
+                    control.queue_blocked(id, stream);
                 }
             }
             SentControl::StreamsBlocked(dir, value) => {

@@ -91,20 +91,20 @@ impl Scheduler {
                 });
             }
             let old_waits = !level.old.is_empty() || (credit && !level.parked.is_empty());
-            if !(level.old_is_due && old_waits) {
-                if let Some(id) = level.fresh.pop_front() {
-                    level.old_is_due = true;
-                    level.turn = Some(Turn {
-                        id,
-                        fresh: true,
-                        left: FRESH_QUANTUM,
-                    });
-                    return Some(Pick {
-                        id,
-                        level: index,
-                        parked: false,
-                    });
-                }
+            if !(level.old_is_due && old_waits)
+                && let Some(id) = level.fresh.pop_front()
+            {
+                level.old_is_due = true;
+                level.turn = Some(Turn {
+                    id,
+                    fresh: true,
+                    left: FRESH_QUANTUM,
+                });
+                return Some(Pick {
+                    id,
+                    level: index,
+                    parked: false,
+                });
             }
             // Those that waited for credit have waited longest.
             let resumed = if credit {
