@@ -749,3 +749,6 @@ pub fn encode_ack(
     }
     Some(further as usize + 1)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,483 @@
+//! Tests of frame parsing and writing.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::error::TransportErrorCode;
+
+fn parse(payload: &[u8]) -> Result<Vec<Frame<'_>>, TransportError> {
+    FrameIter::new(payload).collect()
+}
+
+fn code(payload: &[u8]) -> TransportErrorCode {
+    parse(payload).unwrap_err().code
+}
+
+fn encoded(frame: &Frame<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    frame.encode(&mut out);
+    out
+}
+
+fn id(id: u64) -> StreamId {
+    StreamId::from_u64(id)
+}
+
+/// A frame type, then variable-length integers.
+fn fields(ty: u64, values: &[u64]) -> Vec<u8> {
+    let mut out = Vec::new();
+    varint::encode(ty, &mut out);
+    values.iter().for_each(|value| varint::encode(*value, &mut out));
+    out
+}
+
+// ---- round trips ----------------------------------------------------------------------------------------------------
+
+/// Any 62-bit integer, with all encoded lengths likely.
+fn integer() -> impl Strategy<Value = u64> {
+    (0..=varint::MAX, 0u32..62).prop_map(|(value, shift)| value >> shift)
+}
+
+fn dir() -> impl Strategy<Value = Dir> {
+    prop_oneof![Just(Dir::Bi), Just(Dir::Uni)]
+}
+
+/// A frame that owns its parts, so that a strategy can make it.
+#[derive(Clone, Debug)]
+enum Owned {
+    /// One that borrows nothing.
+    Plain(Frame<'static>),
+    Crypto(u64, Vec<u8>),
+    Stream(u64, u64, bool, Vec<u8>),
+    NewToken(Vec<u8>),
+    Close(u64, Option<u64>, Vec<u8>),
+    Datagram(Vec<u8>),
+}
+
+impl Owned {
+    fn frame(&self) -> Frame<'_> {
+        match self {
+            Owned::Plain(frame) => frame.clone(),
+            Owned::Crypto(offset, data) => Frame::Crypto { offset: *offset, data },
+            Owned::Stream(id, offset, fin, data) => {
+                Frame::Stream { id: StreamId::from_u64(*id), offset: *offset, fin: *fin, data }
+            }
+            Owned::NewToken(token) => Frame::NewToken(token),
+            Owned::Close(error_code, Some(frame_type), reason) => {
+                Frame::ConnectionClose { error_code: *error_code, frame_type: *frame_type, reason }
+            }
+            Owned::Close(error_code, None, reason) => Frame::ApplicationClose { error_code: *error_code, reason },
+            Owned::Datagram(data) => Frame::Datagram(data),
+        }
+    }
+}
+
+fn any_frame() -> impl Strategy<Value = Owned> {
+    let data = || vec(any::<u8>(), 0..1500);
+    let offset = || integer().prop_map(|offset| offset.min(varint::MAX - 1500));
+    let new_cid = (integer(), 0f64..=1.0, vec(any::<u8>(), 1..=20), any::<[u8; 16]>()).prop_map(
+        |(sequence, part, cid, token)| {
+            Frame::NewConnectionId(NewConnectionId {
+                sequence,
+                retire_prior_to: ((sequence as f64 * part) as u64).min(sequence),
+                cid: ConnectionId::new(&cid).unwrap(),
+                reset_token: ResetToken(token),
+            })
+        },
+    );
+    let plain = prop_oneof![
+        (1usize..200).prop_map(Frame::Padding),
+        Just(Frame::Ping),
+        (integer(), integer(), integer())
+            .prop_map(|(i, error_code, final_size)| { Frame::ResetStream { id: id(i), error_code, final_size } }),
+        (integer(), integer()).prop_map(|(i, error_code)| Frame::StopSending { id: id(i), error_code }),
+        integer().prop_map(Frame::MaxData),
+        (integer(), integer()).prop_map(|(i, max)| Frame::MaxStreamData { id: id(i), max }),
+        (dir(), 0u64..=1 << 60).prop_map(|(dir, max)| Frame::MaxStreams { dir, max }),
+        integer().prop_map(Frame::DataBlocked),
+        (integer(), integer()).prop_map(|(i, limit)| Frame::StreamDataBlocked { id: id(i), limit }),
+        (dir(), 0u64..=1 << 60).prop_map(|(dir, limit)| Frame::StreamsBlocked { dir, limit }),
+        new_cid,
+        integer().prop_map(Frame::RetireConnectionId),
+        any::<[u8; 8]>().prop_map(Frame::PathChallenge),
+        any::<[u8; 8]>().prop_map(Frame::PathResponse),
+        Just(Frame::HandshakeDone),
+        (integer(), integer(), integer(), integer()).prop_map(|(a, b, c, d)| Frame::AckFrequency(AckFrequency {
+            sequence: a,
+            threshold: b,
+            max_ack_delay: c,
+            reordering_threshold: d,
+        })),
+        Just(Frame::ImmediateAck),
+    ];
+    prop_oneof![
+        17 => plain.prop_map(Owned::Plain),
+        1 => (offset(), data()).prop_map(|(offset, data)| Owned::Crypto(offset, data)),
+        2 => (integer(), offset(), any::<bool>(), data())
+            .prop_map(|(id, offset, fin, data)| Owned::Stream(id, offset, fin, data)),
+        1 => vec(any::<u8>(), 1..300).prop_map(Owned::NewToken),
+        1 => (integer(), proptest::option::of(integer()), data())
+            .prop_map(|(code, ty, reason)| Owned::Close(code, ty, reason)),
+        1 => data().prop_map(Owned::Datagram),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_frame_survives_the_round_trip(frames in vec(any_frame(), 1..12)) {
+        let mut payload = Vec::new();
+        let mut expected: Vec<Frame<'_>> = Vec::new();
+        for frame in &frames {
+            let before = payload.len();
+            frame.frame().encode(&mut payload);
+            prop_assert_eq!(payload.len() - before, frame.frame().encoded_len());
+            // Neighbouring runs of PADDING are one run.
+            match (expected.last_mut(), frame.frame()) {
+                (Some(Frame::Padding(run)), Frame::Padding(more)) => *run += more,
+                (_, frame) => expected.push(frame),
+            }
+        }
+        prop_assert_eq!(parse(&payload).unwrap(), expected);
+    }
+
+    #[test]
+    fn every_truncated_frame_is_a_frame_encoding_error(frame in any_frame(), cut: prop::sample::Index) {
+        let whole = encoded(&frame.frame());
+        let cut = cut.index(whole.len());
+        if cut > 0 && !matches!(frame, Owned::Plain(Frame::Padding(_))) {
+            let error = FrameIter::new(&whole[..cut]).find_map(Result::err);
+            prop_assert_eq!(error.map(|e| e.code), Some(TransportErrorCode::FRAME_ENCODING_ERROR));
+        }
+    }
+
+    #[test]
+    fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..300), ty in 0u8..0x32) {
+        for payload in [bytes.clone(), [vec![ty], bytes].concat()] {
+            let mut errors = 0;
+            for frame in FrameIter::new(&payload) {
+                match frame {
+                    Ok(Frame::Ack(ack)) => {
+                        let mut above = None;
+                        prop_assert_eq!(ack.ranges().count() as u64, ack.range_count());
+                        for range in ack.ranges() {
+                            prop_assert!(range.start() <= range.end());
+                            prop_assert!(above.is_none_or(|above| *range.end() + 1 < above));
+                            above = Some(*range.start());
+                        }
+                        ack.delay(20);
+                    }
+                    Ok(frame) => {
+                        let again = encoded(&frame);
+                        prop_assert_eq!(parse(&again).unwrap(), vec![frame]);
+                    }
+                    Err(_) => errors += 1,
+                }
+            }
+            prop_assert!(errors <= 1);
+        }
+    }
+}
+
+// ---- ACK ------------------------------------------------------------------------------------------------------------
+
+/// Disjoint, non-adjacent half-open ranges, descending, from lengths and gaps.
+fn descending(largest: u64, parts: &[(u64, u64)]) -> Vec<Range<u64>> {
+    let mut ranges = Vec::new();
+    let mut end = largest + 1;
+    for (len, gap) in parts {
+        let Some(start) = end.checked_sub(*len) else { break };
+        ranges.push(start..end);
+        let Some(next) = start.checked_sub(*gap).filter(|next| *next > 0) else { break };
+        end = next;
+    }
+    ranges
+}
+
+fn ecn() -> impl Strategy<Value = Option<EcnCounts>> {
+    proptest::option::of((integer(), integer(), integer()))
+        .prop_map(|counts| counts.map(|(ect0, ect1, ce)| EcnCounts { ect0, ect1, ce }))
+}
+
+proptest! {
+    #[test]
+    fn ack_frames_survive_the_round_trip(
+        largest in integer(), delay in integer(), ecn in ecn(),
+        parts in vec((1u64..5000, 1u64..5000), 1..100), limit in 0usize..400,
+    ) {
+        let ranges = descending(largest, &parts);
+        let ranges = if ranges.is_empty() { vec![largest..largest + 1] } else { ranges };
+        let mut out = vec![0xee; 7];
+        let written = encode_ack(&mut out, limit, delay, ranges.iter().cloned(), ecn);
+        prop_assert!(out.len() - 7 <= limit);
+        let Some(written) = written else {
+            prop_assert_eq!(out.len(), 7);
+            return Ok(());
+        };
+        let parsed = parse(&out[7..]).unwrap();
+        let [Frame::Ack(ack)] = &parsed[..] else { panic!("{parsed:?}") };
+        prop_assert_eq!((ack.largest, ack.raw_delay, ack.ecn), (largest, delay, ecn));
+        prop_assert_eq!(ack.range_count(), written as u64);
+        let expected: Vec<_> = ranges[..written].iter().map(|r| r.start..=r.end - 1).collect();
+        prop_assert_eq!(ack.ranges().collect::<Vec<_>>(), expected);
+        prop_assert_eq!(&encoded(&parsed[0]), &out[7..]);
+        prop_assert_eq!(parsed[0].encoded_len(), out.len() - 7);
+        // No range was left out without need.
+        if written < ranges.len() {
+            let mut more = Vec::new();
+            encode_ack(&mut more, usize::MAX, delay, ranges[..=written].iter().cloned(), ecn);
+            prop_assert!(more.len() > limit);
+        }
+    }
+}
+
+#[test]
+fn thousands_of_ack_ranges_are_read_in_order() {
+    let ranges: Vec<_> = (0..5000u64).rev().map(|n| 3 * n..3 * n + 1).collect();
+    let mut out = Vec::new();
+    assert_eq!(encode_ack(&mut out, 1 << 20, 0, ranges.iter().cloned(), None), Some(5000));
+    let parsed = parse(&out).unwrap();
+    let [Frame::Ack(ack)] = &parsed[..] else { panic!() };
+    assert!(ack.ranges().eq((0..5000u64).rev().map(|n| 3 * n..=3 * n)));
+}
+
+#[test]
+fn ack_ranges_below_zero_are_a_frame_encoding_error() {
+    // Largest 5, first range 6; first range 5, then a gap; a gap to below zero; a range to below zero.
+    for values in [
+        &[5, 0, 0, 6][..],
+        &[5, 0, 1, 5, 0, 0],
+        &[5, 0, 1, 2, 2, 0],
+        &[5, 0, 1, 2, 0, 2],
+        &[5, 0, 1, 2, varint::MAX, 0],
+    ] {
+        assert_eq!(code(&fields(ty::ACK, values)), TransportErrorCode::FRAME_ENCODING_ERROR, "{values:?}");
+    }
+    assert!(parse(&fields(ty::ACK, &[5, 0, 1, 2, 0, 1])).is_ok());
+}
+
+#[test]
+fn an_ack_that_promises_more_ranges_than_it_has_is_a_frame_encoding_error() {
+    assert_eq!(code(&fields(ty::ACK, &[1000, 0, varint::MAX, 0, 0, 0])), TransportErrorCode::FRAME_ENCODING_ERROR);
+}
+
+#[test]
+fn the_ack_delay_is_scaled_by_the_exponent_and_saturates() {
+    let payload = fields(ty::ACK, &[5, 100, 0, 0]);
+    let Frame::Ack(ack) = &parse(&payload).unwrap()[0] else { panic!() };
+    assert_eq!(ack.delay(3), Duration::from_micros(800));
+    let payload = fields(ty::ACK, &[5, varint::MAX, 0, 0]);
+    let Frame::Ack(ack) = &parse(&payload).unwrap()[0] else { panic!() };
+    assert_eq!(ack.delay(20), Duration::from_micros(u64::MAX));
+}
+
+// ---- what does not fit the format -----------------------------------------------------------------------------------
+
+#[test]
+fn a_packet_without_frames_is_a_protocol_violation() {
+    assert_eq!(code(&[]), TransportErrorCode::PROTOCOL_VIOLATION);
+}
+
+#[test]
+fn an_unknown_frame_type_is_a_frame_encoding_error_that_names_it() {
+    for ty in [0x20, 0x2f, 0x32, 0xac, 0x4242, varint::MAX] {
+        let error = parse(&fields(ty, &[0])).unwrap_err();
+        assert_eq!((error.code, error.frame), (TransportErrorCode::FRAME_ENCODING_ERROR, Some(ty)));
+    }
+}
+
+#[test]
+fn a_frame_type_not_in_its_shortest_form_is_a_protocol_violation() {
+    for payload in [&[0x40, 0x01][..], &[0x80, 0, 0, 0x01], &[0xc0, 0, 0, 0, 0, 0, 0, 0x01], &[0x80, 0, 0, 0xaf]] {
+        assert_eq!(code(payload), TransportErrorCode::PROTOCOL_VIOLATION);
+    }
+}
+
+#[test]
+fn an_empty_new_token_is_a_frame_encoding_error() {
+    assert_eq!(code(&[0x07, 0x00]), TransportErrorCode::FRAME_ENCODING_ERROR);
+}
+
+#[test]
+fn more_than_2_to_60_streams_are_a_frame_encoding_error() {
+    for ty in [ty::MAX_STREAMS_BIDI, ty::MAX_STREAMS_UNI, ty::STREAMS_BLOCKED_BIDI, ty::STREAMS_BLOCKED_UNI] {
+        assert!(parse(&fields(ty, &[1 << 60])).is_ok());
+        assert_eq!(code(&fields(ty, &[(1 << 60) + 1])), TransportErrorCode::FRAME_ENCODING_ERROR);
+    }
+}
+
+#[test]
+fn data_past_the_largest_offset_is_a_frame_encoding_error() {
+    for mut payload in
+        [fields(ty::CRYPTO, &[varint::MAX - 1, 2]), fields(ty::STREAM | OFF | LEN, &[0, varint::MAX - 1, 2])]
+    {
+        payload.extend_from_slice(&[0; 2]);
+        assert_eq!(code(&payload), TransportErrorCode::FRAME_ENCODING_ERROR);
+    }
+    let mut payload = fields(ty::STREAM | OFF | LEN, &[0, varint::MAX - 2, 2]);
+    payload.extend_from_slice(&[0; 2]);
+    assert!(parse(&payload).is_ok());
+}
+
+#[test]
+fn a_new_connection_id_of_length_0_or_above_20_is_a_frame_encoding_error() {
+    for len in [0usize, 21, 255] {
+        let mut payload = fields(ty::NEW_CONNECTION_ID, &[1, 0]);
+        payload.push(len as u8);
+        payload.resize(payload.len() + len + 16, 1);
+        assert_eq!(code(&payload), TransportErrorCode::FRAME_ENCODING_ERROR, "{len}");
+    }
+}
+
+#[test]
+fn a_new_connection_id_that_retires_itself_is_a_frame_encoding_error() {
+    let mut payload = fields(ty::NEW_CONNECTION_ID, &[1, 2]);
+    payload.push(8);
+    payload.resize(payload.len() + 8 + 16, 1);
+    assert_eq!(code(&payload), TransportErrorCode::FRAME_ENCODING_ERROR);
+}
+
+#[test]
+fn frames_without_length_take_the_rest_of_the_packet() {
+    assert_eq!(
+        parse(&[0x08, 4, 1, 2, 3]).unwrap(),
+        [Frame::Stream { id: id(4), offset: 0, fin: false, data: &[1, 2, 3] }]
+    );
+    assert_eq!(parse(&[0x0d, 4, 9, 1, 2]).unwrap(), [Frame::Stream { id: id(4), offset: 9, fin: true, data: &[1, 2] }]);
+    assert_eq!(parse(&[0x01, 0x30, 1, 2]).unwrap(), [Frame::Ping, Frame::Datagram(&[1, 2])]);
+}
+
+#[test]
+fn frames_before_the_error_are_yielded_and_none_after_it() {
+    let frames: Vec<_> = FrameIter::new(&[0x01, 0x20, 0x01]).collect();
+    assert_eq!(frames.len(), 2);
+    assert!(frames[0].is_ok() && frames[1].is_err());
+}
+
+// ---- rules ----------------------------------------------------------------------------------------------------------
+
+/// One frame of each type, with where RFC 9000 tables 3 and section 12.5 allow it, in the letters of the table; then "A" if
+/// ack-eliciting, "P" if probing.
+fn catalogue() -> Vec<(Frame<'static>, &'static str, bool, bool)> {
+    const BARE_ACK: Ack<'static> = Ack { largest: 0, raw_delay: 0, ecn: None, further: 0, fields: &[0] };
+    let new_cid = NewConnectionId {
+        sequence: 1,
+        retire_prior_to: 0,
+        cid: ConnectionId::new(&[1; 8]).unwrap(),
+        reset_token: ResetToken([0; 16]),
+    };
+    let frequency = AckFrequency { sequence: 0, threshold: 1, max_ack_delay: 25_000, reordering_threshold: 1 };
+    vec![
+        (Frame::Padding(1), "IH01", false, true),
+        (Frame::Ping, "IH01", true, false),
+        (Frame::Ack(BARE_ACK), "IH_1", false, false),
+        (Frame::ResetStream { id: id(0), error_code: 0, final_size: 0 }, "__01", true, false),
+        (Frame::StopSending { id: id(0), error_code: 0 }, "__01", true, false),
+        (Frame::Crypto { offset: 0, data: &[] }, "IH_1", true, false),
+        (Frame::NewToken(&[1]), "___1", true, false),
+        (Frame::Stream { id: id(0), offset: 0, fin: false, data: &[] }, "__01", true, false),
+        (Frame::MaxData(0), "__01", true, false),
+        (Frame::MaxStreamData { id: id(0), max: 0 }, "__01", true, false),
+        (Frame::MaxStreams { dir: Dir::Bi, max: 0 }, "__01", true, false),
+        (Frame::DataBlocked(0), "__01", true, false),
+        (Frame::StreamDataBlocked { id: id(0), limit: 0 }, "__01", true, false),
+        (Frame::StreamsBlocked { dir: Dir::Uni, limit: 0 }, "__01", true, false),
+        (Frame::NewConnectionId(new_cid), "__01", true, true),
+        (Frame::RetireConnectionId(0), "___1", true, false),
+        (Frame::PathChallenge([0; 8]), "__01", true, true),
+        (Frame::PathResponse([0; 8]), "___1", true, true),
+        (Frame::ConnectionClose { error_code: 0, frame_type: 0, reason: &[] }, "IH01", false, false),
+        (Frame::ApplicationClose { error_code: 0, reason: &[] }, "__01", false, false),
+        (Frame::HandshakeDone, "___1", true, false),
+        (Frame::Datagram(&[]), "__01", true, false),
+        (Frame::AckFrequency(frequency), "___1", true, false),
+        (Frame::ImmediateAck, "___1", true, false),
+    ]
+}
+
+#[test]
+fn a_frame_in_a_packet_type_that_forbids_it_is_a_protocol_violation() {
+    let levels = [Level::Initial, Level::Handshake, Level::EarlyData, Level::OneRtt];
+    for (frame, allowed, _, _) in catalogue() {
+        for (level, letter) in levels.into_iter().zip(allowed.chars()) {
+            let result = frame.check_allowed(level, Side::Client);
+            assert_eq!(result.is_ok(), letter != '_', "{frame:?} at {level:?}");
+            if let Err(error) = result {
+                assert_eq!((error.code, error.frame), (TransportErrorCode::PROTOCOL_VIOLATION, Some(frame.ty())));
+            }
+        }
+    }
+}
+
+#[test]
+fn ack_eliciting_and_probing_frames_are_those_of_the_rfcs() {
+    for (frame, _, eliciting, probing) in catalogue() {
+        assert_eq!((frame.is_ack_eliciting(), frame.is_probing()), (eliciting, probing), "{frame:?}");
+        assert_eq!(frame.is_in_flight(), eliciting || matches!(frame, Frame::Padding(_)));
+    }
+}
+
+#[test]
+fn a_client_must_not_send_new_token_or_handshake_done() {
+    for (frame, _, _, _) in catalogue() {
+        let forbidden = matches!(frame, Frame::NewToken(_) | Frame::HandshakeDone);
+        let result = frame.check_allowed(Level::OneRtt, Side::Server);
+        assert_eq!(result.is_err(), forbidden, "{frame:?}");
+    }
+}
+
+#[test]
+fn every_type_number_is_the_one_that_is_written() {
+    for (frame, _, _, _) in catalogue() {
+        assert_eq!(varint::decode(&mut &encoded(&frame)[..]), Some(frame.ty()));
+        assert_eq!(parse(&encoded(&frame)).unwrap(), [frame]);
+    }
+}
+
+// ---- bulk data ------------------------------------------------------------------------------------------------------
+
+proptest! {
+    #[test]
+    fn stream_frames_fill_the_space_they_are_given(
+        space in 0usize..20_000, stream in integer(), offset in integer(), available in 0usize..40_000, fin: bool,
+    ) {
+        let offset = offset.min(varint::MAX - 40_000);
+        let header = |len| stream_header_len(id(stream), offset, len);
+        match stream_fit(space, id(stream), offset, available) {
+            None => prop_assert!(header(0) > space),
+            Some(len) => {
+                prop_assert!(len <= available && header(len) + len <= space);
+                // One more byte would not fit, or would not be there.
+                prop_assert!(len == available || header(len + 1) + len + 1 > space);
+                let data = vec![7; len];
+                let mut out = Vec::new();
+                encode_stream_header(&mut out, id(stream), offset, fin, len);
+                prop_assert_eq!(out.len(), header(len));
+                out.extend_from_slice(&data);
+                prop_assert_eq!(&out, &encoded(&Frame::Stream { id: id(stream), offset, fin, data: &data }));
+            }
+        }
+    }
+
+    #[test]
+    fn crypto_frames_fill_the_space_they_are_given(space in 0usize..20_000, offset in 0u64..1 << 40, available in 0usize..40_000) {
+        let whole = |len: usize| Frame::Crypto { offset, data: &vec![0; len] }.encoded_len();
+        match crypto_fit(space, offset, available) {
+            None => prop_assert!(whole(0) > space),
+            Some(len) => {
+                prop_assert!(len <= available && whole(len) <= space);
+                prop_assert!(len == available || whole(len + 1) > space);
+                let mut out = Vec::new();
+                encode_crypto_header(&mut out, offset, len);
+                prop_assert_eq!(out.len() + len, whole(len));
+            }
+        }
+    }
+
+    #[test]
+    fn the_length_of_a_datagram_frame_is_known_before(data in vec(any::<u8>(), 0..2000)) {
+        let mut out = Vec::new();
+        encode_datagram(&mut out, &data);
+        prop_assert_eq!(out.len(), datagram_len(data.len()));
+    }
+}
