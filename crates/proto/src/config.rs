@@ -143,6 +143,9 @@ pub struct ServerConfig {
     pub token_key: Arc<TokenKey>,
     /// Hand out a NEW_TOKEN token per connection, so that the next one needs no Retry. Default true.
     pub new_tokens: bool,
+    /// Versions to move clients to when they are able to follow (RFC 9368 section 2.3), best first. Default: none, every
+    /// client keeps the version it came with.
+    pub preferred_versions: Vec<Version>,
     /// Whether clients may change address (NAT rebinding included). Default true.
     pub migration: bool,
     /// Most connections held at once; more are refused. Default 100,000.
@@ -160,6 +163,7 @@ impl ServerConfig {
             retry: RetryPolicy::Never,
             token_key,
             new_tokens: true,
+            preferred_versions: Vec::new(),
             migration: true,
             max_connections: 100_000,
             max_handshakes: 10_000,

@@ -13,7 +13,7 @@ use crate::{
     Side,
     cid::{CidGenerator, ConnectionId, RandomCid, ResetToken},
     config::{ClientConfig, ConnectError, RetryPolicy, ServerConfig},
-    connection::{Accept, Connection, EndpointEvent},
+    connection::{Accept, Connection, EndpointEvent, choose_version, open_copy},
     crypto::TAG_LEN,
     error::TransportErrorCode,
     frame::Frame,
@@ -50,11 +50,7 @@ impl EndpointConfig {
     pub fn new(seed: [u8; 32]) -> Self {
         let mut key = [0; 32];
         ChaCha8Rng::from_seed(seed).fill_bytes(&mut key);
-        Self {
-            seed,
-            cids: Box::new(RandomCid { len: 8 }),
-            reset_key: ResetKey::new(&key),
-        }
+        Self { seed, cids: Box::new(RandomCid { len: 8 }), reset_key: ResetKey::new(&key) }
     }
 }
 
@@ -112,18 +108,14 @@ pub struct Endpoint {
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint")
-            .field("connections", &self.connections.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("connections", &self.connections.len()).finish_non_exhaustive()
     }
 }
 
 impl Endpoint {
     /// An endpoint; with a server configuration it accepts connections.
     pub fn new(config: EndpointConfig, server: Option<Arc<ServerConfig>>) -> Endpoint {
-        let lifetime = server
-            .as_ref()
-            .map_or(0, |server| server.token_key.new_token_lifetime());
+        let lifetime = server.as_ref().map_or(0, |server| server.token_key.new_token_lifetime());
         Endpoint {
             rng: ChaCha8Rng::from_seed(config.seed),
             cids: config.cids,
@@ -198,13 +190,7 @@ impl Endpoint {
         initial: Option<(SocketAddr, ConnectionId)>,
     ) -> ConnectionHandle {
         let server = side == Side::Server;
-        let index = self.connections.insert(Entry {
-            side,
-            cids: vec![cid],
-            initial,
-            reset: None,
-            handshaking: server,
-        });
+        let index = self.connections.insert(Entry { side, cids: vec![cid], initial, reset: None, handshaking: server });
         self.by_cid.insert(cid, index);
         if let Some(initial) = initial {
             self.by_initial.insert(initial, index);
@@ -365,34 +351,24 @@ impl Endpoint {
         let Ok((partial, _)) = Partial::parse(datagram, self.cids.len()) else {
             return Route::Drop;
         };
-        let Header::Initial {
-            version,
-            dcid,
-            scid,
-            token,
-        } = partial.header.clone()
-        else {
+        let Header::Initial { version, dcid, scid, token } = partial.header.clone() else {
             return Route::Drop;
         };
         // RFC 9000 section 7.2: the first destination ID has at least eight bytes; after a Retry it is ours.
-        if dcid.len() < 8 || !is_authentic(&server, version, &dcid, &partial, datagram) {
+        if dcid.len() < 8 {
             return Route::Drop;
         }
+        // Noise must not cost us a connection.
+        let keys = server.crypto.initial_keys(version, dcid.as_slice(), Side::Server);
+        let Some(payload) = open_copy(&keys, &partial, datagram) else { return Route::Drop };
         let full = self.accepted >= server.max_connections || self.handshaking >= server.max_handshakes;
         if full {
-            return refuse(
-                &server,
-                meta,
-                version,
-                &dcid,
-                &scid,
-                TransportErrorCode::CONNECTION_REFUSED,
-                reply,
-            );
+            return refuse(&server, meta, version, &dcid, &scid, TransportErrorCode::CONNECTION_REFUSED, reply);
         }
         let token = &datagram[token];
         let mut accept = Accept {
-            version,
+            version: choose_version(version, &server.preferred_versions, &payload),
+            first_version: version,
             dcid,
             original_dcid: dcid,
             retry_scid: None,
@@ -410,27 +386,11 @@ impl Endpoint {
                 accept.address_validated = true;
             }
             Ok(Token::Retry(_)) => {
-                return refuse(
-                    &server,
-                    meta,
-                    version,
-                    &dcid,
-                    &scid,
-                    TransportErrorCode::INVALID_TOKEN,
-                    reply,
-                );
+                return refuse(&server, meta, version, &dcid, &scid, TransportErrorCode::INVALID_TOKEN, reply);
             }
             Ok(Token::New(new)) => accept.address_validated = self.replay.first_use(&new, unix_time),
             Err(error) if error.is_retry() => {
-                return refuse(
-                    &server,
-                    meta,
-                    version,
-                    &dcid,
-                    &scid,
-                    TransportErrorCode::INVALID_TOKEN,
-                    reply,
-                );
+                return refuse(&server, meta, version, &dcid, &scid, TransportErrorCode::INVALID_TOKEN, reply);
             }
             Err(_) => {}
         }
@@ -475,12 +435,7 @@ impl Endpoint {
         reply: &mut Vec<u8>,
     ) -> Route {
         let retry_source = self.new_cid();
-        let token = RetryToken {
-            original_destination: *dcid,
-            retry_source,
-            address: meta.remote,
-            issued: unix_time,
-        };
+        let token = RetryToken { original_destination: *dcid, retry_source, address: meta.remote, issued: unix_time };
         let token = server.token_key.seal_retry(&mut self.rng, &token);
         packet::write_retry(reply, version, scid, &retry_source, &token, |body| {
             server.crypto.retry_tag(version, dcid.as_slice(), body)
@@ -521,23 +476,6 @@ fn reply_to(meta: &DatagramMeta, reply: &[u8]) -> Route {
     })
 }
 
-/// Whether the Initial packet at the start of `datagram` opens: noise must not cost us a connection.
-fn is_authentic(
-    server: &ServerConfig,
-    version: Version,
-    dcid: &ConnectionId,
-    partial: &Partial,
-    datagram: &[u8],
-) -> bool {
-    let keys = server.crypto.initial_keys(version, dcid.as_slice(), Side::Server);
-    let mut copy = datagram[..partial.len].to_vec();
-    let Ok(open) = partial.unprotect(&mut copy, &*keys.remote.header, None) else {
-        return false;
-    };
-    let (header, payload) = copy.split_at_mut(open.payload.start);
-    keys.remote.packet.open(0, open.number, header, payload).is_ok()
-}
-
 /// Answers a first Initial with CONNECTION_CLOSE, keeping no state (RFC 9000 section 10.2.3).
 fn refuse(
     server: &ServerConfig,
@@ -550,12 +488,7 @@ fn refuse(
 ) -> Route {
     let keys = server.crypto.initial_keys(version, dcid.as_slice(), Side::Server);
     let mark = packet::write_long_header(reply, LongType::Initial, version, scid, dcid, &[], 0, 1);
-    Frame::ConnectionClose {
-        error_code: code.0,
-        frame_type: 0,
-        reason: b"",
-    }
-    .encode(reply);
+    Frame::ConnectionClose { error_code: code.0, frame_type: 0, reason: b"" }.encode(reply);
     debug_assert!(reply.len() + TAG_LEN < MIN_INITIAL_DATAGRAM);
     match mark.seal(reply, 0, &*keys.local.packet, &*keys.local.header) {
         Ok(()) => reply_to(meta, reply),

@@ -26,14 +26,10 @@ impl Connection {
         };
         let mut outcome = std::mem::take(&mut self.outcome);
         outcome.clear();
-        let result = self
-            .recovery
-            .on_ack(now, space, ack.ranges(), delay, ack.ecn, &mut outcome);
+        let result = self.recovery.on_ack(now, space, ack.ranges(), delay, ack.ecn, &mut outcome);
         if result.is_err() {
             self.outcome = outcome;
-            return Err(TransportError::protocol_violation(
-                "acknowledgement of a packet that was never sent",
-            ));
+            return Err(TransportError::protocol_violation("acknowledgement of a packet that was never sent"));
         }
         if !outcome.acked.is_empty() {
             self.on_progress(now, space);
@@ -143,15 +139,7 @@ impl Connection {
         }
         self.recovery.path_mut(path).set_datagram_size(now, size);
         let done = self.paths[index].mtu.next_probe_time().is_none_or(|at| at > now);
-        self.observe(
-            now,
-            &ObserverEvent::MtuUpdated {
-                path,
-                old,
-                new: size,
-                done,
-            },
-        );
+        self.observe(now, &ObserverEvent::MtuUpdated { path, old, new: size, done });
         self.events.push_back(Event::Path(PathEvent::Mtu { size }));
     }
 }

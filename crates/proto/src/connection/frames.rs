@@ -40,18 +40,14 @@ impl Connection {
             PacketKind::ZeroRtt => Level::EarlyData,
             _ => Level::OneRtt,
         };
-        let mut effects = Effects {
-            ack_eliciting: false,
-            probing_only: true,
-        };
+        let mut effects = Effects { ack_eliciting: false, probing_only: true };
         for frame in FrameIter::new(payload) {
             let frame = frame?;
             frame.check_allowed(level, self.side)?;
             effects.ack_eliciting |= frame.is_ack_eliciting();
             effects.probing_only &= frame.is_probing();
             let ty = frame.ty();
-            self.on_frame(now, space, path, dcid, frame)
-                .map_err(|error| error.in_frame(ty))?;
+            self.on_frame(now, space, path, dcid, frame).map_err(|error| error.in_frame(ty))?;
             if !self.lifecycle.is_open() {
                 break;
             }
@@ -80,11 +76,9 @@ impl Connection {
                 self.spaces[space.index()].crypto.receive(offset, data)?;
                 self.read_crypto(now, space)
             }
-            Frame::ResetStream {
-                id,
-                error_code,
-                final_size,
-            } => self.streams.on_reset_stream(id, error_code, final_size),
+            Frame::ResetStream { id, error_code, final_size } => {
+                self.streams.on_reset_stream(id, error_code, final_size)
+            }
             Frame::StopSending { id, error_code } => self.streams.on_stop_sending(id, error_code),
             Frame::MaxData(max) => {
                 self.streams.on_max_data(max);
@@ -129,11 +123,7 @@ impl Connection {
                 }
                 Ok(())
             }
-            Frame::ConnectionClose {
-                error_code,
-                frame_type,
-                reason,
-            } => {
+            Frame::ConnectionClose { error_code, frame_type, reason } => {
                 let code = TransportErrorCode(error_code);
                 let reason = Bytes::copy_from_slice(reason);
                 self.observe_peer_close(now, false, error_code, &reason);
@@ -144,28 +134,18 @@ impl Connection {
             Frame::ApplicationClose { error_code, reason } => {
                 let reason = Bytes::copy_from_slice(reason);
                 self.observe_peer_close(now, true, error_code, &reason);
-                self.drain(
-                    now,
-                    ConnectionError::PeerApplication {
-                        code: error_code,
-                        reason,
-                    },
-                );
+                self.drain(now, ConnectionError::PeerApplication { code: error_code, reason });
                 Ok(())
             }
             // Not negotiated: we never send min_ack_delay, so these may not come.
-            Frame::AckFrequency(_) | Frame::ImmediateAck => Err(TransportError::protocol_violation(
-                "acknowledgement frequency was not negotiated",
-            )),
+            Frame::AckFrequency(_) | Frame::ImmediateAck => {
+                Err(TransportError::protocol_violation("acknowledgement frequency was not negotiated"))
+            }
         }
     }
 
     fn observe_peer_close(&mut self, now: Instant, application: bool, code: u64, reason: &[u8]) {
-        let trigger = if application {
-            CloseTrigger::Application
-        } else {
-            CloseTrigger::Error
-        };
+        let trigger = if application { CloseTrigger::Application } else { CloseTrigger::Error };
         self.observe(
             now,
             &ObserverEvent::ConnectionClosed {
@@ -182,11 +162,7 @@ impl Connection {
 /// The frames of a payload in brief, for an observer.
 pub(super) fn summarise(payload: &[u8], out: &mut Vec<FrameInfo>) {
     out.clear();
-    out.extend(
-        FrameIter::new(payload)
-            .filter_map(Result::ok)
-            .map(|frame| FrameInfo::from(&frame)),
-    );
+    out.extend(FrameIter::new(payload).filter_map(Result::ok).map(|frame| FrameInfo::from(&frame)));
 }
 
 impl From<&Frame<'_>> for FrameInfo {
@@ -207,65 +183,33 @@ impl From<&Frame<'_>> for FrameInfo {
                     ecn: ack.ecn.map(|ecn| [ecn.ect0, ecn.ect1, ecn.ce]),
                 }
             }
-            Frame::ResetStream {
-                id,
-                error_code,
-                final_size,
-            } => FrameInfo::ResetStream {
-                id: id.as_u64(),
-                code: *error_code,
-                final_size: *final_size,
-            },
-            Frame::StopSending { id, error_code } => FrameInfo::StopSending {
-                id: id.as_u64(),
-                code: *error_code,
-            },
-            Frame::Crypto { offset, data } => FrameInfo::Crypto {
-                offset: *offset,
-                len: count(data.len()),
-            },
-            Frame::NewToken(token) => FrameInfo::NewToken {
-                len: count(token.len()),
-            },
-            Frame::Stream { id, offset, fin, data } => FrameInfo::Stream {
-                id: id.as_u64(),
-                offset: *offset,
-                len: count(data.len()),
-                fin: *fin,
-            },
+            Frame::ResetStream { id, error_code, final_size } => {
+                FrameInfo::ResetStream { id: id.as_u64(), code: *error_code, final_size: *final_size }
+            }
+            Frame::StopSending { id, error_code } => FrameInfo::StopSending { id: id.as_u64(), code: *error_code },
+            Frame::Crypto { offset, data } => FrameInfo::Crypto { offset: *offset, len: count(data.len()) },
+            Frame::NewToken(token) => FrameInfo::NewToken { len: count(token.len()) },
+            Frame::Stream { id, offset, fin, data } => {
+                FrameInfo::Stream { id: id.as_u64(), offset: *offset, len: count(data.len()), fin: *fin }
+            }
             Frame::MaxData(max) => FrameInfo::MaxData { max: *max },
-            Frame::MaxStreamData { id, max } => FrameInfo::MaxStreamData {
-                id: id.as_u64(),
-                max: *max,
-            },
-            Frame::MaxStreams { dir, max } => FrameInfo::MaxStreams {
-                bidi: *dir == Dir::Bi,
-                max: *max,
-            },
+            Frame::MaxStreamData { id, max } => FrameInfo::MaxStreamData { id: id.as_u64(), max: *max },
+            Frame::MaxStreams { dir, max } => FrameInfo::MaxStreams { bidi: *dir == Dir::Bi, max: *max },
             Frame::DataBlocked(limit) => FrameInfo::DataBlocked { limit: *limit },
-            Frame::StreamDataBlocked { id, limit } => FrameInfo::StreamDataBlocked {
-                id: id.as_u64(),
-                limit: *limit,
-            },
-            Frame::StreamsBlocked { dir, limit } => FrameInfo::StreamsBlocked {
-                bidi: *dir == Dir::Bi,
-                limit: *limit,
-            },
-            Frame::NewConnectionId(new) => FrameInfo::NewConnectionId {
-                sequence: new.sequence,
-                retire_prior_to: new.retire_prior_to,
-            },
+            Frame::StreamDataBlocked { id, limit } => FrameInfo::StreamDataBlocked { id: id.as_u64(), limit: *limit },
+            Frame::StreamsBlocked { dir, limit } => FrameInfo::StreamsBlocked { bidi: *dir == Dir::Bi, limit: *limit },
+            Frame::NewConnectionId(new) => {
+                FrameInfo::NewConnectionId { sequence: new.sequence, retire_prior_to: new.retire_prior_to }
+            }
             Frame::RetireConnectionId(sequence) => FrameInfo::RetireConnectionId { sequence: *sequence },
             Frame::PathChallenge(_) => FrameInfo::PathChallenge,
             Frame::PathResponse(_) => FrameInfo::PathResponse,
-            Frame::ConnectionClose { error_code, .. } => FrameInfo::ConnectionClose {
-                application: false,
-                code: *error_code,
-            },
-            Frame::ApplicationClose { error_code, .. } => FrameInfo::ConnectionClose {
-                application: true,
-                code: *error_code,
-            },
+            Frame::ConnectionClose { error_code, .. } => {
+                FrameInfo::ConnectionClose { application: false, code: *error_code }
+            }
+            Frame::ApplicationClose { error_code, .. } => {
+                FrameInfo::ConnectionClose { application: true, code: *error_code }
+            }
             Frame::HandshakeDone => FrameInfo::HandshakeDone,
             Frame::Datagram(data) => FrameInfo::Datagram { len: count(data.len()) },
             Frame::AckFrequency(f) => FrameInfo::AckFrequency {

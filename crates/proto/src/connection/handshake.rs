@@ -19,7 +19,7 @@ use crate::{
     ack::{AckConfig, AckPolicy},
     cid::{ConnectionId, LocalCids, RemoteCids, ResetToken},
     config::{ClientConfig, ConnectError, ServerConfig, TokenStore, TransportConfig},
-    crypto::{ClientCrypto, KeyChange, Session},
+    crypto::{ClientCrypto, KeyChange, Keys, Session},
     datagrams::Datagrams,
     error::{ConnectionError, TransportError},
     mtu::{MtuConfig, MtuDiscovery},
@@ -60,7 +60,8 @@ pub(super) struct Handshake {
     write_level: SpaceId,
     params_applied: bool,
     started: Instant,
-    original_version: Version,
+    /// The version of the client's first flight.
+    pub(super) original_version: Version,
     client: Option<ClientSide>,
 }
 
@@ -70,9 +71,20 @@ struct ClientSide {
     server_name: String,
 }
 
+impl Handshake {
+    /// Client: the Initial keys for a version and the destination our Initial packets carry.
+    pub(super) fn initial_keys(&self, version: Version, dcid: &ConnectionId) -> Option<Keys> {
+        let client = self.client.as_ref()?;
+        Some(client.crypto.initial_keys(version, dcid.as_slice(), Side::Client))
+    }
+}
+
 /// What the endpoint has worked out about a client's first datagram.
 pub(crate) struct Accept {
+    /// The version the connection will use.
     pub(crate) version: Version,
+    /// The version of the client's first flight.
+    pub(crate) first_version: Version,
     /// Destination of the packet at hand, from which Initial keys derive.
     pub(crate) dcid: ConnectionId,
     /// Destination of the client's very first Initial: differs from `dcid` after a Retry.
@@ -119,11 +131,7 @@ impl Connection {
     ) -> Result<Connection, ConnectError> {
         // RFC 9000 section 7.2: at least eight unpredictable bytes.
         let dcid = ConnectionId::random(&mut rng, 8);
-        let token = config
-            .tokens
-            .as_ref()
-            .and_then(|tokens| tokens.take(server_name))
-            .unwrap_or_default();
+        let token = config.tokens.as_ref().and_then(|tokens| tokens.take(server_name)).unwrap_or_default();
         let streams = Streams::new(Side::Client, config.transport.streams.clone());
         let params = local_parameters(&config.transport, &streams.initial_limits(), local_cid, config.version);
         let mut encoded = Vec::new();
@@ -144,29 +152,18 @@ impl Connection {
         };
         let mut this = Self::born(birth, session, streams);
         this.handshake.token = token;
-        this.keys.install_initial(
-            config
-                .crypto
-                .initial_keys(config.version, dcid.as_slice(), Side::Client),
-        );
-        this.handshake.client = Some(ClientSide {
-            crypto: config.crypto,
-            tokens: config.tokens,
-            server_name: server_name.to_owned(),
-        });
+        this.keys.install_initial(config.crypto.initial_keys(config.version, dcid.as_slice(), Side::Client));
+        this.handshake.client =
+            Some(ClientSide { crypto: config.crypto, tokens: config.tokens, server_name: server_name.to_owned() });
         this.observe_parameters(now, Owner::Local, &params, false);
         this.drive_tls(now).map_err(ConnectError::Tls)?;
         if let Some(keys) = this.session.early_keys() {
-            let remembered = this
-                .session
-                .transport_parameters()
-                .map(|p| TransportParameters::decode(p, Side::Server));
+            let remembered = this.session.transport_parameters().map(|p| TransportParameters::decode(p, Side::Server));
             if let Some(Ok(remembered)) = remembered {
                 this.keys.install_early(keys);
                 this.handshake.early_offered = true;
                 this.streams.set_peer_limits(&stream_limits(&remembered));
-                this.datagrams
-                    .set_peer_max_frame_size(Some(remembered.max_datagram_frame_size));
+                this.datagrams.set_peer_max_frame_size(Some(remembered.max_datagram_frame_size));
                 this.observe_parameters(now, Owner::Remote, &remembered, true);
                 this.handshake.remembered = Some(remembered);
             }
@@ -212,25 +209,21 @@ impl Connection {
         this.handshake.peer_scid = Some(accept.peer_scid);
         this.handshake.new_token = accept.new_token;
         this.handshake.migration_allowed = config.migration;
-        this.keys.install_initial(
-            config
-                .crypto
-                .initial_keys(accept.version, accept.dcid.as_slice(), Side::Server),
-        );
+        if accept.first_version != accept.version {
+            this.handshake.original_version = accept.first_version;
+            let first = config.crypto.initial_keys(accept.first_version, accept.dcid.as_slice(), Side::Server);
+            this.keys.install_first_version(first.remote);
+            let (chosen, original) = (accept.version.0, accept.first_version.0);
+            this.observe(now, &ObserverEvent::VersionNegotiated { chosen, original });
+        }
+        this.keys.install_initial(config.crypto.initial_keys(accept.version, accept.dcid.as_slice(), Side::Server));
         this.observe_parameters(now, Owner::Local, &params, false);
         this.update_amplification_limit(now);
         Ok(this)
     }
 
     fn born(birth: Birth, session: Box<dyn Session>, streams: Streams) -> Connection {
-        let Birth {
-            side,
-            now,
-            config,
-            version,
-            remote,
-            ..
-        } = birth;
+        let Birth { side, now, config, version, remote, .. } = birth;
         let observer = config.observer.as_ref().and_then(|factory| {
             factory.build(&ObservedConnection {
                 side,
@@ -253,11 +246,7 @@ impl Connection {
         let id = recovery.add_path(now, config.initial_mtu, None);
         let ack = AckConfig {
             max_ack_delay: config.max_ack_delay,
-            policy: if config.ack_every_second {
-                AckPolicy::EverySecond
-            } else {
-                AckPolicy::Thinned
-            },
+            policy: if config.ack_every_second { AckPolicy::EverySecond } else { AckPolicy::Thinned },
             ..AckConfig::default()
         };
         let mtu = MtuConfig {
@@ -397,10 +386,7 @@ impl Connection {
 
     /// TLS is complete.
     fn on_complete(&mut self, now: Instant) -> Result<(), TransportError> {
-        self.handshake.early_accepted = self
-            .session
-            .early_data_accepted()
-            .filter(|_| self.handshake.early_offered);
+        self.handshake.early_accepted = self.session.early_data_accepted().filter(|_| self.handshake.early_offered);
         if self.handshake.early_accepted == Some(false) {
             self.send_early_data_again(now);
         }
@@ -472,26 +458,16 @@ impl Connection {
         }
         self.keys.discard(space);
         self.recovery.discard(now, space);
-        let ack = AckConfig {
-            max_ack_delay: self.config.max_ack_delay,
-            ..AckConfig::default()
-        };
+        let ack = AckConfig { max_ack_delay: self.config.max_ack_delay, ..AckConfig::default() };
         self.spaces[space.index()] = Space::new(space, ack);
-        let kind = if space == SpaceId::Initial {
-            PacketKind::Initial
-        } else {
-            PacketKind::Handshake
-        };
+        let kind = if space == SpaceId::Initial { PacketKind::Initial } else { PacketKind::Handshake };
         self.observe(now, &ObserverEvent::KeyDiscarded { kind });
     }
 
     /// Validates the peer's transport parameters and lets them bind us (RFC 9000 section 7.4).
     fn apply_peer_parameters(&mut self, now: Instant) -> Result<(), TransportError> {
         let Some(encoded) = self.session.transport_parameters() else {
-            return Err(TransportError::crypto(
-                109,
-                "the peer sent no QUIC transport parameters",
-            ));
+            return Err(TransportError::crypto(109, "the peer sent no QUIC transport parameters"));
         };
         let params = TransportParameters::decode(encoded, self.side.peer())?;
         let client = self.side.is_client();
@@ -503,8 +479,10 @@ impl Connection {
         check_version_information(
             params.version_information.as_ref(),
             self.side,
-            self.version,
-            self.version != self.handshake.original_version,
+            // A client speaks of its first flight, a server of what it has chosen.
+            if client { self.version } else { self.handshake.original_version },
+            // We never act upon a Version Negotiation packet, only upon a compatible answer.
+            false,
             Version::SUPPORTED,
         )?;
         if let Some(remembered) = self.handshake.remembered.take() {
@@ -515,11 +493,9 @@ impl Connection {
         self.handshake.params_applied = true;
 
         self.streams.set_peer_limits(&stream_limits(&params));
-        self.datagrams
-            .set_peer_max_frame_size(Some(params.max_datagram_frame_size));
+        self.datagrams.set_peer_max_frame_size(Some(params.max_datagram_frame_size));
         self.recovery.set_max_ack_delay(params.max_ack_delay);
-        self.idle
-            .set_peer(self.config.max_idle_timeout, params.max_idle_timeout);
+        self.idle.set_peer(self.config.max_idle_timeout, params.max_idle_timeout);
         self.recovery.set_idle_timeout(self.idle.timeout);
         self.local_cids.set_peer_limit(params.active_connection_id_limit);
         if let Some(token) = params.stateless_reset_token {
@@ -558,9 +534,7 @@ impl Connection {
             return false;
         }
         let (body, tag) = packet.split_at(packet.len() - 16);
-        let expected = client
-            .crypto
-            .retry_tag(self.version, self.handshake.original_dcid.as_slice(), body);
+        let expected = client.crypto.retry_tag(self.version, self.handshake.original_dcid.as_slice(), body);
         if expected != tag || scid == self.handshake.original_dcid {
             return false;
         }
@@ -601,15 +575,7 @@ impl Connection {
 
     fn observe_key(&mut self, now: Instant, kind: PacketKind, owner: Owner) {
         let generation = self.keys.updates;
-        self.observe(
-            now,
-            &ObserverEvent::KeyUpdated {
-                kind,
-                owner,
-                generation,
-                trigger: KeyTrigger::Tls,
-            },
-        );
+        self.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger: KeyTrigger::Tls });
     }
 
     fn observe_parameters(&mut self, now: Instant, owner: Owner, params: &TransportParameters, restored: bool) {
@@ -632,14 +598,7 @@ impl Connection {
             max_datagram_frame_size: (params.max_datagram_frame_size > 0).then_some(params.max_datagram_frame_size),
             min_ack_delay_us: params.min_ack_delay.map(|delay| delay.as_micros() as u64),
         };
-        self.observe(
-            now,
-            &ObserverEvent::ParametersSet {
-                owner,
-                values: &values,
-                restored,
-            },
-        );
+        self.observe(now, &ObserverEvent::ParametersSet { owner, values: &values, restored });
     }
 }
 
@@ -675,10 +634,7 @@ fn local_parameters(
 /// We deploy every version we support, and prefer the one in use.
 fn version_information(chosen: Version) -> VersionInformation {
     let others = Version::SUPPORTED.iter().copied().filter(|version| *version != chosen);
-    VersionInformation {
-        chosen,
-        available: std::iter::once(chosen).chain(others).collect(),
-    }
+    VersionInformation { chosen, available: std::iter::once(chosen).chain(others).collect() }
 }
 
 /// The peer's stream limits as the streams understand them.

@@ -38,6 +38,8 @@ struct Previous {
 #[derive(Default)]
 pub(super) struct KeyStore {
     initial: Option<Keys>,
+    /// Server: opens Initial packets of the version the client began with, if we answered in another (RFC 9369 section 4.1).
+    first_version: Option<DirectionKeys>,
     handshake: Option<Keys>,
     early: Option<DirectionKeys>,
     one_rtt: Option<OneRtt>,
@@ -61,6 +63,10 @@ impl KeyStore {
         self.initial = Some(keys);
     }
 
+    pub(super) fn install_first_version(&mut self, remote: DirectionKeys) {
+        self.first_version = Some(remote);
+    }
+
     pub(super) fn install_handshake(&mut self, keys: Keys) {
         self.handshake = Some(keys);
     }
@@ -73,10 +79,7 @@ impl KeyStore {
         self.one_rtt = Some(OneRtt {
             local_header: keys.local.header,
             remote_header: keys.remote.header,
-            current: PacketKeys {
-                local: keys.local.packet,
-                remote: keys.remote.packet,
-            },
+            current: PacketKeys { local: keys.local.packet, remote: keys.remote.packet },
             next: session.next_one_rtt(),
             previous: None,
             phase: false,
@@ -89,7 +92,10 @@ impl KeyStore {
 
     pub(super) fn discard(&mut self, space: SpaceId) {
         match space {
-            SpaceId::Initial => self.initial = None,
+            SpaceId::Initial => {
+                self.initial = None;
+                self.first_version = None;
+            }
             SpaceId::Handshake => self.handshake = None,
             SpaceId::Data => self.one_rtt = None,
         }
@@ -124,10 +130,16 @@ impl KeyStore {
         }
     }
 
-    /// The key that removes header protection from a packet of `space`, or from 0-RTT.
-    pub(super) fn remote_header(&self, space: SpaceId, early: bool) -> Option<&dyn HeaderKey> {
+    /// The keys that open Initial packets of the version in use, or of the client's first.
+    fn initial_remote(&self, first_version: bool) -> Option<&DirectionKeys> {
+        if first_version { self.first_version.as_ref() } else { self.initial.as_ref().map(|k| &k.remote) }
+    }
+
+    /// The key that removes header protection from a packet of `space`, or from 0-RTT. `first_version`: the packet is in
+    /// the version the client began with, not the one in use.
+    pub(super) fn remote_header(&self, space: SpaceId, early: bool, first_version: bool) -> Option<&dyn HeaderKey> {
         match space {
-            SpaceId::Initial => self.initial.as_ref().map(|k| &*k.remote.header),
+            SpaceId::Initial => self.initial_remote(first_version).map(|k| &*k.header),
             SpaceId::Handshake => self.handshake.as_ref().map(|k| &*k.remote.header),
             SpaceId::Data if early => self.early.as_ref().map(|k| &*k.header),
             SpaceId::Data => self.one_rtt.as_ref().map(|k| &*k.remote_header),
@@ -135,9 +147,16 @@ impl KeyStore {
     }
 
     /// Opens a long-header packet; `Data` means 0-RTT. `None` when it does not authenticate.
-    pub(super) fn open_long(&self, space: SpaceId, number: u64, header: &[u8], payload: &mut [u8]) -> Option<usize> {
+    pub(super) fn open_long(
+        &self,
+        space: SpaceId,
+        number: u64,
+        header: &[u8],
+        payload: &mut [u8],
+        first_version: bool,
+    ) -> Option<usize> {
         let key = match space {
-            SpaceId::Initial => &*self.initial.as_ref()?.remote.packet,
+            SpaceId::Initial => &*self.initial_remote(first_version)?.packet,
             SpaceId::Handshake => &*self.handshake.as_ref()?.remote.packet,
             SpaceId::Data => &*self.early.as_ref()?.packet,
         };
@@ -177,9 +196,7 @@ impl KeyStore {
             return Ok(());
         };
         if keys.first_received.is_some_and(|first| number < first) {
-            return Err(TransportError::key_update(
-                "an old packet number carries a newer key phase",
-            ));
+            return Err(TransportError::key_update("an old packet number carries a newer key phase"));
         }
         self.rotate(session);
         if let Some(keys) = self.one_rtt.as_mut() {
@@ -190,16 +207,12 @@ impl KeyStore {
 
     /// Whether we may start a key update (RFC 9001 section 6.1): the last one was acknowledged and its old keys are gone.
     pub(super) fn may_update(&self) -> bool {
-        self.one_rtt
-            .as_ref()
-            .is_some_and(|k| k.confirmed && k.previous.is_none() && k.next.is_some())
+        self.one_rtt.as_ref().is_some_and(|k| k.confirmed && k.previous.is_none() && k.next.is_some())
     }
 
     /// Whether the current keys have protected nearly as many packets as they may (RFC 9001 section 6.6).
     pub(super) fn wants_update(&self) -> bool {
-        self.one_rtt
-            .as_ref()
-            .is_some_and(|k| k.sealed > k.current.local.confidentiality_limit() / 8 * 7)
+        self.one_rtt.as_ref().is_some_and(|k| k.sealed > k.current.local.confidentiality_limit() / 8 * 7)
     }
 
     /// Whether a limit of RFC 9001 section 6.6 is reached, so that the connection has to end.
@@ -218,10 +231,7 @@ impl KeyStore {
         let Some(keys) = self.one_rtt.as_mut() else { return };
         let Some(next) = keys.next.take() else { return };
         let old = std::mem::replace(&mut keys.current, next);
-        keys.previous = Some(Previous {
-            remote: old.remote,
-            until: None,
-        });
+        keys.previous = Some(Previous { remote: old.remote, until: None });
         keys.next = session.next_one_rtt();
         keys.phase = !keys.phase;
         keys.first_sent = None;

@@ -11,11 +11,7 @@ use crate::error::TransportErrorCode;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CloseFrame {
     /// Type 0x1c.
-    Transport {
-        code: TransportErrorCode,
-        frame: u64,
-        reason: Bytes,
-    },
+    Transport { code: TransportErrorCode, frame: u64, reason: Bytes },
     /// Type 0x1d, only in 1-RTT packets.
     Application { code: u64, reason: Bytes },
 }
@@ -26,13 +22,7 @@ pub(super) enum Lifecycle {
     /// Handshaking or in use.
     Open,
     /// We closed: answer what still comes with the same frame, ever more rarely, until `until`.
-    Closing {
-        until: Instant,
-        frame: CloseFrame,
-        send: bool,
-        received: u32,
-        reply_at: u32,
-    },
+    Closing { until: Instant, frame: CloseFrame, send: bool, received: u32, reply_at: u32 },
     /// The peer closed or reset: say nothing more.
     Draining { until: Instant },
     /// Nothing is left.
@@ -47,13 +37,7 @@ impl Lifecycle {
     /// A datagram arrived while closing; every doubling of their number earns one more CONNECTION_CLOSE
     /// (RFC 9000 section 10.2.1 asks for a limit on the rate).
     pub(super) fn on_datagram_while_closing(&mut self) {
-        if let Lifecycle::Closing {
-            send,
-            received,
-            reply_at,
-            ..
-        } = self
-        {
+        if let Lifecycle::Closing { send, received, reply_at, .. } = self {
             *received += 1;
             if *received >= *reply_at {
                 *reply_at = reply_at.saturating_mul(2);

@@ -25,9 +25,7 @@ impl Connection {
         if active.matches(meta.remote, meta.local_ip) {
             return Some(self.active);
         }
-        self.paths
-            .iter()
-            .position(|path| path.matches(meta.remote, meta.local_ip))
+        self.paths.iter().position(|path| path.matches(meta.remote, meta.local_ip))
     }
 
     /// Whether a datagram from an unknown address may be looked at: only a server's, only after the handshake, and
@@ -55,16 +53,8 @@ impl Connection {
             let size = self.config.initial_mtu;
             (self.recovery.add_path(now, size, None), self.new_mtu_discovery(now))
         };
-        self.paths
-            .push(NetPath::new(id, meta.remote, meta.local_ip, false, mtu));
-        self.observe(
-            now,
-            &ObserverEvent::PathUpdated {
-                path: id,
-                state: PathState::Probing,
-                remote: meta.remote,
-            },
-        );
+        self.paths.push(NetPath::new(id, meta.remote, meta.local_ip, false, mtu));
+        self.observe(now, &ObserverEvent::PathUpdated { path: id, state: PathState::Probing, remote: meta.remote });
         self.paths.len() - 1
     }
 
@@ -107,14 +97,7 @@ impl Connection {
             self.use_fresh_cid();
         }
         self.update_amplification_limit(now);
-        self.observe(
-            now,
-            &ObserverEvent::PathUpdated {
-                path: id,
-                state: PathState::Active,
-                remote,
-            },
-        );
+        self.observe(now, &ObserverEvent::PathUpdated { path: id, state: PathState::Active, remote });
         self.events.push_back(Event::Path(PathEvent::Changed { remote }));
     }
 
@@ -129,8 +112,7 @@ impl Connection {
         let active = self.remote_cids.get(self.remote_cids.active_sequence());
         if let Some(token) = active.and_then(|cid| cid.reset_token) {
             let remote = self.remote_address();
-            self.endpoint_events
-                .push_back(EndpointEvent::ResetToken { remote, token });
+            self.endpoint_events.push_back(EndpointEvent::ResetToken { remote, token });
         }
     }
 
@@ -154,14 +136,7 @@ impl Connection {
         let remote = path.remote;
         self.use_fresh_cid();
         self.ping();
-        self.observe(
-            now,
-            &ObserverEvent::PathUpdated {
-                path: id,
-                state: PathState::Active,
-                remote,
-            },
-        );
+        self.observe(now, &ObserverEvent::PathUpdated { path: id, state: PathState::Active, remote });
         self.events.push_back(Event::Path(PathEvent::Changed { remote }));
     }
 
@@ -172,14 +147,7 @@ impl Connection {
         };
         let (path, remote) = (self.paths[index].id, self.paths[index].remote);
         self.update_amplification_limit(now);
-        self.observe(
-            now,
-            &ObserverEvent::PathUpdated {
-                path,
-                state: PathState::Validated,
-                remote,
-            },
-        );
+        self.observe(now, &ObserverEvent::PathUpdated { path, state: PathState::Validated, remote });
         self.events.push_back(Event::Path(PathEvent::Validated { remote }));
         if index == self.active {
             // The move is final: the places we came from need not be remembered.
@@ -204,14 +172,7 @@ impl Connection {
 
     fn on_validation_failed(&mut self, now: Instant, index: usize) {
         let (path, remote) = (self.paths[index].id, self.paths[index].remote);
-        self.observe(
-            now,
-            &ObserverEvent::PathUpdated {
-                path,
-                state: PathState::Abandoned,
-                remote,
-            },
-        );
+        self.observe(now, &ObserverEvent::PathUpdated { path, state: PathState::Abandoned, remote });
         if index != self.active {
             self.forget_path(index);
             return;
@@ -231,9 +192,7 @@ impl Connection {
             }
             None => self.drain(
                 now,
-                ConnectionError::Transport(TransportError::no_viable_path(
-                    "no address of the peer could be validated",
-                )),
+                ConnectionError::Transport(TransportError::no_viable_path("no address of the peer could be validated")),
             ),
         }
     }

@@ -18,6 +18,7 @@ mod sent;
 mod space;
 mod stats;
 mod transmit;
+mod versions;
 
 use std::{
     collections::VecDeque,
@@ -31,8 +32,11 @@ use rand_chacha::ChaCha8Rng;
 use thalweg_recovery::{Outcome, PathId, Recovery, SpaceId, Timeout};
 use thalweg_units::Instant;
 
-pub(crate) use self::handshake::Accept;
 pub use self::stats::{ConnectionStats, UdpStats};
+pub(crate) use self::{
+    handshake::Accept,
+    versions::{choose_version, open_copy},
+};
 use self::{
     handshake::Handshake,
     keys::KeyStore,
@@ -285,11 +289,7 @@ impl Connection {
 
     /// Closes at once; data in flight are abandoned. `code` and `reason` go to the peer's application.
     pub fn close(&mut self, now: Instant, code: u64, reason: Bytes) {
-        self.close_with(
-            now,
-            CloseFrame::Application { code, reason },
-            ConnectionError::LocallyClosed,
-        );
+        self.close_with(now, CloseFrame::Application { code, reason }, ConnectionError::LocallyClosed);
     }
 
     /// Closes once everything written and finished has been acknowledged; streams still finishing are never cut.
@@ -318,15 +318,7 @@ impl Connection {
             self.ping();
             let (kind, owner, trigger) = (PacketKind::OneRtt, Owner::Local, KeyTrigger::LocalUpdate);
             let generation = self.keys.updates;
-            self.observe(
-                now,
-                &ObserverEvent::KeyUpdated {
-                    kind,
-                    owner,
-                    generation,
-                    trigger,
-                },
-            );
+            self.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
         }
         may
     }
@@ -406,11 +398,7 @@ impl Connection {
             }
             Lifecycle::Closed => return,
         }
-        if self
-            .idle
-            .deadline(self.recovery.pto(SpaceId::Data))
-            .is_some_and(|t| t <= now)
-        {
+        if self.idle.deadline(self.recovery.pto(SpaceId::Data)).is_some_and(|t| t <= now) {
             self.on_idle_timeout(now);
             return;
         }
@@ -445,11 +433,7 @@ impl Connection {
     fn on_probe_timeout(&mut self, now: Instant, space: SpaceId, datagrams: u8) {
         self.spaces[space.index()].probes = datagrams;
         if !self.has_new_data(space) {
-            let oldest = self
-                .recovery
-                .outstanding_data(space)
-                .next()
-                .map(|(_, sent)| sent.clone());
+            let oldest = self.recovery.outstanding_data(space).next().map(|(_, sent)| sent.clone());
             if let Some(sent) = oldest {
                 self.send_again(&sent);
             }
@@ -512,13 +496,7 @@ impl Connection {
             },
         );
         let until = now + self.recovery.pto(SpaceId::Data) * 3;
-        self.lifecycle = Lifecycle::Closing {
-            until,
-            frame,
-            send: true,
-            received: 0,
-            reply_at: 1,
-        };
+        self.lifecycle = Lifecycle::Closing { until, frame, send: true, received: 0, reply_at: 1 };
         self.end(error);
         self.observe_state(now, ConnectionState::Closing);
     }
@@ -529,9 +507,7 @@ impl Connection {
             return;
         }
         self.end(error);
-        self.lifecycle = Lifecycle::Draining {
-            until: now + self.recovery.pto(SpaceId::Data) * 3,
-        };
+        self.lifecycle = Lifecycle::Draining { until: now + self.recovery.pto(SpaceId::Data) * 3 };
         self.observe_state(now, ConnectionState::Draining);
     }
 
@@ -589,9 +565,5 @@ impl Connection {
 
 /// The reason phrase of a transport error as the peer's close frame carries it.
 fn application_error_in_handshake() -> CloseFrame {
-    CloseFrame::Transport {
-        code: TransportErrorCode::APPLICATION_ERROR,
-        frame: 0,
-        reason: Bytes::new(),
-    }
+    CloseFrame::Transport { code: TransportErrorCode::APPLICATION_ERROR, frame: 0, reason: Bytes::new() }
 }

@@ -66,11 +66,7 @@ impl NetPath {
 
     /// Bytes that may still be sent before the peer's address is validated (RFC 9000 section 8.1: three times what came).
     pub(super) fn amplification_budget(&self) -> u64 {
-        if self.validated {
-            u64::MAX
-        } else {
-            (self.received * 3).saturating_sub(self.sent)
-        }
+        if self.validated { u64::MAX } else { (self.received * 3).saturating_sub(self.sent) }
     }
 
     /// Whether this is the path of a datagram from `remote` to `local`. An unknown local address matches any.
@@ -96,11 +92,7 @@ impl NetPath {
         }
         let sent = self.challenge.map_or(0, |c| c.sent) + 1;
         let wait = pto.saturating_mul(1 << (sent - 1).min(4));
-        self.challenge = Some(Challenge {
-            data: fresh,
-            resend_at: now + wait,
-            sent,
-        });
+        self.challenge = Some(Challenge { data: fresh, resend_at: now + wait, sent });
         Some(fresh)
     }
 

@@ -49,12 +49,7 @@ impl Connection {
             None if self.may_come_from_new_path() => {}
             None => return self.drop_packet(now, None, size, DropReason::UnknownPath),
         }
-        let mut arrival = Arrival {
-            meta: *meta,
-            path,
-            size,
-            dcid: None,
-        };
+        let mut arrival = Arrival { meta: *meta, path, size, dcid: None };
         let rtt = self.rtt();
         self.streams.set_clock(now, rtt);
         let before = self.stage();
@@ -106,12 +101,7 @@ impl Connection {
     fn retry_undecryptable(&mut self, now: Instant) {
         for (meta, mut packet) in std::mem::take(&mut self.undecryptable) {
             let path = self.find_path(&meta);
-            let mut arrival = Arrival {
-                meta,
-                path,
-                size: packet.len(),
-                dcid: None,
-            };
+            let mut arrival = Arrival { meta, path, size: packet.len(), dcid: None };
             self.handle_coalesced(now, &mut arrival, &mut packet);
         }
     }
@@ -130,9 +120,7 @@ impl Connection {
             Header::ZeroRtt { .. } => (SpaceId::Data, PacketKind::ZeroRtt),
             Header::Handshake { .. } => (SpaceId::Handshake, PacketKind::Handshake),
             Header::Short { .. } => (SpaceId::Data, PacketKind::OneRtt),
-            Header::Retry {
-                version, scid, token, ..
-            } => {
+            Header::Retry { version, scid, token, .. } => {
                 let taken = *version == self.version && {
                     let token = packet[token.clone()].to_vec();
                     self.on_retry(now, *scid, &token, packet)
@@ -152,9 +140,13 @@ impl Connection {
                 return Ok(());
             }
         };
-        if partial.header.version().is_some_and(|version| version != self.version) {
-            self.drop_packet(now, Some(kind), size, DropReason::UnexpectedVersion);
-            return Ok(());
+        let mut first_version = false;
+        if let Some(version) = partial.header.version().filter(|version| *version != self.version) {
+            first_version = self.is_of_first_flight(version, kind);
+            if !first_version && !self.follow_version(now, version, kind, partial, packet) {
+                self.drop_packet(now, Some(kind), size, DropReason::UnexpectedVersion);
+                return Ok(());
+            }
         }
         if !partial.fixed_bit || (kind == PacketKind::ZeroRtt && self.side == Side::Client) {
             self.drop_packet(now, Some(kind), size, DropReason::Invalid);
@@ -163,27 +155,20 @@ impl Connection {
         // RFC 9001 section 5.7: a server must not look at 1-RTT packets before the handshake is complete.
         let early = kind == PacketKind::ZeroRtt;
         let too_early = kind == PacketKind::OneRtt && !self.handshake.complete;
-        let key = self.keys.remote_header(space, early).filter(|_| !too_early);
+        let key = self.keys.remote_header(space, early, first_version).filter(|_| !too_early);
         let Some(key) = key else {
             self.keep_undecryptable(now, arrival, kind, space, packet);
             return Ok(());
         };
         let largest = self.spaces[space.index()].acks.largest();
-        let reset_token = if kind == PacketKind::OneRtt {
-            packet.last_chunk().copied().map(ResetToken)
-        } else {
-            None
-        };
+        let reset_token = if kind == PacketKind::OneRtt { packet.last_chunk().copied().map(ResetToken) } else { None };
         let Ok(open) = partial.unprotect(packet, key, largest) else {
             return self.on_undecryptable(now, kind, size, reset_token);
         };
         let (header, payload) = packet.split_at_mut(open.payload.start);
         let opened = match kind {
             PacketKind::OneRtt => self.keys.open_short(open.number, open.key_phase(), header, payload),
-            _ => self
-                .keys
-                .open_long(space, open.number, header, payload)
-                .map(Opened::Known),
+            _ => self.keys.open_long(space, open.number, header, payload, first_version).map(Opened::Known),
         };
         let len = match opened {
             None => return self.on_undecryptable(now, kind, size, reset_token),
@@ -192,15 +177,7 @@ impl Connection {
                 self.keys.commit_remote_update(open.number, &mut *self.session)?;
                 let generation = self.keys.updates;
                 let (owner, trigger) = (Owner::Remote, KeyTrigger::RemoteUpdate);
-                self.observe(
-                    now,
-                    &ObserverEvent::KeyUpdated {
-                        kind,
-                        owner,
-                        generation,
-                        trigger,
-                    },
-                );
+                self.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
                 len
             }
         };
@@ -324,13 +301,7 @@ impl Connection {
             SpaceId::Data => !self.handshake.complete,
         };
         if coming && self.undecryptable.len() < MAX_UNDECRYPTABLE {
-            self.observe(
-                now,
-                &ObserverEvent::PacketBuffered {
-                    kind,
-                    size: packet.len() as u32,
-                },
-            );
+            self.observe(now, &ObserverEvent::PacketBuffered { kind, size: packet.len() as u32 });
             self.undecryptable.push((arrival.meta, packet.to_vec()));
         } else {
             self.drop_packet(now, Some(kind), packet.len(), DropReason::KeyUnavailable);
@@ -339,15 +310,7 @@ impl Connection {
 
     fn drop_packet(&mut self, now: Instant, kind: Option<PacketKind>, size: usize, reason: DropReason) {
         self.stats.packets_dropped += 1;
-        self.observe(
-            now,
-            &ObserverEvent::PacketDropped {
-                kind,
-                number: None,
-                size: size as u32,
-                reason,
-            },
-        );
+        self.observe(now, &ObserverEvent::PacketDropped { kind, number: None, size: size as u32, reason });
     }
 
     #[allow(clippy::too_many_arguments)] // the columns of one log line

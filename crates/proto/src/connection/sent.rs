@@ -24,13 +24,7 @@ pub(crate) struct SentFrames {
 
 impl SentFrames {
     pub(super) fn new(space: SpaceId) -> Self {
-        Self {
-            space,
-            streams: SentStreams::default(),
-            crypto: SmallVec::new(),
-            acked: None,
-            control: SmallVec::new(),
-        }
+        Self { space, streams: SentStreams::default(), crypto: SmallVec::new(), acked: None, control: SmallVec::new() }
     }
 }
 

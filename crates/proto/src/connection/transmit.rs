@@ -135,14 +135,7 @@ impl Connection {
     fn on_nothing_more(&mut self, now: Instant) {
         let flow_blocked = self.streams.is_flow_blocked();
         self.recovery.on_app_limited(self.paths[self.active].id);
-        self.set_limit(
-            now,
-            if flow_blocked {
-                Limit::FlowControl
-            } else {
-                Limit::Application
-            },
-        );
+        self.set_limit(now, if flow_blocked { Limit::FlowControl } else { Limit::Application });
     }
 
     fn datagram_batch(&self, buf: &[u8], path: usize, ecn: Ecn, mtu: usize) -> Option<Transmit> {
@@ -203,9 +196,7 @@ impl Connection {
 
     /// Whether any space has something that waits for the window.
     fn wants_data(&self) -> bool {
-        SpaceId::ALL
-            .into_iter()
-            .any(|space| self.keys.local(space).is_some() && self.has_new_data(space))
+        SpaceId::ALL.into_iter().any(|space| self.keys.local(space).is_some() && self.has_new_data(space))
     }
 
     /// Whether `space` has frames to send other than acknowledgements.
@@ -246,13 +237,7 @@ impl Connection {
                 (PacketKind::OneRtt, mark)
             }
         };
-        OpenPacket {
-            space,
-            kind,
-            mark,
-            frames: SentFrames::new(space),
-            ack_eliciting: false,
-        }
+        OpenPacket { space, kind, mark, frames: SentFrames::new(space), ack_eliciting: false }
     }
 
     /// Appends frames until `limit` (an offset in `buf`) or until there is nothing left to say.
@@ -408,13 +393,7 @@ impl Connection {
         path: thalweg_recovery::PathId,
         mtu_probe: bool,
     ) {
-        let OpenPacket {
-            space,
-            kind,
-            mark,
-            frames,
-            ack_eliciting,
-        } = packet;
+        let OpenPacket { space, kind, mark, frames, ack_eliciting } = packet;
         // Room for the header protection sample, then what the datagram demands (RFC 9001 section 5.4.2).
         let before = buf.len();
         let least = mark.payload_pos() + mark.min_payload();
@@ -585,20 +564,11 @@ fn encode_close(close: &CloseFrame, buf: &mut Vec<u8>, limit: usize) {
     match close {
         CloseFrame::Transport { code, frame, reason } => {
             let reason = cut(reason);
-            Frame::ConnectionClose {
-                error_code: code.0,
-                frame_type: *frame,
-                reason: &reason,
-            }
-            .encode(buf);
+            Frame::ConnectionClose { error_code: code.0, frame_type: *frame, reason: &reason }.encode(buf);
         }
         CloseFrame::Application { code, reason } => {
             let reason = cut(reason);
-            Frame::ApplicationClose {
-                error_code: *code,
-                reason: &reason,
-            }
-            .encode(buf);
+            Frame::ApplicationClose { error_code: *code, reason: &reason }.encode(buf);
         }
     }
 }
