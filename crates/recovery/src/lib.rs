@@ -1,19 +1,84 @@
-//! QUIC loss recovery, round-trip estimation, congestion control and pacing, as pure state machines.
+//! QUIC loss recovery, round-trip estimation, congestion control and pacing, as pure state machines (RFC 9002 and what builds on it).
+//!
+//! [`Recovery`] is told what was sent, what was acknowledged and what time it is. It answers what is lost, when to wake up, and how much
+//! may leave. It knows neither sockets nor clocks nor frames; the transport gets back whatever it attached to a packet (`T`).
+//!
+//! An acknowledgment goes one way through the crate:
+//!
+//! ```text
+//! ACK ──► newly acknowledged (space) ──► RTT sample (path) ──► ECN counts ──► loss detection (space, per path)
+//!     ──► undo of reductions proven wrong ──► one AckEvent per path ──► controller ──► pacer ──► trace ──► timer
+//! ```
+//!
+//! | what | where |
+//! |---|---|
+//! | packets of a space, acknowledgments, loss | `space`, `sent`, `loss`, `undo` |
+//! | a path: round trip, window, pacing, delivery, ECN | [`Path`], `rtt`, `delivery`, [`pacing`], `ecn` |
+//! | congestion control | [`controller`] (the interface), `window`, `start`, `reduction`, `model` |
+//! | silence | `probe` |
+//! | which rule is in force | [`Policies`] |
+//! | seeing it work | [`trace`], [`qlog`] |
+//!
+//! ```
+//! use thalweg_recovery::{Budget, Config, Ecn, Outcome, Recovery, Sent, SpaceId};
+//! use thalweg_units::{Duration, Instant};
+//!
+//! let mut now = Instant::ZERO;
+//! let mut recovery: Recovery<&str> = Recovery::new(Config::default(), true);
+//! let path = recovery.add_path(now, 1_200, None);
+//! assert_eq!(recovery.budget(now, path), Budget::Now(12_000));
+//!
+//! recovery.on_sent(
+//!     SpaceId::Initial,
+//!     Sent {
+//!         number: 0,
+//!         time: now,
+//!         size: 1_200,
+//!         ack_eliciting: true,
+//!         in_flight: true,
+//!         mtu_probe: false,
+//!         ecn: Ecn::NotEct,
+//!         path,
+//!         data: "client hello",
+//!     },
+//!     false,
+//! );
+//! assert_eq!(recovery.timer(), Some(now + Duration::from_millis(999)));
+//!
+//! now += Duration::from_millis(50);
+//! let mut outcome = Outcome::default();
+//! recovery.on_ack(now, SpaceId::Initial, [0..=0].into_iter(), Duration::ZERO, None, &mut outcome)?;
+//! assert_eq!(outcome.acked[0].data, "client hello");
+//! assert_eq!(recovery.path(path).rtt().smoothed, Duration::from_millis(50));
+//! # Ok::<(), thalweg_recovery::AckOfUnsent>(())
+//! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod ack_rate;
 mod config;
 pub mod controller;
 mod delivery;
+mod ecn;
+mod loss;
+mod model;
 pub mod pacing;
 mod path;
+mod probe;
 pub mod qlog;
+mod reduction;
 mod rtt;
+mod sent;
+mod space;
+mod start;
+#[cfg(test)]
+mod testing;
 pub mod trace;
 mod types;
+mod undo;
+mod window;
 
 use core::ops::RangeInclusive;
-use std::collections::BTreeMap;
 
 use thalweg_units::{Duration, Instant};
 
@@ -30,57 +95,185 @@ pub use types::{
     Timeout,
 };
 
-/// Loss recovery and congestion control of one connection. (Bodies still minimal; signatures are final.)
+use path::Paths;
+use rtt::Sample;
+use space::{DetectionRules, NewlyAcked, Space};
+use trace::{Event, TimerKind, Trace};
+
+/// What the one timer waits for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Timer {
+    at: Instant,
+    kind: TimerKind,
+    space: SpaceId,
+}
+
+/// Loss recovery and congestion control of one connection: three packet number spaces over one or more paths, and one timer.
+///
+/// Time must not run backwards from one call to the next; if it does, nothing breaks, but spans come out as zero.
 #[derive(Debug)]
 pub struct Recovery<T> {
     config: Config,
-    paths: Vec<Path>,
-    active: PathId,
-    sent: [BTreeMap<u64, T>; 3],
-    trace: trace::Trace,
+    spaces: [Space<T>; 3],
+    paths: Paths,
+    /// The peer has shown that it regards our address as validated; a server's peer always does (RFC 9002 section 6.2.2.1).
+    peer_validated: bool,
+    handshake_confirmed: bool,
+    has_handshake_keys: bool,
+    amplification_limited: bool,
+    max_ack_delay: Duration,
+    /// For a later probe policy that never waits longer than a share of it.
+    idle_timeout: Option<Duration>,
+    pto_count: u32,
+    /// When the probe timer last expired in the current row: the next expiry counts from here even if no probe could be sent.
+    last_pto: Option<Instant>,
+    timer: Option<Timer>,
+    /// The latest time seen.
+    now: Instant,
+    trace: Trace,
 }
 
-#[allow(unused_variables, missing_docs)]
 impl<T: Clone> Recovery<T> {
+    /// Recovery for a connection that has no path yet.
     pub fn new(config: Config, side_is_client: bool) -> Self {
-        let trace = trace::Trace::new(config.trace);
-        let rtt = Rtt::new(config.policies.rtt, config.initial_rtt);
         Recovery {
+            spaces: SpaceId::ALL.map(Space::new),
+            paths: Paths::new(&config),
+            peer_validated: !side_is_client,
+            handshake_confirmed: false,
+            has_handshake_keys: false,
+            amplification_limited: false,
+            max_ack_delay: config.max_ack_delay,
+            idle_timeout: None,
+            pto_count: 0,
+            last_pto: None,
+            timer: None,
+            now: Instant::ZERO,
+            trace: Trace::new(config.trace),
             config,
-            paths: vec![Path::new(rtt, 1200)],
-            active: PathId(0),
-            sent: Default::default(),
-            trace,
         }
     }
+
+    /// Adds a path with full datagrams of `datagram_size` bytes; the first becomes the active one.
+    ///
+    /// `initial_rtt` is what to assume until the first sample, such as the time a path validation took; by default that of the configuration.
     pub fn add_path(
         &mut self,
         now: Instant,
         datagram_size: u16,
         initial_rtt: Option<Duration>,
     ) -> PathId {
-        PathId(0)
+        self.see(now);
+        let initial_rtt = initial_rtt.unwrap_or(self.config.initial_rtt);
+        let id = self
+            .paths
+            .add(&self.config, now, datagram_size, initial_rtt);
+        self.paths.get_mut(id).note_change(now);
+        id
     }
-    pub fn remove_path(&mut self, path: PathId) {}
-    pub fn set_active_path(&mut self, path: PathId) {}
+
+    /// Gives a path up. What is outstanding on it stays outstanding: it can still be acknowledged, and its loss is still noticed.
+    pub fn remove_path(&mut self, path: PathId) {
+        if self.paths.contains(path) {
+            self.paths.get_mut(path).is_retired = true;
+            self.purge();
+        }
+    }
+
+    /// Makes a path the one whose round-trip time the probe timer uses.
+    pub fn set_active_path(&mut self, path: PathId) {
+        self.paths.set_active(path);
+        self.set_timer(self.now);
+    }
+
+    /// The path whose round-trip time the probe timer uses.
     pub fn active_path(&self) -> PathId {
-        self.active
+        self.paths.active()
     }
+
+    /// A path. A name that is unknown, or no longer known, gives a path that nothing happens on.
     pub fn path(&self, path: PathId) -> &Path {
-        &self.paths[0]
+        self.paths.get(path)
     }
+
+    /// The same, to change it.
     pub fn path_mut(&mut self, path: PathId) -> &mut Path {
-        &mut self.paths[0]
+        self.paths.get_mut(path)
     }
-    pub fn set_handshake_confirmed(&mut self, now: Instant) {}
-    pub fn set_has_handshake_keys(&mut self) {}
-    pub fn set_peer_validated(&mut self) {}
-    pub fn set_amplification_limited(&mut self, now: Instant, limited: bool) {}
-    pub fn set_max_ack_delay(&mut self, delay: Duration) {}
-    pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) {}
+
+    /// The handshake is confirmed (RFC 9001 section 4.1.2): probes in the space of application data are allowed, and the peer has
+    /// committed itself to its maximum ACK delay.
+    pub fn set_handshake_confirmed(&mut self, now: Instant) {
+        self.see(now);
+        self.handshake_confirmed = true;
+        self.peer_validated = true;
+        self.set_timer(now);
+    }
+
+    /// Handshake keys are available: a client's probe against a deadlock goes into the Handshake space from now on.
+    pub fn set_has_handshake_keys(&mut self) {
+        self.has_handshake_keys = true;
+        self.set_timer(self.now);
+    }
+
+    /// The server has shown that it regards the client's address as validated. An acknowledgment in the Handshake space and
+    /// [`set_handshake_confirmed`](Self::set_handshake_confirmed) imply it.
+    pub fn set_peer_validated(&mut self) {
+        self.peer_validated = true;
+        self.set_timer(self.now);
+    }
+
+    /// The server has reached, or has left, the limit of three times what it received (RFC 9000 section 8.1).
+    ///
+    /// While limited there is no probe timer, as no probe could be sent; once no longer limited, a deadline that has passed meanwhile is due
+    /// at once (RFC 9002 section 6.2.2.1).
+    pub fn set_amplification_limited(&mut self, now: Instant, limited: bool) {
+        self.see(now);
+        if limited != self.amplification_limited {
+            self.amplification_limited = limited;
+            self.set_timer(now);
+        }
+    }
+
+    /// The peer's max_ack_delay transport parameter.
+    pub fn set_max_ack_delay(&mut self, delay: Duration) {
+        self.max_ack_delay = delay;
+        self.set_timer(self.now);
+    }
+
+    /// The idle timeout that the endpoints agreed on, for probe policies that depend on it.
+    pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) {
+        self.idle_timeout = timeout;
+    }
+
+    /// The idle timeout that was set.
+    pub fn idle_timeout(&self) -> Option<Duration> {
+        self.idle_timeout
+    }
+
+    /// A packet has been sent. `app_has_more` tells whether more would be sent at once if the window and the pacer allowed.
+    ///
+    /// Numbers increase strictly within a space; what is left out counts as skipped, and an acknowledgment for it is an error.
     pub fn on_sent(&mut self, space: SpaceId, packet: Sent<T>, app_has_more: bool) {
-        self.sent[space.index()].insert(packet.number, packet.data);
+        let now = packet.time;
+        self.see(now);
+        let (path, is_ack_eliciting) = (packet.path, packet.ack_eliciting);
+        let in_flight = packet.in_flight || is_ack_eliciting;
+        self.spaces[space.index()].on_sent(packet, &mut self.paths);
+        if in_flight {
+            self.paths
+                .get_mut(path)
+                .set_application_limited(now, !app_has_more, &mut self.trace);
+        }
+        if is_ack_eliciting {
+            self.set_timer(now);
+        }
     }
+
+    /// An ACK frame has arrived: `ranges` in descending order and disjoint, `ack_delay` as decoded from the frame.
+    ///
+    /// # Errors
+    /// When it names a packet that was never sent; the connection has to be closed then, and what `out` holds does not matter.
     pub fn on_ack(
         &mut self,
         now: Instant,
@@ -90,46 +283,323 @@ impl<T: Clone> Recovery<T> {
         ecn: Option<EcnCounts>,
         out: &mut Outcome<T>,
     ) -> Result<(), AckOfUnsent> {
+        self.see(now);
+        let newly = self.spaces[space.index()].take_acked(
+            now,
+            ranges,
+            &mut self.paths,
+            out,
+            &mut self.trace,
+        )?;
+        let Some(newly) = newly else {
+            return Ok(());
+        };
+        self.take_rtt_sample(now, space, newly, ack_delay, out);
+        self.take_ecn_counts(now, space, newly, ecn);
+        self.tell_other_spaces(space);
+        self.detect_lost(now, space, out);
+        if space == SpaceId::Handshake {
+            // Only a server that has validated the client's address can have processed a Handshake packet (RFC 9002 appendix A.6).
+            self.peer_validated = true;
+        }
+        if self.peer_validated {
+            self.pto_count = 0;
+            self.last_pto = None;
+        }
+        self.finish(now, out);
         Ok(())
     }
+
+    fn take_rtt_sample(
+        &mut self,
+        now: Instant,
+        space: SpaceId,
+        newly: NewlyAcked,
+        ack_delay: Duration,
+        out: &mut Outcome<T>,
+    ) {
+        if !newly.gives_rtt_sample {
+            return;
+        }
+        let latest = now.saturating_since(newly.largest.sent);
+        let ack_delay = match space {
+            // Acknowledged at once, whatever the field says (RFC 9002 section 5.3).
+            SpaceId::Initial => Duration::ZERO,
+            _ if self.handshake_confirmed => ack_delay.min(self.max_ack_delay),
+            _ => ack_delay,
+        };
+        self.paths
+            .get_mut(newly.largest.path)
+            .on_rtt_sample(Sample {
+                now,
+                latest,
+                ack_delay,
+            });
+        out.rtt_sample = Some(latest);
+    }
+
+    fn take_ecn_counts(
+        &mut self,
+        now: Instant,
+        space: SpaceId,
+        newly: NewlyAcked,
+        counts: Option<EcnCounts>,
+    ) {
+        // An ACK that does not raise the largest number may have been overtaken; its counts mean nothing (RFC 9000 section 13.4.2.1).
+        if newly.is_advance {
+            let report = self.spaces[space.index()].judge_ecn(counts, newly.ect0);
+            let path = self.paths.get_mut(newly.largest.path);
+            path.on_ecn_report(now, report, newly.largest.sent, newly.ect0);
+        }
+    }
+
+    /// A run of losses cannot span a delivery, in whatever space it was (RFC 9002 section 7.6.2).
+    fn tell_other_spaces(&mut self, space: SpaceId) {
+        for path in self.paths.iter_mut() {
+            if let Some(sent) = path.newest_acked() {
+                for other in SpaceId::ALL.into_iter().filter(|other| *other != space) {
+                    self.spaces[other.index()].on_delivered_elsewhere(path.id(), sent);
+                }
+            }
+        }
+    }
+
+    fn detect_lost(&mut self, now: Instant, space: SpaceId, out: &mut Outcome<T>) {
+        let rules = DetectionRules {
+            reordering: self.config.policies.reordering,
+            max_ack_delay: self.max_ack_delay,
+        };
+        self.spaces[space.index()].detect_lost(now, rules, &mut self.paths, out, &mut self.trace);
+    }
+
+    /// Lets every path draw its conclusions.
+    fn finish(&mut self, now: Instant, out: &mut Outcome<T>) {
+        for path in self.paths.iter_mut() {
+            out.persistent_congestion |= path.finish(now, self.pto_count, &mut self.trace);
+        }
+        self.purge();
+        self.set_timer(now);
+    }
+
+    fn purge(&mut self) {
+        if self.paths.purge() {
+            for space in &mut self.spaces {
+                space.purge(&self.paths);
+            }
+        }
+    }
+
+    /// When [`on_timeout`](Self::on_timeout) is to be called; `None` if there is nothing to wait for. May lie in the past.
     pub fn timer(&self) -> Option<Instant> {
-        None
+        self.timer.map(|timer| timer.at)
     }
+
+    /// The timer is due. Does nothing when it is not.
     pub fn on_timeout(&mut self, now: Instant, out: &mut Outcome<T>) -> Timeout {
-        Timeout::None
+        self.see(now);
+        let Some(timer) = self.timer.filter(|timer| timer.at <= now) else {
+            return Timeout::None;
+        };
+        match timer.kind {
+            TimerKind::LossTime => {
+                self.detect_lost(now, timer.space, out);
+                self.finish(now, out);
+                Timeout::Lost
+            }
+            TimerKind::Probe => {
+                self.pto_count = self.pto_count.saturating_add(1);
+                self.last_pto = Some(now);
+                let active = self.paths.active();
+                self.paths.get_mut(active).on_pto();
+                let expired = Event::PtoExpired {
+                    space: timer.space,
+                    count: self.pto_count,
+                };
+                self.trace.push(now, active, expired);
+                let datagrams = if self.spaces[timer.space.index()].has_eliciting() {
+                    2
+                } else {
+                    1
+                };
+                self.set_timer(now);
+                Timeout::Probe {
+                    space: timer.space,
+                    datagrams,
+                }
+            }
+        }
     }
+
+    /// Probe timeouts in a row.
     pub fn pto_count(&self) -> u32 {
-        0
+        self.pto_count
     }
+
+    /// The probe timeout of the active path without backoff; in the space of application data it includes the peer's maximum ACK delay.
     pub fn pto(&self, space: SpaceId) -> Duration {
-        self.config.initial_rtt * 3
+        self.probe_timeout(space, 0)
     }
+
+    fn probe_timeout(&self, space: SpaceId, count: u32) -> Duration {
+        let ack_delay = match space {
+            SpaceId::Data => self.max_ack_delay,
+            _ => Duration::ZERO,
+        };
+        let rtt = self.paths.get(self.paths.active()).rtt();
+        probe::timeout(self.config.policies.probe, rtt, ack_delay, count)
+    }
+
+    /// The keys of a space are gone: its packets are forgotten and no longer in flight (RFC 9002 section 6.4).
     pub fn discard(&mut self, now: Instant, space: SpaceId) {
-        self.sent[space.index()].clear();
+        self.see(now);
+        self.spaces[space.index()].discard(&mut self.paths);
+        self.after_giving_up(now);
     }
-    pub fn withdraw(&mut self, now: Instant, space: SpaceId, out: &mut Outcome<T>) {}
+
+    /// Takes every outstanding packet of a space back, into `out.lost` as [`LossTrigger::Withdrawn`]: after a Retry, when 0-RTT is
+    /// rejected, or when the version changes. Nothing is concluded about the path.
+    pub fn withdraw(&mut self, now: Instant, space: SpaceId, out: &mut Outcome<T>) {
+        self.see(now);
+        self.spaces[space.index()].withdraw(&mut self.paths, out);
+        self.after_giving_up(now);
+    }
+
+    fn after_giving_up(&mut self, now: Instant) {
+        self.pto_count = 0;
+        self.last_pto = None;
+        for path in self.paths.iter_mut() {
+            path.note_change(now);
+        }
+        self.purge();
+        self.set_timer(now);
+    }
+
+    /// How much may leave on a path now. Probes and packets that only acknowledge do not have to ask.
     pub fn budget(&mut self, now: Instant, path: PathId) -> Budget {
-        Budget::Now(24_000)
+        self.see(now);
+        self.paths.get_mut(path).budget(now)
     }
-    pub fn on_app_limited(&mut self, path: PathId) {}
+
+    /// The transport had nothing more to send on a path although [`budget`](Self::budget) said [`Budget::Now`]. The window does not grow
+    /// until it has again (RFC 9002 section 7.8).
+    pub fn on_app_limited(&mut self, path: PathId) {
+        self.paths
+            .get_mut(path)
+            .set_application_limited(self.now, true, &mut self.trace);
+    }
+
+    /// The lowest packet number that is neither acknowledged nor declared lost.
     pub fn oldest_unacked(&self, space: SpaceId) -> Option<u64> {
-        None
+        self.spaces[space.index()]
+            .outstanding()
+            .next()
+            .map(|(number, _)| number)
     }
+
+    /// The largest packet number that the peer has acknowledged.
     pub fn largest_acked(&self, space: SpaceId) -> Option<u64> {
-        None
+        self.spaces[space.index()].largest_acked()
     }
+
+    /// Whether ack-eliciting packets of a space are outstanding.
     pub fn in_flight(&self, space: SpaceId) -> bool {
-        false
+        self.spaces[space.index()].has_eliciting()
     }
+
+    /// Bytes in flight on a path.
     pub fn bytes_in_flight(&self, path: PathId) -> u64 {
-        0
+        self.paths.get(path).bytes_in_flight()
     }
+
+    /// Number and data of the packets that are neither acknowledged nor declared lost, oldest first: what a probe may repeat.
     pub fn outstanding_data(&self, space: SpaceId) -> impl Iterator<Item = (u64, &T)> {
-        self.sent[space.index()]
-            .iter()
-            .map(|(number, data)| (*number, data))
+        self.spaces[space.index()]
+            .outstanding()
+            .map(|(number, record)| (number, &record.data))
     }
-    pub fn drain_trace(&mut self, f: impl FnMut(Instant, PathId, &trace::Event)) {
-        self.trace.drain(f);
+
+    /// Hands out the events recorded since the last call, oldest first. None unless [`Config::trace`] is set.
+    pub fn drain_trace(&mut self, f: impl FnMut(Instant, PathId, &Event)) {
+        if self.trace.is_on() {
+            for path in self.paths.iter_mut() {
+                path.tell_untold(self.pto_count, &mut self.trace);
+            }
+            self.trace.drain(f);
+        }
+    }
+
+    fn see(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    /// RFC 9002 appendix A.8.
+    fn set_timer(&mut self, now: Instant) {
+        let timer = self.next_timer(now);
+        if timer != self.timer {
+            self.timer = timer;
+            if self.trace.is_on() {
+                let event = match timer {
+                    Some(Timer { at, kind, space }) => Event::TimerSet {
+                        kind,
+                        space,
+                        delay: at.saturating_since(now),
+                    },
+                    None => Event::TimerCancelled,
+                };
+                self.trace.push(now, self.paths.active(), event);
+            }
+        }
+    }
+
+    fn next_timer(&self, now: Instant) -> Option<Timer> {
+        let earliest = |deadline: &dyn Fn(SpaceId) -> Option<Instant>, kind: TimerKind| {
+            SpaceId::ALL
+                .into_iter()
+                .filter_map(|space| deadline(space).map(|at| Timer { at, kind, space }))
+                .min_by_key(|timer| timer.at)
+        };
+        // A time for loss comes first: what is lost by then makes probing pointless.
+        let loss = earliest(
+            &|space| self.spaces[space.index()].loss_time(),
+            TimerKind::LossTime,
+        );
+        if loss.is_some() || self.amplification_limited {
+            return loss;
+        }
+        let probe = earliest(&|space| self.probe_deadline(space), TimerKind::Probe);
+        if probe.is_some() || self.peer_validated {
+            return probe;
+        }
+        // A client with nothing in flight that the server may not be allowed to answer: without a probe both would wait for ever
+        // (RFC 9002 section 6.2.2.1).
+        let space = if self.has_handshake_keys {
+            SpaceId::Handshake
+        } else {
+            SpaceId::Initial
+        };
+        let is_started = SpaceId::ALL
+            .into_iter()
+            .any(|space| self.spaces[space.index()].has_sent());
+        is_started.then(|| Timer {
+            at: now + self.probe_timeout(space, self.pto_count),
+            kind: TimerKind::Probe,
+            space,
+        })
+    }
+
+    /// When a space is to be probed, if there is anything to probe for.
+    fn probe_deadline(&self, space: SpaceId) -> Option<Instant> {
+        // Not for application data before the handshake is confirmed: the peer may lack the keys to answer (RFC 9002 section 6.2.1).
+        if space == SpaceId::Data && !self.handshake_confirmed {
+            return None;
+        }
+        let last = self.spaces[space.index()].last_eliciting()?;
+        Some(
+            self.last_pto.map_or(last, |expired| expired.max(last))
+                + self.probe_timeout(space, self.pto_count),
+        )
     }
 }
+
+#[cfg(test)]
+mod tests;

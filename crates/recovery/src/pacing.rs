@@ -1,20 +1,324 @@
-//! When the next packets may leave.
+//! When the next packets may leave: a token bucket, exact to the bit and the nanosecond.
+//!
+//! Credit accrues at the pacing rate and packets spend it. It is kept in units of 10⁻⁹ bit, so that `rate × time` is a product of
+//! integers and nothing is ever rounded away: over any span, what leaves is the rate times the span, to within one burst.
+//!
+//! Packets leave in *trains*: when credit runs out the sender waits until there is enough for a whole [`quantum`], rather than
+//! waking for every packet. The bucket holds two quanta, or the initial window if that is more: one quantum to send and one in store
+//! for a timer that fires late; the initial window is the burst that RFC 9002 section 7.7 accepts on any path, and is all that an
+//! unknown path gets.
 
-use thalweg_units::{Duration, DurationExt, Rate};
+use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
-/// Pacing gain outside slow start: 5/4 of window per round-trip time (the example of RFC 9002 section 7.7).
+/// Pacing gain outside slow start: 5/4 of a window per round trip (the example of RFC 9002 section 7.7).
+///
+/// Above 1 so that the window, not the pacer, decides how much is in flight; not far above, so that packets stay spread out.
 pub const AVOIDANCE_GAIN: (u64, u64) = (5, 4);
 
-/// The rate that sends `window` bytes per round-trip time, times `gain` (numerator, denominator).
+/// Pacing gain in slow start: two windows per round trip.
+///
+/// The window doubles within the round trip. What leaves during one is the window at its end, twice the one at its beginning; at a
+/// gain of 5/4 the pacer would hold slow start back to less than doubling, and it would be the pacer that ends it.
+pub const SLOW_START_GAIN: (u64, u64) = (2, 1);
+
+/// How much time's worth of data leaves back to back, rates permitting.
+///
+/// Longer means fewer wake-ups and system calls (one GSO batch per quantum), shorter means less queue at the bottleneck per train.
+pub const QUANTUM_TIME: Duration = Duration::from_millis(1);
+
+/// The most that leaves back to back: what one GSO call takes.
+pub const MAX_QUANTUM: u64 = 64_000;
+
+/// Credit units per byte.
+const UNITS_PER_BYTE: i128 = 8_000_000_000;
+
+/// The rate that sends `window` bytes per `rtt`, times `gain` (numerator, denominator).
 pub fn window_rate(window: u64, rtt: Duration, gain: (u64, u64)) -> Rate {
     Rate::from_bytes_over(window, Duration::from_nanos(rtt.nanos().max(1)))
         .mul_ratio(gain.0, gain.1)
 }
 
-/// How many bytes leave back to back: a millisecond's worth, at least two datagrams, at most 64 KB.
+/// How many bytes leave back to back at `rate`: a millisecond's worth, at least two datagrams, at most 64 kB.
+///
+/// Two, because receivers acknowledge every second packet, and a lone packet would wait for their ACK delay.
 pub fn quantum(rate: Rate, datagram_size: u16) -> u64 {
-    rate.bytes_in(Duration::from_millis(1)).clamp(
-        2 * u64::from(datagram_size),
-        64_000.max(2 * u64::from(datagram_size)),
-    )
+    let least = 2 * u64::from(datagram_size);
+    rate.bytes_in(QUANTUM_TIME)
+        .clamp(least, MAX_QUANTUM.max(least))
+}
+
+/// What the pacer answers.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Credit {
+    /// So many bytes may leave now.
+    Bytes(u64),
+    /// Nothing before this.
+    NotBefore(Instant),
+}
+
+/// The token bucket of a path.
+#[derive(Clone, Debug)]
+pub(crate) struct Pacer {
+    /// `None`: not paced.
+    rate: Option<Rate>,
+    quantum: u64,
+    /// The most credit that accrues, in bytes.
+    capacity: u64,
+    /// Credit at `updated`; negative after packets that did not ask (probes).
+    credit: i128,
+    updated: Instant,
+}
+
+impl Pacer {
+    /// A full bucket for a path about which nothing is known.
+    pub(crate) fn new(now: Instant, initial_window: u64) -> Pacer {
+        Pacer {
+            rate: None,
+            quantum: initial_window,
+            capacity: initial_window,
+            credit: i128::from(initial_window) * UNITS_PER_BYTE,
+            updated: now,
+        }
+    }
+
+    /// The rate in force; `None` when packets are not paced.
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        self.rate
+    }
+
+    /// Changes rate and quantum from now on. Until the path is `known` (has an RTT sample), no burst exceeds the initial window.
+    pub(crate) fn set(
+        &mut self,
+        now: Instant,
+        rate: Option<Rate>,
+        quantum: u64,
+        initial_window: u64,
+        known: bool,
+    ) {
+        self.accrue(now);
+        self.rate = rate;
+        self.quantum = if known {
+            quantum
+        } else {
+            quantum.min(initial_window)
+        };
+        self.capacity = if known {
+            initial_window.max(self.quantum.saturating_mul(2))
+        } else {
+            initial_window
+        };
+    }
+
+    /// A packet that counts in flight leaves, whether there was credit for it or not.
+    pub(crate) fn on_sent(&mut self, now: Instant, bytes: u64) {
+        self.accrue(now);
+        self.credit -= i128::from(bytes) * UNITS_PER_BYTE;
+    }
+
+    /// How much may leave at `now`, given that the window has room for `room` bytes, at least one datagram.
+    pub(crate) fn credit(&mut self, now: Instant, datagram_size: u16, room: u64) -> Credit {
+        let Some(rate) = self.rate else {
+            return Credit::Bytes(u64::MAX);
+        };
+        self.accrue(now);
+        let datagram = u64::from(datagram_size);
+        if self.credit >= i128::from(datagram) * UNITS_PER_BYTE {
+            return Credit::Bytes(u64::try_from(self.credit / UNITS_PER_BYTE).unwrap_or(u64::MAX));
+        }
+        let train = self.quantum.min(room).max(datagram);
+        let missing = (i128::from(train) * UNITS_PER_BYTE - self.credit).unsigned_abs();
+        let wait = match u128::from(rate.bps()) {
+            0 => u64::MAX,
+            rate => u64::try_from(missing.div_ceil(rate)).unwrap_or(u64::MAX),
+        };
+        Credit::NotBefore(self.updated + Duration::from_nanos(wait))
+    }
+
+    fn accrue(&mut self, now: Instant) {
+        let elapsed = now.saturating_since(self.updated).nanos();
+        self.updated = self.updated.max(now);
+        let rate = self.rate.map_or(0, Rate::bps);
+        // Both factors are below 2^64, so their product fits.
+        let earned = i128::try_from(u128::from(rate) * u128::from(elapsed)).unwrap_or(i128::MAX);
+        let full = i128::from(self.capacity) * UNITS_PER_BYTE;
+        self.credit = self.credit.saturating_add(earned).min(full);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const DATAGRAM: u16 = 1_200;
+    const INITIAL: u64 = 12_000;
+
+    fn paced(rate: Rate) -> Pacer {
+        let mut pacer = Pacer::new(Instant::ZERO, INITIAL);
+        pacer.set(
+            Instant::ZERO,
+            Some(rate),
+            quantum(rate, DATAGRAM),
+            INITIAL,
+            true,
+        );
+        pacer
+    }
+
+    /// Sends whatever it may as soon as it may; returns the bytes that left before `end` and the largest train after the first.
+    fn saturate(pacer: &mut Pacer, end: Instant, late: Duration) -> (u64, u64) {
+        let (mut now, mut total, mut largest) = (Instant::ZERO, 0, 0);
+        while now < end {
+            let mut train = 0;
+            let next = loop {
+                match pacer.credit(now, DATAGRAM, u64::MAX) {
+                    Credit::Bytes(_) => {
+                        pacer.on_sent(now, u64::from(DATAGRAM));
+                        train += u64::from(DATAGRAM);
+                    }
+                    Credit::NotBefore(next) => break next,
+                }
+            };
+            assert!(next > now, "the answer is always in the future");
+            total += train;
+            if now > Instant::ZERO {
+                largest = largest.max(train);
+            }
+            now = next + late;
+        }
+        (total, largest)
+    }
+
+    #[test]
+    fn rfc9002_7_7_the_rate_is_kept_exactly() {
+        for bps in [64_000, 1_000_000, 14_700_000, 250_000_000, 10_000_000_000] {
+            let rate = Rate::from_bps(bps);
+            let (total, _) = saturate(
+                &mut paced(rate),
+                Instant::ZERO + Duration::from_secs(10),
+                Duration::ZERO,
+            );
+            let expected = rate.bytes_in(Duration::from_secs(10));
+            let slack = INITIAL + 2 * quantum(rate, DATAGRAM);
+            assert!(
+                total.abs_diff(expected) <= slack,
+                "{rate}: {total} instead of {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_timer_that_is_late_by_less_than_a_quantum_costs_nothing() {
+        let rate = Rate::from_bps(250_000_000);
+        let late = Duration::from_micros(900);
+        let (total, _) = saturate(
+            &mut paced(rate),
+            Instant::ZERO + Duration::from_secs(10),
+            late,
+        );
+        assert!(total >= rate.bytes_in(Duration::from_secs(10)) - 2 * quantum(rate, DATAGRAM));
+    }
+
+    #[test]
+    fn packets_leave_in_trains_of_a_quantum() {
+        let rate = Rate::from_bps(250_000_000);
+        let (_, largest) = saturate(
+            &mut paced(rate),
+            Instant::ZERO + Duration::from_secs(1),
+            Duration::ZERO,
+        );
+        assert!(largest <= 31_250, "{largest}");
+        assert!(largest > 31_250 - 1_200);
+    }
+
+    #[test]
+    fn the_quantum_is_a_millisecond_within_limits() {
+        assert_eq!(quantum(Rate::from_bps(1_000_000), DATAGRAM), 2_400);
+        assert_eq!(quantum(Rate::from_bps(100_000_000), DATAGRAM), 12_500);
+        assert_eq!(quantum(Rate::from_bps(10_000_000_000), DATAGRAM), 64_000);
+        assert_eq!(quantum(Rate::ZERO, u16::MAX), 131_070);
+    }
+
+    #[test]
+    fn rfc9002_7_7_an_unknown_path_gets_the_initial_window_at_once_and_never_more() {
+        let rate = Rate::from_bps(10_000_000_000);
+        let mut pacer = Pacer::new(Instant::ZERO, INITIAL);
+        pacer.set(
+            Instant::ZERO,
+            Some(rate),
+            quantum(rate, DATAGRAM),
+            INITIAL,
+            false,
+        );
+        let later = Instant::ZERO + Duration::from_secs(5);
+        assert_eq!(
+            pacer.credit(later, DATAGRAM, u64::MAX),
+            Credit::Bytes(INITIAL)
+        );
+        pacer.on_sent(later, INITIAL);
+        // 12000 bytes at 10 Gbps: the next train is an initial window too, not 64 kB.
+        assert_eq!(
+            pacer.credit(later, DATAGRAM, u64::MAX),
+            Credit::NotBefore(later + Duration::from_nanos(9_600))
+        );
+    }
+
+    #[test]
+    fn silence_is_not_saved_up_beyond_the_bucket() {
+        let mut pacer = paced(Rate::from_bps(1_000_000));
+        pacer.on_sent(Instant::ZERO, INITIAL);
+        let later = Instant::ZERO + Duration::from_secs(3_600);
+        assert_eq!(
+            pacer.credit(later, DATAGRAM, u64::MAX),
+            Credit::Bytes(INITIAL)
+        );
+    }
+
+    #[test]
+    fn packets_that_do_not_ask_are_paid_for_later() {
+        let mut pacer = paced(Rate::from_bps(9_600_000));
+        pacer.on_sent(Instant::ZERO, INITIAL + 2_400);
+        // 2400 bytes of debt and a train of 2400 at 1200 bytes per millisecond.
+        assert_eq!(
+            pacer.credit(Instant::ZERO, DATAGRAM, u64::MAX),
+            Credit::NotBefore(Instant::ZERO + Duration::from_millis(4))
+        );
+        // With room for one datagram only, there is no point in waiting for two.
+        assert_eq!(
+            pacer.credit(Instant::ZERO, DATAGRAM, 1_200),
+            Credit::NotBefore(Instant::ZERO + Duration::from_millis(3))
+        );
+    }
+
+    #[test]
+    fn without_a_rate_everything_may_leave() {
+        let mut pacer = Pacer::new(Instant::ZERO, INITIAL);
+        pacer.on_sent(Instant::ZERO, 10 * INITIAL);
+        assert_eq!(
+            pacer.credit(Instant::ZERO, DATAGRAM, u64::MAX),
+            Credit::Bytes(u64::MAX)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_it_promises_it_keeps(bps in 1u64..1 << 50, debt in 0u64..10_000_000, room in 1_200u64..1_000_000) {
+            let mut pacer = paced(Rate::from_bps(bps));
+            pacer.on_sent(Instant::ZERO, INITIAL + debt);
+            if let Credit::NotBefore(next) = pacer.credit(Instant::ZERO, DATAGRAM, room) {
+                prop_assert!(next > Instant::ZERO);
+                if next < Instant::FAR_FUTURE {
+                    prop_assert!(matches!(pacer.credit(next, DATAGRAM, room), Credit::Bytes(bytes) if bytes >= 1_200));
+                }
+            }
+        }
+
+        #[test]
+        fn no_value_overflows(bps: u64, bytes: u64, nanos: u64) {
+            let mut pacer = paced(Rate::from_bps(bps));
+            pacer.on_sent(Instant::from_nanos(nanos), bytes);
+            pacer.credit(Instant::from_nanos(nanos / 2), DATAGRAM, bytes);
+            pacer.credit(Instant::FAR_FUTURE, DATAGRAM, bytes);
+        }
+    }
 }

@@ -1,10 +1,22 @@
-//! Everything that belongs to a path rather than to a packet number space.
+//! One path: round-trip time, congestion control, pacing, delivery rate and ECN; nothing about packet numbers.
+//!
+//! While an ACK is processed, each path notes what concerns it in a [`Tally`]; [`Path::finish`] turns that into one
+//! [`AckEvent`](crate::AckEvent) for the controller. Whether a loss begins a recovery period (RFC 9002 section 7.3.2), and which bytes may
+//! open the window (section 7.8), is decided here, once for all controllers.
 
-use thalweg_units::{Instant, Rate};
+use thalweg_units::{Duration, Instant, Rate};
 
-use crate::rtt::Rtt;
-use crate::trace::{EcnState, State};
-use crate::types::Ecn;
+use crate::config::{Config, PacingPolicy, UndoPolicy};
+use crate::controller::{AckEvent, Congestion, Controller};
+use crate::delivery::{Delivery, Snapshot};
+use crate::ecn::{Report, Validation};
+use crate::pacing::{Credit, Pacer};
+use crate::rtt::{Rtt, Sample};
+use crate::sent::Record;
+use crate::trace::{CongestionCause, EcnState, Event, Metrics, StartExit, State, Trace};
+use crate::types::{Budget, Ecn, PathId, Sent};
+use crate::undo::{Episodes, LostPacket, NO_EPISODE};
+use crate::window::{Window, initial_window};
 
 /// Counters of one path.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +47,7 @@ pub struct PathStats {
     pub undos: u64,
     /// Times that persistent congestion was established.
     pub persistent_congestions: u64,
-    /// Expiries of the probe timer.
+    /// Expiries of the probe timer while this path was the active one.
     pub ptos: u64,
     /// RTT samples.
     pub rtt_samples: u64,
@@ -47,21 +59,116 @@ pub struct PathStats {
     pub max_bytes_in_flight: u64,
 }
 
+/// What the ACK or timeout being processed means for one path.
+#[derive(Copy, Clone, Debug, Default)]
+struct Tally {
+    touched: bool,
+    prior_in_flight: u64,
+    acked: u64,
+    /// Of these, in flight until now and sent after the current recovery period began.
+    growth: u64,
+    lost: u64,
+    has_rtt_sample: bool,
+    congestion: Option<Congestion>,
+    persistent_congestion: bool,
+    /// When the newest of the acknowledged packets was sent.
+    newest_acked: Option<Instant>,
+}
+
+/// What the trace has been told last.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Told {
+    state: State,
+    start_exit: Option<StartExit>,
+    ecn: EcnState,
+}
+
 /// One path: its round-trip time, congestion control, pacing and ECN.
 #[derive(Debug)]
 pub struct Path {
+    id: PathId,
     rtt: Rtt,
+    controller: Box<dyn Controller>,
+    pacer: Pacer,
+    is_paced: bool,
+    delivery: Delivery,
+    ecn: Validation,
+    /// `None` when nothing is ever taken back.
+    episodes: Option<Episodes>,
     datagram_size: u16,
+    bytes_in_flight: u64,
+    /// Packets neither acknowledged nor declared lost, whether they count in flight or not.
+    outstanding: u64,
+    /// The number of the latest reduction.
+    episode: u32,
+    /// When the current or last recovery period began. `None`: never, or forgotten through persistent congestion.
+    recovery_start: Option<Instant>,
+    /// No packet sent after `recovery_start` has been acknowledged yet.
+    in_recovery: bool,
+    /// One packet may leave above the window, to repair the loss that began the recovery period (RFC 9002 section 7.3.2).
+    repair_packet: bool,
+    application_limited: bool,
+    /// The transport has given the path up; it stays until its packets are settled.
+    pub(crate) is_retired: bool,
+    tally: Tally,
     stats: PathStats,
+    told: Told,
+    /// Something has changed outside of any event that the trace would have shown.
+    untold_change: Option<Instant>,
 }
 
 impl Path {
-    pub(crate) fn new(rtt: Rtt, datagram_size: u16) -> Path {
-        Path {
-            rtt,
+    pub(crate) fn new(
+        config: &Config,
+        id: PathId,
+        now: Instant,
+        datagram_size: u16,
+        initial_rtt: Duration,
+    ) -> Path {
+        let controller: Box<dyn Controller> = match &config.controller {
+            Some(factory) => factory.build(now, datagram_size),
+            None => Box::new(Window::new(&config.policies, datagram_size)),
+        };
+        let ecn = Validation::new(config.ecn);
+        let told = Told {
+            state: controller.state(),
+            start_exit: controller.start_exit(),
+            ecn: ecn.state(),
+        };
+        let stats = PathStats {
+            max_window: controller.window(),
+            ..PathStats::default()
+        };
+        let mut path = Path {
+            id,
+            rtt: Rtt::new(config.policies.rtt, initial_rtt),
+            controller,
+            pacer: Pacer::new(now, initial_window(datagram_size)),
+            is_paced: config.policies.pacing == PacingPolicy::On,
+            delivery: Delivery::new(now),
+            ecn,
+            episodes: (config.policies.undo == UndoPolicy::Episode).then(Episodes::default),
             datagram_size,
-            stats: PathStats::default(),
-        }
+            bytes_in_flight: 0,
+            outstanding: 0,
+            episode: NO_EPISODE,
+            recovery_start: None,
+            in_recovery: false,
+            repair_packet: false,
+            application_limited: false,
+            is_retired: false,
+            tally: Tally::default(),
+            stats,
+            told,
+            untold_change: None,
+        };
+        path.repace(now);
+        path
+    }
+
+    /// The name of the path.
+    pub fn id(&self) -> PathId {
+        self.id
     }
 
     /// The round-trip estimate.
@@ -71,17 +178,17 @@ impl Path {
 
     /// The congestion window in bytes.
     pub fn window(&self) -> u64 {
-        24_000
+        self.controller.window()
     }
 
     /// The slow start threshold in bytes; `None` while unlimited.
     pub fn ssthresh(&self) -> Option<u64> {
-        None
+        self.controller.ssthresh()
     }
 
     /// Bytes sent on this path that are neither acknowledged nor declared lost.
     pub fn bytes_in_flight(&self) -> u64 {
-        0
+        self.bytes_in_flight
     }
 
     /// The size in bytes of a full datagram.
@@ -89,20 +196,26 @@ impl Path {
         self.datagram_size
     }
 
-    /// Tells the path the datagram size that is now in use; window limits and pacing follow.
+    /// Tells the path the datagram size that is now in use. The initial window (if nothing has changed it yet), the minimum window, growth and
+    /// pacing are in units of it (RFC 9002 section 7.2).
     pub fn set_datagram_size(&mut self, now: Instant, size: u16) {
-        let _ = now;
-        self.datagram_size = size;
+        if size != self.datagram_size {
+            self.datagram_size = size;
+            self.controller.on_datagram_size(size);
+            self.stats.max_window = self.stats.max_window.max(self.window());
+            self.repace(now);
+            self.note_change(now);
+        }
     }
 
     /// How to mark the next packet.
     pub fn ecn_codepoint(&self) -> Ecn {
-        Ecn::NotEct
+        self.ecn.codepoint()
     }
 
     /// Whether the path carries ECN.
     pub fn ecn_state(&self) -> EcnState {
-        EcnState::Failed
+        self.ecn.state()
     }
 
     /// The counters.
@@ -112,16 +225,502 @@ impl Path {
 
     /// The rate at which packets may leave; `None` when they are not paced.
     pub fn pacing_rate(&self) -> Option<Rate> {
-        None
+        self.pacer.rate()
     }
 
     /// What congestion control is doing.
     pub fn state(&self) -> State {
-        State::SlowStart
+        if self.in_recovery {
+            State::Recovery
+        } else if self.application_limited {
+            State::ApplicationLimited
+        } else {
+            self.controller.state()
+        }
     }
 
-    /// The same as a label.
+    /// The same as a label: "slow_start", "recovery", …
     pub fn state_label(&self) -> &'static str {
         self.state().label()
+    }
+
+    /// Whether the transport leaves the window unused.
+    pub fn is_application_limited(&self) -> bool {
+        self.application_limited
+    }
+
+    /// Nothing sent on it is open any more.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.outstanding == 0
+    }
+
+    pub(crate) fn on_pto(&mut self) {
+        self.stats.ptos += 1;
+    }
+
+    /// How much may leave.
+    pub(crate) fn budget(&mut self, now: Instant) -> Budget {
+        let datagram = u64::from(self.datagram_size);
+        let room = self.window().saturating_sub(self.bytes_in_flight);
+        let room = match self.repair_packet {
+            true => room.max(datagram),
+            false if room < datagram => return Budget::WindowFull,
+            false => room,
+        };
+        match self.pacer.credit(now, self.datagram_size, room) {
+            Credit::Bytes(bytes) => Budget::Now(bytes.min(room)),
+            Credit::NotBefore(next) => Budget::Paced(next),
+        }
+    }
+
+    /// The window has no room for another datagram.
+    fn is_full(&self, bytes_in_flight: u64) -> bool {
+        bytes_in_flight.saturating_add(u64::from(self.datagram_size)) > self.window()
+    }
+
+    /// The transport has nothing to send, or has something again. Being held by the window or the pacer is not it (RFC 9002 section 7.8).
+    pub(crate) fn set_application_limited(
+        &mut self,
+        now: Instant,
+        limited: bool,
+        trace: &mut Trace,
+    ) {
+        let limited = limited && !self.is_full(self.bytes_in_flight);
+        if limited {
+            self.delivery.on_application_limited(self.bytes_in_flight);
+        }
+        if limited != self.application_limited {
+            self.application_limited = limited;
+            self.controller.on_application_limited(now, limited);
+            trace.push(now, self.id, Event::AppLimited { limited });
+            self.tell_state(now, trace);
+        }
+    }
+
+    /// A packet leaves on this path. Returns what it has to remember.
+    pub(crate) fn on_sent<T>(&mut self, packet: &Sent<T>, in_flight: bool) -> Snapshot {
+        let size = u64::from(packet.size);
+        self.stats.packets_sent += 1;
+        self.stats.bytes_sent += size;
+        self.outstanding += 1;
+        self.ecn
+            .on_sent(packet.time, packet.ecn, self.rtt.probe_base());
+        if !in_flight {
+            return Snapshot::default();
+        }
+        self.bytes_in_flight += size;
+        self.stats.max_bytes_in_flight = self.stats.max_bytes_in_flight.max(self.bytes_in_flight);
+        self.repair_packet = false;
+        self.pacer.on_sent(packet.time, size);
+        self.controller
+            .on_sent(packet.time, size, self.bytes_in_flight);
+        self.delivery
+            .on_sent(packet.time, self.bytes_in_flight, size)
+    }
+
+    /// A packet that was outstanding is so no longer, whatever became of it.
+    pub(crate) fn on_settled<T>(&mut self, record: &Record<T>) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+        if record.in_flight {
+            self.bytes_in_flight = self.bytes_in_flight.saturating_sub(u64::from(record.size));
+        }
+    }
+
+    fn touch(&mut self) {
+        if !self.tally.touched {
+            self.tally.touched = true;
+            self.tally.prior_in_flight = self.bytes_in_flight;
+        }
+    }
+
+    /// An outstanding packet was acknowledged.
+    pub(crate) fn on_acked<T>(&mut self, now: Instant, record: &Record<T>) {
+        self.touch();
+        self.on_settled(record);
+        let is_after_recovery_start = self.recovery_start.is_none_or(|start| record.time > start);
+        if is_after_recovery_start {
+            self.in_recovery = false;
+            if record.in_flight {
+                self.tally.growth += u64::from(record.size);
+            }
+        }
+        self.on_delivered(now, record);
+    }
+
+    /// A packet that had been declared lost was acknowledged: delivered, but it was not in flight and opens no window.
+    pub(crate) fn on_late_ack<T>(&mut self, now: Instant, packet: &LostPacket<T>) {
+        self.touch();
+        self.on_delivered(now, &packet.record);
+        self.stats.packets_spurious += 1;
+        self.stats.bytes_spurious += u64::from(packet.record.size);
+        if let Some(episodes) = &mut self.episodes {
+            episodes.on_late_ack(packet.episode);
+        }
+    }
+
+    fn on_delivered<T>(&mut self, now: Instant, record: &Record<T>) {
+        let size = u64::from(record.size);
+        self.stats.packets_acked += 1;
+        self.stats.bytes_acked += size;
+        self.tally.newest_acked = self.tally.newest_acked.max(Some(record.time));
+        if record.in_flight {
+            self.tally.acked += size;
+            self.delivery
+                .on_acked(now, record.delivery, record.time, size);
+        }
+    }
+
+    /// An outstanding packet was declared lost. Returns the reduction that its loss belongs to, beginning one if it is due.
+    pub(crate) fn on_lost<T>(&mut self, now: Instant, record: &Record<T>) -> u32 {
+        self.touch();
+        self.on_settled(record);
+        if record.ect0 {
+            self.ecn.on_lost();
+        }
+        if record.mtu_probe {
+            // Not a sign of congestion (RFC 9000 section 14.4).
+            self.stats.mtu_probes_lost += 1;
+            return NO_EPISODE;
+        }
+        if !record.in_flight {
+            return NO_EPISODE;
+        }
+        let size = u64::from(record.size);
+        self.stats.packets_lost += 1;
+        self.stats.bytes_lost += size;
+        self.tally.lost += size;
+        self.delivery.on_lost(size);
+        if !self.is_in_recovery_period(record.time) {
+            self.begin_recovery(now, CongestionCause::Loss);
+        }
+        if let Some(episodes) = &mut self.episodes {
+            episodes.on_lost(self.episode);
+        }
+        self.episode
+    }
+
+    /// A lost packet will never be proven otherwise.
+    pub(crate) fn on_lost_for_good(&mut self, episode: u32) {
+        if let Some(episodes) = &mut self.episodes {
+            episodes.justify(episode);
+        }
+    }
+
+    /// Persistent congestion was established by what is being processed.
+    pub(crate) fn on_persistent_congestion(&mut self) {
+        self.touch();
+        self.tally.persistent_congestion = true;
+    }
+
+    /// An ACK gave an RTT sample.
+    pub(crate) fn on_rtt_sample(&mut self, sample: Sample) {
+        self.touch();
+        self.tally.has_rtt_sample = true;
+        self.stats.rtt_samples += 1;
+        self.rtt.on_sample(sample);
+    }
+
+    /// An ACK reported ECN counts; `sent` is when the largest packet it acknowledges was sent, `newly` how many marked ones it newly did.
+    pub(crate) fn on_ecn_report(
+        &mut self,
+        now: Instant,
+        report: Report,
+        sent: Instant,
+        newly: u64,
+    ) {
+        self.touch();
+        let marked = self.ecn.on_report(report, newly);
+        self.stats.ce_marks += marked;
+        if marked > 0 {
+            if self.is_in_recovery_period(sent) {
+                // The path confirms what the losses said.
+                if let Some(episodes) = &mut self.episodes {
+                    episodes.justify_all();
+                }
+            } else {
+                self.begin_recovery(now, CongestionCause::Ecn);
+            }
+        }
+    }
+
+    /// Whether what happened to a packet sent then has been responded to already (RFC 9002 section 7.3.2).
+    fn is_in_recovery_period(&self, sent: Instant) -> bool {
+        self.recovery_start.is_some_and(|start| sent <= start)
+    }
+
+    fn begin_recovery(&mut self, now: Instant, cause: CongestionCause) {
+        self.touch();
+        self.episode += 1;
+        if let Some(episodes) = &mut self.episodes {
+            match cause {
+                CongestionCause::Loss => episodes.begin(self.episode, self.recovery_start),
+                CongestionCause::Ecn => episodes.justify_all(),
+            }
+        }
+        self.recovery_start = Some(now);
+        self.in_recovery = true;
+        self.repair_packet = cause == CongestionCause::Loss;
+        self.tally.congestion = Some(Congestion {
+            cause,
+            episode: self.episode,
+        });
+        self.stats.congestion_events += 1;
+        self.stats.ecn_events += u64::from(cause == CongestionCause::Ecn);
+    }
+
+    /// When the newest packet was sent that what is being processed acknowledged.
+    pub(crate) fn newest_acked(&self) -> Option<Instant> {
+        self.tally.newest_acked
+    }
+
+    /// Draws the conclusions from everything noted since the last time. Returns whether persistent congestion was established.
+    pub(crate) fn finish(&mut self, now: Instant, pto_count: u32, trace: &mut Trace) -> bool {
+        if !self.tally.touched {
+            return false;
+        }
+        let tally = core::mem::take(&mut self.tally);
+        let (round, delivery) = self.delivery.finish(self.rtt.min);
+        self.take_back_spurious_reductions(now, trace);
+        let application_limited = self.application_limited && !self.is_full(tally.prior_in_flight);
+        let starts_recovery = tally.congestion.is_some();
+        if tally.persistent_congestion {
+            self.recovery_start = None;
+            self.in_recovery = false;
+            self.repair_packet = false;
+            self.stats.persistent_congestions += 1;
+            if tally.has_rtt_sample {
+                self.rtt.restart_min();
+            }
+        }
+        self.controller.on_ack(&AckEvent {
+            now,
+            rtt: &self.rtt,
+            has_rtt_sample: tally.has_rtt_sample,
+            acked: tally.acked,
+            growth: if application_limited || starts_recovery {
+                0
+            } else {
+                tally.growth
+            },
+            lost: tally.lost,
+            prior_in_flight: tally.prior_in_flight,
+            bytes_in_flight: self.bytes_in_flight,
+            round,
+            delivery,
+            application_limited,
+            congestion: tally.congestion,
+            persistent_congestion: tally.persistent_congestion,
+        });
+        self.stats.max_window = self.stats.max_window.max(self.window());
+        self.repace(now);
+        if trace.is_on() {
+            self.tell(now, pto_count, &tally, trace);
+        }
+        tally.persistent_congestion
+    }
+
+    fn take_back_spurious_reductions(&mut self, now: Instant, trace: &mut Trace) {
+        while let Some((episode, previous)) =
+            self.episodes.as_mut().and_then(Episodes::take_spurious)
+        {
+            self.recovery_start = previous;
+            self.in_recovery = false;
+            self.repair_packet = false;
+            if self.controller.undo(now, episode) {
+                self.stats.undos += 1;
+                trace.push(
+                    now,
+                    self.id,
+                    Event::Undo {
+                        episode,
+                        window: self.window(),
+                    },
+                );
+            }
+        }
+    }
+
+    fn repace(&mut self, now: Instant) {
+        let rate = self
+            .controller
+            .pacing_rate(&self.rtt)
+            .filter(|_| self.is_paced);
+        let quantum = rate.map_or(u64::MAX, |rate| {
+            self.controller.send_quantum(rate, self.datagram_size)
+        });
+        self.pacer.set(
+            now,
+            rate,
+            quantum,
+            initial_window(self.datagram_size),
+            self.rtt.has_sample,
+        );
+    }
+
+    /// Shows the trace what has changed.
+    fn tell(&mut self, now: Instant, pto_count: u32, tally: &Tally, trace: &mut Trace) {
+        let window = self.window();
+        if let Some(Congestion { cause, episode }) = tally.congestion {
+            let ssthresh = self.ssthresh();
+            trace.push(
+                now,
+                self.id,
+                Event::CongestionEvent {
+                    cause,
+                    episode,
+                    window,
+                    ssthresh,
+                },
+            );
+        }
+        if tally.persistent_congestion {
+            trace.push(now, self.id, Event::PersistentCongestion { window });
+        }
+        let start_exit = self.controller.start_exit();
+        if let Some(reason) = start_exit.filter(|_| self.told.start_exit.is_none()) {
+            trace.push(now, self.id, Event::StartExit { reason, window });
+        }
+        self.told.start_exit = start_exit;
+        let ecn = self.ecn.state();
+        if ecn != self.told.ecn {
+            trace.push(
+                now,
+                self.id,
+                Event::EcnState {
+                    old: self.told.ecn,
+                    new: ecn,
+                },
+            );
+            self.told.ecn = ecn;
+        }
+        self.tell_state(now, trace);
+        self.tell_metrics(now, pto_count, trace);
+    }
+
+    fn tell_state(&mut self, now: Instant, trace: &mut Trace) {
+        let state = self.state();
+        if state != self.told.state {
+            trace.push(
+                now,
+                self.id,
+                Event::CongestionState {
+                    old: self.told.state,
+                    new: state,
+                },
+            );
+            self.told.state = state;
+        }
+    }
+
+    fn tell_metrics(&mut self, now: Instant, pto_count: u32, trace: &mut Trace) {
+        self.untold_change = None;
+        let metrics = Metrics {
+            window: self.window(),
+            ssthresh: self.ssthresh(),
+            bytes_in_flight: self.bytes_in_flight,
+            state: self.state(),
+            latest_rtt: self.rtt.latest,
+            smoothed_rtt: self.rtt.smoothed,
+            rtt_variation: self.rtt.variation,
+            min_rtt: self.rtt.min,
+            pacing_rate: self.pacing_rate(),
+            pto_count,
+        };
+        trace.push(now, self.id, Event::Metrics(metrics));
+    }
+
+    /// Something has changed that no event will tell of.
+    pub(crate) fn note_change(&mut self, now: Instant) {
+        self.untold_change = Some(now);
+    }
+
+    /// Shows the trace a change that happened outside of any event.
+    pub(crate) fn tell_untold(&mut self, pto_count: u32, trace: &mut Trace) {
+        if let Some(now) = self.untold_change {
+            self.tell_metrics(now, pto_count, trace);
+        }
+    }
+}
+
+/// The paths of a connection: few, so that looking one up is a short walk.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    list: Vec<Path>,
+    /// What an unknown name refers to: a path on which nothing happens.
+    retired: Path,
+    active: PathId,
+    next: PathId,
+}
+
+impl Paths {
+    pub(crate) fn new(config: &Config) -> Paths {
+        let retired = Path::new(
+            config,
+            PathId(u32::MAX),
+            Instant::ZERO,
+            1_200,
+            config.initial_rtt,
+        );
+        Paths {
+            list: Vec::with_capacity(2),
+            retired,
+            active: PathId(0),
+            next: PathId(0),
+        }
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        config: &Config,
+        now: Instant,
+        datagram_size: u16,
+        initial_rtt: Duration,
+    ) -> PathId {
+        let id = self.next;
+        self.next = PathId(id.0.wrapping_add(1));
+        if self.list.is_empty() {
+            self.active = id;
+        }
+        self.list
+            .push(Path::new(config, id, now, datagram_size, initial_rtt));
+        id
+    }
+
+    pub(crate) fn active(&self) -> PathId {
+        self.active
+    }
+
+    pub(crate) fn set_active(&mut self, id: PathId) {
+        self.active = id;
+    }
+
+    pub(crate) fn get(&self, id: PathId) -> &Path {
+        self.list
+            .iter()
+            .find(|path| path.id == id)
+            .unwrap_or(&self.retired)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: PathId) -> &mut Path {
+        self.list
+            .iter_mut()
+            .find(|path| path.id == id)
+            .unwrap_or(&mut self.retired)
+    }
+
+    pub(crate) fn contains(&self, id: PathId) -> bool {
+        self.list.iter().any(|path| path.id == id)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Path> {
+        self.list.iter_mut()
+    }
+
+    /// Lets go of the paths that were given up and have nothing outstanding. Returns whether there were any.
+    pub(crate) fn purge(&mut self) -> bool {
+        let before = self.list.len();
+        self.list
+            .retain(|path| !(path.is_retired && path.is_settled()));
+        self.list.len() != before
     }
 }

@@ -1,0 +1,304 @@
+//! Explicit congestion notification: finding out whether a path carries it, and counting marks (RFC 9000 section 13.4.2).
+//!
+//! A path starts by marking its first packets ECT(0). Enough sent, it stops and waits; an ACK that accounts for the marked packets
+//! makes it *capable*, one that does not makes it *failed*, for good. The peer's counters belong to a space ([`Reported`]), the verdict to
+//! a path ([`Validation`]).
+
+use thalweg_units::{Duration, Instant};
+
+use crate::trace::EcnState;
+use crate::types::{Ecn, EcnCounts};
+
+/// How many packets are marked to test a path (RFC 9000 appendix A.4).
+const TEST_PACKETS: u32 = 10;
+
+/// How many probe timeouts the test lasts at most (RFC 9000 appendix A.4).
+const TEST_TIMEOUTS: u32 = 3;
+
+/// What an ACK said about marks.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// The counters account for every marked packet; so many more were marked CE.
+    Valid {
+        /// Packets newly counted as CE.
+        marked: u64,
+    },
+    /// They do not.
+    Invalid,
+}
+
+/// The peer's counters in one space.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Reported {
+    counts: EcnCounts,
+    /// Packets sent with ECT(0) in this space.
+    sent: u64,
+}
+
+impl Reported {
+    /// A packet was sent.
+    pub(crate) fn on_sent(&mut self, ecn: Ecn) {
+        self.sent += u64::from(ecn == Ecn::Ect0);
+    }
+
+    /// Judges the counters of an ACK that raised the largest acknowledged number and newly acknowledged `newly` packets marked ECT(0).
+    ///
+    /// An ACK that does not raise it may be an old one and MUST NOT be judged (RFC 9000 section 13.4.2.1).
+    pub(crate) fn judge(&mut self, counts: Option<EcnCounts>, newly: u64) -> Report {
+        let Some(counts) = counts else {
+            return if newly == 0 {
+                Report::Valid { marked: 0 }
+            } else {
+                Report::Invalid
+            };
+        };
+        let before = self.counts;
+        let increases = counts
+            .ect0
+            .checked_sub(before.ect0)
+            .zip(counts.ce.checked_sub(before.ce));
+        let Some((ect0, ce)) = increases.filter(|_| counts.ect1 >= before.ect1) else {
+            return Report::Invalid;
+        };
+        self.counts = counts;
+        let accounts_for_all = ect0.saturating_add(ce) >= newly;
+        // Nothing here sends ECT(1), so any count of it means that the path rewrites marks.
+        let is_possible = counts.ect0.saturating_add(counts.ce) <= self.sent && counts.ect1 == 0;
+        if accounts_for_all && is_possible {
+            Report::Valid { marked: ce }
+        } else {
+            Report::Invalid
+        }
+    }
+}
+
+/// What one path knows about ECN.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Validation {
+    state: EcnState,
+    /// Marked packets sent and lost during the test.
+    tested: u32,
+    lost: u32,
+    /// When the test ends at the latest; set by its first packet.
+    until: Option<Instant>,
+}
+
+impl Validation {
+    /// An untested path; failed from the start when ECN is off.
+    pub(crate) fn new(enabled: bool) -> Validation {
+        let state = if enabled {
+            EcnState::Testing
+        } else {
+            EcnState::Failed
+        };
+        Validation {
+            state,
+            tested: 0,
+            lost: 0,
+            until: None,
+        }
+    }
+
+    pub(crate) fn state(&self) -> EcnState {
+        self.state
+    }
+
+    /// How to mark the next packet.
+    pub(crate) fn codepoint(&self) -> Ecn {
+        match self.state {
+            EcnState::Testing | EcnState::Capable => Ecn::Ect0,
+            EcnState::Unknown | EcnState::Failed => Ecn::NotEct,
+        }
+    }
+
+    /// A packet was sent; `pto` is the path's probe timeout.
+    pub(crate) fn on_sent(&mut self, now: Instant, ecn: Ecn, pto: Duration) {
+        if self.state != EcnState::Testing {
+            return;
+        }
+        self.tested += u32::from(ecn == Ecn::Ect0);
+        let until = *self
+            .until
+            .get_or_insert(now + pto.saturating_mul(TEST_TIMEOUTS));
+        if self.tested >= TEST_PACKETS || now >= until {
+            self.state = EcnState::Unknown;
+        }
+    }
+
+    /// A marked packet was declared lost. A path that swallows every marked packet fails.
+    pub(crate) fn on_lost(&mut self) {
+        if matches!(self.state, EcnState::Testing | EcnState::Unknown) {
+            self.lost += 1;
+            if self.state == EcnState::Unknown && self.lost >= self.tested {
+                self.state = EcnState::Failed;
+            }
+        }
+    }
+
+    /// Takes the verdict on an ACK that newly acknowledged `newly` marked packets of this path. Answers how many CE marks are to be heeded.
+    pub(crate) fn on_report(&mut self, report: Report, newly: u64) -> u64 {
+        match (self.state, report) {
+            (EcnState::Failed, _) => 0,
+            (_, Report::Invalid) => {
+                self.state = EcnState::Failed;
+                0
+            }
+            (_, Report::Valid { marked }) => {
+                if newly > 0 {
+                    self.state = EcnState::Capable;
+                }
+                marked
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PTO: Duration = Duration::from_millis(100);
+
+    fn counts(ect0: u64, ect1: u64, ce: u64) -> Option<EcnCounts> {
+        Some(EcnCounts { ect0, ect1, ce })
+    }
+
+    fn sent(packets: u64) -> Reported {
+        let mut reported = Reported::default();
+        for _ in 0..packets {
+            reported.on_sent(Ecn::Ect0);
+        }
+        reported
+    }
+
+    fn tested(packets: u32) -> Validation {
+        let mut validation = Validation::new(true);
+        for _ in 0..packets {
+            let ecn = validation.codepoint();
+            validation.on_sent(Instant::ZERO, ecn, PTO);
+        }
+        validation
+    }
+
+    #[test]
+    fn rfc9000_a4_the_test_marks_ten_packets_and_then_waits() {
+        assert_eq!(tested(9).state(), EcnState::Testing);
+        assert_eq!(tested(9).codepoint(), Ecn::Ect0);
+        assert_eq!(tested(10).state(), EcnState::Unknown);
+        assert_eq!(tested(10).codepoint(), Ecn::NotEct);
+    }
+
+    #[test]
+    fn rfc9000_a4_the_test_lasts_three_probe_timeouts_at_most() {
+        let mut validation = tested(1);
+        validation.on_sent(
+            Instant::ZERO + PTO * 3 - Duration::from_nanos(1),
+            Ecn::Ect0,
+            PTO,
+        );
+        assert_eq!(validation.state(), EcnState::Testing);
+        validation.on_sent(Instant::ZERO + PTO * 3, Ecn::Ect0, PTO);
+        assert_eq!(validation.state(), EcnState::Unknown);
+    }
+
+    #[test]
+    fn rfc9000_a4_a_path_that_loses_every_marked_packet_fails() {
+        let mut validation = tested(10);
+        (0..9).for_each(|_| validation.on_lost());
+        assert_eq!(validation.state(), EcnState::Unknown);
+        validation.on_lost();
+        assert_eq!(validation.state(), EcnState::Failed);
+    }
+
+    #[test]
+    fn rfc9000_13_4_2_1_counts_that_account_for_all_make_a_path_capable() {
+        let mut validation = tested(10);
+        let report = sent(10).judge(counts(10, 0, 0), 10);
+        assert_eq!(validation.on_report(report, 10), 0);
+        assert_eq!(validation.state(), EcnState::Capable);
+        assert_eq!(validation.codepoint(), Ecn::Ect0);
+    }
+
+    #[test]
+    fn rfc9000_13_4_2_1_missing_counts_fail_only_if_marked_packets_are_newly_acknowledged() {
+        assert_eq!(sent(10).judge(None, 3), Report::Invalid);
+        assert_eq!(sent(10).judge(None, 0), Report::Valid { marked: 0 });
+    }
+
+    #[test]
+    fn rfc9000_13_4_2_1_an_increase_smaller_than_what_is_newly_acknowledged_fails() {
+        assert_eq!(sent(10).judge(counts(4, 0, 0), 5), Report::Invalid);
+        assert_eq!(
+            sent(10).judge(counts(4, 0, 1), 5),
+            Report::Valid { marked: 1 }
+        );
+        let mut reported = sent(10);
+        assert_eq!(
+            reported.judge(counts(5, 0, 0), 5),
+            Report::Valid { marked: 0 }
+        );
+        assert_eq!(reported.judge(counts(6, 0, 0), 2), Report::Invalid);
+    }
+
+    #[test]
+    fn rfc9000_13_4_2_1_an_increase_larger_than_what_is_newly_acknowledged_is_fine() {
+        // ACKs get lost; the counts are cumulative.
+        assert_eq!(
+            sent(10).judge(counts(8, 0, 0), 2),
+            Report::Valid { marked: 0 }
+        );
+    }
+
+    #[test]
+    fn rfc9000_13_4_2_1_counts_beyond_what_was_sent_fail() {
+        assert_eq!(sent(10).judge(counts(11, 0, 0), 10), Report::Invalid);
+        assert_eq!(sent(10).judge(counts(10, 0, 1), 10), Report::Invalid);
+        assert_eq!(
+            sent(10).judge(counts(9, 1, 0), 9),
+            Report::Invalid,
+            "ECT(1) was never sent"
+        );
+        assert_eq!(
+            sent(10).judge(counts(u64::MAX, 0, u64::MAX), 9),
+            Report::Invalid
+        );
+    }
+
+    #[test]
+    fn rfc9000_13_4_2_1_counts_that_shrink_fail() {
+        let mut reported = sent(10);
+        reported.judge(counts(5, 0, 2), 7);
+        assert_eq!(reported.judge(counts(6, 0, 1), 0), Report::Invalid);
+    }
+
+    #[test]
+    fn rfc9000_13_4_2_2_a_failed_path_stops_marking_for_good_and_ignores_counts() {
+        let mut validation = tested(10);
+        validation.on_report(Report::Invalid, 1);
+        assert_eq!(validation.codepoint(), Ecn::NotEct);
+        assert_eq!(validation.on_report(Report::Valid { marked: 5 }, 10), 0);
+        assert_eq!(validation.state(), EcnState::Failed);
+    }
+
+    #[test]
+    fn marks_are_counted_once() {
+        let mut reported = sent(10);
+        assert_eq!(
+            reported.judge(counts(3, 0, 2), 5),
+            Report::Valid { marked: 2 }
+        );
+        assert_eq!(
+            reported.judge(counts(5, 0, 2), 2),
+            Report::Valid { marked: 0 }
+        );
+        assert_eq!(
+            reported.judge(counts(5, 0, 3), 1),
+            Report::Valid { marked: 1 }
+        );
+    }
+
+    #[test]
+    fn without_ecn_nothing_is_marked() {
+        assert_eq!(Validation::new(false).codepoint(), Ecn::NotEct);
+    }
+}

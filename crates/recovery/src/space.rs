@@ -1,0 +1,488 @@
+//! One packet number space: which packets are out, which were acknowledged, which are lost.
+//!
+//! Packets of one space can leave on several paths. Each path has a [`Lane`] here: what separates two packets is counted within a lane,
+//! so that reordering *between* paths is never taken for loss. A lane's cursor stands on its oldest open packet; loss detection starts
+//! there and stops at the first packet that is not lost, because those behind it were sent later still.
+
+use core::ops::RangeInclusive;
+
+use thalweg_units::{Duration, Instant};
+
+use crate::config::ReorderingPolicy;
+use crate::ecn::{Report, Reported};
+use crate::loss::{self, Thresholds, Verdict};
+use crate::path::Paths;
+use crate::probe::{self, LossRun};
+use crate::sent::{Record, SentPackets};
+use crate::trace::{Event, Trace};
+use crate::types::{
+    AckOfUnsent, Acked, Ecn, EcnCounts, LossTrigger, Lost, Outcome, PathId, PerPath, Sent, SpaceId,
+};
+use crate::undo::{LostPacket, LostPackets};
+
+/// For how many probe timeouts a packet declared lost is remembered: long after any reordering, as long as RFC 9000 keeps closing
+/// connections.
+const REMEMBER_TIMEOUTS: u32 = 3;
+
+/// How many packets that only acknowledge are tracked. A pure receiver sends them without end, and the peer need not acknowledge them.
+const MAX_QUIET: u64 = 1_024;
+
+/// What a space keeps of one path.
+#[derive(Clone, Debug)]
+struct Lane {
+    path: PathId,
+    /// How many packets this space has sent on the path.
+    sent: u64,
+    /// The newest of them to be acknowledged.
+    newest_acked: Option<u64>,
+    /// No packet of the path below this number is open.
+    cursor: u64,
+    /// When the oldest open packet counts as lost.
+    loss_time: Option<Instant>,
+    run: LossRun,
+}
+
+/// What an ACK newly acknowledged, as far as all paths together are concerned.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct NewlyAcked {
+    /// The newly acknowledged packet with the largest number.
+    pub(crate) largest: NewestPacket,
+    /// It is the largest that the ACK names, and some newly acknowledged packet was ack-eliciting: an RTT sample (RFC 9002 section 5.1).
+    pub(crate) gives_rtt_sample: bool,
+    /// The ACK raised the largest acknowledged number of the space.
+    pub(crate) is_advance: bool,
+    /// How many newly acknowledged packets carried ECT(0).
+    pub(crate) ect0: u64,
+}
+
+/// The newest of a set of packets.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct NewestPacket {
+    pub(crate) number: u64,
+    pub(crate) sent: Instant,
+    pub(crate) path: PathId,
+}
+
+/// What loss detection needs to know besides the space and its paths.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct DetectionRules {
+    pub(crate) reordering: ReorderingPolicy,
+    pub(crate) max_ack_delay: Duration,
+}
+
+/// See the [module](self).
+#[derive(Clone, Debug)]
+pub(crate) struct Space<T> {
+    id: SpaceId,
+    sent: SentPackets<T>,
+    lost: LostPackets<T>,
+    lanes: PerPath<Lane>,
+    largest_acked: Option<u64>,
+    /// How many open packets are ack-eliciting.
+    eliciting: u64,
+    /// When the last ack-eliciting packet was sent.
+    last_eliciting: Option<Instant>,
+    /// How many open packets do not count in flight, and below which number there are none.
+    quiet: u64,
+    quiet_cursor: u64,
+    ecn: Reported,
+}
+
+impl<T: Clone> Space<T> {
+    pub(crate) fn new(id: SpaceId) -> Self {
+        Space {
+            id,
+            sent: SentPackets::new(),
+            lost: LostPackets::new(),
+            lanes: PerPath::new(),
+            largest_acked: None,
+            eliciting: 0,
+            last_eliciting: None,
+            quiet: 0,
+            quiet_cursor: 0,
+            ecn: Reported::default(),
+        }
+    }
+
+    pub(crate) fn largest_acked(&self) -> Option<u64> {
+        self.largest_acked
+    }
+
+    /// The open packets, oldest first.
+    pub(crate) fn outstanding(&self) -> impl Iterator<Item = (u64, &Record<T>)> {
+        self.sent.iter()
+    }
+
+    /// Whether anything was ever sent.
+    pub(crate) fn has_sent(&self) -> bool {
+        self.sent.next_number() > 0
+    }
+
+    /// Whether ack-eliciting packets are in flight.
+    pub(crate) fn has_eliciting(&self) -> bool {
+        self.eliciting > 0
+    }
+
+    /// When the last ack-eliciting packet was sent, if any is in flight.
+    pub(crate) fn last_eliciting(&self) -> Option<Instant> {
+        self.last_eliciting.filter(|_| self.eliciting > 0)
+    }
+
+    /// When the next packet counts as lost.
+    pub(crate) fn loss_time(&self) -> Option<Instant> {
+        self.lanes.iter().filter_map(|lane| lane.loss_time).min()
+    }
+
+    /// A packet has been sent.
+    pub(crate) fn on_sent(&mut self, packet: Sent<T>, paths: &mut Paths) {
+        // What elicits an acknowledgment counts in flight (RFC 9002 section 2).
+        let in_flight = packet.in_flight || packet.ack_eliciting;
+        let delivery = paths.get_mut(packet.path).on_sent(&packet, in_flight);
+        self.ecn.on_sent(packet.ecn);
+        if packet.ack_eliciting {
+            self.eliciting += 1;
+            self.last_eliciting = Some(packet.time);
+        }
+        let ordinal = self.next_ordinal(packet.path, packet.number);
+        let record = Record {
+            time: packet.time,
+            ordinal,
+            delivery,
+            size: packet.size,
+            path: packet.path,
+            ack_eliciting: packet.ack_eliciting,
+            in_flight,
+            mtu_probe: packet.mtu_probe,
+            ect0: packet.ecn == Ecn::Ect0,
+            data: packet.data,
+        };
+        self.sent.push(packet.number, record);
+        if !in_flight {
+            self.quiet += 1;
+            if self.quiet > MAX_QUIET {
+                self.forget_oldest_quiet(paths);
+            }
+        }
+    }
+
+    fn next_ordinal(&mut self, path: PathId, number: u64) -> u64 {
+        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.path == path) {
+            lane.sent += 1;
+            return lane.sent;
+        }
+        let lane = Lane {
+            path,
+            sent: 1,
+            newest_acked: None,
+            cursor: number,
+            loss_time: None,
+            run: LossRun::default(),
+        };
+        self.lanes.push(lane);
+        1
+    }
+
+    fn forget_oldest_quiet(&mut self, paths: &mut Paths) {
+        while self.quiet_cursor < self.sent.next_number() {
+            let number = self.sent.next_unsettled(self.quiet_cursor);
+            self.quiet_cursor = number + 1;
+            if self
+                .sent
+                .get(number)
+                .is_some_and(|record| !record.in_flight)
+            {
+                if let Some(record) = self.sent.take(number) {
+                    self.quiet -= 1;
+                    paths.get_mut(record.path).on_settled(&record);
+                }
+                break;
+            }
+        }
+        self.sent.trim();
+    }
+
+    /// Settles what an ACK newly acknowledges and notes it on the paths concerned. `None` if there is nothing new.
+    ///
+    /// # Errors
+    /// When the ACK names a packet that was never sent.
+    pub(crate) fn take_acked(
+        &mut self,
+        now: Instant,
+        ranges: impl Iterator<Item = RangeInclusive<u64>>,
+        paths: &mut Paths,
+        out: &mut Outcome<T>,
+        trace: &mut Trace,
+    ) -> Result<Option<NewlyAcked>, AckOfUnsent> {
+        let Space {
+            id,
+            sent,
+            lost,
+            lanes,
+            eliciting,
+            quiet,
+            ..
+        } = self;
+        let mut largest_named: Option<u64> = None;
+        let mut largest: Option<NewestPacket> = None;
+        let mut is_eliciting = false;
+        let mut ect0 = 0;
+        let mut note = |number: u64, record: &Record<T>| {
+            is_eliciting |= record.ack_eliciting;
+            ect0 += u64::from(record.ect0);
+            if largest.is_none_or(|largest| largest.number < number) {
+                largest = Some(NewestPacket {
+                    number,
+                    sent: record.time,
+                    path: record.path,
+                });
+            }
+        };
+        for range in ranges {
+            largest_named = largest_named.max(Some(*range.end()));
+            let taken = sent.take_range(range.clone(), |number, record| {
+                note(number, &record);
+                *eliciting -= u64::from(record.ack_eliciting);
+                *quiet -= u64::from(!record.in_flight);
+                if let Some(lane) = lanes.iter_mut().find(|lane| lane.path == record.path) {
+                    lane.newest_acked = lane.newest_acked.max(Some(record.ordinal));
+                }
+                paths.get_mut(record.path).on_acked(now, &record);
+                out.acked.push(acked(number, record, false));
+            });
+            taken.map_err(|number| AckOfUnsent { space: *id, number })?;
+            lost.take_range(&range, |packet| {
+                note(packet.number, &packet.record);
+                let (number, record) = (packet.number, &packet.record);
+                if let Some(lane) = lanes.iter_mut().find(|lane| lane.path == record.path) {
+                    lane.newest_acked = lane.newest_acked.max(Some(record.ordinal));
+                    lane.run.on_delivered_elsewhere(record.time);
+                }
+                let late_by = now.saturating_since(packet.declared);
+                trace.push(
+                    now,
+                    record.path,
+                    Event::SpuriousLoss {
+                        space: *id,
+                        number,
+                        size: record.size,
+                        late_by,
+                    },
+                );
+                paths.get_mut(record.path).on_late_ack(now, &packet);
+                out.spurious += 1;
+                out.acked.push(acked(number, packet.record, true));
+            });
+        }
+        let is_advance = largest_named > self.largest_acked;
+        self.largest_acked = self.largest_acked.max(largest_named);
+        Ok(largest.map(|largest| NewlyAcked {
+            largest,
+            gives_rtt_sample: is_eliciting && Some(largest.number) == largest_named,
+            is_advance,
+            ect0,
+        }))
+    }
+
+    /// Judges the ECN counts of an ACK that raised the largest acknowledged number.
+    pub(crate) fn judge_ecn(&mut self, counts: Option<EcnCounts>, newly: u64) -> Report {
+        self.ecn.judge(counts, newly)
+    }
+
+    /// Something sent at `sent` on `path` was delivered in another space.
+    pub(crate) fn on_delivered_elsewhere(&mut self, path: PathId, sent: Instant) {
+        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.path == path) {
+            lane.run.on_delivered_elsewhere(sent);
+        }
+    }
+
+    /// Declares lost what is lost by now, and sets the loss times of what will be (RFC 9002 appendix A.10).
+    pub(crate) fn detect_lost(
+        &mut self,
+        now: Instant,
+        rules: DetectionRules,
+        paths: &mut Paths,
+        out: &mut Outcome<T>,
+        trace: &mut Trace,
+    ) {
+        let Some(largest_acked) = self.largest_acked else {
+            return;
+        };
+        for index in 0..self.lanes.len() {
+            self.detect_lost_in_lane(index, largest_acked, now, rules, paths, out, trace);
+        }
+        self.lost.forget(now, |packet| {
+            paths
+                .get_mut(packet.record.path)
+                .on_lost_for_good(packet.episode)
+        });
+        self.sent.trim();
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the body of a loop, apart for the sake of reading"
+    )]
+    fn detect_lost_in_lane(
+        &mut self,
+        index: usize,
+        largest_acked: u64,
+        now: Instant,
+        rules: DetectionRules,
+        paths: &mut Paths,
+        out: &mut Outcome<T>,
+        trace: &mut Trace,
+    ) {
+        let Some(lane) = self.lanes.get_mut(index) else {
+            return;
+        };
+        lane.loss_time = None;
+        let path = paths.get_mut(lane.path);
+        let thresholds = Thresholds::of(rules.reordering, path.rtt());
+        // Once past an open packet the cursor stays, and the walk goes on only to find when to look again.
+        let mut all_settled = true;
+        let mut number = lane.cursor;
+        while number <= largest_acked {
+            let next = self.sent.next_unsettled(number);
+            if next != number {
+                // Acknowledged, or settled on another path: either way nothing here may span it.
+                lane.run.on_delivered();
+                number = next;
+            } else {
+                match self
+                    .sent
+                    .get(number)
+                    .filter(|record| record.path == lane.path)
+                {
+                    None => number += 1,
+                    Some(record) => {
+                        let behind = lane
+                            .newest_acked
+                            .unwrap_or(0)
+                            .saturating_sub(record.ordinal);
+                        match loss::judge(now, record.time, behind, thresholds) {
+                            Verdict::NotBefore(deadline) if record.in_flight => {
+                                lane.loss_time = Some(deadline);
+                                break;
+                            }
+                            Verdict::NotBefore(_) => {
+                                all_settled = false;
+                                number += 1;
+                            }
+                            Verdict::Lost(trigger) => {
+                                let Some(record) = self.sent.take(number) else {
+                                    break;
+                                };
+                                self.eliciting -= u64::from(record.ack_eliciting);
+                                self.quiet -= u64::from(!record.in_flight);
+                                let episode = path.on_lost(now, &record);
+                                let remember =
+                                    path.rtt().probe_base().saturating_add(rules.max_ack_delay);
+                                if record.ack_eliciting && !record.mtu_probe {
+                                    let first_sample = path.rtt().first_sample;
+                                    let span = probe::persistent_congestion_duration(
+                                        path.rtt(),
+                                        rules.max_ack_delay,
+                                    );
+                                    if lane.run.on_lost(record.time, first_sample, span) {
+                                        path.on_persistent_congestion();
+                                    }
+                                }
+                                if record.in_flight {
+                                    let size = record.size;
+                                    trace.push(
+                                        now,
+                                        lane.path,
+                                        Event::PacketLost {
+                                            space: self.id,
+                                            number,
+                                            size,
+                                            trigger,
+                                        },
+                                    );
+                                }
+                                out.lost.push(lost(number, &record, trigger));
+                                let forget = now + remember.saturating_mul(REMEMBER_TIMEOUTS);
+                                self.lost.push(LostPacket {
+                                    number,
+                                    declared: now,
+                                    forget,
+                                    episode,
+                                    record,
+                                });
+                                number += 1;
+                            }
+                        }
+                    }
+                }
+            }
+            if all_settled {
+                lane.cursor = number;
+            }
+        }
+    }
+
+    /// The keys are gone: forgets every packet (RFC 9002 section 6.4).
+    pub(crate) fn discard(&mut self, paths: &mut Paths) {
+        self.settle_all(paths, |_, _| {});
+    }
+
+    /// Hands every open packet back, without any conclusion about the path.
+    pub(crate) fn withdraw(&mut self, paths: &mut Paths, out: &mut Outcome<T>) {
+        self.settle_all(paths, |number, record| {
+            out.lost.push(lost(number, record, LossTrigger::Withdrawn))
+        });
+    }
+
+    fn settle_all(&mut self, paths: &mut Paths, mut each: impl FnMut(u64, &Record<T>)) {
+        for number in self.sent.base()..self.sent.next_number() {
+            if let Some(record) = self.sent.take(number) {
+                paths.get_mut(record.path).on_settled(&record);
+                each(number, &record);
+            }
+        }
+        self.sent.trim();
+        self.lost.clear(|packet| {
+            paths
+                .get_mut(packet.record.path)
+                .on_lost_for_good(packet.episode)
+        });
+        self.lanes.iter_mut().for_each(|lane| {
+            lane.loss_time = None;
+            lane.run = LossRun::default();
+        });
+        self.eliciting = 0;
+        self.last_eliciting = None;
+        self.quiet = 0;
+    }
+
+    /// Lets go of the lanes of paths that no longer exist.
+    pub(crate) fn purge(&mut self, paths: &Paths) {
+        self.lanes.retain(|lane| paths.contains(lane.path));
+    }
+}
+
+fn acked<T>(number: u64, record: Record<T>, declared_lost: bool) -> Acked<T> {
+    Acked {
+        number,
+        size: record.size,
+        time_sent: record.time,
+        ack_eliciting: record.ack_eliciting,
+        mtu_probe: record.mtu_probe,
+        path: record.path,
+        declared_lost,
+        data: record.data,
+    }
+}
+
+fn lost<T: Clone>(number: u64, record: &Record<T>, trigger: LossTrigger) -> Lost<T> {
+    Lost {
+        number,
+        size: record.size,
+        time_sent: record.time,
+        ack_eliciting: record.ack_eliciting,
+        mtu_probe: record.mtu_probe,
+        path: record.path,
+        trigger,
+        data: record.data.clone(),
+    }
+}

@@ -1,0 +1,223 @@
+//! CUBIC (RFC 9438), in integers.
+//!
+//! ```text
+//! W(t)   = C (t - K)³ + W_max            K = ∛((W_max - window at the epoch's start) / C)
+//! target = W(t + RTT), within [window, 3/2 window]
+//! window += (target - window) / window                     per datagram acknowledged
+//! W_est  += alpha / window                                 per datagram acknowledged: what Reno would have
+//! window  = W_est                                          where W(t) < W_est: the Reno-friendly region
+//! congestion: W_max = window, or 0.85 window if it had not come back to W_max (fast convergence);  window = 0.7 window
+//! ```
+//!
+//! Windows are bytes, times microseconds. `t` does not run while the application leaves the window unused. An epoch begins with the
+//! first growth after a reduction, that is when the recovery period is over (section 4.2).
+//!
+//! | constant | value | source |
+//! |---|---|---|
+//! | beta | 7/10 | section 4.6: higher gives less back after a loss, lower converges faster |
+//! | C | 4/10 datagrams/s³ | section 4.1.2 |
+//! | alpha | 9/17 = 3 (1 - beta) / (1 + beta) | section 4.3: the additive increase that is fair to Reno at this beta |
+//! | fast convergence | 17/20 = (1 + beta) / 2 | section 4.7 |
+
+use thalweg_units::math::{icbrt, mul_div};
+use thalweg_units::{Duration, Instant};
+
+use super::{Growth, View};
+
+/// What congestion leaves of the window.
+const BETA: (u64, u64) = (7, 10);
+/// The aggressiveness of the cubic function, in datagrams per second cubed.
+const C: (u128, u128) = (4, 10);
+/// Reno's additive increase at this beta, in datagrams per window of acknowledgments.
+const ALPHA: (u64, u64) = (9, 17);
+/// What fast convergence leaves of the window as the next W_max.
+const FAST_CONVERGENCE: (u64, u64) = (17, 20);
+/// The window may aim no further than this beyond itself: 3/2, per round trip.
+const MAX_TARGET: (u64, u64) = (3, 2);
+
+/// Microseconds per second, cubed.
+const MICROS_CUBED: u128 = 1_000_000_000_000_000_000;
+/// Times are cut off at a day from the inflection point: cubed they have to fit in 128 bits, and the target is limited long before.
+const MAX_MICROS: u128 = 86_400_000_000;
+/// Fractions of a byte are kept in 2⁻¹⁶ so that many small steps add up like few large ones.
+const FRACTION_BITS: u32 = 16;
+
+/// One run of the cubic function, from the end of a recovery period to the next congestion.
+#[derive(Copy, Clone, Debug)]
+struct Epoch {
+    /// When it began, moved later by the time that the application was the limit.
+    start: Instant,
+    /// W_max: where the plateau is, in bytes.
+    plateau: u64,
+    /// K: when the plateau is reached, in microseconds after `start`.
+    k_micros: u64,
+}
+
+/// See the [module](self).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cubic {
+    /// The window before the last reduction, lowered by fast convergence. `None`: nothing is known about where the plateau is.
+    w_max: Option<u64>,
+    /// cwnd_prior: the window before the last reduction.
+    prior: u64,
+    epoch: Option<Epoch>,
+    /// W_est in 2⁻¹⁶ bytes.
+    reno: u64,
+    /// The part of the window's growth that is less than a byte, in 2⁻¹⁶.
+    fraction: u64,
+    /// Since when the application has been the limit.
+    limited_since: Option<Instant>,
+}
+
+/// K in microseconds: how long the function takes from `window` to a plateau at `w_max`, both in bytes. Exact to a microsecond.
+fn k_micros(w_max: u64, window: u64, datagram: u64) -> u64 {
+    let distance = u128::from(w_max.saturating_sub(window));
+    icbrt((distance * C.1).saturating_mul(MICROS_CUBED) / (C.0 * u128::from(datagram.max(1))))
+}
+
+impl Epoch {
+    /// W at `micros` after the epoch began, in bytes.
+    fn at(&self, micros: u64, datagram: u64) -> u64 {
+        let distance = u128::from(micros.abs_diff(self.k_micros)).min(MAX_MICROS);
+        // At most (8.64e10)³ × 4 × 65535 = 1.7e38, which is below 2^127.
+        let cubic =
+            distance * distance * distance * C.0 * u128::from(datagram) / (C.1 * MICROS_CUBED);
+        let cubic = u64::try_from(cubic).unwrap_or(u64::MAX);
+        if micros < self.k_micros {
+            self.plateau.saturating_sub(cubic)
+        } else {
+            self.plateau.saturating_add(cubic)
+        }
+    }
+}
+
+impl Cubic {
+    fn begin_epoch(&mut self, view: View) -> Epoch {
+        // At the minimum window the plateau can lie below the window; then the epoch starts on it (as Linux does).
+        let plateau = self.w_max.unwrap_or(0).max(view.window);
+        let epoch = Epoch {
+            start: view.now,
+            plateau,
+            k_micros: k_micros(plateau, view.window, view.datagram),
+        };
+        self.epoch = Some(epoch);
+        self.reno = view.window << FRACTION_BITS;
+        self.fraction = 0;
+        // Were the application the limit already, its time would be taken off twice.
+        self.limited_since = self.limited_since.map(|_| view.now);
+        epoch
+    }
+
+    /// Microseconds of the epoch that count.
+    fn elapsed_micros(&self, epoch: Epoch, now: Instant) -> u64 {
+        let until = self.limited_since.unwrap_or(now);
+        micros(until.saturating_since(epoch.start))
+    }
+
+    /// What Reno would have by now, in bytes.
+    fn advance_reno(&mut self, view: View, acked: u64) -> u64 {
+        // Once past the window it was reduced from, Reno's increase is the ordinary one (section 4.3).
+        let (num, den) = if self.reno >> FRACTION_BITS >= self.prior {
+            (1, 1)
+        } else {
+            ALPHA
+        };
+        let per_window = (view.datagram << FRACTION_BITS) * num / den;
+        self.reno = self
+            .reno
+            .saturating_add(mul_div(per_window, acked, view.window.max(1)));
+        self.reno >> FRACTION_BITS
+    }
+}
+
+impl Growth for Cubic {
+    fn grow(&mut self, view: View, acked: u64) -> u64 {
+        let epoch = match self.epoch {
+            Some(epoch) => epoch,
+            None => self.begin_epoch(view),
+        };
+        let elapsed = self.elapsed_micros(epoch, view.now);
+        let reno = self.advance_reno(view, acked);
+        if epoch.at(elapsed, view.datagram) < reno {
+            return reno;
+        }
+        let aim = epoch.at(
+            elapsed.saturating_add(micros(view.smoothed_rtt)),
+            view.datagram,
+        );
+        let target = aim.clamp(
+            view.window,
+            mul_div(view.window, MAX_TARGET.0, MAX_TARGET.1),
+        );
+        let step = mul_div(
+            (target - view.window) << FRACTION_BITS,
+            acked,
+            view.window.max(1),
+        );
+        self.fraction = self.fraction.saturating_add(step);
+        let window = view
+            .window
+            .saturating_add(self.fraction >> FRACTION_BITS)
+            .min(target);
+        self.fraction &= (1 << FRACTION_BITS) - 1;
+        window
+    }
+
+    fn reduce(&mut self, view: View) -> u64 {
+        let converges = self.w_max.is_some_and(|w_max| view.window < w_max);
+        let w_max = if converges {
+            mul_div(view.window, FAST_CONVERGENCE.0, FAST_CONVERGENCE.1)
+        } else {
+            view.window
+        };
+        // At the minimum window fast convergence would lower W_max without end, below what the window can ever be.
+        self.w_max = Some(w_max.max(2 * view.datagram));
+        self.prior = view.window;
+        self.epoch = None;
+        mul_div(view.window, BETA.0, BETA.1)
+    }
+
+    /// Section 4.10: W_max is not known; the function starts on its plateau.
+    fn on_start_exit(&mut self, view: View) {
+        self.w_max = None;
+        self.prior = view.window;
+        self.epoch = None;
+    }
+
+    /// Section 4.8: as after leaving slow start without a loss, K = 0 and W_max is the window at the start of avoidance.
+    fn on_persistent_congestion(&mut self) {
+        self.w_max = None;
+        self.prior = 0;
+        self.epoch = None;
+    }
+
+    /// Section 5.8: `t` excludes such periods. Only the epoch moves, never the recovery period, and never past `now`.
+    fn on_application_limited(&mut self, now: Instant, limited: bool) {
+        match (self.limited_since, limited) {
+            (None, true) => self.limited_since = Some(now),
+            (Some(since), false) => {
+                self.limited_since = None;
+                if let Some(epoch) = &mut self.epoch {
+                    epoch.start = (epoch.start + now.saturating_since(since)).min(now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The same function in larger or smaller datagrams: a new epoch from where the window stands.
+    fn on_datagram_size(&mut self) {
+        self.epoch = None;
+    }
+
+    fn snapshot(&self) -> Box<dyn Growth> {
+        Box::new(self.clone())
+    }
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,318 @@
+//! The frame of window-based congestion control: the only place where the window and the slow start threshold are written.
+//!
+//! ```text
+//! in slow start    ──► Start      proposes how far to open, and when to stop
+//! afterwards       ──► Growth     proposes the next window
+//! on congestion    ──► Growth     proposes the reduced window (the new threshold)
+//!                  ──► Reduction  proposes how to get there
+//! ```
+//!
+//! The parts see a [`View`] and return proposals; the frame applies the limits that hold for all of them (the minimum window, no growth
+//! past the threshold within slow start) and keeps the snapshots from which a reduction can be taken back. Bytes in flight are not part
+//! of a snapshot: they are facts, not decisions.
+
+pub(crate) mod cubic;
+pub(crate) mod new_reno;
+
+use core::fmt::Debug;
+
+use smallvec::SmallVec;
+use thalweg_units::{Duration, Instant, Rate};
+
+use crate::config::{ControllerPolicy, Policies, ReductionPolicy, StartPolicy};
+use crate::controller::{AckEvent, Congestion, Controller};
+use crate::pacing;
+use crate::reduction::{Immediate, Reduction};
+use crate::rtt::Rtt;
+use crate::start::{HyStartPlusPlus, Standard, Start};
+use crate::trace::{StartExit, State};
+use crate::undo;
+
+use cubic::Cubic;
+use new_reno::NewReno;
+
+/// The initial window: ten datagrams, but no more than 14720 bytes unless two datagrams are (RFC 9002 section 7.2).
+pub(crate) fn initial_window(datagram_size: u16) -> u64 {
+    let datagram = u64::from(datagram_size);
+    (10 * datagram).min((2 * datagram).max(14_720))
+}
+
+/// The minimum window: two datagrams (kMinimumWindow, RFC 9002 section 7.2).
+///
+/// One would leave every packet waiting for the peer's ACK delay.
+pub(crate) fn minimum_window(datagram_size: u16) -> u64 {
+    2 * u64::from(datagram_size)
+}
+
+/// What the parts may look at.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) now: Instant,
+    /// The congestion window in bytes.
+    pub(crate) window: u64,
+    /// Bytes of a full datagram: the "segment" of the formulas.
+    pub(crate) datagram: u64,
+    /// The smoothed round-trip time.
+    pub(crate) smoothed_rtt: Duration,
+}
+
+/// How the window grows after slow start, and how far congestion reduces it.
+pub(crate) trait Growth: Debug + Send {
+    /// `acked` more bytes were delivered in full use of the window. Returns the window to have now; a smaller one is ignored.
+    fn grow(&mut self, view: View, acked: u64) -> u64;
+
+    /// Congestion: returns the window to come down to.
+    fn reduce(&mut self, view: View) -> u64;
+
+    /// Slow start ended without congestion.
+    fn on_start_exit(&mut self, view: View);
+
+    /// Persistent congestion: nothing known about the path holds any more.
+    fn on_persistent_congestion(&mut self);
+
+    /// The application began or ceased to leave the window unused.
+    fn on_application_limited(&mut self, now: Instant, limited: bool) {
+        let _ = (now, limited);
+    }
+
+    /// The datagram size changed.
+    fn on_datagram_size(&mut self) {}
+
+    /// A copy, to return to if a reduction is taken back.
+    fn snapshot(&self) -> Box<dyn Growth>;
+}
+
+/// Everything that a reduction changes.
+#[derive(Debug)]
+struct Snapshot {
+    episode: u32,
+    window: u64,
+    ssthresh: Option<u64>,
+    start_exit: Option<StartExit>,
+    growth: Box<dyn Growth>,
+    start: Box<dyn Start>,
+    reduction: Box<dyn Reduction>,
+}
+
+/// A congestion window made of a start, a growth and a reduction.
+#[derive(Debug)]
+pub(crate) struct Window {
+    window: u64,
+    /// `None`: unlimited.
+    ssthresh: Option<u64>,
+    datagram_size: u16,
+    start: Box<dyn Start>,
+    growth: Box<dyn Growth>,
+    reduction: Box<dyn Reduction>,
+    start_exit: Option<StartExit>,
+    application_limited: bool,
+    snapshots: SmallVec<[Snapshot; undo::DEPTH]>,
+}
+
+impl Window {
+    /// A new path's window, of the parts that the policies name.
+    pub(crate) fn new(policies: &Policies, datagram_size: u16) -> Window {
+        let growth: Box<dyn Growth> = match policies.controller {
+            ControllerPolicy::NewReno => Box::new(NewReno::default()),
+            ControllerPolicy::Cubic => Box::new(Cubic::default()),
+        };
+        let start: Box<dyn Start> = match policies.start {
+            StartPolicy::Standard => Box::new(Standard),
+            StartPolicy::HyStartPlusPlus => Box::new(HyStartPlusPlus::new(policies.pacing)),
+        };
+        let reduction: Box<dyn Reduction> = match policies.reduction {
+            ReductionPolicy::Immediate => Box::new(Immediate),
+        };
+        Window {
+            window: initial_window(datagram_size),
+            ssthresh: None,
+            datagram_size,
+            start,
+            growth,
+            reduction,
+            start_exit: None,
+            application_limited: false,
+            snapshots: SmallVec::new(),
+        }
+    }
+
+    fn view(&self, now: Instant, rtt: &Rtt) -> View {
+        View {
+            now,
+            window: self.window,
+            datagram: u64::from(self.datagram_size),
+            smoothed_rtt: rtt.smoothed,
+        }
+    }
+
+    fn minimum(&self) -> u64 {
+        minimum_window(self.datagram_size)
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.ssthresh
+            .is_none_or(|threshold| self.window < threshold)
+    }
+
+    fn grow(&mut self, event: &AckEvent<'_>) {
+        let mut acked = event.growth;
+        if self.in_slow_start() {
+            acked = self.open(event);
+        }
+        if acked > 0 && !self.in_slow_start() {
+            let proposal = self.growth.grow(self.view(event.now, event.rtt), acked);
+            self.window = self.window.max(proposal);
+        }
+    }
+
+    /// Slow start. Returns the acknowledged bytes that are left over for the growth once the threshold is reached.
+    fn open(&mut self, event: &AckEvent<'_>) -> u64 {
+        let proposal = self.start.on_ack(self.view(event.now, event.rtt), event);
+        let room = self
+            .ssthresh
+            .map_or(u64::MAX, |threshold| threshold.saturating_sub(self.window));
+        let opened = proposal.open_by.min(room);
+        self.window += opened;
+        if proposal.stop {
+            self.ssthresh = Some(self.window);
+            self.leave_start(StartExit::Delay);
+            self.growth.on_start_exit(self.view(event.now, event.rtt));
+        } else if !self.in_slow_start() {
+            self.leave_start(StartExit::Threshold);
+            return event.growth.saturating_sub(opened);
+        }
+        0
+    }
+
+    fn leave_start(&mut self, reason: StartExit) {
+        self.start_exit.get_or_insert(reason);
+        self.start.on_exit();
+    }
+
+    fn reduce(&mut self, event: &AckEvent<'_>, congestion: Congestion) {
+        self.remember(congestion.episode);
+        let target = self
+            .growth
+            .reduce(self.view(event.now, event.rtt))
+            .max(self.minimum());
+        self.leave_start(StartExit::Congestion);
+        self.ssthresh = Some(target);
+        self.window = self
+            .reduction
+            .enter(self.window, target)
+            .max(self.minimum());
+    }
+
+    fn remember(&mut self, episode: u32) {
+        if self.snapshots.len() == undo::DEPTH {
+            self.snapshots.remove(0);
+        }
+        self.snapshots.push(Snapshot {
+            episode,
+            window: self.window,
+            ssthresh: self.ssthresh,
+            start_exit: self.start_exit,
+            growth: self.growth.snapshot(),
+            start: self.start.snapshot(),
+            reduction: self.reduction.snapshot(),
+        });
+    }
+
+    /// RFC 9002 section 7.6.2: the window falls to its minimum; the threshold stays where the congestion put it.
+    fn collapse(&mut self) {
+        self.window = self.minimum();
+        self.growth.on_persistent_congestion();
+        self.leave_start(StartExit::Congestion);
+    }
+}
+
+impl Controller for Window {
+    fn on_ack(&mut self, event: &AckEvent<'_>) {
+        if let Some(congestion) = event.congestion {
+            self.reduce(event, congestion);
+        }
+        if event.persistent_congestion {
+            self.collapse();
+        } else if event.congestion.is_none() {
+            self.grow(event);
+        }
+    }
+
+    fn undo(&mut self, now: Instant, episode: u32) -> bool {
+        let Some(index) = self
+            .snapshots
+            .iter()
+            .position(|snapshot| snapshot.episode == episode)
+        else {
+            return false;
+        };
+        let snapshot = self.snapshots.drain(index..).next();
+        // Only upwards (RFC 9438 section 4.9.1): what has grown past the old window since needs no help.
+        match snapshot.filter(|snapshot| self.window < snapshot.window) {
+            Some(snapshot) => {
+                self.window = snapshot.window.max(self.minimum());
+                self.ssthresh = snapshot.ssthresh;
+                self.start_exit = snapshot.start_exit;
+                self.growth = snapshot.growth;
+                self.start = snapshot.start;
+                self.reduction = snapshot.reduction;
+                // The snapshot may be from another phase of the application.
+                self.growth
+                    .on_application_limited(now, self.application_limited);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn on_application_limited(&mut self, now: Instant, limited: bool) {
+        self.application_limited = limited;
+        self.growth.on_application_limited(now, limited);
+    }
+
+    /// RFC 9002 section 7.2: the initial window follows the datagram size; later, only the minimum does.
+    fn on_datagram_size(&mut self, size: u16) {
+        let is_untouched =
+            self.window == initial_window(self.datagram_size) && self.ssthresh.is_none();
+        self.datagram_size = size;
+        self.window = if is_untouched {
+            initial_window(size)
+        } else {
+            self.window.max(self.minimum())
+        };
+        self.ssthresh = self.ssthresh.map(|threshold| threshold.max(self.minimum()));
+        self.growth.on_datagram_size();
+    }
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+
+    fn ssthresh(&self) -> Option<u64> {
+        self.ssthresh
+    }
+
+    fn pacing_rate(&self, rtt: &Rtt) -> Option<Rate> {
+        let gain = if self.in_slow_start() {
+            pacing::SLOW_START_GAIN
+        } else {
+            pacing::AVOIDANCE_GAIN
+        };
+        Some(pacing::window_rate(self.window, rtt.smoothed, gain))
+    }
+
+    fn state(&self) -> State {
+        if self.in_slow_start() {
+            self.start.state()
+        } else {
+            State::CongestionAvoidance
+        }
+    }
+
+    fn start_exit(&self) -> Option<StartExit> {
+        self.start_exit
+    }
+}
+
+#[cfg(test)]
+mod tests;
