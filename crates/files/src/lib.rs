@@ -6,6 +6,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod calendar;
+pub mod certificate;
+pub mod client;
 pub mod content;
 pub mod log;
+pub mod server;
 pub mod site;

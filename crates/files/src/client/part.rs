@@ -1,0 +1,336 @@
+//! A file on its way in: `NAME.part` with what is here, `NAME.part.meta` with what it is a part of, and a rename at the end.
+
+use std::fs::{self, File};
+use std::io::{self, IoSlice, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::task::JoinHandle;
+
+use super::error::{Error, Kept};
+
+/// Bytes gathered before they are written: one trip to a blocking thread per MiB, while the next MiB arrives.
+const BATCH: usize = 1 << 20;
+
+/// First line of the sidecar file.
+const HEADER: &str = "thalweg-part 1";
+
+/// What a partial file is a part of.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Origin {
+    /// Final URL it came from.
+    pub url: String,
+    /// Strong entity tag, with its quotes.
+    pub etag: Option<String>,
+    /// Length of the whole file.
+    pub length: Option<u64>,
+}
+
+impl Origin {
+    fn to_text(&self) -> String {
+        let mut text = format!("{HEADER}\nurl {}\n", self.url);
+        if let Some(etag) = &self.etag {
+            text += &format!("etag {etag}\n");
+        }
+        if let Some(length) = self.length {
+            text += &format!("length {length}\n");
+        }
+        text
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        if lines.next()? != HEADER {
+            return None;
+        }
+        let mut origin = Origin::default();
+        for line in lines {
+            match line.split_once(' ')? {
+                ("url", url) => origin.url = url.into(),
+                ("etag", etag) => origin.etag = Some(etag.into()),
+                ("length", length) => origin.length = Some(length.parse().ok()?),
+                _ => {} // from a later version
+            }
+        }
+        Some(origin)
+    }
+}
+
+/// The names that belong to one file.
+#[derive(Debug, Clone)]
+pub(super) struct Names {
+    pub target: PathBuf,
+    pub part: PathBuf,
+    pub meta: PathBuf,
+}
+
+impl Names {
+    pub(super) fn new(target: &Path) -> Self {
+        let with = |suffix: &str| {
+            let mut name = target.as_os_str().to_owned();
+            name.push(suffix);
+            PathBuf::from(name)
+        };
+        Self {
+            target: target.to_owned(),
+            part: with(".part"),
+            meta: with(".part.meta"),
+        }
+    }
+
+    /// What is on disk to continue from: length and origin. Only if the origin can be recognised again (strong tag).
+    pub(super) fn resumable(&self) -> Option<(u64, Origin)> {
+        let have = fs::metadata(&self.part)
+            .ok()
+            .filter(fs::Metadata::is_file)?
+            .len();
+        let origin = Origin::from_text(&fs::read_to_string(&self.meta).ok()?)?;
+        let strong = origin.etag.as_deref().is_some_and(is_strong);
+        let fits = origin.length.is_none_or(|length| have <= length);
+        (have > 0 && strong && fits).then_some((have, origin))
+    }
+
+    /// What an error message can say about the partial file.
+    pub(super) fn kept(&self) -> Option<Kept> {
+        let bytes = fs::metadata(&self.part).ok()?.len();
+        Some(Kept {
+            path: self.part.clone(),
+            bytes,
+            resumable: self.resumable().is_some(),
+        })
+    }
+
+    /// Puts a complete partial file in its place.
+    pub(super) fn complete(&self) -> Result<(), Error> {
+        fs::rename(&self.part, &self.target)
+            .map_err(|source| self.write_error(source, &self.target))?;
+        let _ = fs::remove_file(&self.meta);
+        Ok(())
+    }
+
+    /// Throws the partial file away.
+    pub(super) fn discard(&self) {
+        let _ = fs::remove_file(&self.part);
+        let _ = fs::remove_file(&self.meta);
+    }
+
+    pub(super) fn write_error(&self, source: io::Error, path: &Path) -> Error {
+        Error::Write {
+            path: path.to_owned(),
+            source: Arc::new(source),
+            kept: self.kept(),
+        }
+    }
+}
+
+/// Whether an entity tag is strong: only such a tag proves that bytes are the same (RFC 9110 section 8.8.1).
+pub(super) fn is_strong(etag: &str) -> bool {
+    etag.len() >= 2 && etag.starts_with('"') && etag.ends_with('"')
+}
+
+/// Writes the partial file in large pieces on a blocking thread. What was not written when it is dropped is lost, which costs a
+/// resume at most two pieces.
+#[derive(Debug)]
+pub(super) struct PartWriter {
+    names: Names,
+    file: Arc<File>,
+    batch: Vec<Bytes>,
+    size: usize,
+    writing: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl PartWriter {
+    /// Starts from nothing and notes where the bytes come from.
+    pub(super) fn create(names: &Names, origin: &Origin) -> Result<Self, Error> {
+        // The old sidecar goes first: it must never describe new bytes.
+        match fs::remove_file(&names.meta) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(names.write_error(error, &names.meta));
+            }
+            _ => {}
+        }
+        let file =
+            File::create(&names.part).map_err(|error| names.write_error(error, &names.part))?;
+        fs::write(&names.meta, origin.to_text())
+            .map_err(|error| names.write_error(error, &names.meta))?;
+        Ok(Self::new(names, file))
+    }
+
+    /// Continues after the first `have` bytes.
+    pub(super) fn resume(names: &Names, have: u64) -> Result<Self, Error> {
+        let open = || {
+            let mut file = File::options().write(true).open(&names.part)?;
+            // Longer than we told the server about? Then somebody else wrote to it.
+            if file.metadata()?.len() != have {
+                return Err(io::Error::other("the partial file changed meanwhile"));
+            }
+            io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
+            Ok(file)
+        };
+        let file = open().map_err(|error| names.write_error(error, &names.part))?;
+        Ok(Self::new(names, file))
+    }
+
+    fn new(names: &Names, file: File) -> Self {
+        Self {
+            names: names.clone(),
+            file: Arc::new(file),
+            batch: Vec::new(),
+            size: 0,
+            writing: None,
+        }
+    }
+
+    pub(super) async fn push(&mut self, bytes: Bytes) -> Result<(), Error> {
+        self.size += bytes.len();
+        self.batch.push(bytes);
+        if self.size >= BATCH {
+            self.write_batch().await?;
+        }
+        Ok(())
+    }
+
+    async fn write_batch(&mut self) -> Result<(), Error> {
+        self.wait().await?;
+        let batch = std::mem::take(&mut self.batch);
+        self.size = 0;
+        let file = Arc::clone(&self.file);
+        self.writing = Some(tokio::task::spawn_blocking(move || {
+            write_all(&file, &batch)
+        }));
+        Ok(())
+    }
+
+    async fn wait(&mut self) -> Result<(), Error> {
+        let Some(writing) = &mut self.writing else {
+            return Ok(());
+        };
+        let result = writing
+            .await
+            .unwrap_or_else(|_| Err(io::Error::other("the writing task was cancelled")));
+        self.writing = None;
+        result.map_err(|error| self.names.write_error(error, &self.names.part))
+    }
+
+    /// Writes what is left; the partial file is then as long as what was pushed.
+    pub(super) async fn flush(&mut self) -> Result<(), Error> {
+        if !self.batch.is_empty() {
+            self.write_batch().await?;
+        }
+        self.wait().await
+    }
+}
+
+fn write_all(mut file: &File, batch: &[Bytes]) -> io::Result<()> {
+    let mut slices: Vec<IoSlice<'_>> = batch.iter().map(|bytes| IoSlice::new(bytes)).collect();
+    let mut slices = slices.as_mut_slice();
+    IoSlice::advance_slices(&mut slices, 0); // drops empty ones
+    while !slices.is_empty() {
+        match file.write_vectored(slices) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut slices, written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin() -> Origin {
+        Origin {
+            url: "https://h/a b".into(),
+            etag: Some("\"x y\"".into()),
+            length: Some(3_000_000),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_partial_file_is_continued_and_completed() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = Names::new(&dir.path().join("f.bin"));
+        let data: Vec<u8> = (0..3_000_000u32).map(|i| (i % 253) as u8).collect();
+        let mut writer = PartWriter::create(&names, &origin()).unwrap();
+        assert_eq!(names.resumable(), None, "nothing to continue from yet");
+        for chunk in data[..2_500_000].chunks(16_000) {
+            writer.push(Bytes::copy_from_slice(chunk)).await.unwrap();
+        }
+        writer.push(Bytes::new()).await.unwrap();
+        writer.flush().await.unwrap();
+        drop(writer);
+        assert_eq!(names.resumable(), Some((2_500_000, origin())));
+        assert!(names.kept().unwrap().resumable);
+        let mut writer = PartWriter::resume(&names, 2_500_000).unwrap();
+        writer
+            .push(Bytes::copy_from_slice(&data[2_500_000..]))
+            .await
+            .unwrap();
+        writer.flush().await.unwrap();
+        assert!(!names.target.exists());
+        names.complete().unwrap();
+        assert_eq!(fs::read(&names.target).unwrap(), data);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_recognised_again_is_not_continued() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = Names::new(&dir.path().join("f"));
+        let with = |text: &str, size: usize| {
+            fs::write(&names.part, vec![0; size]).unwrap();
+            fs::write(&names.meta, text).unwrap();
+            names.resumable().is_some()
+        };
+        assert!(with(&origin().to_text(), 5));
+        assert!(!with(&origin().to_text(), 0));
+        assert!(!with(&origin().to_text(), 3_000_001));
+        assert!(!with("", 5));
+        assert!(!with("garbage\nurl x\n", 5));
+        assert!(!with("thalweg-part 1\nurl x\nlength 9\n", 5));
+        assert!(!with("thalweg-part 1\nurl x\netag W/\"a\"\n", 5));
+        assert!(!with("thalweg-part 1\nurl x\netag \"a\"\nlength y\n", 5));
+        assert!(with("thalweg-part 1\nurl x\netag \"a\"\nfuture thing\n", 5));
+        fs::remove_file(&names.meta).unwrap();
+        assert!(names.resumable().is_none());
+        assert!(!names.kept().unwrap().resumable);
+    }
+
+    #[test]
+    fn errors_keep_the_part_and_say_where() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = Names::new(&dir.path().join("none/f"));
+        let error = PartWriter::create(&names, &origin()).unwrap_err();
+        assert!(
+            error.to_string().contains("create the directory first"),
+            "{error}"
+        );
+        let names = Names::new(&dir.path().join("f"));
+        fs::write(&names.part, "12345").unwrap();
+        fs::write(&names.meta, origin().to_text()).unwrap();
+        let error = PartWriter::resume(&names, 4).unwrap_err();
+        assert!(
+            error.to_string().contains("changed meanwhile")
+                && error.to_string().contains("--resume"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_full_disk_says_make_room() {
+        if let Ok(file) = File::options().write(true).open("/dev/full") {
+            let error = write_all(&file, &[Bytes::from_static(b"x")]).unwrap_err();
+            let names = Names::new(Path::new("f"));
+            assert!(
+                names
+                    .write_error(error, &names.part)
+                    .to_string()
+                    .contains("make room")
+            );
+        }
+    }
+}

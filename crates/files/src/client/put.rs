@@ -1,0 +1,127 @@
+//! Sending a file.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use http::Method;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderValue};
+
+use super::error::Error;
+use super::report::{Event, Meter, Report, rate_bps};
+use super::session::SendBody;
+use super::transfer::Transfer;
+use super::url::Location;
+use crate::content::{Content, Piece, Reader};
+
+impl Transfer<'_> {
+    /// Sends the file at `path` to the URL with PUT. A URL that ends in `/` gets the file's name appended.
+    pub(super) async fn put(&self, path: &Path) -> Result<Report, Error> {
+        let read_error = |source| Error::Read {
+            path: path.to_owned(),
+            source: Arc::new(source),
+        };
+        let mut location = Location::parse(&self.url)?;
+        if location.uri.path().ends_with('/')
+            && let Some(name) = path.file_name()
+        {
+            location =
+                location.join(&crate::site::path::encode_segment(name.as_encoded_bytes()))?;
+        }
+        let file = File::open(path).map_err(read_error)?;
+        let metadata = file.metadata().map_err(read_error)?;
+        if !metadata.is_file() {
+            return Err(read_error(std::io::Error::new(
+                std::io::ErrorKind::InvalidInput,
+                "only regular files can be sent",
+            )));
+        }
+        let length = metadata.len();
+        let session = self.session(&location).await?;
+        self.sink.emit(&Event::Started {
+            job: self.job,
+            total: Some(length),
+            resumed_from: 0,
+        });
+
+        let meter = Arc::new(Mutex::new(Meter::new(
+            self.job,
+            self.sink.clone(),
+            Some(length),
+            0,
+        )));
+        let sent = Arc::new(AtomicU64::new(0));
+        let counted = {
+            let (meter, sent) = (Arc::clone(&meter), Arc::clone(&sent));
+            Box::new(move |bytes: usize| {
+                sent.fetch_add(bytes as u64, Ordering::Relaxed);
+                if let Ok(mut meter) = meter.lock() {
+                    meter.add(bytes);
+                }
+            })
+        };
+        let content = Content::pieces(Arc::new(file), [Piece::File(0..length)]);
+        let reader = Reader::new(content, Arc::clone(&self.inner.pool));
+        let mut request = self.request(Method::PUT, &location, true);
+        request
+            .headers_mut()
+            .insert(CONTENT_LENGTH, HeaderValue::from(length));
+        request
+            .headers_mut()
+            .entry(CONTENT_TYPE)
+            .or_insert(HeaderValue::from_static("application/octet-stream"));
+        if length > 0 {
+            *request.body_mut() = SendBody::file(reader, length, counted);
+        }
+
+        let asked = Instant::now();
+        let mut exchange = std::pin::pin!(session.request(request));
+        // The answer comes when everything is sent, which may take long: silence is when nothing moves.
+        let (head, mut body) = loop {
+            let before = sent.load(Ordering::Relaxed);
+            match self.patiently(exchange.as_mut()).await {
+                Ok(result) => break result.map_err(|why| self.exchange(&session, why))?,
+                Err(Error::Stalled { .. }) if sent.load(Ordering::Relaxed) > before => {}
+                Err(error) => return Err(error),
+            }
+        };
+        let first_byte = asked.elapsed();
+        let status = head.status().as_u16();
+        if !matches!(status, 200 | 201 | 204) {
+            return Err(self.status(status));
+        }
+        while self
+            .patiently(body.next())
+            .await?
+            .map_err(|why| self.exchange(&session, why))?
+            .is_some()
+        {}
+        if let Ok(mut meter) = meter.lock() {
+            meter.finish();
+        }
+        let elapsed = asked.elapsed();
+        Ok(Report {
+            url: self.url.clone(),
+            final_url: location.uri.to_string(),
+            status,
+            protocol: session.protocol(),
+            remote: session.remote,
+            path: None,
+            bytes: length,
+            resumed_from: 0,
+            etag: head
+                .headers()
+                .get(ETAG)
+                .and_then(|value| value.to_str().ok())
+                .map(str::to_owned),
+            resolve: session.resolve,
+            handshake: session.handshake,
+            first_byte,
+            elapsed,
+            goodput_bps: rate_bps(length, elapsed),
+            connection: session.stats(),
+        })
+    }
+}

@@ -1,0 +1,293 @@
+//! What a transfer tells while it runs and when it is done.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// TEMPORARY
+pub type ConnectionStats = ();
+
+/// How a request travelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// HTTP/3 over QUIC.
+    Http3,
+    /// HTTP/2 over TLS over TCP.
+    Http2,
+    /// HTTP/1.1 over TLS over TCP.
+    Http1,
+}
+
+impl Protocol {
+    /// `h3`, `h2`, `http/1.1`: the ALPN name.
+    #[must_use]
+    pub fn alpn(self) -> &'static str {
+        match self {
+            Protocol::Http3 => "h3",
+            Protocol::Http2 => "h2",
+            Protocol::Http1 => "http/1.1",
+        }
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Protocol::Http3 => "HTTP/3",
+            Protocol::Http2 => "HTTP/2",
+            Protocol::Http1 => "HTTP/1.1",
+        })
+    }
+}
+
+/// Something a person should know, though the transfer goes on. [`fmt::Display`] says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notice {
+    /// The host refused UDP on this port (ICMP): nobody listens for QUIC, or a firewall says no.
+    UdpRefused {
+        /// Host and port.
+        authority: String,
+    },
+    /// No QUIC datagram came back in this time: UDP seems to be blocked on the way.
+    UdpSilent {
+        /// Host and port.
+        authority: String,
+        /// How long we waited.
+        waited: Duration,
+    },
+    /// QUIC was answered but did not come to a connection.
+    QuicFailed {
+        /// Host and port.
+        authority: String,
+        /// What happened.
+        why: String,
+    },
+    /// The file is fetched over TCP instead.
+    FellBack {
+        /// Host and port.
+        authority: String,
+        /// What is used now.
+        protocol: Protocol,
+    },
+    /// The partial file cannot be continued and is fetched from the start.
+    Restarted {
+        /// Which URL.
+        url: String,
+        /// Why.
+        why: &'static str,
+    },
+    /// The server sends us elsewhere.
+    Redirected {
+        /// From which URL.
+        from: String,
+        /// To which URL.
+        to: String,
+    },
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notice::UdpRefused { authority } => write!(
+                f,
+                "{authority} refuses UDP on this port (no HTTP/3 there, or a firewall); trying TCP"
+            ),
+            Notice::UdpSilent { authority, waited } => write!(
+                f,
+                "no answer over UDP from {authority} within {:.1} s: UDP seems to be blocked; trying TCP",
+                waited.as_secs_f64()
+            ),
+            Notice::QuicFailed { authority, why } => {
+                write!(f, "QUIC to {authority} failed ({why}); trying TCP")
+            }
+            Notice::FellBack {
+                authority,
+                protocol,
+            } => {
+                write!(f, "connected to {authority} over TCP with {protocol}")
+            }
+            Notice::Restarted { url, why } => {
+                write!(f, "{url}: starting again from the beginning: {why}")
+            }
+            Notice::Redirected { from, to } => write!(f, "{from}: redirected to {to}"),
+        }
+    }
+}
+
+/// What happens during transfers. `job` is the index in the list given to the fetcher.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Event {
+    /// See [`Notice`].
+    Notice(Notice),
+    /// The job has a connection (perhaps shared with others).
+    Connected {
+        /// Which job.
+        job: usize,
+        /// Protocol in use.
+        protocol: Protocol,
+        /// The server's address.
+        remote: SocketAddr,
+        /// Time the connection took, name resolution excluded.
+        handshake: Duration,
+    },
+    /// The head of the answer is here.
+    Started {
+        /// Which job.
+        job: usize,
+        /// Length of the whole file in bytes, if known.
+        total: Option<u64>,
+        /// Bytes that were on disk already.
+        resumed_from: u64,
+    },
+    /// About ten times a second while bytes arrive, and once at the end.
+    Progress {
+        /// Which job.
+        job: usize,
+        /// Bytes of the file that are here, earlier parts included.
+        bytes: u64,
+        /// Length of the whole file in bytes, if known.
+        total: Option<u64>,
+        /// Present rate in bits per second, smoothed over about a second.
+        rate_bps: u64,
+    },
+    /// The job is over; the result follows in the list.
+    Finished {
+        /// Which job.
+        job: usize,
+        /// Whether it succeeded.
+        ok: bool,
+    },
+}
+
+/// Where events go. Called from the transfer's task: it must not block for long.
+pub type EventSink = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// What a successful transfer was like.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Report {
+    /// The URL asked for.
+    pub url: String,
+    /// The URL that answered, after redirects.
+    pub final_url: String,
+    /// Status code.
+    pub status: u16,
+    /// Protocol used.
+    pub protocol: Protocol,
+    /// The server's address.
+    pub remote: SocketAddr,
+    /// Where the file is; `None` when it went to a writer or was sent.
+    pub path: Option<PathBuf>,
+    /// Bytes of body that travelled in this run.
+    pub bytes: u64,
+    /// Bytes that were on disk already.
+    pub resumed_from: u64,
+    /// Entity tag of the file, with its quotes.
+    pub etag: Option<String>,
+    /// Name resolution.
+    pub resolve: Duration,
+    /// Time the connection took (QUIC or TCP + TLS), name resolution excluded.
+    pub handshake: Duration,
+    /// From the request to the head of the answer.
+    pub first_byte: Duration,
+    /// From the request to the last byte.
+    pub elapsed: Duration,
+    /// Bytes of body over `elapsed`, in bits per second.
+    pub goodput_bps: u64,
+    /// Counters of the QUIC connection at that moment (shared by all jobs on it); `None` over TCP.
+    pub connection: Option<ConnectionStats>,
+}
+
+/// Bits per second of `bytes` over `elapsed`.
+pub(super) fn rate_bps(bytes: u64, elapsed: Duration) -> u64 {
+    let nanos = elapsed.as_nanos().max(1);
+    u64::try_from(u128::from(bytes) * 8_000_000_000 / nanos).unwrap_or(u64::MAX)
+}
+
+/// Counts bytes and says when it is time for a progress event.
+#[derive(Debug)]
+pub(super) struct Meter {
+    job: usize,
+    sink: EventSinkRef,
+    total: Option<u64>,
+    bytes: u64,
+    /// Bytes and moment of the last event.
+    last: (u64, Instant),
+    rate_bps: Option<u64>,
+}
+
+/// Time between progress events.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+impl Meter {
+    pub(super) fn new(job: usize, sink: EventSinkRef, total: Option<u64>, bytes: u64) -> Self {
+        Self {
+            job,
+            sink,
+            total,
+            bytes,
+            last: (bytes, Instant::now()),
+            rate_bps: None,
+        }
+    }
+
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        let elapsed = self.last.1.elapsed();
+        if elapsed >= INTERVAL {
+            self.emit(elapsed);
+        }
+    }
+
+    pub(super) fn finish(&mut self) {
+        let elapsed = self.last.1.elapsed();
+        self.emit(elapsed);
+    }
+
+    fn emit(&mut self, elapsed: Duration) {
+        let now_bps = rate_bps(self.bytes - self.last.0, elapsed);
+        // Weight of the newest interval: all of it after a second, a tenth after 100 ms.
+        let rate = match self.rate_bps {
+            None => now_bps,
+            Some(old) => {
+                let weight = elapsed.as_millis().min(1000);
+                let mixed = u128::from(old) * (1000 - weight) + u128::from(now_bps) * weight;
+                u64::try_from(mixed / 1000).unwrap_or(u64::MAX)
+            }
+        };
+        self.rate_bps = Some(rate);
+        self.last = (self.bytes, Instant::now());
+        self.sink.emit(&Event::Progress {
+            job: self.job,
+            bytes: self.bytes,
+            total: self.total,
+            rate_bps: rate,
+        });
+    }
+}
+
+/// A sink or nobody.
+#[derive(Clone, Default)]
+pub(super) struct EventSinkRef(pub Option<EventSink>);
+
+impl EventSinkRef {
+    pub(super) fn emit(&self, event: &Event) {
+        if let Some(sink) = &self.0 {
+            sink(event);
+        }
+    }
+
+    pub(super) fn notice(&self, notice: Notice) {
+        self.emit(&Event::Notice(notice));
+    }
+}
+
+impl fmt::Debug for EventSinkRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EventSink")
+    }
+}

@@ -1,0 +1,306 @@
+//! A connection to one authority and the requests on it, whatever the protocol.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body as _, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::report::{ConnectionStats, Protocol};
+use crate::content::Reader;
+
+/// A request's body: nothing, or a file.
+pub(super) struct SendBody {
+    reader: Option<Reader>,
+    remaining: u64,
+    sent: Option<Box<dyn FnMut(usize) + Send + Sync>>,
+}
+
+impl SendBody {
+    pub(super) fn empty() -> Self {
+        Self {
+            reader: None,
+            remaining: 0,
+            sent: None,
+        }
+    }
+
+    /// `sent` is called with the size of each piece when it is handed to the transport.
+    pub(super) fn file(
+        reader: Reader,
+        length: u64,
+        sent: Box<dyn FnMut(usize) + Send + Sync>,
+    ) -> Self {
+        Self {
+            reader: Some(reader),
+            remaining: length,
+            sent: Some(sent),
+        }
+    }
+
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        let Some(reader) = &mut self.reader else {
+            return Poll::Ready(Ok(None));
+        };
+        let next = ready!(reader.poll_next(cx))?;
+        if let Some(bytes) = &next {
+            self.remaining = self.remaining.saturating_sub(bytes.len() as u64);
+            if let Some(sent) = &mut self.sent {
+                sent(bytes.len());
+            }
+        }
+        Poll::Ready(Ok(next))
+    }
+}
+
+impl http_body::Body for SendBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Poll::Ready(
+            ready!(self.get_mut().poll_next(cx))
+                .map(|next| next.map(Frame::data))
+                .transpose(),
+        )
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.remaining == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.remaining)
+    }
+}
+
+/// A connection that requests can be made on.
+pub(super) struct Session {
+    pub remote: SocketAddr,
+    /// Name resolution.
+    pub resolve: Duration,
+    /// From the first packet of the winning attempt's race to the end of the handshake.
+    pub handshake: Duration,
+    pub kind: Kind,
+}
+
+pub(super) enum Kind {
+    Http2(http2::SendRequest<SendBody>),
+    Http1(Arc<Http1>),
+}
+
+/// HTTP/1.1 carries one request at a time: idle connections are kept, others opened as needed.
+pub(super) struct Http1 {
+    remote: SocketAddr,
+    name: ServerName<'static>,
+    tls: Arc<ClientConfig>,
+    idle: Mutex<Vec<http1::SendRequest<SendBody>>>,
+}
+
+impl Session {
+    pub(super) fn protocol(&self) -> Protocol {
+        match &self.kind {
+            Kind::Http2(_) => Protocol::Http2,
+            Kind::Http1(_) => Protocol::Http1,
+        }
+    }
+
+    /// Whether new requests have no chance.
+    pub(super) fn is_closed(&self) -> bool {
+        match &self.kind {
+            Kind::Http2(send) => send.is_closed(),
+            Kind::Http1(_) => false,
+        }
+    }
+
+    /// Counters of the QUIC connection, if it is one.
+    pub(super) fn stats(&self) -> Option<ConnectionStats> {
+        None
+    }
+
+    /// Closes the connection and lets the peer hear of it.
+    pub(super) async fn close(&self) {}
+
+    /// Connects over TCP and TLS.
+    pub(super) async fn tcp(
+        remote: SocketAddr,
+        name: ServerName<'static>,
+        tls: Arc<ClientConfig>,
+    ) -> io::Result<Self> {
+        let kind = match tls_stream(remote, name.clone(), Arc::clone(&tls)).await? {
+            (stream, true) => {
+                let (send, connection) = http2::Builder::new(TokioExecutor::new())
+                    .timer(TokioTimer::new())
+                    .adaptive_window(true)
+                    .initial_stream_window_size(8 << 20)
+                    .initial_connection_window_size(16 << 20)
+                    .handshake(stream)
+                    .await
+                    .map_err(io::Error::other)?;
+                tokio::spawn(connection);
+                Kind::Http2(send)
+            }
+            (stream, false) => Kind::Http1(Arc::new(Http1 {
+                remote,
+                name,
+                tls,
+                idle: Mutex::new(vec![http1_handshake(stream).await?]),
+            })),
+        };
+        Ok(Self {
+            remote,
+            resolve: Duration::ZERO,
+            handshake: Duration::ZERO,
+            kind,
+        })
+    }
+
+    /// Sends a request and waits for the head of the answer.
+    pub(super) async fn request(
+        &self,
+        request: Request<SendBody>,
+    ) -> Result<(Response<()>, Body), String> {
+        match &self.kind {
+            Kind::Http2(send) => {
+                let response = send.clone().send_request(request).await.map_err(chain)?;
+                let (head, body) = split(response);
+                Ok((head, Body::Hyper { body, back: None }))
+            }
+            Kind::Http1(pool) => {
+                let mut send = pool.take().await.map_err(chain)?;
+                let response = send
+                    .send_request(origin_form(request))
+                    .await
+                    .map_err(chain)?;
+                let (head, body) = split(response);
+                let back = Some((Arc::clone(pool), send));
+                Ok((head, Body::Hyper { body, back }))
+            }
+        }
+    }
+}
+
+fn split(response: Response<Incoming>) -> (Response<()>, Incoming) {
+    let (head, body) = response.into_parts();
+    (Response::from_parts(head, ()), body)
+}
+
+/// HTTP/1.1 wants only the path in the request line, and the authority in `Host`.
+fn origin_form(mut request: Request<SendBody>) -> Request<SendBody> {
+    if let Some(authority) = request.uri().authority()
+        && let Ok(host) = http::HeaderValue::from_str(authority.as_str())
+    {
+        request
+            .headers_mut()
+            .entry(http::header::HOST)
+            .or_insert(host);
+    }
+    if let Some(path) = request.uri().path_and_query().cloned() {
+        *request.uri_mut() = path.into();
+    }
+    request
+}
+
+impl Http1 {
+    async fn take(&self) -> io::Result<http1::SendRequest<SendBody>> {
+        loop {
+            let idle = self.idle.lock().ok().and_then(|mut idle| idle.pop());
+            let Some(mut send) = idle else { break };
+            if send.ready().await.is_ok() {
+                return Ok(send);
+            }
+        }
+        let (stream, _) = tls_stream(self.remote, self.name.clone(), Arc::clone(&self.tls)).await?;
+        http1_handshake(stream).await
+    }
+}
+
+type Stream = TokioIo<tokio_rustls::client::TlsStream<TcpStream>>;
+
+async fn http1_handshake(stream: Stream) -> io::Result<http1::SendRequest<SendBody>> {
+    let (send, connection) = http1::Builder::new()
+        .max_buf_size(512 * 1024)
+        .handshake(stream)
+        .await
+        .map_err(io::Error::other)?;
+    tokio::spawn(connection);
+    Ok(send)
+}
+
+/// A TLS connection, and whether it speaks HTTP/2.
+async fn tls_stream(
+    remote: SocketAddr,
+    name: ServerName<'static>,
+    tls: Arc<ClientConfig>,
+) -> io::Result<(Stream, bool)> {
+    let stream = TcpStream::connect(remote).await?;
+    stream.set_nodelay(true)?;
+    let stream = TlsConnector::from(tls).connect(name, stream).await?;
+    let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    Ok((TokioIo::new(stream), http2))
+}
+
+/// The body of an answer.
+pub(super) enum Body {
+    Hyper {
+        body: Incoming,
+        back: Option<(Arc<Http1>, http1::SendRequest<SendBody>)>,
+    },
+}
+
+impl Body {
+    /// The next bytes; `None` at a regular end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, String> {
+        match self {
+            Body::Hyper { body, back } => loop {
+                let frame = std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await;
+                match frame {
+                    None => {
+                        if let Some((pool, send)) = back.take()
+                            && let Ok(mut idle) = pool.idle.lock()
+                        {
+                            idle.push(send);
+                        }
+                        return Ok(None);
+                    }
+                    Some(Err(error)) => return Err(chain(error)),
+                    Some(Ok(frame)) => {
+                        if let Ok(data) = frame.into_data() {
+                            return Ok(Some(data));
+                        }
+                    }
+                }
+            },
+        }
+    }
+}
+
+/// An error with its causes in one line.
+pub(super) fn chain(error: impl std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,111 @@
+//! From a request to an answer, whatever the transport: the site on a thread that may block, uploads in large pieces.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http::StatusCode;
+use http::request::Parts;
+
+use crate::content::Pool;
+use crate::log::{AccessLog, Entry};
+use crate::site::{Answer, Site, Upload};
+
+/// Bytes of an upload gathered before they are written: one trip to a blocking thread per MiB.
+const UPLOAD_PIECE: usize = 1 << 20;
+
+/// Longest silence in the middle of an upload.
+const UPLOAD_SILENCE: Duration = Duration::from_secs(60);
+
+/// What every connection needs.
+#[derive(Clone)]
+pub(super) struct Context {
+    pub site: Arc<Site>,
+    pub pool: Arc<Pool>,
+    pub log: Option<AccessLog>,
+}
+
+impl Context {
+    pub(super) fn entry(&self, peer: SocketAddr, protocol: &'static str, request: &Parts) -> Entry {
+        Entry::new(self.log.clone(), peer, protocol, request)
+    }
+}
+
+/// A request's body as it comes in.
+pub(super) trait RequestBody {
+    /// The next bytes; `None` at a regular end. An error means that the body was cut off.
+    fn next(&mut self) -> impl Future<Output = io::Result<Option<Bytes>>> + Send;
+}
+
+/// Answers one request. `Err` means that the client broke its upload off: there is nobody to answer.
+pub(super) async fn respond(
+    context: &Context,
+    request: Parts,
+    body: &mut (impl RequestBody + Send),
+    entry: &mut Entry,
+) -> io::Result<Answer> {
+    let site = Arc::clone(&context.site);
+    let answer = if site.is_upload(&request) {
+        match blocking(move || site.begin_upload(&request, SystemTime::now())).await? {
+            Ok(upload) => receive(upload, body, entry).await?,
+            Err(answer) => *answer,
+        }
+    } else {
+        blocking(move || site.answer(&request, SystemTime::now())).await?
+    };
+    entry.status(answer.status);
+    Ok(answer)
+}
+
+async fn receive(
+    mut upload: Upload,
+    body: &mut (impl RequestBody + Send),
+    entry: &mut Entry,
+) -> io::Result<Answer> {
+    let mut gathered: Vec<Bytes> = Vec::new();
+    let mut size = 0;
+    loop {
+        let next = match tokio::time::timeout(UPLOAD_SILENCE, body.next()).await {
+            Ok(next) => next?,
+            Err(_) => {
+                return Ok(Answer::error(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "Nothing of the upload arrived for a minute; nothing was stored.",
+                ));
+            }
+        };
+        let ended = next.is_none();
+        if let Some(bytes) = next {
+            entry.add_bytes(bytes.len());
+            size += bytes.len();
+            gathered.push(bytes);
+        }
+        if size >= UPLOAD_PIECE || (ended && size > 0) {
+            let pieces = std::mem::take(&mut gathered);
+            size = 0;
+            let written = blocking(move || {
+                for piece in pieces {
+                    upload.write(&piece)?;
+                }
+                Ok::<_, Box<Answer>>(upload)
+            })
+            .await?;
+            match written {
+                Ok(same) => upload = same,
+                Err(answer) => return Ok(*answer),
+            }
+        }
+        if ended {
+            return blocking(move || upload.finish(SystemTime::now())).await;
+        }
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| io::Error::other("the task was cancelled"))
+}

@@ -1,0 +1,218 @@
+//! HTTPS over TCP: HTTP/2 and HTTP/1.1 by ALPN, for clients that do not speak HTTP/3 or do not know yet that we do.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ALT_SVC, HeaderValue};
+use http::{Request, Response, Version};
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use super::respond::{Context, RequestBody, respond};
+use crate::content::Reader;
+use crate::log::Entry;
+use crate::site::Answer;
+
+/// Connections served at once over TCP; more wait in the kernel's queue.
+const MAX_CONNECTIONS: usize = 4096;
+
+/// Longest a client may take for the TLS handshake, and for the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Accepts until `stop` says true, then lets running answers finish for at most `grace`.
+pub(super) async fn serve(
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    context: Context,
+    alt_svc: Option<HeaderValue>,
+    mut stop: watch::Receiver<bool>,
+    grace: Duration,
+) {
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => break,
+            accepted = async {
+                let permit = Arc::clone(&permits).acquire_owned().await;
+                (listener.accept().await, permit)
+            } => accepted,
+        };
+        while connections.try_join_next().is_some() {}
+        match accepted {
+            (Ok((stream, peer)), permit) => {
+                let tls = tls.clone();
+                let context = context.clone();
+                let alt_svc = alt_svc.clone();
+                let stop = stop.clone();
+                connections.spawn(async move {
+                    let _permit = permit;
+                    // A client that fails the handshake or goes away is its own affair; requests are in the access log.
+                    let _ = connection(stream, peer, tls, context, alt_svc, stop).await;
+                });
+            }
+            // Out of descriptors or the like: waiting a little is all that helps.
+            (Err(_), _) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+    drop(listener);
+    let _ = tokio::time::timeout(grace, async {
+        while connections.join_next().await.is_some() {}
+    })
+    .await;
+}
+
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: TlsAcceptor,
+    context: Context,
+    alt_svc: Option<HeaderValue>,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let stream = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream))
+        .await
+        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let service = service_fn(move |request: Request<Incoming>| {
+        let context = context.clone();
+        let alt_svc = alt_svc.clone();
+        async move { answer(context, peer, alt_svc, request).await }
+    });
+    let stream = TokioIo::new(stream);
+    let stopping = async move {
+        let _ = stop.wait_for(|stop| *stop).await;
+    };
+    let mut stopping = std::pin::pin!(stopping);
+    if http2 {
+        let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .adaptive_window(true)
+            .max_send_buf_size(512 * 1024)
+            .keep_alive_interval(Some(Duration::from_secs(30)));
+        let mut running = std::pin::pin!(builder.serve_connection(stream, service));
+        tokio::select! {
+            ended = running.as_mut() => return ended.map_err(io::Error::other),
+            () = stopping.as_mut() => running.as_mut().graceful_shutdown(),
+        }
+        running.await.map_err(io::Error::other)
+    } else {
+        let mut builder = hyper::server::conn::http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_buf_size(512 * 1024);
+        let mut running = std::pin::pin!(builder.serve_connection(stream, service));
+        tokio::select! {
+            ended = running.as_mut() => return ended.map_err(io::Error::other),
+            () = stopping.as_mut() => running.as_mut().graceful_shutdown(),
+        }
+        running.await.map_err(io::Error::other)
+    }
+}
+
+async fn answer(
+    context: Context,
+    peer: SocketAddr,
+    alt_svc: Option<HeaderValue>,
+    request: Request<Incoming>,
+) -> io::Result<Response<AnswerBody>> {
+    let (parts, body) = request.into_parts();
+    let protocol = match parts.version {
+        Version::HTTP_2 => "HTTP/2",
+        Version::HTTP_10 => "HTTP/1.0",
+        _ => "HTTP/1.1",
+    };
+    let mut entry = context.entry(peer, protocol, &parts);
+    let Answer {
+        status,
+        headers,
+        content,
+    } = respond(&context, parts, &mut HyperBody(body), &mut entry).await?;
+    let mut response = Response::new(());
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    if let Some(value) = alt_svc {
+        response.headers_mut().insert(ALT_SVC, value);
+    }
+    let remaining = content.len();
+    if remaining == 0 {
+        entry.complete();
+    }
+    Ok(response.map(|()| AnswerBody {
+        reader: Reader::new(content, Arc::clone(&context.pool)),
+        remaining,
+        entry,
+    }))
+}
+
+struct HyperBody(Incoming);
+
+impl RequestBody for HyperBody {
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        loop {
+            match self.0.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(io::Error::other(error)),
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// An answer's body on its way through hyper; writes the access record when it is done or dropped.
+struct AnswerBody {
+    reader: Reader,
+    remaining: u64,
+    entry: Entry,
+}
+
+impl http_body::Body for AnswerBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut TaskContext<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let this = self.get_mut();
+        match ready!(this.reader.poll_next(cx)) {
+            Ok(Some(bytes)) => {
+                this.entry.add_bytes(bytes.len());
+                this.remaining = this.remaining.saturating_sub(bytes.len() as u64);
+                if this.remaining == 0 {
+                    this.entry.complete();
+                }
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Ok(None) => Poll::Ready(None),
+            Err(error) => Poll::Ready(Some(Err(error))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.remaining == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.remaining)
+    }
+}

@@ -1,0 +1,194 @@
+//! A server and a client on loopback.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use thalweg_files::certificate::{CertificateStore, Identity};
+use thalweg_files::client::{
+    Error, Event, EventSink, FetchOptions, Fetcher, Job, Notice, Preference, Report, Trust,
+};
+use thalweg_files::server::{Server, ServerOptions};
+use thalweg_files::site::{Site, SiteOptions, UploadOptions};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub struct Host {
+    pub dir: tempfile::TempDir,
+    pub address: SocketAddr,
+    pub identity: Identity,
+    pub log: Arc<Mutex<Vec<String>>>,
+    stop: Option<oneshot::Sender<()>>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Host {
+    pub async fn new() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub async fn with(change: impl FnOnce(&mut ServerOptions)) -> Self {
+        let mut host = Self {
+            dir: tempfile::tempdir().unwrap(),
+            address: "127.0.0.1:0".parse().unwrap(),
+            identity: Identity::self_signed::<&str>(&[]).unwrap(),
+            log: Arc::default(),
+            stop: None,
+            task: None,
+        };
+        host.start(change).await;
+        host
+    }
+
+    /// Starts the server, on the same port if it ran before.
+    pub async fn start(&mut self, change: impl FnOnce(&mut ServerOptions)) {
+        let mut options = SiteOptions::default();
+        options.upload = Some(UploadOptions::default());
+        let site = Site::new(self.dir.path(), options).unwrap();
+        let store = CertificateStore::new(&self.identity).unwrap();
+        let mut options = ServerOptions::new(self.address, site, store);
+        let log = Arc::clone(&self.log);
+        options.access_log = Some(Arc::new(move |record| {
+            log.lock().unwrap().push(record.to_string())
+        }));
+        change(&mut options);
+        let server = Server::bind(options).await.unwrap();
+        self.address = server.local_addr();
+        let (stop, stopped) = oneshot::channel();
+        self.stop = Some(stop);
+        self.task = Some(tokio::spawn(server.run(async {
+            let _ = stopped.await;
+        })));
+    }
+
+    /// Ends the server at once, as a crash would.
+    pub async fn kill(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+            let _ = task.await;
+        }
+    }
+
+    /// Asks the server to stop and waits until it has.
+    pub async fn stop(&mut self) {
+        self.ask_to_stop();
+        self.task.take().unwrap().await.unwrap();
+    }
+
+    pub fn ask_to_stop(&mut self) {
+        let _ = self.stop.take().unwrap().send(());
+    }
+
+    pub fn file(&self, name: &str, data: &[u8]) -> &Self {
+        std::fs::write(self.dir.path().join(name), data).unwrap();
+        self
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}/{path}", self.address.port())
+    }
+
+    pub fn options(&self, preference: Preference) -> FetchOptions {
+        let mut options = FetchOptions::default();
+        options.trust = Trust::Certificates(self.identity.chain().to_vec());
+        options.preference = preference;
+        options.idle_timeout = Duration::from_secs(5);
+        options.connect_timeout = Duration::from_secs(10);
+        options
+            .addresses
+            .insert("localhost".into(), vec![[127, 0, 0, 1].into()]);
+        options
+    }
+
+    pub fn fetcher(&self, preference: Preference) -> Fetcher {
+        Fetcher::new(self.options(preference)).unwrap()
+    }
+}
+
+/// Bytes that compress and repeat nowhere.
+pub fn sample(size: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64 ^ size as u64;
+    let mut data = Vec::with_capacity(size + 8);
+    while data.len() < size {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        data.extend_from_slice(&state.to_le_bytes());
+    }
+    data.truncate(size);
+    data
+}
+
+/// A sink that collects events, and calls `action` once when `bytes` have arrived.
+#[derive(Clone, Default)]
+pub struct Recorder {
+    pub events: Arc<Mutex<Vec<Event>>>,
+}
+
+impl Recorder {
+    pub fn sink(&self) -> EventSink {
+        self.when(u64::MAX, || {})
+    }
+
+    pub fn when(&self, bytes: u64, action: impl FnOnce() + Send + 'static) -> EventSink {
+        let events = Arc::clone(&self.events);
+        let action = Mutex::new(Some(action));
+        Arc::new(move |event| {
+            if let Event::Progress { bytes: now, .. } = event
+                && *now >= bytes
+                && let Some(action) = action.lock().unwrap().take()
+            {
+                action();
+            }
+            events.lock().unwrap().push(event.clone());
+        })
+    }
+
+    pub fn notices(&self) -> Vec<Notice> {
+        let events = self.events.lock().unwrap();
+        events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Notice(notice) => Some(notice.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+pub async fn get_one(
+    fetcher: &Fetcher,
+    url: String,
+    path: &Path,
+    sink: Option<EventSink>,
+) -> Result<Report, Error> {
+    fetcher
+        .get(vec![Job::to_file(url, path)], sink)
+        .await
+        .pop()
+        .unwrap()
+}
+
+/// A directory to download into.
+pub struct Downloads(pub tempfile::TempDir);
+
+impl Downloads {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(self.0.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}

@@ -1,0 +1,138 @@
+//! What the client does when UDP does not get through, and when a name has several addresses.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Downloads, Host, Recorder, get_one};
+use thalweg_files::client::{Category, Fetcher, Notice, Preference, Protocol};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusing_udp_port_is_noticed_at_once_and_tcp_used() {
+    let host = Host::with(|options| options.quic = false).await;
+    host.file("f", b"by tcp");
+    let downloads = Downloads::new();
+    let fetcher = host.fetcher(Preference::Auto);
+    let recorder = Recorder::default();
+    let began = Instant::now();
+    let report = get_one(
+        &fetcher,
+        host.url("f"),
+        &downloads.path("f"),
+        Some(recorder.sink()),
+    )
+    .await
+    .unwrap();
+    assert_eq!(report.protocol, Protocol::Http2);
+    assert!(
+        began.elapsed() < Duration::from_millis(1500),
+        "{:?}",
+        began.elapsed()
+    );
+    let notices = recorder.notices();
+    assert!(
+        matches!(
+            &notices[..],
+            [
+                Notice::UdpRefused { .. },
+                Notice::FellBack {
+                    protocol: Protocol::Http2,
+                    ..
+                }
+            ]
+        ),
+        "{notices:?}"
+    );
+    assert!(notices[0].to_string().contains("refuses UDP"));
+    assert_eq!(std::fs::read(downloads.path("f")).unwrap(), b"by tcp");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_udp_port_is_noticed_after_the_patience_and_tcp_used() {
+    let host = Host::with(|options| options.quic = false).await;
+    host.file("f", b"by tcp");
+    // Takes every datagram and answers none, as a firewall that drops would look.
+    let _hole = std::net::UdpSocket::bind(host.address).unwrap();
+    let downloads = Downloads::new();
+    let mut options = host.options(Preference::Auto);
+    options.quic_patience = Duration::from_millis(400);
+    let fetcher = Fetcher::new(options.clone()).unwrap();
+    let recorder = Recorder::default();
+    let report = get_one(
+        &fetcher,
+        host.url("f"),
+        &downloads.path("f"),
+        Some(recorder.sink()),
+    )
+    .await
+    .unwrap();
+    assert_eq!(report.protocol, Protocol::Http2);
+    let notices = recorder.notices();
+    assert!(
+        matches!(
+            &notices[..],
+            [Notice::UdpSilent { .. }, Notice::FellBack { .. }]
+        ),
+        "{notices:?}"
+    );
+    assert!(notices[0].to_string().contains("UDP seems to be blocked"));
+    // Without the fall-back it is an error that names the address.
+    options.preference = Preference::Quic;
+    options.connect_timeout = Duration::from_secs(1);
+    let error = get_one(
+        &Fetcher::new(options).unwrap(),
+        host.url("f"),
+        &downloads.path("g"),
+        None,
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(error.category(), Category::Network);
+    assert!(error.to_string().contains("QUIC to 127.0.0.1"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_address_that_answers_is_used() {
+    let host = Host::new().await;
+    host.file("f", b"x");
+    let downloads = Downloads::new();
+    for preference in [Preference::Tcp, Preference::Quic] {
+        let mut options = host.options(preference);
+        // The server listens on IPv4 only; 127.0.0.9 reaches nobody either.
+        let list = vec![
+            "::1".parse().unwrap(),
+            "127.0.0.9".parse().unwrap(),
+            "127.0.0.1".parse().unwrap(),
+        ];
+        options.addresses.insert("localhost".into(), list);
+        let fetcher = Fetcher::new(options).unwrap();
+        let began = Instant::now();
+        let report = get_one(&fetcher, host.url("f"), &downloads.path("f"), None)
+            .await
+            .unwrap();
+        assert_eq!(report.remote, host.address);
+        assert!(
+            began.elapsed() < Duration::from_secs(2),
+            "{:?}",
+            began.elapsed()
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_server_is_an_error_that_tells_both_transports() {
+    let mut host = Host::new().await;
+    host.kill().await;
+    let downloads = Downloads::new();
+    let fetcher = host.fetcher(Preference::Auto);
+    let error = get_one(&fetcher, host.url("f"), &downloads.path("f"), None)
+        .await
+        .unwrap_err();
+    assert_eq!(error.category(), Category::Network);
+    let text = error.to_string();
+    assert!(
+        text.contains("QUIC to") && text.contains("TCP to") && text.contains("server is running"),
+        "{text}"
+    );
+}
