@@ -61,7 +61,7 @@ pub struct Link {
     /// Bytes that wait at most.
     pub queue: u64,
     pub meddle: Box<dyn FnMut(Packet, &mut ChaCha8Rng) -> Fate>,
-    busy_until: [Instant; 2],
+    pub busy_until: [Instant; 2],
     pub dropped: u64,
 }
 
