@@ -337,6 +337,8 @@ impl Connection {
         stats.mtu = path.datagram_size();
         stats.key_updates = self.keys.updates;
         stats.pacing_rate = path.pacing_rate();
+        let ecn = self.spaces[SpaceId::Data.index()].acks.counts();
+        stats.ecn_received = [ecn.ect0, ecn.ect1, ecn.ce];
         stats
     }
 

@@ -17,8 +17,6 @@ pub(super) struct Space {
     pub(super) probes: u8,
     /// A PING is wanted (keep-alive, or a probe without data).
     pub(super) ping: bool,
-    /// Packets sent since the last ack-eliciting one, so that the peer acknowledges our acknowledgements now and then.
-    pub(super) ack_only_run: u32,
 }
 
 impl Space {
@@ -29,7 +27,6 @@ impl Space {
             crypto: CryptoStream::default(),
             probes: 0,
             ping: false,
-            ack_only_run: 0,
         }
     }
 }

@@ -23,9 +23,6 @@ use crate::{
 pub(super) const MIN_INITIAL: u16 = 1200;
 /// Do not begin another packet in a datagram with less room than this: header, tag and a frame worth having.
 const MIN_PACKET: usize = 96;
-/// After so many packets without one the peer has to acknowledge, we send a PING along, so that the peer's
-/// acknowledgements let us forget old ranges (RFC 9000 section 13.2.4).
-const ACK_ONLY_RUN: u32 = 64;
 /// The most bytes of reason phrase sent with a close.
 const MAX_REASON: usize = 256;
 
@@ -257,12 +254,10 @@ impl Connection {
         }
         let acks_end = buf.len();
         if content == Content::Acks {
-            if space == SpaceId::Data && packet.frames.acked.is_some() {
-                state.ack_only_run += 1;
-                if state.ack_only_run >= ACK_ONLY_RUN && buf.len() < limit {
-                    state.ack_only_run = 0;
-                    Frame::Ping.encode(buf);
-                }
+            // Now and then the peer has to acknowledge our acknowledgements, so that we can forget old ranges
+            // (RFC 9000 section 13.2.4).
+            if packet.frames.acked.is_some() && state.acks.should_elicit() && buf.len() < limit {
+                Frame::Ping.encode(buf);
             }
             packet.ack_eliciting = buf.len() > acks_end;
             return;
@@ -288,7 +283,6 @@ impl Connection {
         if packet.ack_eliciting {
             state.ping = false;
             state.probes = state.probes.saturating_sub(1);
-            state.ack_only_run = 0;
         }
     }
 
