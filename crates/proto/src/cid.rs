@@ -600,3 +600,6 @@ impl fmt::Debug for WorkerCid {
         write!(f, "WorkerCid({} of {})", self.worker, self.workers)
     }
 }
+
+#[cfg(test)]
+mod tests;

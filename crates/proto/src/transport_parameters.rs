@@ -492,3 +492,6 @@ impl VersionInformation {
         Ok(VersionInformation { chosen, available: versions().skip(1).take(MAX_VERSIONS_KEPT).collect() })
     }
 }
+
+#[cfg(test)]
+mod tests;
