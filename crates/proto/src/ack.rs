@@ -378,3 +378,6 @@ impl ArrivalRate {
         (self.per_round_trip / ACKS_PER_ROUND_TRIP).clamp(2, MAX_PACKETS_PER_ACK)
     }
 }
+
+#[cfg(test)]
+mod tests;
