@@ -477,7 +477,7 @@ impl PreferredAddress {
 
 impl VersionInformation {
     fn decode(value: &[u8], sender: Side) -> Result<VersionInformation, &'static str> {
-        if value.len() < 4 || value.len() % 4 != 0 {
+        if value.len() < 4 || !value.len().is_multiple_of(4) {
             return Err("not a list of versions");
         }
         let versions = || crate::packet::versions(value);

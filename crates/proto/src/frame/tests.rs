@@ -3,6 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use std::ops::Range;
+
 use super::*;
 use crate::error::TransportErrorCode;
 
