@@ -55,9 +55,7 @@ pub enum SendDatagramError {
         max: usize,
     },
     /// The queue is full.
-    #[error(
-        "the send queue is full: wait until datagrams are unblocked, or let it drop the oldest"
-    )]
+    #[error("the send queue is full: wait until datagrams are unblocked, or let it drop the oldest")]
     Blocked,
 }
 
@@ -135,9 +133,7 @@ impl Datagrams {
 
     /// Queues a datagram. `room` is how many bytes of frames the smallest packet to come can carry.
     pub fn send(&mut self, data: Bytes, room: usize) -> Result<(), SendDatagramError> {
-        let max = self
-            .max_payload(room)
-            .ok_or(SendDatagramError::Unsupported)?;
+        let max = self.max_payload(room).ok_or(SendDatagramError::Unsupported)?;
         if data.len() > max {
             return Err(SendDatagramError::TooLarge { max });
         }
@@ -173,9 +169,7 @@ impl Datagrams {
     /// Returns whether it was kept: `true` unless it alone is larger than the receive buffer.
     pub fn on_datagram(&mut self, data: &[u8], frame_size: usize) -> Result<bool, TransportError> {
         if frame_size as u64 > self.config.max_frame_size {
-            return Err(TransportError::protocol_violation(
-                "a DATAGRAM frame larger than max_datagram_frame_size",
-            ));
+            return Err(TransportError::protocol_violation("a DATAGRAM frame larger than max_datagram_frame_size"));
         }
         let size = data.len() + OVERHEAD;
         while self.incoming_bytes + size > self.config.receive_buffer {
@@ -319,38 +313,20 @@ mod tests {
     fn sending_without_the_peers_consent_or_beyond_its_size_is_refused() {
         let mut a = Datagrams::new(DatagramsConfig::default());
         let data = Bytes::from_static(&[0; 100]);
-        assert_eq!(
-            a.send(data.clone(), 1200),
-            Err(SendDatagramError::Unsupported)
-        );
+        assert_eq!(a.send(data.clone(), 1200), Err(SendDatagramError::Unsupported));
         a.set_peer_max_frame_size(Some(50));
-        assert_eq!(
-            a.send(data.clone(), 1200),
-            Err(SendDatagramError::TooLarge { max: 48 })
-        );
+        assert_eq!(a.send(data.clone(), 1200), Err(SendDatagramError::TooLarge { max: 48 }));
         a.set_peer_max_frame_size(Some(65_535));
-        assert_eq!(
-            a.send(data, 90),
-            Err(SendDatagramError::TooLarge { max: 87 })
-        );
+        assert_eq!(a.send(data, 90), Err(SendDatagramError::TooLarge { max: 87 }));
     }
 
     #[test]
     fn a_frame_larger_than_announced_is_a_protocol_violation() {
-        let mut b = Datagrams::new(DatagramsConfig {
-            max_frame_size: 10,
-            ..DatagramsConfig::default()
-        });
+        let mut b = Datagrams::new(DatagramsConfig { max_frame_size: 10, ..DatagramsConfig::default() });
         assert!(b.on_datagram(&[0; 8], 10).is_ok());
         let error = b.on_datagram(&[0; 9], 11).unwrap_err();
-        assert_eq!(
-            error.code,
-            crate::error::TransportErrorCode::PROTOCOL_VIOLATION
-        );
-        let mut off = Datagrams::new(DatagramsConfig {
-            max_frame_size: 0,
-            ..DatagramsConfig::default()
-        });
+        assert_eq!(error.code, crate::error::TransportErrorCode::PROTOCOL_VIOLATION);
+        let mut off = Datagrams::new(DatagramsConfig { max_frame_size: 0, ..DatagramsConfig::default() });
         assert!(off.on_datagram(&[], 2).is_err());
     }
 

@@ -52,26 +52,13 @@ fn pipe() -> Pipe {
     a.set_peer_limits(&b.initial_limits());
     b.set_peer_limits(&a.initial_limits());
     let id = a.open(Dir::Uni).unwrap();
-    Pipe {
-        a,
-        b,
-        id,
-        buf: Vec::with_capacity(2000),
-        record: SentStreams::default(),
-        received: 0,
-        packets: 0,
-    }
+    Pipe { a, b, id, buf: Vec::with_capacity(2000), record: SentStreams::default(), received: 0, packets: 0 }
 }
 
 fn deliver(to: &mut Streams, payload: &[u8]) {
     for frame in FrameIter::new(payload) {
         match frame.unwrap() {
-            Frame::Stream {
-                id,
-                offset,
-                fin,
-                data,
-            } => to.on_stream(id, offset, fin, data).unwrap(),
+            Frame::Stream { id, offset, fin, data } => to.on_stream(id, offset, fin, data).unwrap(),
             Frame::MaxData(limit) => to.on_max_data(limit),
             Frame::MaxStreamData { id, max } => to.on_max_stream_data(id, max).unwrap(),
             other => panic!("{other:?}"),
@@ -135,7 +122,7 @@ fn large_chunks_sent_in_sequence_and_read_in_order_allocate_nothing() {
         let mut pipe = pipe();
         let chunk = Bytes::from(vec![7; 1 << 20]);
         let keep = chunk.clone();
-        let mut mib = |pipe: &mut Pipe| {
+        let mib = |pipe: &mut Pipe| {
             let mut chunk = chunk.clone();
             pipe.a.write_chunk(pipe.id, &mut chunk).unwrap();
             assert!(chunk.is_empty());
@@ -161,7 +148,7 @@ fn large_chunks_sent_in_sequence_and_read_in_order_allocate_nothing() {
 #[test]
 fn many_small_writes_allocate_nothing() {
     let mut pipe = pipe();
-    let mut some = |pipe: &mut Pipe| {
+    let some = |pipe: &mut Pipe| {
         for _ in 0..1000 {
             match pipe.a.write(pipe.id, &[1; 100]) {
                 Ok(100) => {}
@@ -243,10 +230,7 @@ fn loss_and_reordering_allocate_next_to_nothing() {
     });
     let packets = pipe.packets - before;
     assert_eq!(pipe.received, 20 << 20);
-    assert!(
-        allocations * 100 < packets,
-        "{allocations} in {packets} packets"
-    );
+    assert!(allocations * 100 < packets, "{allocations} in {packets} packets");
 }
 
 #[test]

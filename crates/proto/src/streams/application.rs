@@ -4,8 +4,7 @@ use bytes::Bytes;
 
 use super::recv::RecvState;
 use super::{
-    ClosedStream, Dir, Incoming, ReadError, Recv, StreamEvent, StreamId, Streams, WriteError,
-    output::Control,
+    ClosedStream, Dir, Incoming, ReadError, Recv, StreamEvent, StreamId, Streams, WriteError, output::Control,
 };
 
 impl Streams {
@@ -137,12 +136,7 @@ impl Streams {
 
     /// Takes the next bytes of a stream, at most `max`, without copying. `None` at its end, after which it is forgotten.
     pub fn read(&mut self, id: StreamId, max: usize) -> Result<Option<Bytes>, ReadError> {
-        let Streams {
-            recv,
-            incoming,
-            control,
-            ..
-        } = self;
+        let Streams { recv, incoming, control, .. } = self;
         let stream = recv.get_mut(&id).ok_or(ReadError::ClosedStream)?;
         if stream.state == RecvState::Open {
             if max == 0 {
@@ -158,12 +152,7 @@ impl Streams {
 
     /// Copies the next bytes of a stream into `out`. Returns how many; `None` at its end, after which it is forgotten.
     pub fn read_into(&mut self, id: StreamId, out: &mut [u8]) -> Result<Option<usize>, ReadError> {
-        let Streams {
-            recv,
-            incoming,
-            control,
-            ..
-        } = self;
+        let Streams { recv, incoming, control, .. } = self;
         let stream = recv.get_mut(&id).ok_or(ReadError::ClosedStream)?;
         if stream.state == RecvState::Open {
             if out.is_empty() {

@@ -69,11 +69,7 @@ impl Block {
     fn new(pool: &mut BlockPool, small: bool, start: usize, needed: usize) -> Block {
         let small = small && needed <= SMALL;
         Block {
-            data: if small {
-                BytesMut::with_capacity(needed)
-            } else {
-                pool.take()
-            },
+            data: if small { BytesMut::with_capacity(needed) } else { pool.take() },
             start,
             filled: SmallVec::new(),
             whole: !small,
@@ -106,11 +102,7 @@ impl Block {
     /// Moves what a made-to-measure block holds to a larger one.
     fn grow(&mut self, pool: &mut BlockPool, needed: usize) {
         self.whole = self.start + needed > SMALL;
-        let mut data = if self.whole {
-            pool.take()
-        } else {
-            BytesMut::with_capacity(SMALL)
-        };
+        let mut data = if self.whole { pool.take() } else { BytesMut::with_capacity(SMALL) };
         data.extend_from_slice(&self.data);
         self.data = data;
     }
@@ -215,11 +207,7 @@ impl Assembler {
             if index >= self.blocks.len() {
                 self.blocks.resize_with(index + 1, || None);
             }
-            let start = if index == 0 {
-                (self.read % BLOCK as u64) as usize
-            } else {
-                0
-            };
+            let start = if index == 0 { (self.read % BLOCK as u64) as usize } else { 0 };
             let block = self.blocks[index].get_or_insert_with(|| {
                 let small = offset < BLOCK as u64;
                 Block::new(pool, small, start, at + now.len() - start)

@@ -25,10 +25,7 @@ pub struct Budget {
 impl Budget {
     /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Arc<Budget> {
-        Arc::new(Budget {
-            limit,
-            used: AtomicU64::new(0),
-        })
+        Arc::new(Budget { limit, used: AtomicU64::new(0) })
     }
 
     /// The bytes allowed.
@@ -71,11 +68,7 @@ const PUBLISH_STEP: u64 = 64 * 1024;
 
 impl Share {
     pub(super) fn new(budget: Option<Arc<Budget>>) -> Share {
-        Share {
-            budget,
-            held: 0,
-            published: 0,
-        }
+        Share { budget, held: 0, published: 0 }
     }
 
     /// Bytes that wait for the application in this connection.
@@ -147,13 +140,7 @@ pub(super) struct Window {
 impl Window {
     pub(super) fn new(size: u64, max: u64) -> Window {
         let size = size.min(varint::MAX);
-        Window {
-            size,
-            max: max.max(size),
-            consumed: 0,
-            granted: size,
-            renewed: None,
-        }
+        Window { size, max: max.max(size), consumed: 0, granted: size, renewed: None }
     }
 
     /// The limit last granted.
@@ -184,10 +171,7 @@ impl Window {
         if left > share.affordable(self.size) / 2 {
             return false;
         }
-        if self
-            .renewed
-            .is_none_or(|last| clock.now - last < clock.rtt * 2)
-        {
+        if self.renewed.is_none_or(|last| clock.now - last < clock.rtt * 2) {
             self.size = self.size.saturating_mul(2).min(self.max);
         }
         self.renewed = Some(clock.now);
@@ -196,10 +180,7 @@ impl Window {
 
     /// Grants as much as the window and the budget allow now. Returns whether the limit rose.
     pub(super) fn top_up(&mut self, share: &Share) -> bool {
-        let limit = self
-            .consumed
-            .saturating_add(share.affordable(self.size))
-            .min(varint::MAX);
+        let limit = self.consumed.saturating_add(share.affordable(self.size)).min(varint::MAX);
         let rose = limit > self.granted;
         self.granted = self.granted.max(limit);
         rose
@@ -211,10 +192,7 @@ mod tests {
     use super::*;
 
     fn at(ms: u64) -> Clock {
-        Clock {
-            now: Instant::from_nanos(ms * 1_000_000),
-            rtt: Duration::from_millis(100),
-        }
+        Clock { now: Instant::from_nanos(ms * 1_000_000), rtt: Duration::from_millis(100) }
     }
 
     #[test]

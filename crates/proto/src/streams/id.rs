@@ -53,11 +53,7 @@ impl StreamId {
     /// The end that opened, or would open, the stream.
     #[inline]
     pub const fn initiator(self) -> Side {
-        if self.0 & 1 == 0 {
-            Side::Client
-        } else {
-            Side::Server
-        }
+        if self.0 & 1 == 0 { Side::Client } else { Side::Server }
     }
 
     /// The direction.
@@ -115,10 +111,7 @@ mod tests {
                 let stream = StreamId::new(initiator, dir, index);
                 assert_eq!(stream.as_u64(), index * 4 + id);
                 assert_eq!(StreamId::from_u64(index * 4 + id), stream);
-                assert_eq!(
-                    (stream.initiator(), stream.dir(), stream.index()),
-                    (initiator, dir, index)
-                );
+                assert_eq!((stream.initiator(), stream.dir(), stream.index()), (initiator, dir, index));
             }
         }
     }

@@ -9,13 +9,7 @@ impl Streams {
     ///
     /// Errors: STREAM_STATE_ERROR, STREAM_LIMIT_ERROR, FINAL_SIZE_ERROR, FLOW_CONTROL_ERROR, or FRAME_ENCODING_ERROR
     /// for an offset beyond 2^62 - 1.
-    pub fn on_stream(
-        &mut self,
-        id: StreamId,
-        offset: u64,
-        fin: bool,
-        data: &[u8],
-    ) -> Result<(), TransportError> {
+    pub fn on_stream(&mut self, id: StreamId, offset: u64, fin: bool, data: &[u8]) -> Result<(), TransportError> {
         self.check_receiving(id)?;
         let Some(stream) = self.recv.get_mut(&id) else {
             return Ok(());
@@ -29,12 +23,7 @@ impl Streams {
     /// A RESET_STREAM frame.
     ///
     /// Errors: STREAM_STATE_ERROR, STREAM_LIMIT_ERROR, FINAL_SIZE_ERROR, FLOW_CONTROL_ERROR.
-    pub fn on_reset_stream(
-        &mut self,
-        id: StreamId,
-        code: u64,
-        final_size: u64,
-    ) -> Result<(), TransportError> {
+    pub fn on_reset_stream(&mut self, id: StreamId, code: u64, final_size: u64) -> Result<(), TransportError> {
         self.check_receiving(id)?;
         let Some(stream) = self.recv.get_mut(&id) else {
             return Ok(());
@@ -50,8 +39,7 @@ impl Streams {
     /// Errors: STREAM_STATE_ERROR, STREAM_LIMIT_ERROR.
     pub fn on_stop_sending(&mut self, id: StreamId, code: u64) -> Result<(), TransportError> {
         self.check_sending(id)?;
-        let known =
-            id.initiator() == self.side || id.index() < self.remote[id.dir().index()].accepted;
+        let known = id.initiator() == self.side || id.index() < self.remote[id.dir().index()].accepted;
         if let Some(stream) = self.send.get_mut(&id)
             && stream.stopped.is_none()
             && stream.reset.is_none()
@@ -85,9 +73,7 @@ impl Streams {
     /// A MAX_STREAMS frame. Errors: FRAME_ENCODING_ERROR beyond 2^60 (RFC 9000 section 19.11).
     pub fn on_max_streams(&mut self, dir: Dir, limit: u64) -> Result<(), TransportError> {
         if limit > StreamId::MAX_STREAMS {
-            return Err(TransportError::frame_encoding(
-                "MAX_STREAMS allows more than 2^60 streams",
-            ));
+            return Err(TransportError::frame_encoding("MAX_STREAMS allows more than 2^60 streams"));
         }
         self.raise_stream_limit(dir, limit);
         Ok(())
@@ -96,9 +82,7 @@ impl Streams {
     /// A DATA_BLOCKED frame: a hint that a MAX_DATA may help.
     pub fn on_data_blocked(&mut self, limit: u64) {
         // A peer blocked below our limit has news on the way.
-        if limit >= self.incoming.window.granted()
-            && self.incoming.window.top_up(&self.incoming.share)
-        {
+        if limit >= self.incoming.window.granted() && self.incoming.window.top_up(&self.incoming.share) {
             self.control.max_data = true;
         }
     }
@@ -106,11 +90,7 @@ impl Streams {
     /// A STREAM_DATA_BLOCKED frame: a hint that a MAX_STREAM_DATA may help.
     ///
     /// Errors: STREAM_STATE_ERROR, STREAM_LIMIT_ERROR.
-    pub fn on_stream_data_blocked(
-        &mut self,
-        id: StreamId,
-        limit: u64,
-    ) -> Result<(), TransportError> {
+    pub fn on_stream_data_blocked(&mut self, id: StreamId, limit: u64) -> Result<(), TransportError> {
         self.check_receiving(id)?;
         if let Some(stream) = self.recv.get_mut(&id)
             && stream.wants_credit()
@@ -127,9 +107,7 @@ impl Streams {
     /// Errors: FRAME_ENCODING_ERROR beyond 2^60 (RFC 9000 section 19.14).
     pub fn on_streams_blocked(&mut self, dir: Dir, limit: u64) -> Result<(), TransportError> {
         if limit > StreamId::MAX_STREAMS {
-            return Err(TransportError::frame_encoding(
-                "STREAMS_BLOCKED at more than 2^60 streams",
-            ));
+            return Err(TransportError::frame_encoding("STREAMS_BLOCKED at more than 2^60 streams"));
         }
         let remote = &mut self.remote[dir.index()];
         if limit >= remote.limit && remote.renew(true) {
@@ -141,9 +119,7 @@ impl Streams {
     /// Whether the peer may send data, or speak of data it sends, on a stream; opens it if it is new.
     fn check_receiving(&mut self, id: StreamId) -> Result<(), TransportError> {
         if id.initiator() == self.side && id.dir() == Dir::Uni {
-            return Err(TransportError::stream_state(
-                "the peer cannot send on a unidirectional stream of ours",
-            ));
+            return Err(TransportError::stream_state("the peer cannot send on a unidirectional stream of ours"));
         }
         self.check_open(id)
     }
@@ -151,9 +127,7 @@ impl Streams {
     /// Whether the peer may speak of data that we send on a stream; opens it if it is new.
     fn check_sending(&mut self, id: StreamId) -> Result<(), TransportError> {
         if id.initiator() != self.side && id.dir() == Dir::Uni {
-            return Err(TransportError::stream_state(
-                "we cannot send on a unidirectional stream of the peer",
-            ));
+            return Err(TransportError::stream_state("we cannot send on a unidirectional stream of the peer"));
         }
         self.check_open(id)
     }
@@ -161,9 +135,7 @@ impl Streams {
     fn check_open(&mut self, id: StreamId) -> Result<(), TransportError> {
         if id.initiator() == self.side {
             if id.index() >= self.local[id.dir().index()].next {
-                return Err(TransportError::stream_state(
-                    "a frame for a stream that we have not opened",
-                ));
+                return Err(TransportError::stream_state("a frame for a stream that we have not opened"));
             }
             return Ok(());
         }
@@ -172,9 +144,7 @@ impl Streams {
             return Ok(());
         }
         if id.index() >= remote.limit {
-            return Err(TransportError::stream_limit(
-                "a stream beyond the number allowed",
-            ));
+            return Err(TransportError::stream_limit("a stream beyond the number allowed"));
         }
         self.open_up_to(id);
         Ok(())

@@ -29,8 +29,7 @@ use thalweg_units::Instant;
 pub use flow::{Budget, CREDIT_FLOOR};
 pub use id::{Dir, StreamId};
 pub use types::{
-    ClosedStream, ReadError, SentChunk, SentControl, SentStreams, StreamEvent, StreamLimits,
-    StreamsConfig, WriteError,
+    ClosedStream, ReadError, SentChunk, SentControl, SentStreams, StreamEvent, StreamLimits, StreamsConfig, WriteError,
 };
 
 use crate::Side;
@@ -73,14 +72,7 @@ struct Remote {
 impl Remote {
     fn new(concurrent: u64) -> Remote {
         let concurrent = concurrent.min(StreamId::MAX_STREAMS);
-        Remote {
-            opened: 0,
-            accepted: 0,
-            limit: concurrent,
-            closed: 0,
-            concurrent,
-            announced: false,
-        }
+        Remote { opened: 0, accepted: 0, limit: concurrent, closed: 0, concurrent, announced: false }
     }
 
     /// Raises the limit for streams that closed. Returns whether the peer should be told: in steps of an eighth, and
@@ -88,8 +80,7 @@ impl Remote {
     fn renew(&mut self, asked: bool) -> bool {
         let limit = (self.closed + self.concurrent).min(StreamId::MAX_STREAMS);
         let step = self.concurrent / 8;
-        let due = limit > self.limit
-            && (asked || limit - self.limit >= step || self.limit - self.opened <= step);
+        let due = limit > self.limit && (asked || limit - self.limit >= step || self.limit - self.opened <= step);
         if due {
             self.limit = limit;
         }
@@ -136,10 +127,7 @@ impl Streams {
             peer: StreamLimits::default(),
             peer_known: false,
             local: Default::default(),
-            remote: [
-                Remote::new(config.max_concurrent_bidi),
-                Remote::new(config.max_concurrent_uni),
-            ],
+            remote: [Remote::new(config.max_concurrent_bidi), Remote::new(config.max_concurrent_uni)],
             send: FxHashMap::default(),
             recv: FxHashMap::default(),
             outgoing: Outgoing::new(&config),
@@ -148,10 +136,7 @@ impl Streams {
                 received: 0,
                 share: Share::new(config.budget.clone()),
                 pool: BlockPool::default(),
-                clock: Clock {
-                    now: Instant::ZERO,
-                    rtt: Duration::from_millis(100),
-                },
+                clock: Clock { now: Instant::ZERO, rtt: Duration::from_millis(100) },
             },
             control: Control::default(),
             events: VecDeque::new(),
@@ -163,8 +148,7 @@ impl Streams {
     pub fn initial_limits(&self) -> StreamLimits {
         let window = self.stream_window().granted();
         StreamLimits {
-            max_data: Window::new(self.config.receive_window, self.config.max_receive_window)
-                .granted(),
+            max_data: Window::new(self.config.receive_window, self.config.max_receive_window).granted(),
             stream_data_bidi_local: window,
             stream_data_bidi_remote: window,
             stream_data_uni: window,
@@ -180,14 +164,8 @@ impl Streams {
         let known = &mut self.peer;
         for (known, new) in [
             (&mut known.max_data, limits.max_data),
-            (
-                &mut known.stream_data_bidi_local,
-                limits.stream_data_bidi_local,
-            ),
-            (
-                &mut known.stream_data_bidi_remote,
-                limits.stream_data_bidi_remote,
-            ),
+            (&mut known.stream_data_bidi_local, limits.stream_data_bidi_local),
+            (&mut known.stream_data_bidi_remote, limits.stream_data_bidi_remote),
             (&mut known.stream_data_uni, limits.stream_data_uni),
         ] {
             *known = new.max(*known);
@@ -197,9 +175,7 @@ impl Streams {
         self.on_max_data(limits.max_data);
         // At most twice per connection, and before it had the time to open many streams.
         for (id, stream) in &mut self.send {
-            stream.max_data = stream
-                .max_data
-                .max(initial_credit(self.side, &self.peer, *id));
+            stream.max_data = stream.max_data.max(initial_credit(self.side, &self.peer, *id));
         }
         self.refresh_all();
     }
@@ -231,10 +207,7 @@ impl Streams {
 
     /// The window a stream starts with.
     fn stream_window(&self) -> Window {
-        Window::new(
-            self.config.stream_receive_window,
-            self.config.max_stream_receive_window,
-        )
+        Window::new(self.config.stream_receive_window, self.config.max_stream_receive_window)
     }
 
     /// Adds the sending part of a stream.
@@ -267,8 +240,7 @@ impl Streams {
 
     /// One part of a stream was forgotten: if it was the last, the peer may open another stream.
     fn part_closed(&mut self, id: StreamId) {
-        if id.initiator() == self.side || self.send.contains_key(&id) || self.recv.contains_key(&id)
-        {
+        if id.initiator() == self.side || self.send.contains_key(&id) || self.recv.contains_key(&id) {
             return;
         }
         let remote = &mut self.remote[id.dir().index()];
@@ -298,12 +270,7 @@ impl Streams {
 
     /// Credits bytes that were read or thrown away to the connection.
     fn consume(&mut self, bytes: u64) {
-        let Incoming {
-            window,
-            clock,
-            share,
-            ..
-        } = &mut self.incoming;
+        let Incoming { window, clock, share, .. } = &mut self.incoming;
         share.sub(bytes);
         if window.consume(bytes, *clock, share) {
             self.control.max_data = true;
@@ -323,6 +290,7 @@ impl Streams {
         // Only after a rejected 0-RTT can there be streams beyond the limit.
         if rejected_before {
             let side = self.side;
+            self.control.release();
             for (id, stream) in &mut self.send {
                 if id.initiator() == side && id.dir() == dir && id.index() < limit {
                     stream.allowed = true;

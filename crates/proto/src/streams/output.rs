@@ -31,6 +31,8 @@ enum Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Control {
     queue: VecDeque<Waiting>,
+    /// Frames of streams that the peer does not allow yet: only after a rejected 0-RTT.
+    held_back: Vec<Waiting>,
     pub(super) max_data: bool,
     pub(super) max_streams: [bool; 2],
     pub(super) streams_blocked: [bool; 2],
@@ -46,6 +48,11 @@ impl Control {
             && !self.data_blocked
             && self.max_streams == [false; 2]
             && self.streams_blocked == [false; 2]
+    }
+
+    /// The peer may allow more streams now.
+    pub(super) fn release(&mut self) {
+        self.queue.extend(self.held_back.drain(..));
     }
 
     pub(super) fn queue_reset(&mut self, id: StreamId, stream: &mut Send) {
@@ -173,26 +180,18 @@ impl Outgoing {
             }
             Ready::Fresh | Ready::Free => {
                 let needs_credit = ready == Ready::Fresh;
-                self.scheduler
-                    .activate(id, stream.priority, &mut stream.slot, needs_credit);
+                self.scheduler.activate(id, stream.priority, &mut stream.slot, needs_credit);
             }
         }
     }
 
     pub(super) fn set_priority(&mut self, id: StreamId, stream: &mut Send, priority: i32) {
         let old = std::mem::replace(&mut stream.priority, priority);
-        self.scheduler
-            .set_priority(id, old, priority, &mut stream.slot);
+        self.scheduler.set_priority(id, old, priority, &mut stream.slot);
     }
 
     /// Resets a stream: drops its bytes and has RESET_STREAM sent.
-    pub(super) fn abandon(
-        &mut self,
-        control: &mut Control,
-        id: StreamId,
-        stream: &mut Send,
-        code: u64,
-    ) {
+    pub(super) fn abandon(&mut self, control: &mut Control, id: StreamId, stream: &mut Send, code: u64) {
         self.held -= stream.abandon(&mut self.pool, code);
         control.queue_reset(id, stream);
         self.refresh(control, id, stream);
@@ -200,17 +199,13 @@ impl Outgoing {
 
     /// How many bytes the application may write to a stream now.
     pub(super) fn room(&self, stream: &Send) -> u64 {
-        self.backlog
-            .saturating_sub(stream.buffer.unsent())
-            .min(self.shared_room(stream))
+        self.backlog.saturating_sub(stream.buffer.unsent()).min(self.shared_room(stream))
     }
 
     /// The part of `room` that depends on all streams together.
     fn shared_room(&self, stream: &Send) -> u64 {
         let floor = SEND_FLOOR.min(self.send_window.max(1));
-        self.send_window
-            .saturating_sub(self.held)
-            .max(floor.saturating_sub(stream.buffer.held()))
+        self.send_window.saturating_sub(self.held).max(floor.saturating_sub(stream.buffer.held()))
     }
 
     /// A write found no room.
@@ -251,8 +246,7 @@ impl Streams {
 
     /// Whether [`Streams::write_data`] has something.
     pub fn can_send_data(&self) -> bool {
-        self.outgoing.count(Ready::Free) > 0
-            || (self.outgoing.count(Ready::Fresh) > 0 && self.outgoing.credit() > 0)
+        self.outgoing.count(Ready::Free) > 0 || (self.outgoing.count(Ready::Fresh) > 0 && self.outgoing.credit() > 0)
     }
 
     /// Whether data waits for the peer's credit, for a stream or the connection.
@@ -266,16 +260,7 @@ impl Streams {
         if self.control.is_empty() {
             return;
         }
-        let Streams {
-            control,
-            incoming,
-            outgoing,
-            remote,
-            local,
-            send,
-            recv,
-            ..
-        } = self;
+        let Streams { control, incoming, outgoing, remote, local, send, recv, .. } = self;
         if control.max_data {
             incoming.window.top_up(&incoming.share);
             let value = incoming.window.granted();
@@ -312,17 +297,12 @@ impl Streams {
             control.data_blocked = false;
             record.control.push(SentControl::DataBlocked(value));
         }
-        // Frames of streams that the peer does not allow (after a rejected 0-RTT) go to the end, once around.
-        for _ in 0..control.queue.len() {
-            let Some(waiting) = control.queue.front().copied() else {
-                break;
-            };
-            let mut again = false;
+        while let Some(waiting) = control.queue.front().copied() {
             match waiting {
                 Waiting::Reset(id) => {
                     if let Some(stream) = send.get_mut(&id) {
                         if !stream.allowed {
-                            again = true;
+                            control.held_back.push(waiting);
                         } else if let Some(code) = stream.reset {
                             let size = stream.buffer.sent();
                             if !put(buf, limit, &[ty::RESET_STREAM, id.as_u64(), code, size]) {
@@ -336,7 +316,7 @@ impl Streams {
                 Waiting::Stop(id) => {
                     if let Some(stream) = recv.get_mut(&id) {
                         if send.get(&id).is_some_and(|s| !s.allowed) {
-                            again = true;
+                            control.held_back.push(waiting);
                         } else if let RecvState::Stopped(code) = stream.state {
                             if !put(buf, limit, &[ty::STOP_SENDING, id.as_u64(), code]) {
                                 return;
@@ -367,18 +347,13 @@ impl Streams {
                             if !put(buf, limit, &[ty::STREAM_DATA_BLOCKED, id.as_u64(), value]) {
                                 return;
                             }
-                            record
-                                .control
-                                .push(SentControl::StreamDataBlocked(id, value));
+                            record.control.push(SentControl::StreamDataBlocked(id, value));
                         }
                         stream.blocked_queued = false;
                     }
                 }
             }
             control.queue.pop_front();
-            if again {
-                control.queue.push_back(waiting);
-            }
         }
     }
 
@@ -386,13 +361,7 @@ impl Streams {
     ///
     /// Frames always carry their length. Needs some 64 bytes of room to be sure to make progress.
     pub fn write_data(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams) {
-        let Streams {
-            send,
-            outgoing,
-            control,
-            events,
-            ..
-        } = self;
+        let Streams { send, outgoing, control, events, .. } = self;
         while buf.len() < limit {
             let credit = outgoing.credit();
             let Some(pick) = outgoing.scheduler.next(credit > 0) else {
@@ -443,8 +412,7 @@ impl Streams {
             };
             self.outgoing.held -= stream.on_acked(&mut self.outgoing.pool, chunk);
             if stream.is_complete() {
-                self.events
-                    .push_back(StreamEvent::Finished { id: chunk.id });
+                self.events.push_back(StreamEvent::Finished { id: chunk.id });
                 self.remove_send(chunk.id);
             } else {
                 self.outgoing.refresh(&mut self.control, chunk.id, stream);
@@ -477,13 +445,7 @@ impl Streams {
 
     /// RFC 9000 section 13.3: what a lost frame said is said again if it is still true and the latest.
     fn on_control_lost(&mut self, lost: SentControl) {
-        let Streams {
-            control,
-            send,
-            recv,
-            outgoing,
-            ..
-        } = self;
+        let Streams { control, send, recv, outgoing, .. } = self;
         match lost {
             SentControl::ResetStream(id) => {
                 if let Some(stream) = send.get_mut(&id).filter(|s| s.reset.is_some()) {
@@ -511,9 +473,8 @@ impl Streams {
                 control.max_streams[i] |= value == self.remote[i].limit;
             }
             SentControl::DataBlocked(value) => {
-                control.data_blocked |= value == outgoing.max_data
-                    && outgoing.credit() == 0
-                    && outgoing.count(Ready::Fresh) > 0;
+                control.data_blocked |=
+                    value == outgoing.max_data && outgoing.credit() == 0 && outgoing.count(Ready::Fresh) > 0;
             }
             SentControl::StreamDataBlocked(id, value) => {
                 if let Some(stream) = send.get_mut(&id)

@@ -97,20 +97,14 @@ impl Recv {
             }
         }
         if is_final && end < self.highest {
-            return Err(TransportError::final_size(
-                "the final size is below data already received",
-            ));
+            return Err(TransportError::final_size("the final size is below data already received"));
         }
         if end > self.window.granted() {
-            return Err(TransportError::flow_control(
-                "data beyond the limit of the stream",
-            ));
+            return Err(TransportError::flow_control("data beyond the limit of the stream"));
         }
         let grown = end.saturating_sub(self.highest);
         if grown > connection_room {
-            return Err(TransportError::flow_control(
-                "data beyond the limit of the connection",
-            ));
+            return Err(TransportError::flow_control("data beyond the limit of the connection"));
         }
         Ok(grown)
     }
@@ -126,19 +120,14 @@ impl Recv {
     ) -> Result<Arrival, TransportError> {
         let end = offset.saturating_add(data.len() as u64);
         if end > varint::MAX {
-            return Err(TransportError::frame_encoding(
-                "a stream cannot be longer than 2^62 - 1 bytes",
-            ));
+            return Err(TransportError::frame_encoding("a stream cannot be longer than 2^62 - 1 bytes"));
         }
         let grown = self.check(end, fin, connection_room)?;
         self.highest += grown;
         if fin {
             self.final_size = Some(end);
         }
-        let mut arrival = Arrival {
-            grown,
-            ..Arrival::default()
-        };
+        let mut arrival = Arrival { grown, ..Arrival::default() };
         match self.state {
             RecvState::Open => {
                 self.data.insert(pool, offset, data);
@@ -163,10 +152,7 @@ impl Recv {
     ) -> Result<Arrival, TransportError> {
         let grown = self.check(final_size, true, connection_room)?;
         self.highest += grown;
-        let mut arrival = Arrival {
-            grown,
-            ..Arrival::default()
-        };
+        let mut arrival = Arrival { grown, ..Arrival::default() };
         let complete = self.final_size == Some(self.data.received());
         self.final_size = Some(final_size);
         match self.state {

@@ -52,10 +52,7 @@ struct Level {
 
 impl Level {
     fn is_empty(&self) -> bool {
-        self.turn.is_none()
-            && self.fresh.is_empty()
-            && self.old.is_empty()
-            && self.parked.is_empty()
+        self.turn.is_none() && self.fresh.is_empty() && self.old.is_empty() && self.parked.is_empty()
     }
 }
 
@@ -84,47 +81,23 @@ impl Scheduler {
     pub(super) fn next(&mut self, credit: bool) -> Option<Pick> {
         for (index, level) in self.levels.iter_mut().enumerate() {
             if let Some(turn) = level.turn {
-                return Some(Pick {
-                    id: turn.id,
-                    level: index,
-                    parked: false,
-                });
+                return Some(Pick { id: turn.id, level: index, parked: false });
             }
             let old_waits = !level.old.is_empty() || (credit && !level.parked.is_empty());
             if !(level.old_is_due && old_waits)
                 && let Some(id) = level.fresh.pop_front()
             {
                 level.old_is_due = true;
-                level.turn = Some(Turn {
-                    id,
-                    fresh: true,
-                    left: FRESH_QUANTUM,
-                });
-                return Some(Pick {
-                    id,
-                    level: index,
-                    parked: false,
-                });
+                level.turn = Some(Turn { id, fresh: true, left: FRESH_QUANTUM });
+                return Some(Pick { id, level: index, parked: false });
             }
             // Those that waited for credit have waited longest.
-            let resumed = if credit {
-                level.parked.pop_front()
-            } else {
-                None
-            };
+            let resumed = if credit { level.parked.pop_front() } else { None };
             let parked = resumed.is_some();
             if let Some(id) = resumed.or_else(|| level.old.pop_front()) {
                 level.old_is_due = false;
-                level.turn = Some(Turn {
-                    id,
-                    fresh: false,
-                    left: QUANTUM,
-                });
-                return Some(Pick {
-                    id,
-                    level: index,
-                    parked,
-                });
+                level.turn = Some(Turn { id, fresh: false, left: QUANTUM });
+                return Some(Pick { id, level: index, parked });
             }
         }
         None
@@ -186,13 +159,7 @@ impl Scheduler {
 
     /// A stream has something to send; `needs_credit` if only with credit of the connection.
     #[inline]
-    pub(super) fn activate(
-        &mut self,
-        id: StreamId,
-        priority: i32,
-        slot: &mut Slot,
-        needs_credit: bool,
-    ) {
+    pub(super) fn activate(&mut self, id: StreamId, priority: i32, slot: &mut Slot, needs_credit: bool) {
         if slot.running || (slot.parked && needs_credit) {
             return;
         }
@@ -225,11 +192,7 @@ impl Scheduler {
 
     fn level(&mut self, priority: i32) -> &mut Level {
         let index = self.levels.partition_point(|l| l.priority > priority);
-        if self
-            .levels
-            .get(index)
-            .is_none_or(|l| l.priority != priority)
-        {
+        if self.levels.get(index).is_none_or(|l| l.priority != priority) {
             self.levels.insert(
                 index,
                 Level {
@@ -266,12 +229,7 @@ mod tests {
     }
 
     /// Serves `packets` of 1,000 bytes; `queued[n]` is what stream n has. Returns who sent each.
-    fn serve(
-        s: &mut Scheduler,
-        slots: &mut [Slot],
-        queued: &mut [usize],
-        packets: usize,
-    ) -> Vec<u64> {
+    fn serve(s: &mut Scheduler, slots: &mut [Slot], queued: &mut [usize], packets: usize) -> Vec<u64> {
         let mut order = Vec::new();
         while order.len() < packets {
             let Some(pick) = s.next(true) else { break };
@@ -329,10 +287,7 @@ mod tests {
         for _ in 0..1000 {
             queued[1] += 1000;
             s.activate(id(1), 0, &mut slots[1], true);
-            mine += serve(&mut s, &mut slots, &mut queued, 1)
-                .iter()
-                .filter(|n| **n == 1)
-                .count();
+            mine += serve(&mut s, &mut slots, &mut queued, 1).iter().filter(|n| **n == 1).count();
         }
         assert!((150..=850).contains(&mine), "{mine}");
     }

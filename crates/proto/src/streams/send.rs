@@ -107,11 +107,7 @@ impl Send {
         } else if self.buffer.first_lost().is_some() {
             Ready::Free
         } else if self.buffer.unsent() > 0 {
-            if self.buffer.sent() < self.max_data {
-                Ready::Fresh
-            } else {
-                Ready::StreamBlocked
-            }
+            if self.buffer.sent() < self.max_data { Ready::Fresh } else { Ready::StreamBlocked }
         } else if self.fin_pending {
             Ready::Free
         } else {
@@ -205,12 +201,7 @@ impl Send {
             self.buffer.take_fresh(len);
             len
         };
-        let chunk = SentChunk {
-            id,
-            offset,
-            len: len as u32,
-            fin,
-        };
+        let chunk = SentChunk { id, offset, len: len as u32, fin };
         Some(Written { chunk, fresh })
     }
 

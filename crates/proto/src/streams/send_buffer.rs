@@ -114,11 +114,7 @@ impl SendBuffer {
     /// Appends bytes by copying them.
     pub(super) fn write(&mut self, pool: &mut SparePool, mut data: &[u8]) {
         while !data.is_empty() {
-            if let Some(Entry {
-                chunk: Chunk::Owned(tail),
-                ..
-            }) = self.entries.back_mut()
-            {
+            if let Some(Entry { chunk: Chunk::Owned(tail), .. }) = self.entries.back_mut() {
                 let (now, later) = data.split_at(data.len().min(tail.capacity() - tail.len()));
                 tail.extend_from_slice(now);
                 self.end += now.len() as u64;
@@ -130,10 +126,7 @@ impl SendBuffer {
                 } else {
                     pool.take()
                 };
-                self.entries.push_back(Entry {
-                    start: self.end,
-                    chunk: Chunk::Owned(block),
-                });
+                self.entries.push_back(Entry { start: self.end, chunk: Chunk::Owned(block) });
             }
         }
     }
@@ -145,10 +138,7 @@ impl SendBuffer {
         }
         let start = self.end;
         self.end += data.len() as u64;
-        self.entries.push_back(Entry {
-            start,
-            chunk: Chunk::Shared(data),
-        });
+        self.entries.push_back(Entry { start, chunk: Chunk::Shared(data) });
     }
 
     /// Takes the first `len` bytes of the first lost range for sending.
@@ -195,9 +185,7 @@ impl SendBuffer {
                 }
             }
         }
-        self.entries
-            .partition_point(|e| e.start <= offset)
-            .saturating_sub(1)
+        self.entries.partition_point(|e| e.start <= offset).saturating_sub(1)
     }
 
     /// A range arrived at the peer. Returns how many bytes need not be kept any more.
@@ -227,11 +215,7 @@ impl SendBuffer {
             if first.start + len > self.acked_prefix {
                 break;
             }
-            if let Some(Entry {
-                chunk: Chunk::Owned(block),
-                ..
-            }) = self.entries.pop_front()
-            {
+            if let Some(Entry { chunk: Chunk::Owned(block), .. }) = self.entries.pop_front() {
                 pool.give(block);
             }
             self.dropped += 1;
