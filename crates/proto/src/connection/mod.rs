@@ -373,7 +373,9 @@ impl Connection {
             return self.lifecycle.timer();
         }
         let active = &self.paths[self.active];
-        let acks = self.spaces.iter().filter_map(|space| space.acks.timer());
+        // At the amplification limit not even an acknowledgement can leave: only the peer's next datagram changes that.
+        let may_speak = active.amplification_budget() >= transmit::MIN_PACKET as u64;
+        let acks = self.spaces.iter().filter_map(|space| space.acks.timer()).filter(|_| may_speak);
         let paths = self.paths.iter().filter_map(NetPath::timer);
         let mtu = active.mtu.next_probe_time().filter(|_| self.handshake.confirmed);
         acks.chain(paths)

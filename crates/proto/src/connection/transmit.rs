@@ -22,7 +22,7 @@ use crate::{
 /// The smallest datagram that may carry an ack-eliciting Initial packet (RFC 9000 section 14.1).
 pub(super) const MIN_INITIAL: u16 = 1200;
 /// Do not begin another packet in a datagram with less room than this: header, tag and a frame worth having.
-const MIN_PACKET: usize = 96;
+pub(super) const MIN_PACKET: usize = 96;
 /// The most bytes of reason phrase sent with a close.
 const MAX_REASON: usize = 256;
 
