@@ -257,7 +257,7 @@ pub(crate) fn parse_scaled(
         remainder = remainder * 10 + digit;
     }
     let scaled = remainder * u128::from(unit.scale);
-    if scaled % places != 0 {
+    if !scaled.is_multiple_of(places) {
         return Err(ParseError::TooFine {
             text: given(),
             smallest,
