@@ -9,7 +9,7 @@ use rustls::pki_types::UnixTime;
 use thalweg_proto::{
     ClientConfig, Connection, DatagramMeta, Endpoint, EndpointConfig, Route, ServerConfig,
     crypto::deterministic::{DeterministicClient, DeterministicServer},
-    streams::{Dir, ReadError},
+    streams::Dir,
     token::TokenKey,
 };
 use thalweg_recovery::Ecn;
@@ -73,11 +73,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 left -= written;
             }
             while client.streams().accept(Dir::Uni).is_some() {}
-            loop {
-                match client.streams().read(id, 1 << 20) {
-                    Ok(Some(bytes)) => read += bytes.len() as u64,
-                    Ok(None) | Err(ReadError::Blocked | ReadError::ClosedStream | ReadError::Reset(_)) => break,
-                }
+            while let Ok(Some(bytes)) = client.streams().read(id, 1 << 20) {
+                read += bytes.len() as u64;
             }
             if read == total {
                 break;

@@ -101,12 +101,7 @@ pub struct ClientConfig {
 impl ClientConfig {
     /// A configuration with default transport, QUIC v1.
     pub fn new(crypto: Arc<dyn ClientCrypto>) -> Self {
-        Self {
-            crypto,
-            transport: Arc::default(),
-            version: Version::V1,
-            tokens: None,
-        }
+        Self { crypto, transport: Arc::default(), version: Version::V1, tokens: None }
     }
 }
 

@@ -308,19 +308,19 @@ impl Endpoint {
             if let Some(&index) = self.by_cid.get(&cid) {
                 return Route::Connection(ConnectionHandle(index));
             }
-            if packet::is_long(datagram) {
-                if let Some(&index) = self.by_initial.get(&(meta.remote, cid)) {
-                    return Route::Connection(ConnectionHandle(index));
-                }
+            if packet::is_long(datagram)
+                && let Some(&index) = self.by_initial.get(&(meta.remote, cid))
+            {
+                return Route::Connection(ConnectionHandle(index));
             }
         }
         if packet::is_long(datagram) {
             return self.first_contact(now, unix_time, meta, datagram, reply);
         }
-        if let Some(token) = packet::possible_reset_token(datagram) {
-            if let Some(&index) = self.by_reset.get(&(meta.remote, token.0)) {
-                return Route::Connection(ConnectionHandle(index));
-            }
+        if let Some(token) = packet::possible_reset_token(datagram)
+            && let Some(&index) = self.by_reset.get(&(meta.remote, token.0))
+        {
+            return Route::Connection(ConnectionHandle(index));
         }
         self.stateless_reset(now, meta, datagram, reply)
     }

@@ -16,9 +16,7 @@ pub const MIN_SIZE: u16 = 1200;
 /// Sizes worth trying, because links and tunnels of that size exist: IPv6's minimum (1280) under IPv6 and IPv4, an odd
 /// tunnel, 1400 under IPv6, WireGuard (1420) and mobile networks (1440) under IPv4, GRE (1480), Ethernet under IPv6 and
 /// IPv4, jumbo frames under both, a loopback of 16 KiB.
-const COMMON_SIZES: [u16; 12] = [
-    1232, 1252, 1300, 1352, 1392, 1412, 1432, 1452, 1472, 8952, 8972, 16336,
-];
+const COMMON_SIZES: [u16; 12] = [1232, 1252, 1300, 1352, 1392, 1412, 1432, 1452, 1472, 8952, 8972, 16336];
 
 /// A search ends when what is left to gain is less than this part of the size: 4 % more payload per packet does not pay
 /// for three lost probes.
@@ -92,12 +90,7 @@ pub struct MtuDiscovery {
 #[derive(Clone, Debug)]
 enum Search {
     /// Looking for a size above the current one and below `ceiling`; `lost` probes of `size` have been lost.
-    Active {
-        ceiling: u16,
-        size: u16,
-        lost: u8,
-        in_flight: Option<u64>,
-    },
+    Active { ceiling: u16, size: u16, lost: u8, in_flight: Option<u64> },
     /// Nothing worth trying until then.
     Done { raise_at: Instant },
 }
@@ -108,12 +101,7 @@ impl MtuDiscovery {
     /// Ask for probes only when the handshake is confirmed: until then a peer has no obligation to answer (RFC 9000 section 14.2).
     pub fn new(now: Instant, config: MtuConfig, peer_max_udp_payload: u16) -> Self {
         let min = config.min.max(MIN_SIZE);
-        let config = MtuConfig {
-            min,
-            max: config.max.max(min),
-            probes: config.probes.max(1),
-            ..config
-        };
+        let config = MtuConfig { min, max: config.max.max(min), probes: config.probes.max(1), ..config };
         let mut this = Self {
             max: config.max,
             current: config.initial.clamp(config.min, config.max),
@@ -137,11 +125,7 @@ impl MtuDiscovery {
     ///
     /// From the second on it is the minimum: if the path has shrunk, nothing else arrives, and without arrivals nothing can be learnt.
     pub fn pto_size(&self, pto_count: u32) -> u16 {
-        if pto_count >= SMALL_FROM_PTO {
-            self.config.min
-        } else {
-            self.current
-        }
+        if pto_count >= SMALL_FROM_PTO { self.config.min } else { self.current }
     }
 
     /// Never exceeds `max` from now on, because the peer's transport parameter or the local interface says so. Starts the search anew.
@@ -169,22 +153,14 @@ impl MtuDiscovery {
             self.search_below(now, u16::MAX);
         }
         match self.search {
-            Search::Active {
-                size,
-                in_flight: None,
-                ..
-            } => Some(size),
+            Search::Active { size, in_flight: None, .. } => Some(size),
             _ => None,
         }
     }
 
     /// A probe of `size` bytes has left as packet `number`.
     pub fn on_probe_sent(&mut self, number: u64, size: u16) {
-        if let Search::Active {
-            size: wanted,
-            in_flight,
-            ..
-        } = &mut self.search
+        if let Search::Active { size: wanted, in_flight, .. } = &mut self.search
             && *wanted == size
         {
             *in_flight = Some(number);
@@ -194,11 +170,7 @@ impl MtuDiscovery {
     /// A packet that was a probe has been acknowledged, perhaps after it had been counted lost. Returns the new size, if it grew.
     pub fn on_probe_acked(&mut self, now: Instant, number: u64) -> Option<u16> {
         let arrived = match self.search {
-            Search::Active {
-                size,
-                in_flight: Some(probe),
-                ..
-            } if probe == number => size,
+            Search::Active { size, in_flight: Some(probe), .. } if probe == number => size,
             _ => self.late_probe.filter(|(probe, _)| *probe == number)?.1,
         };
         if arrived <= self.current || arrived > self.max {
@@ -216,13 +188,7 @@ impl MtuDiscovery {
 
     /// A packet that was a probe has been lost. That is no sign of congestion (RFC 9000 section 14.4).
     pub fn on_probe_lost(&mut self, now: Instant, number: u64) {
-        let Search::Active {
-            size,
-            lost,
-            in_flight,
-            ..
-        } = &mut self.search
-        else {
+        let Search::Active { size, lost, in_flight, .. } = &mut self.search else {
             return;
         };
         if *in_flight != Some(number) {
@@ -241,9 +207,7 @@ impl MtuDiscovery {
     /// acknowledgements and losses.
     pub fn next_probe_time(&self) -> Option<Instant> {
         match self.search {
-            Search::Done { raise_at } if self.config.discovery && self.current < self.max => {
-                Some(raise_at)
-            }
+            Search::Done { raise_at } if self.config.discovery && self.current < self.max => Some(raise_at),
             _ => None,
         }
     }
@@ -253,11 +217,7 @@ impl MtuDiscovery {
     #[inline]
     pub fn on_acked(&mut self, now: Instant, size: u16, number: u64) -> Option<u16> {
         let suspicious = self.detector.on_acked(self.current, size, number);
-        if suspicious {
-            self.fall_back(now)
-        } else {
-            None
-        }
+        if suspicious { self.fall_back(now) } else { None }
     }
 
     /// A packet that was not a probe has been lost, in a datagram of `size` bytes. Returns the size to fall back to, if that completes
@@ -267,11 +227,7 @@ impl MtuDiscovery {
         if size <= self.config.min || size > self.current {
             return None;
         }
-        if self.detector.on_lost(size, number) {
-            self.fall_back(now)
-        } else {
-            None
-        }
+        if self.detector.on_lost(size, number) { self.fall_back(now) } else { None }
     }
 
     fn fall_back(&mut self, now: Instant) -> Option<u16> {
@@ -300,15 +256,8 @@ impl MtuDiscovery {
             false => self.config.raise_interval,
         };
         self.search = match self.next_size(ceiling) {
-            Some(size) => Search::Active {
-                ceiling,
-                size,
-                lost: 0,
-                in_flight: None,
-            },
-            None => Search::Done {
-                raise_at: now + raise_interval,
-            },
+            Some(size) => Search::Active { ceiling, size, lost: 0, in_flight: None },
+            None => Search::Done { raise_at: now + raise_interval },
         };
     }
 
@@ -321,14 +270,8 @@ impl MtuDiscovery {
             return Some(self.max);
         }
         let within = |size: &u16| (self.current + 1..ceiling).contains(size);
-        let start = COMMON_SIZES
-            .iter()
-            .take_while(|size| **size <= self.current)
-            .count();
-        let count = COMMON_SIZES[start..]
-            .iter()
-            .take_while(|size| within(size))
-            .count();
+        let start = COMMON_SIZES.iter().take_while(|size| **size <= self.current).count();
+        let count = COMMON_SIZES[start..].iter().take_while(|size| within(size)).count();
         if count > 0 {
             return COMMON_SIZES.get(start + count / 2).copied();
         }
@@ -475,11 +418,7 @@ mod tests {
             let (sizes, _) = search(&mut mtu, NOW, carries);
             assert!(sizes.len() <= 5, "{carries}: {sizes:?}");
             assert!(mtu.current() <= carries, "{carries}: {}", mtu.current());
-            assert!(
-                carries - mtu.current() <= carries / WORTHWHILE,
-                "{carries}: {}",
-                mtu.current()
-            );
+            assert!(carries - mtu.current() <= carries / WORTHWHILE, "{carries}: {}", mtu.current());
         }
         for carries in [1252, 1352, 1392, 1432] {
             let mut mtu = discovery(MtuConfig::default());
@@ -490,22 +429,10 @@ mod tests {
 
     #[test]
     fn large_frames_are_found_when_asked_for() {
-        for (carries, found) in [
-            (65_000, 65_000),
-            (16_336, 16_336),
-            (8972, 8972),
-            (8952, 8952),
-            (1472, 1472),
-        ] {
-            let mut mtu = discovery(MtuConfig {
-                max: 65_000,
-                ..MtuConfig::default()
-            });
+        for (carries, found) in [(65_000, 65_000), (16_336, 16_336), (8972, 8972), (8952, 8952), (1472, 1472)] {
+            let mut mtu = discovery(MtuConfig { max: 65_000, ..MtuConfig::default() });
             let (sizes, _) = search(&mut mtu, NOW, carries);
-            assert!(
-                mtu.current() >= found && mtu.current() <= carries,
-                "{carries}: {sizes:?}"
-            );
+            assert!(mtu.current() >= found && mtu.current() <= carries, "{carries}: {sizes:?}");
             assert!(sizes.len() <= 13, "{carries}: {sizes:?}");
         }
     }
@@ -524,10 +451,7 @@ mod tests {
 
     #[test]
     fn a_late_acknowledgement_of_a_probe_counts() {
-        let mut mtu = discovery(MtuConfig {
-            probes: 1,
-            ..MtuConfig::default()
-        });
+        let mut mtu = discovery(MtuConfig { probes: 1, ..MtuConfig::default() });
         mtu.on_probe_sent(0, 1452);
         mtu.on_probe_lost(NOW, 0);
         assert!(mtu.poll_probe(NOW).is_some_and(|size| size < 1452));
@@ -548,14 +472,7 @@ mod tests {
 
     #[test]
     fn the_peers_max_udp_payload_size_is_never_exceeded() {
-        let mut mtu = MtuDiscovery::new(
-            NOW,
-            MtuConfig {
-                initial: 1400,
-                ..MtuConfig::default()
-            },
-            1300,
-        );
+        let mut mtu = MtuDiscovery::new(NOW, MtuConfig { initial: 1400, ..MtuConfig::default() }, 1300);
         assert_eq!(mtu.current(), 1300);
         assert_eq!(mtu.poll_probe(NOW), None);
         let mut mtu = MtuDiscovery::new(NOW, MtuConfig::default(), 1400);
@@ -563,21 +480,12 @@ mod tests {
         mtu.limit(NOW, 1250);
         assert_eq!((mtu.current(), mtu.poll_probe(NOW)), (1250, None));
         // Less than 1200 is nothing a peer may ask for; it is not obeyed.
-        assert_eq!(
-            MtuDiscovery::new(NOW, MtuConfig::default(), 100).current(),
-            1200
-        );
+        assert_eq!(MtuDiscovery::new(NOW, MtuConfig::default(), 100).current(), 1200);
     }
 
     #[test]
     fn odd_configurations_are_brought_into_order() {
-        let config = MtuConfig {
-            min: 0,
-            initial: 9000,
-            max: 10,
-            probes: 0,
-            ..MtuConfig::default()
-        };
+        let config = MtuConfig { min: 0, initial: 9000, max: 10, probes: 0, ..MtuConfig::default() };
         let mut mtu = discovery(config);
         assert_eq!((mtu.current(), mtu.poll_probe(NOW)), (1200, None));
     }
@@ -594,15 +502,8 @@ mod tests {
 
     #[test]
     fn without_discovery_nothing_is_probed() {
-        let mut mtu = discovery(MtuConfig {
-            discovery: false,
-            initial: 1350,
-            ..MtuConfig::default()
-        });
-        assert_eq!(
-            (mtu.current(), mtu.poll_probe(NOW), mtu.next_probe_time()),
-            (1350, None, None)
-        );
+        let mut mtu = discovery(MtuConfig { discovery: false, initial: 1350, ..MtuConfig::default() });
+        assert_eq!((mtu.current(), mtu.poll_probe(NOW), mtu.next_probe_time()), (1350, None, None));
         assert_eq!(mtu.poll_probe(NOW + Duration::from_secs(10_000)), None);
     }
 
@@ -653,10 +554,7 @@ mod tests {
             assert_eq!(mtu.poll_probe(raise), Some(1452));
             // Searches after that are an ordinary interval apart.
             search(&mut mtu, raise, 1394);
-            assert_eq!(
-                mtu.next_probe_time(),
-                Some(raise + Duration::from_secs(600))
-            );
+            assert_eq!(mtu.next_probe_time(), Some(raise + Duration::from_secs(600)));
         }
     }
 
@@ -699,10 +597,7 @@ mod tests {
 
     #[test]
     fn with_the_detector_off_the_size_stays() {
-        let mut mtu = discovery(MtuConfig {
-            black_hole_detection: false,
-            ..MtuConfig::default()
-        });
+        let mut mtu = discovery(MtuConfig { black_hole_detection: false, ..MtuConfig::default() });
         search(&mut mtu, NOW, 1452);
         for number in 0..20 {
             assert_eq!(mtu.on_lost(NOW, 1452, 2 * number), None);
@@ -714,10 +609,7 @@ mod tests {
     #[test]
     fn from_the_second_probe_timeout_on_datagrams_are_small() {
         let mtu = at_1452();
-        assert_eq!(
-            [1, 2, 3].map(|count| mtu.pto_size(count)),
-            [1452, 1200, 1200]
-        );
+        assert_eq!([1, 2, 3].map(|count| mtu.pto_size(count)), [1452, 1200, 1200]);
     }
 
     /// A flow of mostly full packets, each small with probability 1/8, over a path that loses `loss`/256 of all and, from
@@ -726,17 +618,9 @@ mod tests {
         let mut rng = crate::crypto::deterministic::named_generator(&[0; 32], "mtu", seed);
         let mut mtu = at_1452();
         for number in 0..packets {
-            let size = if rng.next_u32().is_multiple_of(8) {
-                100
-            } else {
-                mtu.current()
-            };
+            let size = if rng.next_u32().is_multiple_of(8) { 100 } else { mtu.current() };
             let lost = rng.next_u32() % 256 < loss || (number >= shrinks_at && size > carries);
-            let fallen = if lost {
-                mtu.on_lost(NOW, size, number)
-            } else {
-                mtu.on_acked(NOW, size, number)
-            };
+            let fallen = if lost { mtu.on_lost(NOW, size, number) } else { mtu.on_acked(NOW, size, number) };
             if fallen.is_some() {
                 return Some(number);
             }

@@ -234,7 +234,7 @@ impl Connection {
         });
         let mut recovery = Recovery::new(
             RecoveryConfig {
-                policies: config.policies.clone(),
+                policies: config.policies,
                 controller: config.controller.clone(),
                 initial_rtt: config.initial_rtt,
                 ecn: config.ecn,
@@ -346,12 +346,14 @@ impl Connection {
             self.apply_peer_parameters(now)?;
             self.events.push_back(Event::HandshakeDataReady);
         }
-        if server && !self.handshake.complete && !self.keys.has_early() {
-            if let Some(keys) = self.session.early_keys() {
-                self.keys.install_early(keys);
-                self.handshake.early_offered = true;
-                self.observe_key(now, PacketKind::ZeroRtt, Owner::Remote);
-            }
+        if server
+            && !self.handshake.complete
+            && !self.keys.has_early()
+            && let Some(keys) = self.session.early_keys()
+        {
+            self.keys.install_early(keys);
+            self.handshake.early_offered = true;
+            self.observe_key(now, PacketKind::ZeroRtt, Owner::Remote);
         }
         let mut bytes = Vec::new();
         loop {
@@ -485,10 +487,10 @@ impl Connection {
             false,
             Version::SUPPORTED,
         )?;
-        if let Some(remembered) = self.handshake.remembered.take() {
-            if self.handshake.early_accepted == Some(true) {
-                params.check_not_below(&remembered)?;
-            }
+        if let Some(remembered) = self.handshake.remembered.take()
+            && self.handshake.early_accepted == Some(true)
+        {
+            params.check_not_below(&remembered)?;
         }
         self.handshake.params_applied = true;
 

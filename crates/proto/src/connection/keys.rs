@@ -272,10 +272,10 @@ impl KeyStore {
 
     /// Drops the previous generation if its time has come.
     pub(super) fn on_timeout(&mut self, now: Instant) {
-        if self.timer().is_some_and(|t| t <= now) {
-            if let Some(keys) = self.one_rtt.as_mut() {
-                keys.previous = None;
-            }
+        if self.timer().is_some_and(|t| t <= now)
+            && let Some(keys) = self.one_rtt.as_mut()
+        {
+            keys.previous = None;
         }
     }
 }

@@ -525,10 +525,11 @@ impl Connection {
     }
 
     fn finish_close_when_done(&mut self, now: Instant) {
-        if self.close_when_done.is_some() && self.streams.unfinished_sends() == 0 {
-            if let Some(frame) = self.close_when_done.take() {
-                self.close_with(now, frame, ConnectionError::LocallyClosed);
-            }
+        if self.close_when_done.is_some()
+            && self.streams.unfinished_sends() == 0
+            && let Some(frame) = self.close_when_done.take()
+        {
+            self.close_with(now, frame, ConnectionError::LocallyClosed);
         }
     }
 

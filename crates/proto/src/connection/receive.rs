@@ -187,11 +187,11 @@ impl Connection {
             self.drop_packet(now, Some(kind), size, DropReason::Duplicate);
             return Ok(());
         }
-        if let Some(scid) = partial.header.scid() {
-            if !self.accept_source(scid) {
-                self.drop_packet(now, Some(kind), size, DropReason::Invalid);
-                return Ok(());
-            }
+        if let Some(scid) = partial.header.scid()
+            && !self.accept_source(scid)
+        {
+            self.drop_packet(now, Some(kind), size, DropReason::Invalid);
+            return Ok(());
         }
         let path = match arrival.path {
             Some(path) => path,

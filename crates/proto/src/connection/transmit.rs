@@ -329,14 +329,14 @@ impl Connection {
             Frame::NewConnectionId(new).encode(buf);
             record.push(Control::NewConnectionId(new.sequence));
         }
-        if self.handshake.new_token_pending {
-            if let Some(token) = &self.handshake.new_token {
-                let frame = Frame::NewToken(token);
-                if fits(buf, &frame) {
-                    frame.encode(buf);
-                    record.push(Control::NewToken);
-                    self.handshake.new_token_pending = false;
-                }
+        if self.handshake.new_token_pending
+            && let Some(token) = &self.handshake.new_token
+        {
+            let frame = Frame::NewToken(token);
+            if fits(buf, &frame) {
+                frame.encode(buf);
+                record.push(Control::NewToken);
+                self.handshake.new_token_pending = false;
             }
         }
     }

@@ -9,10 +9,7 @@ use ::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use ::rustls::server::{ClientHello, ResolvesServerCert, ServerSessionMemoryCache};
 use ::rustls::sign::CertifiedKey;
 use ::rustls::time_provider::TimeProvider;
-use ::rustls::{
-    ClientConfig, DigitallySignedStruct, Error, KeyLogFile, RootCertStore, ServerConfig,
-    SignatureScheme,
-};
+use ::rustls::{ClientConfig, DigitallySignedStruct, Error, KeyLogFile, RootCertStore, ServerConfig, SignatureScheme};
 
 use super::hooks::ClientSessions;
 
@@ -53,10 +50,7 @@ impl Ciphers {
             Ciphers::Aes256 => vec![AES_256],
             Ciphers::ChaCha20 => vec![CHACHA20],
         };
-        CryptoProvider {
-            cipher_suites,
-            ..ring_provider::default_provider()
-        }
+        CryptoProvider { cipher_suites, ..ring_provider::default_provider() }
     }
 }
 
@@ -149,13 +143,8 @@ impl TlsOptions {
     /// # Errors
     /// If the provider has no TLS 1.3 cipher suite.
     pub fn client_insecure(&self) -> Result<ClientConfig, ConfigError> {
-        let verifier = AnyCertificate {
-            algorithms: self.provider.signature_verification_algorithms,
-        };
-        let builder = self
-            .client_builder()?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier));
+        let verifier = AnyCertificate { algorithms: self.provider.signature_verification_algorithms };
+        let builder = self.client_builder()?.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
         Ok(self.finish_client(builder.with_no_client_auth()))
     }
 
@@ -169,9 +158,7 @@ impl TlsOptions {
         key: PrivateKeyDer<'static>,
     ) -> Result<ServerConfig, ConfigError> {
         let builder = self.server_builder()?;
-        let config = builder
-            .with_single_cert(chain, key)
-            .map_err(ConfigError::Certificate)?;
+        let config = builder.with_single_cert(chain, key).map_err(ConfigError::Certificate)?;
         Ok(self.finish_server(config))
     }
 
@@ -179,32 +166,23 @@ impl TlsOptions {
     ///
     /// # Errors
     /// If the provider has no TLS 1.3 cipher suite.
-    pub fn server_with_resolver(
-        &self,
-        resolver: Arc<dyn ResolvesServerCert>,
-    ) -> Result<ServerConfig, ConfigError> {
+    pub fn server_with_resolver(&self, resolver: Arc<dyn ResolvesServerCert>) -> Result<ServerConfig, ConfigError> {
         Ok(self.finish_server(self.server_builder()?.with_cert_resolver(resolver)))
     }
 
-    fn client_builder(
-        &self,
-    ) -> Result<::rustls::ConfigBuilder<ClientConfig, ::rustls::WantsVerifier>, ConfigError> {
+    fn client_builder(&self) -> Result<::rustls::ConfigBuilder<ClientConfig, ::rustls::WantsVerifier>, ConfigError> {
         let builder = match &self.time {
             Some(time) => ClientConfig::builder_with_details(self.provider.clone(), time.clone()),
             None => ClientConfig::builder_with_provider(self.provider.clone()),
         };
-        builder
-            .with_protocol_versions(&[&::rustls::version::TLS13])
-            .map_err(ConfigError::Tls)
+        builder.with_protocol_versions(&[&::rustls::version::TLS13]).map_err(ConfigError::Tls)
     }
 
     fn finish_client(&self, mut config: ClientConfig) -> ClientConfig {
         config.alpn_protocols = self.alpn.clone();
         config.enable_early_data = self.early_data && self.resumption;
         config.resumption = match self.resumption {
-            true => {
-                ::rustls::client::Resumption::store(Arc::new(ClientSessions::new(CLIENT_SESSIONS)))
-            }
+            true => ::rustls::client::Resumption::store(Arc::new(ClientSessions::new(CLIENT_SESSIONS))),
             false => ::rustls::client::Resumption::disabled(),
         };
         if self.key_log {
@@ -215,15 +193,12 @@ impl TlsOptions {
 
     fn server_builder(
         &self,
-    ) -> Result<::rustls::ConfigBuilder<ServerConfig, ::rustls::server::WantsServerCert>, ConfigError>
-    {
+    ) -> Result<::rustls::ConfigBuilder<ServerConfig, ::rustls::server::WantsServerCert>, ConfigError> {
         let builder = match &self.time {
             Some(time) => ServerConfig::builder_with_details(self.provider.clone(), time.clone()),
             None => ServerConfig::builder_with_provider(self.provider.clone()),
         };
-        let builder = builder
-            .with_protocol_versions(&[&::rustls::version::TLS13])
-            .map_err(ConfigError::Tls)?;
+        let builder = builder.with_protocol_versions(&[&::rustls::version::TLS13]).map_err(ConfigError::Tls)?;
         Ok(builder.with_no_client_auth())
     }
 
@@ -247,14 +222,7 @@ impl TlsOptions {
 impl fmt::Debug for TlsOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TlsOptions")
-            .field(
-                "alpn",
-                &self
-                    .alpn
-                    .iter()
-                    .map(|protocol| protocol.escape_ascii().to_string())
-                    .collect::<Vec<_>>(),
-            )
+            .field("alpn", &self.alpn.iter().map(|protocol| protocol.escape_ascii().to_string()).collect::<Vec<_>>())
             .field("key_log", &self.key_log)
             .field("early_data", &self.early_data)
             .field("resumption", &self.resumption)
@@ -302,46 +270,26 @@ impl CertificateSlot {
     ///
     /// # Errors
     /// If the key cannot sign, does not belong to the certificate, or the chain is empty.
-    pub fn new(
-        chain: Vec<CertificateDer<'static>>,
-        key: PrivateKeyDer<'static>,
-    ) -> Result<Self, ConfigError> {
+    pub fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self, ConfigError> {
         let provider = Arc::new(Ciphers::default().provider());
-        let first =
-            CertifiedKey::from_der(chain, key, &provider).map_err(ConfigError::Certificate)?;
-        Ok(Self {
-            current: RwLock::new(Arc::new(first)),
-            provider,
-        })
+        let first = CertifiedKey::from_der(chain, key, &provider).map_err(ConfigError::Certificate)?;
+        Ok(Self { current: RwLock::new(Arc::new(first)), provider })
     }
 
     /// Shows this certificate from now on. On error the earlier one stays.
     ///
     /// # Errors
     /// If the key cannot sign, does not belong to the certificate, or the chain is empty.
-    pub fn replace(
-        &self,
-        chain: Vec<CertificateDer<'static>>,
-        key: PrivateKeyDer<'static>,
-    ) -> Result<(), ConfigError> {
-        let next =
-            CertifiedKey::from_der(chain, key, &self.provider).map_err(ConfigError::Certificate)?;
-        *self
-            .current
-            .write()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(next);
+    pub fn replace(&self, chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<(), ConfigError> {
+        let next = CertifiedKey::from_der(chain, key, &self.provider).map_err(ConfigError::Certificate)?;
+        *self.current.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(next);
         Ok(())
     }
 }
 
 impl ResolvesServerCert for CertificateSlot {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(
-            self.current
-                .read()
-                .unwrap_or_else(|poisoned| poisoned.into_inner())
-                .clone(),
-        )
+        Some(self.current.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone())
     }
 }
 

@@ -6,9 +6,7 @@
 use ::ring::{aead, hkdf};
 use ::rustls::CipherSuite;
 
-use super::{
-    CryptoError, DecryptError, DirectionKeys, HeaderKey, Keys, PacketKey, PacketKeys, TAG_LEN,
-};
+use super::{CryptoError, DecryptError, DirectionKeys, HeaderKey, Keys, PacketKey, PacketKeys, TAG_LEN};
 use crate::version::Version;
 
 /// A traffic secret: as long as the cipher suite's hash.
@@ -21,10 +19,7 @@ pub(super) struct Secret {
 impl Secret {
     /// `None` if `bytes` is longer than any hash of TLS 1.3.
     pub(super) fn new(bytes: &[u8]) -> Option<Self> {
-        let mut secret = Self {
-            bytes: [0; 48],
-            len: bytes.len(),
-        };
+        let mut secret = Self { bytes: [0; 48], len: bytes.len() };
         secret.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(secret)
     }
@@ -49,30 +44,18 @@ struct Suite {
 impl Suite {
     fn of(suite: CipherSuite) -> Option<Self> {
         let (aead, header, hash) = match suite {
-            CipherSuite::TLS13_AES_128_GCM_SHA256 => {
-                (&aead::AES_128_GCM, &aead::quic::AES_128, hkdf::HKDF_SHA256)
+            CipherSuite::TLS13_AES_128_GCM_SHA256 => (&aead::AES_128_GCM, &aead::quic::AES_128, hkdf::HKDF_SHA256),
+            CipherSuite::TLS13_AES_256_GCM_SHA384 => (&aead::AES_256_GCM, &aead::quic::AES_256, hkdf::HKDF_SHA384),
+            CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => {
+                (&aead::CHACHA20_POLY1305, &aead::quic::CHACHA20, hkdf::HKDF_SHA256)
             }
-            CipherSuite::TLS13_AES_256_GCM_SHA384 => {
-                (&aead::AES_256_GCM, &aead::quic::AES_256, hkdf::HKDF_SHA384)
-            }
-            CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => (
-                &aead::CHACHA20_POLY1305,
-                &aead::quic::CHACHA20,
-                hkdf::HKDF_SHA256,
-            ),
             _ => return None,
         };
         let (confidentiality_limit, integrity_limit) = match suite {
             CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => (u64::MAX, 1 << 36),
             _ => (1 << 23, 1 << 52),
         };
-        Some(Self {
-            aead,
-            header,
-            hash,
-            confidentiality_limit,
-            integrity_limit,
-        })
+        Some(Self { aead, header, hash, confidentiality_limit, integrity_limit })
     }
 }
 
@@ -86,18 +69,8 @@ pub(super) struct TrafficSecrets {
 
 impl TrafficSecrets {
     /// `None` for a cipher suite that QUIC does not know.
-    pub(super) fn new(
-        suite: CipherSuite,
-        version: Version,
-        local: Secret,
-        remote: Secret,
-    ) -> Option<Self> {
-        Some(Self {
-            suite: Suite::of(suite)?,
-            version,
-            local,
-            remote,
-        })
+    pub(super) fn new(suite: CipherSuite, version: Version, local: Secret, remote: Secret) -> Option<Self> {
+        Some(Self { suite: Suite::of(suite)?, version, local, remote })
     }
 
     /// The keys of both directions.
@@ -106,10 +79,7 @@ impl TrafficSecrets {
             header: Box::new(self.header_key(secret)),
             packet: Box::new(self.packet_key(secret)),
         };
-        Keys {
-            local: direction(&self.local),
-            remote: direction(&self.remote),
-        }
+        Keys { local: direction(&self.local), remote: direction(&self.remote) }
     }
 
     /// Goes one key update further (RFC 9001 section 6.1).
@@ -119,10 +89,7 @@ impl TrafficSecrets {
             let (before, len) = (*secret, secret.len);
             expand(&self.suite, &before, ku, &mut secret.bytes[..len]);
         }
-        PacketKeys {
-            local: Box::new(self.packet_key(&self.local)),
-            remote: Box::new(self.packet_key(&self.remote)),
-        }
+        PacketKeys { local: Box::new(self.packet_key(&self.local)), remote: Box::new(self.packet_key(&self.remote)) }
     }
 
     fn packet_key(&self, secret: &Secret) -> RingPacketKey {
@@ -132,13 +99,8 @@ impl TrafficSecrets {
         expand(&self.suite, secret, labels.key, key);
         let mut iv = [0; aead::NONCE_LEN];
         expand(&self.suite, secret, labels.iv, &mut iv);
-        let key = aead::UnboundKey::new(self.suite.aead, key)
-            .expect("the key is as long as the algorithm asks");
-        RingPacketKey {
-            key: aead::LessSafeKey::new(key),
-            iv,
-            suite: self.suite,
-        }
+        let key = aead::UnboundKey::new(self.suite.aead, key).expect("the key is as long as the algorithm asks");
+        RingPacketKey { key: aead::LessSafeKey::new(key), iv, suite: self.suite }
     }
 
     fn header_key(&self, secret: &Secret) -> RingHeaderKey {
@@ -179,10 +141,7 @@ impl RingPacketKey {
     /// RFC 9001 section 5.3, with the path in the upper bytes as the multipath draft says.
     fn nonce(&self, path: u32, number: u64) -> aead::Nonce {
         let mut nonce = self.iv;
-        for (byte, part) in nonce
-            .iter_mut()
-            .zip(path.to_be_bytes().into_iter().chain(number.to_be_bytes()))
-        {
+        for (byte, part) in nonce.iter_mut().zip(path.to_be_bytes().into_iter().chain(number.to_be_bytes())) {
             *byte ^= part;
         }
         aead::Nonce::assume_unique_for_key(nonce)
@@ -190,37 +149,18 @@ impl RingPacketKey {
 }
 
 impl PacketKey for RingPacketKey {
-    fn seal(
-        &self,
-        path: u32,
-        number: u64,
-        header: &[u8],
-        payload_and_tag: &mut [u8],
-    ) -> Result<(), CryptoError> {
-        let plain_len = payload_and_tag
-            .len()
-            .checked_sub(TAG_LEN)
-            .ok_or(CryptoError)?;
+    fn seal(&self, path: u32, number: u64, header: &[u8], payload_and_tag: &mut [u8]) -> Result<(), CryptoError> {
+        let plain_len = payload_and_tag.len().checked_sub(TAG_LEN).ok_or(CryptoError)?;
         let (payload, tag) = payload_and_tag.split_at_mut(plain_len);
         let nonce = self.nonce(path, number);
-        let sealed = self
-            .key
-            .seal_in_place_separate_tag(nonce, aead::Aad::from(header), payload);
+        let sealed = self.key.seal_in_place_separate_tag(nonce, aead::Aad::from(header), payload);
         tag.copy_from_slice(sealed.map_err(|_| CryptoError)?.as_ref());
         Ok(())
     }
 
-    fn open(
-        &self,
-        path: u32,
-        number: u64,
-        header: &[u8],
-        payload: &mut [u8],
-    ) -> Result<usize, DecryptError> {
+    fn open(&self, path: u32, number: u64, header: &[u8], payload: &mut [u8]) -> Result<usize, DecryptError> {
         let nonce = self.nonce(path, number);
-        let opened = self
-            .key
-            .open_in_place(nonce, aead::Aad::from(header), payload);
+        let opened = self.key.open_in_place(nonce, aead::Aad::from(header), payload);
         opened.map(|plain| plain.len()).map_err(|_| DecryptError)
     }
 
@@ -283,18 +223,10 @@ mod tests {
             let secret = Secret::new(&samples::sample(version, "chacha20_secret")).unwrap();
             let suite = CipherSuite::TLS13_CHACHA20_POLY1305_SHA256;
             let mut secrets = TrafficSecrets::new(suite, version, secret, secret).unwrap();
-            let packet = samples::protect(
-                &secrets.keys().local,
-                654_360_564,
-                &[0x42, 0x00, 0xbf, 0xf4],
-                &[0x01],
-            );
+            let packet = samples::protect(&secrets.keys().local, 654_360_564, &[0x42, 0x00, 0xbf, 0xf4], &[0x01]);
             assert_eq!(packet, samples::sample(version, "chacha20_packet"));
             secrets.update();
-            assert_eq!(
-                secrets.local.as_slice(),
-                samples::sample(version, "chacha20_ku")
-            );
+            assert_eq!(secrets.local.as_slice(), samples::sample(version, "chacha20_ku"));
         }
     }
 

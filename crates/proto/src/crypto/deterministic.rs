@@ -17,8 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::ring::digest;
 use ::rustls::crypto::{
-    ActiveKeyExchange, CryptoProvider, GetRandomFailed, SecureRandom, SharedSecret,
-    SupportedKxGroup,
+    ActiveKeyExchange, CryptoProvider, GetRandomFailed, SecureRandom, SharedSecret, SupportedKxGroup,
 };
 use ::rustls::pki_types::pem::PemObject;
 use ::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
@@ -29,10 +28,7 @@ use rand_core::{Rng, SeedableRng};
 use x25519_dalek::{PublicKey, StaticSecret};
 
 use super::rustls::{Ciphers, ConfigError, RustlsClient, RustlsServer, TlsOptions};
-use super::{
-    ClientCrypto, DirectionKeys, ExportError, KeyChange, PacketKeys, ServerCrypto, Session,
-    StartError,
-};
+use super::{ClientCrypto, DirectionKeys, ExportError, KeyChange, PacketKeys, ServerCrypto, Session, StartError};
 use crate::error::TransportError;
 use crate::version::Version;
 
@@ -55,9 +51,7 @@ pub fn test_key() -> PrivateKeyDer<'static> {
 /// Trust in [`test_certificate`] alone.
 pub fn test_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    roots
-        .add(test_certificate())
-        .expect("the committed certificate is a fit trust anchor");
+    roots.add(test_certificate()).expect("the committed certificate is a fit trust anchor");
     roots
 }
 
@@ -135,9 +129,7 @@ struct SeededExchange {
 
 impl ActiveKeyExchange for SeededExchange {
     fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
-        let peer: [u8; 32] = peer
-            .try_into()
-            .map_err(|_| PeerMisbehaved::InvalidKeyShare)?;
+        let peer: [u8; 32] = peer.try_into().map_err(|_| PeerMisbehaved::InvalidKeyShare)?;
         let shared = self.private.diffie_hellman(&PublicKey::from(peer));
         // A point of small order makes the secret known to everyone (RFC 7748 section 6.1).
         if !shared.was_contributory() {
@@ -169,17 +161,11 @@ impl TimeProvider for FixedTime {
 ///
 /// Only for sessions of [`DeterministicClient`] and [`DeterministicServer`]; elsewhere every handshake fails for want of randomness.
 pub fn provider() -> CryptoProvider {
-    CryptoProvider {
-        kx_groups: vec![&SeededX25519],
-        secure_random: &SeededRandom,
-        ..Ciphers::Aes128.provider()
-    }
+    CryptoProvider { kx_groups: vec![&SeededX25519], secure_random: &SeededRandom, ..Ciphers::Aes128.provider() }
 }
 
 fn options(alpn: &[&[u8]], date: UnixTime) -> TlsOptions {
-    TlsOptions::new(alpn)
-        .provider(Arc::new(provider()))
-        .time(Arc::new(FixedTime(date)))
+    TlsOptions::new(alpn).provider(Arc::new(provider())).time(Arc::new(FixedTime(date)))
 }
 
 /// Starts client sessions that depend on the seed and their ordinal alone. Trusts the test certificate.
@@ -196,21 +182,12 @@ impl DeterministicClient {
     /// None expected: the provider and the certificate are known to fit.
     pub fn new(seed: [u8; 32], alpn: &[&[u8]], date: UnixTime) -> Result<Self, ConfigError> {
         let config = options(alpn, date).client(test_roots())?;
-        Ok(Self {
-            inner: RustlsClient::new(Arc::new(config)),
-            seed,
-            started: AtomicU64::new(0),
-        })
+        Ok(Self { inner: RustlsClient::new(Arc::new(config)), seed, started: AtomicU64::new(0) })
     }
 }
 
 impl ClientCrypto for DeterministicClient {
-    fn start(
-        &self,
-        version: Version,
-        server_name: &str,
-        params: &[u8],
-    ) -> Result<Box<dyn Session>, StartError> {
+    fn start(&self, version: Version, server_name: &str, params: &[u8]) -> Result<Box<dyn Session>, StartError> {
         let index = self.started.fetch_add(1, Ordering::Relaxed);
         SeededSession::start(named_generator(&self.seed, "tls client", index), || {
             self.inner.start(version, server_name, params)
@@ -232,20 +209,14 @@ impl DeterministicServer {
     /// None expected: the provider and the certificate are known to fit.
     pub fn new(seed: [u8; 32], alpn: &[&[u8]], date: UnixTime) -> Result<Self, ConfigError> {
         let config = options(alpn, date).server(vec![test_certificate()], test_key())?;
-        Ok(Self {
-            inner: RustlsServer::new(Arc::new(config)),
-            seed,
-            started: AtomicU64::new(0),
-        })
+        Ok(Self { inner: RustlsServer::new(Arc::new(config)), seed, started: AtomicU64::new(0) })
     }
 }
 
 impl ServerCrypto for DeterministicServer {
     fn start(&self, version: Version, params: &[u8]) -> Result<Box<dyn Session>, StartError> {
         let index = self.started.fetch_add(1, Ordering::Relaxed);
-        SeededSession::start(named_generator(&self.seed, "tls server", index), || {
-            self.inner.start(version, params)
-        })
+        SeededSession::start(named_generator(&self.seed, "tls server", index), || self.inner.start(version, params))
     }
 }
 
@@ -331,10 +302,7 @@ mod tests {
 
     fn ends(seed: u8) -> (DeterministicClient, DeterministicServer) {
         let client = DeterministicClient::new([seed; 32], &[b"h3"], date()).unwrap();
-        (
-            client,
-            DeterministicServer::new([seed; 32], &[b"h3"], date()).unwrap(),
-        )
+        (client, DeterministicServer::new([seed; 32], &[b"h3"], date()).unwrap())
     }
 
     /// A full handshake with its tickets and a resumed one with 0-RTT, and a packet sealed by each.
@@ -346,13 +314,7 @@ mod tests {
             assert_eq!(pair.client.session.resumed(), resumed);
             assert_eq!(pair.client.early.is_some(), resumed);
             let mut packet = [0; 100];
-            pair.client
-                .one_rtt
-                .unwrap()
-                .local
-                .packet
-                .seal(0, 1, b"header", &mut packet)
-                .unwrap();
+            pair.client.one_rtt.unwrap().local.packet.seal(0, 1, b"header", &mut packet).unwrap();
             all.extend(pair.transcript);
             all.extend(packet);
         }
@@ -366,11 +328,7 @@ mod tests {
             assert!(transcript(1) == first);
         }
         let other = transcript(2);
-        assert_eq!(
-            other.len(),
-            first.len(),
-            "sizes must not depend on the seed"
-        );
+        assert_eq!(other.len(), first.len(), "sizes must not depend on the seed");
         assert!(other != first);
     }
 
@@ -407,18 +365,14 @@ mod tests {
         assert!(SeededX25519.start().is_err());
         let config = options(&[b"h3"], date()).client(test_roots()).unwrap();
         let bare = RustlsClient::new(Arc::new(config));
-        assert!(matches!(
-            bare.start(Version::V1, "localhost", b""),
-            Err(StartError::Config(_))
-        ));
+        assert!(matches!(bare.start(Version::V1, "localhost", b""), Err(StartError::Config(_))));
     }
 
     #[test]
     fn a_generator_is_given_back_even_by_a_panic() {
         let mut generator = Some(Box::new(named_generator(&[0; 32], "test", 0)));
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            lend(&mut generator, || panic!("on purpose"))
-        }));
+        let result =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lend(&mut generator, || panic!("on purpose"))));
         assert!(result.is_err() && generator.is_some());
         assert!(draw(&mut [0]).is_err());
     }
@@ -426,12 +380,7 @@ mod tests {
     #[test]
     fn named_generators_differ_by_seed_name_and_index() {
         let first = |seed: u8, name, index| named_generator(&[seed; 32], name, index).next_u64();
-        let all = [
-            first(0, "a", 0),
-            first(1, "a", 0),
-            first(0, "b", 0),
-            first(0, "a", 1),
-        ];
+        let all = [first(0, "a", 0), first(1, "a", 0), first(0, "b", 0), first(0, "a", 1)];
         assert_eq!(first(0, "a", 0), all[0]);
         for i in 0..all.len() {
             assert!(!all[i + 1..].contains(&all[i]));

@@ -67,11 +67,7 @@ impl<'a> Bytes<'a> {
     /// A big-endian number of `len` bytes, at most 3.
     fn number(&mut self, len: usize) -> Option<usize> {
         let bytes = self.take(len)?;
-        Some(
-            bytes
-                .iter()
-                .fold(0, |number, byte| number << 8 | usize::from(*byte)),
-        )
+        Some(bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
     }
 
     /// A vector after its length, which is a number of `len` bytes.
@@ -93,9 +89,7 @@ mod tests {
     fn hello() -> Vec<u8> {
         let client = DeterministicClient::new([0; 32], &[b"h3"], date()).unwrap();
         let mut bytes = Vec::new();
-        let mut session = client
-            .start(Version::V1, "localhost", b"the parameters")
-            .unwrap();
+        let mut session = client.start(Version::V1, "localhost", b"the parameters").unwrap();
         session.write_handshake(&mut bytes);
         bytes
     }
@@ -106,15 +100,9 @@ mod tests {
         for len in 0..bytes.len() {
             assert_eq!(transport_parameters(&bytes[..len]), Hello::Incomplete);
         }
-        assert_eq!(
-            transport_parameters(&bytes),
-            Hello::Parameters(b"the parameters")
-        );
+        assert_eq!(transport_parameters(&bytes), Hello::Parameters(b"the parameters"));
         let more = [&bytes[..], b"more"].concat();
-        assert_eq!(
-            transport_parameters(&more),
-            Hello::Parameters(b"the parameters")
-        );
+        assert_eq!(transport_parameters(&more), Hello::Parameters(b"the parameters"));
     }
 
     #[test]
@@ -122,10 +110,7 @@ mod tests {
         assert_eq!(transport_parameters(&[2]), Hello::Unusable);
         assert_eq!(transport_parameters(&[1, 0, 0, 0]), Hello::Unusable);
         let mut bytes = hello();
-        let at = bytes
-            .windows(4)
-            .position(|four| four == [0, 0x39, 0, 14])
-            .unwrap();
+        let at = bytes.windows(4).position(|four| four == [0, 0x39, 0, 14]).unwrap();
         bytes[at] = 0x7f;
         assert_eq!(transport_parameters(&bytes), Hello::Unusable);
     }

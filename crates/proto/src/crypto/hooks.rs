@@ -37,16 +37,9 @@ thread_local! {
 }
 
 /// Lets rustls run for a session of `version`, and adds the traffic secrets that come up to `captured` if there is one.
-pub(super) fn run<R>(
-    version: Version,
-    captured: Option<&mut Captured>,
-    f: impl FnOnce() -> R,
-) -> R {
+pub(super) fn run<R>(version: Version, captured: Option<&mut Captured>, f: impl FnOnce() -> R) -> R {
     let before = captured.as_ref().map(|captured| **captured);
-    RUNNING.set(Running {
-        version,
-        captured: before,
-    });
+    RUNNING.set(Running { version, captured: before });
     let result = f();
     let after = RUNNING.with_borrow_mut(|running| running.captured.take());
     if let (Some(captured), Some(after)) = (captured, after) {
@@ -98,10 +91,7 @@ pub(super) struct ClientSessions {
 impl ClientSessions {
     /// Remembers up to `servers` servers in each version.
     pub(super) fn new(servers: usize) -> Self {
-        Self {
-            v1: ClientSessionMemoryCache::new(servers),
-            v2: ClientSessionMemoryCache::new(servers),
-        }
+        Self { v1: ClientSessionMemoryCache::new(servers), v2: ClientSessionMemoryCache::new(servers) }
     }
 
     fn running(&self) -> &ClientSessionMemoryCache {
@@ -130,18 +120,11 @@ impl ClientSessionStore for ClientSessions {
 
     fn remove_tls12_session(&self, _name: &ServerName<'static>) {}
 
-    fn insert_tls13_ticket(
-        &self,
-        server_name: ServerName<'static>,
-        value: Tls13ClientSessionValue,
-    ) {
+    fn insert_tls13_ticket(&self, server_name: ServerName<'static>, value: Tls13ClientSessionValue) {
         self.running().insert_tls13_ticket(server_name, value);
     }
 
-    fn take_tls13_ticket(
-        &self,
-        server_name: &ServerName<'static>,
-    ) -> Option<Tls13ClientSessionValue> {
+    fn take_tls13_ticket(&self, server_name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
         self.running().take_tls13_ticket(server_name)
     }
 }

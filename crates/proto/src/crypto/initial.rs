@@ -25,13 +25,7 @@ pub fn keys(version: Version, dcid: &[u8], side: Side) -> Keys {
         Side::Client => ::rustls::Side::Client,
         Side::Server => ::rustls::Side::Server,
     };
-    suite()
-        .keys(
-            dcid,
-            side,
-            tls_version(version).unwrap_or(quic::Version::V1),
-        )
-        .into()
+    suite().keys(dcid, side, tls_version(version).unwrap_or(quic::Version::V1)).into()
 }
 
 /// The integrity tag of a Retry packet that answers `odcid`; `retry_without_tag` is everything from the first byte to the end of the token.
@@ -41,8 +35,7 @@ pub fn retry_tag(version: Version, odcid: &[u8], retry_without_tag: &[u8]) -> [u
     pseudo.push(odcid.len() as u8);
     pseudo.extend_from_slice(odcid);
     pseudo.extend_from_slice(retry_without_tag);
-    let key = aead::UnboundKey::new(&aead::AES_128_GCM, version.retry_key())
-        .expect("an AES-128 key has 16 bytes");
+    let key = aead::UnboundKey::new(&aead::AES_128_GCM, version.retry_key()).expect("an AES-128 key has 16 bytes");
     let tag = aead::LessSafeKey::new(key)
         .seal_in_place_separate_tag(
             aead::Nonce::assume_unique_for_key(*version.retry_nonce()),
@@ -69,13 +62,9 @@ pub(super) mod samples {
             Version::V2 => "v2",
             _ => "v1",
         };
-        let line = SAMPLES
-            .lines()
-            .find_map(|line| line.strip_prefix(&format!("{prefix}.{name} ")));
+        let line = SAMPLES.lines().find_map(|line| line.strip_prefix(&format!("{prefix}.{name} ")));
         let hex = line.unwrap();
-        (0..hex.len() / 2)
-            .map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap())
-            .collect()
+        (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect()
     }
 
     /// Protects a packet whose number is the last bytes of its header, as the connection does.
@@ -88,8 +77,7 @@ pub(super) mod samples {
         let (head, sample) = packet.split_at_mut(number_at + 4);
         let (first, rest) = head.split_at_mut(1);
         let number = &mut rest[number_at - 1..][..number_len];
-        keys.header
-            .protect(&sample[..keys.header.sample_len()], &mut first[0], number);
+        keys.header.protect(&sample[..keys.header.sample_len()], &mut first[0], number);
         packet
     }
 }
@@ -106,19 +94,10 @@ mod tests {
     const DCID: [u8; 8] = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
 
     /// Undoes [`protect`]; gives back header and payload.
-    fn unprotect(
-        keys: &DirectionKeys,
-        number: u64,
-        number_at: usize,
-        mut packet: Vec<u8>,
-    ) -> (Vec<u8>, Vec<u8>) {
+    fn unprotect(keys: &DirectionKeys, number: u64, number_at: usize, mut packet: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
         let (head, sample) = packet.split_at_mut(number_at + 4);
         let (first, rest) = head.split_at_mut(1);
-        keys.header.unprotect(
-            &sample[..keys.header.sample_len()],
-            &mut first[0],
-            &mut rest[number_at - 1..],
-        );
+        keys.header.unprotect(&sample[..keys.header.sample_len()], &mut first[0], &mut rest[number_at - 1..]);
         let header_len = number_at + usize::from(packet[0] & 3) + 1;
         let (header, body) = packet.split_at_mut(header_len);
         let len = keys.packet.open(0, number, header, body).unwrap();
@@ -136,19 +115,13 @@ mod tests {
             let header = sample(version, "client_header");
             let packet = protect(&client.local, 2, &header, &payload);
             assert_eq!(packet, sample(version, "client_packet"));
-            assert_eq!(
-                unprotect(&server.remote, 2, header.len() - 4, packet),
-                (header, payload)
-            );
+            assert_eq!(unprotect(&server.remote, 2, header.len() - 4, packet), (header, payload));
 
             let payload = sample(version, "server_payload");
             let header = sample(version, "server_header");
             let packet = protect(&server.local, 1, &header, &payload);
             assert_eq!(packet, sample(version, "server_packet"));
-            assert_eq!(
-                unprotect(&client.remote, 1, header.len() - 2, packet),
-                (header, payload)
-            );
+            assert_eq!(unprotect(&client.remote, 1, header.len() - 2, packet), (header, payload));
         }
     }
 
@@ -170,29 +143,20 @@ mod tests {
             let key = |name| AeadKey::from(<[u8; 32]>::try_from(sample(version, name)).unwrap());
             let iv = Iv::from(<[u8; 12]>::try_from(sample(version, "chacha20_iv")).unwrap());
             let keys = DirectionKeys {
-                header: Box::new(TlsHeaderKey(
-                    algorithm.header_protection_key(key("chacha20_hp")),
-                )),
+                header: Box::new(TlsHeaderKey(algorithm.header_protection_key(key("chacha20_hp")))),
                 packet: Box::new(TlsPacketKey(algorithm.packet_key(key("chacha20_key"), iv))),
             };
             let packet = protect(&keys, 654_360_564, &[0x42, 0x00, 0xbf, 0xf4], &[0x01]);
             assert_eq!(packet, sample(version, "chacha20_packet"));
             let (header, payload) = unprotect(&keys, 654_360_564, 1, packet);
-            assert_eq!(
-                (header.as_slice(), payload.as_slice()),
-                (&[0x42, 0x00, 0xbf, 0xf4][..], &[0x01][..])
-            );
+            assert_eq!((header.as_slice(), payload.as_slice()), (&[0x42, 0x00, 0xbf, 0xf4][..], &[0x01][..]));
         }
     }
 
     #[test]
     fn initial_keys_differ_between_versions_connection_ids_and_directions() {
         let mut packet = [0; 40];
-        keys(Version::V1, &DCID, Side::Client)
-            .local
-            .packet
-            .seal(0, 1, b"h", &mut packet)
-            .unwrap();
+        keys(Version::V1, &DCID, Side::Client).local.packet.seal(0, 1, b"h", &mut packet).unwrap();
         let open = |keys: DirectionKeys| keys.packet.open(0, 1, b"h", &mut packet.clone());
         assert_eq!(open(keys(Version::V1, &DCID, Side::Server).remote), Ok(24));
         assert!(open(keys(Version::V1, &DCID, Side::Server).local).is_err());

@@ -50,18 +50,14 @@ pub struct DecryptError;
 
 /// Keying material cannot be exported (RFC 8446 section 7.5): the handshake is not complete, or more was asked than HKDF yields.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "keying material cannot be exported before the handshake is complete, nor more than 255 hash lengths of it"
-)]
+#[error("keying material cannot be exported before the handshake is complete, nor more than 255 hash lengths of it")]
 pub struct ExportError;
 
 /// A session could not be started. The peer has no part in this: the cause is local.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     /// The name is neither a DNS name nor an IP address.
-    #[error(
-        "\"{0}\" is not a server name: give a DNS name such as \"example.org\" or an IP address without port"
-    )]
+    #[error("\"{0}\" is not a server name: give a DNS name such as \"example.org\" or an IP address without port")]
     InvalidServerName(String),
     /// There are no keys for this version.
     #[error("no keys for QUIC version {0:?}: versions 1 and 2 are supported")]
@@ -77,24 +73,12 @@ pub trait PacketKey: Send + Sync {
     ///
     /// `path` is 0 unless multipath is in use; it enters the nonce, as the multipath draft says. `header` is the
     /// unprotected header, up to and including the packet number.
-    fn seal(
-        &self,
-        path: u32,
-        number: u64,
-        header: &[u8],
-        payload_and_tag: &mut [u8],
-    ) -> Result<(), CryptoError>;
+    fn seal(&self, path: u32, number: u64, header: &[u8], payload_and_tag: &mut [u8]) -> Result<(), CryptoError>;
 
     /// Decrypts in place and returns the length of the plaintext, which starts where `payload` starts.
     ///
     /// On failure `payload` holds no meaningful bytes.
-    fn open(
-        &self,
-        path: u32,
-        number: u64,
-        header: &[u8],
-        payload: &mut [u8],
-    ) -> Result<usize, DecryptError>;
+    fn open(&self, path: u32, number: u64, header: &[u8], payload: &mut [u8]) -> Result<usize, DecryptError>;
 
     /// The length of the authentication tag in bytes.
     fn tag_len(&self) -> usize {
@@ -227,12 +211,7 @@ pub trait ClientCrypto: Send + Sync {
     ///
     /// # Errors
     /// If the name or the version cannot be used.
-    fn start(
-        &self,
-        version: Version,
-        server_name: &str,
-        params: &[u8],
-    ) -> Result<Box<dyn Session>, StartError>;
+    fn start(&self, version: Version, server_name: &str, params: &[u8]) -> Result<Box<dyn Session>, StartError>;
 
     /// The Initial keys, from the client's first destination connection ID (RFC 9001 section 5.2). `side` is ours.
     fn initial_keys(&self, version: Version, dcid: &[u8], side: Side) -> Keys {

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use super::{
-    ClientCrypto, CryptoError, DecryptError, DirectionKeys, ExportError, HeaderKey, KeyChange,
-    Keys, PacketKey, PacketKeys, ServerCrypto, Session, StartError, TAG_LEN,
+    ClientCrypto, CryptoError, DecryptError, DirectionKeys, ExportError, HeaderKey, KeyChange, Keys, PacketKey,
+    PacketKeys, ServerCrypto, Session, StartError, TAG_LEN,
 };
 use crate::Side;
 use crate::error::TransportError;
@@ -28,17 +28,8 @@ impl NullClient {
 }
 
 impl ClientCrypto for NullClient {
-    fn start(
-        &self,
-        version: Version,
-        server_name: &str,
-        params: &[u8],
-    ) -> Result<Box<dyn Session>, StartError> {
-        Ok(Box::new(NullSession(self.inner.start(
-            version,
-            server_name,
-            params,
-        )?)))
+    fn start(&self, version: Version, server_name: &str, params: &[u8]) -> Result<Box<dyn Session>, StartError> {
+        Ok(Box::new(NullSession(self.inner.start(version, server_name, params)?)))
     }
 
     fn initial_keys(&self, version: Version, dcid: &[u8], side: Side) -> Keys {
@@ -108,10 +99,7 @@ impl Session for NullSession {
 
     fn next_one_rtt(&mut self) -> Option<PacketKeys> {
         let PacketKeys { local, remote } = self.0.next_one_rtt()?;
-        Some(PacketKeys {
-            local: packet_key(local),
-            remote: packet_key(remote),
-        })
+        Some(PacketKeys { local: packet_key(local), remote: packet_key(remote) })
     }
 
     fn alpn(&self) -> Option<&[u8]> {
@@ -136,17 +124,12 @@ impl Session for NullSession {
 }
 
 fn keys(inner: Keys) -> Keys {
-    Keys {
-        local: direction(inner.local),
-        remote: direction(inner.remote),
-    }
+    Keys { local: direction(inner.local), remote: direction(inner.remote) }
 }
 
 fn direction(inner: DirectionKeys) -> DirectionKeys {
     DirectionKeys {
-        header: Box::new(NullHeaderKey {
-            sample_len: inner.header.sample_len(),
-        }),
+        header: Box::new(NullHeaderKey { sample_len: inner.header.sample_len() }),
         packet: packet_key(inner.packet),
     }
 }
@@ -189,10 +172,8 @@ struct NullPacketKey {
 impl NullPacketKey {
     fn checksum(&self, path: u32, number: u64, header: &[u8], payload: &[u8]) -> [u8; TAG_LEN] {
         let lengths = (header.len() as u64) << 32 | payload.len() as u64;
-        let mut state = [
-            mix(self.key[0] ^ number, MULTIPLIER),
-            mix(self.key[1] ^ u64::from(path), MULTIPLIER ^ lengths),
-        ];
+        let mut state =
+            [mix(self.key[0] ^ number, MULTIPLIER), mix(self.key[1] ^ u64::from(path), MULTIPLIER ^ lengths)];
         absorb(&mut state, header);
         absorb(&mut state, payload);
         let mut tag = [0; TAG_LEN];
@@ -203,36 +184,17 @@ impl NullPacketKey {
 }
 
 impl PacketKey for NullPacketKey {
-    fn seal(
-        &self,
-        path: u32,
-        number: u64,
-        header: &[u8],
-        payload_and_tag: &mut [u8],
-    ) -> Result<(), CryptoError> {
-        let plain_len = payload_and_tag
-            .len()
-            .checked_sub(TAG_LEN)
-            .ok_or(CryptoError)?;
+    fn seal(&self, path: u32, number: u64, header: &[u8], payload_and_tag: &mut [u8]) -> Result<(), CryptoError> {
+        let plain_len = payload_and_tag.len().checked_sub(TAG_LEN).ok_or(CryptoError)?;
         let (payload, tag) = payload_and_tag.split_at_mut(plain_len);
         tag.copy_from_slice(&self.checksum(path, number, header, payload));
         Ok(())
     }
 
-    fn open(
-        &self,
-        path: u32,
-        number: u64,
-        header: &[u8],
-        payload: &mut [u8],
-    ) -> Result<usize, DecryptError> {
+    fn open(&self, path: u32, number: u64, header: &[u8], payload: &mut [u8]) -> Result<usize, DecryptError> {
         let plain_len = payload.len().checked_sub(TAG_LEN).ok_or(DecryptError)?;
         let (payload, tag) = payload.split_at(plain_len);
-        if tag == self.checksum(path, number, header, payload) {
-            Ok(plain_len)
-        } else {
-            Err(DecryptError)
-        }
+        if tag == self.checksum(path, number, header, payload) { Ok(plain_len) } else { Err(DecryptError) }
     }
 
     fn confidentiality_limit(&self) -> u64 {
@@ -309,18 +271,9 @@ mod tests {
         assert_eq!(real.transcript.len(), null.transcript.len());
         let (real, null) = (real.client.one_rtt.unwrap(), null.client.one_rtt.unwrap());
         assert_eq!(real.local.packet.tag_len(), null.local.packet.tag_len());
-        assert_eq!(
-            real.local.header.sample_len(),
-            null.local.header.sample_len()
-        );
-        assert_eq!(
-            real.local.packet.confidentiality_limit(),
-            null.local.packet.confidentiality_limit()
-        );
-        assert_eq!(
-            real.local.packet.integrity_limit(),
-            null.local.packet.integrity_limit()
-        );
+        assert_eq!(real.local.header.sample_len(), null.local.header.sample_len());
+        assert_eq!(real.local.packet.confidentiality_limit(), null.local.packet.confidentiality_limit());
+        assert_eq!(real.local.packet.integrity_limit(), null.local.packet.integrity_limit());
     }
 
     #[test]
@@ -328,25 +281,12 @@ mod tests {
         let pair = pair();
         let (client, server) = (pair.client.one_rtt.unwrap(), pair.server.one_rtt.unwrap());
         let mut packet = [7; 50];
-        client
-            .local
-            .packet
-            .seal(0, 5, b"header", &mut packet)
-            .unwrap();
+        client.local.packet.seal(0, 5, b"header", &mut packet).unwrap();
         assert_eq!(packet[..34], [7; 34]);
-        assert_eq!(
-            server.remote.packet.open(0, 5, b"header", &mut packet),
-            Ok(34)
-        );
+        assert_eq!(server.remote.packet.open(0, 5, b"header", &mut packet), Ok(34));
         let (mut first, mut number) = (0x43, [1, 2, 3, 4]);
-        client
-            .local
-            .header
-            .protect(&packet[..16], &mut first, &mut number);
-        server
-            .remote
-            .header
-            .unprotect(&packet[..16], &mut first, &mut number);
+        client.local.header.protect(&packet[..16], &mut first, &mut number);
+        server.remote.header.unprotect(&packet[..16], &mut first, &mut number);
         assert_eq!((first, number), (0x43, [1, 2, 3, 4]));
     }
 
@@ -358,60 +298,24 @@ mod tests {
             let header = [9; 13];
             let mut sent = vec![0; len];
             client.local.packet.seal(0, 77, &header, &mut sent).unwrap();
-            assert!(
-                server
-                    .remote
-                    .packet
-                    .open(0, 77, &header, &mut sent.clone())
-                    .is_ok()
-            );
+            assert!(server.remote.packet.open(0, 77, &header, &mut sent.clone()).is_ok());
             for bit in 0..8 {
                 for at in 0..len {
                     let mut packet = sent.clone();
                     packet[at] ^= 1 << bit;
-                    assert_eq!(
-                        server.remote.packet.open(0, 77, &header, &mut packet),
-                        Err(DecryptError)
-                    );
+                    assert_eq!(server.remote.packet.open(0, 77, &header, &mut packet), Err(DecryptError));
                 }
                 for at in 0..header.len() {
                     let mut other = header;
                     other[at] ^= 1 << bit;
-                    assert_eq!(
-                        server.remote.packet.open(0, 77, &other, &mut sent.clone()),
-                        Err(DecryptError)
-                    );
+                    assert_eq!(server.remote.packet.open(0, 77, &other, &mut sent.clone()), Err(DecryptError));
                 }
             }
             // Truncated, extended, renumbered, on another path.
-            assert!(
-                server
-                    .remote
-                    .packet
-                    .open(0, 77, &header, &mut sent[..len - 1].to_vec())
-                    .is_err()
-            );
-            assert!(
-                server
-                    .remote
-                    .packet
-                    .open(0, 77, &header, &mut [&sent[..], &[0]].concat())
-                    .is_err()
-            );
-            assert!(
-                server
-                    .remote
-                    .packet
-                    .open(0, 78, &header, &mut sent.clone())
-                    .is_err()
-            );
-            assert!(
-                server
-                    .remote
-                    .packet
-                    .open(1, 77, &header, &mut sent.clone())
-                    .is_err()
-            );
+            assert!(server.remote.packet.open(0, 77, &header, &mut sent[..len - 1].to_vec()).is_err());
+            assert!(server.remote.packet.open(0, 77, &header, &mut [&sent[..], &[0]].concat()).is_err());
+            assert!(server.remote.packet.open(0, 78, &header, &mut sent.clone()).is_err());
+            assert!(server.remote.packet.open(1, 77, &header, &mut sent.clone()).is_err());
         }
     }
 
@@ -462,11 +366,7 @@ mod tests {
         ];
         for (i, sealing) in sealing.iter().enumerate() {
             for (j, opening) in opening.iter().enumerate() {
-                assert_eq!(
-                    fits(&***sealing, &***opening),
-                    i == j,
-                    "sealed as {i}, opened as {j}"
-                );
+                assert_eq!(fits(&***sealing, &***opening), i == j, "sealed as {i}, opened as {j}");
             }
         }
     }
@@ -475,14 +375,8 @@ mod tests {
     fn packets_too_short_for_a_tag_are_refused() {
         let keys = pair().client.one_rtt.unwrap();
         for len in 0..TAG_LEN {
-            assert_eq!(
-                keys.local.packet.seal(0, 0, b"", &mut vec![0; len]),
-                Err(CryptoError)
-            );
-            assert_eq!(
-                keys.remote.packet.open(0, 0, b"", &mut vec![0; len]),
-                Err(DecryptError)
-            );
+            assert_eq!(keys.local.packet.seal(0, 0, b"", &mut vec![0; len]), Err(CryptoError));
+            assert_eq!(keys.remote.packet.open(0, 0, b"", &mut vec![0; len]), Err(DecryptError));
         }
     }
 }

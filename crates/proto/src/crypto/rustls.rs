@@ -3,19 +3,16 @@
 use std::sync::Arc;
 
 use ::rustls::pki_types::{CertificateDer, ServerName};
-use ::rustls::{
-    AlertDescription, CertificateError, ClientConfig, Error, HandshakeKind, ServerConfig, quic,
-};
+use ::rustls::{AlertDescription, CertificateError, ClientConfig, Error, HandshakeKind, ServerConfig, quic};
 
 pub use super::config::{
-    CertificateSlot, Ciphers, ConfigError, TlsOptions, client_config, client_config_insecure,
-    server_config,
+    CertificateSlot, Ciphers, ConfigError, TlsOptions, client_config, client_config_insecure, server_config,
 };
 use super::derive::TrafficSecrets;
 use super::hooks::{self, Captured};
 use super::{
-    ClientCrypto, CryptoError, DecryptError, DirectionKeys, ExportError, HeaderKey, KeyChange,
-    Keys, PacketKey, PacketKeys, ServerCrypto, Session, StartError,
+    ClientCrypto, CryptoError, DecryptError, DirectionKeys, ExportError, HeaderKey, KeyChange, Keys, PacketKey,
+    PacketKeys, ServerCrypto, Session, StartError,
 };
 use crate::error::TransportError;
 use crate::version::Version;
@@ -35,43 +32,24 @@ pub(super) fn tls_version(version: Version) -> Option<quic::Version> {
 pub(super) struct TlsPacketKey(pub(super) Box<dyn quic::PacketKey>);
 
 impl PacketKey for TlsPacketKey {
-    fn seal(
-        &self,
-        path: u32,
-        number: u64,
-        header: &[u8],
-        payload_and_tag: &mut [u8],
-    ) -> Result<(), CryptoError> {
-        let plain_len = payload_and_tag
-            .len()
-            .checked_sub(self.0.tag_len())
-            .ok_or(CryptoError)?;
+    fn seal(&self, path: u32, number: u64, header: &[u8], payload_and_tag: &mut [u8]) -> Result<(), CryptoError> {
+        let plain_len = payload_and_tag.len().checked_sub(self.0.tag_len()).ok_or(CryptoError)?;
         let (payload, tag) = payload_and_tag.split_at_mut(plain_len);
         let sealed = match path {
             0 => self.0.encrypt_in_place(number, header, payload),
-            path => self
-                .0
-                .encrypt_in_place_for_path(path, number, header, payload),
+            path => self.0.encrypt_in_place_for_path(path, number, header, payload),
         };
         tag.copy_from_slice(sealed.map_err(|_| CryptoError)?.as_ref());
         Ok(())
     }
 
-    fn open(
-        &self,
-        path: u32,
-        number: u64,
-        header: &[u8],
-        payload: &mut [u8],
-    ) -> Result<usize, DecryptError> {
+    fn open(&self, path: u32, number: u64, header: &[u8], payload: &mut [u8]) -> Result<usize, DecryptError> {
         if payload.len() < self.0.tag_len() {
             return Err(DecryptError);
         }
         let opened = match path {
             0 => self.0.decrypt_in_place(number, header, payload),
-            path => self
-                .0
-                .decrypt_in_place_for_path(path, number, header, payload),
+            path => self.0.decrypt_in_place_for_path(path, number, header, payload),
         };
         opened.map(<[u8]>::len).map_err(|_| DecryptError)
     }
@@ -110,19 +88,13 @@ impl HeaderKey for TlsHeaderKey {
 
 impl From<quic::DirectionalKeys> for DirectionKeys {
     fn from(keys: quic::DirectionalKeys) -> Self {
-        Self {
-            header: Box::new(TlsHeaderKey(keys.header)),
-            packet: Box::new(TlsPacketKey(keys.packet)),
-        }
+        Self { header: Box::new(TlsHeaderKey(keys.header)), packet: Box::new(TlsPacketKey(keys.packet)) }
     }
 }
 
 impl From<quic::Keys> for Keys {
     fn from(keys: quic::Keys) -> Self {
-        Self {
-            local: keys.local.into(),
-            remote: keys.remote.into(),
-        }
+        Self { local: keys.local.into(), remote: keys.remote.into() }
     }
 }
 
@@ -175,10 +147,7 @@ impl TlsSession {
 
 impl Session for TlsSession {
     fn read_handshake(&mut self, data: &[u8]) -> Result<(), TransportError> {
-        let captured = self
-            .switched
-            .as_mut()
-            .map(|switched| &mut switched.captured);
+        let captured = self.switched.as_mut().map(|switched| &mut switched.captured);
         let read = hooks::run(self.version, captured, || self.tls.read_hs(data));
         read.map_err(|error| {
             let alert = self.tls.alert().unwrap_or_else(|| alert_for(&error));
@@ -210,9 +179,7 @@ impl Session for TlsSession {
         match self.tls.write_hs(out)? {
             quic::KeyChange::Handshake { keys } => {
                 let switched = self.switched_secrets(false).map(|secrets| secrets.keys());
-                Some(KeyChange::Handshake(
-                    switched.unwrap_or_else(|| keys.into()),
-                ))
+                Some(KeyChange::Handshake(switched.unwrap_or_else(|| keys.into())))
             }
             quic::KeyChange::OneRtt { keys, next } => {
                 if let Some(secrets) = self.switched_secrets(true) {
@@ -255,10 +222,7 @@ impl Session for TlsSession {
             return Some(secrets.update());
         }
         let keys = self.secrets.as_mut()?.next_packet_keys();
-        Some(PacketKeys {
-            local: Box::new(TlsPacketKey(keys.local)),
-            remote: Box::new(TlsPacketKey(keys.remote)),
-        })
+        Some(PacketKeys { local: Box::new(TlsPacketKey(keys.local)), remote: Box::new(TlsPacketKey(keys.remote)) })
     }
 
     fn alpn(&self) -> Option<&[u8]> {
@@ -277,16 +241,11 @@ impl Session for TlsSession {
     }
 
     fn export(&self, out: &mut [u8], label: &[u8], context: &[u8]) -> Result<(), ExportError> {
-        self.tls
-            .export_keying_material(out, label, Some(context))
-            .map(drop)
-            .map_err(|_| ExportError)
+        self.tls.export_keying_material(out, label, Some(context)).map(drop).map_err(|_| ExportError)
     }
 
     fn cipher_suite(&self) -> Option<&'static str> {
-        self.tls
-            .negotiated_cipher_suite()
-            .and_then(|suite| suite.suite().as_str())
+        self.tls.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str())
     }
 }
 
@@ -335,10 +294,7 @@ impl RustlsClient {
     pub fn new(config: Arc<ClientConfig>) -> Self {
         let mut tapped = (*config).clone();
         tapped.key_log = Arc::new(hooks::Tap(tapped.key_log));
-        Self {
-            config,
-            tapped: Arc::new(tapped),
-        }
+        Self { config, tapped: Arc::new(tapped) }
     }
 
     /// The configuration.
@@ -348,20 +304,12 @@ impl RustlsClient {
 }
 
 impl ClientCrypto for RustlsClient {
-    fn start(
-        &self,
-        version: Version,
-        server_name: &str,
-        params: &[u8],
-    ) -> Result<Box<dyn Session>, StartError> {
+    fn start(&self, version: Version, server_name: &str, params: &[u8]) -> Result<Box<dyn Session>, StartError> {
         let tls_version = tls_version(version).ok_or(StartError::UnsupportedVersion(version))?;
         // A URL writes an IPv6 address in brackets; a certificate does not.
-        let bare = server_name
-            .strip_prefix('[')
-            .and_then(|name| name.strip_suffix(']'))
-            .unwrap_or(server_name);
-        let name = ServerName::try_from(bare.to_owned())
-            .map_err(|_| StartError::InvalidServerName(server_name.to_owned()))?;
+        let bare = server_name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(server_name);
+        let name =
+            ServerName::try_from(bare.to_owned()).map_err(|_| StartError::InvalidServerName(server_name.to_owned()))?;
         let tls = hooks::run(version, None, || {
             quic::ClientConnection::new(self.tapped.clone(), tls_version, name, params.to_vec())
         });
@@ -388,10 +336,7 @@ impl RustlsServer {
         let mut apart = (*config).clone();
         apart.session_storage = Arc::new(hooks::ServerSessions(apart.session_storage));
         apart.ticketer = Arc::new(hooks::Tickets(apart.ticketer));
-        Self {
-            config,
-            apart: Arc::new(apart),
-        }
+        Self { config, apart: Arc::new(apart) }
     }
 
     /// The configuration.
@@ -428,9 +373,7 @@ mod tests {
 
     impl TimeProvider for At {
         fn current_time(&self) -> Option<UnixTime> {
-            Some(UnixTime::since_unix_epoch(std::time::Duration::from_secs(
-                self.0,
-            )))
+            Some(UnixTime::since_unix_epoch(std::time::Duration::from_secs(self.0)))
         }
     }
 
@@ -443,18 +386,12 @@ mod tests {
     }
 
     fn server_of(options: &TlsOptions) -> RustlsServer {
-        RustlsServer::new(Arc::new(
-            options
-                .server(vec![test_certificate()], test_key())
-                .unwrap(),
-        ))
+        RustlsServer::new(Arc::new(options.server(vec![test_certificate()], test_key()).unwrap()))
     }
 
     /// The error of a handshake that must fail, and whether the client raised it.
     fn failure(client: &RustlsClient, server: &RustlsServer, name: &str) -> (bool, TransportError) {
-        Pair::start(client, server, Version::V1, name)
-            .run()
-            .unwrap_err()
+        Pair::start(client, server, Version::V1, name).run().unwrap_err()
     }
 
     #[test]
@@ -462,35 +399,14 @@ mod tests {
         for version in [Version::V1, Version::V2] {
             let mut pair = handshake(&client_of(&options()), &server_of(&options()), version);
             let (client, server) = (&pair.client, &pair.server);
-            let (c, s) = (
-                client.handshake.as_ref().unwrap(),
-                server.handshake.as_ref().unwrap(),
-            );
-            let (c1, s1) = (
-                client.one_rtt.as_ref().unwrap(),
-                server.one_rtt.as_ref().unwrap(),
-            );
-            assert!(
-                fits(&*c.local.packet, &*s.remote.packet)
-                    && fits(&*s.local.packet, &*c.remote.packet)
-            );
-            assert!(
-                fits(&*c1.local.packet, &*s1.remote.packet)
-                    && fits(&*s1.local.packet, &*c1.remote.packet)
-            );
-            assert!(
-                !fits(&*c.local.packet, &*s1.remote.packet)
-                    && !fits(&*c1.local.packet, &*c1.remote.packet)
-            );
+            let (c, s) = (client.handshake.as_ref().unwrap(), server.handshake.as_ref().unwrap());
+            let (c1, s1) = (client.one_rtt.as_ref().unwrap(), server.one_rtt.as_ref().unwrap());
+            assert!(fits(&*c.local.packet, &*s.remote.packet) && fits(&*s.local.packet, &*c.remote.packet));
+            assert!(fits(&*c1.local.packet, &*s1.remote.packet) && fits(&*s1.local.packet, &*c1.remote.packet));
+            assert!(!fits(&*c.local.packet, &*s1.remote.packet) && !fits(&*c1.local.packet, &*c1.remote.packet));
 
-            assert_eq!(
-                client.session.transport_parameters(),
-                Some(&b"server parameters"[..])
-            );
-            assert_eq!(
-                server.session.transport_parameters(),
-                Some(&b"client parameters"[..])
-            );
+            assert_eq!(client.session.transport_parameters(), Some(&b"server parameters"[..]));
+            assert_eq!(server.session.transport_parameters(), Some(&b"client parameters"[..]));
             for end in [client, server] {
                 assert_eq!(end.session.alpn(), Some(&b"h3"[..]));
                 assert_eq!(end.session.server_name(), Some("localhost"));
@@ -498,20 +414,11 @@ mod tests {
                 assert_eq!(end.session.early_data_accepted(), Some(false));
                 assert!(!end.session.resumed());
             }
-            assert_eq!(
-                client.session.peer_certificates().unwrap(),
-                [test_certificate()]
-            );
+            assert_eq!(client.session.peer_certificates().unwrap(), [test_certificate()]);
 
             let mut exported = [[0; 40]; 2];
-            client
-                .session
-                .export(&mut exported[0], b"EXPORTER-test", b"context")
-                .unwrap();
-            server
-                .session
-                .export(&mut exported[1], b"EXPORTER-test", b"context")
-                .unwrap();
+            client.session.export(&mut exported[0], b"EXPORTER-test", b"context").unwrap();
+            server.session.export(&mut exported[1], b"EXPORTER-test", b"context").unwrap();
             assert_eq!(exported[0], exported[1]);
 
             // Key updates: generation by generation, and no generation opens another's packets.
@@ -519,14 +426,8 @@ mod tests {
             for generation in 1..4 {
                 let client = pair.client.session.next_one_rtt().unwrap();
                 let server = pair.server.session.next_one_rtt().unwrap();
-                assert!(
-                    fits(&*client.local, &*server.remote) && fits(&*server.local, &*client.remote)
-                );
-                assert!(
-                    !fits(&*earlier.0, &*server.remote),
-                    "generation {} at {generation}",
-                    earlier.1
-                );
+                assert!(fits(&*client.local, &*server.remote) && fits(&*server.local, &*client.remote));
+                assert!(!fits(&*earlier.0, &*server.remote), "generation {} at {generation}", earlier.1);
                 earlier = (client.local, generation);
             }
         }
@@ -542,12 +443,7 @@ mod tests {
     }
 
     /// A pair whose client starts in `first` and whose server in `chosen`, the client being told in time.
-    fn switched_pair(
-        client: &RustlsClient,
-        server: &RustlsServer,
-        first: Version,
-        chosen: Version,
-    ) -> Pair {
+    fn switched_pair(client: &RustlsClient, server: &RustlsServer, first: Version, chosen: Version) -> Pair {
         let mut pair = Pair::start_in(client, server, first, chosen, "localhost");
         assert!(pair.client.session.switch_version(chosen));
         pair.run().unwrap();
@@ -558,32 +454,14 @@ mod tests {
     fn a_client_follows_the_server_into_a_compatible_version() {
         for ciphers in [Ciphers::Aes128, Ciphers::Aes256, Ciphers::ChaCha20] {
             for (first, chosen) in [(Version::V1, Version::V2), (Version::V2, Version::V1)] {
-                let (client, server) = (
-                    client_of(&options().ciphers(ciphers)),
-                    server_of(&options()),
-                );
+                let (client, server) = (client_of(&options().ciphers(ciphers)), server_of(&options()));
                 let mut pair = switched_pair(&client, &server, first, chosen);
-                let (c, s) = (
-                    pair.client.handshake.unwrap(),
-                    pair.server.handshake.unwrap(),
-                );
-                assert!(
-                    fits(&*c.local.packet, &*s.remote.packet)
-                        && fits(&*s.local.packet, &*c.remote.packet)
-                );
+                let (c, s) = (pair.client.handshake.unwrap(), pair.server.handshake.unwrap());
+                assert!(fits(&*c.local.packet, &*s.remote.packet) && fits(&*s.local.packet, &*c.remote.packet));
                 let (c, s) = (pair.client.one_rtt.unwrap(), pair.server.one_rtt.unwrap());
-                assert!(
-                    fits(&*c.local.packet, &*s.remote.packet)
-                        && fits(&*s.local.packet, &*c.remote.packet)
-                );
-                assert_eq!(
-                    c.local.packet.confidentiality_limit(),
-                    s.remote.packet.confidentiality_limit()
-                );
-                assert_eq!(
-                    c.local.packet.integrity_limit(),
-                    s.remote.packet.integrity_limit()
-                );
+                assert!(fits(&*c.local.packet, &*s.remote.packet) && fits(&*s.local.packet, &*c.remote.packet));
+                assert_eq!(c.local.packet.confidentiality_limit(), s.remote.packet.confidentiality_limit());
+                assert_eq!(c.local.packet.integrity_limit(), s.remote.packet.integrity_limit());
                 assert_eq!(c.local.header.sample_len(), s.remote.header.sample_len());
                 for original in [0x43, 0xc3, 0x40] {
                     let (mut first, mut number) = (original, [1, 2, 3, 4]);
@@ -598,10 +476,7 @@ mod tests {
                 for _ in 0..3 {
                     let client = pair.client.session.next_one_rtt().unwrap();
                     let server = pair.server.session.next_one_rtt().unwrap();
-                    assert!(
-                        fits(&*client.local, &*server.remote)
-                            && fits(&*server.local, &*client.remote)
-                    );
+                    assert!(fits(&*client.local, &*server.remote) && fits(&*server.local, &*client.remote));
                 }
             }
         }
@@ -622,54 +497,24 @@ mod tests {
     fn a_session_of_one_version_must_not_be_resumed_in_another() {
         let (client, server) = (client_of(&options()), server_of(&options()));
         handshake(&client, &server, Version::V1);
-        assert!(
-            !handshake(&client, &server, Version::V2)
-                .client
-                .session
-                .resumed()
-        );
-        assert!(
-            handshake(&client, &server, Version::V1)
-                .client
-                .session
-                .resumed()
-        );
-        assert!(
-            handshake(&client, &server, Version::V2)
-                .client
-                .session
-                .resumed()
-        );
+        assert!(!handshake(&client, &server, Version::V2).client.session.resumed());
+        assert!(handshake(&client, &server, Version::V1).client.session.resumed());
+        assert!(handshake(&client, &server, Version::V2).client.session.resumed());
 
         // The server does not take the client's word for it: here rustls's own store, which knows no versions.
         let mut config = (**client.config()).clone();
         config.resumption = ::rustls::client::Resumption::in_memory_sessions(8);
         let careless = RustlsClient::new(Arc::new(config));
         handshake(&careless, &server, Version::V1);
-        assert!(
-            !handshake(&careless, &server, Version::V2)
-                .client
-                .session
-                .resumed()
-        );
+        assert!(!handshake(&careless, &server, Version::V2).client.session.resumed());
     }
 
     #[test]
     fn a_session_counts_as_one_of_the_version_negotiated() {
         let (client, server) = (client_of(&options()), server_of(&options()));
         switched_pair(&client, &server, Version::V1, Version::V2);
-        assert!(
-            !handshake(&client, &server, Version::V1)
-                .client
-                .session
-                .resumed()
-        );
-        assert!(
-            handshake(&client, &server, Version::V2)
-                .client
-                .session
-                .resumed()
-        );
+        assert!(!handshake(&client, &server, Version::V1).client.session.resumed());
+        assert!(handshake(&client, &server, Version::V2).client.session.resumed());
     }
 
     #[test]
@@ -697,25 +542,13 @@ mod tests {
         config.resumption = ::rustls::client::Resumption::in_memory_sessions(8);
         let client = RustlsClient::new(Arc::new(config));
         handshake(&client, &server, Version::V1);
-        assert!(
-            handshake(&client, &server, Version::V1)
-                .client
-                .session
-                .resumed()
-        );
-        assert!(
-            !handshake(&client, &server, Version::V2)
-                .client
-                .session
-                .resumed()
-        );
+        assert!(handshake(&client, &server, Version::V1).client.session.resumed());
+        assert!(!handshake(&client, &server, Version::V2).client.session.resumed());
     }
 
     #[test]
     fn export_before_the_handshake_is_complete_is_an_error() {
-        let session = client_of(&options())
-            .start(Version::V1, "localhost", b"")
-            .unwrap();
+        let session = client_of(&options()).start(Version::V1, "localhost", b"").unwrap();
         assert_eq!(session.export(&mut [0; 8], b"label", b""), Err(ExportError));
         assert_eq!(session.early_data_accepted(), None);
     }
@@ -727,11 +560,7 @@ mod tests {
         assert!(first.client.early.is_none() && first.server.early.is_none());
 
         let second = Pair::start(&client, &server, Version::V1, "localhost");
-        assert_eq!(
-            second.client.session.transport_parameters(),
-            Some(&b"server parameters"[..]),
-            "remembered"
-        );
+        assert_eq!(second.client.session.transport_parameters(), Some(&b"server parameters"[..]), "remembered");
         let mut second = second;
         second.run().unwrap();
         assert!(second.client.session.resumed() && second.server.session.resumed());
@@ -769,17 +598,9 @@ mod tests {
 
     #[test]
     fn without_resumption_nothing_is_remembered() {
-        let (client, server) = (
-            client_of(&options().resumption(false)),
-            server_of(&options().resumption(false)),
-        );
+        let (client, server) = (client_of(&options().resumption(false)), server_of(&options().resumption(false)));
         handshake(&client, &server, Version::V1);
-        assert!(
-            !handshake(&client, &server, Version::V1)
-                .client
-                .session
-                .resumed()
-        );
+        assert!(!handshake(&client, &server, Version::V1).client.session.resumed());
     }
 
     #[test]
@@ -791,11 +612,7 @@ mod tests {
             (Ciphers::PreferChaCha20, "TLS13_CHACHA20_POLY1305_SHA256"),
             (Ciphers::ChaCha20, "TLS13_CHACHA20_POLY1305_SHA256"),
         ] {
-            let pair = handshake(
-                &client_of(&options().ciphers(ciphers)),
-                &server,
-                Version::V1,
-            );
+            let pair = handshake(&client_of(&options().ciphers(ciphers)), &server, Version::V1);
             assert_eq!(pair.server.session.cipher_suite(), Some(expected));
             let (c, s) = (pair.client.one_rtt.unwrap(), pair.server.one_rtt.unwrap());
             assert!(fits(&*c.local.packet, &*s.remote.packet));
@@ -806,39 +623,18 @@ mod tests {
             "localhost",
         );
         assert!(!by_client);
-        assert_eq!(
-            error.code,
-            TransportErrorCode::crypto(40),
-            "handshake_failure: {error}"
-        );
+        assert_eq!(error.code, TransportErrorCode::crypto(40), "handshake_failure: {error}");
     }
 
     #[test]
     fn certificate_errors_carry_their_alert_and_say_what_is_wrong() {
         let server = server_of(&options());
-        let stranger = RustlsClient::new(Arc::new(
-            client_config(RootCertStore::empty(), &[b"h3"]).unwrap(),
-        ));
+        let stranger = RustlsClient::new(Arc::new(client_config(RootCertStore::empty(), &[b"h3"]).unwrap()));
         for (client, name, alert, words) in [
-            (
-                stranger,
-                "localhost",
-                48,
-                "not signed by a trusted authority",
-            ),
+            (stranger, "localhost", 48, "not signed by a trusted authority"),
             (client_of(&options()), "example.org", 42, "not valid for"),
-            (
-                client_of(&options().time(Arc::new(At(0)))),
-                "localhost",
-                45,
-                "not valid yet",
-            ),
-            (
-                client_of(&options().time(Arc::new(At(5_000_000_000)))),
-                "localhost",
-                45,
-                "expired",
-            ),
+            (client_of(&options().time(Arc::new(At(0)))), "localhost", 45, "not valid yet"),
+            (client_of(&options().time(Arc::new(At(5_000_000_000)))), "localhost", 45, "expired"),
         ] {
             let (by_client, error) = failure(&client, &server, name);
             assert!(by_client);
@@ -849,11 +645,8 @@ mod tests {
 
     #[test]
     fn no_application_protocol_in_common_is_alert_120() {
-        let (by_client, error) = failure(
-            &client_of(&TlsOptions::new(&[b"hq-interop"])),
-            &server_of(&options()),
-            "localhost",
-        );
+        let (by_client, error) =
+            failure(&client_of(&TlsOptions::new(&[b"hq-interop"])), &server_of(&options()), "localhost");
         assert!(!by_client);
         assert_eq!(error.code, TransportErrorCode::crypto(120));
         assert!(error.reason.contains("application protocol"), "{error}");
@@ -863,10 +656,7 @@ mod tests {
     fn a_damaged_handshake_message_is_an_error_and_not_a_panic() {
         let (client, server) = (client_of(&options()), server_of(&options()));
         let mut hello = Vec::new();
-        client
-            .start(Version::V1, "localhost", b"params")
-            .unwrap()
-            .write_handshake(&mut hello);
+        client.start(Version::V1, "localhost", b"params").unwrap().write_handshake(&mut hello);
         for at in 0..hello.len() {
             let mut damaged = hello.clone();
             damaged[at] ^= 0x55;
@@ -885,38 +675,20 @@ mod tests {
     fn names_may_be_addresses_and_bad_names_are_told() {
         let (client, server) = (client_of(&options()), server_of(&options()));
         for name in ["127.0.0.1", "::1", "[::1]", "LOCALHOST"] {
-            Pair::start(&client, &server, Version::V1, name)
-                .run()
-                .unwrap();
+            Pair::start(&client, &server, Version::V1, name).run().unwrap();
         }
         for name in ["", "no spaces", "localhost:4433", "[::1"] {
-            assert_eq!(
-                client.start(Version::V1, name, b"").err(),
-                Some(StartError::InvalidServerName(name.into()))
-            );
+            assert_eq!(client.start(Version::V1, name, b"").err(), Some(StartError::InvalidServerName(name.into())));
         }
-        assert_eq!(
-            client.start(Version(7), "localhost", b"").err(),
-            Some(StartError::UnsupportedVersion(Version(7)))
-        );
-        assert_eq!(
-            server.start(Version(7), b"").err(),
-            Some(StartError::UnsupportedVersion(Version(7)))
-        );
+        assert_eq!(client.start(Version(7), "localhost", b"").err(), Some(StartError::UnsupportedVersion(Version(7))));
+        assert_eq!(server.start(Version(7), b"").err(), Some(StartError::UnsupportedVersion(Version(7))));
     }
 
     #[test]
     fn the_insecure_client_takes_any_certificate_whose_key_the_server_holds() {
         let insecure = RustlsClient::new(Arc::new(client_config_insecure(&[b"h3"]).unwrap()));
         handshake(&insecure, &server_of(&options()), Version::V1);
-        Pair::start(
-            &insecure,
-            &server_of(&options()),
-            Version::V1,
-            "example.org",
-        )
-        .run()
-        .unwrap();
+        Pair::start(&insecure, &server_of(&options()), Version::V1, "example.org").run().unwrap();
 
         // A server that shows the test certificate but signs with another key.
         let (_, other_key) = other_certificate();
@@ -929,53 +701,29 @@ mod tests {
             }
         }
         let shown = Arc::new(CertifiedKey::new(vec![test_certificate()], signing));
-        let impostor = RustlsServer::new(Arc::new(
-            options()
-                .server_with_resolver(Arc::new(Impostor(shown)))
-                .unwrap(),
-        ));
+        let impostor = RustlsServer::new(Arc::new(options().server_with_resolver(Arc::new(Impostor(shown))).unwrap()));
         let (by_client, error) = failure(&insecure, &impostor, "localhost");
         assert!(by_client);
-        assert_eq!(
-            error.code,
-            TransportErrorCode::crypto(51),
-            "decrypt_error: {error}"
-        );
+        assert_eq!(error.code, TransportErrorCode::crypto(51), "decrypt_error: {error}");
     }
 
     fn other_certificate() -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        (
-            made.cert.der().clone(),
-            PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into()),
-        )
+        (made.cert.der().clone(), PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into()))
     }
 
     #[test]
     fn a_certificate_can_be_replaced_while_the_server_runs() {
         let slot = Arc::new(CertificateSlot::new(vec![test_certificate()], test_key()).unwrap());
-        let server = RustlsServer::new(Arc::new(
-            options().server_with_resolver(slot.clone()).unwrap(),
-        ));
-        let insecure = RustlsClient::new(Arc::new(
-            options().resumption(false).client_insecure().unwrap(),
-        ));
-        let shown = || {
-            handshake(&insecure, &server, Version::V1)
-                .client
-                .session
-                .peer_certificates()
-                .unwrap()
-        };
+        let server = RustlsServer::new(Arc::new(options().server_with_resolver(slot.clone()).unwrap()));
+        let insecure = RustlsClient::new(Arc::new(options().resumption(false).client_insecure().unwrap()));
+        let shown = || handshake(&insecure, &server, Version::V1).client.session.peer_certificates().unwrap();
         assert_eq!(shown(), [test_certificate()]);
         let (certificate, key) = other_certificate();
         slot.replace(vec![certificate.clone()], key).unwrap();
         assert_eq!(shown()[0], certificate);
         // A key that belongs to another certificate is refused, and the earlier certificate stays.
-        assert!(
-            slot.replace(vec![test_certificate()], other_certificate().1)
-                .is_err()
-        );
+        assert!(slot.replace(vec![test_certificate()], other_certificate().1).is_err());
         assert!(slot.replace(Vec::new(), test_key()).is_err());
         assert_eq!(shown(), [certificate]);
     }
@@ -985,24 +733,14 @@ mod tests {
         let keys = super::super::initial::keys(Version::V1, b"12345678", crate::Side::Client);
         for len in 0..TAG_LEN {
             let mut short = vec![0; len];
-            assert_eq!(
-                keys.local.packet.seal(0, 0, b"", &mut short),
-                Err(CryptoError)
-            );
-            assert_eq!(
-                keys.local.packet.open(0, 0, b"", &mut short),
-                Err(DecryptError)
-            );
+            assert_eq!(keys.local.packet.seal(0, 0, b"", &mut short), Err(CryptoError));
+            assert_eq!(keys.local.packet.open(0, 0, b"", &mut short), Err(DecryptError));
         }
     }
 
     #[test]
     fn the_date_of_the_tests_is_within_the_certificates_validity() {
         let at = Arc::new(At(date().as_secs()));
-        handshake(
-            &client_of(&options().time(at)),
-            &server_of(&options()),
-            Version::V1,
-        );
+        handshake(&client_of(&options().time(at)), &server_of(&options()), Version::V1);
     }
 }

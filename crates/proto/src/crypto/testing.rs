@@ -22,12 +22,7 @@ pub struct End {
 
 impl End {
     fn new(session: Box<dyn Session>) -> Self {
-        Self {
-            session,
-            early: None,
-            handshake: None,
-            one_rtt: None,
-        }
+        Self { session, early: None, handshake: None, one_rtt: None }
     }
 }
 
@@ -39,12 +34,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    pub fn start(
-        client: &dyn ClientCrypto,
-        server: &dyn ServerCrypto,
-        version: Version,
-        name: &str,
-    ) -> Self {
+    pub fn start(client: &dyn ClientCrypto, server: &dyn ServerCrypto, version: Version, name: &str) -> Self {
         Self::start_in(client, server, version, version, name)
     }
 
@@ -58,11 +48,7 @@ impl Pair {
     ) -> Self {
         let client = client.start(first, name, b"client parameters").unwrap();
         let server = server.start(chosen, b"server parameters").unwrap();
-        Self {
-            client: End::new(client),
-            server: End::new(server),
-            transcript: Vec::new(),
-        }
+        Self { client: End::new(client), server: End::new(server), transcript: Vec::new() }
     }
 
     /// Carries bytes to and fro until both ends fall silent. An error comes with whether the client raised it.
@@ -70,13 +56,11 @@ impl Pair {
         self.client.early = self.client.session.early_keys();
         loop {
             let before = self.transcript.len();
-            carry(&mut self.client, &mut self.server, &mut self.transcript)
-                .map_err(|error| (false, error))?;
+            carry(&mut self.client, &mut self.server, &mut self.transcript).map_err(|error| (false, error))?;
             if let Some(keys) = self.server.session.early_keys() {
                 self.server.early = Some(keys);
             }
-            carry(&mut self.server, &mut self.client, &mut self.transcript)
-                .map_err(|error| (true, error))?;
+            carry(&mut self.server, &mut self.client, &mut self.transcript).map_err(|error| (true, error))?;
             if self.transcript.len() == before {
                 return Ok(());
             }

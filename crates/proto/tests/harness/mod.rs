@@ -45,13 +45,15 @@ pub struct Packet {
 }
 
 impl Packet {
-    pub fn from_client(&self) -> bool {
+    pub fn is_from_client(&self) -> bool {
         self.to == SERVER
     }
 }
 
 /// What the link does to a datagram: the copies that arrive, each with its extra delay. Empty: lost.
 pub type Fate = Vec<(Duration, Packet)>;
+
+pub type Meddle = Box<dyn FnMut(Packet, &mut ChaCha8Rng) -> Fate>;
 
 /// The link. `meddle` decides over every datagram; the rest is a plain pipe with a rate and a tail-drop queue.
 pub struct Link {
@@ -60,7 +62,7 @@ pub struct Link {
     pub rate: u64,
     /// Bytes that wait at most.
     pub queue: u64,
-    pub meddle: Box<dyn FnMut(Packet, &mut ChaCha8Rng) -> Fate>,
+    pub meddle: Meddle,
     pub busy_until: [Instant; 2],
     pub dropped: u64,
 }
@@ -267,7 +269,7 @@ impl World {
 
     /// Gives a datagram to the host it is addressed to.
     pub fn deliver(&mut self, mut packet: Packet) {
-        let of_client = !packet.from_client();
+        let of_client = !packet.is_from_client();
         let host = if of_client { &mut self.client } else { &mut self.server };
         if packet.to != host.address {
             return; // sent to an address the host has left
