@@ -218,8 +218,10 @@ impl Connection {
         acks.on_packet(now, open.number, arrival.meta.ecn, effects.ack_eliciting);
         if space == SpaceId::Data && self.largest_received_data.is_none_or(|largest| open.number > largest) {
             self.largest_received_data = Some(open.number);
-            if !effects.probing_only
-                && arrival.path.is_some_and(|path| path != self.active)
+            // The frames may have made us forget paths, which moves the others.
+            arrival.path = self.find_path(&arrival.meta);
+            if let Some(path) = arrival.path.filter(|&path| path != self.active)
+                && !effects.probing_only
                 && self.may_come_from_new_path()
             {
                 self.follow_peer(now, path);
