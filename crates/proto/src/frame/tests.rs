@@ -208,7 +208,7 @@ proptest! {
         parts in vec((1u64..5000, 1u64..5000), 1..100), limit in 0usize..400,
     ) {
         let ranges = descending(largest, &parts);
-        let ranges = if ranges.is_empty() { vec![largest..largest + 1] } else { ranges };
+        let ranges = if ranges.is_empty() { std::iter::once(largest..largest + 1).collect() } else { ranges };
         let mut out = vec![0xee; 7];
         let written = encode_ack(&mut out, limit, delay, ranges.iter().cloned(), ecn);
         prop_assert!(out.len() - 7 <= limit);
