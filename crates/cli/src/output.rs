@@ -21,3 +21,9 @@ pub fn warnings(endpoint: &Endpoint) {
         eprintln!("thalweg: {warning}");
     }
 }
+
+/// A line of data on stdout.
+pub fn line(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{text}");
+}

@@ -1,0 +1,173 @@
+//! What `get` and `put` have in common: whom to trust, which way to go, what to report.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Value, json};
+use thalweg_files::client::{Category, Error, FetchOptions, Fetcher, Preference, Report, Trust};
+use thalweg_units::{Rate, human_bytes};
+
+use crate::failure::{Failure, Result};
+use crate::figures::Figures;
+use crate::options::{TransportArgs, duration, rate};
+use crate::text::{bits_per_second, milliseconds};
+
+/// Options of both.
+#[derive(Debug, Args)]
+pub struct FetchArgs {
+    /// Trust the certificates in this file instead of the system's
+    #[arg(long, value_name = "PEM", group = "trust")]
+    ca: Option<PathBuf>,
+    /// Trust the server whose key has this SHA-256, as `thalweg serve` prints it
+    #[arg(long, value_name = "SHA256", group = "trust")]
+    pin: Option<String>,
+    /// Trust anybody: encrypted, but nobody knows with whom
+    #[arg(long, short = 'k', group = "trust")]
+    insecure: bool,
+    /// Send this header too, such as -H 'Authorization: Bearer 123'
+    #[arg(long, short = 'H', value_name = "NAME: VALUE", value_parser = header)]
+    header: Vec<(HeaderName, HeaderValue)>,
+    /// Only QUIC: do not fall back to TCP
+    #[arg(long, group = "way")]
+    quic_only: bool,
+    /// Only TCP
+    #[arg(long, group = "way")]
+    tcp_only: bool,
+    /// Longest time for a connection
+    #[arg(long, value_name = "TIME", default_value = "15 s", value_parser = duration)]
+    connect_timeout: Duration,
+    /// How long QUIC may be silent before TCP is tried beside it
+    #[arg(long, value_name = "TIME", default_value = "3 s", value_parser = duration)]
+    quic_patience: Duration,
+    /// Take no more than this
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    limit_rate: Option<Rate>,
+    /// Print a JSON object per file on stdout
+    #[arg(long)]
+    pub json: bool,
+    /// No progress bars, no notices; errors are still told
+    #[arg(long, short)]
+    pub quiet: bool,
+    #[command(flatten)]
+    transport: TransportArgs,
+}
+
+impl FetchArgs {
+    /// A fetcher with these options.
+    ///
+    /// # Errors
+    ///
+    /// When the certificates to trust or the directory for traces cannot be used.
+    pub fn fetcher(&self, resume: bool, parallel: usize) -> Result<Fetcher> {
+        let mut options = FetchOptions::default();
+        options.trust = match (&self.ca, &self.pin, self.insecure) {
+            (Some(path), ..) => Trust::pem_file(path).map_err(failure)?,
+            (_, Some(pin), _) => Trust::key(pin).map_err(failure)?,
+            (.., true) => Trust::Insecure,
+            _ => Trust::Native,
+        };
+        options.preference = match (self.quic_only, self.tcp_only) {
+            (true, _) => Preference::Quic,
+            (_, true) => Preference::Tcp,
+            _ => Preference::default(),
+        };
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.header {
+            headers.append(name, value.clone());
+        }
+        options.headers = headers;
+        // Bits to bytes; less than a byte per second is one.
+        options.limit_rate = self.limit_rate.map(|rate| (rate.bps() / 8).max(1));
+        options.resume = resume;
+        options.parallel = parallel;
+        options.connect_timeout = self.connect_timeout;
+        options.idle_timeout = self.transport.idle_timeout;
+        options.quic_patience = self.quic_patience;
+        options.transport = Arc::new(self.transport.config()?);
+        options.key_log = true;
+        Fetcher::new(options).map_err(failure)
+    }
+}
+
+/// What the command ends with: 2 if it was asked wrongly, else 1.
+pub fn failure(error: Error) -> Failure {
+    if error.category() == Category::Usage { Failure::usage(error) } else { Failure::failed(error) }
+}
+
+fn header(text: &str) -> std::result::Result<(HeaderName, HeaderValue), String> {
+    let wrong = "expected 'Name: value'";
+    let (name, value) = text.split_once(':').ok_or(wrong)?;
+    let name = name.trim().parse().map_err(|_| wrong)?;
+    let value = HeaderValue::from_str(value.trim()).map_err(|_| wrong)?;
+    Ok((name, value))
+}
+
+/// A finished transfer for people.
+pub fn line(report: &Report, what: &str) -> String {
+    let resumed = match report.resumed_from {
+        0 => String::new(),
+        bytes => format!(" (after {} that were here already)", human_bytes(bytes)),
+    };
+    let figures = report.connection.as_ref().map(|stats| format!("; {}", Figures::from(stats).line()));
+    format!(
+        "{what}: {} in {}, {} over {}{resumed}{}",
+        human_bytes(report.bytes),
+        milliseconds(report.elapsed.as_secs_f64() * 1000.0),
+        bits_per_second(report.goodput_bps as f64),
+        report.protocol,
+        figures.unwrap_or_default()
+    )
+}
+
+/// A finished or failed transfer for programs.
+pub fn json_report(url: &str, result: &std::result::Result<Report, Error>) -> Value {
+    let ms = |span: Duration| span.as_secs_f64() * 1000.0;
+    match result {
+        Ok(report) => json!({
+            "ok": true,
+            "url": url,
+            "final_url": report.final_url,
+            "status": report.status,
+            "protocol": report.protocol.alpn(),
+            "remote": report.remote.to_string(),
+            "path": report.path,
+            "bytes": report.bytes,
+            "resumed_from": report.resumed_from,
+            "etag": report.etag,
+            "resolve_ms": ms(report.resolve),
+            "handshake_ms": ms(report.handshake),
+            "first_byte_ms": ms(report.first_byte),
+            "elapsed_ms": ms(report.elapsed),
+            "goodput_bps": report.goodput_bps,
+            "connection": report.connection.as_ref().map(Figures::from),
+        }),
+        Err(error) => json!({
+            "ok": false,
+            "url": url,
+            "error": error.to_string(),
+            "category": error.category().name(),
+            "kept": error.kept().map(|kept| json!({
+                "path": kept.path,
+                "bytes": kept.bytes,
+                "resumable": kept.resumable,
+            })),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_a_name_and_a_value() {
+        let (name, value) = header("X-Test:  a b ").unwrap();
+        assert_eq!((name.as_str(), value.to_str().unwrap()), ("x-test", "a b"));
+        assert!(header("no colon").is_err());
+        assert!(header("bad name: x").is_err());
+        assert!(header("x: a\nb").is_err());
+    }
+}
