@@ -6,16 +6,23 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod failure;
+pub mod figures;
+pub mod options;
+mod output;
+pub mod perf;
+pub mod policies;
 pub mod qlog;
+pub mod qlog_dir;
 pub mod relay;
 mod text;
 
 use std::ffi::OsString;
+use std::future::Future;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::failure::Result;
+use crate::failure::{Context, Result};
 
 /// Serves and fetches files over QUIC and HTTP/3, measures paths, and explains what happened on them.
 #[derive(Debug, Parser)]
@@ -27,8 +34,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Explain a trace: phases, round-trip times, losses, what limited the transfer when.
+    /// Measure raw QUIC from memory to memory, in either direction
+    Perf(perf::PerfArgs),
+    /// Explain a trace: phases, round-trip times, losses, what limited the transfer when
     Qlog(qlog::QlogArgs),
+    /// List the recovery rules that can be named in --policies
+    Policies(policies::PoliciesArgs),
 }
 
 /// Runs the program with these arguments, the first being its name.
@@ -52,6 +63,17 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn run(command: Command) -> Result<()> {
     match command {
+        Command::Perf(args) => block_on(args.run()),
         Command::Qlog(args) => args.run(),
+        Command::Policies(args) => args.run(),
     }
+}
+
+fn block_on(command: impl Future<Output = Result<()>>) -> Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
+    let result = runtime.block_on(command);
+    // Readers of files may still be blocked in the system; nothing is lost by not waiting for them.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(500));
+    result
 }

@@ -26,13 +26,13 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-/// One character per value, from 0 to `top`; a blank where there is none.
+/// One character per value, from 0 to `top`; a blank where there is none or nothing.
 pub fn sparkline(values: &[Option<f64>], top: f64) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     values
         .iter()
         .map(|value| match value {
-            Some(value) if top > 0.0 => {
+            Some(value) if top > 0.0 && *value > 0.0 => {
                 let level = (value / top * BARS.len() as f64) as usize;
                 BARS[level.min(BARS.len() - 1)]
             }
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_sparkline_spans_its_values() {
-        assert_eq!(sparkline(&[None, Some(0.0), Some(5.0), Some(10.0)], 10.0), " ▁▅█");
+        assert_eq!(sparkline(&[None, Some(0.0), Some(5.0), Some(10.0)], 10.0), "  ▅█");
         assert_eq!(sparkline(&[Some(1.0)], 0.0), " ");
     }
 }
