@@ -5,15 +5,22 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod content;
+pub mod demo;
 pub mod failure;
+pub mod fetch;
 pub mod figures;
+pub mod get;
 pub mod options;
 mod output;
 pub mod perf;
 pub mod policies;
+mod progress;
+pub mod put;
 pub mod qlog;
 pub mod qlog_dir;
 pub mod relay;
+pub mod serve;
 mod text;
 
 use std::ffi::OsString;
@@ -34,12 +41,20 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Serve a directory over HTTP/3, and over HTTPS on TCP beside it
+    Serve(serve::ServeArgs),
+    /// Fetch files over HTTP/3, or over TCP when UDP is blocked
+    Get(get::GetArgs),
+    /// Store a file on a server that allows it
+    Put(put::PutArgs),
     /// Measure raw QUIC from memory to memory, in either direction
     Perf(perf::PerfArgs),
     /// Explain a trace: phases, round-trip times, losses, what limited the transfer when
     Qlog(qlog::QlogArgs),
     /// List the recovery rules that can be named in --policies
     Policies(policies::PoliciesArgs),
+    /// See it work: serve, fetch through a lossy relay, compare, print the figures
+    Demo(demo::DemoArgs),
 }
 
 /// Runs the program with these arguments, the first being its name.
@@ -63,9 +78,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn run(command: Command) -> Result<()> {
     match command {
+        Command::Serve(args) => block_on(args.run()),
+        Command::Get(args) => block_on(args.run()),
+        Command::Put(args) => block_on(args.run()),
         Command::Perf(args) => block_on(args.run()),
         Command::Qlog(args) => args.run(),
         Command::Policies(args) => args.run(),
+        Command::Demo(args) => block_on(args.run()),
     }
 }
 

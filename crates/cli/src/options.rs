@@ -47,8 +47,8 @@ impl TransportArgs {
             ..TransportConfig::default()
         };
         if let Some(directory) = self.qlog_directory() {
-            let traces = QlogDir::new(&directory)
-                .context(format_args!("cannot write traces into {}", directory.display()))?;
+            let traces =
+                QlogDir::new(&directory).context(format_args!("cannot write traces into {}", directory.display()))?;
             config.observer = Some(Arc::new(traces));
         }
         Ok(config)
@@ -56,17 +56,13 @@ impl TransportArgs {
 
     /// Where traces go: the option, else QLOGDIR.
     pub fn qlog_directory(&self) -> Option<PathBuf> {
-        self.qlog.clone().or_else(|| {
-            std::env::var_os("QLOGDIR").filter(|value| !value.is_empty()).map(PathBuf::from)
-        })
+        self.qlog.clone().or_else(|| std::env::var_os("QLOGDIR").filter(|value| !value.is_empty()).map(PathBuf::from))
     }
 }
 
 /// Reads `100 MB`, `64 KiB`, `1500`.
 pub fn bytes(text: &str) -> std::result::Result<u64, String> {
-    parse_bytes(text)
-        .or_else(|error| text.trim().parse().map_err(|_| error))
-        .map_err(|error| error.to_string())
+    parse_bytes(text).or_else(|error| text.trim().parse().map_err(|_| error)).map_err(|error| error.to_string())
 }
 
 /// Reads `300 ms`, `1.5 s`, `10 min`.

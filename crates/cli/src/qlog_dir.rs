@@ -34,9 +34,8 @@ impl ObserverFactory for QlogDir {
     fn build(&self, connection: &ObservedConnection<'_>) -> Option<Box<dyn Observer>> {
         let path = self.directory.join(qlog::file_name(connection));
         let now = rfc3339(SystemTime::now());
-        let writer = File::create(&path).and_then(|file| {
-            QlogWriter::new(BufWriter::with_capacity(1 << 16, file), connection, Some(&now))
-        });
+        let writer = File::create(&path)
+            .and_then(|file| QlogWriter::new(BufWriter::with_capacity(1 << 16, file), connection, Some(&now)));
         match writer {
             Ok(writer) => Some(Box::new(writer)),
             Err(error) => {

@@ -83,7 +83,7 @@ impl ServeArgs {
         let identity = self.identity()?;
         let store = CertificateStore::new(&identity).context("certificate")?;
         let mut options = ServerOptions::new(self.listen, self.site()?, store.clone());
-        options.transport = Arc::new(self.transport.config()?);
+        //options.transport = Arc::new(self.transport.config()?);
         options.access_log = self.access_log();
         options.tcp = !self.no_tcp;
         options.grace = self.grace;

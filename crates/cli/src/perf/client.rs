@@ -80,9 +80,7 @@ impl ClientArgs {
     pub(super) async fn run(self) -> Result<()> {
         let remote = tokio::net::lookup_host(&self.server)
             .await
-            .map_err(|error| {
-                Failure::failed(format!("{}: {error}; expected HOST:PORT", self.server))
-            })?
+            .map_err(|error| Failure::failed(format!("{}: {error}; expected HOST:PORT", self.server)))?
             .next()
             .ok_or_else(|| Failure::failed(format!("{} has no address", self.server)))?;
         let local = match remote {
@@ -159,13 +157,7 @@ impl ClientArgs {
         stopped.map_or(Ok(()), Err)
     }
 
-    fn interval(
-        &self,
-        connection: &Connection,
-        counters: &Counters,
-        began: Instant,
-        last: &mut (f64, u64, u64),
-    ) {
+    fn interval(&self, connection: &Connection, counters: &Counters, began: Instant, last: &mut (f64, u64, u64)) {
         let (start, down, up) = *last;
         let end = began.elapsed().as_secs_f64();
         *last = (end, counters.down.load(Ordering::Relaxed), counters.up.load(Ordering::Relaxed));
@@ -244,12 +236,7 @@ async fn timer(began: Instant, limit: Option<Duration>) {
 }
 
 /// Asks for `down` bytes and sends `up` bytes on one stream, until done or told to stop.
-async fn stream(
-    connection: Connection,
-    down: u64,
-    up: u64,
-    counters: Arc<Counters>,
-) -> Result<()> {
+async fn stream(connection: Connection, down: u64, up: u64, counters: Arc<Counters>) -> Result<()> {
     let (mut send, mut recv) = connection.open_bi().await.context("cannot open a stream")?;
     send.write_all(&down.to_be_bytes()).await.context("cannot send the request")?;
     let stopping = || counters.stop.load(Ordering::Relaxed);
@@ -280,9 +267,7 @@ async fn stream(
                 }
                 None if left == 0 => return Ok(()),
                 None => {
-                    return Err(Failure::failed(format!(
-                        "download: the server ended {left} bytes too early"
-                    )));
+                    return Err(Failure::failed(format!("download: the server ended {left} bytes too early")));
                 }
             }
         }

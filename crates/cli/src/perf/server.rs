@@ -41,19 +41,14 @@ pub struct ServerArgs {
 impl ServerArgs {
     pub(super) async fn run(self) -> Result<()> {
         let identity = Identity::self_signed::<&str>(&[]).context("cannot make a certificate")?;
-        let config = ServerConfig::with_single_cert(
-            identity.chain().to_vec(),
-            identity.key().clone_key(),
-            &[ALPN],
-        )
-        .context("cannot set up TLS")?
-        .transport(self.transport.config()?);
+        let config = ServerConfig::with_single_cert(identity.chain().to_vec(), identity.key().clone_key(), &[ALPN])
+            .context("cannot set up TLS")?
+            .transport(self.transport.config()?);
         let mut builder = EndpointBuilder::new().server(config);
         if let Some(workers) = self.workers {
             builder = builder.workers(workers);
         }
-        let endpoint =
-            builder.bind(self.listen).context(format_args!("cannot listen on {}", self.listen))?;
+        let endpoint = builder.bind(self.listen).context(format_args!("cannot listen on {}", self.listen))?;
         output::warnings(&endpoint);
         let address = endpoint.local_addr().context("no local address")?;
         eprintln!("thalweg perf server on {address}");
@@ -137,12 +132,7 @@ fn report(connection: &Connection, began: Instant, sent: u64, received: u64, as_
 }
 
 /// One stream: reads what is wanted, then sends and reads at the same time.
-async fn answer(
-    mut send: SendStream,
-    mut recv: RecvStream,
-    sent: Arc<AtomicU64>,
-    received: Arc<AtomicU64>,
-) {
+async fn answer(mut send: SendStream, mut recv: RecvStream, sent: Arc<AtomicU64>, received: Arc<AtomicU64>) {
     let mut wanted = [0; 8];
     if recv.read_exact(&mut wanted).await.is_err() {
         return;
