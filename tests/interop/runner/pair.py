@@ -136,7 +136,7 @@ def run(client, server, case):
 
 def attempt(client, server, case, logs, programs):
     certs, downloads = WORK / "certs", logs / "downloads"
-    compatible = client.compatible_versions and server.compatible_versions
+    compatible = client.asks_for_v2 and server.upgrades_to_v2
     common = {"TESTCASE": case.name, "V2START": "compatible" if compatible else "direct"}
 
     def start(label, command, env):

@@ -1,4 +1,8 @@
-"""The peers: how each is built, run and named, and what it is known to lack."""
+"""The peers: how each is built, run and named, and what it is known to lack.
+
+`asks_for_v2`: as a client it can start in version 1 and ask for version 2; `upgrades_to_v2`: as a server it then switches.
+Where one side lacks its half of this compatible version negotiation (RFC 9368), the client of `v2` starts in version 2.
+"""
 
 import json
 import os
@@ -55,7 +59,7 @@ def locked(package):
 class Thalweg:
     name = "thalweg"
     lacks = {}
-    compatible_versions = True
+    asks_for_v2, upgrades_to_v2 = False, False
 
     def build(self):
         self.command = [cargo_program(ROOT / "peers", "thalweg-interop", "thalweg-interop")]
@@ -67,7 +71,7 @@ class Thalweg:
 class Quinn:
     name = "quinn"
     lacks = {"v2": "quinn knows QUIC version 1 only"}
-    compatible_versions = False
+    asks_for_v2, upgrades_to_v2 = False, False
 
     def build(self):
         self.command = [cargo_program(ROOT / "peers", "quinn-peer", "quinn-peer")]
@@ -79,7 +83,7 @@ class Quinn:
 class QuicGo:
     name = "quic-go"
     lacks = {}
-    compatible_versions = False  # no RFC 9368: its client starts in version 2
+    asks_for_v2, upgrades_to_v2 = False, False  # no RFC 9368: its client starts in version 2
 
     def build(self):
         program = WORK / "quic-go-peer"
@@ -93,7 +97,7 @@ class QuicGo:
 class Aioquic:
     name = "aioquic"
     lacks = {"ecn": "aioquic neither marks its packets nor reads the marks of others"}
-    compatible_versions = True
+    asks_for_v2, upgrades_to_v2 = True, True
 
     def build(self):
         venv = WORK / "venv"

@@ -1,0 +1,36 @@
+//! The interop peer on thalweg. The contract is in `tests/interop/README.md`.
+
+mod client;
+mod server;
+mod watch;
+
+use std::process::ExitCode;
+
+use contract::{Role, Task};
+
+/// What thalweg can do so far.
+const CASES: &[&str] = &[
+    "handshake",
+    "transfer",
+    "multiplexing",
+    "retry",
+    "resumption",
+    "zerortt",
+    "keyupdate",
+    "chacha20",
+    "v2",
+    "ecn",
+    "transferloss",
+];
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let task = match Task::from_env(CASES) {
+        Ok(task) => task,
+        Err(code) => return code,
+    };
+    contract::finish(match task.role {
+        Role::Client => client::run(&task).await,
+        Role::Server => server::run(&task).await,
+    })
+}
