@@ -61,6 +61,8 @@ pub(crate) struct Driver {
     /// Stateless answers.
     reply: Vec<u8>,
     wakes: Vec<Waker>,
+    /// Seconds since 1970, as of the last batch.
+    unix_time: u64,
     /// Connections there is no room for.
     refused: Vec<Incoming>,
 }
@@ -91,6 +93,7 @@ impl Driver {
             unsent: None,
             reply: Vec::new(),
             wakes: Vec::new(),
+            unix_time: Clock::unix_seconds(),
             refused: Vec::new(),
         }
     }
@@ -160,6 +163,7 @@ impl Driver {
         let worker = self.worker.clone();
         let mut core = worker.core();
         let (mut datagrams, mut bytes) = (0, 0);
+        self.unix_time = Clock::unix_seconds();
         for (meta, stride, buffer) in receive.filled() {
             datagrams += buffer.len().div_ceil(stride) as u64;
             bytes += buffer.len() as u64;
@@ -295,7 +299,7 @@ impl Driver {
     /// Finds or makes the connection that a datagram belongs to, or answers it without one.
     fn route(&mut self, core: &mut Core, now: Instant, meta: &DatagramMeta, datagram: &[u8]) -> Option<usize> {
         self.reply.clear();
-        match core.machine.handle(now, Clock::unix_seconds(), meta, datagram, &mut self.reply) {
+        match core.machine.handle(now, self.unix_time, meta, datagram, &mut self.reply) {
             Route::Connection(handle) => Some(handle.0),
             Route::NewConnection(handle, machine) => self.incoming(core, handle, machine, meta),
             Route::Reply(transmit) => {

@@ -94,6 +94,7 @@ impl Socket {
     /// Must be called inside a tokio runtime.
     pub(crate) fn new(socket: std::net::UdpSocket, buffer: usize, warnings: &mut Vec<Warning>) -> io::Result<Self> {
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        stop_timestamps(&socket);
         // Failing to resize is not fatal; what was granted is checked below.
         let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), buffer);
         let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), buffer);
@@ -191,6 +192,31 @@ impl Socket {
         }
     }
 }
+
+/// Has the kernel report no receive timestamps, which quinn-udp 0.6.3 switches on and nobody here reads.
+///
+/// They cost time for every packet. Worse, on a coalesced receive (GRO) they no longer fit into quinn-udp's buffer for
+/// control messages (96 bytes) together with the segment size and the local address, and what the kernel then leaves out
+/// is the last one: the ECN mark. Failing to switch them off only means that ECN will be found not to work.
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)] // one system call for which neither std nor socket2 has a safe form
+fn stop_timestamps(socket: &std::net::UdpSocket) {
+    use std::os::fd::AsRawFd;
+    let off: libc::c_int = 0;
+    // SAFETY: the descriptor is open for as long as `socket` is borrowed, and the pointer and length describe `off`.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPNS,
+            (&raw const off).cast(),
+            size_of_val(&off) as libc::socklen_t,
+        );
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn stop_timestamps(_: &std::net::UdpSocket) {}
 
 /// The mark quinn-udp reports, as the state machines name it.
 pub(crate) fn ecn_of(mark: Option<EcnCodepoint>) -> Ecn {

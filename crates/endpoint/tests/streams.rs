@@ -91,6 +91,34 @@ async fn fifty_megabytes_arrive_unchanged_in_both_directions() {
     .await;
 }
 
+#[tokio::test]
+async fn ecn_marks_survive_coalesced_receive() {
+    within(async {
+        for bind in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
+            let pair = Pair::on(bind, 1, |server| server, |client| client);
+            let address = match pair.address.ip().is_unspecified() {
+                true => (std::net::Ipv6Addr::LOCALHOST, pair.address.port()).into(),
+                false => pair.address,
+            };
+            let (client, server) = pair.connect_to(address).await;
+            tokio::spawn(echo(server.clone()));
+            let (mut send, mut recv) = client.open_bi().await.unwrap();
+            let writer = tokio::spawn(async move {
+                send.write_all(&pattern(2_000_000)).await.unwrap();
+                send.finish().unwrap();
+            });
+            recv.read_to_end(2_000_000).await.unwrap();
+            writer.await.unwrap();
+            for stats in [client.stats(), server.stats()] {
+                let [ect0, _, ce] = stats.ecn_received;
+                // The counts leave out the handshake's packets.
+                assert!(ect0 + ce + 10 >= stats.packets_received, "{bind}: {stats:?}");
+            }
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_streams_wait_for_their_turn() {
     within(async {

@@ -77,7 +77,12 @@ impl Pair {
 
     /// A connection, as the client and as the server have it.
     pub async fn connect(&self) -> (Connection, Connection) {
-        let connecting = self.client.connect(self.address, "localhost").unwrap();
+        self.connect_to(self.address).await
+    }
+
+    /// The same by another of the server's addresses.
+    pub async fn connect_to(&self, address: SocketAddr) -> (Connection, Connection) {
+        let connecting = self.client.connect(address, "localhost").unwrap();
         let (client, server) = tokio::join!(connecting, async { self.server.accept().await.unwrap().await });
         (client.unwrap(), server.unwrap())
     }
