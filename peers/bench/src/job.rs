@@ -140,3 +140,13 @@ fn provider() -> Arc<CryptoProvider> {
     provider.cipher_suites.retain(|suite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256);
     Arc::new(provider)
 }
+
+/// The runtime of a child: one thread.
+pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+/// Fails unless all bytes came.
+pub fn expect(got: u64, wanted: u64) -> Result<(), Failure> {
+    if got == wanted { Ok(()) } else { Err(format!("got {got} bytes, expected {wanted}").into()) }
+}

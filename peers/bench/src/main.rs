@@ -6,6 +6,7 @@ mod quinn;
 mod report;
 mod roofline;
 mod stack;
+mod thalweg;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -10,7 +10,9 @@ use quinn::{
     TokioRuntime, TransportConfig, VarInt,
 };
 
-use crate::job::{CHUNK, Direction, Failure, Job, MAX_DATAGRAM, Outcome, REQUEST, SERVER_NAME, WINDOW};
+use crate::job::{
+    CHUNK, Direction, Failure, Job, MAX_DATAGRAM, Outcome, REQUEST, SERVER_NAME, WINDOW, expect, runtime,
+};
 use crate::stack::Stack;
 
 pub struct Quinn;
@@ -72,10 +74,6 @@ impl Stack for Quinn {
     }
 }
 
-fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()
-}
-
 fn transport() -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     let mut discovery = MtuDiscoveryConfig::default();
@@ -124,10 +122,6 @@ async fn drain(recv: &mut RecvStream) -> Result<u64, Failure> {
         total += chunk.bytes.len() as u64;
     }
     Ok(total)
-}
-
-fn expect(got: u64, wanted: u64) -> Result<(), Failure> {
-    if got == wanted { Ok(()) } else { Err(format!("got {got} bytes, expected {wanted}").into()) }
 }
 
 fn add(outcome: &mut Outcome, connection: &Connection) {

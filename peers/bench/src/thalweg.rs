@@ -1,0 +1,136 @@
+//! Ours on one thread of tokio.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use thalweg::{
+    ClientConfig, Connection, EndpointBuilder, RecvStream, SendStream, ServerConfig, StreamsConfig, TransportConfig,
+};
+
+use crate::job::{
+    CHUNK, Direction, Failure, Job, MAX_DATAGRAM, Outcome, REQUEST, SERVER_NAME, WINDOW, expect, runtime,
+};
+use crate::stack::Stack;
+
+pub struct Thalweg;
+
+impl Stack for Thalweg {
+    fn name(&self) -> &'static str {
+        "thalweg"
+    }
+
+    fn options(&self) -> String {
+        format!(
+            "windows {WINDOW} bytes, fixed; MTU discovery up to {MAX_DATAGRAM}; one worker; else defaults ({})",
+            TransportConfig::default().policies
+        )
+    }
+
+    fn serve(&self, job: &Job, ready: &dyn Fn(SocketAddr)) -> Result<Outcome, Failure> {
+        runtime()?.block_on(async {
+            let config = ServerConfig::with_rustls(Arc::new(job.server_tls()?))?.transport(transport());
+            let endpoint =
+                EndpointBuilder::new().server(config).socket_buffer(job.buffer).with_socket(job.socket()?)?;
+            ready(endpoint.local_addr()?);
+            let mut outcome = Outcome::default();
+            for _ in 0..job.connections {
+                let connection = endpoint.accept().await.ok_or("endpoint closed")?.await?;
+                answer(&connection).await?;
+                connection.closed().await;
+                add(&mut outcome, &connection);
+            }
+            endpoint.wait_idle().await;
+            Ok(outcome)
+        })
+    }
+
+    fn fetch(&self, job: &Job) -> Result<Outcome, Failure> {
+        runtime()?.block_on(async {
+            let config = ClientConfig::with_rustls(Arc::new(job.client_tls()?)).transport(transport());
+            let endpoint =
+                EndpointBuilder::new().client(config).socket_buffer(job.buffer).with_socket(job.socket()?)?;
+            let mut outcome = Outcome::default();
+            for _ in 0..job.connections {
+                let connection = endpoint.connect(job.server()?, SERVER_NAME)?.await?;
+                let (mut send, mut recv) = connection.open_bi().await?;
+                send.write_all(&job.request()).await?;
+                match job.direction {
+                    Direction::Download => {
+                        send.finish()?;
+                        expect(drain(&mut recv).await?, job.size)?;
+                    }
+                    Direction::Upload => {
+                        pour(&mut send, job.size).await?;
+                        expect(drain(&mut recv).await?, 1)?;
+                    }
+                }
+                connection.close(0, b"");
+                add(&mut outcome, &connection);
+            }
+            endpoint.wait_idle().await;
+            Ok(outcome)
+        })
+    }
+}
+
+fn transport() -> TransportConfig {
+    let window = u64::from(WINDOW);
+    TransportConfig {
+        max_mtu: MAX_DATAGRAM,
+        streams: StreamsConfig {
+            stream_receive_window: window,
+            max_stream_receive_window: window,
+            receive_window: window,
+            max_receive_window: window,
+            send_window: window,
+            ..StreamsConfig::default()
+        },
+        ..TransportConfig::default()
+    }
+}
+
+async fn answer(connection: &Connection) -> Result<(), Failure> {
+    let (mut send, mut recv) = connection.accept_bi().await?;
+    let mut request = [0; REQUEST];
+    recv.read_exact(&mut request).await?;
+    let [upload, size @ ..] = request;
+    let size = u64::from_be_bytes(size);
+    if upload == 1 {
+        expect(drain(&mut recv).await?, size)?;
+        send.write_all(b".").await?;
+        send.finish()?;
+    } else {
+        pour(&mut send, size).await?;
+    }
+    Ok(())
+}
+
+/// Writes `size` bytes as clones of one shared chunk.
+async fn pour(send: &mut SendStream, size: u64) -> Result<(), Failure> {
+    let chunk = Bytes::from(vec![0x5a; CHUNK]);
+    let mut left = size;
+    while left > 0 {
+        let length = left.min(CHUNK as u64);
+        send.write_all_chunks(&mut [chunk.slice(..length as usize)]).await?;
+        left -= length;
+    }
+    send.finish()?;
+    Ok(())
+}
+
+/// Reads to the end and counts.
+async fn drain(recv: &mut RecvStream) -> Result<u64, Failure> {
+    let mut total = 0;
+    while let Some(chunk) = recv.read_chunk(CHUNK).await? {
+        total += chunk.len() as u64;
+    }
+    Ok(total)
+}
+
+fn add(outcome: &mut Outcome, connection: &Connection) {
+    let stats = connection.stats();
+    outcome.datagram = outcome.datagram.max(stats.mtu.into());
+    outcome.sent += stats.path.packets_sent;
+    outcome.lost += stats.path.packets_lost;
+}
