@@ -15,9 +15,7 @@ pub(crate) struct Civil {
     pub second: u64,
 }
 
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 impl Civil {
     /// Times before 1970 count as 1970.
@@ -30,8 +28,7 @@ impl Civil {
         let days = seconds / 86_400 + 719_468; // from 1 March of the year 0
         let era = days / 146_097;
         let day_of_era = days % 146_097;
-        let year_of_era =
-            (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let month_from_march = (5 * day_of_year + 2) / 153;
         let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
@@ -48,27 +45,13 @@ impl Civil {
 
     /// `2026-11-20 18:57`
     pub(crate) fn short(&self) -> String {
-        let Self {
-            year,
-            month,
-            day,
-            hour,
-            minute,
-            ..
-        } = self;
+        let Self { year, month, day, hour, minute, .. } = self;
         format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
     }
 
     /// `20/Nov/2026:18:57:00 +0000`
     pub(crate) fn log(&self) -> String {
-        let Self {
-            year,
-            month,
-            day,
-            hour,
-            minute,
-            second,
-        } = self;
+        let Self { year, month, day, hour, minute, second } = self;
         let month = MONTHS[(*month as usize - 1) % 12];
         format!("{day:02}/{month}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000")
     }
@@ -91,10 +74,7 @@ mod tests {
         ] {
             assert_eq!(Civil::from_unix(seconds).short(), text);
         }
-        assert_eq!(
-            Civil::from_unix(784_111_777).log(),
-            "06/Nov/1994:08:49:37 +0000"
-        );
+        assert_eq!(Civil::from_unix(784_111_777).log(), "06/Nov/1994:08:49:37 +0000");
     }
 
     #[test]
@@ -103,11 +83,7 @@ mod tests {
         for day in 1..150_000 {
             let next = Civil::from_unix(day * 86_400);
             let same_month = (next.year, next.month) == (last.year, last.month);
-            assert!(if same_month {
-                next.day == last.day + 1
-            } else {
-                next.day == 1 && last.day >= 28
-            });
+            assert!(if same_month { next.day == last.day + 1 } else { next.day == 1 && last.day >= 28 });
             last = next;
         }
     }

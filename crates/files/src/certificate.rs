@@ -52,9 +52,7 @@ pub enum CertificateError {
         why: String,
     },
     /// TLS cannot use the two together.
-    #[error(
-        "certificate and key cannot be used: {0}; check that the key belongs to the first certificate of the file"
-    )]
+    #[error("certificate and key cannot be used: {0}; check that the key belongs to the first certificate of the file")]
     Unusable(#[from] rustls::Error),
     /// No certificate could be made for these names.
     #[error("cannot make a certificate: {0}; names must be host names or IP addresses")]
@@ -70,10 +68,7 @@ pub struct Identity {
 
 impl Clone for Identity {
     fn clone(&self) -> Self {
-        Self {
-            chain: self.chain.clone(),
-            key: self.key.clone_key(),
-        }
+        Self { chain: self.chain.clone(), key: self.key.clone_key() }
     }
 }
 
@@ -95,47 +90,28 @@ impl Identity {
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
         let mut params = rcgen::CertificateParams::new(all)?;
         params.distinguished_name = rcgen::DistinguishedName::new();
-        params
-            .distinguished_name
-            .push(rcgen::DnType::CommonName, common_name);
+        params.distinguished_name.push(rcgen::DnType::CommonName, common_name);
         let day = std::time::Duration::from_secs(86_400);
         let date = |time| {
-            let Civil {
-                year, month, day, ..
-            } = Civil::from_system(time);
+            let Civil { year, month, day, .. } = Civil::from_system(time);
             rcgen::date_time_ymd(year as i32, month as u8, day as u8)
         };
         let now = SystemTime::now();
         params.not_before = date(now - day);
         params.not_after = date(now + 365 * day);
         let certificate = params.self_signed(&key)?;
-        Ok(Self {
-            chain: vec![certificate.der().clone()],
-            key: PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
-        })
+        Ok(Self { chain: vec![certificate.der().clone()], key: PrivatePkcs8KeyDer::from(key.serialize_der()).into() })
     }
 
     /// Reads a certificate chain and a private key from two PEM files (which may be the same file).
     ///
     /// # Errors
     /// What is missing, and in which file.
-    pub fn from_pem_files(
-        certificate: impl AsRef<Path>,
-        key: impl AsRef<Path>,
-    ) -> Result<Self, CertificateError> {
-        let read = |path: &Path| {
-            fs::read(path).map_err(|source| CertificateError::Read {
-                path: path.to_owned(),
-                source,
-            })
-        };
+    pub fn from_pem_files(certificate: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self, CertificateError> {
+        let read =
+            |path: &Path| fs::read(path).map_err(|source| CertificateError::Read { path: path.to_owned(), source });
         let (certificate, key) = (certificate.as_ref(), key.as_ref());
-        Self::parse(
-            &read(certificate)?,
-            &certificate.display().to_string(),
-            &read(key)?,
-            &key.display().to_string(),
-        )
+        Self::parse(&read(certificate)?, &certificate.display().to_string(), &read(key)?, &key.display().to_string())
     }
 
     /// Takes a certificate chain and a private key from PEM text.
@@ -156,15 +132,10 @@ impl Identity {
         let key = match PrivateKeyDer::from_pem_slice(key) {
             Ok(key) => key,
             Err(rustls::pki_types::pem::Error::NoItemsFound) => {
-                return Err(CertificateError::NoKey {
-                    place: key_place.into(),
-                });
+                return Err(CertificateError::NoKey { place: key_place.into() });
             }
             Err(error) => {
-                return Err(CertificateError::Pem {
-                    place: key_place.into(),
-                    why: error.to_string(),
-                });
+                return Err(CertificateError::Pem { place: key_place.into(), why: error.to_string() });
             }
         };
         Ok(Self { chain, key })
@@ -185,10 +156,7 @@ impl Identity {
     /// The chain as PEM text: what `--ca` of a client wants when the certificate is self-signed.
     #[must_use]
     pub fn certificate_pem(&self) -> String {
-        self.chain
-            .iter()
-            .map(|certificate| pem("CERTIFICATE", certificate))
-            .collect()
+        self.chain.iter().map(|certificate| pem("CERTIFICATE", certificate)).collect()
     }
 
     /// The private key as PEM text. Secret.
@@ -208,39 +176,25 @@ impl Identity {
     /// When it is not a certificate.
     pub fn fingerprints(&self) -> Result<Fingerprints, CertificateError> {
         let Some(certificate) = self.chain.first() else {
-            return Err(CertificateError::NoCertificate {
-                place: "certificate chain".into(),
-            });
+            return Err(CertificateError::NoCertificate { place: "certificate chain".into() });
         };
         Ok(Fingerprints::of(certificate)?)
     }
 
     fn certified_key(&self) -> Result<CertifiedKey, CertificateError> {
         let provider = rustls::crypto::ring::default_provider();
-        Ok(CertifiedKey::from_der(
-            self.chain.clone(),
-            self.key.clone_key(),
-            &provider,
-        )?)
+        Ok(CertifiedKey::from_der(self.chain.clone(), self.key.clone_key(), &provider)?)
     }
 }
 
 /// The certificates of a PEM text; at least one.
-pub(crate) fn certificates(
-    pem: &[u8],
-    place: &str,
-) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+pub(crate) fn certificates(pem: &[u8], place: &str) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let mut chain = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(pem) {
-        chain.push(certificate.map_err(|error| CertificateError::Pem {
-            place: place.into(),
-            why: error.to_string(),
-        })?);
+        chain.push(certificate.map_err(|error| CertificateError::Pem { place: place.into(), why: error.to_string() })?);
     }
     if chain.is_empty() {
-        return Err(CertificateError::NoCertificate {
-            place: place.into(),
-        });
+        return Err(CertificateError::NoCertificate { place: place.into() });
     }
     Ok(chain)
 }
@@ -267,10 +221,7 @@ impl Fingerprints {
             let colon = if index == 0 { "" } else { ":" };
             let _ = write!(certificate_sha256, "{colon}{byte:02X}");
         }
-        Ok(Self {
-            spki_sha256: base64(&sha256(&spki)),
-            certificate_sha256,
-        })
+        Ok(Self { spki_sha256: base64(&sha256(&spki)), certificate_sha256 })
     }
 }
 
@@ -286,9 +237,7 @@ impl CertificateStore {
     /// # Errors
     /// When certificate and key do not belong together.
     pub fn new(identity: &Identity) -> Result<Arc<Self>, CertificateError> {
-        Ok(Arc::new(Self {
-            current: RwLock::new(Arc::new(identity.certified_key()?)),
-        }))
+        Ok(Arc::new(Self { current: RwLock::new(Arc::new(identity.certified_key()?)) }))
     }
 
     /// Shows `identity` from now on. Connections that stand are not touched.
@@ -316,9 +265,7 @@ impl ResolvesServerCert for CertificateStore {
 }
 
 pub(crate) fn sha256(data: &[u8]) -> Vec<u8> {
-    ring::digest::digest(&ring::digest::SHA256, data)
-        .as_ref()
-        .to_vec()
+    ring::digest::digest(&ring::digest::SHA256, data).as_ref().to_vec()
 }
 
 /// Base64 with padding (RFC 4648 section 4).
@@ -326,10 +273,7 @@ pub(crate) fn base64(data: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(data.len().div_ceil(3) * 4);
     for group in data.chunks(3) {
-        let bits = group
-            .iter()
-            .fold(0u32, |bits, byte| bits << 8 | u32::from(*byte))
-            << (8 * (3 - group.len()));
+        let bits = group.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
         for index in 0..4 {
             if index <= group.len() {
                 text.push(char::from(DIGITS[(bits >> (18 - 6 * index)) as usize & 63]));
@@ -374,11 +318,7 @@ mod tests {
     #[test]
     fn a_self_signed_certificate_survives_pem_and_names_itself() {
         let identity = Identity::self_signed(&["files.example", "[fd00::1]"]).unwrap();
-        let again = Identity::from_pem(
-            identity.certificate_pem().as_bytes(),
-            identity.key_pem().as_bytes(),
-        )
-        .unwrap();
+        let again = Identity::from_pem(identity.certificate_pem().as_bytes(), identity.key_pem().as_bytes()).unwrap();
         assert_eq!(identity.chain(), again.chain());
         let names = identity.fingerprints().unwrap();
         assert_eq!(names, again.fingerprints().unwrap());
@@ -392,41 +332,25 @@ mod tests {
     fn errors_say_what_is_missing_and_where() {
         let identity = Identity::self_signed::<&str>(&[]).unwrap();
         let (certificate, key) = (identity.certificate_pem(), identity.key_pem());
-        let error = |c: &str, k: &str| {
-            Identity::from_pem(c.as_bytes(), k.as_bytes())
-                .unwrap_err()
-                .to_string()
-        };
+        let error = |c: &str, k: &str| Identity::from_pem(c.as_bytes(), k.as_bytes()).unwrap_err().to_string();
         assert!(error("", &key).starts_with("certificate: no certificate found"));
         assert!(error(&key, &key).starts_with("certificate: no certificate found"));
         assert!(error(&certificate, &certificate).starts_with("key: no private key found"));
         assert!(
-            error(
-                &certificate,
-                "-----BEGIN PRIVATE KEY-----\n!!\n-----END PRIVATE KEY-----\n"
-            )
-            .starts_with("key: not readable")
+            error(&certificate, "-----BEGIN PRIVATE KEY-----\n!!\n-----END PRIVATE KEY-----\n")
+                .starts_with("key: not readable")
         );
         let missing = Identity::from_pem_files("/nonexistent/c.pem", "/nonexistent/k.pem");
-        assert!(
-            missing
-                .unwrap_err()
-                .to_string()
-                .contains("/nonexistent/c.pem")
-        );
+        assert!(missing.unwrap_err().to_string().contains("/nonexistent/c.pem"));
     }
 
     #[test]
     fn a_key_that_belongs_to_another_certificate_is_refused_and_the_old_one_stays() {
         let one = Identity::self_signed::<&str>(&[]).unwrap();
         let two = Identity::self_signed::<&str>(&[]).unwrap();
-        let mixed =
-            Identity::from_pem(one.certificate_pem().as_bytes(), two.key_pem().as_bytes()).unwrap();
+        let mixed = Identity::from_pem(one.certificate_pem().as_bytes(), two.key_pem().as_bytes()).unwrap();
         let store = CertificateStore::new(&one).unwrap();
-        assert!(matches!(
-            store.replace(&mixed),
-            Err(CertificateError::Unusable(_))
-        ));
+        assert!(matches!(store.replace(&mixed), Err(CertificateError::Unusable(_))));
         let shown = || store.current.read().unwrap().cert[0].clone();
         assert_eq!(shown(), one.chain()[0]);
         store.replace(&two).unwrap();

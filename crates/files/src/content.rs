@@ -85,19 +85,13 @@ impl Content {
     #[must_use]
     pub fn bytes(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
-        Self {
-            file: None,
-            pieces: [Piece::Bytes(bytes)].into(),
-        }
+        Self { file: None, pieces: [Piece::Bytes(bytes)].into() }
     }
 
     /// Pieces of `file` with bytes between them.
     #[must_use]
     pub fn pieces(file: Arc<File>, pieces: impl IntoIterator<Item = Piece>) -> Self {
-        Self {
-            file: Some(file),
-            pieces: pieces.into_iter().collect(),
-        }
+        Self { file: Some(file), pieces: pieces.into_iter().collect() }
     }
 
     /// Length in bytes.
@@ -129,11 +123,7 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) fn new(content: Content, pool: Arc<Pool>) -> Self {
-        Self {
-            content,
-            pool,
-            reading: None,
-        }
+        Self { content, pool, reading: None }
     }
 
     /// The next block; `None` at the end.
@@ -178,23 +168,17 @@ impl Reader {
     }
 
     fn start_read(&mut self) {
-        let (Some(file), Some(Piece::File(range))) =
-            (&self.content.file, self.content.pieces.front_mut())
-        else {
+        let (Some(file), Some(Piece::File(range))) = (&self.content.file, self.content.pieces.front_mut()) else {
             return;
         };
         let offset = range.start;
-        let size = usize::try_from(range.end - range.start)
-            .unwrap_or(BLOCK)
-            .min(BLOCK);
+        let size = usize::try_from(range.end - range.start).unwrap_or(BLOCK).min(BLOCK);
         range.start += size as u64;
         if range.start >= range.end {
             self.content.pieces.pop_front();
         }
         let (file, pool) = (Arc::clone(file), Arc::clone(&self.pool));
-        self.reading = Some(tokio::task::spawn_blocking(move || {
-            read_block(&file, offset, size, &pool)
-        }));
+        self.reading = Some(tokio::task::spawn_blocking(move || read_block(&file, offset, size, &pool)));
     }
 }
 
@@ -220,10 +204,7 @@ pub(crate) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::
     {
         std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset).map_err(|error| {
             if error.kind() == io::ErrorKind::UnexpectedEof {
-                io::Error::new(
-                    error.kind(),
-                    "the file became shorter while it was being sent",
-                )
+                io::Error::new(error.kind(), "the file became shorter while it was being sent")
             } else {
                 error
             }
@@ -299,11 +280,7 @@ mod tests {
         while let Some(block) = reader.next().await.unwrap() {
             addresses.insert(block.as_ptr() as usize);
         }
-        assert!(
-            addresses.len() <= 4,
-            "{} blocks for one reader",
-            addresses.len()
-        );
+        assert!(addresses.len() <= 4, "{} blocks for one reader", addresses.len());
         // Held blocks keep their bytes.
         let mut reader = Reader::new(content, pool);
         let mut held = Vec::new();

@@ -106,10 +106,7 @@ impl Entry {
                 peer,
                 time: SystemTime::now(),
                 method: request.method.clone(),
-                target: request
-                    .uri
-                    .path_and_query()
-                    .map_or_else(|| request.uri.to_string(), ToString::to_string),
+                target: request.uri.path_and_query().map_or_else(|| request.uri.to_string(), ToString::to_string),
                 protocol,
                 status: 0,
                 bytes: 0,

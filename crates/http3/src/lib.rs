@@ -1,1 +1,74 @@
-//! The h3 crate's transport traits over the thalweg QUIC transport.
+//! The [`h3`] crate's transport traits over [`thalweg`], and nothing more.
+//!
+//! Give [`Connection::new`] a connected [`thalweg::Connection`] and pass the result to [`h3::client::new`] or
+//! [`h3::server::Connection::new`]. Any buffer type works; [`bytes::Bytes`] is the one to use.
+//!
+//! Streams that are dropped early say so in HTTP/3's words (RFC 9114 section 8.1): a sending side that was not finished is
+//! reset, and a receiving side that was not read to its end is stopped, both with `H3_REQUEST_CANCELLED`.
+//!
+//! `h3` closes the connection at once when it is dropped. So that a server can wait with that until its answers are through,
+//! finishing a stream that the *peer* opened is ready when everything on it is acknowledged, not before.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod error;
+mod stream;
+
+use std::task::{Context, Poll};
+
+use bytes::Buf;
+use h3::error::Code;
+use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming};
+
+pub use stream::{BidiStream, RecvStream, SendStream};
+
+/// A QUIC connection as `h3` wants to see it.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    connection: thalweg::Connection,
+}
+
+impl Connection {
+    /// Wraps a connection whose ALPN is `h3`.
+    #[must_use]
+    pub fn new(connection: thalweg::Connection) -> Self {
+        Self { connection }
+    }
+}
+
+impl<B: Buf> quic::Connection<B> for Connection {
+    type RecvStream = RecvStream;
+    type OpenStreams = Self;
+
+    fn poll_accept_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
+        self.connection.poll_accept_uni(cx).map_ok(RecvStream::new).map_err(error::connection)
+    }
+
+    fn poll_accept_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
+        self.connection
+            .poll_accept_bi(cx)
+            .map_ok(|(send, recv)| BidiStream::accepted(send, recv))
+            .map_err(error::connection)
+    }
+
+    fn opener(&self) -> Self {
+        self.clone()
+    }
+}
+
+impl<B: Buf> quic::OpenStreams<B> for Connection {
+    type BidiStream = BidiStream<B>;
+    type SendStream = SendStream<B>;
+
+    fn poll_open_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
+        self.connection.poll_open_bi(cx).map_ok(|(send, recv)| BidiStream::opened(send, recv)).map_err(error::stream)
+    }
+
+    fn poll_open_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {
+        self.connection.poll_open_uni(cx).map_ok(SendStream::opened).map_err(error::stream)
+    }
+
+    fn close(&mut self, code: Code, reason: &[u8]) {
+        self.connection.close(code.value(), reason);
+    }
+}

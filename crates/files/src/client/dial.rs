@@ -39,6 +39,8 @@ pub(super) struct Dialer {
     pub connect_timeout: Duration,
     /// Time QUIC has for itself before TCP is tried beside it.
     pub quic_patience: Duration,
+    /// Receive window over TCP under a rate limit, bytes.
+    pub tcp_window: Option<u64>,
     /// Addresses given by hand, by host name in lower case.
     pub addresses: BTreeMap<String, Vec<IpAddr>>,
 }
@@ -47,57 +49,28 @@ type QuicFailures = Vec<(SocketAddr, Failure)>;
 type TcpFailures = Vec<(SocketAddr, std::io::Error)>;
 
 impl Dialer {
-    pub(super) async fn dial(
-        &self,
-        location: &Location,
-        sink: &EventSinkRef,
-    ) -> Result<Session, Error> {
+    pub(super) async fn dial(&self, location: &Location, sink: &EventSinkRef) -> Result<Session, Error> {
         let began = Instant::now();
         let name = location.server_name()?;
         let addresses = self.resolve(location).await?;
         let resolve = began.elapsed();
         let authority = location.authority();
-        let attempt = Dial {
-            dialer: self,
-            addresses: &addresses,
-            name,
-            authority: &authority,
-            sink,
-        };
+        let attempt = Dial { dialer: self, addresses: &addresses, name, authority: &authority, sink };
         let dialing = async {
             match self.preference {
                 Preference::Auto => attempt.auto().await,
-                Preference::Quic => attempt
-                    .quic()
-                    .await
-                    .map_err(|failed| attempt.failed(failed, Vec::new())),
-                Preference::Tcp => attempt
-                    .tcp()
-                    .await
-                    .map_err(|failed| attempt.failed(Vec::new(), failed)),
+                Preference::Quic => attempt.quic().await.map_err(|failed| attempt.failed(failed, Vec::new())),
+                Preference::Tcp => attempt.tcp().await.map_err(|failed| attempt.failed(Vec::new(), failed)),
             }
         };
         let mut session = match timeout(self.connect_timeout, dialing).await {
             Ok(result) => result?,
             Err(_) => {
-                let why = format!(
-                    "no answer within {:.0} s",
-                    self.connect_timeout.as_secs_f64()
-                );
-                let transport = if self.preference == Preference::Tcp {
-                    "TCP"
-                } else {
-                    "QUIC"
-                };
-                let attempts = addresses.iter().map(|address| Attempt {
-                    address: *address,
-                    transport,
-                    why: why.clone(),
-                });
-                return Err(Error::Connect {
-                    authority,
-                    attempts: attempts.collect(),
-                });
+                let why = format!("no answer within {:.0} s", self.connect_timeout.as_secs_f64());
+                let transport = if self.preference == Preference::Tcp { "TCP" } else { "QUIC" };
+                let attempts =
+                    addresses.iter().map(|address| Attempt { address: *address, transport, why: why.clone() });
+                return Err(Error::Connect { authority, attempts: attempts.collect() });
             }
         };
         session.resolve = resolve;
@@ -109,18 +82,12 @@ impl Dialer {
         let host = location.host.as_str();
         let port = location.port;
         if let Some(addresses) = self.addresses.get(host) {
-            return Ok(addresses
-                .iter()
-                .map(|ip| SocketAddr::new(*ip, port))
-                .collect());
+            return Ok(addresses.iter().map(|ip| SocketAddr::new(*ip, port)).collect());
         }
         if let Ok(ip) = host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(ip, port)]);
         }
-        let fail = |why: String| Error::Resolve {
-            host: host.to_owned(),
-            why,
-        };
+        let fail = |why: String| Error::Resolve { host: host.to_owned(), why };
         let lookup = tokio::net::lookup_host((host, port));
         let found = timeout(self.connect_timeout, lookup)
             .await
@@ -162,11 +129,10 @@ impl Dial<'_> {
         let tls = Arc::clone(&self.dialer.tls.tcp);
         let name = self.name.clone();
         let addresses = self.addresses.to_vec();
+        let window = self.dialer.tcp_window;
         async move {
-            let won = race(&addresses, |address| {
-                Session::tcp(address, name.clone(), Arc::clone(&tls))
-            })
-            .await;
+            let attempt = |address| Session::tcp(address, name.clone(), Arc::clone(&tls), window);
+            let won = race(&addresses, attempt).await;
             won.map(|(_, session)| session)
         }
     }
@@ -231,9 +197,7 @@ impl Dial<'_> {
             return Err(Error::Certificate(Box::new(untrusted)));
         }
         let authority = self.authority.to_owned();
-        let refused = failures
-            .iter()
-            .all(|(_, failure)| matches!(failure, Failure::Refused));
+        let refused = failures.iter().all(|(_, failure)| matches!(failure, Failure::Refused));
         let why = failures
             .iter()
             .find(|(_, failure)| !matches!(failure, Failure::Refused))
@@ -246,9 +210,7 @@ impl Dial<'_> {
     }
 
     fn is_certificate(&self, failures: &TcpFailures) -> bool {
-        failures.iter().any(|(_, error)| {
-            matches!(tls_error(error), Some(rustls::Error::InvalidCertificate(_)))
-        })
+        failures.iter().any(|(_, error)| matches!(tls_error(error), Some(rustls::Error::InvalidCertificate(_))))
     }
 
     /// The error for a person when nothing worked.
@@ -258,25 +220,12 @@ impl Dial<'_> {
             return Error::Certificate(Box::new(untrusted));
         }
         if let Some(error) = tcp.iter().find_map(|(_, error)| tls_error(error)) {
-            return Error::Tls {
-                authority,
-                why: error.to_string(),
-            };
+            return Error::Tls { authority, why: error.to_string() };
         }
-        let quic = quic.into_iter().map(|(address, failure)| Attempt {
-            address,
-            transport: "QUIC",
-            why: failure.to_string(),
-        });
-        let tcp = tcp.into_iter().map(|(address, error)| Attempt {
-            address,
-            transport: "TCP",
-            why: chain(&error),
-        });
-        Error::Connect {
-            authority,
-            attempts: quic.chain(tcp).collect(),
-        }
+        let quic =
+            quic.into_iter().map(|(address, failure)| Attempt { address, transport: "QUIC", why: failure.to_string() });
+        let tcp = tcp.into_iter().map(|(address, error)| Attempt { address, transport: "TCP", why: chain(&error) });
+        Error::Connect { authority, attempts: quic.chain(tcp).collect() }
     }
 }
 

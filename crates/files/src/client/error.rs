@@ -82,10 +82,7 @@ pub enum Error {
         kept: Option<Kept>,
     },
     /// The body ended before its promised length.
-    #[error(
-        "{url}: the body ended after {got} of {expected} bytes{}",
-        kept_hint(kept)
-    )]
+    #[error("{url}: the body ended after {got} of {expected} bytes{}", kept_hint(kept))]
     Incomplete {
         /// Which URL.
         url: String,
@@ -97,9 +94,7 @@ pub enum Error {
         kept: Option<Kept>,
     },
     /// The body was longer than its promised length.
-    #[error(
-        "{url}: the server sent more than the {expected} bytes it promised; the file was not stored"
-    )]
+    #[error("{url}: the server sent more than the {expected} bytes it promised; the file was not stored")]
     TooLong {
         /// Which URL.
         url: String,
@@ -204,15 +199,13 @@ impl Error {
         match self {
             Error::Url { .. } | Error::Settings(_) | Error::Roots(_) => Category::Usage,
             Error::Resolve { .. } => Category::Name,
-            Error::Connect { .. }
-            | Error::Exchange { .. }
-            | Error::Stalled { .. }
-            | Error::Incomplete { .. } => Category::Network,
+            Error::Connect { .. } | Error::Exchange { .. } | Error::Stalled { .. } | Error::Incomplete { .. } => {
+                Category::Network
+            }
             Error::Certificate(_) => Category::Trust,
-            Error::Tls { .. }
-            | Error::TooLong { .. }
-            | Error::Answer { .. }
-            | Error::Redirects { .. } => Category::Protocol,
+            Error::Tls { .. } | Error::TooLong { .. } | Error::Answer { .. } | Error::Redirects { .. } => {
+                Category::Protocol
+            }
             Error::Status { .. } => Category::Http,
             Error::Read { .. } | Error::Write { .. } => Category::Local,
             Error::Stopped { .. } => Category::Stopped,
@@ -282,11 +275,7 @@ pub struct Untrusted {
 
 impl std::fmt::Display for Untrusted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "the certificate of {} is not trusted: {}; {}",
-            self.authority, self.why, self.advice
-        )?;
+        write!(f, "the certificate of {} is not trusted: {}; {}", self.authority, self.why, self.advice)?;
         if let Some(spki) = &self.spki_sha256 {
             write!(f, " (its key is sha256/{spki})")?;
         }
@@ -295,21 +284,9 @@ impl std::fmt::Display for Untrusted {
 }
 
 fn list(attempts: &[Attempt]) -> String {
-    let texts: Vec<String> = attempts
-        .iter()
-        .map(
-            |Attempt {
-                 address,
-                 transport,
-                 why,
-             }| format!("{transport} to {address}: {why}"),
-        )
-        .collect();
-    if texts.is_empty() {
-        "no address answered".into()
-    } else {
-        texts.join("; ")
-    }
+    let texts: Vec<String> =
+        attempts.iter().map(|Attempt { address, transport, why }| format!("{transport} to {address}: {why}")).collect();
+    if texts.is_empty() { "no address answered".into() } else { texts.join("; ") }
 }
 
 fn seconds(duration: &Duration) -> String {
@@ -339,9 +316,7 @@ fn reason(status: u16) -> String {
 fn advice(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room",
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "; choose a directory you may write to"
-        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "; choose a directory you may write to",
         io::ErrorKind::NotFound => "; create the directory first",
         io::ErrorKind::FileTooLarge => "; this file system cannot hold a file that large",
         _ => "",
@@ -350,20 +325,12 @@ fn advice(source: &io::Error) -> &'static str {
 
 fn kept_hint(kept: &Option<Kept>) -> String {
     match kept {
-        Some(Kept {
-            path,
-            bytes,
-            resumable: true,
-        }) => format!(
+        Some(Kept { path, bytes, resumable: true }) => format!(
             "; {} of it are kept in {}: run the same again with --resume",
             crate::site::human_size(*bytes),
             path.display()
         ),
-        Some(Kept {
-            path,
-            bytes,
-            resumable: false,
-        }) => format!(
+        Some(Kept { path, bytes, resumable: false }) => format!(
             "; {} of it are in {}, but the server gave nothing to resume by: fetch it again",
             crate::site::human_size(*bytes),
             path.display()

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::HeaderMap;
+use thalweg::TransportConfig;
 use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -68,8 +69,20 @@ pub struct FetchOptions {
     pub max_redirects: usize,
     /// Addresses to use for host names (in lower case) instead of asking the resolver.
     pub addresses: BTreeMap<String, Vec<IpAddr>>,
+    /// How QUIC connections behave (recovery policies, observers, windows). Default: [`FetchOptions::bulk_transport`]. A rate
+    /// limit lowers the receive windows to a second's worth.
+    pub transport: Option<Arc<TransportConfig>>,
     /// Whether to write TLS secrets to the file that the environment variable `SSLKEYLOGFILE` names. Default: no.
     pub key_log: bool,
+}
+
+impl FetchOptions {
+    /// The QUIC settings used when none are given, to change from: the transport's defaults, with 64 MiB of flow-control credit
+    /// from the start.
+    #[must_use]
+    pub fn bulk_transport() -> TransportConfig {
+        quic::bulk_transport()
+    }
 }
 
 impl Default for FetchOptions {
@@ -86,6 +99,7 @@ impl Default for FetchOptions {
             quic_patience: Duration::from_secs(3),
             max_redirects: 5,
             addresses: BTreeMap::new(),
+            transport: None,
             key_log: false,
         }
     }
@@ -102,10 +116,7 @@ pub struct Job {
 impl Job {
     /// Fetches `url` to the file `path`.
     pub fn to_file(url: impl Into<String>, path: impl Into<PathBuf>) -> Self {
-        Self {
-            url: url.into(),
-            target: Target::File(path.into()),
-        }
+        Self { url: url.into(), target: Target::File(path.into()) }
     }
 }
 
@@ -124,26 +135,18 @@ struct Inner {
 impl Inner {
     /// The connection to a location's authority; made if there is none. Failures are remembered until the next batch, so that
     /// a hundred files from a dead host do not wait a hundred times.
-    async fn session(
-        &self,
-        location: &Location,
-        sink: &EventSinkRef,
-    ) -> Result<Arc<Session>, Error> {
+    async fn session(&self, location: &Location, sink: &EventSinkRef) -> Result<Arc<Session>, Error> {
         let authority = location.authority();
         loop {
             let cell = match self.sessions.lock() {
                 Ok(mut sessions) => Arc::clone(sessions.entry(authority.clone()).or_default()),
                 Err(_) => Cell::default(),
             };
-            let result = cell
-                .get_or_init(|| async { self.dialer.dial(location, sink).await.map(Arc::new) })
-                .await;
+            let result = cell.get_or_init(|| async { self.dialer.dial(location, sink).await.map(Arc::new) }).await;
             match result {
                 Ok(session) if session.is_closed() => {
                     if let Ok(mut sessions) = self.sessions.lock()
-                        && sessions
-                            .get(&authority)
-                            .is_some_and(|kept| Arc::ptr_eq(kept, &cell))
+                        && sessions.get(&authority).is_some_and(|kept| Arc::ptr_eq(kept, &cell))
                     {
                         sessions.remove(&authority);
                     }
@@ -181,11 +184,12 @@ impl Fetcher {
         Ok(Self {
             inner: Arc::new(Inner {
                 dialer: Dialer {
-                    quic: Quic {},
+                    quic: Quic::new(Arc::clone(&tls.quic), options.transport.clone(), options.limit_rate),
                     tls,
                     preference: options.preference,
                     connect_timeout: options.connect_timeout,
                     quic_patience: options.quic_patience,
+                    tcp_window: options.limit_rate.map(quic::window_for),
                     addresses: options.addresses.clone(),
                 },
                 limiter: options.limit_rate.map(Limiter::new),
@@ -200,11 +204,7 @@ impl Fetcher {
     /// Fetches files, several at once; the results are in the order of the jobs.
     ///
     /// Dropping the future abandons the transfers and keeps what was written; [`stop`](Self::stop) does so with a message.
-    pub async fn get(
-        &self,
-        jobs: Vec<Job>,
-        events: Option<EventSink>,
-    ) -> Vec<Result<Report, Error>> {
+    pub async fn get(&self, jobs: Vec<Job>, events: Option<EventSink>) -> Vec<Result<Report, Error>> {
         let sink = EventSinkRef(events);
         self.inner.forget_failures();
         let twice = same_targets(&jobs);
@@ -219,16 +219,10 @@ impl Fetcher {
                 ))));
                 continue;
             }
-            let (inner, sink, permits) =
-                (Arc::clone(&self.inner), sink.clone(), Arc::clone(&permits));
+            let (inner, sink, permits) = (Arc::clone(&self.inner), sink.clone(), Arc::clone(&permits));
             running.spawn(async move {
                 let _permit = permits.acquire_owned().await;
-                let transfer = Transfer {
-                    inner: &inner,
-                    job: index,
-                    sink: sink.clone(),
-                    url: job.url,
-                };
+                let transfer = Transfer { inner: &inner, job: index, sink: sink.clone(), url: job.url };
                 let result = transfer.get(job.target).await;
                 let ok = result.is_ok();
                 sink.emit(&Event::Finished { job: index, ok });
@@ -242,15 +236,8 @@ impl Fetcher {
                 *slot = Some(result);
             }
         }
-        let lost = || {
-            Err(Error::Settings(
-                "a transfer ended without a result; this is a bug".into(),
-            ))
-        };
-        results
-            .into_iter()
-            .map(|result| result.unwrap_or_else(lost))
-            .collect()
+        let lost = || Err(Error::Settings("a transfer ended without a result; this is a bug".into()));
+        results.into_iter().map(|result| result.unwrap_or_else(lost)).collect()
     }
 
     /// Sends the file at `path` to `url` with PUT. A URL that ends in `/` gets the file's name appended.
@@ -265,12 +252,7 @@ impl Fetcher {
     ) -> Result<Report, Error> {
         self.inner.forget_failures();
         let sink = EventSinkRef(events);
-        let transfer = Transfer {
-            inner: &self.inner,
-            job: 0,
-            sink: sink.clone(),
-            url: url.into(),
-        };
+        let transfer = Transfer { inner: &self.inner, job: 0, sink: sink.clone(), url: url.into() };
         let result = transfer.put(path.as_ref()).await;
         let ok = result.is_ok();
         sink.emit(&Event::Finished { job: 0, ok });

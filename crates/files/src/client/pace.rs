@@ -18,10 +18,7 @@ pub(super) struct Limiter {
 
 impl Limiter {
     pub(super) fn new(bytes_per_second: u64) -> Self {
-        Self {
-            bytes_per_second: bytes_per_second.max(1),
-            paid: Mutex::new(Instant::now()),
-        }
+        Self { bytes_per_second: bytes_per_second.max(1), paid: Mutex::new(Instant::now()) }
     }
 
     /// Waits until `bytes` more fit under the rate. Waiting transfers take turns.
@@ -54,10 +51,7 @@ mod tests {
         };
         tokio::join!(reader, reader_again(&limiter));
         let elapsed = began.elapsed().as_secs_f64();
-        assert!(
-            (1.9..=2.1).contains(&elapsed),
-            "2 MB at 1 MB/s took {elapsed} s"
-        );
+        assert!((1.9..=2.1).contains(&elapsed), "2 MB at 1 MB/s took {elapsed} s");
     }
 
     async fn reader_again(limiter: &Limiter) {

@@ -72,19 +72,12 @@ impl Names {
             name.push(suffix);
             PathBuf::from(name)
         };
-        Self {
-            target: target.to_owned(),
-            part: with(".part"),
-            meta: with(".part.meta"),
-        }
+        Self { target: target.to_owned(), part: with(".part"), meta: with(".part.meta") }
     }
 
     /// What is on disk to continue from: length and origin. Only if the origin can be recognised again (strong tag).
     pub(super) fn resumable(&self) -> Option<(u64, Origin)> {
-        let have = fs::metadata(&self.part)
-            .ok()
-            .filter(fs::Metadata::is_file)?
-            .len();
+        let have = fs::metadata(&self.part).ok().filter(fs::Metadata::is_file)?.len();
         let origin = Origin::from_text(&fs::read_to_string(&self.meta).ok()?)?;
         let strong = origin.etag.as_deref().is_some_and(is_strong);
         let fits = origin.length.is_none_or(|length| have <= length);
@@ -94,17 +87,12 @@ impl Names {
     /// What an error message can say about the partial file.
     pub(super) fn kept(&self) -> Option<Kept> {
         let bytes = fs::metadata(&self.part).ok()?.len();
-        Some(Kept {
-            path: self.part.clone(),
-            bytes,
-            resumable: self.resumable().is_some(),
-        })
+        Some(Kept { path: self.part.clone(), bytes, resumable: self.resumable().is_some() })
     }
 
     /// Puts a complete partial file in its place.
     pub(super) fn complete(&self) -> Result<(), Error> {
-        fs::rename(&self.part, &self.target)
-            .map_err(|source| self.write_error(source, &self.target))?;
+        fs::rename(&self.part, &self.target).map_err(|source| self.write_error(source, &self.target))?;
         let _ = fs::remove_file(&self.meta);
         Ok(())
     }
@@ -116,11 +104,7 @@ impl Names {
     }
 
     pub(super) fn write_error(&self, source: io::Error, path: &Path) -> Error {
-        Error::Write {
-            path: path.to_owned(),
-            source: Arc::new(source),
-            kept: self.kept(),
-        }
+        Error::Write { path: path.to_owned(), source: Arc::new(source), kept: self.kept() }
     }
 }
 
@@ -150,10 +134,8 @@ impl PartWriter {
             }
             _ => {}
         }
-        let file =
-            File::create(&names.part).map_err(|error| names.write_error(error, &names.part))?;
-        fs::write(&names.meta, origin.to_text())
-            .map_err(|error| names.write_error(error, &names.meta))?;
+        let file = File::create(&names.part).map_err(|error| names.write_error(error, &names.part))?;
+        fs::write(&names.meta, origin.to_text()).map_err(|error| names.write_error(error, &names.meta))?;
         Ok(Self::new(names, file))
     }
 
@@ -173,13 +155,7 @@ impl PartWriter {
     }
 
     fn new(names: &Names, file: File) -> Self {
-        Self {
-            names: names.clone(),
-            file: Arc::new(file),
-            batch: Vec::new(),
-            size: 0,
-            writing: None,
-        }
+        Self { names: names.clone(), file: Arc::new(file), batch: Vec::new(), size: 0, writing: None }
     }
 
     pub(super) async fn push(&mut self, bytes: Bytes) -> Result<(), Error> {
@@ -196,9 +172,7 @@ impl PartWriter {
         let batch = std::mem::take(&mut self.batch);
         self.size = 0;
         let file = Arc::clone(&self.file);
-        self.writing = Some(tokio::task::spawn_blocking(move || {
-            write_all(&file, &batch)
-        }));
+        self.writing = Some(tokio::task::spawn_blocking(move || write_all(&file, &batch)));
         Ok(())
     }
 
@@ -206,9 +180,7 @@ impl PartWriter {
         let Some(writing) = &mut self.writing else {
             return Ok(());
         };
-        let result = writing
-            .await
-            .unwrap_or_else(|_| Err(io::Error::other("the writing task was cancelled")));
+        let result = writing.await.unwrap_or_else(|_| Err(io::Error::other("the writing task was cancelled")));
         self.writing = None;
         result.map_err(|error| self.names.write_error(error, &self.names.part))
     }
@@ -242,11 +214,7 @@ mod tests {
     use super::*;
 
     fn origin() -> Origin {
-        Origin {
-            url: "https://h/a b".into(),
-            etag: Some("\"x y\"".into()),
-            length: Some(3_000_000),
-        }
+        Origin { url: "https://h/a b".into(), etag: Some("\"x y\"".into()), length: Some(3_000_000) }
     }
 
     #[tokio::test]
@@ -265,10 +233,7 @@ mod tests {
         assert_eq!(names.resumable(), Some((2_500_000, origin())));
         assert!(names.kept().unwrap().resumable);
         let mut writer = PartWriter::resume(&names, 2_500_000).unwrap();
-        writer
-            .push(Bytes::copy_from_slice(&data[2_500_000..]))
-            .await
-            .unwrap();
+        writer.push(Bytes::copy_from_slice(&data[2_500_000..])).await.unwrap();
         writer.flush().await.unwrap();
         assert!(!names.target.exists());
         names.complete().unwrap();
@@ -304,19 +269,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let names = Names::new(&dir.path().join("none/f"));
         let error = PartWriter::create(&names, &origin()).unwrap_err();
-        assert!(
-            error.to_string().contains("create the directory first"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("create the directory first"), "{error}");
         let names = Names::new(&dir.path().join("f"));
         fs::write(&names.part, "12345").unwrap();
         fs::write(&names.meta, origin().to_text()).unwrap();
         let error = PartWriter::resume(&names, 4).unwrap_err();
-        assert!(
-            error.to_string().contains("changed meanwhile")
-                && error.to_string().contains("--resume"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("changed meanwhile") && error.to_string().contains("--resume"), "{error}");
     }
 
     #[test]
@@ -325,12 +283,7 @@ mod tests {
         if let Ok(file) = File::options().write(true).open("/dev/full") {
             let error = write_all(&file, &[Bytes::from_static(b"x")]).unwrap_err();
             let names = Names::new(Path::new("f"));
-            assert!(
-                names
-                    .write_error(error, &names.part)
-                    .to_string()
-                    .contains("make room")
-            );
+            assert!(names.write_error(error, &names.part).to_string().contains("make room"));
         }
     }
 }

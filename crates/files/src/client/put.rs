@@ -19,16 +19,12 @@ use crate::content::{Content, Piece, Reader};
 impl Transfer<'_> {
     /// Sends the file at `path` to the URL with PUT. A URL that ends in `/` gets the file's name appended.
     pub(super) async fn put(&self, path: &Path) -> Result<Report, Error> {
-        let read_error = |source| Error::Read {
-            path: path.to_owned(),
-            source: Arc::new(source),
-        };
+        let read_error = |source| Error::Read { path: path.to_owned(), source: Arc::new(source) };
         let mut location = Location::parse(&self.url)?;
         if location.uri.path().ends_with('/')
             && let Some(name) = path.file_name()
         {
-            location =
-                location.join(&crate::site::path::encode_segment(name.as_encoded_bytes()))?;
+            location = location.join(&crate::site::path::encode_segment(name.as_encoded_bytes()))?;
         }
         let file = File::open(path).map_err(read_error)?;
         let metadata = file.metadata().map_err(read_error)?;
@@ -40,18 +36,9 @@ impl Transfer<'_> {
         }
         let length = metadata.len();
         let session = self.session(&location).await?;
-        self.sink.emit(&Event::Started {
-            job: self.job,
-            total: Some(length),
-            resumed_from: 0,
-        });
+        self.sink.emit(&Event::Started { job: self.job, total: Some(length), resumed_from: 0 });
 
-        let meter = Arc::new(Mutex::new(Meter::new(
-            self.job,
-            self.sink.clone(),
-            Some(length),
-            0,
-        )));
+        let meter = Arc::new(Mutex::new(Meter::new(self.job, self.sink.clone(), Some(length), 0)));
         let sent = Arc::new(AtomicU64::new(0));
         let counted = {
             let (meter, sent) = (Arc::clone(&meter), Arc::clone(&sent));
@@ -65,13 +52,8 @@ impl Transfer<'_> {
         let content = Content::pieces(Arc::new(file), [Piece::File(0..length)]);
         let reader = Reader::new(content, Arc::clone(&self.inner.pool));
         let mut request = self.request(Method::PUT, &location, true);
-        request
-            .headers_mut()
-            .insert(CONTENT_LENGTH, HeaderValue::from(length));
-        request
-            .headers_mut()
-            .entry(CONTENT_TYPE)
-            .or_insert(HeaderValue::from_static("application/octet-stream"));
+        request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+        request.headers_mut().entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/octet-stream"));
         if length > 0 {
             *request.body_mut() = SendBody::file(reader, length, counted);
         }
@@ -92,12 +74,7 @@ impl Transfer<'_> {
         if !matches!(status, 200 | 201 | 204) {
             return Err(self.status(status));
         }
-        while self
-            .patiently(body.next())
-            .await?
-            .map_err(|why| self.exchange(&session, why))?
-            .is_some()
-        {}
+        while self.patiently(body.next()).await?.map_err(|why| self.exchange(&session, why))?.is_some() {}
         if let Ok(mut meter) = meter.lock() {
             meter.finish();
         }
@@ -111,11 +88,7 @@ impl Transfer<'_> {
             path: None,
             bytes: length,
             resumed_from: 0,
-            etag: head
-                .headers()
-                .get(ETAG)
-                .and_then(|value| value.to_str().ok())
-                .map(str::to_owned),
+            etag: head.headers().get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned),
             resolve: session.resolve,
             handshake: session.handshake,
             first_byte,

@@ -1,16 +1,46 @@
 //! HTTP/3 over QUIC, as the dialer and the sessions see it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::{Buf as _, Bytes};
+use h3::client::{RequestStream, SendRequest};
+use h3::error::Code;
+use http::{Request, Response};
+use thalweg::{ClientConfig, Endpoint, TransportConfig};
+use thalweg_h3::{BidiStream, Connection};
 use thiserror::Error;
 use tokio::net::UdpSocket;
 
-use super::session::Session;
+use super::session::{Body, Kind, SendBody, Session, chain};
 
 /// How long a handshake may be silent before we ask the host whether the port is open at all. Longer than most round trips, so
 /// that the question is rarely asked; shorter than [`super::race::STAGGER`].
 const ASK_AFTER: Duration = Duration::from_millis(150);
+
+/// How long a server may take to hear that we have closed.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Credit given at once, bytes, so that flow control is never what limits a download: the window of 250 Mbit/s over 2 s.
+const WINDOW: u64 = 64 << 20;
+
+/// Least window under a rate limit, bytes.
+const LEAST_WINDOW: u64 = 128 << 10;
+
+/// The transport settings of a client that gives none: the default, with [`WINDOW`] of credit from the start.
+pub(super) fn bulk_transport() -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport.streams.stream_receive_window = WINDOW;
+    transport.streams.receive_window = WINDOW;
+    transport
+}
+
+/// Receive window under a rate limit, bytes: what arrives in a second. More would let the sender run ahead of the limit, less
+/// would not carry the rate over a path of a second.
+pub(super) fn window_for(limit: u64) -> u64 {
+    limit.clamp(LEAST_WINDOW, WINDOW)
+}
 
 /// Why QUIC did not come to a connection at one address.
 #[derive(Debug, Error)]
@@ -25,19 +55,52 @@ pub(super) enum Failure {
 
 /// Opens QUIC connections.
 #[derive(Clone)]
-pub(super) struct Quic {}
+pub(super) struct Quic {
+    config: ClientConfig,
+}
 
 impl Quic {
-    pub(super) async fn connect(
-        &self,
-        address: SocketAddr,
-        name: &str,
-    ) -> Result<Session, Failure> {
-        let _ = name;
-        tokio::select! {
-            () = refused(address) => Err(Failure::Refused),
-            () = std::future::pending() => Err(Failure::Handshake(String::new())),
+    /// `limit` is the rate limit in bytes per second.
+    pub(super) fn new(
+        tls: Arc<rustls::ClientConfig>,
+        transport: Option<Arc<TransportConfig>>,
+        limit: Option<u64>,
+    ) -> Self {
+        let mut transport = transport.unwrap_or_else(|| Arc::new(bulk_transport()));
+        if let Some(limit) = limit {
+            let window = window_for(limit);
+            let streams = &mut Arc::make_mut(&mut transport).streams;
+            for field in [
+                &mut streams.stream_receive_window,
+                &mut streams.receive_window,
+                &mut streams.max_stream_receive_window,
+                &mut streams.max_receive_window,
+            ] {
+                *field = window.min(*field);
+            }
         }
+        Self { config: ClientConfig::with_rustls(tls).transport(transport) }
+    }
+
+    pub(super) async fn connect(&self, address: SocketAddr, name: &str) -> Result<Session, Failure> {
+        let failed = |error: &dyn std::error::Error| Failure::Handshake(error.to_string());
+        let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+        let endpoint = Endpoint::client(any).map_err(|error| failed(&error))?;
+        let connecting = endpoint.connect_with(&self.config, address, name).map_err(|error| failed(&error))?;
+        let connection = tokio::select! {
+            result = connecting => result.map_err(|error| failed(&error))?,
+            () = refused(address) => return Err(Failure::Refused),
+        };
+        let (mut driver, send) =
+            h3::client::builder().build(Connection::new(connection.clone())).await.map_err(|error| failed(&error))?;
+        // Ends when the connection does.
+        tokio::spawn(async move { driver.wait_idle().await });
+        Ok(Session {
+            remote: connection.remote_address(),
+            resolve: Duration::ZERO,
+            handshake: Duration::ZERO,
+            kind: Kind::Http3(Http3 { send, connection, endpoint }),
+        })
     }
 }
 
@@ -47,11 +110,7 @@ impl Quic {
 /// takes for a packet (its fixed bit is 0, RFC 9000 section 17.2) and listens for the refusal.
 async fn refused(address: SocketAddr) {
     tokio::time::sleep(ASK_AFTER).await;
-    let any: SocketAddr = if address.is_ipv4() {
-        ([0, 0, 0, 0], 0).into()
-    } else {
-        ([0u16; 8], 0).into()
-    };
+    let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
     let ask = async {
         let socket = UdpSocket::bind(any).await?;
         socket.connect(address).await?;
@@ -61,5 +120,53 @@ async fn refused(address: SocketAddr) {
     match ask.await {
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
         _ => std::future::pending().await,
+    }
+}
+
+/// An HTTP/3 connection.
+pub(super) struct Http3 {
+    send: SendRequest<Connection, Bytes>,
+    pub connection: thalweg::Connection,
+    endpoint: Endpoint,
+}
+
+impl Http3 {
+    pub(super) async fn request(&self, request: Request<SendBody>) -> Result<(Response<()>, Body), String> {
+        let (parts, mut body) = request.into_parts();
+        let request = Request::from_parts(parts, ());
+        let mut stream = self.send.clone().send_request(request).await.map_err(chain)?;
+        loop {
+            let next = std::future::poll_fn(|cx| body.poll_next(cx)).await;
+            match next.map_err(|error| format!("cannot read the file to send: {error}"))? {
+                None => {
+                    stream.finish().await.map_err(chain)?;
+                    break;
+                }
+                // A server that has heard enough stops us and answers; the answer says why.
+                Some(bytes) => {
+                    if stream.send_data(bytes).await.is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+        let head = stream.recv_response().await.map_err(chain)?;
+        Ok((head, Body::Http3(Box::new(stream))))
+    }
+
+    pub(super) async fn close(&self) {
+        self.connection.close(Code::H3_NO_ERROR.value(), b"");
+        let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_idle()).await;
+    }
+}
+
+pub(super) type Http3Stream = RequestStream<BidiStream<Bytes>, Bytes>;
+
+/// The next bytes of an answer's body; `None` at a regular end.
+pub(super) async fn next(stream: &mut Http3Stream) -> Result<Option<Bytes>, String> {
+    match stream.recv_data().await {
+        Ok(Some(mut data)) => Ok(Some(data.copy_to_bytes(data.remaining()))),
+        Ok(None) => Ok(None),
+        Err(error) => Err(chain(error)),
     }
 }

@@ -21,9 +21,8 @@ pub(super) fn interleave(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec
     let Some(first) = unique.first().map(SocketAddr::is_ipv6) else {
         return unique;
     };
-    let (mut preferred, mut others): (Vec<_>, Vec<_>) = unique
-        .into_iter()
-        .partition(|address| address.is_ipv6() == first);
+    let (mut preferred, mut others): (Vec<_>, Vec<_>) =
+        unique.into_iter().partition(|address| address.is_ipv6() == first);
     preferred.reverse();
     others.reverse();
     let mut out = Vec::new();
@@ -113,11 +112,7 @@ mod tests {
     async fn a_refused_address_costs_nothing() {
         let began = Instant::now();
         let (bad, good) = (address("[::1]:1"), address("127.0.0.1:1"));
-        let won = race(&[bad, good], |a| async move {
-            if a == bad { Err("refused") } else { Ok(()) }
-        })
-        .await
-        .unwrap();
+        let won = race(&[bad, good], |a| async move { if a == bad { Err("refused") } else { Ok(()) } }).await.unwrap();
         assert_eq!(won.0, good);
         assert_eq!(began.elapsed().as_millis(), 0);
     }
@@ -137,15 +132,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn when_all_fail_every_reason_is_told() {
         let list = [address("[::1]:1"), address("127.0.0.1:1")];
-        let failed = race(&list, |a| async move { Err::<(), _>(a.port()) })
-            .await
-            .unwrap_err();
+        let failed = race(&list, |a| async move { Err::<(), _>(a.port()) }).await.unwrap_err();
         assert_eq!(failed.len(), 2);
-        assert!(
-            race(&[], |_| async { Ok::<(), ()>(()) })
-                .await
-                .unwrap_err()
-                .is_empty()
-        );
+        assert!(race(&[], |_| async { Ok::<(), ()>(()) }).await.unwrap_err().is_empty());
     }
 }

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// TEMPORARY
-pub type ConnectionStats = ();
+use thalweg::ConnectionStats;
 
 /// How a request travelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,10 +90,9 @@ pub enum Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Notice::UdpRefused { authority } => write!(
-                f,
-                "{authority} refuses UDP on this port (no HTTP/3 there, or a firewall); trying TCP"
-            ),
+            Notice::UdpRefused { authority } => {
+                write!(f, "{authority} refuses UDP on this port (no HTTP/3 there, or a firewall); trying TCP")
+            }
             Notice::UdpSilent { authority, waited } => write!(
                 f,
                 "no answer over UDP from {authority} within {:.1} s: UDP seems to be blocked; trying TCP",
@@ -103,10 +101,7 @@ impl fmt::Display for Notice {
             Notice::QuicFailed { authority, why } => {
                 write!(f, "QUIC to {authority} failed ({why}); trying TCP")
             }
-            Notice::FellBack {
-                authority,
-                protocol,
-            } => {
+            Notice::FellBack { authority, protocol } => {
                 write!(f, "connected to {authority} over TCP with {protocol}")
             }
             Notice::Restarted { url, why } => {
@@ -225,14 +220,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 impl Meter {
     pub(super) fn new(job: usize, sink: EventSinkRef, total: Option<u64>, bytes: u64) -> Self {
-        Self {
-            job,
-            sink,
-            total,
-            bytes,
-            last: (bytes, Instant::now()),
-            rate_bps: None,
-        }
+        Self { job, sink, total, bytes, last: (bytes, Instant::now()), rate_bps: None }
     }
 
     pub(super) fn add(&mut self, bytes: usize) {
@@ -261,12 +249,7 @@ impl Meter {
         };
         self.rate_bps = Some(rate);
         self.last = (self.bytes, Instant::now());
-        self.sink.emit(&Event::Progress {
-            job: self.job,
-            bytes: self.bytes,
-            total: self.total,
-            rate_bps: rate,
-        });
+        self.sink.emit(&Event::Progress { job: self.job, bytes: self.bytes, total: self.total, rate_bps: rate });
     }
 }
 

@@ -18,7 +18,10 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::report::{ConnectionStats, Protocol};
+use thalweg::ConnectionStats;
+
+use super::quic::{Http3, Http3Stream};
+use super::report::Protocol;
 use crate::content::Reader;
 
 /// A request's body: nothing, or a file.
@@ -30,24 +33,12 @@ pub(super) struct SendBody {
 
 impl SendBody {
     pub(super) fn empty() -> Self {
-        Self {
-            reader: None,
-            remaining: 0,
-            sent: None,
-        }
+        Self { reader: None, remaining: 0, sent: None }
     }
 
     /// `sent` is called with the size of each piece when it is handed to the transport.
-    pub(super) fn file(
-        reader: Reader,
-        length: u64,
-        sent: Box<dyn FnMut(usize) + Send + Sync>,
-    ) -> Self {
-        Self {
-            reader: Some(reader),
-            remaining: length,
-            sent: Some(sent),
-        }
+    pub(super) fn file(reader: Reader, length: u64, sent: Box<dyn FnMut(usize) + Send + Sync>) -> Self {
+        Self { reader: Some(reader), remaining: length, sent: Some(sent) }
     }
 
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
@@ -69,15 +60,8 @@ impl http_body::Body for SendBody {
     type Data = Bytes;
     type Error = io::Error;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        Poll::Ready(
-            ready!(self.get_mut().poll_next(cx))
-                .map(|next| next.map(Frame::data))
-                .transpose(),
-        )
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Poll::Ready(ready!(self.get_mut().poll_next(cx)).map(|next| next.map(Frame::data)).transpose())
     }
 
     fn is_end_stream(&self) -> bool {
@@ -88,6 +72,9 @@ impl http_body::Body for SendBody {
         SizeHint::with_exact(self.remaining)
     }
 }
+
+/// HTTP/2 receive window, bytes. TCP has a window of its own; this one only must not be the smaller.
+const HTTP2_WINDOW: u32 = 32 << 20;
 
 /// A connection that requests can be made on.
 pub(super) struct Session {
@@ -100,6 +87,7 @@ pub(super) struct Session {
 }
 
 pub(super) enum Kind {
+    Http3(Http3),
     Http2(http2::SendRequest<SendBody>),
     Http1(Arc<Http1>),
 }
@@ -115,6 +103,7 @@ pub(super) struct Http1 {
 impl Session {
     pub(super) fn protocol(&self) -> Protocol {
         match &self.kind {
+            Kind::Http3(_) => Protocol::Http3,
             Kind::Http2(_) => Protocol::Http2,
             Kind::Http1(_) => Protocol::Http1,
         }
@@ -123,6 +112,7 @@ impl Session {
     /// Whether new requests have no chance.
     pub(super) fn is_closed(&self) -> bool {
         match &self.kind {
+            Kind::Http3(http) => http.connection.close_reason().is_some(),
             Kind::Http2(send) => send.is_closed(),
             Kind::Http1(_) => false,
         }
@@ -130,25 +120,33 @@ impl Session {
 
     /// Counters of the QUIC connection, if it is one.
     pub(super) fn stats(&self) -> Option<ConnectionStats> {
-        None
+        match &self.kind {
+            Kind::Http3(http) => Some(http.connection.stats()),
+            _ => None,
+        }
     }
 
     /// Closes the connection and lets the peer hear of it.
-    pub(super) async fn close(&self) {}
+    pub(super) async fn close(&self) {
+        if let Kind::Http3(http) = &self.kind {
+            http.close().await;
+        }
+    }
 
-    /// Connects over TCP and TLS.
+    /// Connects over TCP and TLS; `window` is the receive window in bytes if it must be small.
     pub(super) async fn tcp(
         remote: SocketAddr,
         name: ServerName<'static>,
         tls: Arc<ClientConfig>,
+        window: Option<u64>,
     ) -> io::Result<Self> {
+        let window = window.and_then(|window| u32::try_from(window).ok()).unwrap_or(HTTP2_WINDOW);
         let kind = match tls_stream(remote, name.clone(), Arc::clone(&tls)).await? {
             (stream, true) => {
                 let (send, connection) = http2::Builder::new(TokioExecutor::new())
                     .timer(TokioTimer::new())
-                    .adaptive_window(true)
-                    .initial_stream_window_size(8 << 20)
-                    .initial_connection_window_size(16 << 20)
+                    .initial_stream_window_size(window)
+                    .initial_connection_window_size(window)
                     .handshake(stream)
                     .await
                     .map_err(io::Error::other)?;
@@ -162,20 +160,13 @@ impl Session {
                 idle: Mutex::new(vec![http1_handshake(stream).await?]),
             })),
         };
-        Ok(Self {
-            remote,
-            resolve: Duration::ZERO,
-            handshake: Duration::ZERO,
-            kind,
-        })
+        Ok(Self { remote, resolve: Duration::ZERO, handshake: Duration::ZERO, kind })
     }
 
     /// Sends a request and waits for the head of the answer.
-    pub(super) async fn request(
-        &self,
-        request: Request<SendBody>,
-    ) -> Result<(Response<()>, Body), String> {
+    pub(super) async fn request(&self, request: Request<SendBody>) -> Result<(Response<()>, Body), String> {
         match &self.kind {
+            Kind::Http3(http) => http.request(request).await,
             Kind::Http2(send) => {
                 let response = send.clone().send_request(request).await.map_err(chain)?;
                 let (head, body) = split(response);
@@ -183,10 +174,7 @@ impl Session {
             }
             Kind::Http1(pool) => {
                 let mut send = pool.take().await.map_err(chain)?;
-                let response = send
-                    .send_request(origin_form(request))
-                    .await
-                    .map_err(chain)?;
+                let response = send.send_request(origin_form(request)).await.map_err(chain)?;
                 let (head, body) = split(response);
                 let back = Some((Arc::clone(pool), send));
                 Ok((head, Body::Hyper { body, back }))
@@ -205,10 +193,7 @@ fn origin_form(mut request: Request<SendBody>) -> Request<SendBody> {
     if let Some(authority) = request.uri().authority()
         && let Ok(host) = http::HeaderValue::from_str(authority.as_str())
     {
-        request
-            .headers_mut()
-            .entry(http::header::HOST)
-            .or_insert(host);
+        request.headers_mut().entry(http::header::HOST).or_insert(host);
     }
     if let Some(path) = request.uri().path_and_query().cloned() {
         *request.uri_mut() = path.into();
@@ -233,11 +218,8 @@ impl Http1 {
 type Stream = TokioIo<tokio_rustls::client::TlsStream<TcpStream>>;
 
 async fn http1_handshake(stream: Stream) -> io::Result<http1::SendRequest<SendBody>> {
-    let (send, connection) = http1::Builder::new()
-        .max_buf_size(512 * 1024)
-        .handshake(stream)
-        .await
-        .map_err(io::Error::other)?;
+    let (send, connection) =
+        http1::Builder::new().max_buf_size(512 * 1024).handshake(stream).await.map_err(io::Error::other)?;
     tokio::spawn(connection);
     Ok(send)
 }
@@ -257,16 +239,15 @@ async fn tls_stream(
 
 /// The body of an answer.
 pub(super) enum Body {
-    Hyper {
-        body: Incoming,
-        back: Option<(Arc<Http1>, http1::SendRequest<SendBody>)>,
-    },
+    Http3(Box<Http3Stream>),
+    Hyper { body: Incoming, back: Option<(Arc<Http1>, http1::SendRequest<SendBody>)> },
 }
 
 impl Body {
     /// The next bytes; `None` at a regular end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, String> {
         match self {
+            Body::Http3(stream) => super::quic::next(stream).await,
             Body::Hyper { body, back } => loop {
                 let frame = std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await;
                 match frame {

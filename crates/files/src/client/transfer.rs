@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_NONE_MATCH, IF_RANGE,
-    LOCATION, RANGE, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_NONE_MATCH, IF_RANGE, LOCATION, RANGE, USER_AGENT,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
@@ -82,10 +81,7 @@ impl Transfer<'_> {
         let mut output = Output::Writer(writer.as_mut());
         let bytes = self.body(&mut answered, &mut output, 0, expected).await?;
         if let Some(writer) = &mut writer {
-            writer
-                .flush()
-                .await
-                .map_err(|error| output_error(error, None))?;
+            writer.flush().await.map_err(|error| output_error(error, None))?;
         }
         Ok(self.report(&answered, None, bytes, 0))
     }
@@ -103,15 +99,9 @@ impl Transfer<'_> {
                         self.restarted("the file on the server has changed");
                     }
                     let expected = self.content_length(head.headers())?;
-                    let origin = Origin {
-                        url: origin_url,
-                        etag: etag(head.headers()),
-                        length: expected,
-                    };
+                    let origin = Origin { url: origin_url, etag: etag(head.headers()), length: expected };
                     let writer = PartWriter::create(&names, &origin)?;
-                    let bytes = self
-                        .write(&mut answered, &names, writer, 0, expected)
-                        .await?;
+                    let bytes = self.write(&mut answered, &names, writer, 0, expected).await?;
                     return Ok(self.report(&answered, Some(path), bytes, 0));
                 }
                 (206, Plan::Rest(have, origin)) => {
@@ -121,9 +111,7 @@ impl Transfer<'_> {
                         continue;
                     };
                     let writer = PartWriter::resume(&names, have)?;
-                    let bytes = self
-                        .write(&mut answered, &names, writer, have, total)
-                        .await?;
+                    let bytes = self.write(&mut answered, &names, writer, have, total).await?;
                     return Ok(self.report(&answered, Some(path), bytes, have));
                 }
                 (304, Plan::Verify(have, _)) => {
@@ -188,25 +176,15 @@ impl Transfer<'_> {
                 });
             };
             let next = answered.location.join(target)?;
-            self.sink.notice(Notice::Redirected {
-                from: answered.location.uri.to_string(),
-                to: next.uri.to_string(),
-            });
+            self.sink.notice(Notice::Redirected { from: answered.location.uri.to_string(), to: next.uri.to_string() });
             location = next;
         }
-        Err(Error::Redirects {
-            url: self.url.clone(),
-            limit,
-        })
+        Err(Error::Redirects { url: self.url.clone(), limit })
     }
 
     async fn ask_once(&self, location: Location, plan: &Plan) -> Result<Answered, Error> {
         let first = Location::parse(&self.url)?;
-        let mut request = self.request(
-            Method::GET,
-            &location,
-            location.authority() == first.authority(),
-        );
+        let mut request = self.request(Method::GET, &location, location.authority() == first.authority());
         let headers = request.headers_mut();
         let mut set = |name: HeaderName, value: &str| {
             if let Ok(value) = HeaderValue::from_str(value) {
@@ -226,18 +204,8 @@ impl Transfer<'_> {
         let session = self.session(&location).await?;
         let asked = Instant::now();
         let exchange = session.request(request);
-        let (head, body) = self
-            .patiently(exchange)
-            .await?
-            .map_err(|why| self.exchange(&session, why))?;
-        Ok(Answered {
-            session,
-            location,
-            head,
-            body,
-            asked,
-            first_byte: asked.elapsed(),
-        })
+        let (head, body) = self.patiently(exchange).await?.map_err(|why| self.exchange(&session, why))?;
+        Ok(Answered { session, location, head, body, asked, first_byte: asked.elapsed() })
     }
 
     pub(super) async fn session(&self, location: &Location) -> Result<Arc<Session>, Error> {
@@ -255,20 +223,12 @@ impl Transfer<'_> {
     }
 
     /// Headers common to all requests; the user's own (credentials among them) only for the authority he named.
-    pub(super) fn request(
-        &self,
-        method: Method,
-        location: &Location,
-        own: bool,
-    ) -> Request<SendBody> {
+    pub(super) fn request(&self, method: Method, location: &Location, own: bool) -> Request<SendBody> {
         let mut request = Request::new(SendBody::empty());
         *request.method_mut() = method;
         *request.uri_mut() = location.uri.clone();
         let headers = request.headers_mut();
-        headers.insert(
-            USER_AGENT,
-            HeaderValue::from_static(concat!("thalweg/", env!("CARGO_PKG_VERSION"))),
-        );
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("thalweg/", env!("CARGO_PKG_VERSION"))));
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         // Ranges and lengths are of the file itself, not of a compressed form.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -334,17 +294,12 @@ impl Transfer<'_> {
         self.started(expected, have);
         let mut meter = Meter::new(self.job, self.sink.clone(), expected, have);
         let mut got = have;
-        while let Some(bytes) = self
-            .patiently(answered.body.next())
-            .await?
-            .map_err(|why| self.exchange(&answered.session, why))?
+        while let Some(bytes) =
+            self.patiently(answered.body.next()).await?.map_err(|why| self.exchange(&answered.session, why))?
         {
             got += bytes.len() as u64;
             if let Some(expected) = expected.filter(|expected| got > *expected) {
-                return Err(Error::TooLong {
-                    url: self.url.clone(),
-                    expected,
-                });
+                return Err(Error::TooLong { url: self.url.clone(), expected });
             }
             if let Some(limiter) = &self.inner.limiter {
                 tokio::select! {
@@ -360,12 +315,9 @@ impl Transfer<'_> {
         }
         meter.finish();
         match expected {
-            Some(expected) if got < expected => Err(Error::Incomplete {
-                url: self.url.clone(),
-                got,
-                expected,
-                kept: None,
-            }),
+            Some(expected) if got < expected => {
+                Err(Error::Incomplete { url: self.url.clone(), got, expected, kept: None })
+            }
             _ => Ok(got - have),
         }
     }
@@ -376,58 +328,33 @@ impl Transfer<'_> {
         };
         match value.to_str().ok().and_then(|text| text.parse().ok()) {
             Some(length) => Ok(Some(length)),
-            None => Err(Error::Answer {
-                url: self.url.clone(),
-                why: "the server's Content-Length is not a number".into(),
-            }),
+            None => {
+                Err(Error::Answer { url: self.url.clone(), why: "the server's Content-Length is not a number".into() })
+            }
         }
     }
 
     fn started(&self, total: Option<u64>, resumed_from: u64) {
-        self.sink.emit(&Event::Started {
-            job: self.job,
-            total,
-            resumed_from,
-        });
+        self.sink.emit(&Event::Started { job: self.job, total, resumed_from });
     }
 
     fn restarted(&self, why: &'static str) {
-        self.sink.notice(Notice::Restarted {
-            url: self.url.clone(),
-            why,
-        });
+        self.sink.notice(Notice::Restarted { url: self.url.clone(), why });
     }
 
     pub(super) fn status(&self, status: u16) -> Error {
-        Error::Status {
-            url: self.url.clone(),
-            status,
-        }
+        Error::Status { url: self.url.clone(), status }
     }
 
     pub(super) fn exchange(&self, session: &Session, why: String) -> Error {
-        Error::Exchange {
-            url: self.url.clone(),
-            protocol: session.protocol(),
-            why,
-            kept: None,
-        }
+        Error::Exchange { url: self.url.clone(), protocol: session.protocol(), why, kept: None }
     }
 
     pub(super) fn stopped(&self) -> Error {
-        Error::Stopped {
-            url: self.url.clone(),
-            kept: None,
-        }
+        Error::Stopped { url: self.url.clone(), kept: None }
     }
 
-    fn report(
-        &self,
-        answered: &Answered,
-        path: Option<&Path>,
-        bytes: u64,
-        resumed_from: u64,
-    ) -> Report {
+    fn report(&self, answered: &Answered, path: Option<&Path>, bytes: u64, resumed_from: u64) -> Report {
         let elapsed = answered.asked.elapsed();
         Report {
             url: self.url.clone(),
@@ -438,12 +365,7 @@ impl Transfer<'_> {
             path: path.map(Path::to_owned),
             bytes,
             resumed_from,
-            etag: answered
-                .head
-                .headers()
-                .get(ETAG)
-                .and_then(|value| value.to_str().ok())
-                .map(str::to_owned),
+            etag: answered.head.headers().get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned),
             resolve: answered.session.resolve,
             handshake: answered.session.handshake,
             first_byte: answered.first_byte,
@@ -468,8 +390,7 @@ fn continues(headers: &HeaderMap, have: u64, origin: &Origin) -> Option<Option<u
     let same_length = origin.length.is_none() || total.is_none() || origin.length == total;
     // A 206 must repeat the tag (RFC 9110 section 15.3.7); if it does not, If-Range has done the checking.
     let same_tag = etag(headers).is_none() || etag(headers) == origin.etag;
-    (first == have && last >= first && to_the_end && same_length && same_tag)
-        .then_some(total.or(origin.length))
+    (first == have && last >= first && to_the_end && same_length && same_tag).then_some(total.or(origin.length))
 }
 
 /// The entity tag, if it is strong.
@@ -488,20 +409,13 @@ impl Output<'_> {
         match self {
             Output::Part(writer) => writer.push(bytes).await,
             Output::Writer(None) => Ok(()),
-            Output::Writer(Some(writer)) => writer
-                .write_all(&bytes)
-                .await
-                .map_err(|error| output_error(error, None)),
+            Output::Writer(Some(writer)) => writer.write_all(&bytes).await.map_err(|error| output_error(error, None)),
         }
     }
 }
 
 fn output_error(source: std::io::Error, kept: Option<super::error::Kept>) -> Error {
-    Error::Write {
-        path: "the output".into(),
-        source: Arc::new(source),
-        kept,
-    }
+    Error::Write { path: "the output".into(), source: Arc::new(source), kept }
 }
 
 #[cfg(test)]
@@ -510,11 +424,7 @@ mod tests {
 
     #[test]
     fn only_an_answer_that_continues_exactly_is_appended() {
-        let origin = Origin {
-            url: String::new(),
-            etag: Some("\"a\"".into()),
-            length: Some(100),
-        };
+        let origin = Origin { url: String::new(), etag: Some("\"a\"".into()), length: Some(100) };
         let check = |range: &str, tag: Option<&str>| {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_RANGE, range.parse().unwrap());

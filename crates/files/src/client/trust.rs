@@ -9,10 +9,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{
-    CertificateError as Refused, ClientConfig, DigitallySignedStruct, RootCertStore,
-    SignatureScheme,
-};
+use rustls::{CertificateError as Refused, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use super::error::{Error, Untrusted};
 use crate::certificate::{CertificateError, base64, certificates, sha256};
@@ -40,12 +37,8 @@ impl Trust {
     pub fn pem_file(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let roots = |error| Error::Roots(Arc::new(error));
-        let text = std::fs::read(path).map_err(|source| {
-            roots(CertificateError::Read {
-                path: path.to_owned(),
-                source,
-            })
-        })?;
+        let text =
+            std::fs::read(path).map_err(|source| roots(CertificateError::Read { path: path.to_owned(), source }))?;
         let list = certificates(&text, &path.display().to_string()).map_err(roots)?;
         Ok(Self::Certificates(list))
     }
@@ -126,11 +119,7 @@ impl ClientTls {
             Trust::Native => Mode::Roots(native_roots(&provider)?),
             Trust::Certificates(list) => Mode::Roots(roots(list, &provider)?),
         };
-        let verifier = Arc::new(Verifier {
-            mode,
-            provider: Arc::clone(&provider),
-            refusals: Arc::clone(&refusals),
-        });
+        let verifier = Arc::new(Verifier { mode, provider: Arc::clone(&provider), refusals: Arc::clone(&refusals) });
         let build = |protocols: &[&[u8]], early: bool| {
             let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
                 .with_protocol_versions(&[&rustls::version::TLS13])
@@ -145,24 +134,15 @@ impl ClientTls {
             }
             Ok::<_, Error>(Arc::new(config))
         };
-        Ok(Self {
-            quic: build(&[b"h3"], false)?,
-            tcp: build(&[b"h2", b"http/1.1"], false)?,
-            refusals,
-        })
+        Ok(Self { quic: build(&[b"h3"], false)?, tcp: build(&[b"h2", b"http/1.1"], false)?, refusals })
     }
 }
 
-fn roots(
-    list: &[CertificateDer<'static>],
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<WebPkiServerVerifier>, Error> {
+fn roots(list: &[CertificateDer<'static>], provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, Error> {
     let mut store = RootCertStore::empty();
     for certificate in list {
         store.add(certificate.clone()).map_err(|error| {
-            Error::Settings(format!(
-                "a certificate to trust cannot be used: {error}; expected X.509 in PEM"
-            ))
+            Error::Settings(format!("a certificate to trust cannot be used: {error}; expected X.509 in PEM"))
         })?;
     }
     verifier(store, provider)
@@ -173,10 +153,7 @@ fn native_roots(provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifi
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(found.certs);
     if store.is_empty() {
-        let why = found
-            .errors
-            .first()
-            .map_or(String::new(), |error| format!(" ({error})"));
+        let why = found.errors.first().map_or(String::new(), |error| format!(" ({error})"));
         return Err(Error::Settings(format!(
             "this system has no certificate authorities to trust{why}; install ca-certificates, or pass --ca FILE"
         )));
@@ -184,15 +161,10 @@ fn native_roots(provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifi
     verifier(store, provider)
 }
 
-fn verifier(
-    store: RootCertStore,
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<WebPkiServerVerifier>, Error> {
+fn verifier(store: RootCertStore, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, Error> {
     WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(provider))
         .build()
-        .map_err(|error| {
-            Error::Settings(format!("the certificates to trust cannot be used: {error}"))
-        })
+        .map_err(|error| Error::Settings(format!("the certificates to trust cannot be used: {error}")))
 }
 
 #[derive(Debug)]
@@ -225,20 +197,12 @@ impl ServerCertVerifier for Verifier {
         let result = match &self.mode {
             Mode::Anybody => Ok(ServerCertVerified::assertion()),
             Mode::Keys(keys) => match key_hash() {
-                Some(hash) if keys.iter().any(|key| key.as_slice() == hash) => {
-                    Ok(ServerCertVerified::assertion())
-                }
-                _ => Err(rustls::Error::InvalidCertificate(
-                    Refused::ApplicationVerificationFailure,
-                )),
+                Some(hash) if keys.iter().any(|key| key.as_slice() == hash) => Ok(ServerCertVerified::assertion()),
+                _ => Err(rustls::Error::InvalidCertificate(Refused::ApplicationVerificationFailure)),
             },
-            Mode::Roots(verifier) => verifier.verify_server_cert(
-                end_entity,
-                intermediates,
-                server_name,
-                ocsp_response,
-                now,
-            ),
+            Mode::Roots(verifier) => {
+                verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            }
         };
         if let Err(error) = &result
             && let Ok(mut refusals) = self.refusals.0.lock()
@@ -278,19 +242,14 @@ impl ServerCertVerifier for Verifier {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }
 
 /// Why a certificate was refused and what can be done, for a person.
 fn explain(error: &rustls::Error) -> (String, String) {
     let rustls::Error::InvalidCertificate(refused) = error else {
-        return (
-            error.to_string(),
-            "pass the right certificate with --ca".into(),
-        );
+        return (error.to_string(), "pass the right certificate with --ca".into());
     };
     let (why, advice): (String, &str) = match refused {
         // A bad signature is what another self-signed certificate with the name of a trusted one looks like.
@@ -298,30 +257,21 @@ fn explain(error: &rustls::Error) -> (String, String) {
             "nobody trusted here signed it".into(),
             "if it is the server's own, pass it with --ca FILE or its key with --pin, or do not check at all with --insecure",
         ),
-        Refused::Expired | Refused::ExpiredContext { .. } => (
-            "it has expired".into(),
-            "the server needs a new one (is this machine's clock right?)",
-        ),
-        Refused::NotValidYet | Refused::NotValidYetContext { .. } => (
-            "it is not valid yet".into(),
-            "check this machine's clock and the server's",
-        ),
-        Refused::NotValidForName => (
-            "it is for another name".into(),
-            "use a name that stands in the certificate",
-        ),
-        Refused::NotValidForNameContext { presented, .. } => (
-            format!("it is for other names ({})", presented.join(", ")),
-            "use one of those names in the URL",
-        ),
+        Refused::Expired | Refused::ExpiredContext { .. } => {
+            ("it has expired".into(), "the server needs a new one (is this machine's clock right?)")
+        }
+        Refused::NotValidYet | Refused::NotValidYetContext { .. } => {
+            ("it is not valid yet".into(), "check this machine's clock and the server's")
+        }
+        Refused::NotValidForName => ("it is for another name".into(), "use a name that stands in the certificate"),
+        Refused::NotValidForNameContext { presented, .. } => {
+            (format!("it is for other names ({})", presented.join(", ")), "use one of those names in the URL")
+        }
         Refused::ApplicationVerificationFailure => (
             "its key is not the one expected".into(),
             "compare with what the server prints; somebody may be in between",
         ),
-        other => (
-            format!("{other:?}"),
-            "the server needs another certificate, or pass it with --ca FILE",
-        ),
+        other => (format!("{other:?}"), "the server needs another certificate, or pass it with --ca FILE"),
     };
     (why, advice.into())
 }
@@ -335,25 +285,11 @@ mod tests {
     fn a_key_hash_is_read_as_the_server_prints_it() {
         let identity = Identity::self_signed::<&str>(&[]).unwrap();
         let printed = identity.fingerprints().unwrap().spki_sha256;
-        for text in [
-            printed.clone(),
-            format!("sha256/{printed}"),
-            format!(" {printed} "),
-        ] {
-            let Trust::Keys(keys) = Trust::key(&text).unwrap() else {
-                panic!("not a key")
-            };
+        for text in [printed.clone(), format!("sha256/{printed}"), format!(" {printed} ")] {
+            let Trust::Keys(keys) = Trust::key(&text).unwrap() else { panic!("not a key") };
             assert_eq!(base64(&keys[0]), printed);
         }
-        for text in [
-            "",
-            "abc",
-            "sha256/",
-            &"A".repeat(42),
-            &"A".repeat(45),
-            &"*".repeat(43),
-            &"B".repeat(43),
-        ] {
+        for text in ["", "abc", "sha256/", &"A".repeat(42), &"A".repeat(45), &"*".repeat(43), &"B".repeat(43)] {
             assert!(Trust::key(text).is_err(), "{text}");
         }
     }

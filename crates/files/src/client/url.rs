@@ -7,17 +7,8 @@ use rustls::pki_types::ServerName;
 use super::error::Error;
 
 /// What a person may type into a URL though RFC 3986 wants it encoded.
-const SLOPPY: &AsciiSet = &CONTROLS
-    .add(b' ')
-    .add(b'"')
-    .add(b'<')
-    .add(b'>')
-    .add(b'\\')
-    .add(b'^')
-    .add(b'`')
-    .add(b'{')
-    .add(b'|')
-    .add(b'}');
+const SLOPPY: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
 
 /// A place a file can be fetched from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,18 +23,13 @@ pub(super) struct Location {
 impl Location {
     /// Reads a URL; without a scheme it is taken to be `https`.
     pub(super) fn parse(text: &str) -> Result<Self, Error> {
-        let fail = |why| Error::Url {
-            url: text.to_owned(),
-            why,
-        };
+        let fail = |why| Error::Url { url: text.to_owned(), why };
         let trimmed = text.trim();
         let trimmed = trimmed.split('#').next().unwrap_or("");
         let rest = match trimmed.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => rest,
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") => {
-                return Err(fail(
-                    "plain http is not supported, HTTP/3 is always encrypted; write https://",
-                ));
+                return Err(fail("plain http is not supported, HTTP/3 is always encrypted; write https://"));
             }
             Some(_) => return Err(fail("unknown scheme; write https://HOST[:PORT]/PATH")),
             None => trimmed,
@@ -54,25 +40,17 @@ impl Location {
             return Err(fail("the host is missing; write https://HOST[:PORT]/PATH"));
         }
         if authority.contains('@') {
-            return Err(fail(
-                "user names in URLs are not supported; pass an Authorization header instead",
-            ));
+            return Err(fail("user names in URLs are not supported; pass an Authorization header instead"));
         }
         if !authority.is_ascii() {
-            return Err(fail(
-                "the host name must be ASCII; write an international name in its xn-- form",
-            ));
+            return Err(fail("the host name must be ASCII; write an international name in its xn-- form"));
         }
         let slash = if path.starts_with('/') { "" } else { "/" };
         let path = utf8_percent_encode(path, SLOPPY);
         let uri: Uri = format!("https://{authority}{slash}{path}")
             .parse()
             .map_err(|_| fail("not a URL; write https://HOST[:PORT]/PATH"))?;
-        let host = uri
-            .host()
-            .unwrap_or("")
-            .trim_matches(['[', ']'])
-            .to_ascii_lowercase();
+        let host = uri.host().unwrap_or("").trim_matches(['[', ']']).to_ascii_lowercase();
         if host.is_empty() {
             return Err(fail("the host is missing; write https://HOST[:PORT]/PATH"));
         }
@@ -80,11 +58,7 @@ impl Location {
             Some(port) if port.as_u16() == 0 => return Err(fail("port 0 cannot be connected to")),
             Some(port) => port.as_u16(),
             // The Uri type drops ports it cannot read.
-            None if authority
-                .rsplit(']')
-                .next()
-                .is_some_and(|tail| tail.contains(':')) =>
-            {
+            None if authority.rsplit(']').next().is_some_and(|tail| tail.contains(':')) => {
                 return Err(fail("the port must be a number from 1 to 65535"));
             }
             None => 443,
@@ -135,11 +109,7 @@ impl Location {
             (format!("{directory}/{path}"), query)
         };
         let query = query.map_or(String::new(), |query| format!("?{query}"));
-        Self::parse(&format!(
-            "https://{}{}{query}",
-            self.authority(),
-            without_dots(&path)
-        ))
+        Self::parse(&format!("https://{}{}{query}", self.authority(), without_dots(&path)))
     }
 }
 
@@ -186,31 +156,15 @@ mod tests {
     #[test]
     fn urls_are_read_and_the_authority_is_taken_out() {
         let location = Location::parse("https://Example.com:4433/a b/ü?q=1#frag").unwrap();
-        assert_eq!(
-            location.uri.to_string(),
-            "https://Example.com:4433/a%20b/%C3%BC?q=1"
-        );
+        assert_eq!(location.uri.to_string(), "https://Example.com:4433/a%20b/%C3%BC?q=1");
         assert_eq!(location.authority(), "example.com:4433");
         let location = Location::parse("[::1]:4433").unwrap();
         assert_eq!(location.authority(), "[::1]:4433");
         assert_eq!(location.uri.path(), "/");
-        assert_eq!(
-            Location::parse("https://h?x").unwrap().uri.to_string(),
-            "https://h/?x"
-        );
+        assert_eq!(Location::parse("https://h?x").unwrap().uri.to_string(), "https://h/?x");
         assert_eq!(Location::parse("HTTPS://h/%41").unwrap().port, 443);
-        assert!(
-            Location::parse("https://127.0.0.1/")
-                .unwrap()
-                .server_name()
-                .is_ok()
-        );
-        assert!(
-            Location::parse("https://[::1]/")
-                .unwrap()
-                .server_name()
-                .is_ok()
-        );
+        assert!(Location::parse("https://127.0.0.1/").unwrap().server_name().is_ok());
+        assert!(Location::parse("https://[::1]/").unwrap().server_name().is_ok());
     }
 
     #[test]
@@ -252,11 +206,7 @@ mod tests {
         ] {
             let joined = base.join(reference).unwrap();
             let target = Location::parse(target).unwrap();
-            assert_eq!(
-                joined.uri.path_and_query(),
-                target.uri.path_and_query(),
-                "{reference}"
-            );
+            assert_eq!(joined.uri.path_and_query(), target.uri.path_and_query(), "{reference}");
             assert_eq!(joined.authority(), target.authority(), "{reference}");
         }
         assert!(base.join("http://a/").is_err());
@@ -266,18 +216,8 @@ mod tests {
 
     #[test]
     fn names_for_disk_are_harmless() {
-        assert_eq!(
-            file_name("https://h/a/b%20c.bin?x").as_deref(),
-            Some("b c.bin")
-        );
-        for url in [
-            "https://h/",
-            "https://h/a/",
-            "https://h/..",
-            "https://h/a%2Fb",
-            "https://h/%00",
-            "https://h/%0a",
-        ] {
+        assert_eq!(file_name("https://h/a/b%20c.bin?x").as_deref(), Some("b c.bin"));
+        for url in ["https://h/", "https://h/a/", "https://h/..", "https://h/a%2Fb", "https://h/%00", "https://h/%0a"] {
             assert_eq!(file_name(url), None, "{url}");
         }
     }

@@ -1,5 +1,6 @@
 //! The server: one site, one certificate, one port number; HTTP/3 over UDP, HTTP/2 and HTTP/1.1 over TCP.
 
+mod quic;
 mod respond;
 mod tcp;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
+use thalweg::{Endpoint, EndpointBuilder, RetryPolicy, ServerConfig, TransportConfig};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -40,6 +42,12 @@ pub enum ServerError {
     /// TLS refused the settings.
     #[error("TLS refused the settings: {0}")]
     Tls(#[from] rustls::Error),
+    /// QUIC refused the settings.
+    #[error(transparent)]
+    Quic(#[from] thalweg::ConfigError),
+    /// Both transports were turned off.
+    #[error("nothing to serve on: leave QUIC or TCP on")]
+    NoTransport,
 }
 
 /// What a [`Server`] needs to know.
@@ -59,6 +67,12 @@ pub struct ServerOptions {
     pub quic: bool,
     /// How long running answers may take once the server stops. Default: 30 s.
     pub grace: Duration,
+    /// How QUIC connections behave (recovery policies, observers, windows).
+    pub transport: Option<Arc<TransportConfig>>,
+    /// Sockets, workers, limits of the QUIC endpoint.
+    pub endpoint: EndpointBuilder,
+    /// When QUIC clients have to prove their address first. Default: never.
+    pub retry: RetryPolicy,
     /// Whether to write TLS secrets to the file that the environment variable `SSLKEYLOGFILE` names. Default: no.
     pub key_log: bool,
 }
@@ -75,6 +89,9 @@ impl ServerOptions {
             tcp: true,
             quic: true,
             grace: Duration::from_secs(30),
+            transport: None,
+            endpoint: EndpointBuilder::new(),
+            retry: RetryPolicy::Never,
             key_log: false,
         }
     }
@@ -82,31 +99,43 @@ impl ServerOptions {
 
 /// A bound server; [`run`](Server::run) serves.
 pub struct Server {
-    listener: Option<TcpListener>,
-    tls: TlsAcceptor,
+    endpoint: Option<Endpoint>,
+    listener: Option<(TcpListener, TlsAcceptor)>,
     address: SocketAddr,
     context: Context,
     grace: Duration,
 }
 
+/// With port 0, a port that is free for TCP may be taken for UDP: how many to try.
+const PORT_TRIES: usize = 16;
+
 impl Server {
-    /// Binds the sockets.
+    /// Binds the sockets. Must be called inside a tokio runtime.
     ///
     /// # Errors
     /// When an address is taken or may not be used.
     pub async fn bind(options: ServerOptions) -> Result<Self, ServerError> {
-        let tls = tls_config(&options, &[b"h2", b"http/1.1"])?;
-        let listener = bind_tcp(options.listen)?;
-        let address = listener.local_addr().unwrap_or(options.listen);
+        if !options.quic && !options.tcp {
+            return Err(ServerError::NoTransport);
+        }
+        let mut tries = if options.listen.port() == 0 { PORT_TRIES } else { 1 };
+        let (endpoint, listener) = loop {
+            tries -= 1;
+            match bind_both(&options) {
+                Err(ServerError::Listen { .. }) if tries > 0 => {}
+                result => break result?,
+            }
+        };
+        let address = match (&endpoint, &listener) {
+            (_, Some((listener, _))) => listener.local_addr(),
+            (Some(endpoint), None) => endpoint.local_addr(),
+            (None, None) => return Err(ServerError::NoTransport),
+        };
         Ok(Self {
-            listener: Some(listener),
-            tls: TlsAcceptor::from(Arc::new(tls)),
-            address,
-            context: Context {
-                site: Arc::new(options.site),
-                pool: Arc::new(Pool::default()),
-                log: options.access_log,
-            },
+            endpoint,
+            listener,
+            address: address.unwrap_or(options.listen),
+            context: Context { site: Arc::new(options.site), pool: Arc::new(Pool::default()), log: options.access_log },
             grace: options.grace,
         })
     }
@@ -117,35 +146,63 @@ impl Server {
         self.address
     }
 
-    /// Serves until `stop` is ready, then lets running answers finish.
+    /// The QUIC endpoint, for its figures and warnings.
+    #[must_use]
+    pub fn endpoint(&self) -> Option<&Endpoint> {
+        self.endpoint.as_ref()
+    }
+
+    /// Serves until `stop` is ready, then lets running answers arrive.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let (stopping, stopped) = watch::channel(false);
-        let alt_svc =
-            HeaderValue::from_str(&format!("h3=\":{}\"; ma=86400", self.address.port())).ok();
-        let tcp = async {
-            if let Some(listener) = self.listener {
-                tcp::serve(
-                    listener,
-                    self.tls,
-                    self.context,
-                    alt_svc,
-                    stopped,
-                    self.grace,
-                )
-                .await;
+        let alt_svc = self.endpoint.as_ref().and_then(|_| {
+            let text = format!("h3=\":{}\"; ma=86400", self.address.port());
+            HeaderValue::from_str(&text).ok()
+        });
+        let quic = async {
+            if let Some(endpoint) = self.endpoint {
+                quic::serve(endpoint, self.context.clone(), stopped.clone(), self.grace).await;
             }
         };
-        tokio::join!(tcp, async {
+        let tcp = async {
+            if let Some((listener, tls)) = self.listener {
+                let context = self.context.clone();
+                tcp::serve(listener, tls, context, alt_svc, stopped.clone(), self.grace).await;
+            }
+        };
+        tokio::join!(quic, tcp, async {
             stop.await;
             stopping.send_replace(true);
         });
     }
 }
 
-fn tls_config(
-    options: &ServerOptions,
-    protocols: &[&[u8]],
-) -> Result<rustls::ServerConfig, rustls::Error> {
+type Bound = (Option<Endpoint>, Option<(TcpListener, TlsAcceptor)>);
+
+/// TCP first: it then names the port for UDP too.
+fn bind_both(options: &ServerOptions) -> Result<Bound, ServerError> {
+    let mut address = options.listen;
+    let mut listener = None;
+    if options.tcp {
+        let tls = tls_config(options, &[b"h2", b"http/1.1"])?;
+        let bound = bind_tcp(address)?;
+        address = bound.local_addr().unwrap_or(address);
+        listener = Some((bound, TlsAcceptor::from(Arc::new(tls))));
+    }
+    let mut endpoint = None;
+    if options.quic {
+        let tls = tls_config(options, &[b"h3"])?;
+        let mut config = ServerConfig::with_rustls(Arc::new(tls))?.retry(options.retry);
+        if let Some(transport) = &options.transport {
+            config = config.transport(Arc::clone(transport));
+        }
+        let bound = options.endpoint.clone().server(config).bind(address);
+        endpoint = Some(bound.map_err(|source| ServerError::Listen { address, transport: "UDP", source })?);
+    }
+    Ok((endpoint, listener))
+}
+
+fn tls_config(options: &ServerOptions, protocols: &[&[u8]]) -> Result<rustls::ServerConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
@@ -159,17 +216,10 @@ fn tls_config(
 }
 
 fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServerError> {
-    let failed = |source| ServerError::Listen {
-        address,
-        transport: "TCP",
-        source,
-    };
+    let failed = |source| ServerError::Listen { address, transport: "TCP", source };
     let bound = || {
-        let socket = if address.is_ipv4() {
-            tokio::net::TcpSocket::new_v4()?
-        } else {
-            tokio::net::TcpSocket::new_v6()?
-        };
+        let socket =
+            if address.is_ipv4() { tokio::net::TcpSocket::new_v4()? } else { tokio::net::TcpSocket::new_v6()? };
         // A restarted server must not wait for the old one's connections to be forgotten.
         #[cfg(unix)]
         socket.set_reuseaddr(true)?;
@@ -177,4 +227,10 @@ fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServerError> {
         socket.listen(1024)
     };
     bound().map_err(failed)
+}
+
+/// Ready once the server is to stop.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error means that the server itself is gone, which is a stop too.
+    let _ = stop.wait_for(|stop| *stop).await;
 }

@@ -60,11 +60,7 @@ pub(super) async fn respond(
     Ok(answer)
 }
 
-async fn receive(
-    mut upload: Upload,
-    body: &mut (impl RequestBody + Send),
-    entry: &mut Entry,
-) -> io::Result<Answer> {
+async fn receive(mut upload: Upload, body: &mut (impl RequestBody + Send), entry: &mut Entry) -> io::Result<Answer> {
     let mut gathered: Vec<Bytes> = Vec::new();
     let mut size = 0;
     loop {
@@ -105,7 +101,5 @@ async fn receive(
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|_| io::Error::other("the task was cancelled"))
+    tokio::task::spawn_blocking(work).await.map_err(|_| io::Error::other("the task was cancelled"))
 }

@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::respond::{Context, RequestBody, respond};
+use super::stopped;
 use crate::content::Reader;
 use crate::log::Entry;
 use crate::site::Answer;
@@ -44,7 +45,7 @@ pub(super) async fn serve(
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
-            _ = stop.wait_for(|stop| *stop) => break,
+            () = stopped(&mut stop) => break,
             accepted = async {
                 let permit = Arc::clone(&permits).acquire_owned().await;
                 (listener.accept().await, permit)
@@ -68,10 +69,7 @@ pub(super) async fn serve(
         }
     }
     drop(listener);
-    let _ = tokio::time::timeout(grace, async {
-        while connections.join_next().await.is_some() {}
-    })
-    .await;
+    let _ = tokio::time::timeout(grace, async { while connections.join_next().await.is_some() {} }).await;
 }
 
 async fn connection(
@@ -93,10 +91,7 @@ async fn connection(
         async move { answer(context, peer, alt_svc, request).await }
     });
     let stream = TokioIo::new(stream);
-    let stopping = async move {
-        let _ = stop.wait_for(|stop| *stop).await;
-    };
-    let mut stopping = std::pin::pin!(stopping);
+    let mut stopping = std::pin::pin!(stopped(&mut stop));
     if http2 {
         let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
         builder
@@ -112,10 +107,7 @@ async fn connection(
         running.await.map_err(io::Error::other)
     } else {
         let mut builder = hyper::server::conn::http1::Builder::new();
-        builder
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
-            .max_buf_size(512 * 1024);
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(512 * 1024);
         let mut running = std::pin::pin!(builder.serve_connection(stream, service));
         tokio::select! {
             ended = running.as_mut() => return ended.map_err(io::Error::other),
@@ -138,11 +130,7 @@ async fn answer(
         _ => "HTTP/1.1",
     };
     let mut entry = context.entry(peer, protocol, &parts);
-    let Answer {
-        status,
-        headers,
-        content,
-    } = respond(&context, parts, &mut HyperBody(body), &mut entry).await?;
+    let Answer { status, headers, content } = respond(&context, parts, &mut HyperBody(body), &mut entry).await?;
     let mut response = Response::new(());
     *response.status_mut() = status;
     *response.headers_mut() = headers;
@@ -153,11 +141,7 @@ async fn answer(
     if remaining == 0 {
         entry.complete();
     }
-    Ok(response.map(|()| AnswerBody {
-        reader: Reader::new(content, Arc::clone(&context.pool)),
-        remaining,
-        entry,
-    }))
+    Ok(response.map(|()| AnswerBody { reader: Reader::new(content, Arc::clone(&context.pool)), remaining, entry }))
 }
 
 struct HyperBody(Incoming);
@@ -189,10 +173,7 @@ impl http_body::Body for AnswerBody {
     type Data = Bytes;
     type Error = io::Error;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut TaskContext<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = self.get_mut();
         match ready!(this.reader.poll_next(cx)) {
             Ok(Some(bytes)) => {

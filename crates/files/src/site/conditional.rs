@@ -4,9 +4,7 @@ use std::fs::Metadata;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
-use http::header::{
-    HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
-};
+use http::header::{HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE};
 
 /// Last second an HTTP date can name (end of the year 9999).
 const LAST_HTTP_SECOND: u64 = 253_402_300_799;
@@ -30,10 +28,7 @@ impl Validators {
         let inode = std::os::unix::fs::MetadataExt::ino(metadata);
         #[cfg(not(unix))]
         let inode = 0u64;
-        Self {
-            etag: format!("\"{inode:x}-{:x}-{:x}\"", metadata.len(), since.as_nanos()),
-            modified: since.as_secs(),
-        }
+        Self { etag: format!("\"{inode:x}-{:x}-{:x}\"", metadata.len(), since.as_nanos()), modified: since.as_secs() }
     }
 
     /// `Last-Modified`: never later than `now` (RFC 9110 section 8.8.2.1).
@@ -46,9 +41,7 @@ impl Validators {
 /// Seconds since the epoch; times before it count as the epoch.
 #[must_use]
 pub fn unix_seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs()
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// An HTTP date; seconds no HTTP date can name are moved to the nearest that one can.
@@ -84,11 +77,7 @@ pub fn evaluate(headers: &HeaderMap, current: Option<&Validators>, reading: bool
     }
     if headers.contains_key(IF_NONE_MATCH) {
         if tag_matches(headers, &IF_NONE_MATCH, current, Comparison::Weak) {
-            return if reading {
-                Verdict::NotModified
-            } else {
-                Verdict::Failed
-            };
+            return if reading { Verdict::NotModified } else { Verdict::Failed };
         }
     } else if reading
         && let (Some(since), Some(current)) = (date(headers, &IF_MODIFIED_SINCE), current)
@@ -126,21 +115,15 @@ enum Comparison {
     Weak,
 }
 
-fn tag_matches(
-    headers: &HeaderMap,
-    name: &HeaderName,
-    current: Option<&Validators>,
-    comparison: Comparison,
-) -> bool {
+fn tag_matches(headers: &HeaderMap, name: &HeaderName, current: Option<&Validators>, comparison: Comparison) -> bool {
     let Some(current) = current else {
         return false; // "*" and any tag alike match only what exists
     };
     headers.get_all(name).iter().any(|value| {
         let value = value.as_bytes().trim_ascii();
         value == b"*"
-            || tags(value).any(|(weak, tag)| {
-                tag == current.etag.as_bytes() && (!weak || comparison == Comparison::Weak)
-            })
+            || tags(value)
+                .any(|(weak, tag)| tag == current.etag.as_bytes() && (!weak || comparison == Comparison::Weak))
     })
 }
 
@@ -182,42 +165,19 @@ mod tests {
     }
 
     fn headers(list: &[(HeaderName, &str)]) -> HeaderMap {
-        list.iter()
-            .map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap()))
-            .collect()
+        list.iter().map(|(name, value)| (name.clone(), HeaderValue::from_str(value).unwrap())).collect()
     }
 
     #[test]
     fn if_none_match_compares_weakly_and_answers_304_to_reads_412_to_writes() {
-        for value in [
-            "\"a-b-c\"",
-            "W/\"a-b-c\"",
-            "\"x\", \"a-b-c\"",
-            "*",
-            "\"x,y\",\"a-b-c\"",
-        ] {
-            assert_eq!(
-                verdict(&[(IF_NONE_MATCH, value)], true),
-                Verdict::NotModified,
-                "{value}"
-            );
-            assert_eq!(
-                verdict(&[(IF_NONE_MATCH, value)], false),
-                Verdict::Failed,
-                "{value}"
-            );
+        for value in ["\"a-b-c\"", "W/\"a-b-c\"", "\"x\", \"a-b-c\"", "*", "\"x,y\",\"a-b-c\""] {
+            assert_eq!(verdict(&[(IF_NONE_MATCH, value)], true), Verdict::NotModified, "{value}");
+            assert_eq!(verdict(&[(IF_NONE_MATCH, value)], false), Verdict::Failed, "{value}");
         }
         for value in ["\"x\"", "a-b-c", "\"a-b-c", ""] {
-            assert_eq!(
-                verdict(&[(IF_NONE_MATCH, value)], true),
-                Verdict::Proceed,
-                "{value}"
-            );
+            assert_eq!(verdict(&[(IF_NONE_MATCH, value)], true), Verdict::Proceed, "{value}");
         }
-        assert_eq!(
-            evaluate(&headers(&[(IF_NONE_MATCH, "*")]), None, false),
-            Verdict::Proceed
-        );
+        assert_eq!(evaluate(&headers(&[(IF_NONE_MATCH, "*")]), None, false), Verdict::Proceed);
     }
 
     #[test]
@@ -226,53 +186,25 @@ mod tests {
         assert_eq!(verdict(&[(IF_MATCH, "*")], false), Verdict::Proceed);
         assert_eq!(verdict(&[(IF_MATCH, "W/\"a-b-c\"")], true), Verdict::Failed);
         assert_eq!(verdict(&[(IF_MATCH, "\"x\"")], true), Verdict::Failed);
-        assert_eq!(
-            evaluate(&headers(&[(IF_MATCH, "*")]), None, false),
-            Verdict::Failed
-        );
+        assert_eq!(evaluate(&headers(&[(IF_MATCH, "*")]), None, false), Verdict::Failed);
     }
 
     #[test]
     fn dates_are_looked_at_only_when_there_are_no_tags() {
-        assert_eq!(
-            verdict(&[(IF_MODIFIED_SINCE, AT)], true),
-            Verdict::NotModified
-        );
-        assert_eq!(
-            verdict(&[(IF_MODIFIED_SINCE, BEFORE)], true),
-            Verdict::Proceed
-        );
+        assert_eq!(verdict(&[(IF_MODIFIED_SINCE, AT)], true), Verdict::NotModified);
+        assert_eq!(verdict(&[(IF_MODIFIED_SINCE, BEFORE)], true), Verdict::Proceed);
         assert_eq!(verdict(&[(IF_MODIFIED_SINCE, AT)], false), Verdict::Proceed);
-        assert_eq!(
-            verdict(&[(IF_MODIFIED_SINCE, "yesterday")], true),
-            Verdict::Proceed
-        );
-        assert_eq!(
-            verdict(&[(IF_UNMODIFIED_SINCE, BEFORE)], true),
-            Verdict::Failed
-        );
-        assert_eq!(
-            verdict(&[(IF_UNMODIFIED_SINCE, AT)], true),
-            Verdict::Proceed
-        );
-        assert_eq!(
-            verdict(&[(IF_NONE_MATCH, "\"x\""), (IF_MODIFIED_SINCE, AT)], true),
-            Verdict::Proceed
-        );
-        assert_eq!(
-            verdict(
-                &[(IF_MATCH, "\"a-b-c\""), (IF_UNMODIFIED_SINCE, BEFORE)],
-                true
-            ),
-            Verdict::Proceed
-        );
+        assert_eq!(verdict(&[(IF_MODIFIED_SINCE, "yesterday")], true), Verdict::Proceed);
+        assert_eq!(verdict(&[(IF_UNMODIFIED_SINCE, BEFORE)], true), Verdict::Failed);
+        assert_eq!(verdict(&[(IF_UNMODIFIED_SINCE, AT)], true), Verdict::Proceed);
+        assert_eq!(verdict(&[(IF_NONE_MATCH, "\"x\""), (IF_MODIFIED_SINCE, AT)], true), Verdict::Proceed);
+        assert_eq!(verdict(&[(IF_MATCH, "\"a-b-c\""), (IF_UNMODIFIED_SINCE, BEFORE)], true), Verdict::Proceed);
     }
 
     #[test]
     fn if_range_wants_the_same_strong_tag_or_the_exact_date() {
         let later = UNIX_EPOCH + Duration::from_secs(784_111_778);
-        let holds =
-            |value: &str, now| if_range_holds(&headers(&[(IF_RANGE, value)]), &current(), now);
+        let holds = |value: &str, now| if_range_holds(&headers(&[(IF_RANGE, value)]), &current(), now);
         assert!(if_range_holds(&HeaderMap::new(), &current(), later));
         assert!(holds("\"a-b-c\"", later));
         assert!(!holds("W/\"a-b-c\"", later));
@@ -287,14 +219,8 @@ mod tests {
     fn dates_no_http_date_can_name_do_not_panic() {
         assert_eq!(http_date(u64::MAX), "Fri, 31 Dec 9999 23:59:59 GMT");
         assert_eq!(unix_seconds(UNIX_EPOCH - Duration::from_secs(5)), 0);
-        let future = Validators {
-            etag: String::new(),
-            modified: u64::MAX,
-        };
-        assert_eq!(
-            future.last_modified(UNIX_EPOCH),
-            "Thu, 01 Jan 1970 00:00:00 GMT"
-        );
+        let future = Validators { etag: String::new(), modified: u64::MAX };
+        assert_eq!(future.last_modified(UNIX_EPOCH), "Thu, 01 Jan 1970 00:00:00 GMT");
     }
 
     #[test]

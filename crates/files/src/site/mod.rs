@@ -17,8 +17,8 @@ use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{
-    ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY,
-    CONTENT_TYPE, DATE, ETAG, LAST_MODIFIED, LOCATION, RANGE, SERVER, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, DATE,
+    ETAG, LAST_MODIFIED, LOCATION, RANGE, SERVER, X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -50,12 +50,7 @@ pub struct SiteOptions {
 
 impl Default for SiteOptions {
     fn default() -> Self {
-        Self {
-            hidden: false,
-            listing: true,
-            upload: None,
-            cache_control: Some(HeaderValue::from_static("no-cache")),
-        }
+        Self { hidden: false, listing: true, upload: None, cache_control: Some(HeaderValue::from_static("no-cache")) }
     }
 }
 
@@ -73,11 +68,7 @@ pub struct UploadOptions {
 
 impl Default for UploadOptions {
     fn default() -> Self {
-        Self {
-            max_size: 64 << 30,
-            fsync: false,
-            overwrite: true,
-        }
+        Self { max_size: 64 << 30, fsync: false, overwrite: true }
     }
 }
 
@@ -97,11 +88,7 @@ impl Answer {
         let mut headers = HeaderMap::new();
         headers.insert(SERVER, HeaderValue::from_static("thalweg"));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        Self {
-            status,
-            headers,
-            content: Content::empty(),
-        }
+        Self { status, headers, content: Content::empty() }
     }
 
     /// A page that explains `status`.
@@ -114,10 +101,7 @@ impl Answer {
 
     fn html(&mut self, page: String) {
         self.set(CONTENT_TYPE, "text/html; charset=utf-8");
-        self.set(
-            CONTENT_SECURITY_POLICY,
-            "default-src 'none'; style-src 'unsafe-inline'",
-        );
+        self.set(CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'");
         self.content = Content::bytes(page);
     }
 
@@ -129,8 +113,7 @@ impl Answer {
 
     fn finish(mut self, method: &Method, now: SystemTime) -> Self {
         if !matches!(self.status.as_u16(), 204 | 304) {
-            self.headers
-                .insert(CONTENT_LENGTH, HeaderValue::from(self.content.len()));
+            self.headers.insert(CONTENT_LENGTH, HeaderValue::from(self.content.len()));
         }
         if *method == Method::HEAD {
             self.content = Content::empty();
@@ -208,11 +191,7 @@ impl Site {
     }
 
     fn allow(&self) -> &'static str {
-        if self.options.upload.is_some() {
-            "GET, HEAD, OPTIONS, PUT"
-        } else {
-            "GET, HEAD, OPTIONS"
-        }
+        if self.options.upload.is_some() { "GET, HEAD, OPTIONS, PUT" } else { "GET, HEAD, OPTIONS" }
     }
 
     fn read(&self, request: &Parts, now: SystemTime) -> Result<Answer, Refusal> {
@@ -258,26 +237,14 @@ impl Site {
         if !self.options.listing {
             return Err(Refusal::Forbidden);
         }
-        let page = page::listing(
-            &self.root,
-            &opened.directory_path(),
-            &opened.path,
-            path,
-            self.options.hidden,
-        )?;
+        let page = page::listing(&self.root, &opened.directory_path(), &opened.path, path, self.options.hidden)?;
         let mut answer = Answer::new(StatusCode::OK);
         answer.html(page);
         answer.set(CACHE_CONTROL, "no-cache");
         Ok(answer)
     }
 
-    fn file(
-        &self,
-        request: &Parts,
-        opened: Opened,
-        kind: String,
-        now: SystemTime,
-    ) -> Result<Answer, Refusal> {
+    fn file(&self, request: &Parts, opened: Opened, kind: String, now: SystemTime) -> Result<Answer, Refusal> {
         let file = opened.file.ok_or(Refusal::NotFound)?;
         let length = opened.metadata.len();
         let validators = Validators::of(&opened.metadata);
@@ -295,8 +262,7 @@ impl Site {
                 // Range means something for GET only (RFC 9110 section 14.2).
                 let selection = match headers.get(RANGE) {
                     Some(range)
-                        if request.method == Method::GET
-                            && conditional::if_range_holds(headers, &validators, now) =>
+                        if request.method == Method::GET && conditional::if_range_holds(headers, &validators, now) =>
                     {
                         range::select(range.as_bytes(), length)
                     }
@@ -307,9 +273,7 @@ impl Site {
         };
         answer.set(ETAG, &validators.etag);
         answer.set(LAST_MODIFIED, &validators.last_modified(now));
-        answer
-            .headers
-            .insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        answer.headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         if let Some(value) = &self.options.cache_control {
             answer.headers.insert(CACHE_CONTROL, value.clone());
         }
@@ -317,18 +281,10 @@ impl Site {
     }
 }
 
-fn selected(
-    file: Arc<fs::File>,
-    length: u64,
-    selection: Selection,
-    kind: String,
-) -> Result<Answer, Refusal> {
+fn selected(file: Arc<fs::File>, length: u64, selection: Selection, kind: String) -> Result<Answer, Refusal> {
     let ranges = match selection {
         Selection::Unsatisfiable => {
-            let mut answer = Answer::error(
-                StatusCode::RANGE_NOT_SATISFIABLE,
-                &format!("The file has {length} bytes."),
-            );
+            let mut answer = Answer::error(StatusCode::RANGE_NOT_SATISFIABLE, &format!("The file has {length} bytes."));
             answer.set(CONTENT_RANGE, &format!("bytes */{length}"));
             return Ok(answer);
         }
@@ -343,10 +299,7 @@ fn selected(
     let mut answer = Answer::new(StatusCode::PARTIAL_CONTENT);
     if let [range] = ranges.as_slice() {
         answer.set(CONTENT_TYPE, &kind);
-        answer.set(
-            CONTENT_RANGE,
-            &format!("bytes {}-{}/{length}", range.start, range.end - 1),
-        );
+        answer.set(CONTENT_RANGE, &format!("bytes {}-{}/{length}", range.start, range.end - 1));
         answer.content = slice(file, range.start, range.end)?;
         return Ok(answer);
     }
@@ -363,10 +316,7 @@ fn selected(
         pieces.push(Piece::File(range));
     }
     pieces.push(Piece::Bytes(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
-    answer.set(
-        CONTENT_TYPE,
-        &format!("multipart/byteranges; boundary={boundary}"),
-    );
+    answer.set(CONTENT_TYPE, &format!("multipart/byteranges; boundary={boundary}"));
     answer.content = Content::pieces(file, pieces);
     Ok(answer)
 }
@@ -387,16 +337,9 @@ fn slice(file: Arc<fs::File>, start: u64, end: u64) -> Result<Content, Refusal> 
 fn refusal(refusal: Refusal) -> Answer {
     match refusal {
         Refusal::Malformed(detail) => Answer::error(StatusCode::BAD_REQUEST, detail),
-        Refusal::NotFound => {
-            Answer::error(StatusCode::NOT_FOUND, "There is nothing at this address.")
-        }
-        Refusal::Forbidden => {
-            Answer::error(StatusCode::FORBIDDEN, "This may not be read by everyone.")
-        }
-        Refusal::Io(_) => Answer::error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "The server could not read the file.",
-        ),
+        Refusal::NotFound => Answer::error(StatusCode::NOT_FOUND, "There is nothing at this address."),
+        Refusal::Forbidden => Answer::error(StatusCode::FORBIDDEN, "This may not be read by everyone."),
+        Refusal::Io(_) => Answer::error(StatusCode::INTERNAL_SERVER_ERROR, "The server could not read the file."),
     }
 }
 
@@ -410,11 +353,7 @@ fn content_type(name: &Path) -> String {
             kind.essence_str(),
             "application/javascript" | "application/json" | "application/xml" | "image/svg+xml"
         );
-    if text && kind.get_param("charset").is_none() {
-        format!("{kind}; charset=utf-8")
-    } else {
-        kind.to_string()
-    }
+    if text && kind.get_param("charset").is_none() { format!("{kind}; charset=utf-8") } else { kind.to_string() }
 }
 
 /// 24 random hexadecimal digits.

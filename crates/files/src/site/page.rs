@@ -96,9 +96,7 @@ pub(super) fn listing(
         let Ok(kind) = entry.file_type() else {
             continue;
         };
-        if kind.is_symlink()
-            && !fs::canonicalize(real.join(&name)).is_ok_and(|target| target.starts_with(root))
-        {
+        if kind.is_symlink() && !fs::canonicalize(real.join(&name)).is_ok_and(|target| target.starts_with(root)) {
             continue;
         }
         let Ok(metadata) = fs::metadata(entry.path()) else {
@@ -118,11 +116,7 @@ pub(super) fn listing(
             modified: metadata.modified().ok(),
         });
     }
-    entries.sort_by(|a, b| {
-        b.directory
-            .cmp(&a.directory)
-            .then_with(|| a.name.cmp(&b.name))
-    });
+    entries.sort_by(|a, b| b.directory.cmp(&a.directory).then_with(|| a.name.cmp(&b.name)));
 
     let title = escape(&path.display());
     let mut body = format!(
@@ -137,15 +131,8 @@ pub(super) fn listing(
         // "./" keeps a name such as "a:b" from being read as a URL with a scheme; percent-encoding already covers it.
         let link = encode_segment(entry.name.as_encoded_bytes());
         let name = escape(&entry.name.to_string_lossy());
-        let size = if entry.directory {
-            String::new()
-        } else {
-            human_size(entry.size)
-        };
-        let modified = entry
-            .modified
-            .map(|time| Civil::from_system(time).short())
-            .unwrap_or_default();
+        let size = if entry.directory { String::new() } else { human_size(entry.size) };
+        let modified = entry.modified.map(|time| Civil::from_system(time).short()).unwrap_or_default();
         let _ = writeln!(
             body,
             "<tr><td><a href=\"./{link}{slash}\">{name}{slash}</a></td><td class=\"n\" title=\"{} bytes\">{size}</td>\
@@ -206,15 +193,7 @@ mod tests {
     fn names_cannot_break_out_of_the_page() {
         let dir = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(dir.path()).unwrap();
-        for name in [
-            "<script>alert(1)<",
-            "a\"onx='",
-            "a&b",
-            "ü #?%",
-            "a:b",
-            ".hidden",
-            "\u{202e}gpj",
-        ] {
+        for name in ["<script>alert(1)<", "a\"onx='", "a&b", "ü #?%", "a:b", ".hidden", "\u{202e}gpj"] {
             fs::write(root.join(name), "x").unwrap();
         }
         fs::create_dir(root.join("sub dir")).unwrap();

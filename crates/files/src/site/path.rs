@@ -13,11 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 /// Bytes written as they are in a URL path segment (RFC 3986, `unreserved`); everything else is percent-encoded.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Longest request path looked at, in bytes after decoding. Linux's `PATH_MAX` is 4096.
 const MAX_PATH: usize = 4096;
@@ -103,10 +99,7 @@ impl CleanPath {
             }
             segments.push(file_name(name)?);
         }
-        Ok(Self {
-            segments,
-            directory,
-        })
+        Ok(Self { segments, directory })
     }
 
     /// Whether the target ended in `/` (the root does).
@@ -132,10 +125,7 @@ impl CleanPath {
     pub fn join(&self, name: &str) -> Self {
         let mut segments = self.segments.clone();
         segments.push(name.into());
-        Self {
-            segments,
-            directory: false,
-        }
+        Self { segments, directory: false }
     }
 
     /// The path of the directory this name stands in.
@@ -143,10 +133,7 @@ impl CleanPath {
     pub fn parent(&self) -> Self {
         let mut segments = self.segments.clone();
         segments.pop();
-        Self {
-            segments,
-            directory: true,
-        }
+        Self { segments, directory: true }
     }
 
     /// The path below `root`.
@@ -203,9 +190,7 @@ fn decode(raw: &str) -> Result<Vec<u8>, Refusal> {
             match (digit(), digit()) {
                 (Some(high), Some(low)) => (high * 16 + low) as u8,
                 _ => {
-                    return Err(Refusal::Malformed(
-                        "'%' in the path must be followed by two hexadecimal digits",
-                    ));
+                    return Err(Refusal::Malformed("'%' in the path must be followed by two hexadecimal digits"));
                 }
             }
         } else {
@@ -214,9 +199,7 @@ fn decode(raw: &str) -> Result<Vec<u8>, Refusal> {
         match byte {
             0 => return Err(Refusal::Malformed("the path must not contain NUL")),
             b'/' => {
-                return Err(Refusal::Malformed(
-                    "a name in the path must not contain an encoded '/'",
-                ));
+                return Err(Refusal::Malformed("a name in the path must not contain an encoded '/'"));
             }
             b'\\' => return Err(Refusal::Malformed("the path must not contain '\\'")),
             _ => name.push(byte),
@@ -298,11 +281,7 @@ pub fn open(root: &Path, path: &CleanPath) -> Result<Opened, Refusal> {
         return Err(Refusal::Forbidden);
     }
     if cfg!(not(unix)) && before.is_dir() {
-        return Ok(Opened {
-            file: None,
-            metadata: before,
-            path: real,
-        });
+        return Ok(Opened { file: None, metadata: before, path: real });
     }
     let file = open_without_links(&real)?;
     let metadata = file.metadata()?;
@@ -312,11 +291,7 @@ pub fn open(root: &Path, path: &CleanPath) -> Result<Opened, Refusal> {
     if !is_inside(root, &asked, &file, &metadata) {
         return Err(Refusal::NotFound);
     }
-    Ok(Opened {
-        file: Some(file),
-        metadata,
-        path: real,
-    })
+    Ok(Opened { file: Some(file), metadata, path: real })
 }
 
 /// Whether the open `file` lies below `root`: asked of the open file itself where the system can tell, otherwise by
@@ -440,13 +415,7 @@ mod tests {
         symlink(root.join("d"), root.join("within-absolute")).unwrap();
         symlink("loop", root.join("loop")).unwrap();
         let get = |path: &str| open(&root, &parse(path).unwrap());
-        for path in [
-            "/absolute",
-            "/relative/passwd",
-            "/d/out/secret",
-            "/d/out",
-            "/loop",
-        ] {
+        for path in ["/absolute", "/relative/passwd", "/d/out/secret", "/d/out", "/loop"] {
             assert!(matches!(get(path), Err(Refusal::NotFound)), "{path}");
         }
         assert!(get("/within").is_ok());
@@ -466,10 +435,7 @@ mod tests {
         fs::create_dir(outer.join("www-private")).unwrap();
         fs::write(outer.join("www-private/x"), "x").unwrap();
         symlink("../www-private", outer.join("www/link")).unwrap();
-        assert!(matches!(
-            open(&outer.join("www"), &parse("/link/x").unwrap()),
-            Err(Refusal::NotFound)
-        ));
+        assert!(matches!(open(&outer.join("www"), &parse("/link/x").unwrap()), Err(Refusal::NotFound)));
     }
 
     #[cfg(unix)]
@@ -477,14 +443,9 @@ mod tests {
     fn a_fifo_is_refused_without_waiting_for_a_writer() {
         let dir = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(dir.path()).unwrap();
-        let made = std::process::Command::new("mkfifo")
-            .arg(root.join("pipe"))
-            .status();
+        let made = std::process::Command::new("mkfifo").arg(root.join("pipe")).status();
         if made.is_ok_and(|status| status.success()) {
-            assert!(matches!(
-                open(&root, &parse("/pipe").unwrap()),
-                Err(Refusal::Forbidden)
-            ));
+            assert!(matches!(open(&root, &parse("/pipe").unwrap()), Err(Refusal::Forbidden)));
             // The second gate: even when the check before opening saw a file, opening does not wait and fstat refuses.
             let file = open_without_links(&root.join("pipe")).unwrap();
             assert!(!file.metadata().unwrap().is_file());

@@ -28,19 +28,10 @@ pub fn select(header: &[u8], length: u64) -> Selection {
     };
     if length == 0 {
         // No Content-Range can describe an empty part; a positive suffix of nothing is all of it.
-        let suffix = specs
-            .iter()
-            .any(|spec| matches!(spec, Spec::Suffix(n) if *n > 0));
-        return if suffix {
-            Selection::Whole
-        } else {
-            Selection::Unsatisfiable
-        };
+        let suffix = specs.iter().any(|spec| matches!(spec, Spec::Suffix(n) if *n > 0));
+        return if suffix { Selection::Whole } else { Selection::Unsatisfiable };
     }
-    let mut ranges: Vec<Range<u64>> = specs
-        .iter()
-        .filter_map(|spec| spec.resolve(length))
-        .collect();
+    let mut ranges: Vec<Range<u64>> = specs.iter().filter_map(|spec| spec.resolve(length)).collect();
     if ranges.is_empty() {
         return Selection::Unsatisfiable;
     }
@@ -134,10 +125,7 @@ mod tests {
         assert_eq!(ranges("bytes=500-999", 10_000), one(500..1000));
         assert_eq!(ranges("bytes=-500", 10_000), one(9500..10_000));
         assert_eq!(ranges("bytes=9500-", 10_000), one(9500..10_000));
-        assert_eq!(
-            ranges("bytes=0-0,-1", 10_000),
-            Selection::Ranges(vec![0..1, 9999..10_000])
-        );
+        assert_eq!(ranges("bytes=0-0,-1", 10_000), Selection::Ranges(vec![0..1, 9999..10_000]));
         assert_eq!(
             ranges("bytes= 0-999, 4500-5499, -1000", 10_000),
             Selection::Ranges(vec![0..1000, 4500..5500, 9000..10_000])
@@ -158,10 +146,7 @@ mod tests {
         assert_eq!(ranges("bytes=10-", 10), Selection::Unsatisfiable);
         assert_eq!(ranges("bytes=10-20,30-", 10), Selection::Unsatisfiable);
         assert_eq!(ranges("bytes=-0", 10), Selection::Unsatisfiable);
-        assert_eq!(
-            ranges("bytes=99999999999999999999999-", 10),
-            Selection::Unsatisfiable
-        );
+        assert_eq!(ranges("bytes=99999999999999999999999-", 10), Selection::Unsatisfiable);
         assert_eq!(ranges("bytes=0-", 0), Selection::Unsatisfiable);
         assert_eq!(ranges("bytes=-5", 0), Selection::Whole);
         // One good range is enough.
@@ -196,9 +181,7 @@ mod tests {
             let list: Vec<String> = (0..n).map(|i| format!("{0}-{0}", 2 * i)).collect();
             ranges(&format!("bytes={}", list.join(",")), 10_000)
         };
-        assert!(
-            matches!(many(MAX_RANGES as u64), Selection::Ranges(list) if list.len() == MAX_RANGES)
-        );
+        assert!(matches!(many(MAX_RANGES as u64), Selection::Ranges(list) if list.len() == MAX_RANGES));
         assert_eq!(many(MAX_RANGES as u64 + 1), Selection::Whole);
     }
 

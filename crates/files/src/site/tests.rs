@@ -19,10 +19,7 @@ impl Fixture {
 
     fn with_upload() -> Self {
         Self::new(|options| {
-            options.upload = Some(UploadOptions {
-                max_size: 1000,
-                ..UploadOptions::default()
-            });
+            options.upload = Some(UploadOptions { max_size: 1000, ..UploadOptions::default() });
         })
     }
 
@@ -84,9 +81,7 @@ fn parts(method: &str, target: &str, headers: &[(&str, &str)]) -> Parts {
 }
 
 fn body(answer: &Answer) -> Vec<u8> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let mut reader = crate::content::Reader::new(answer.content.clone(), Arc::default());
         let mut out = Vec::new();
@@ -98,10 +93,7 @@ fn body(answer: &Answer) -> Vec<u8> {
 }
 
 fn header<'a>(answer: &'a Answer, name: &str) -> &'a str {
-    answer
-        .headers
-        .get(name)
-        .map_or("", |value| value.to_str().unwrap())
+    answer.headers.get(name).map_or("", |value| value.to_str().unwrap())
 }
 
 #[test]
@@ -155,10 +147,7 @@ fn ranges_are_answered_with_206_and_unsatisfiable_ones_with_416() {
     assert_eq!(header(&answer, "content-range"), "bytes 100-199/200000");
     assert_eq!(body, &data[100..200]);
     let (answer, body) = f.get("/d", &[("range", "bytes=100000-")]);
-    assert_eq!(
-        header(&answer, "content-range"),
-        "bytes 100000-199999/200000"
-    );
+    assert_eq!(header(&answer, "content-range"), "bytes 100000-199999/200000");
     assert_eq!(body, &data[100_000..]);
     let (answer, _) = f.get("/d", &[("range", "bytes=200000-")]);
     assert_eq!(answer.status, 416);
@@ -174,9 +163,7 @@ fn separate_ranges_come_as_multipart() {
     let (answer, body) = f.get("/d.txt", &[("range", "bytes=-2, 0-1")]);
     assert_eq!(answer.status, 206);
     let kind = header(&answer, "content-type");
-    let boundary = kind
-        .strip_prefix("multipart/byteranges; boundary=")
-        .unwrap();
+    let boundary = kind.strip_prefix("multipart/byteranges; boundary=").unwrap();
     let head = "content-type: text/plain; charset=utf-8\r\ncontent-range: bytes";
     assert_eq!(
         String::from_utf8(body).unwrap(),
@@ -233,10 +220,7 @@ fn a_directory_without_slash_is_redirected_on_this_host() {
 #[test]
 fn a_directory_shows_its_index_or_a_listing() {
     let f = Fixture::new(|_| {});
-    f.dir("with")
-        .dir("without")
-        .file("with/index.html", "<p>me")
-        .file("without/f", "x");
+    f.dir("with").dir("without").file("with/index.html", "<p>me").file("without/f", "x");
     let (answer, body) = f.get("/with/", &[]);
     assert_eq!(body, b"<p>me");
     assert_eq!(header(&answer, "content-type"), "text/html; charset=utf-8");
@@ -252,14 +236,7 @@ fn a_directory_shows_its_index_or_a_listing() {
 fn traversal_is_400_and_what_is_not_there_is_404() {
     let f = Fixture::new(|_| {});
     f.file("a", "x").file(".secret", "x");
-    for target in [
-        "/../a",
-        "/%2e%2e/a",
-        "/a%00",
-        "/..%2fa",
-        "/%5c..%5ca",
-        "/%zz",
-    ] {
+    for target in ["/../a", "/%2e%2e/a", "/a%00", "/..%2fa", "/%5c..%5ca", "/%zz"] {
         assert_eq!(f.get(target, &[]).0.status, 400, "{target}");
     }
     for target in ["/none", "/a/", "/a/b", "/.secret", "/%2esecret"] {
@@ -280,11 +257,7 @@ fn a_link_out_of_the_root_is_404() {
     let f = Fixture::new(|_| {});
     std::os::unix::fs::symlink(outside.path(), f.dir.path().join("out")).unwrap();
     f.dir("d");
-    std::os::unix::fs::symlink(
-        outside.path().join("index.html"),
-        f.dir.path().join("d/index.html"),
-    )
-    .unwrap();
+    std::os::unix::fs::symlink(outside.path().join("index.html"), f.dir.path().join("d/index.html")).unwrap();
     assert_eq!(f.get("/out/index.html", &[]).0.status, 404);
     assert_eq!(f.get("/out/", &[]).0.status, 404);
     // An index that leads out is as good as none.
@@ -310,10 +283,7 @@ fn other_methods_are_405_with_allow() {
 fn an_upload_appears_at_once_and_whole() {
     let f = Fixture::with_upload();
     let now = SystemTime::now();
-    let mut upload = f
-        .site
-        .begin_upload(&parts("PUT", "/new.txt", &[]), now)
-        .unwrap();
+    let mut upload = f.site.begin_upload(&parts("PUT", "/new.txt", &[]), now).unwrap();
     upload.write(b"half").unwrap();
     assert_eq!(f.get("/new.txt", &[]).0.status, 404);
     assert_eq!(upload.received(), 4);
@@ -323,10 +293,7 @@ fn an_upload_appears_at_once_and_whole() {
     let (read, body) = f.get("/new.txt", &[]);
     assert_eq!(body, b"half whole");
     assert_eq!(header(&read, "etag"), header(&answer, "etag"));
-    assert_eq!(
-        f.put("/new.txt", &[("content-length", "3")], b"two").status,
-        204
-    );
+    assert_eq!(f.put("/new.txt", &[("content-length", "3")], b"two").status, 204);
     assert_eq!(f.get("/new.txt", &[]).1, b"two");
     assert_eq!(f.names(), ["new.txt"]);
 }
@@ -336,32 +303,16 @@ fn an_upload_that_breaks_off_leaves_nothing() {
     let f = Fixture::with_upload();
     f.file("old", "old");
     let now = SystemTime::now();
-    let mut upload = f
-        .site
-        .begin_upload(&parts("PUT", "/old", &[]), now)
-        .unwrap();
+    let mut upload = f.site.begin_upload(&parts("PUT", "/old", &[]), now).unwrap();
     upload.write(b"new").unwrap();
     drop(upload);
     assert_eq!(f.get("/old", &[]).1, b"old");
-    for (length, data) in [
-        ("5", &b"four"[..]),
-        ("3", b"four"),
-        ("2000", b""),
-        ("x", b""),
-    ] {
+    for (length, data) in [("5", &b"four"[..]), ("3", b"four"), ("2000", b""), ("x", b"")] {
         let answer = f.put("/old", &[("content-length", length)], data);
-        assert!(
-            answer.status.is_client_error(),
-            "{length}: {}",
-            answer.status
-        );
+        assert!(answer.status.is_client_error(), "{length}: {}", answer.status);
     }
     assert_eq!(f.put("/old", &[], &[0; 1001]).status, 413);
-    assert_eq!(
-        f.put("/old", &[("content-range", "bytes 0-1/5")], b"ab")
-            .status,
-        400
-    );
+    assert_eq!(f.put("/old", &[("content-range", "bytes 0-1/5")], b"ab").status, 400);
     assert_eq!(f.get("/old", &[]).1, b"old");
     assert_eq!(f.names(), ["old"]);
 }
@@ -397,10 +348,7 @@ fn uploads_do_not_follow_links() {
     assert_eq!(f.put("/out/x", &[], b"x").status, 409);
     assert_eq!(f.put("/out/victim", &[], b"x").status, 409);
     assert_eq!(f.put("/link", &[], b"mine").status, 204);
-    assert_eq!(
-        fs::read(outside.path().join("victim")).unwrap(),
-        b"untouched"
-    );
+    assert_eq!(fs::read(outside.path().join("victim")).unwrap(), b"untouched");
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
     assert_eq!(f.get("/link", &[]).1, b"mine");
 }
@@ -416,11 +364,7 @@ fn uploads_honour_preconditions_and_no_overwrite() {
     assert_eq!(f.put("/a", &[("if-match", &tag)], b"2").status, 204);
     assert_eq!(f.put("/a", &[("if-match", &tag)], b"3").status, 412);
     let f = Fixture::new(|options| {
-        options.upload = Some(UploadOptions {
-            overwrite: false,
-            fsync: true,
-            ..UploadOptions::default()
-        });
+        options.upload = Some(UploadOptions { overwrite: false, fsync: true, ..UploadOptions::default() });
     });
     f.file("a", "1");
     assert_eq!(f.put("/a", &[], b"2").status, 409);
@@ -438,14 +382,8 @@ fn uploads_honour_preconditions_and_no_overwrite() {
 fn modification_times_out_of_this_world_do_not_hurt() {
     let f = Fixture::new(|_| {});
     f.file("a", "1");
-    for time in [
-        UNIX_EPOCH - Duration::from_secs(1 << 33),
-        UNIX_EPOCH + Duration::from_secs(1 << 37),
-    ] {
-        let file = fs::File::options()
-            .write(true)
-            .open(f.dir.path().join("a"))
-            .unwrap();
+    for time in [UNIX_EPOCH - Duration::from_secs(1 << 33), UNIX_EPOCH + Duration::from_secs(1 << 37)] {
+        let file = fs::File::options().write(true).open(f.dir.path().join("a")).unwrap();
         if file.set_modified(time).is_ok() {
             assert_eq!(f.get("/a", &[]).0.status, 200);
             assert_eq!(f.get("/", &[]).0.status, 200);

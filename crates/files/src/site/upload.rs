@@ -34,18 +34,14 @@ impl Site {
     /// # Errors
     /// The answer to give when the upload is refused; the request's body need not be read.
     pub fn begin_upload(&self, request: &Parts, now: SystemTime) -> Result<Upload, Box<Answer>> {
-        self.try_begin(request)
-            .map_err(|answer| Box::new(answer.finish(&Method::PUT, now)))
+        self.try_begin(request).map_err(|answer| Box::new(answer.finish(&Method::PUT, now)))
     }
 
     // Both outcomes are answers of about the same size; a box would only add an allocation.
     #[allow(clippy::result_large_err)]
     fn try_begin(&self, request: &Parts) -> Result<Upload, Answer> {
         let Some(options) = self.options().upload.clone() else {
-            return Err(Answer::error(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "This server does not accept uploads.",
-            ));
+            return Err(Answer::error(StatusCode::METHOD_NOT_ALLOWED, "This server does not accept uploads."));
         };
         if request.headers.contains_key(CONTENT_RANGE) {
             return Err(Answer::error(
@@ -55,17 +51,10 @@ impl Site {
         }
         let expected = match request.headers.get(CONTENT_LENGTH) {
             None => None,
-            Some(value) => match value
-                .to_str()
-                .ok()
-                .and_then(|text| text.parse::<u64>().ok())
-            {
+            Some(value) => match value.to_str().ok().and_then(|text| text.parse::<u64>().ok()) {
                 Some(length) => Some(length),
                 None => {
-                    return Err(Answer::error(
-                        StatusCode::BAD_REQUEST,
-                        "Content-Length must be a number.",
-                    ));
+                    return Err(Answer::error(StatusCode::BAD_REQUEST, "Content-Length must be a number."));
                 }
             },
         };
@@ -74,28 +63,19 @@ impl Site {
         }
         let path = CleanPath::parse(request.uri.path(), self.options().hidden).map_err(refusal)?;
         let (Some(name), false) = (path.file_name(), path.is_directory()) else {
-            return Err(Answer::error(
-                StatusCode::CONFLICT,
-                "The address must name a file; it ends in '/'.",
-            ));
+            return Err(Answer::error(StatusCode::CONFLICT, "The address must name a file; it ends in '/'."));
         };
         let parent = match path::open(self.root(), &path.parent()) {
             Ok(parent) if parent.metadata.is_dir() => parent,
             Ok(_) | Err(Refusal::NotFound) => {
-                return Err(Answer::error(
-                    StatusCode::CONFLICT,
-                    "The directory of the address does not exist.",
-                ));
+                return Err(Answer::error(StatusCode::CONFLICT, "The directory of the address does not exist."));
             }
             Err(other) => return Err(refusal(other)),
         };
         let target = parent.path.join(name);
         let (existed, current) = match fs::symlink_metadata(&target) {
             Ok(metadata) if metadata.is_dir() => {
-                return Err(Answer::error(
-                    StatusCode::CONFLICT,
-                    "There is a directory at this address.",
-                ));
+                return Err(Answer::error(StatusCode::CONFLICT, "There is a directory at this address."));
             }
             Ok(metadata) => (true, Some(Validators::of(&metadata))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => (false, None),
@@ -108,39 +88,18 @@ impl Site {
             ));
         }
         if existed && !options.overwrite {
-            return Err(Answer::error(
-                StatusCode::CONFLICT,
-                "The file exists and this server does not replace files.",
-            ));
+            return Err(Answer::error(StatusCode::CONFLICT, "The file exists and this server does not replace files."));
         }
         let unique = random_name().map_err(|error| refusal(error.into()))?;
         let temporary = parent.path.join(format!(".thalweg-upload-{unique}"));
         // create_new neither follows nor replaces what is there.
-        let file = File::options()
-            .write(true)
-            .create_new(true)
-            .open(&temporary)
-            .map_err(|error| storage(&error))?;
-        let upload = Upload {
-            file: Some(file),
-            temporary,
-            target,
-            existed,
-            expected,
-            received: 0,
-            options,
-        };
+        let file = File::options().write(true).create_new(true).open(&temporary).map_err(|error| storage(&error))?;
+        let upload = Upload { file: Some(file), temporary, target, existed, expected, received: 0, options };
         // The directory could have become a link since it was resolved: ask where the new file really is.
         let inside = upload.file.as_ref().is_some_and(|file| {
-            file.metadata().is_ok_and(|metadata| {
-                path::is_inside(self.root(), &upload.temporary, file, &metadata)
-            })
+            file.metadata().is_ok_and(|metadata| path::is_inside(self.root(), &upload.temporary, file, &metadata))
         });
-        if inside {
-            Ok(upload)
-        } else {
-            Err(refusal(Refusal::NotFound))
-        }
+        if inside { Ok(upload) } else { Err(refusal(Refusal::NotFound)) }
     }
 }
 
@@ -154,10 +113,7 @@ impl Upload {
         let problem = if self.received > self.options.max_size {
             too_large(&self.options)
         } else if self.expected.is_some_and(|length| self.received > length) {
-            Answer::error(
-                StatusCode::BAD_REQUEST,
-                "The body is longer than Content-Length.",
-            )
+            Answer::error(StatusCode::BAD_REQUEST, "The body is longer than Content-Length.")
         } else {
             match self.file.as_mut().map(|file| file.write_all(data)) {
                 Some(Ok(())) => return Ok(()),
@@ -177,9 +133,7 @@ impl Upload {
     /// The body ended regularly: puts the file in its place and answers 201 (new) or 204 (replaced). Blocks on the file system.
     #[must_use]
     pub fn finish(mut self, now: SystemTime) -> Answer {
-        self.put_in_place()
-            .unwrap_or_else(|answer| answer)
-            .finish(&Method::PUT, now)
+        self.put_in_place().unwrap_or_else(|answer| answer).finish(&Method::PUT, now)
     }
 
     // Both outcomes are answers of about the same size; a box would only add an allocation.
@@ -190,10 +144,7 @@ impl Upload {
         {
             return Err(Answer::error(
                 StatusCode::BAD_REQUEST,
-                &format!(
-                    "The body has {} bytes but Content-Length says {length}; nothing was stored.",
-                    self.received
-                ),
+                &format!("The body has {} bytes but Content-Length says {length}; nothing was stored.", self.received),
             ));
         }
         let Some(file) = self.file.take() else {
@@ -208,10 +159,7 @@ impl Upload {
             // A link fails if the name was taken meanwhile; the temporary name goes when self is dropped.
             fs::hard_link(&self.temporary, &self.target).map_err(|error| {
                 if error.kind() == io::ErrorKind::AlreadyExists {
-                    Answer::error(
-                        StatusCode::CONFLICT,
-                        "The file exists and this server does not replace files.",
-                    )
+                    Answer::error(StatusCode::CONFLICT, "The file exists and this server does not replace files.")
                 } else {
                     storage(&error)
                 }
@@ -225,15 +173,9 @@ impl Upload {
             && let Some(parent) = self.target.parent()
         {
             // The name, too, must survive a power cut.
-            File::open(parent)
-                .and_then(|directory| directory.sync_all())
-                .map_err(|error| storage(&error))?;
+            File::open(parent).and_then(|directory| directory.sync_all()).map_err(|error| storage(&error))?;
         }
-        let mut answer = Answer::new(if self.existed {
-            StatusCode::NO_CONTENT
-        } else {
-            StatusCode::CREATED
-        });
+        let mut answer = Answer::new(if self.existed { StatusCode::NO_CONTENT } else { StatusCode::CREATED });
         answer.set(ETAG, &Validators::of(&metadata).etag);
         Ok(answer)
     }
@@ -250,27 +192,17 @@ impl Drop for Upload {
 }
 
 fn too_large(options: &UploadOptions) -> Answer {
-    Answer::error(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        &format!("Files may have at most {} bytes.", options.max_size),
-    )
+    Answer::error(StatusCode::PAYLOAD_TOO_LARGE, &format!("Files may have at most {} bytes.", options.max_size))
 }
 
 fn storage(error: &io::Error) -> Answer {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            Answer::error(
-                StatusCode::INSUFFICIENT_STORAGE,
-                "The server's disk is full; nothing was stored.",
-            )
+            Answer::error(StatusCode::INSUFFICIENT_STORAGE, "The server's disk is full; nothing was stored.")
         }
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Answer::error(
-            StatusCode::FORBIDDEN,
-            "The server may not write in this directory.",
-        ),
-        _ => Answer::error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "The server could not store the file.",
-        ),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            Answer::error(StatusCode::FORBIDDEN, "The server may not write in this directory.")
+        }
+        _ => Answer::error(StatusCode::INTERNAL_SERVER_ERROR, "The server could not store the file."),
     }
 }

@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use thalweg_files::certificate::{CertificateStore, Identity};
-use thalweg_files::client::{
-    Error, Event, EventSink, FetchOptions, Fetcher, Job, Notice, Preference, Report, Trust,
-};
+use thalweg_files::client::{Error, Event, EventSink, FetchOptions, Fetcher, Job, Notice, Preference, Report, Trust};
 use thalweg_files::server::{Server, ServerOptions};
 use thalweg_files::site::{Site, SiteOptions, UploadOptions};
 use tokio::sync::oneshot;
@@ -50,9 +48,7 @@ impl Host {
         let store = CertificateStore::new(&self.identity).unwrap();
         let mut options = ServerOptions::new(self.address, site, store);
         let log = Arc::clone(&self.log);
-        options.access_log = Some(Arc::new(move |record| {
-            log.lock().unwrap().push(record.to_string())
-        }));
+        options.access_log = Some(Arc::new(move |record| log.lock().unwrap().push(record.to_string())));
         change(&mut options);
         let server = Server::bind(options).await.unwrap();
         self.address = server.local_addr();
@@ -96,9 +92,7 @@ impl Host {
         options.preference = preference;
         options.idle_timeout = Duration::from_secs(5);
         options.connect_timeout = Duration::from_secs(10);
-        options
-            .addresses
-            .insert("localhost".into(), vec![[127, 0, 0, 1].into()]);
+        options.addresses.insert("localhost".into(), vec![[127, 0, 0, 1].into()]);
         options
     }
 
@@ -158,17 +152,8 @@ impl Recorder {
     }
 }
 
-pub async fn get_one(
-    fetcher: &Fetcher,
-    url: String,
-    path: &Path,
-    sink: Option<EventSink>,
-) -> Result<Report, Error> {
-    fetcher
-        .get(vec![Job::to_file(url, path)], sink)
-        .await
-        .pop()
-        .unwrap()
+pub async fn get_one(fetcher: &Fetcher, url: String, path: &Path, sink: Option<EventSink>) -> Result<Report, Error> {
+    fetcher.get(vec![Job::to_file(url, path)], sink).await.pop().unwrap()
 }
 
 /// A directory to download into.
@@ -190,5 +175,55 @@ impl Downloads {
             .collect();
         names.sort();
         names
+    }
+}
+
+/// A UDP relay between one client and a server, which can be cut.
+pub struct Relay {
+    pub address: SocketAddr,
+    cut: Arc<std::sync::atomic::AtomicBool>,
+    task: JoinHandle<()>,
+}
+
+impl Relay {
+    pub async fn new(server: SocketAddr) -> Self {
+        let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        back.connect(server).await.unwrap();
+        let address = front.local_addr().unwrap();
+        let cut = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let is_cut = Arc::clone(&cut);
+        let task = tokio::spawn(async move {
+            let (mut up, mut down) = (vec![0; 65536], vec![0; 65536]);
+            let mut client = None;
+            loop {
+                // Errors are what UDP errors are: nothing.
+                tokio::select! {
+                    got = front.recv_from(&mut up) => if let Ok((size, from)) = got {
+                        client = Some(from);
+                        if !is_cut.load(std::sync::atomic::Ordering::Relaxed) {
+                            let _ = back.send(&up[..size]).await;
+                        }
+                    },
+                    got = back.recv(&mut down) => if let (Ok(size), Some(client)) = (got, client)
+                        && !is_cut.load(std::sync::atomic::Ordering::Relaxed) {
+                            let _ = front.send_to(&down[..size], client).await;
+                        },
+                }
+            }
+        });
+        Self { address, cut, task }
+    }
+
+    /// A switch that cuts the relay.
+    pub fn cutter(&self) -> impl FnOnce() + Send + 'static {
+        let cut = Arc::clone(&self.cut);
+        move || cut.store(true, std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }

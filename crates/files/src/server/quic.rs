@@ -1,0 +1,153 @@
+//! HTTP/3 over QUIC.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes};
+use h3::error::{Code, ConnectionError, StreamError};
+use h3::server::{RequestResolver, RequestStream};
+use http::Response;
+use thalweg::{Endpoint, Incoming};
+use thalweg_h3::{BidiStream, Connection};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::respond::{Context, RequestBody, respond};
+use super::stopped;
+use crate::content::Reader;
+use crate::log::Entry;
+use crate::site::Answer;
+
+/// How long peers may take to hear that the connection was closed.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Accepts until `stop` says true, then lets running answers arrive for at most `grace`.
+pub(super) async fn serve(endpoint: Endpoint, context: Context, mut stop: watch::Receiver<bool>, grace: Duration) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stopped(&mut stop) => break,
+            incoming = endpoint.accept() => match incoming {
+                Some(incoming) => {
+                    // A client that fails the handshake or breaks HTTP/3 is its own affair; requests are in the access log.
+                    let (context, stop) = (context.clone(), stop.clone());
+                    connections.spawn(async move {
+                        let _ = connection(incoming, context, stop).await;
+                    });
+                }
+                None => break,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+    endpoint.set_server_config(None);
+    let _ = tokio::time::timeout(grace, async { while connections.join_next().await.is_some() {} }).await;
+    endpoint.close(Code::H3_NO_ERROR.value(), b"the server stops");
+    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+}
+
+async fn connection(
+    incoming: Incoming,
+    context: Context,
+    mut stop: watch::Receiver<bool>,
+) -> Result<(), ConnectionError> {
+    let Ok(quic) = incoming.await else {
+        return Ok(());
+    };
+    let peer = quic.remote_address();
+    let mut http: h3::server::Connection<Connection, Bytes> =
+        h3::server::builder().build(Connection::new(quic.clone())).await?;
+    let mut requests = JoinSet::new();
+    let mut stopping = false;
+    let result = loop {
+        tokio::select! {
+            accepted = http.accept() => match accepted {
+                Ok(Some(resolver)) => {
+                    requests.spawn(request(resolver, peer, context.clone()));
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            },
+            () = stopped(&mut stop), if !stopping => {
+                stopping = true;
+                // GOAWAY: what was asked is still answered, what comes later is for the next server.
+                http.shutdown(0).await?;
+                if requests.is_empty() {
+                    break Ok(());
+                }
+            }
+            Some(_) = requests.join_next() => {
+                if stopping && requests.is_empty() {
+                    break Ok(());
+                }
+            }
+        }
+    };
+    // Dropping `http` closes the connection at once. A request is over when its answer is acknowledged to the last byte (see
+    // thalweg-h3), so nothing is cut that was promised; if the connection is lost, the requests find out by themselves.
+    while requests.join_next().await.is_some() {}
+    result
+}
+
+type Stream = RequestStream<BidiStream<Bytes>, Bytes>;
+
+async fn request(resolver: RequestResolver<Connection, Bytes>, peer: SocketAddr, context: Context) {
+    let Ok((request, mut stream)) = resolver.resolve_request().await else {
+        return; // h3 has answered what can be answered
+    };
+    let (parts, ()) = request.into_parts();
+    let mut entry = context.entry(peer, "HTTP/3", &parts);
+    let answer = respond(&context, parts, &mut H3Body(&mut stream), &mut entry).await;
+    match answer {
+        Ok(answer) => match send(&mut stream, answer, &context, &mut entry).await {
+            Ok(true) => entry.complete(),
+            Ok(false) => {}
+            // The client closed because it had everything.
+            Err(error) if error.is_h3_no_error() => entry.complete(),
+            Err(_) => {}
+        },
+        // The upload broke off: there is nobody to answer.
+        Err(_) => stream.stop_stream(Code::H3_REQUEST_INCOMPLETE),
+    }
+}
+
+/// Sends an answer; false when its body had to be cut off because the file could not be read to its end.
+async fn send(stream: &mut Stream, answer: Answer, context: &Context, entry: &mut Entry) -> Result<bool, StreamError> {
+    let mut response = Response::new(());
+    *response.status_mut() = answer.status;
+    *response.headers_mut() = answer.headers;
+    stream.send_response(response).await?;
+    let mut reader = Reader::new(answer.content, Arc::clone(&context.pool));
+    loop {
+        match reader.next().await {
+            Ok(Some(bytes)) => {
+                entry.add_bytes(bytes.len());
+                stream.send_data(bytes).await?;
+            }
+            Ok(None) => break,
+            Err(_) => {
+                // A body that cannot be completed must not look complete.
+                stream.stop_stream(Code::H3_INTERNAL_ERROR);
+                return Ok(false);
+            }
+        }
+    }
+    // What the client still sends is of no interest; that is no error (RFC 9114 section 4.1). Nothing is said if all is here.
+    stream.stop_sending(Code::H3_NO_ERROR);
+    stream.finish().await?;
+    Ok(true)
+}
+
+struct H3Body<'a>(&'a mut Stream);
+
+impl RequestBody for H3Body<'_> {
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        match self.0.recv_data().await {
+            Ok(Some(mut data)) => Ok(Some(data.copy_to_bytes(data.remaining()))),
+            Ok(None) => Ok(None),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+}
