@@ -29,11 +29,62 @@ pub struct AckRequest {
 pub fn request(path: &Path) -> AckRequest {
     let datagrams = path.window() / u64::from(path.datagram_size().max(1));
     let packets = (datagrams / PER_WINDOW).clamp(2, MAX_PACKETS);
-    let delay =
-        (path.rtt().smoothed / 4).clamp(Duration::from_millis(1), Duration::from_millis(25));
-    AckRequest {
-        ack_eliciting_threshold: packets - 1,
-        max_ack_delay: delay,
-        reordering_threshold: PACKET_THRESHOLD,
+    let delay = (path.rtt().smoothed / 4).clamp(Duration::from_millis(1), Duration::from_millis(25));
+    AckRequest { ack_eliciting_threshold: packets - 1, max_ack_delay: delay, reordering_threshold: PACKET_THRESHOLD }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::types::PathId;
+    use thalweg_units::Instant;
+
+    fn requested(datagram_size: u16, rtt: Duration) -> AckRequest {
+        request(&Path::new(&Config::default(), PathId(0), Instant::ZERO, datagram_size, rtt))
+    }
+
+    #[test]
+    fn a_quarter_of_the_window_and_of_the_round_trip_within_limits() {
+        let small = requested(1_200, Duration::from_millis(40));
+        assert_eq!(small.ack_eliciting_threshold, 1, "ten packets: every second one");
+        assert_eq!(small.max_ack_delay, Duration::from_millis(10));
+        assert_eq!(small.reordering_threshold, 3);
+        assert_eq!(requested(100, Duration::from_secs(1)).max_ack_delay, Duration::from_millis(25));
+        assert_eq!(requested(100, Duration::ZERO).max_ack_delay, Duration::from_millis(1));
+    }
+
+    #[test]
+    fn never_more_than_ten_packets_per_ack() {
+        let mut path = Path::new(&Config::default(), PathId(0), Instant::ZERO, 9_000, Duration::from_millis(40));
+        path.set_datagram_size(Instant::ZERO, 100);
+        assert_eq!(request(&path).ack_eliciting_threshold, 1);
+        let factory: std::sync::Arc<dyn crate::ControllerFactory> = std::sync::Arc::new(Large);
+        let config = Config { controller: Some(factory), ..Config::default() };
+        let path = Path::new(&config, PathId(0), Instant::ZERO, 1_200, Duration::from_millis(40));
+        assert_eq!(request(&path).ack_eliciting_threshold, 9);
+    }
+
+    #[derive(Debug)]
+    struct Large;
+
+    impl crate::Controller for Large {
+        fn on_ack(&mut self, _event: &crate::AckEvent<'_>) {}
+
+        fn on_datagram_size(&mut self, _size: u16) {}
+
+        fn window(&self) -> u64 {
+            1_000_000
+        }
+    }
+
+    impl crate::ControllerFactory for Large {
+        fn name(&self) -> &str {
+            "large"
+        }
+
+        fn build(&self, _now: Instant, _datagram_size: u16) -> Box<dyn crate::Controller> {
+            Box::new(Large)
+        }
     }
 }

@@ -273,36 +273,21 @@ const MODELS: &[&str] = &["bbr"];
 
 impl Field {
     fn accepted(&self) -> String {
-        self.choices
-            .iter()
-            .filter(|choice| choice.built)
-            .map(|choice| choice.name)
-            .collect::<Vec<_>>()
-            .join(", ")
+        self.choices.iter().filter(|choice| choice.built).map(|choice| choice.name).collect::<Vec<_>>().join(", ")
     }
 
     fn refuse(&self, value: &str) -> PolicyError {
         match self.choices.iter().find(|choice| choice.name == value) {
-            Some(reserved) => PolicyError::NotBuilt {
-                field: self.name,
-                value: reserved.name,
-                accepted: self.accepted(),
-            },
-            None => PolicyError::UnknownValue {
-                field: self.name,
-                value: value.to_owned(),
-                accepted: self.accepted(),
-            },
+            Some(reserved) => {
+                PolicyError::NotBuilt { field: self.name, value: reserved.name, accepted: self.accepted() }
+            }
+            None => PolicyError::UnknownValue { field: self.name, value: value.to_owned(), accepted: self.accepted() },
         }
     }
 }
 
 fn field_names() -> String {
-    Policies::catalogue()
-        .iter()
-        .map(|field| field.name)
-        .collect::<Vec<_>>()
-        .join(", ")
+    Policies::catalogue().iter().map(|field| field.name).collect::<Vec<_>>().join(", ")
 }
 
 impl FromStr for Policies {
@@ -310,16 +295,9 @@ impl FromStr for Policies {
 
     fn from_str(text: &str) -> Result<Policies, PolicyError> {
         let mut items: Vec<(&str, &str)> = Vec::new();
-        for item in text
-            .split(',')
-            .map(str::trim)
-            .filter(|item| !item.is_empty())
-        {
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             let Some((field, value)) = item.split_once('=') else {
-                return Err(PolicyError::Malformed {
-                    item: item.to_owned(),
-                    fields: field_names(),
-                });
+                return Err(PolicyError::Malformed { item: item.to_owned(), fields: field_names() });
             };
             let (field, value) = (field.trim(), value.trim());
             if let Some((_, first)) = items.iter().find(|(known, _)| *known == field) {
@@ -342,12 +320,7 @@ impl FromStr for Policies {
 
 /// Combinations that mean nothing, refused before anything is built from them.
 fn refuse_excluded(items: &[(&str, &str)]) -> Result<(), PolicyError> {
-    let value_of = |name: &str| {
-        items
-            .iter()
-            .find(|(field, _)| *field == name)
-            .map(|(_, value)| *value)
-    };
+    let value_of = |name: &str| items.iter().find(|(field, _)| *field == name).map(|(_, value)| *value);
     if let Some(model) = value_of("controller").filter(|name| MODELS.contains(name)) {
         for field in ["start", "reduction"] {
             if let Some(value) = value_of(field) {
@@ -408,14 +381,8 @@ mod tests {
 
     #[test]
     fn unknown_values_name_the_field_the_value_and_what_is_accepted() {
-        let error = "controller=vegas"
-            .parse::<Policies>()
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            error,
-            "policy controller cannot be \"vegas\"; it accepts new-reno, cubic"
-        );
+        let error = "controller=vegas".parse::<Policies>().unwrap_err().to_string();
+        assert_eq!(error, "policy controller cannot be \"vegas\"; it accepts new-reno, cubic");
     }
 
     #[test]
@@ -430,15 +397,10 @@ mod tests {
     #[test]
     fn reserved_values_say_that_they_are_not_built_yet() {
         for reserved in ["half-in-flight", "time-only", "adaptive"] {
-            let error = format!("reordering={reserved}")
-                .parse::<Policies>()
-                .unwrap_err()
-                .to_string();
+            let error = format!("reordering={reserved}").parse::<Policies>().unwrap_err().to_string();
             assert_eq!(
                 error,
-                format!(
-                    "policy reordering={reserved} has a place but is not built yet; reordering accepts fixed"
-                )
+                format!("policy reordering={reserved} has a place but is not built yet; reordering accepts fixed")
             );
         }
     }
@@ -446,35 +408,17 @@ mod tests {
     #[test]
     fn a_model_refuses_a_start_and_a_reduction() {
         for field in ["start=standard", "reduction=immediate"] {
-            let error = format!("controller=bbr, {field}")
-                .parse::<Policies>()
-                .unwrap_err()
-                .to_string();
-            assert!(
-                error.starts_with(&format!("{field} cannot be combined with controller=bbr: ")),
-                "{error}"
-            );
+            let error = format!("controller=bbr, {field}").parse::<Policies>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{field} cannot be combined with controller=bbr: ")), "{error}");
         }
-        assert!(matches!(
-            "controller=bbr".parse::<Policies>(),
-            Err(PolicyError::NotBuilt { .. })
-        ));
+        assert!(matches!("controller=bbr".parse::<Policies>(), Err(PolicyError::NotBuilt { .. })));
     }
 
     #[test]
     fn malformed_and_repeated_items_are_refused() {
-        assert!(matches!(
-            "cubic".parse::<Policies>(),
-            Err(PolicyError::Malformed { .. })
-        ));
-        let error = "undo=off, undo=episode"
-            .parse::<Policies>()
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            error,
-            "policy field \"undo\" is given twice: \"off\" and \"episode\""
-        );
+        assert!(matches!("cubic".parse::<Policies>(), Err(PolicyError::Malformed { .. })));
+        let error = "undo=off, undo=episode".parse::<Policies>().unwrap_err().to_string();
+        assert_eq!(error, "policy field \"undo\" is given twice: \"off\" and \"episode\"");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! acknowledgment (or loss timeout), with all that the ACK taught in one [`AckEvent`]. Which losses count, when a recovery period
 //! begins and whether the application left the window unused is decided before it is called, the same for every controller.
 //!
-//! The window-based controllers of this crate are in [`window`](crate::window). A controller of your own needs a type, a factory and
+//! The window-based controllers of this crate are put together in `window/mod.rs`. A controller of your own needs a type, a factory and
 //! one line of configuration:
 //!
 //! ```
@@ -137,11 +137,7 @@ pub trait Controller: Debug + Send {
 
     /// How fast packets may leave; `None` as fast as the window allows.
     fn pacing_rate(&self, rtt: &Rtt) -> Option<Rate> {
-        Some(pacing::window_rate(
-            self.window(),
-            rtt.smoothed,
-            pacing::AVOIDANCE_GAIN,
-        ))
+        Some(pacing::window_rate(self.window(), rtt.smoothed, pacing::AVOIDANCE_GAIN))
     }
 
     /// How many bytes may leave back to back at `rate`.

@@ -101,18 +101,11 @@ impl Delivery {
     }
 
     /// A packet was acknowledged.
-    pub(crate) fn on_acked(
-        &mut self,
-        now: Instant,
-        snapshot: Snapshot,
-        time_sent: Instant,
-        size: u64,
-    ) {
+    pub(crate) fn on_acked(&mut self, now: Instant, snapshot: Snapshot, time_sent: Instant, size: u64) {
         self.delivered += size;
         self.delivered_at = now;
-        let is_newer = |(newest, sent): (Snapshot, Instant)| {
-            (snapshot.delivered, time_sent) >= (newest.delivered, sent)
-        };
+        let is_newer =
+            |(newest, sent): (Snapshot, Instant)| (snapshot.delivered, time_sent) >= (newest.delivered, sent);
         if self.newest.is_none_or(is_newer) {
             self.newest = Some((snapshot, time_sent));
         }
@@ -131,23 +124,14 @@ impl Delivery {
     /// Sums up the ACK whose packets have all been reported. `min_rtt` is the path's minimum round-trip time.
     pub(crate) fn finish(&mut self, min_rtt: Duration) -> (Round, Option<RateSample>) {
         let Some((snapshot, time_sent)) = self.newest.take() else {
-            return (
-                Round {
-                    count: self.rounds,
-                    started: false,
-                },
-                None,
-            );
+            return (Round { count: self.rounds, started: false }, None);
         };
         let started = snapshot.delivered >= self.round_end;
         if started {
             self.round_end = self.delivered;
             self.rounds += 1;
         }
-        if self
-            .limited_until
-            .is_some_and(|until| self.delivered > until)
-        {
+        if self.limited_until.is_some_and(|until| self.delivered > until) {
             self.limited_until = None;
         }
         let sending = time_sent.saturating_since(snapshot.first_sent);
@@ -167,13 +151,7 @@ impl Delivery {
                 lost: self.lost - snapshot.lost,
             }
         });
-        (
-            Round {
-                count: self.rounds,
-                started,
-            },
-            sample,
-        )
+        (Round { count: self.rounds, started }, sample)
     }
 }
 
@@ -220,12 +198,8 @@ mod tests {
     fn a_round_lasts_one_round_trip() {
         let mut delivery = Delivery::new(at(0));
         let results = steady(&mut delivery, 400);
-        let starts: Vec<usize> = results
-            .iter()
-            .enumerate()
-            .filter(|(_, (round, _))| round.started)
-            .map(|(index, _)| index)
-            .collect();
+        let starts: Vec<usize> =
+            results.iter().enumerate().filter(|(_, (round, _))| round.started).map(|(index, _)| index).collect();
         // The first ACK begins round 1; each further one begins when a packet sent after that beginning is acknowledged.
         assert_eq!(starts, vec![0, 100, 200, 300]);
         assert_eq!(results.last().unwrap().0.count, 4);
@@ -234,14 +208,7 @@ mod tests {
     #[test]
     fn bunched_acks_do_not_look_fast() {
         let mut delivery = Delivery::new(at(0));
-        let sent: Vec<_> = (0..10)
-            .map(|i| {
-                (
-                    delivery.on_sent(at(i * 10), (i + 1) * SIZE, SIZE),
-                    at(i * 10),
-                )
-            })
-            .collect();
+        let sent: Vec<_> = (0..10).map(|i| (delivery.on_sent(at(i * 10), (i + 1) * SIZE, SIZE), at(i * 10))).collect();
         for (snapshot, time) in sent {
             delivery.on_acked(at(190), snapshot, time, SIZE);
         }

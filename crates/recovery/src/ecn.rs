@@ -46,17 +46,10 @@ impl Reported {
     /// An ACK that does not raise it may be an old one and MUST NOT be judged (RFC 9000 section 13.4.2.1).
     pub(crate) fn judge(&mut self, counts: Option<EcnCounts>, newly: u64) -> Report {
         let Some(counts) = counts else {
-            return if newly == 0 {
-                Report::Valid { marked: 0 }
-            } else {
-                Report::Invalid
-            };
+            return if newly == 0 { Report::Valid { marked: 0 } } else { Report::Invalid };
         };
         let before = self.counts;
-        let increases = counts
-            .ect0
-            .checked_sub(before.ect0)
-            .zip(counts.ce.checked_sub(before.ce));
+        let increases = counts.ect0.checked_sub(before.ect0).zip(counts.ce.checked_sub(before.ce));
         let Some((ect0, ce)) = increases.filter(|_| counts.ect1 >= before.ect1) else {
             return Report::Invalid;
         };
@@ -64,11 +57,7 @@ impl Reported {
         let accounts_for_all = ect0.saturating_add(ce) >= newly;
         // Nothing here sends ECT(1), so any count of it means that the path rewrites marks.
         let is_possible = counts.ect0.saturating_add(counts.ce) <= self.sent && counts.ect1 == 0;
-        if accounts_for_all && is_possible {
-            Report::Valid { marked: ce }
-        } else {
-            Report::Invalid
-        }
+        if accounts_for_all && is_possible { Report::Valid { marked: ce } } else { Report::Invalid }
     }
 }
 
@@ -86,17 +75,8 @@ pub(crate) struct Validation {
 impl Validation {
     /// An untested path; failed from the start when ECN is off.
     pub(crate) fn new(enabled: bool) -> Validation {
-        let state = if enabled {
-            EcnState::Testing
-        } else {
-            EcnState::Failed
-        };
-        Validation {
-            state,
-            tested: 0,
-            lost: 0,
-            until: None,
-        }
+        let state = if enabled { EcnState::Testing } else { EcnState::Failed };
+        Validation { state, tested: 0, lost: 0, until: None }
     }
 
     pub(crate) fn state(&self) -> EcnState {
@@ -117,9 +97,7 @@ impl Validation {
             return;
         }
         self.tested += u32::from(ecn == Ecn::Ect0);
-        let until = *self
-            .until
-            .get_or_insert(now + pto.saturating_mul(TEST_TIMEOUTS));
+        let until = *self.until.get_or_insert(now + pto.saturating_mul(TEST_TIMEOUTS));
         if self.tested >= TEST_PACKETS || now >= until {
             self.state = EcnState::Unknown;
         }
@@ -191,11 +169,7 @@ mod tests {
     #[test]
     fn rfc9000_a4_the_test_lasts_three_probe_timeouts_at_most() {
         let mut validation = tested(1);
-        validation.on_sent(
-            Instant::ZERO + PTO * 3 - Duration::from_nanos(1),
-            Ecn::Ect0,
-            PTO,
-        );
+        validation.on_sent(Instant::ZERO + PTO * 3 - Duration::from_nanos(1), Ecn::Ect0, PTO);
         assert_eq!(validation.state(), EcnState::Testing);
         validation.on_sent(Instant::ZERO + PTO * 3, Ecn::Ect0, PTO);
         assert_eq!(validation.state(), EcnState::Unknown);
@@ -228,40 +202,24 @@ mod tests {
     #[test]
     fn rfc9000_13_4_2_1_an_increase_smaller_than_what_is_newly_acknowledged_fails() {
         assert_eq!(sent(10).judge(counts(4, 0, 0), 5), Report::Invalid);
-        assert_eq!(
-            sent(10).judge(counts(4, 0, 1), 5),
-            Report::Valid { marked: 1 }
-        );
+        assert_eq!(sent(10).judge(counts(4, 0, 1), 5), Report::Valid { marked: 1 });
         let mut reported = sent(10);
-        assert_eq!(
-            reported.judge(counts(5, 0, 0), 5),
-            Report::Valid { marked: 0 }
-        );
+        assert_eq!(reported.judge(counts(5, 0, 0), 5), Report::Valid { marked: 0 });
         assert_eq!(reported.judge(counts(6, 0, 0), 2), Report::Invalid);
     }
 
     #[test]
     fn rfc9000_13_4_2_1_an_increase_larger_than_what_is_newly_acknowledged_is_fine() {
         // ACKs get lost; the counts are cumulative.
-        assert_eq!(
-            sent(10).judge(counts(8, 0, 0), 2),
-            Report::Valid { marked: 0 }
-        );
+        assert_eq!(sent(10).judge(counts(8, 0, 0), 2), Report::Valid { marked: 0 });
     }
 
     #[test]
     fn rfc9000_13_4_2_1_counts_beyond_what_was_sent_fail() {
         assert_eq!(sent(10).judge(counts(11, 0, 0), 10), Report::Invalid);
         assert_eq!(sent(10).judge(counts(10, 0, 1), 10), Report::Invalid);
-        assert_eq!(
-            sent(10).judge(counts(9, 1, 0), 9),
-            Report::Invalid,
-            "ECT(1) was never sent"
-        );
-        assert_eq!(
-            sent(10).judge(counts(u64::MAX, 0, u64::MAX), 9),
-            Report::Invalid
-        );
+        assert_eq!(sent(10).judge(counts(9, 1, 0), 9), Report::Invalid, "ECT(1) was never sent");
+        assert_eq!(sent(10).judge(counts(u64::MAX, 0, u64::MAX), 9), Report::Invalid);
     }
 
     #[test]
@@ -283,18 +241,9 @@ mod tests {
     #[test]
     fn marks_are_counted_once() {
         let mut reported = sent(10);
-        assert_eq!(
-            reported.judge(counts(3, 0, 2), 5),
-            Report::Valid { marked: 2 }
-        );
-        assert_eq!(
-            reported.judge(counts(5, 0, 2), 2),
-            Report::Valid { marked: 0 }
-        );
-        assert_eq!(
-            reported.judge(counts(5, 0, 3), 1),
-            Report::Valid { marked: 1 }
-        );
+        assert_eq!(reported.judge(counts(3, 0, 2), 5), Report::Valid { marked: 2 });
+        assert_eq!(reported.judge(counts(5, 0, 2), 2), Report::Valid { marked: 0 });
+        assert_eq!(reported.judge(counts(5, 0, 3), 1), Report::Valid { marked: 1 });
     }
 
     #[test]

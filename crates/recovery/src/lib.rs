@@ -83,16 +83,15 @@ use core::ops::RangeInclusive;
 use thalweg_units::{Duration, Instant};
 
 pub use config::{
-    Choice, Config, ControllerPolicy, Field, PacingPolicy, Policies, PolicyError, ProbePolicy,
-    ReductionPolicy, ReorderingPolicy, RttPolicy, StartPolicy, UndoPolicy,
+    Choice, Config, ControllerPolicy, Field, PacingPolicy, Policies, PolicyError, ProbePolicy, ReductionPolicy,
+    ReorderingPolicy, RttPolicy, StartPolicy, UndoPolicy,
 };
 pub use controller::{AckEvent, Congestion, Controller, ControllerFactory};
 pub use delivery::{RateSample, Round};
 pub use path::{Path, PathStats};
 pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt};
 pub use types::{
-    AckOfUnsent, Acked, Budget, Ecn, EcnCounts, LossTrigger, Lost, Outcome, PathId, Sent, SpaceId,
-    Timeout,
+    AckOfUnsent, Acked, Budget, Ecn, EcnCounts, LossTrigger, Lost, Outcome, PathId, Sent, SpaceId, Timeout,
 };
 
 use path::Paths;
@@ -157,17 +156,10 @@ impl<T: Clone> Recovery<T> {
     /// Adds a path with full datagrams of `datagram_size` bytes; the first becomes the active one.
     ///
     /// `initial_rtt` is what to assume until the first sample, such as the time a path validation took; by default that of the configuration.
-    pub fn add_path(
-        &mut self,
-        now: Instant,
-        datagram_size: u16,
-        initial_rtt: Option<Duration>,
-    ) -> PathId {
+    pub fn add_path(&mut self, now: Instant, datagram_size: u16, initial_rtt: Option<Duration>) -> PathId {
         self.see(now);
         let initial_rtt = initial_rtt.unwrap_or(self.config.initial_rtt);
-        let id = self
-            .paths
-            .add(&self.config, now, datagram_size, initial_rtt);
+        let id = self.paths.add(&self.config, now, datagram_size, initial_rtt);
         self.paths.get_mut(id).note_change(now);
         id
     }
@@ -261,9 +253,7 @@ impl<T: Clone> Recovery<T> {
         let in_flight = packet.in_flight || is_ack_eliciting;
         self.spaces[space.index()].on_sent(packet, &mut self.paths);
         if in_flight {
-            self.paths
-                .get_mut(path)
-                .set_application_limited(now, !app_has_more, &mut self.trace);
+            self.paths.get_mut(path).set_application_limited(now, !app_has_more, &mut self.trace);
         }
         if is_ack_eliciting {
             self.set_timer(now);
@@ -284,13 +274,7 @@ impl<T: Clone> Recovery<T> {
         out: &mut Outcome<T>,
     ) -> Result<(), AckOfUnsent> {
         self.see(now);
-        let newly = self.spaces[space.index()].take_acked(
-            now,
-            ranges,
-            &mut self.paths,
-            out,
-            &mut self.trace,
-        )?;
+        let newly = self.spaces[space.index()].take_acked(now, ranges, &mut self.paths, out, &mut self.trace)?;
         let Some(newly) = newly else {
             return Ok(());
         };
@@ -328,23 +312,11 @@ impl<T: Clone> Recovery<T> {
             _ if self.handshake_confirmed => ack_delay.min(self.max_ack_delay),
             _ => ack_delay,
         };
-        self.paths
-            .get_mut(newly.largest.path)
-            .on_rtt_sample(Sample {
-                now,
-                latest,
-                ack_delay,
-            });
+        self.paths.get_mut(newly.largest.path).on_rtt_sample(Sample { now, latest, ack_delay });
         out.rtt_sample = Some(latest);
     }
 
-    fn take_ecn_counts(
-        &mut self,
-        now: Instant,
-        space: SpaceId,
-        newly: NewlyAcked,
-        counts: Option<EcnCounts>,
-    ) {
+    fn take_ecn_counts(&mut self, now: Instant, space: SpaceId, newly: NewlyAcked, counts: Option<EcnCounts>) {
         // An ACK that does not raise the largest number may have been overtaken; its counts mean nothing (RFC 9000 section 13.4.2.1).
         if newly.is_advance {
             let report = self.spaces[space.index()].judge_ecn(counts, newly.ect0);
@@ -365,10 +337,7 @@ impl<T: Clone> Recovery<T> {
     }
 
     fn detect_lost(&mut self, now: Instant, space: SpaceId, out: &mut Outcome<T>) {
-        let rules = DetectionRules {
-            reordering: self.config.policies.reordering,
-            max_ack_delay: self.max_ack_delay,
-        };
+        let rules = DetectionRules { reordering: self.config.policies.reordering, max_ack_delay: self.max_ack_delay };
         self.spaces[space.index()].detect_lost(now, rules, &mut self.paths, out, &mut self.trace);
     }
 
@@ -411,21 +380,11 @@ impl<T: Clone> Recovery<T> {
                 self.last_pto = Some(now);
                 let active = self.paths.active();
                 self.paths.get_mut(active).on_pto();
-                let expired = Event::PtoExpired {
-                    space: timer.space,
-                    count: self.pto_count,
-                };
+                let expired = Event::PtoExpired { space: timer.space, count: self.pto_count };
                 self.trace.push(now, active, expired);
-                let datagrams = if self.spaces[timer.space.index()].has_eliciting() {
-                    2
-                } else {
-                    1
-                };
+                let datagrams = if self.spaces[timer.space.index()].has_eliciting() { 2 } else { 1 };
                 self.set_timer(now);
-                Timeout::Probe {
-                    space: timer.space,
-                    datagrams,
-                }
+                Timeout::Probe { space: timer.space, datagrams }
             }
         }
     }
@@ -483,17 +442,12 @@ impl<T: Clone> Recovery<T> {
     /// The transport had nothing more to send on a path although [`budget`](Self::budget) said [`Budget::Now`]. The window does not grow
     /// until it has again (RFC 9002 section 7.8).
     pub fn on_app_limited(&mut self, path: PathId) {
-        self.paths
-            .get_mut(path)
-            .set_application_limited(self.now, true, &mut self.trace);
+        self.paths.get_mut(path).set_application_limited(self.now, true, &mut self.trace);
     }
 
     /// The lowest packet number that is neither acknowledged nor declared lost.
     pub fn oldest_unacked(&self, space: SpaceId) -> Option<u64> {
-        self.spaces[space.index()]
-            .outstanding()
-            .next()
-            .map(|(number, _)| number)
+        self.spaces[space.index()].outstanding().next().map(|(number, _)| number)
     }
 
     /// The largest packet number that the peer has acknowledged.
@@ -513,9 +467,7 @@ impl<T: Clone> Recovery<T> {
 
     /// Number and data of the packets that are neither acknowledged nor declared lost, oldest first: what a probe may repeat.
     pub fn outstanding_data(&self, space: SpaceId) -> impl Iterator<Item = (u64, &T)> {
-        self.spaces[space.index()]
-            .outstanding()
-            .map(|(number, record)| (number, &record.data))
+        self.spaces[space.index()].outstanding().map(|(number, record)| (number, &record.data))
     }
 
     /// Hands out the events recorded since the last call, oldest first. None unless [`Config::trace`] is set.
@@ -539,11 +491,7 @@ impl<T: Clone> Recovery<T> {
             self.timer = timer;
             if self.trace.is_on() {
                 let event = match timer {
-                    Some(Timer { at, kind, space }) => Event::TimerSet {
-                        kind,
-                        space,
-                        delay: at.saturating_since(now),
-                    },
+                    Some(Timer { at, kind, space }) => Event::TimerSet { kind, space, delay: at.saturating_since(now) },
                     None => Event::TimerCancelled,
                 };
                 self.trace.push(now, self.paths.active(), event);
@@ -559,10 +507,7 @@ impl<T: Clone> Recovery<T> {
                 .min_by_key(|timer| timer.at)
         };
         // A time for loss comes first: what is lost by then makes probing pointless.
-        let loss = earliest(
-            &|space| self.spaces[space.index()].loss_time(),
-            TimerKind::LossTime,
-        );
+        let loss = earliest(&|space| self.spaces[space.index()].loss_time(), TimerKind::LossTime);
         if loss.is_some() || self.amplification_limited {
             return loss;
         }
@@ -572,19 +517,9 @@ impl<T: Clone> Recovery<T> {
         }
         // A client with nothing in flight that the server may not be allowed to answer: without a probe both would wait for ever
         // (RFC 9002 section 6.2.2.1).
-        let space = if self.has_handshake_keys {
-            SpaceId::Handshake
-        } else {
-            SpaceId::Initial
-        };
-        let is_started = SpaceId::ALL
-            .into_iter()
-            .any(|space| self.spaces[space.index()].has_sent());
-        is_started.then(|| Timer {
-            at: now + self.probe_timeout(space, self.pto_count),
-            kind: TimerKind::Probe,
-            space,
-        })
+        let space = if self.has_handshake_keys { SpaceId::Handshake } else { SpaceId::Initial };
+        let is_started = SpaceId::ALL.into_iter().any(|space| self.spaces[space.index()].has_sent());
+        is_started.then(|| Timer { at: now + self.probe_timeout(space, self.pto_count), kind: TimerKind::Probe, space })
     }
 
     /// When a space is to be probed, if there is anything to probe for.
@@ -594,12 +529,6 @@ impl<T: Clone> Recovery<T> {
             return None;
         }
         let last = self.spaces[space.index()].last_eliciting()?;
-        Some(
-            self.last_pto.map_or(last, |expired| expired.max(last))
-                + self.probe_timeout(space, self.pto_count),
-        )
+        Some(self.last_pto.map_or(last, |expired| expired.max(last)) + self.probe_timeout(space, self.pto_count))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -30,10 +30,7 @@ impl Thresholds {
     /// The thresholds that a policy sets on a path.
     pub(crate) fn of(policy: ReorderingPolicy, rtt: &Rtt) -> Thresholds {
         match policy {
-            ReorderingPolicy::Fixed => Thresholds {
-                packets: Some(PACKET_THRESHOLD),
-                time: rtt.loss_delay(),
-            },
+            ReorderingPolicy::Fixed => Thresholds { packets: Some(PACKET_THRESHOLD), time: rtt.loss_delay() },
         }
     }
 }
@@ -55,11 +52,7 @@ pub(crate) fn judge(now: Instant, sent: Instant, behind: u64, thresholds: Thresh
         return Verdict::Lost(LossTrigger::PacketThreshold);
     }
     let deadline = sent + thresholds.time;
-    if deadline <= now {
-        Verdict::Lost(LossTrigger::TimeThreshold)
-    } else {
-        Verdict::NotBefore(deadline)
-    }
+    if deadline <= now { Verdict::Lost(LossTrigger::TimeThreshold) } else { Verdict::NotBefore(deadline) }
 }
 
 #[cfg(test)]
@@ -67,10 +60,7 @@ mod tests {
     use super::*;
     use crate::config::RttPolicy;
 
-    const FIXED: Thresholds = Thresholds {
-        packets: Some(3),
-        time: Duration::from_millis(90),
-    };
+    const FIXED: Thresholds = Thresholds { packets: Some(3), time: Duration::from_millis(90) };
 
     fn at(ms: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(ms)
@@ -78,14 +68,8 @@ mod tests {
 
     #[test]
     fn rfc9002_6_1_1_a_packet_three_behind_is_lost() {
-        assert_eq!(
-            judge(at(1), at(0), 3, FIXED),
-            Verdict::Lost(LossTrigger::PacketThreshold)
-        );
-        assert_eq!(
-            judge(at(1), at(0), 4, FIXED),
-            Verdict::Lost(LossTrigger::PacketThreshold)
-        );
+        assert_eq!(judge(at(1), at(0), 3, FIXED), Verdict::Lost(LossTrigger::PacketThreshold));
+        assert_eq!(judge(at(1), at(0), 4, FIXED), Verdict::Lost(LossTrigger::PacketThreshold));
     }
 
     #[test]
@@ -96,34 +80,19 @@ mod tests {
     #[test]
     fn rfc9002_6_1_2_a_packet_sent_at_least_the_loss_delay_ago_is_lost() {
         assert_eq!(judge(at(89), at(0), 0, FIXED), Verdict::NotBefore(at(90)));
-        assert_eq!(
-            judge(at(90), at(0), 0, FIXED),
-            Verdict::Lost(LossTrigger::TimeThreshold)
-        );
-        assert_eq!(
-            judge(at(91), at(0), 0, FIXED),
-            Verdict::Lost(LossTrigger::TimeThreshold)
-        );
+        assert_eq!(judge(at(90), at(0), 0, FIXED), Verdict::Lost(LossTrigger::TimeThreshold));
+        assert_eq!(judge(at(91), at(0), 0, FIXED), Verdict::Lost(LossTrigger::TimeThreshold));
     }
 
     #[test]
     fn the_packet_count_is_tried_first() {
-        assert_eq!(
-            judge(at(1_000), at(0), 3, FIXED),
-            Verdict::Lost(LossTrigger::PacketThreshold)
-        );
+        assert_eq!(judge(at(1_000), at(0), 3, FIXED), Verdict::Lost(LossTrigger::PacketThreshold));
     }
 
     #[test]
     fn without_a_packet_threshold_only_time_counts() {
-        let time_only = Thresholds {
-            packets: None,
-            ..FIXED
-        };
-        assert_eq!(
-            judge(at(1), at(0), 1_000, time_only),
-            Verdict::NotBefore(at(90))
-        );
+        let time_only = Thresholds { packets: None, ..FIXED };
+        assert_eq!(judge(at(1), at(0), 1_000, time_only), Verdict::NotBefore(at(90)));
     }
 
     #[test]
@@ -137,10 +106,7 @@ mod tests {
         for origin in [0, (1 << 32) - 100, 1 << 63] {
             let sent = Instant::from_nanos(origin);
             let now = sent + Duration::from_millis(90);
-            assert_eq!(
-                judge(now, sent, 0, FIXED),
-                Verdict::Lost(LossTrigger::TimeThreshold)
-            );
+            assert_eq!(judge(now, sent, 0, FIXED), Verdict::Lost(LossTrigger::TimeThreshold));
         }
     }
 }

@@ -34,8 +34,7 @@ const UNITS_PER_BYTE: i128 = 8_000_000_000;
 
 /// The rate that sends `window` bytes per `rtt`, times `gain` (numerator, denominator).
 pub fn window_rate(window: u64, rtt: Duration, gain: (u64, u64)) -> Rate {
-    Rate::from_bytes_over(window, Duration::from_nanos(rtt.nanos().max(1)))
-        .mul_ratio(gain.0, gain.1)
+    Rate::from_bytes_over(window, Duration::from_nanos(rtt.nanos().max(1))).mul_ratio(gain.0, gain.1)
 }
 
 /// How many bytes leave back to back at `rate`: a millisecond's worth, at least two datagrams, at most 64 kB.
@@ -43,8 +42,7 @@ pub fn window_rate(window: u64, rtt: Duration, gain: (u64, u64)) -> Rate {
 /// Two, because receivers acknowledge every second packet, and a lone packet would wait for their ACK delay.
 pub fn quantum(rate: Rate, datagram_size: u16) -> u64 {
     let least = 2 * u64::from(datagram_size);
-    rate.bytes_in(QUANTUM_TIME)
-        .clamp(least, MAX_QUANTUM.max(least))
+    rate.bytes_in(QUANTUM_TIME).clamp(least, MAX_QUANTUM.max(least))
 }
 
 /// What the pacer answers.
@@ -87,26 +85,11 @@ impl Pacer {
     }
 
     /// Changes rate and quantum from now on. Until the path is `known` (has an RTT sample), no burst exceeds the initial window.
-    pub(crate) fn set(
-        &mut self,
-        now: Instant,
-        rate: Option<Rate>,
-        quantum: u64,
-        initial_window: u64,
-        known: bool,
-    ) {
+    pub(crate) fn set(&mut self, now: Instant, rate: Option<Rate>, quantum: u64, initial_window: u64, known: bool) {
         self.accrue(now);
         self.rate = rate;
-        self.quantum = if known {
-            quantum
-        } else {
-            quantum.min(initial_window)
-        };
-        self.capacity = if known {
-            initial_window.max(self.quantum.saturating_mul(2))
-        } else {
-            initial_window
-        };
+        self.quantum = if known { quantum } else { quantum.min(initial_window) };
+        self.capacity = if known { initial_window.max(self.quantum.saturating_mul(2)) } else { initial_window };
     }
 
     /// A packet that counts in flight leaves, whether there was credit for it or not.
@@ -155,13 +138,7 @@ mod tests {
 
     fn paced(rate: Rate) -> Pacer {
         let mut pacer = Pacer::new(Instant::ZERO, INITIAL);
-        pacer.set(
-            Instant::ZERO,
-            Some(rate),
-            quantum(rate, DATAGRAM),
-            INITIAL,
-            true,
-        );
+        pacer.set(Instant::ZERO, Some(rate), quantum(rate, DATAGRAM), INITIAL, true);
         pacer
     }
 
@@ -193,17 +170,10 @@ mod tests {
     fn rfc9002_7_7_the_rate_is_kept_exactly() {
         for bps in [64_000, 1_000_000, 14_700_000, 250_000_000, 10_000_000_000] {
             let rate = Rate::from_bps(bps);
-            let (total, _) = saturate(
-                &mut paced(rate),
-                Instant::ZERO + Duration::from_secs(10),
-                Duration::ZERO,
-            );
+            let (total, _) = saturate(&mut paced(rate), Instant::ZERO + Duration::from_secs(10), Duration::ZERO);
             let expected = rate.bytes_in(Duration::from_secs(10));
             let slack = INITIAL + 2 * quantum(rate, DATAGRAM);
-            assert!(
-                total.abs_diff(expected) <= slack,
-                "{rate}: {total} instead of {expected}"
-            );
+            assert!(total.abs_diff(expected) <= slack, "{rate}: {total} instead of {expected}");
         }
     }
 
@@ -211,22 +181,14 @@ mod tests {
     fn a_timer_that_is_late_by_less_than_a_quantum_costs_nothing() {
         let rate = Rate::from_bps(250_000_000);
         let late = Duration::from_micros(900);
-        let (total, _) = saturate(
-            &mut paced(rate),
-            Instant::ZERO + Duration::from_secs(10),
-            late,
-        );
+        let (total, _) = saturate(&mut paced(rate), Instant::ZERO + Duration::from_secs(10), late);
         assert!(total >= rate.bytes_in(Duration::from_secs(10)) - 2 * quantum(rate, DATAGRAM));
     }
 
     #[test]
     fn packets_leave_in_trains_of_a_quantum() {
         let rate = Rate::from_bps(250_000_000);
-        let (_, largest) = saturate(
-            &mut paced(rate),
-            Instant::ZERO + Duration::from_secs(1),
-            Duration::ZERO,
-        );
+        let (_, largest) = saturate(&mut paced(rate), Instant::ZERO + Duration::from_secs(1), Duration::ZERO);
         assert!(largest <= 31_250, "{largest}");
         assert!(largest > 31_250 - 1_200);
     }
@@ -243,24 +205,12 @@ mod tests {
     fn rfc9002_7_7_an_unknown_path_gets_the_initial_window_at_once_and_never_more() {
         let rate = Rate::from_bps(10_000_000_000);
         let mut pacer = Pacer::new(Instant::ZERO, INITIAL);
-        pacer.set(
-            Instant::ZERO,
-            Some(rate),
-            quantum(rate, DATAGRAM),
-            INITIAL,
-            false,
-        );
+        pacer.set(Instant::ZERO, Some(rate), quantum(rate, DATAGRAM), INITIAL, false);
         let later = Instant::ZERO + Duration::from_secs(5);
-        assert_eq!(
-            pacer.credit(later, DATAGRAM, u64::MAX),
-            Credit::Bytes(INITIAL)
-        );
+        assert_eq!(pacer.credit(later, DATAGRAM, u64::MAX), Credit::Bytes(INITIAL));
         pacer.on_sent(later, INITIAL);
         // 12000 bytes at 10 Gbps: the next train is an initial window too, not 64 kB.
-        assert_eq!(
-            pacer.credit(later, DATAGRAM, u64::MAX),
-            Credit::NotBefore(later + Duration::from_nanos(9_600))
-        );
+        assert_eq!(pacer.credit(later, DATAGRAM, u64::MAX), Credit::NotBefore(later + Duration::from_nanos(9_600)));
     }
 
     #[test]
@@ -268,10 +218,7 @@ mod tests {
         let mut pacer = paced(Rate::from_bps(1_000_000));
         pacer.on_sent(Instant::ZERO, INITIAL);
         let later = Instant::ZERO + Duration::from_secs(3_600);
-        assert_eq!(
-            pacer.credit(later, DATAGRAM, u64::MAX),
-            Credit::Bytes(INITIAL)
-        );
+        assert_eq!(pacer.credit(later, DATAGRAM, u64::MAX), Credit::Bytes(INITIAL));
     }
 
     #[test]
@@ -294,10 +241,7 @@ mod tests {
     fn without_a_rate_everything_may_leave() {
         let mut pacer = Pacer::new(Instant::ZERO, INITIAL);
         pacer.on_sent(Instant::ZERO, 10 * INITIAL);
-        assert_eq!(
-            pacer.credit(Instant::ZERO, DATAGRAM, u64::MAX),
-            Credit::Bytes(u64::MAX)
-        );
+        assert_eq!(pacer.credit(Instant::ZERO, DATAGRAM, u64::MAX), Credit::Bytes(u64::MAX));
     }
 
     proptest! {

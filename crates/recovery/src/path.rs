@@ -118,27 +118,14 @@ pub struct Path {
 }
 
 impl Path {
-    pub(crate) fn new(
-        config: &Config,
-        id: PathId,
-        now: Instant,
-        datagram_size: u16,
-        initial_rtt: Duration,
-    ) -> Path {
+    pub(crate) fn new(config: &Config, id: PathId, now: Instant, datagram_size: u16, initial_rtt: Duration) -> Path {
         let controller: Box<dyn Controller> = match &config.controller {
             Some(factory) => factory.build(now, datagram_size),
             None => Box::new(Window::new(&config.policies, datagram_size)),
         };
         let ecn = Validation::new(config.ecn);
-        let told = Told {
-            state: controller.state(),
-            start_exit: controller.start_exit(),
-            ecn: ecn.state(),
-        };
-        let stats = PathStats {
-            max_window: controller.window(),
-            ..PathStats::default()
-        };
+        let told = Told { state: controller.state(), start_exit: controller.start_exit(), ecn: ecn.state() };
+        let stats = PathStats { max_window: controller.window(), ..PathStats::default() };
         let mut path = Path {
             id,
             rtt: Rtt::new(config.policies.rtt, initial_rtt),
@@ -279,12 +266,7 @@ impl Path {
     }
 
     /// The transport has nothing to send, or has something again. Being held by the window or the pacer is not it (RFC 9002 section 7.8).
-    pub(crate) fn set_application_limited(
-        &mut self,
-        now: Instant,
-        limited: bool,
-        trace: &mut Trace,
-    ) {
+    pub(crate) fn set_application_limited(&mut self, now: Instant, limited: bool, trace: &mut Trace) {
         let limited = limited && !self.is_full(self.bytes_in_flight);
         if limited {
             self.delivery.on_application_limited(self.bytes_in_flight);
@@ -303,8 +285,7 @@ impl Path {
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += size;
         self.outstanding += 1;
-        self.ecn
-            .on_sent(packet.time, packet.ecn, self.rtt.probe_base());
+        self.ecn.on_sent(packet.time, packet.ecn, self.rtt.probe_base());
         if !in_flight {
             return Snapshot::default();
         }
@@ -312,10 +293,8 @@ impl Path {
         self.stats.max_bytes_in_flight = self.stats.max_bytes_in_flight.max(self.bytes_in_flight);
         self.repair_packet = false;
         self.pacer.on_sent(packet.time, size);
-        self.controller
-            .on_sent(packet.time, size, self.bytes_in_flight);
-        self.delivery
-            .on_sent(packet.time, self.bytes_in_flight, size)
+        self.controller.on_sent(packet.time, size, self.bytes_in_flight);
+        self.delivery.on_sent(packet.time, self.bytes_in_flight, size)
     }
 
     /// A packet that was outstanding is so no longer, whatever became of it.
@@ -365,8 +344,7 @@ impl Path {
         self.tally.newest_acked = self.tally.newest_acked.max(Some(record.time));
         if record.in_flight {
             self.tally.acked += size;
-            self.delivery
-                .on_acked(now, record.delivery, record.time, size);
+            self.delivery.on_acked(now, record.delivery, record.time, size);
         }
     }
 
@@ -421,13 +399,7 @@ impl Path {
     }
 
     /// An ACK reported ECN counts; `sent` is when the largest packet it acknowledges was sent, `newly` how many marked ones it newly did.
-    pub(crate) fn on_ecn_report(
-        &mut self,
-        now: Instant,
-        report: Report,
-        sent: Instant,
-        newly: u64,
-    ) {
+    pub(crate) fn on_ecn_report(&mut self, now: Instant, report: Report, sent: Instant, newly: u64) {
         self.touch();
         let marked = self.ecn.on_report(report, newly);
         self.stats.ce_marks += marked;
@@ -460,10 +432,7 @@ impl Path {
         self.recovery_start = Some(now);
         self.in_recovery = true;
         self.repair_packet = cause == CongestionCause::Loss;
-        self.tally.congestion = Some(Congestion {
-            cause,
-            episode: self.episode,
-        });
+        self.tally.congestion = Some(Congestion { cause, episode: self.episode });
         self.stats.congestion_events += 1;
         self.stats.ecn_events += u64::from(cause == CongestionCause::Ecn);
     }
@@ -497,11 +466,7 @@ impl Path {
             rtt: &self.rtt,
             has_rtt_sample: tally.has_rtt_sample,
             acked: tally.acked,
-            growth: if application_limited || starts_recovery {
-                0
-            } else {
-                tally.growth
-            },
+            growth: if application_limited || starts_recovery { 0 } else { tally.growth },
             lost: tally.lost,
             prior_in_flight: tally.prior_in_flight,
             bytes_in_flight: self.bytes_in_flight,
@@ -520,41 +485,21 @@ impl Path {
     }
 
     fn take_back_spurious_reductions(&mut self, now: Instant, trace: &mut Trace) {
-        while let Some((episode, previous)) =
-            self.episodes.as_mut().and_then(Episodes::take_spurious)
-        {
+        while let Some((episode, previous)) = self.episodes.as_mut().and_then(Episodes::take_spurious) {
             self.recovery_start = previous;
             self.in_recovery = false;
             self.repair_packet = false;
             if self.controller.undo(now, episode) {
                 self.stats.undos += 1;
-                trace.push(
-                    now,
-                    self.id,
-                    Event::Undo {
-                        episode,
-                        window: self.window(),
-                    },
-                );
+                trace.push(now, self.id, Event::Undo { episode, window: self.window() });
             }
         }
     }
 
     fn repace(&mut self, now: Instant) {
-        let rate = self
-            .controller
-            .pacing_rate(&self.rtt)
-            .filter(|_| self.is_paced);
-        let quantum = rate.map_or(u64::MAX, |rate| {
-            self.controller.send_quantum(rate, self.datagram_size)
-        });
-        self.pacer.set(
-            now,
-            rate,
-            quantum,
-            initial_window(self.datagram_size),
-            self.rtt.has_sample,
-        );
+        let rate = self.controller.pacing_rate(&self.rtt).filter(|_| self.is_paced);
+        let quantum = rate.map_or(u64::MAX, |rate| self.controller.send_quantum(rate, self.datagram_size));
+        self.pacer.set(now, rate, quantum, initial_window(self.datagram_size), self.rtt.has_sample);
     }
 
     /// Shows the trace what has changed.
@@ -562,16 +507,7 @@ impl Path {
         let window = self.window();
         if let Some(Congestion { cause, episode }) = tally.congestion {
             let ssthresh = self.ssthresh();
-            trace.push(
-                now,
-                self.id,
-                Event::CongestionEvent {
-                    cause,
-                    episode,
-                    window,
-                    ssthresh,
-                },
-            );
+            trace.push(now, self.id, Event::CongestionEvent { cause, episode, window, ssthresh });
         }
         if tally.persistent_congestion {
             trace.push(now, self.id, Event::PersistentCongestion { window });
@@ -583,14 +519,7 @@ impl Path {
         self.told.start_exit = start_exit;
         let ecn = self.ecn.state();
         if ecn != self.told.ecn {
-            trace.push(
-                now,
-                self.id,
-                Event::EcnState {
-                    old: self.told.ecn,
-                    new: ecn,
-                },
-            );
+            trace.push(now, self.id, Event::EcnState { old: self.told.ecn, new: ecn });
             self.told.ecn = ecn;
         }
         self.tell_state(now, trace);
@@ -600,14 +529,7 @@ impl Path {
     fn tell_state(&mut self, now: Instant, trace: &mut Trace) {
         let state = self.state();
         if state != self.told.state {
-            trace.push(
-                now,
-                self.id,
-                Event::CongestionState {
-                    old: self.told.state,
-                    new: state,
-                },
-            );
+            trace.push(now, self.id, Event::CongestionState { old: self.told.state, new: state });
             self.told.state = state;
         }
     }
@@ -654,35 +576,17 @@ pub(crate) struct Paths {
 
 impl Paths {
     pub(crate) fn new(config: &Config) -> Paths {
-        let retired = Path::new(
-            config,
-            PathId(u32::MAX),
-            Instant::ZERO,
-            1_200,
-            config.initial_rtt,
-        );
-        Paths {
-            list: Vec::with_capacity(2),
-            retired,
-            active: PathId(0),
-            next: PathId(0),
-        }
+        let retired = Path::new(config, PathId(u32::MAX), Instant::ZERO, 1_200, config.initial_rtt);
+        Paths { list: Vec::with_capacity(2), retired, active: PathId(0), next: PathId(0) }
     }
 
-    pub(crate) fn add(
-        &mut self,
-        config: &Config,
-        now: Instant,
-        datagram_size: u16,
-        initial_rtt: Duration,
-    ) -> PathId {
+    pub(crate) fn add(&mut self, config: &Config, now: Instant, datagram_size: u16, initial_rtt: Duration) -> PathId {
         let id = self.next;
         self.next = PathId(id.0.wrapping_add(1));
         if self.list.is_empty() {
             self.active = id;
         }
-        self.list
-            .push(Path::new(config, id, now, datagram_size, initial_rtt));
+        self.list.push(Path::new(config, id, now, datagram_size, initial_rtt));
         id
     }
 
@@ -695,17 +599,11 @@ impl Paths {
     }
 
     pub(crate) fn get(&self, id: PathId) -> &Path {
-        self.list
-            .iter()
-            .find(|path| path.id == id)
-            .unwrap_or(&self.retired)
+        self.list.iter().find(|path| path.id == id).unwrap_or(&self.retired)
     }
 
     pub(crate) fn get_mut(&mut self, id: PathId) -> &mut Path {
-        self.list
-            .iter_mut()
-            .find(|path| path.id == id)
-            .unwrap_or(&mut self.retired)
+        self.list.iter_mut().find(|path| path.id == id).unwrap_or(&mut self.retired)
     }
 
     pub(crate) fn contains(&self, id: PathId) -> bool {
@@ -719,8 +617,7 @@ impl Paths {
     /// Lets go of the paths that were given up and have nothing outstanding. Returns whether there were any.
     pub(crate) fn purge(&mut self) -> bool {
         let before = self.list.len();
-        self.list
-            .retain(|path| !(path.is_retired && path.is_settled()));
+        self.list.retain(|path| !(path.is_retired && path.is_settled()));
         self.list.len() != before
     }
 }

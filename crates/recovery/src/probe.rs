@@ -20,18 +20,13 @@ const MAX_DOUBLINGS: u32 = 20;
 pub(crate) fn timeout(policy: ProbePolicy, rtt: &Rtt, ack_delay: Duration, count: u32) -> Duration {
     match policy {
         // MUST double at each expiry (RFC 9002 section 6.2.1).
-        ProbePolicy::Rfc => rtt
-            .probe_base()
-            .saturating_add(ack_delay)
-            .saturating_mul(1 << count.min(MAX_DOUBLINGS)),
+        ProbePolicy::Rfc => rtt.probe_base().saturating_add(ack_delay).saturating_mul(1 << count.min(MAX_DOUBLINGS)),
     }
 }
 
 /// How far apart two lost packets with nothing delivered between them have to be sent to prove persistent congestion.
 pub(crate) fn persistent_congestion_duration(rtt: &Rtt, max_ack_delay: Duration) -> Duration {
-    rtt.probe_base()
-        .saturating_add(max_ack_delay)
-        .saturating_mul(PERSISTENT_CONGESTION_THRESHOLD)
+    rtt.probe_base().saturating_add(max_ack_delay).saturating_mul(PERSISTENT_CONGESTION_THRESHOLD)
 }
 
 /// A run of lost packets with nothing delivered between them, in one space on one path.
@@ -47,12 +42,7 @@ impl LossRun {
     /// The next packet in order was lost. Answers whether the run now proves persistent congestion.
     ///
     /// Only ack-eliciting packets count, and only those sent after the first RTT sample (RFC 9002 section 7.6.2).
-    pub(crate) fn on_lost(
-        &mut self,
-        sent: Instant,
-        first_sample: Option<Instant>,
-        duration: Duration,
-    ) -> bool {
+    pub(crate) fn on_lost(&mut self, sent: Instant, first_sample: Option<Instant>, duration: Duration) -> bool {
         if first_sample.is_none_or(|first| sent <= first) {
             return false;
         }
@@ -94,11 +84,7 @@ mod tests {
     /// Smoothed 100 ms, variation 50 ms: a probe base of 300 ms.
     fn sampled() -> Rtt {
         let mut rtt = Rtt::new(RttPolicy::Classic, ms(333));
-        rtt.on_sample(Sample {
-            now: at(0),
-            latest: ms(100),
-            ack_delay: ms(0),
-        });
+        rtt.on_sample(Sample { now: at(0), latest: ms(100), ack_delay: ms(0) });
         rtt
     }
 
@@ -110,29 +96,15 @@ mod tests {
 
     #[test]
     fn rfc9002_6_2_2_before_a_sample_the_timeout_is_999_ms() {
-        assert_eq!(
-            timeout(
-                ProbePolicy::Rfc,
-                &Rtt::new(RttPolicy::Classic, ms(333)),
-                ms(0),
-                0
-            ),
-            ms(999)
-        );
+        assert_eq!(timeout(ProbePolicy::Rfc, &Rtt::new(RttPolicy::Classic, ms(333)), ms(0), 0), ms(999));
     }
 
     #[test]
     fn rfc9002_6_2_1_the_timeout_doubles_at_each_expiry() {
         for (count, expected) in [(1, 650), (2, 1_300), (3, 2_600), (4, 5_200)] {
-            assert_eq!(
-                timeout(ProbePolicy::Rfc, &sampled(), ms(25), count),
-                ms(expected)
-            );
+            assert_eq!(timeout(ProbePolicy::Rfc, &sampled(), ms(25), count), ms(expected));
         }
-        assert!(
-            timeout(ProbePolicy::Rfc, &sampled(), ms(25), u32::MAX)
-                < Duration::from_secs(4_000_000)
-        );
+        assert!(timeout(ProbePolicy::Rfc, &sampled(), ms(25), u32::MAX) < Duration::from_secs(4_000_000));
     }
 
     /// recovery.md 1.6: base 1 s, silence from 0 to 10 s: probes at 1, 3, 7 and 15 s.

@@ -65,11 +65,7 @@ pub(crate) struct SentPackets<T> {
 
 impl<T> SentPackets<T> {
     pub(crate) fn new() -> Self {
-        SentPackets {
-            ring: VecDeque::new(),
-            base: 0,
-            first: None,
-        }
+        SentPackets { ring: VecDeque::new(), base: 0, first: None }
     }
 
     /// The number after the largest sent.
@@ -150,9 +146,7 @@ impl<T> SentPackets<T> {
             }
         }
         // All of it is settled now: the next ACK that repeats this range crosses it in one step.
-        if let Some(Slot::Settled { jump }) =
-            self.index(from).and_then(|index| self.ring.get_mut(index))
-        {
+        if let Some(Slot::Settled { jump }) = self.index(from).and_then(|index| self.ring.get_mut(index)) {
             *jump = (*jump).max((end + 1).saturating_sub(from));
         }
         Ok(())
@@ -195,12 +189,10 @@ impl<T> SentPackets<T> {
 
     /// The open packets, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Record<T>)> {
-        (self.base..)
-            .zip(&self.ring)
-            .filter_map(|(number, slot)| match slot {
-                Slot::Outstanding(record) => Some((number, record)),
-                _ => None,
-            })
+        (self.base..).zip(&self.ring).filter_map(|(number, slot)| match slot {
+            Slot::Outstanding(record) => Some((number, record)),
+            _ => None,
+        })
     }
 }
 

@@ -15,9 +15,7 @@ use crate::path::Paths;
 use crate::probe::{self, LossRun};
 use crate::sent::{Record, SentPackets};
 use crate::trace::{Event, Trace};
-use crate::types::{
-    AckOfUnsent, Acked, Ecn, EcnCounts, LossTrigger, Lost, Outcome, PathId, PerPath, Sent, SpaceId,
-};
+use crate::types::{AckOfUnsent, Acked, Ecn, EcnCounts, LossTrigger, Lost, Outcome, PathId, PerPath, Sent, SpaceId};
 use crate::undo::{LostPacket, LostPackets};
 
 /// For how many probe timeouts a packet declared lost is remembered: long after any reordering, as long as RFC 9000 keeps closing
@@ -170,14 +168,7 @@ impl<T: Clone> Space<T> {
             lane.sent += 1;
             return lane.sent;
         }
-        let lane = Lane {
-            path,
-            sent: 1,
-            newest_acked: None,
-            cursor: number,
-            loss_time: None,
-            run: LossRun::default(),
-        };
+        let lane = Lane { path, sent: 1, newest_acked: None, cursor: number, loss_time: None, run: LossRun::default() };
         self.lanes.push(lane);
         1
     }
@@ -186,11 +177,7 @@ impl<T: Clone> Space<T> {
         while self.quiet_cursor < self.sent.next_number() {
             let number = self.sent.next_unsettled(self.quiet_cursor);
             self.quiet_cursor = number + 1;
-            if self
-                .sent
-                .get(number)
-                .is_some_and(|record| !record.in_flight)
-            {
+            if self.sent.get(number).is_some_and(|record| !record.in_flight) {
                 if let Some(record) = self.sent.take(number) {
                     self.quiet -= 1;
                     paths.get_mut(record.path).on_settled(&record);
@@ -213,15 +200,7 @@ impl<T: Clone> Space<T> {
         out: &mut Outcome<T>,
         trace: &mut Trace,
     ) -> Result<Option<NewlyAcked>, AckOfUnsent> {
-        let Space {
-            id,
-            sent,
-            lost,
-            lanes,
-            eliciting,
-            quiet,
-            ..
-        } = self;
+        let Space { id, sent, lost, lanes, eliciting, quiet, .. } = self;
         let mut largest_named: Option<u64> = None;
         let mut largest: Option<NewestPacket> = None;
         let mut is_eliciting = false;
@@ -230,11 +209,7 @@ impl<T: Clone> Space<T> {
             is_eliciting |= record.ack_eliciting;
             ect0 += u64::from(record.ect0);
             if largest.is_none_or(|largest| largest.number < number) {
-                largest = Some(NewestPacket {
-                    number,
-                    sent: record.time,
-                    path: record.path,
-                });
+                largest = Some(NewestPacket { number, sent: record.time, path: record.path });
             }
         };
         for range in ranges {
@@ -258,16 +233,7 @@ impl<T: Clone> Space<T> {
                     lane.run.on_delivered_elsewhere(record.time);
                 }
                 let late_by = now.saturating_since(packet.declared);
-                trace.push(
-                    now,
-                    record.path,
-                    Event::SpuriousLoss {
-                        space: *id,
-                        number,
-                        size: record.size,
-                        late_by,
-                    },
-                );
+                trace.push(now, record.path, Event::SpuriousLoss { space: *id, number, size: record.size, late_by });
                 paths.get_mut(record.path).on_late_ack(now, &packet);
                 out.spurious += 1;
                 out.acked.push(acked(number, packet.record, true));
@@ -310,18 +276,11 @@ impl<T: Clone> Space<T> {
         for index in 0..self.lanes.len() {
             self.detect_lost_in_lane(index, largest_acked, now, rules, paths, out, trace);
         }
-        self.lost.forget(now, |packet| {
-            paths
-                .get_mut(packet.record.path)
-                .on_lost_for_good(packet.episode)
-        });
+        self.lost.forget(now, |packet| paths.get_mut(packet.record.path).on_lost_for_good(packet.episode));
         self.sent.trim();
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the body of a loop, apart for the sake of reading"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "the body of a loop, apart for the sake of reading")]
     fn detect_lost_in_lane(
         &mut self,
         index: usize,
@@ -348,17 +307,10 @@ impl<T: Clone> Space<T> {
                 lane.run.on_delivered();
                 number = next;
             } else {
-                match self
-                    .sent
-                    .get(number)
-                    .filter(|record| record.path == lane.path)
-                {
+                match self.sent.get(number).filter(|record| record.path == lane.path) {
                     None => number += 1,
                     Some(record) => {
-                        let behind = lane
-                            .newest_acked
-                            .unwrap_or(0)
-                            .saturating_sub(record.ordinal);
+                        let behind = lane.newest_acked.unwrap_or(0).saturating_sub(record.ordinal);
                         match loss::judge(now, record.time, behind, thresholds) {
                             Verdict::NotBefore(deadline) if record.in_flight => {
                                 lane.loss_time = Some(deadline);
@@ -375,14 +327,10 @@ impl<T: Clone> Space<T> {
                                 self.eliciting -= u64::from(record.ack_eliciting);
                                 self.quiet -= u64::from(!record.in_flight);
                                 let episode = path.on_lost(now, &record);
-                                let remember =
-                                    path.rtt().probe_base().saturating_add(rules.max_ack_delay);
+                                let remember = path.rtt().probe_base().saturating_add(rules.max_ack_delay);
                                 if record.ack_eliciting && !record.mtu_probe {
                                     let first_sample = path.rtt().first_sample;
-                                    let span = probe::persistent_congestion_duration(
-                                        path.rtt(),
-                                        rules.max_ack_delay,
-                                    );
+                                    let span = probe::persistent_congestion_duration(path.rtt(), rules.max_ack_delay);
                                     if lane.run.on_lost(record.time, first_sample, span) {
                                         path.on_persistent_congestion();
                                     }
@@ -392,23 +340,12 @@ impl<T: Clone> Space<T> {
                                     trace.push(
                                         now,
                                         lane.path,
-                                        Event::PacketLost {
-                                            space: self.id,
-                                            number,
-                                            size,
-                                            trigger,
-                                        },
+                                        Event::PacketLost { space: self.id, number, size, trigger },
                                     );
                                 }
                                 out.lost.push(lost(number, &record, trigger));
                                 let forget = now + remember.saturating_mul(REMEMBER_TIMEOUTS);
-                                self.lost.push(LostPacket {
-                                    number,
-                                    declared: now,
-                                    forget,
-                                    episode,
-                                    record,
-                                });
+                                self.lost.push(LostPacket { number, declared: now, forget, episode, record });
                                 number += 1;
                             }
                         }
@@ -428,9 +365,7 @@ impl<T: Clone> Space<T> {
 
     /// Hands every open packet back, without any conclusion about the path.
     pub(crate) fn withdraw(&mut self, paths: &mut Paths, out: &mut Outcome<T>) {
-        self.settle_all(paths, |number, record| {
-            out.lost.push(lost(number, record, LossTrigger::Withdrawn))
-        });
+        self.settle_all(paths, |number, record| out.lost.push(lost(number, record, LossTrigger::Withdrawn)));
     }
 
     fn settle_all(&mut self, paths: &mut Paths, mut each: impl FnMut(u64, &Record<T>)) {
@@ -441,11 +376,7 @@ impl<T: Clone> Space<T> {
             }
         }
         self.sent.trim();
-        self.lost.clear(|packet| {
-            paths
-                .get_mut(packet.record.path)
-                .on_lost_for_good(packet.episode)
-        });
+        self.lost.clear(|packet| paths.get_mut(packet.record.path).on_lost_for_good(packet.episode));
         self.lanes.iter_mut().for_each(|lane| {
             lane.loss_time = None;
             lane.run = LossRun::default();

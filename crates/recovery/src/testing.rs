@@ -26,26 +26,12 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new() -> Scene {
-        Scene {
-            now: Instant::ZERO,
-            rtt: Rtt::new(RttPolicy::Classic, ms(100)),
-            round: 0,
-            episode: 0,
-        }
+        Scene { now: Instant::ZERO, rtt: Rtt::new(RttPolicy::Classic, ms(100)), round: 0, episode: 0 }
     }
 
-    pub(crate) fn ack(
-        &mut self,
-        growth: u64,
-        sample: Option<Duration>,
-        round_started: bool,
-    ) -> AckEvent<'_> {
+    pub(crate) fn ack(&mut self, growth: u64, sample: Option<Duration>, round_started: bool) -> AckEvent<'_> {
         if let Some(latest) = sample {
-            self.rtt.on_sample(Sample {
-                now: self.now,
-                latest,
-                ack_delay: Duration::ZERO,
-            });
+            self.rtt.on_sample(Sample { now: self.now, latest, ack_delay: Duration::ZERO });
         }
         self.round += u64::from(round_started);
         self.event(growth, sample.is_some(), round_started)
@@ -58,31 +44,18 @@ impl Scene {
         ack_delay: Duration,
         round_started: bool,
     ) -> AckEvent<'_> {
-        self.rtt.on_sample(Sample {
-            now: self.now,
-            latest,
-            ack_delay,
-        });
+        self.rtt.on_sample(Sample { now: self.now, latest, ack_delay });
         self.event(growth, true, round_started)
     }
 
     pub(crate) fn congestion(&mut self, cause: CongestionCause) -> AckEvent<'_> {
         self.episode += 1;
-        let congestion = Some(Congestion {
-            cause,
-            episode: self.episode,
-        });
-        AckEvent {
-            congestion,
-            ..self.event(0, false, false)
-        }
+        let congestion = Some(Congestion { cause, episode: self.episode });
+        AckEvent { congestion, ..self.event(0, false, false) }
     }
 
     pub(crate) fn persistent_congestion(&mut self) -> AckEvent<'_> {
-        AckEvent {
-            persistent_congestion: true,
-            ..self.congestion(CongestionCause::Loss)
-        }
+        AckEvent { persistent_congestion: true, ..self.congestion(CongestionCause::Loss) }
     }
 
     fn event(&self, growth: u64, has_rtt_sample: bool, started: bool) -> AckEvent<'_> {
@@ -95,10 +68,7 @@ impl Scene {
             lost: 0,
             prior_in_flight: 0,
             bytes_in_flight: 0,
-            round: Round {
-                count: self.round,
-                started,
-            },
+            round: Round { count: self.round, started },
             delivery: None,
             application_limited: false,
             congestion: None,

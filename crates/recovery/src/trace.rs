@@ -253,9 +253,7 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub(crate) fn new(enabled: bool) -> Trace {
-        Trace {
-            events: enabled.then(Vec::new),
-        }
+        Trace { events: enabled.then(Vec::new) }
     }
 
     pub(crate) fn is_on(&self) -> bool {

@@ -193,13 +193,7 @@ impl<T> Outcome<T> {
 
 impl<T> Default for Outcome<T> {
     fn default() -> Self {
-        Outcome {
-            acked: Vec::new(),
-            lost: Vec::new(),
-            rtt_sample: None,
-            spurious: 0,
-            persistent_congestion: false,
-        }
+        Outcome { acked: Vec::new(), lost: Vec::new(), rtt_sample: None, spurious: 0, persistent_congestion: false }
     }
 }
 
@@ -249,12 +243,7 @@ mod tests {
 
     #[test]
     fn ecn_codepoints_are_those_of_the_ip_header() {
-        for (ecn, bits) in [
-            (Ecn::NotEct, 0b00),
-            (Ecn::Ect1, 0b01),
-            (Ecn::Ect0, 0b10),
-            (Ecn::Ce, 0b11),
-        ] {
+        for (ecn, bits) in [(Ecn::NotEct, 0b00), (Ecn::Ect1, 0b01), (Ecn::Ect0, 0b10), (Ecn::Ce, 0b11)] {
             assert_eq!(ecn.bits(), bits);
             assert_eq!(Ecn::from_bits(bits | 0b1010_1000), ecn);
         }

@@ -44,48 +44,27 @@ pub(crate) struct LostPackets<T> {
 
 impl<T> LostPackets<T> {
     pub(crate) fn new() -> Self {
-        LostPackets {
-            packets: VecDeque::new(),
-        }
+        LostPackets { packets: VecDeque::new() }
     }
 
     /// Remembers a packet. One path declares in ascending order, so this is an append but for packets of another path.
     pub(crate) fn push(&mut self, packet: LostPacket<T>) {
-        let is_last = self
-            .packets
-            .back()
-            .is_none_or(|last| last.number < packet.number);
+        let is_last = self.packets.back().is_none_or(|last| last.number < packet.number);
         if is_last {
             self.packets.push_back(packet);
         } else {
-            let index = self
-                .packets
-                .partition_point(|known| known.number < packet.number);
+            let index = self.packets.partition_point(|known| known.number < packet.number);
             self.packets.insert(index, packet);
         }
     }
 
     /// Takes out the packets that an acknowledged range names: they were not lost. O(log n) when there are none.
-    pub(crate) fn take_range(
-        &mut self,
-        range: &RangeInclusive<u64>,
-        late: impl FnMut(LostPacket<T>),
-    ) {
-        let in_reach = self
-            .packets
-            .front()
-            .is_some_and(|first| first.number <= *range.end())
-            && self
-                .packets
-                .back()
-                .is_some_and(|last| last.number >= *range.start());
+    pub(crate) fn take_range(&mut self, range: &RangeInclusive<u64>, late: impl FnMut(LostPacket<T>)) {
+        let in_reach = self.packets.front().is_some_and(|first| first.number <= *range.end())
+            && self.packets.back().is_some_and(|last| last.number >= *range.start());
         if in_reach {
-            let from = self
-                .packets
-                .partition_point(|packet| packet.number < *range.start());
-            let to = self
-                .packets
-                .partition_point(|packet| packet.number <= *range.end());
+            let from = self.packets.partition_point(|packet| packet.number < *range.start());
+            let to = self.packets.partition_point(|packet| packet.number <= *range.end());
             self.packets.drain(from..to).for_each(late);
         }
     }
@@ -129,42 +108,26 @@ impl Episodes {
         if self.stack.len() == DEPTH {
             self.stack.remove(0);
         }
-        self.stack.push(Episode {
-            number,
-            missing: 0,
-            previous_recovery,
-        });
+        self.stack.push(Episode { number, missing: 0, previous_recovery });
     }
 
     /// A packet's loss belongs to episode `number`.
     pub(crate) fn on_lost(&mut self, number: u32) {
-        if let Some(episode) = self
-            .stack
-            .iter_mut()
-            .find(|episode| episode.number == number)
-        {
+        if let Some(episode) = self.stack.iter_mut().find(|episode| episode.number == number) {
             episode.missing += 1;
         }
     }
 
     /// A packet of episode `number` was acknowledged after all.
     pub(crate) fn on_late_ack(&mut self, number: u32) {
-        if let Some(episode) = self
-            .stack
-            .iter_mut()
-            .find(|episode| episode.number == number)
-        {
+        if let Some(episode) = self.stack.iter_mut().find(|episode| episode.number == number) {
             episode.missing = episode.missing.saturating_sub(1);
         }
     }
 
     /// Episode `number` was justified: a packet of it is gone for good, or a mark confirmed it. Then what lies beneath it stands too.
     pub(crate) fn justify(&mut self, number: u32) {
-        if let Some(index) = self
-            .stack
-            .iter()
-            .position(|episode| episode.number == number)
-        {
+        if let Some(index) = self.stack.iter().position(|episode| episode.number == number) {
             self.stack.drain(..=index);
         }
     }
@@ -207,13 +170,7 @@ mod tests {
             ect0: false,
             data: (),
         };
-        LostPacket {
-            number,
-            declared: at(0),
-            forget: at(forget),
-            episode: 1,
-            record,
-        }
+        LostPacket { number, declared: at(0), forget: at(forget), episode: 1, record }
     }
 
     #[test]
@@ -252,11 +209,7 @@ mod tests {
         assert_eq!(episodes.take_spurious(), None, "2 still stands");
         episodes.on_late_ack(2);
         assert_eq!(episodes.take_spurious(), Some((2, None)));
-        assert_eq!(
-            episodes.take_spurious(),
-            Some((1, None)),
-            "and then what lies beneath"
-        );
+        assert_eq!(episodes.take_spurious(), Some((1, None)), "and then what lies beneath");
         assert_eq!(episodes.take_spurious(), None);
     }
 
@@ -281,9 +234,7 @@ mod tests {
         for number in 1..=6 {
             episodes.begin(number, None);
         }
-        let taken: Vec<u32> = core::iter::from_fn(|| episodes.take_spurious())
-            .map(|(number, _)| number)
-            .collect();
+        let taken: Vec<u32> = core::iter::from_fn(|| episodes.take_spurious()).map(|(number, _)| number).collect();
         assert_eq!(taken, [6, 5, 4, 3]);
     }
 

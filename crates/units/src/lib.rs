@@ -25,9 +25,7 @@ mod text;
 mod time;
 
 pub use rate::Rate;
-pub use text::{
-    ByteCount, ParseError, exact_duration, human_bytes, human_duration, parse_bytes, parse_duration,
-};
+pub use text::{ByteCount, ParseError, exact_duration, human_bytes, human_duration, parse_bytes, parse_duration};
 pub use time::{DurationExt, Instant};
 
 pub use core::time::Duration;

@@ -9,11 +9,7 @@ pub const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
         return u64::MAX;
     }
     let quotient = a as u128 * b as u128 / c as u128;
-    if quotient > u64::MAX as u128 {
-        u64::MAX
-    } else {
-        quotient as u64
-    }
+    if quotient > u64::MAX as u128 { u64::MAX } else { quotient as u64 }
 }
 
 /// `a * b / c` in 128 bits, rounded up; `u64::MAX` when the result does not fit or `c` is zero.
@@ -22,11 +18,7 @@ pub const fn mul_div_ceil(a: u64, b: u64, c: u64) -> u64 {
         return u64::MAX;
     }
     let quotient = (a as u128 * b as u128).div_ceil(c as u128);
-    if quotient > u64::MAX as u128 {
-        u64::MAX
-    } else {
-        quotient as u64
-    }
+    if quotient > u64::MAX as u128 { u64::MAX } else { quotient as u64 }
 }
 
 /// The exact integer cube root: the largest `r` with `r³ <= n`.
@@ -111,13 +103,7 @@ mod tests {
     fn cube_root_at_the_edges_of_every_cube() {
         // The largest cube that fits in 128 bits.
         const LARGEST: u64 = 6_981_463_658_331;
-        for root in (1..=43).map(|bit| (1u64 << bit).min(LARGEST)).chain([
-            3,
-            10,
-            999_999,
-            LARGEST - 1,
-            LARGEST,
-        ]) {
+        for root in (1..=43).map(|bit| (1u64 << bit).min(LARGEST)).chain([3, 10, 999_999, LARGEST - 1, LARGEST]) {
             let cube = u128::from(root).pow(3);
             assert_eq!(icbrt(cube), root);
             assert_eq!(icbrt(cube - 1), root - 1);

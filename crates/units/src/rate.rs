@@ -12,26 +12,11 @@ use crate::time::DurationExt;
 const BIT_NANOS_PER_BYTE_SECOND: u64 = 8_000_000_000;
 
 pub(crate) const UNITS: &[Unit] = &[
-    Unit {
-        name: "Tbps",
-        scale: 1_000_000_000_000,
-    },
-    Unit {
-        name: "Gbps",
-        scale: 1_000_000_000,
-    },
-    Unit {
-        name: "Mbps",
-        scale: 1_000_000,
-    },
-    Unit {
-        name: "kbps",
-        scale: 1_000,
-    },
-    Unit {
-        name: "bps",
-        scale: 1,
-    },
+    Unit { name: "Tbps", scale: 1_000_000_000_000 },
+    Unit { name: "Gbps", scale: 1_000_000_000 },
+    Unit { name: "Mbps", scale: 1_000_000 },
+    Unit { name: "kbps", scale: 1_000 },
+    Unit { name: "bps", scale: 1 },
 ];
 
 /// A data rate in bits per second.
@@ -112,10 +97,7 @@ mod tests {
         }
         assert_eq!("250Mbps".parse::<Rate>().unwrap().bps(), 250_000_000);
         let error = "250 MB".parse::<Rate>().unwrap_err().to_string();
-        assert!(
-            error.contains("Mbps") && error.contains("\"MB\""),
-            "{error}"
-        );
+        assert!(error.contains("Mbps") && error.contains("\"MB\""), "{error}");
     }
 
     #[test]
@@ -123,14 +105,8 @@ mod tests {
         let rate = Rate::from_bps(250_000_000);
         assert_eq!(rate.bytes_in(Duration::from_secs(1)), 31_250_000);
         assert_eq!(rate.time_for(1_500), Duration::from_micros(48));
-        assert_eq!(
-            Rate::from_bytes_over(31_250_000, Duration::from_secs(1)),
-            rate
-        );
-        assert_eq!(
-            Rate::from_bps(3).time_for(1),
-            Duration::from_nanos(2_666_666_667)
-        );
+        assert_eq!(Rate::from_bytes_over(31_250_000, Duration::from_secs(1)), rate);
+        assert_eq!(Rate::from_bps(3).time_for(1), Duration::from_nanos(2_666_666_667));
         assert_eq!(rate.mul_ratio(5, 4), Rate::from_bps(312_500_000));
         assert_eq!(Rate::from_bytes_over(1, Duration::ZERO), Rate::MAX);
         assert_eq!(Rate::ZERO.time_for(1).nanos(), u64::MAX);

@@ -28,9 +28,7 @@ pub enum ParseError {
         units: String,
     },
     /// The unit is not one of those accepted here.
-    #[error(
-        "unit \"{unit}\" in \"{text}\" is not known here; write {expected}, with one of {units}"
-    )]
+    #[error("unit \"{unit}\" in \"{text}\" is not known here; write {expected}, with one of {units}")]
     UnknownUnit {
         /// What was given.
         text: String,
@@ -70,126 +68,48 @@ pub(crate) struct Unit {
 
 /// Largest first: printing takes the first that fits.
 const DECIMAL_BYTES: &[Unit] = &[
-    Unit {
-        name: "TB",
-        scale: 1_000_000_000_000,
-    },
-    Unit {
-        name: "GB",
-        scale: 1_000_000_000,
-    },
-    Unit {
-        name: "MB",
-        scale: 1_000_000,
-    },
-    Unit {
-        name: "kB",
-        scale: 1_000,
-    },
-    Unit {
-        name: "B",
-        scale: 1,
-    },
+    Unit { name: "TB", scale: 1_000_000_000_000 },
+    Unit { name: "GB", scale: 1_000_000_000 },
+    Unit { name: "MB", scale: 1_000_000 },
+    Unit { name: "kB", scale: 1_000 },
+    Unit { name: "B", scale: 1 },
 ];
 
 const ALL_BYTES: &[Unit] = &[
-    Unit {
-        name: "TB",
-        scale: 1_000_000_000_000,
-    },
-    Unit {
-        name: "GB",
-        scale: 1_000_000_000,
-    },
-    Unit {
-        name: "MB",
-        scale: 1_000_000,
-    },
-    Unit {
-        name: "kB",
-        scale: 1_000,
-    },
-    Unit {
-        name: "TiB",
-        scale: 1 << 40,
-    },
-    Unit {
-        name: "GiB",
-        scale: 1 << 30,
-    },
-    Unit {
-        name: "MiB",
-        scale: 1 << 20,
-    },
-    Unit {
-        name: "KiB",
-        scale: 1 << 10,
-    },
-    Unit {
-        name: "B",
-        scale: 1,
-    },
+    Unit { name: "TB", scale: 1_000_000_000_000 },
+    Unit { name: "GB", scale: 1_000_000_000 },
+    Unit { name: "MB", scale: 1_000_000 },
+    Unit { name: "kB", scale: 1_000 },
+    Unit { name: "TiB", scale: 1 << 40 },
+    Unit { name: "GiB", scale: 1 << 30 },
+    Unit { name: "MiB", scale: 1 << 20 },
+    Unit { name: "KiB", scale: 1 << 10 },
+    Unit { name: "B", scale: 1 },
 ];
 
 const PRINTED_TIMES: &[Unit] = &[
-    Unit {
-        name: "s",
-        scale: 1_000_000_000,
-    },
-    Unit {
-        name: "ms",
-        scale: 1_000_000,
-    },
-    Unit {
-        name: "us",
-        scale: 1_000,
-    },
-    Unit {
-        name: "ns",
-        scale: 1,
-    },
+    Unit { name: "s", scale: 1_000_000_000 },
+    Unit { name: "ms", scale: 1_000_000 },
+    Unit { name: "us", scale: 1_000 },
+    Unit { name: "ns", scale: 1 },
 ];
 
 const ALL_TIMES: &[Unit] = &[
-    Unit {
-        name: "h",
-        scale: 3_600_000_000_000,
-    },
-    Unit {
-        name: "min",
-        scale: 60_000_000_000,
-    },
-    Unit {
-        name: "s",
-        scale: 1_000_000_000,
-    },
-    Unit {
-        name: "ms",
-        scale: 1_000_000,
-    },
-    Unit {
-        name: "us",
-        scale: 1_000,
-    },
-    Unit {
-        name: "ns",
-        scale: 1,
-    },
+    Unit { name: "h", scale: 3_600_000_000_000 },
+    Unit { name: "min", scale: 60_000_000_000 },
+    Unit { name: "s", scale: 1_000_000_000 },
+    Unit { name: "ms", scale: 1_000_000 },
+    Unit { name: "us", scale: 1_000 },
+    Unit { name: "ns", scale: 1 },
 ];
 
 /// Reads "12.5 unit" as a whole number of the smallest unit, exactly: a value that would need rounding is an error.
-pub(crate) fn parse_scaled(
-    text: &str,
-    units: &[Unit],
-    expected: &'static str,
-) -> Result<u64, ParseError> {
+pub(crate) fn parse_scaled(text: &str, units: &[Unit], expected: &'static str) -> Result<u64, ParseError> {
     let given = || text.to_owned();
     let names = || units.iter().map(|u| u.name).collect::<Vec<_>>().join(", ");
     let smallest = units.last().map_or("", |unit| unit.name);
     let trimmed = text.trim();
-    let number_end = trimmed
-        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')
-        .unwrap_or(trimmed.len());
+    let number_end = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(number_end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let is_digits = |part: &str| part.chars().all(|c| c.is_ascii_digit() || c == '_');
@@ -198,58 +118,29 @@ pub(crate) fn parse_scaled(
         && is_digits(fraction)
         && (!number.contains('.') || fraction.ends_with(|c: char| c.is_ascii_digit()));
     if !is_number {
-        return Err(ParseError::NoNumber {
-            text: given(),
-            expected,
-        });
+        return Err(ParseError::NoNumber { text: given(), expected });
     }
     let unit = unit.trim();
     if unit.is_empty() {
-        return Err(ParseError::NoUnit {
-            text: given(),
-            expected,
-            units: names(),
-        });
+        return Err(ParseError::NoUnit { text: given(), expected, units: names() });
     }
     let Some(unit) = units.iter().find(|known| known.name == unit) else {
-        return Err(ParseError::UnknownUnit {
-            text: given(),
-            unit: unit.to_owned(),
-            expected,
-            units: names(),
-        });
+        return Err(ParseError::UnknownUnit { text: given(), unit: unit.to_owned(), expected, units: names() });
     };
-    let too_large = || ParseError::TooLarge {
-        text: given(),
-        largest: u64::MAX,
-        smallest,
-    };
-    let digits = |part: &str| {
-        part.chars()
-            .filter_map(|c| c.to_digit(10))
-            .map(u128::from)
-            .collect::<Vec<_>>()
-    };
+    let too_large = || ParseError::TooLarge { text: given(), largest: u64::MAX, smallest };
+    let digits = |part: &str| part.chars().filter_map(|c| c.to_digit(10)).map(u128::from).collect::<Vec<_>>();
     let mut value: u128 = 0;
     for digit in digits(whole) {
-        value = value
-            .checked_mul(10)
-            .and_then(|v| v.checked_add(digit))
-            .ok_or_else(too_large)?;
+        value = value.checked_mul(10).and_then(|v| v.checked_add(digit)).ok_or_else(too_large)?;
     }
-    value = value
-        .checked_mul(u128::from(unit.scale))
-        .ok_or_else(too_large)?;
+    value = value.checked_mul(u128::from(unit.scale)).ok_or_else(too_large)?;
     let mut remainder: u128 = 0;
     let mut places: u128 = 1;
     for digit in digits(fraction) {
         // Eighteen decimals are finer than any unit here can hold; beyond them only zeros are exact.
         if places == 1_000_000_000_000_000_000 {
             if digit != 0 {
-                return Err(ParseError::TooFine {
-                    text: given(),
-                    smallest,
-                });
+                return Err(ParseError::TooFine { text: given(), smallest });
             }
             continue;
         }
@@ -258,10 +149,7 @@ pub(crate) fn parse_scaled(
     }
     let scaled = remainder * u128::from(unit.scale);
     if !scaled.is_multiple_of(places) {
-        return Err(ParseError::TooFine {
-            text: given(),
-            smallest,
-        });
+        return Err(ParseError::TooFine { text: given(), smallest });
     }
     value = value.checked_add(scaled / places).ok_or_else(too_large)?;
     u64::try_from(value).map_err(|_| too_large())
@@ -271,11 +159,7 @@ pub(crate) fn parse_scaled(
 pub(crate) fn write_scaled(f: &mut impl fmt::Write, value: u64, units: &[Unit]) -> fmt::Result {
     let fallback = Unit { name: "", scale: 1 };
     let smallest = units.last().copied().unwrap_or(fallback);
-    let unit = units
-        .iter()
-        .copied()
-        .find(|unit| value >= unit.scale)
-        .unwrap_or(smallest);
+    let unit = units.iter().copied().find(|unit| value >= unit.scale).unwrap_or(smallest);
     write!(f, "{}", value / unit.scale)?;
     let mut rest = value % unit.scale;
     if rest != 0 {
@@ -314,11 +198,7 @@ impl FromStr for ByteCount {
 /// # Errors
 /// When there is no number, no unit, a unit other than those, or a value that is not a whole number of bytes.
 pub fn parse_bytes(text: &str) -> Result<u64, ParseError> {
-    parse_scaled(
-        text,
-        ALL_BYTES,
-        "a size such as \"100 MB\", \"64 KiB\" or \"1500 B\"",
-    )
+    parse_scaled(text, ALL_BYTES, "a size such as \"100 MB\", \"64 KiB\" or \"1500 B\"")
 }
 
 /// Reads a span of time: "300 ms", "1.5 s", "20 us", "10 min".
@@ -328,12 +208,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, ParseError> {
 pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
     // "µ" comes as two different characters, depending on the keyboard; both mean micro.
     let plain = text.replace(['µ', 'μ'], "u");
-    parse_scaled(
-        &plain,
-        ALL_TIMES,
-        "a duration such as \"300 ms\", \"1.5 s\" or \"20 us\"",
-    )
-    .map(Duration::from_nanos)
+    parse_scaled(&plain, ALL_TIMES, "a duration such as \"300 ms\", \"1.5 s\" or \"20 us\"").map(Duration::from_nanos)
 }
 
 /// A size as people read it, to three significant digits: "18.8 MB". For reports; [`ByteCount`] prints exactly.
@@ -354,8 +229,7 @@ fn three_digits(value: u64, units: &[Unit]) -> String {
         keep /= 10;
         power *= 10;
     }
-    let rounded =
-        (u128::from(value) + u128::from(power) / 2) / u128::from(power) * u128::from(power);
+    let rounded = (u128::from(value) + u128::from(power) / 2) / u128::from(power) * u128::from(power);
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = write_scaled(&mut text, u64::try_from(rounded).unwrap_or(u64::MAX), units);
@@ -404,11 +278,7 @@ mod tests {
             ("1.0000000000 ns", 1),
             ("7ns", 7),
         ] {
-            assert_eq!(
-                parse_duration(text),
-                Ok(Duration::from_nanos(nanos)),
-                "{text}"
-            );
+            assert_eq!(parse_duration(text), Ok(Duration::from_nanos(nanos)), "{text}");
         }
     }
 
@@ -426,10 +296,7 @@ mod tests {
             ("0.5 ns", vec!["finer", "ns"]),
             ("0.0000000000000000000000001 s", vec!["finer"]),
             ("99999999999999999999 h", vec!["too large"]),
-            (
-                "99999999999999999999999999999999999999999999 h",
-                vec!["too large"],
-            ),
+            ("99999999999999999999999999999999999999999999 h", vec!["too large"]),
         ] {
             let message = parse_duration(text).unwrap_err().to_string();
             for needle in needles {
@@ -444,10 +311,7 @@ mod tests {
         assert_eq!(human_bytes(999), "999 B");
         assert_eq!(human_bytes(18_750_000), "18.8 MB");
         assert_eq!(human_bytes(999_999), "1 MB");
-        assert_eq!(
-            human_bytes(u64::MAX),
-            "18446744 TB".replace("18446744", "18400000")
-        );
+        assert_eq!(human_bytes(u64::MAX), "18446744 TB".replace("18446744", "18400000"));
         assert_eq!(human_duration(Duration::from_nanos(612_345_678)), "612 ms");
         assert_eq!(human_duration(Duration::from_secs(90)), "90 s");
         assert_eq!(human_duration(Duration::from_micros(48)), "48 us");

@@ -44,12 +44,7 @@ impl fmt::Debug for Instant {
         if *self == Instant::FAR_FUTURE {
             return f.write_str("far future");
         }
-        write!(
-            f,
-            "{}.{:09}s",
-            self.0 / 1_000_000_000,
-            self.0 % 1_000_000_000
-        )
+        write!(f, "{}.{:09}s", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
     }
 }
 
@@ -127,10 +122,7 @@ mod tests {
         assert_eq!(Instant::ZERO - Instant::FAR_FUTURE, Duration::ZERO);
         assert_eq!(Instant::FAR_FUTURE.checked_add(MS), None);
         assert_eq!(Instant::ZERO.checked_add(Duration::MAX), None);
-        assert_eq!(
-            Instant::ZERO.checked_add(MS),
-            Some(Instant::from_nanos(1_000_000))
-        );
+        assert_eq!(Instant::ZERO.checked_add(MS), Some(Instant::from_nanos(1_000_000)));
         let mut at = Instant::FAR_FUTURE;
         at += MS;
         assert_eq!(at, Instant::FAR_FUTURE);
@@ -138,14 +130,8 @@ mod tests {
 
     #[test]
     fn ratios_round_down_and_saturate() {
-        assert_eq!(
-            Duration::from_nanos(8).mul_ratio(9, 8),
-            Duration::from_nanos(9)
-        );
-        assert_eq!(
-            Duration::from_nanos(7).mul_ratio(9, 8),
-            Duration::from_nanos(7)
-        );
+        assert_eq!(Duration::from_nanos(8).mul_ratio(9, 8), Duration::from_nanos(9));
+        assert_eq!(Duration::from_nanos(7).mul_ratio(9, 8), Duration::from_nanos(7));
         assert_eq!(Duration::MAX.mul_ratio(2, 1).nanos(), u64::MAX);
         assert_eq!(MS.mul_ratio(1, 0).nanos(), u64::MAX);
         assert_eq!(Duration::MAX.nanos(), u64::MAX);
@@ -153,10 +139,7 @@ mod tests {
 
     #[test]
     fn debug_form_shows_seconds() {
-        assert_eq!(
-            format!("{:?}", Instant::from_nanos(1_500_000_000)),
-            "1.500000000s"
-        );
+        assert_eq!(format!("{:?}", Instant::from_nanos(1_500_000_000)), "1.500000000s");
         assert_eq!(format!("{:?}", Instant::FAR_FUTURE), "far future");
     }
 }

@@ -27,11 +27,7 @@ pub(crate) fn on_sample(rtt: &mut Rtt, sample: Sample) {
     rtt.min = rtt.min.min(sample.latest);
     // MUST NOT take the sample below the minimum: a peer that overstates its delay cannot make the path look faster than it ever was.
     let has_room = sample.latest >= rtt.min.saturating_add(sample.ack_delay);
-    rtt.adjusted = if has_room {
-        sample.latest - sample.ack_delay
-    } else {
-        sample.latest
-    };
+    rtt.adjusted = if has_room { sample.latest - sample.ack_delay } else { sample.latest };
     let deviation = rtt.smoothed.abs_diff(rtt.adjusted);
     rtt.variation = weighted(rtt.variation, 3, deviation, 4);
     rtt.smoothed = weighted(rtt.smoothed, 7, rtt.adjusted, 8);
@@ -55,11 +51,7 @@ mod tests {
     }
 
     fn feed(rtt: &mut Rtt, latest: Duration, ack_delay: Duration) {
-        rtt.on_sample(Sample {
-            now: Instant::from_nanos(7),
-            latest,
-            ack_delay,
-        });
+        rtt.on_sample(Sample { now: Instant::from_nanos(7), latest, ack_delay });
     }
 
     fn after(first: Duration) -> Rtt {
@@ -71,10 +63,7 @@ mod tests {
     #[test]
     fn rfc9002_5_3_before_a_sample_the_initial_rtt_and_half_of_it_are_assumed() {
         let rtt = Rtt::new(RttPolicy::Classic, INITIAL_RTT);
-        assert_eq!(
-            (rtt.smoothed, rtt.variation),
-            (ms(333), Duration::from_micros(166_500))
-        );
+        assert_eq!((rtt.smoothed, rtt.variation), (ms(333), Duration::from_micros(166_500)));
         assert!(!rtt.has_sample);
         assert_eq!(rtt.probe_base(), ms(999));
     }
@@ -82,10 +71,7 @@ mod tests {
     #[test]
     fn rfc9002_5_3_the_first_sample_replaces_every_assumption() {
         let rtt = after(ms(100));
-        assert_eq!(
-            (rtt.smoothed, rtt.variation, rtt.min, rtt.latest),
-            (ms(100), ms(50), ms(100), ms(100))
-        );
+        assert_eq!((rtt.smoothed, rtt.variation, rtt.min, rtt.latest), (ms(100), ms(50), ms(100), ms(100)));
         assert_eq!(rtt.first_sample, Some(Instant::from_nanos(7)));
     }
 
@@ -93,13 +79,7 @@ mod tests {
     fn rfc9002_a7_the_deviation_is_taken_from_the_old_average() {
         let mut rtt = after(ms(100));
         feed(&mut rtt, ms(200), Duration::ZERO);
-        assert_eq!(
-            (rtt.smoothed, rtt.variation),
-            (
-                Duration::from_micros(112_500),
-                Duration::from_micros(62_500)
-            )
-        );
+        assert_eq!((rtt.smoothed, rtt.variation), (Duration::from_micros(112_500), Duration::from_micros(62_500)));
     }
 
     #[test]
@@ -129,11 +109,7 @@ mod tests {
         assert_eq!(rtt.adjusted, ms(100));
         assert_eq!(rtt.smoothed, ms(100));
         feed(&mut rtt, ms(119), ms(20));
-        assert_eq!(
-            rtt.adjusted,
-            ms(119),
-            "99 ms would be below the minimum of 100 ms"
-        );
+        assert_eq!(rtt.adjusted, ms(119), "99 ms would be below the minimum of 100 ms");
     }
 
     #[test]
@@ -145,16 +121,11 @@ mod tests {
     }
 
     #[test]
-    fn rfc9002_6_1_2_loss_delay_is_nine_eighths_of_the_larger_estimate_and_at_least_the_granularity()
-     {
+    fn rfc9002_6_1_2_loss_delay_is_nine_eighths_of_the_larger_estimate_and_at_least_the_granularity() {
         let mut rtt = after(ms(80));
         assert_eq!(rtt.loss_delay(), ms(90));
         feed(&mut rtt, ms(160), Duration::ZERO);
-        assert_eq!(
-            rtt.loss_delay(),
-            ms(180),
-            "the newest sample is larger than the average"
-        );
+        assert_eq!(rtt.loss_delay(), ms(180), "the newest sample is larger than the average");
         assert_eq!(after(Duration::from_micros(10)).loss_delay(), ms(1));
     }
 

@@ -78,8 +78,7 @@ impl Rtt {
 
     /// The probe timeout without ACK delay and backoff: `smoothed + max(4 variation, granularity)` (RFC 9002 section 6.2.1).
     pub fn probe_base(&self) -> Duration {
-        self.smoothed
-            .saturating_add(self.variation.saturating_mul(4).max(GRANULARITY))
+        self.smoothed.saturating_add(self.variation.saturating_mul(4).max(GRANULARITY))
     }
 
     /// How long after it was sent a packet counts as lost once a later one is acknowledged: 9/8 of the larger of the smoothed and

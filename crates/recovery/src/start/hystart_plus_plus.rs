@@ -97,21 +97,14 @@ impl HyStartPlusPlus {
             Some(conservative) if minimum < conservative.baseline => self.conservative = None,
             Some(_) => {}
             None => {
-                let has_risen = self
-                    .last_round
-                    .is_some_and(|last| minimum >= last.saturating_add(threshold(last)));
-                self.conservative = has_risen.then_some(Conservative {
-                    baseline: minimum,
-                    rounds: 0,
-                });
+                let has_risen = self.last_round.is_some_and(|last| minimum >= last.saturating_add(threshold(last)));
+                self.conservative = has_risen.then_some(Conservative { baseline: minimum, rounds: 0 });
             }
         }
     }
 
     fn opening(&mut self, view: View, acked: u64) -> u64 {
-        let acked = self
-            .limit
-            .map_or(acked, |limit| acked.min(limit * view.datagram));
+        let acked = self.limit.map_or(acked, |limit| acked.min(limit * view.datagram));
         if self.conservative.is_none() {
             return acked;
         }
@@ -125,10 +118,7 @@ impl HyStartPlusPlus {
 impl Start for HyStartPlusPlus {
     fn on_ack(&mut self, view: View, event: &AckEvent<'_>) -> Proposal {
         if !self.active {
-            return Proposal {
-                open_by: event.growth,
-                stop: false,
-            };
+            return Proposal { open_by: event.growth, stop: false };
         }
         if event.round.started {
             self.begin_round();
@@ -137,9 +127,7 @@ impl Start for HyStartPlusPlus {
         if event.has_rtt_sample {
             self.take_sample(event.rtt.adjusted);
         }
-        let stop = self
-            .conservative
-            .is_some_and(|conservative| conservative.rounds >= CSS_ROUNDS);
+        let stop = self.conservative.is_some_and(|conservative| conservative.rounds >= CSS_ROUNDS);
         Proposal { open_by, stop }
     }
 
@@ -149,11 +137,7 @@ impl Start for HyStartPlusPlus {
     }
 
     fn state(&self) -> State {
-        if self.conservative.is_some() {
-            State::ConservativeSlowStart
-        } else {
-            State::SlowStart
-        }
+        if self.conservative.is_some() { State::ConservativeSlowStart } else { State::SlowStart }
     }
 
     fn snapshot(&self) -> Box<dyn Start> {
@@ -176,11 +160,7 @@ mod tests {
 
     impl Run {
         fn new(pacing: PacingPolicy) -> Run {
-            Run {
-                start: HyStartPlusPlus::new(pacing),
-                scene: Scene::new(),
-                window: 12_000,
-            }
+            Run { start: HyStartPlusPlus::new(pacing), scene: Scene::new(), window: 12_000 }
         }
 
         /// One round of ACKs, one datagram each, with these samples.
@@ -193,12 +173,7 @@ mod tests {
         }
 
         fn ack(&mut self, round_started: bool, sample: Option<u64>, acked: u64) -> bool {
-            let view = View {
-                now: self.scene.now,
-                window: self.window,
-                datagram: DATAGRAM,
-                smoothed_rtt: ms(100),
-            };
+            let view = View { now: self.scene.now, window: self.window, datagram: DATAGRAM, smoothed_rtt: ms(100) };
             let event = self.scene.ack(acked, sample.map(ms), round_started);
             let proposal = self.start.on_ack(view, &event);
             self.window += proposal.open_by;
@@ -315,10 +290,7 @@ mod tests {
         for _ in 0..4 {
             assert!(!run.round(&[200; 10]));
         }
-        assert!(
-            run.ack(true, Some(200), DATAGRAM),
-            "the fifth round is complete"
-        );
+        assert!(run.ack(true, Some(200), DATAGRAM), "the fifth round is complete");
     }
 
     #[test]
@@ -335,15 +307,8 @@ mod tests {
         let mut run = Run::new(PacingPolicy::On);
         run.round(&[100; 8]);
         for index in 0..8 {
-            let view = View {
-                now: run.scene.now,
-                window: 12_000,
-                datagram: DATAGRAM,
-                smoothed_rtt: ms(100),
-            };
-            let event = run
-                .scene
-                .ack_with_delay(DATAGRAM, ms(120), ms(20), index == 0);
+            let view = View { now: run.scene.now, window: 12_000, datagram: DATAGRAM, smoothed_rtt: ms(100) };
+            let event = run.scene.ack_with_delay(DATAGRAM, ms(120), ms(20), index == 0);
             run.start.on_ack(view, &event);
         }
         assert!(!run.is_conservative());

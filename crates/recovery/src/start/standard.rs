@@ -10,10 +10,7 @@ pub(crate) struct Standard;
 
 impl Start for Standard {
     fn on_ack(&mut self, _view: View, event: &AckEvent<'_>) -> Proposal {
-        Proposal {
-            open_by: event.growth,
-            stop: false,
-        }
+        Proposal { open_by: event.growth, stop: false }
     }
 
     fn on_exit(&mut self) {}

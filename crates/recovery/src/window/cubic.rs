@@ -80,14 +80,9 @@ impl Epoch {
     fn at(&self, micros: u64, datagram: u64) -> u64 {
         let distance = u128::from(micros.abs_diff(self.k_micros)).min(MAX_MICROS);
         // At most (8.64e10)³ × 4 × 65535 = 1.7e38, which is below 2^127.
-        let cubic =
-            distance * distance * distance * C.0 * u128::from(datagram) / (C.1 * MICROS_CUBED);
+        let cubic = distance * distance * distance * C.0 * u128::from(datagram) / (C.1 * MICROS_CUBED);
         let cubic = u64::try_from(cubic).unwrap_or(u64::MAX);
-        if micros < self.k_micros {
-            self.plateau.saturating_sub(cubic)
-        } else {
-            self.plateau.saturating_add(cubic)
-        }
+        if micros < self.k_micros { self.plateau.saturating_sub(cubic) } else { self.plateau.saturating_add(cubic) }
     }
 }
 
@@ -95,11 +90,7 @@ impl Cubic {
     fn begin_epoch(&mut self, view: View) -> Epoch {
         // At the minimum window the plateau can lie below the window; then the epoch starts on it (as Linux does).
         let plateau = self.w_max.unwrap_or(0).max(view.window);
-        let epoch = Epoch {
-            start: view.now,
-            plateau,
-            k_micros: k_micros(plateau, view.window, view.datagram),
-        };
+        let epoch = Epoch { start: view.now, plateau, k_micros: k_micros(plateau, view.window, view.datagram) };
         self.epoch = Some(epoch);
         self.reno = view.window << FRACTION_BITS;
         self.fraction = 0;
@@ -117,15 +108,9 @@ impl Cubic {
     /// What Reno would have by now, in bytes.
     fn advance_reno(&mut self, view: View, acked: u64) -> u64 {
         // Once past the window it was reduced from, Reno's increase is the ordinary one (section 4.3).
-        let (num, den) = if self.reno >> FRACTION_BITS >= self.prior {
-            (1, 1)
-        } else {
-            ALPHA
-        };
+        let (num, den) = if self.reno >> FRACTION_BITS >= self.prior { (1, 1) } else { ALPHA };
         let per_window = (view.datagram << FRACTION_BITS) * num / den;
-        self.reno = self
-            .reno
-            .saturating_add(mul_div(per_window, acked, view.window.max(1)));
+        self.reno = self.reno.saturating_add(mul_div(per_window, acked, view.window.max(1)));
         self.reno >> FRACTION_BITS
     }
 }
@@ -141,35 +126,18 @@ impl Growth for Cubic {
         if epoch.at(elapsed, view.datagram) < reno {
             return reno;
         }
-        let aim = epoch.at(
-            elapsed.saturating_add(micros(view.smoothed_rtt)),
-            view.datagram,
-        );
-        let target = aim.clamp(
-            view.window,
-            mul_div(view.window, MAX_TARGET.0, MAX_TARGET.1),
-        );
-        let step = mul_div(
-            (target - view.window) << FRACTION_BITS,
-            acked,
-            view.window.max(1),
-        );
+        let aim = epoch.at(elapsed.saturating_add(micros(view.smoothed_rtt)), view.datagram);
+        let target = aim.clamp(view.window, mul_div(view.window, MAX_TARGET.0, MAX_TARGET.1));
+        let step = mul_div((target - view.window) << FRACTION_BITS, acked, view.window.max(1));
         self.fraction = self.fraction.saturating_add(step);
-        let window = view
-            .window
-            .saturating_add(self.fraction >> FRACTION_BITS)
-            .min(target);
+        let window = view.window.saturating_add(self.fraction >> FRACTION_BITS).min(target);
         self.fraction &= (1 << FRACTION_BITS) - 1;
         window
     }
 
     fn reduce(&mut self, view: View) -> u64 {
         let converges = self.w_max.is_some_and(|w_max| view.window < w_max);
-        let w_max = if converges {
-            mul_div(view.window, FAST_CONVERGENCE.0, FAST_CONVERGENCE.1)
-        } else {
-            view.window
-        };
+        let w_max = if converges { mul_div(view.window, FAST_CONVERGENCE.0, FAST_CONVERGENCE.1) } else { view.window };
         // At the minimum window fast convergence would lower W_max without end, below what the window can ever be.
         self.w_max = Some(w_max.max(2 * view.datagram));
         self.prior = view.window;

@@ -137,12 +137,7 @@ impl Window {
     }
 
     fn view(&self, now: Instant, rtt: &Rtt) -> View {
-        View {
-            now,
-            window: self.window,
-            datagram: u64::from(self.datagram_size),
-            smoothed_rtt: rtt.smoothed,
-        }
+        View { now, window: self.window, datagram: u64::from(self.datagram_size), smoothed_rtt: rtt.smoothed }
     }
 
     fn minimum(&self) -> u64 {
@@ -150,8 +145,7 @@ impl Window {
     }
 
     fn in_slow_start(&self) -> bool {
-        self.ssthresh
-            .is_none_or(|threshold| self.window < threshold)
+        self.ssthresh.is_none_or(|threshold| self.window < threshold)
     }
 
     fn grow(&mut self, event: &AckEvent<'_>) {
@@ -168,9 +162,7 @@ impl Window {
     /// Slow start. Returns the acknowledged bytes that are left over for the growth once the threshold is reached.
     fn open(&mut self, event: &AckEvent<'_>) -> u64 {
         let proposal = self.start.on_ack(self.view(event.now, event.rtt), event);
-        let room = self
-            .ssthresh
-            .map_or(u64::MAX, |threshold| threshold.saturating_sub(self.window));
+        let room = self.ssthresh.map_or(u64::MAX, |threshold| threshold.saturating_sub(self.window));
         let opened = proposal.open_by.min(room);
         self.window += opened;
         if proposal.stop {
@@ -191,16 +183,10 @@ impl Window {
 
     fn reduce(&mut self, event: &AckEvent<'_>, congestion: Congestion) {
         self.remember(congestion.episode);
-        let target = self
-            .growth
-            .reduce(self.view(event.now, event.rtt))
-            .max(self.minimum());
+        let target = self.growth.reduce(self.view(event.now, event.rtt)).max(self.minimum());
         self.leave_start(StartExit::Congestion);
         self.ssthresh = Some(target);
-        self.window = self
-            .reduction
-            .enter(self.window, target)
-            .max(self.minimum());
+        self.window = self.reduction.enter(self.window, target).max(self.minimum());
     }
 
     fn remember(&mut self, episode: u32) {
@@ -239,11 +225,7 @@ impl Controller for Window {
     }
 
     fn undo(&mut self, now: Instant, episode: u32) -> bool {
-        let Some(index) = self
-            .snapshots
-            .iter()
-            .position(|snapshot| snapshot.episode == episode)
-        else {
+        let Some(index) = self.snapshots.iter().position(|snapshot| snapshot.episode == episode) else {
             return false;
         };
         let snapshot = self.snapshots.drain(index..).next();
@@ -257,8 +239,7 @@ impl Controller for Window {
                 self.start = snapshot.start;
                 self.reduction = snapshot.reduction;
                 // The snapshot may be from another phase of the application.
-                self.growth
-                    .on_application_limited(now, self.application_limited);
+                self.growth.on_application_limited(now, self.application_limited);
                 true
             }
             None => false,
@@ -272,14 +253,9 @@ impl Controller for Window {
 
     /// RFC 9002 section 7.2: the initial window follows the datagram size; later, only the minimum does.
     fn on_datagram_size(&mut self, size: u16) {
-        let is_untouched =
-            self.window == initial_window(self.datagram_size) && self.ssthresh.is_none();
+        let is_untouched = self.window == initial_window(self.datagram_size) && self.ssthresh.is_none();
         self.datagram_size = size;
-        self.window = if is_untouched {
-            initial_window(size)
-        } else {
-            self.window.max(self.minimum())
-        };
+        self.window = if is_untouched { initial_window(size) } else { self.window.max(self.minimum()) };
         self.ssthresh = self.ssthresh.map(|threshold| threshold.max(self.minimum()));
         self.growth.on_datagram_size();
     }
@@ -293,20 +269,12 @@ impl Controller for Window {
     }
 
     fn pacing_rate(&self, rtt: &Rtt) -> Option<Rate> {
-        let gain = if self.in_slow_start() {
-            pacing::SLOW_START_GAIN
-        } else {
-            pacing::AVOIDANCE_GAIN
-        };
+        let gain = if self.in_slow_start() { pacing::SLOW_START_GAIN } else { pacing::AVOIDANCE_GAIN };
         Some(pacing::window_rate(self.window, rtt.smoothed, gain))
     }
 
     fn state(&self) -> State {
-        if self.in_slow_start() {
-            self.start.state()
-        } else {
-            State::CongestionAvoidance
-        }
+        if self.in_slow_start() { self.start.state() } else { State::CongestionAvoidance }
     }
 
     fn start_exit(&self) -> Option<StartExit> {

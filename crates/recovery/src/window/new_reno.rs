@@ -58,12 +58,7 @@ mod tests {
     use thalweg_units::Duration;
 
     fn view(window: u64) -> View {
-        View {
-            now: Instant::ZERO,
-            window,
-            datagram: 1_200,
-            smoothed_rtt: Duration::from_millis(100),
-        }
+        View { now: Instant::ZERO, window, datagram: 1_200, smoothed_rtt: Duration::from_millis(100) }
     }
 
     #[test]
