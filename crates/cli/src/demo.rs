@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde::Serialize;
+use thalweg::TransportConfig;
 use thalweg_files::certificate::{CertificateStore, Identity};
 use thalweg_files::client::{FetchOptions, Fetcher, Job, Preference, Report, Trust};
 use thalweg_files::server::{Server, ServerOptions};
@@ -166,7 +167,7 @@ impl DemoArgs {
         let site = Site::new(site, SiteOptions::default()).context("cannot serve")?;
         let store = CertificateStore::new(identity).context("certificate")?;
         let mut options = ServerOptions::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), site, store);
-        //options.transport = Arc::new(transport.config()?);
+        options.transport = Some(Arc::new(transport.config(TransportConfig::default())?));
         options.tcp = false;
         options.grace = Duration::from_secs(2);
         let server = Server::bind(options).await.map_err(Failure::failed)?;
@@ -190,7 +191,7 @@ impl DemoArgs {
         let mut options = FetchOptions::default();
         options.trust = Trust::Certificates(identity.chain().to_vec());
         options.preference = Preference::Quic;
-        //options.transport = Arc::new(transport.config()?);
+        options.transport = Some(Arc::new(transport.config(FetchOptions::bulk_transport())?));
         let fetcher = Fetcher::new(options).map_err(Failure::failed)?;
         let jobs = files
             .iter()

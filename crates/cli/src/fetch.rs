@@ -86,7 +86,7 @@ impl FetchArgs {
         options.connect_timeout = self.connect_timeout;
         options.idle_timeout = self.transport.idle_timeout;
         options.quic_patience = self.quic_patience;
-        //options.transport = Arc::new(self.transport.config()?);
+        options.transport = Some(Arc::new(self.transport.config(FetchOptions::bulk_transport())?));
         options.key_log = true;
         Fetcher::new(options).map_err(failure)
     }

@@ -91,4 +91,8 @@ impl Figures {
     }
 }
 
-impl From<&()> for Figures { fn from(_: &()) -> Self { Self::default() } }
+impl From<&()> for Figures {
+    fn from(_: &()) -> Self {
+        Self::default()
+    }
+}

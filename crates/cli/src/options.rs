@@ -33,18 +33,18 @@ pub struct TransportArgs {
 }
 
 impl TransportArgs {
-    /// The configuration that these options ask for.
+    /// The configuration that these options make of `base`.
     ///
     /// # Errors
     ///
     /// When the directory for traces cannot be made.
-    pub fn config(&self) -> Result<TransportConfig> {
+    pub fn config(&self, base: TransportConfig) -> Result<TransportConfig> {
         let mut config = TransportConfig {
             policies: self.policies,
             max_idle_timeout: Some(self.idle_timeout),
             max_mtu: self.max_mtu,
             ecn: !self.no_ecn,
-            ..TransportConfig::default()
+            ..base
         };
         if let Some(directory) = self.qlog_directory() {
             let traces =

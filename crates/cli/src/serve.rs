@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::json;
+use thalweg::{RetryPolicy, TransportConfig};
 use thalweg_files::certificate::{CertificateStore, Fingerprints, Identity};
 use thalweg_files::log::{AccessLog, AccessRecord};
 use thalweg_files::server::{Server, ServerOptions};
@@ -15,6 +16,21 @@ use thalweg_files::site::{Site, SiteOptions, UploadOptions};
 use crate::failure::{Context, Failure, Result};
 use crate::options::{TransportArgs, bytes, duration};
 use crate::output;
+
+/// Handshakes under way from which on a server asks for proof of address: far above a busy site's, far below what a flood
+/// from forged addresses brings.
+const BUSY_HANDSHAKES: usize = 200;
+
+/// When to send Retry packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Retry {
+    /// Never.
+    Never,
+    /// While many handshakes are under way.
+    Busy,
+    /// To everybody without a token.
+    Always,
+}
 
 /// `thalweg serve`.
 #[derive(Debug, Args)]
@@ -60,6 +76,15 @@ pub struct ServeArgs {
     /// Do not answer HTTPS over TCP
     #[arg(long)]
     no_tcp: bool,
+    /// Do not answer HTTP/3 over UDP
+    #[arg(long, conflicts_with = "no_tcp")]
+    no_quic: bool,
+    /// When clients have to prove their address before anything else (Retry): busy means with 200 handshakes under way
+    #[arg(long, value_enum, default_value_t = Retry::Busy)]
+    retry: Retry,
+    /// UDP workers, each with a socket of its own [default: one per core]
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
     /// How long running answers may take once the server is told to stop
     #[arg(long, value_name = "TIME", default_value = "10 s", value_parser = duration)]
     grace: Duration,
@@ -83,7 +108,16 @@ impl ServeArgs {
         let identity = self.identity()?;
         let store = CertificateStore::new(&identity).context("certificate")?;
         let mut options = ServerOptions::new(self.listen, self.site()?, store.clone());
-        //options.transport = Arc::new(self.transport.config()?);
+        options.transport = Some(Arc::new(self.transport.config(TransportConfig::default())?));
+        options.quic = !self.no_quic;
+        options.retry = match self.retry {
+            Retry::Never => RetryPolicy::Never,
+            Retry::Always => RetryPolicy::Always,
+            Retry::Busy => RetryPolicy::WhenHandshakesExceed(BUSY_HANDSHAKES),
+        };
+        if let Some(workers) = self.workers {
+            options.endpoint = options.endpoint.workers(workers);
+        }
         options.access_log = self.access_log();
         options.tcp = !self.no_tcp;
         options.grace = self.grace;
@@ -169,8 +203,12 @@ impl ServeArgs {
                 "self_signed": self.cert.is_none(),
             }));
         }
-        let tcp = if self.no_tcp { "" } else { ", HTTP/2 and HTTP/1.1 over TCP" };
-        eprintln!("Serving {} at {url} (HTTP/3 over UDP{tcp})", self.directory.display());
+        let ways = match (self.no_quic, self.no_tcp) {
+            (false, false) => "HTTP/3 over UDP, HTTP/2 and HTTP/1.1 over TCP",
+            (false, true) => "HTTP/3 over UDP only",
+            (true, _) => "HTTP/2 and HTTP/1.1 over TCP only",
+        };
+        eprintln!("Serving {} at {url} ({ways})", self.directory.display());
         if self.cert.is_none() {
             eprint!("{}", trust_help(&url, &host, address.port(), &prints));
         }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
-use thalweg::{ClientConfig, Connection, Endpoint};
+use thalweg::{ClientConfig, Connection, Endpoint, TransportConfig};
 use thalweg_units::human_bytes;
 use tokio::task::JoinSet;
 
@@ -92,7 +92,7 @@ impl ClientArgs {
         // See the module's head: nothing but zeros travels.
         let config = ClientConfig::dangerous_without_verification(&[ALPN])
             .context("cannot set up TLS")?
-            .transport(self.transport.config()?);
+            .transport(self.transport.config(TransportConfig::default())?);
         let connection = endpoint
             .connect_with(&config, remote, "localhost")
             .context(format_args!("cannot connect to {remote}"))?

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use clap::Args;
 use serde_json::json;
-use thalweg::{Connection, EndpointBuilder, Incoming, RecvStream, SendStream, ServerConfig};
+use thalweg::{Connection, EndpointBuilder, Incoming, RecvStream, SendStream, ServerConfig, TransportConfig};
 use thalweg_files::certificate::Identity;
 use thalweg_units::human_bytes;
 use tokio::task::JoinSet;
@@ -43,7 +43,7 @@ impl ServerArgs {
         let identity = Identity::self_signed::<&str>(&[]).context("cannot make a certificate")?;
         let config = ServerConfig::with_single_cert(identity.chain().to_vec(), identity.key().clone_key(), &[ALPN])
             .context("cannot set up TLS")?
-            .transport(self.transport.config()?);
+            .transport(self.transport.config(TransportConfig::default())?);
         let mut builder = EndpointBuilder::new().server(config);
         if let Some(workers) = self.workers {
             builder = builder.workers(workers);

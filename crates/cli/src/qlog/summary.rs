@@ -254,6 +254,7 @@ pub struct Builder {
     key_updates: u64,
     path_changes: u64,
     pto_count: u64,
+    heard: bool,
 }
 
 impl Builder {
@@ -285,6 +286,7 @@ impl Builder {
             key_updates: 0,
             path_changes: 0,
             pto_count: 0,
+            heard: false,
         }
     }
 
@@ -316,6 +318,7 @@ impl Builder {
             }
             "packet_received" => {
                 self.received.add(time, data);
+                self.heard |= may_hold_an_ack(data);
                 self.note_one_rtt(time, data);
             }
             "connection_state_updated" => {
@@ -383,7 +386,8 @@ impl Builder {
     }
 
     fn metrics(&mut self, time: f64, data: &Value) {
-        if let Some(rtt) = data.get("latest_rtt").and_then(Value::as_f64) {
+        // Before the first ACK there is no sample; what is written then is the initial guess.
+        if let (true, Some(rtt)) = (self.heard, data.get("latest_rtt").and_then(Value::as_f64)) {
             self.rtt.push((time, rtt));
         }
         if let Some(window) = data.get("congestion_window").and_then(integer) {
@@ -454,6 +458,12 @@ impl Builder {
             series,
         })
     }
+}
+
+/// Whether a received packet acknowledges something, or does not say what is in it.
+fn may_hold_an_ack(data: &Value) -> bool {
+    let is_ack = |frame: &Value| frame.get("frame_type").and_then(Value::as_str) == Some("ack");
+    data.get("frames").and_then(Value::as_array).is_none_or(|frames| frames.iter().any(is_ack))
 }
 
 fn closed(data: &Value) -> String {
@@ -577,6 +587,7 @@ mod tests {
     fn rtt_and_window_come_from_either_name_of_the_event() {
         let metrics = |rtt: f64, window: u64| json!({"latest_rtt": rtt, "congestion_window": window});
         let summary = summary(&[
+            (0.0, "packet_received", json!({})),
             (0.0, "metrics_updated", metrics(20.0, 12_000)),
             (5.0, "recovery_metrics_updated", metrics(30.0, 24_000)),
             (10.0, "recovery_metrics_updated", metrics(25.0, 18_000)),
