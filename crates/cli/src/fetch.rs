@@ -106,12 +106,15 @@ fn header(text: &str) -> std::result::Result<(HeaderName, HeaderValue), String> 
 }
 
 /// A finished transfer for people.
-pub fn line(report: &Report, what: &str) -> String {
+pub fn line(report: &Report, what: &str, sent: bool) -> String {
     let resumed = match report.resumed_from {
         0 => String::new(),
         bytes => format!(" (after {} that were here already)", human_bytes(bytes)),
     };
-    let figures = report.connection.as_ref().map(|stats| format!("; {}", Figures::from(stats).line()));
+    let figures = report.connection.as_ref().map(|stats| {
+        let figures = Figures::from(stats);
+        format!("; {}", if sent { figures.sender_line() } else { figures.receiver_line() })
+    });
     format!(
         "{what}: {} in {}, {} over {}{resumed}{}",
         human_bytes(report.bytes),

@@ -72,21 +72,29 @@ impl From<&ConnectionStats> for Figures {
 }
 
 impl Figures {
-    /// One line for people.
-    pub fn line(&self) -> String {
+    /// One line for people, for the end that receives: the losses are the sender's to know.
+    pub fn receiver_line(&self) -> String {
         let handshake = match self.handshake_ms {
             Some(ms) => format!("handshake {}, ", milliseconds(ms)),
             None => String::new(),
         };
         format!(
-            "{handshake}RTT {} (min {}), {} of {} packets sent lost ({} of these spuriously), window up to {}, MTU {}",
+            "{handshake}RTT {} (min {}), MTU {}",
             milliseconds(self.rtt_ms),
             milliseconds(self.min_rtt_ms),
+            self.mtu
+        )
+    }
+
+    /// One line for people, for the end that sends.
+    pub fn sender_line(&self) -> String {
+        format!(
+            "{}, {} of {} packets lost ({} of these spuriously), window up to {}",
+            self.receiver_line(),
             self.packets_lost,
             self.packets_sent,
             self.packets_spuriously_lost,
             human_bytes(self.max_window),
-            self.mtu,
         )
     }
 }

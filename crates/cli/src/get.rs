@@ -70,7 +70,7 @@ impl GetArgs {
                 Ok(report) if self.fetch.quiet => drop(report),
                 Ok(report) => {
                     let what = report.path.as_ref().map_or(url.clone(), |path| path.display().to_string());
-                    eprintln!("{}", fetch::line(&report, &what));
+                    eprintln!("{}", fetch::line(&report, &what, false));
                 }
                 Err(error) => failed.push(fetch::failure(error)),
             }

@@ -85,7 +85,8 @@ impl Progress {
 
 fn bar(name: &str) -> ProgressBar {
     let bar = ProgressBar::new_spinner();
-    let style = ProgressStyle::with_template("{prefix:24!} {bar:24} {bytes:>10}/{total_bytes:10} {msg}");
+    let style =
+        ProgressStyle::with_template("{prefix:24!} {bar:24} {decimal_bytes:>10}/{decimal_total_bytes:10} {msg}");
     // The template is constant; if it were wrong, the default style still shows progress.
     if let Ok(style) = style {
         bar.set_style(style.progress_chars("=> "));

@@ -54,7 +54,7 @@ impl PutArgs {
         fetcher.close().await;
         let report = result.map_err(fetch::failure)?;
         if !self.fetch.quiet {
-            eprintln!("{}", fetch::line(&report, &report.final_url));
+            eprintln!("{}", fetch::line(&report, &report.final_url, true));
         }
         Ok(())
     }

@@ -124,6 +124,9 @@ impl ServeArgs {
         options.key_log = true;
         let server = Server::bind(options).await.map_err(Failure::failed)?;
         let address = server.local_addr();
+        if let Some(endpoint) = server.endpoint() {
+            output::warnings(endpoint);
+        }
         self.announce(address, &identity)?;
         if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
             tokio::spawn(reload(store, cert.clone(), key.clone()));

@@ -201,7 +201,7 @@ impl ClientArgs {
                 eprintln!("{name}: {size} in {seconds:.2} s, {rate}");
             }
         }
-        eprintln!("{}", figures.line());
+        eprintln!("{}", if up > 0 { figures.sender_line() } else { figures.receiver_line() });
         if self.json {
             output::json(&json!({
                 "event": "summary",

@@ -117,7 +117,7 @@ fn report(connection: &Connection, began: Instant, sent: u64, received: u64, as_
         human_bytes(sent),
         human_bytes(received),
         began.elapsed().as_secs_f64(),
-        figures.line()
+        if sent >= received { figures.sender_line() } else { figures.receiver_line() }
     );
     if as_json {
         output::json(&json!({
