@@ -346,7 +346,8 @@ pub struct Config {
     pub max_ack_delay: Duration,
     /// Whether to mark packets ECT(0) and to heed the peer's counts. Default true.
     pub ecn: bool,
-    /// Whether to record trace events for [`Recovery::drain_trace`](crate::Recovery::drain_trace). Default false: it costs nothing then.
+    /// Whether to record trace events for [`Recovery::drain_trace`](crate::Recovery::drain_trace), which then has
+    /// to be called now and again. Default false: it costs nothing then.
     pub trace: bool,
     /// A congestion controller of the user's own; when present, `policies.controller`, `start` and `reduction` do not apply.
     pub controller: Option<Arc<dyn ControllerFactory>>,

@@ -13,7 +13,7 @@
 //! | what | where |
 //! |---|---|
 //! | packets of a space, acknowledgments, loss | `space`, `sent`, `loss`, `undo` |
-//! | a path: round trip, window, pacing, delivery, ECN | [`Path`], `rtt`, `delivery`, [`pacing`], `ecn` |
+//! | a path: round trip, window, pacing, delivery, ECN | [`Path`], `paths`, `rtt`, `delivery`, [`pacing`], `ecn` |
 //! | congestion control | [`controller`] (the interface), `window`, `start`, `reduction`, `model` |
 //! | silence | `probe` |
 //! | which rule is in force | [`Policies`] |
@@ -64,6 +64,7 @@ mod loss;
 mod model;
 pub mod pacing;
 mod path;
+mod paths;
 mod probe;
 pub mod qlog;
 mod reduction;
@@ -94,9 +95,9 @@ pub use types::{
     AckOfUnsent, Acked, Budget, Ecn, EcnCounts, LossTrigger, Lost, Outcome, PathId, Sent, SpaceId, Timeout,
 };
 
-use path::Paths;
+use paths::Paths;
 use rtt::Sample;
-use space::{DetectionRules, NewlyAcked, Space};
+use space::{Consequences, DetectionRules, NewlyAcked, Space};
 use trace::{Event, TimerKind, Trace};
 
 /// What the one timer waits for.
@@ -274,7 +275,8 @@ impl<T: Clone> Recovery<T> {
         out: &mut Outcome<T>,
     ) -> Result<(), AckOfUnsent> {
         self.see(now);
-        let newly = self.spaces[space.index()].take_acked(now, ranges, &mut self.paths, out, &mut self.trace)?;
+        let mut consequences = Consequences { now, paths: &mut self.paths, out, trace: &mut self.trace };
+        let newly = self.spaces[space.index()].take_acked(ranges, &mut consequences)?;
         let Some(newly) = newly else {
             return Ok(());
         };
@@ -338,7 +340,8 @@ impl<T: Clone> Recovery<T> {
 
     fn detect_lost(&mut self, now: Instant, space: SpaceId, out: &mut Outcome<T>) {
         let rules = DetectionRules { reordering: self.config.policies.reordering, max_ack_delay: self.max_ack_delay };
-        self.spaces[space.index()].detect_lost(now, rules, &mut self.paths, out, &mut self.trace);
+        let mut consequences = Consequences { now, paths: &mut self.paths, out, trace: &mut self.trace };
+        self.spaces[space.index()].detect_lost(rules, &mut consequences);
     }
 
     /// Lets every path draw its conclusions.

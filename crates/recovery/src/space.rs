@@ -11,7 +11,7 @@ use thalweg_units::{Duration, Instant};
 use crate::config::ReorderingPolicy;
 use crate::ecn::{Report, Reported};
 use crate::loss::{self, Thresholds, Verdict};
-use crate::path::Paths;
+use crate::paths::Paths;
 use crate::probe::{self, LossRun};
 use crate::sent::{Record, SentPackets};
 use crate::trace::{Event, Trace};
@@ -26,7 +26,7 @@ const REMEMBER_TIMEOUTS: u32 = 3;
 const MAX_QUIET: u64 = 1_024;
 
 /// What a space keeps of one path.
-#[derive(Clone, Debug)]
+#[derive(Copy, Clone, Debug)]
 struct Lane {
     path: PathId,
     /// How many packets this space has sent on the path.
@@ -66,6 +66,14 @@ pub(crate) struct NewestPacket {
 pub(crate) struct DetectionRules {
     pub(crate) reordering: ReorderingPolicy,
     pub(crate) max_ack_delay: Duration,
+}
+
+/// Where the consequences of an ACK or a timeout go.
+pub(crate) struct Consequences<'a, T> {
+    pub(crate) now: Instant,
+    pub(crate) paths: &'a mut Paths,
+    pub(crate) out: &'a mut Outcome<T>,
+    pub(crate) trace: &'a mut Trace,
 }
 
 /// See the [module](self).
@@ -194,12 +202,11 @@ impl<T: Clone> Space<T> {
     /// When the ACK names a packet that was never sent.
     pub(crate) fn take_acked(
         &mut self,
-        now: Instant,
         ranges: impl Iterator<Item = RangeInclusive<u64>>,
-        paths: &mut Paths,
-        out: &mut Outcome<T>,
-        trace: &mut Trace,
+        consequences: &mut Consequences<'_, T>,
     ) -> Result<Option<NewlyAcked>, AckOfUnsent> {
+        let Consequences { now, paths, out, trace } = consequences;
+        let now = *now;
         let Space { id, sent, lost, lanes, eliciting, quiet, .. } = self;
         let mut largest_named: Option<u64> = None;
         let mut largest: Option<NewestPacket> = None;
@@ -262,100 +269,91 @@ impl<T: Clone> Space<T> {
     }
 
     /// Declares lost what is lost by now, and sets the loss times of what will be (RFC 9002 appendix A.10).
-    pub(crate) fn detect_lost(
-        &mut self,
-        now: Instant,
-        rules: DetectionRules,
-        paths: &mut Paths,
-        out: &mut Outcome<T>,
-        trace: &mut Trace,
-    ) {
+    pub(crate) fn detect_lost(&mut self, rules: DetectionRules, consequences: &mut Consequences<'_, T>) {
         let Some(largest_acked) = self.largest_acked else {
             return;
         };
         for index in 0..self.lanes.len() {
-            self.detect_lost_in_lane(index, largest_acked, now, rules, paths, out, trace);
+            let lane = self.detect_lost_in(self.lanes[index], largest_acked, rules, consequences);
+            self.lanes[index] = lane;
         }
-        self.lost.forget(now, |packet| paths.get_mut(packet.record.path).on_lost_for_good(packet.episode));
+        let Consequences { now, paths, .. } = consequences;
+        self.lost.forget(*now, |packet| paths.get_mut(packet.record.path).on_lost_for_good(packet.episode));
         self.sent.trim();
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the body of a loop, apart for the sake of reading")]
-    fn detect_lost_in_lane(
+    /// The same for the packets of one path; returns what its lane becomes.
+    fn detect_lost_in(
         &mut self,
-        index: usize,
+        mut lane: Lane,
         largest_acked: u64,
-        now: Instant,
         rules: DetectionRules,
-        paths: &mut Paths,
-        out: &mut Outcome<T>,
-        trace: &mut Trace,
-    ) {
-        let Some(lane) = self.lanes.get_mut(index) else {
-            return;
-        };
+        consequences: &mut Consequences<'_, T>,
+    ) -> Lane {
         lane.loss_time = None;
-        let path = paths.get_mut(lane.path);
-        let thresholds = Thresholds::of(rules.reordering, path.rtt());
-        // Once past an open packet the cursor stays, and the walk goes on only to find when to look again.
-        let mut all_settled = true;
+        let thresholds = Thresholds::of(rules.reordering, consequences.paths.get(lane.path).rtt());
         let mut number = lane.cursor;
+        // Past a packet that stays open the cursor stays too; the walk goes on only to find when to look again.
+        let mut all_settled = true;
         while number <= largest_acked {
             let next = self.sent.next_unsettled(number);
-            if next != number {
-                // Acknowledged, or settled on another path: either way nothing here may span it.
+            if next > number {
+                // Acknowledged, or settled on another path: either way no run of losses spans it.
                 lane.run.on_delivered();
                 number = next;
             } else {
-                match self.sent.get(number).filter(|record| record.path == lane.path) {
-                    None => number += 1,
-                    Some(record) => {
-                        let behind = lane.newest_acked.unwrap_or(0).saturating_sub(record.ordinal);
-                        match loss::judge(now, record.time, behind, thresholds) {
-                            Verdict::NotBefore(deadline) if record.in_flight => {
-                                lane.loss_time = Some(deadline);
-                                break;
-                            }
-                            Verdict::NotBefore(_) => {
-                                all_settled = false;
-                                number += 1;
-                            }
-                            Verdict::Lost(trigger) => {
-                                let Some(record) = self.sent.take(number) else {
-                                    break;
-                                };
-                                self.eliciting -= u64::from(record.ack_eliciting);
-                                self.quiet -= u64::from(!record.in_flight);
-                                let episode = path.on_lost(now, &record);
-                                let remember = path.rtt().probe_base().saturating_add(rules.max_ack_delay);
-                                if record.ack_eliciting && !record.mtu_probe {
-                                    let first_sample = path.rtt().first_sample;
-                                    let span = probe::persistent_congestion_duration(path.rtt(), rules.max_ack_delay);
-                                    if lane.run.on_lost(record.time, first_sample, span) {
-                                        path.on_persistent_congestion();
-                                    }
-                                }
-                                if record.in_flight {
-                                    let size = record.size;
-                                    trace.push(
-                                        now,
-                                        lane.path,
-                                        Event::PacketLost { space: self.id, number, size, trigger },
-                                    );
-                                }
-                                out.lost.push(lost(number, &record, trigger));
-                                let forget = now + remember.saturating_mul(REMEMBER_TIMEOUTS);
-                                self.lost.push(LostPacket { number, declared: now, forget, episode, record });
-                                number += 1;
-                            }
+                if let Some(record) = self.sent.get(number).filter(|record| record.path == lane.path) {
+                    let behind = lane.newest_acked.unwrap_or(0).saturating_sub(record.ordinal);
+                    match loss::judge(consequences.now, record.time, behind, thresholds) {
+                        Verdict::Lost(trigger) => self.declare_lost(number, trigger, &mut lane, rules, consequences),
+                        Verdict::NotBefore(deadline) if record.in_flight => {
+                            // Those behind it were sent later still.
+                            lane.loss_time = Some(deadline);
+                            break;
                         }
+                        // Nobody waits for a packet that is not in flight.
+                        Verdict::NotBefore(_) => all_settled = false,
                     }
                 }
+                number += 1;
             }
             if all_settled {
                 lane.cursor = number;
             }
         }
+        lane
+    }
+
+    fn declare_lost(
+        &mut self,
+        number: u64,
+        trigger: LossTrigger,
+        lane: &mut Lane,
+        rules: DetectionRules,
+        consequences: &mut Consequences<'_, T>,
+    ) {
+        let Some(record) = self.sent.take(number) else {
+            return;
+        };
+        let Consequences { now, paths, out, trace } = consequences;
+        let now = *now;
+        self.eliciting -= u64::from(record.ack_eliciting);
+        self.quiet -= u64::from(!record.in_flight);
+        let path = paths.get_mut(lane.path);
+        let episode = path.on_lost(now, &record);
+        if record.ack_eliciting && !record.mtu_probe {
+            let span = probe::persistent_congestion_duration(path.rtt(), rules.max_ack_delay);
+            if lane.run.on_lost(record.time, path.rtt().first_sample, span) {
+                path.on_persistent_congestion();
+            }
+        }
+        if record.in_flight {
+            trace.push(now, lane.path, Event::PacketLost { space: self.id, number, size: record.size, trigger });
+        }
+        out.lost.push(lost(number, &record, trigger));
+        let timeout = path.rtt().probe_base().saturating_add(rules.max_ack_delay);
+        let forget = now + timeout.saturating_mul(REMEMBER_TIMEOUTS);
+        self.lost.push(LostPacket { number, declared: now, forget, episode, record });
     }
 
     /// The keys are gone: forgets every packet (RFC 9002 section 6.4).
