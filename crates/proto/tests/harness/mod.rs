@@ -9,19 +9,22 @@ use std::{
     time::Duration,
 };
 
+pub mod tap;
+pub mod wire;
+
 use bytes::Bytes;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use rustls::pki_types::UnixTime;
 use thalweg_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramMeta, Endpoint, EndpointConfig, Event, Route,
-    ServerConfig, Transmit, TransportConfig,
+    ServerConfig, Side, Transmit, TransportConfig,
     crypto::{
         ClientCrypto, ServerCrypto,
         deterministic::{DeterministicClient, DeterministicServer},
         null::{NullClient, NullServer},
     },
-    observe::ObserverFactory,
+    observe::{ObservedConnection, Observer, ObserverEvent, ObserverFactory},
     streams::{Dir, ReadError, StreamEvent, StreamId, WriteError},
     token::TokenKey,
 };
@@ -421,7 +424,7 @@ impl Pump {
     /// Writes and reads what is possible; `true` when all arrived.
     pub fn poke(&mut self, world: &mut World, handle: ConnectionHandle) -> bool {
         if self.download && !self.asked {
-            let client = world.client_conn(handle);
+            let Some(client) = world.client.connections.get_mut(&handle) else { return false };
             client.streams().write(self.stream, b"g").unwrap();
             self.asked = true;
             world.pump();
@@ -442,10 +445,9 @@ impl Pump {
                 let _ = server.streams().read_into(self.stream, &mut request);
                 self.write(server);
             }
-            let client = world.client_conn(handle);
-            self.read(client)
+            world.client.connections.get_mut(&handle).is_some_and(|client| self.read(client))
         } else {
-            let client = world.client_conn(handle);
+            let Some(client) = world.client.connections.get_mut(&handle) else { return false };
             self.write(client);
             let Some(server) = world.server.connections.values_mut().next_back() else { return false };
             while server.streams().accept(Dir::Bi).is_some() {}
@@ -497,4 +499,23 @@ pub fn lost(host: &Host) -> Option<ConnectionError> {
 
 pub fn readable(host: &Host) -> bool {
     host.events.iter().any(|(_, event)| matches!(event, Event::Stream(StreamEvent::Readable { .. })))
+}
+
+/// Prints what happens, for the author of a test that fails: `Setup { observer: Some(Arc::new(Print)), .. }`.
+#[derive(Debug)]
+pub struct Print;
+
+impl ObserverFactory for Print {
+    fn build(&self, connection: &ObservedConnection<'_>) -> Option<Box<dyn Observer>> {
+        Some(Box::new(Printer(connection.side)))
+    }
+}
+
+struct Printer(Side);
+
+impl Observer for Printer {
+    fn on_event(&mut self, now: Instant, event: &ObserverEvent<'_>) {
+        let tab = if self.0.is_client() { "" } else { "\t\t\t" };
+        eprintln!("{:>10} {tab}{:?} {event:?}", now.as_nanos() / 1000, self.0);
+    }
 }

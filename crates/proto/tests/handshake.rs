@@ -1,0 +1,723 @@
+//! Getting started, over good links and bad ones: padding, amplification, deadlock, Retry, versions, resumption, 0-RTT.
+
+mod harness;
+
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    rc::Rc,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use harness::{
+    DATE, Fate, Link, Packet, Pump, Setup, World,
+    tap::Tap,
+    wire::{self, Spy},
+};
+use rand_core::Rng;
+use rustls::pki_types::UnixTime;
+use thalweg_proto::{
+    Connection, ConnectionError, ConnectionHandle, Event, RetryPolicy, ServerConfig, TokenStore, TransportConfig,
+    TransportErrorCode,
+    crypto::{
+        Level,
+        config::TlsOptions,
+        deterministic::{DeterministicServer, test_certificate, test_key},
+        initial,
+        rustls::{RustlsClient, RustlsServer},
+    },
+    frame::Frame,
+    packet::{self, Header, Invariants},
+    streams::Dir,
+    token::TokenKey,
+    version::Version,
+};
+
+const ZERO: Duration = Duration::ZERO;
+const SECOND: Duration = Duration::from_secs(1);
+
+fn passes(packet: Packet) -> Fate {
+    vec![(ZERO, packet)]
+}
+
+/// A link of 20 ms that does what `meddle` says.
+fn link(meddle: impl FnMut(Packet, &mut rand_chacha::ChaCha8Rng) -> Fate + 'static) -> Link {
+    Link { meddle: Box::new(meddle), ..Link::new(Duration::from_millis(20)) }
+}
+
+fn both_confirmed(world: &World, handle: ConnectionHandle) -> bool {
+    world.client.connections.get(&handle).is_some_and(Connection::is_confirmed)
+        && world.server.connections.values().any(Connection::is_confirmed)
+}
+
+/// What the server has sent to an address it has not validated is at most three times what came from there.
+fn assert_not_amplified(world: &World) {
+    if world.server.connections.values().all(|connection| !connection.is_address_validated()) {
+        let (sent, received) = (world.server.sent_bytes, world.server.received_bytes);
+        assert!(sent <= 3 * received, "sent {sent} bytes to an unvalidated address, received {received}");
+    }
+}
+
+/// A server whose certificate chain takes about `certificates` times 300 bytes, and a client that takes any.
+fn large_certificates(certificates: usize) -> Setup {
+    Setup {
+        tweak_client: Box::new(|config| {
+            let tls = TlsOptions::new(&[b"test"]).client_insecure().unwrap();
+            config.crypto = Arc::new(RustlsClient::new(Arc::new(tls)));
+        }),
+        tweak_server: Box::new(move |config| {
+            let chain = vec![test_certificate(); certificates];
+            let tls = TlsOptions::new(&[b"test"]).server(chain, test_key()).unwrap();
+            config.crypto = Arc::new(RustlsServer::new(Arc::new(tls)));
+        }),
+        ..Setup::default()
+    }
+}
+
+// RFC 9000 section 14.1.
+
+#[test]
+fn every_ack_eliciting_initial_datagram_has_at_least_1200_bytes_probes_included() {
+    for percent in [0, 20, 40] {
+        for seed in 0..20 {
+            let mut spy = Spy::default();
+            let counts = Rc::new(RefCell::new([0; 2]));
+            let seen = counts.clone();
+            let link = link(move |packet, rng| {
+                for part in spy.look(&packet).iter().filter(|part| part.is_initial()) {
+                    let small = packet.bytes.len() < 1200;
+                    assert!(!small || !packet.from_client(), "client Initial in {} bytes", packet.bytes.len());
+                    assert!(!small || !part.is_ack_eliciting(), "server Initial in {} bytes", packet.bytes.len());
+                    seen.borrow_mut()[usize::from(packet.from_client())] += 1;
+                }
+                if rng.next_u32() % 100 < percent { vec![] } else { passes(packet) }
+            });
+            let mut world = World::new(Setup { seed, link, ..Setup::default() });
+            let handle = world.connect();
+            world.run_until(60 * SECOND, |world| both_confirmed(world, handle) || world.client_error().is_some());
+            assert!(counts.borrow()[1] >= 1);
+        }
+    }
+}
+
+#[test]
+fn probes_of_a_client_that_hears_nothing_are_full_initial_datagrams() {
+    let mut spy = Spy::default();
+    let probes = Rc::new(RefCell::new(0));
+    let count = probes.clone();
+    let link = link(move |packet, _| {
+        let parts = spy.look(&packet);
+        assert!(packet.from_client() && packet.bytes.len() >= 1200 && parts[0].is_initial());
+        assert!(parts[0].is_ack_eliciting());
+        *count.borrow_mut() += 1;
+        vec![]
+    });
+    let mut world = World::new(Setup { link, ..Setup::default() });
+    world.connect();
+    world.run_for(40 * SECOND);
+    assert!(*probes.borrow() >= 5, "only {} datagrams in 40 s", probes.borrow());
+    assert_eq!(world.client_error(), Some(ConnectionError::TimedOut));
+    assert_eq!(world.client.endpoint.connections(), 0);
+}
+
+// RFC 9000 section 8.1.
+
+#[test]
+fn a_server_sends_at_most_three_times_what_it_received_when_the_client_vanishes() {
+    for certificates in [1, 4, 16, 40] {
+        let link = link(|packet, _| if packet.from_client() && packet.ordinal > 0 { vec![] } else { passes(packet) });
+        let mut world = World::new(Setup { link, ..large_certificates(certificates) });
+        world.connect();
+        world.run_until(120 * SECOND, |world| {
+            assert_not_amplified(world);
+            false
+        });
+        assert!(world.server.sent_bytes > 1200, "the server answered");
+        assert_eq!(world.server.endpoint.connections(), 0, "the server forgot the client");
+        assert_eq!(world.client.endpoint.connections(), 0);
+    }
+}
+
+#[test]
+fn a_large_certificate_flight_stays_within_three_times_and_arrives() {
+    for certificates in [8, 16, 40] {
+        let mut world = World::new(large_certificates(certificates));
+        let handle = world.connect();
+        let done = world.run_until(30 * SECOND, |world| {
+            assert_not_amplified(world);
+            both_confirmed(world, handle)
+        });
+        assert!(done, "{certificates}: {:?} {:?}", world.client_error(), world.server_error());
+        assert!(world.now.as_nanos() < 2_000_000_000, "{certificates} certificates took until {:?}", world.now);
+    }
+}
+
+#[test]
+fn amplification_stays_within_three_times_under_loss_and_the_handshake_ends() {
+    for seed in 0..20 {
+        let link = link(|packet, rng| if rng.next_u32() % 100 < 40 { vec![] } else { passes(packet) });
+        let mut world = World::new(Setup { seed, link, ..large_certificates(16) });
+        let handle = world.connect();
+        let over = world.run_until(120 * SECOND, |world| {
+            assert_not_amplified(world);
+            both_confirmed(world, handle) || world.client.connections.is_empty() && world.server.connections.is_empty()
+        });
+        assert!(over, "seed {seed}: {:?} {:?}", world.client.events, world.server.events);
+    }
+}
+
+/// RFC 9002 section 6.2.2.1: the server may send no more, and all the client sent was acknowledged; the client has to speak.
+#[test]
+fn the_client_breaks_the_deadlock_of_a_server_at_its_amplification_limit() {
+    // Every client datagram but the first two and the server's fourth to eighth are lost for a while.
+    for lost_from_client in 1..6 {
+        let link = link(move |packet, _| {
+            let lost = packet.from_client() && (1..=lost_from_client).contains(&packet.ordinal);
+            if lost { vec![] } else { passes(packet) }
+        });
+        let mut world = World::new(Setup { link, ..large_certificates(16) });
+        let handle = world.connect();
+        let done = world.run_until(28 * SECOND, |world| {
+            assert_not_amplified(world);
+            both_confirmed(world, handle)
+        });
+        assert!(done, "{lost_from_client} lost: {:?} {:?}", world.client.events, world.server.events);
+    }
+}
+
+#[test]
+fn under_thirty_percent_loss_a_handshake_completes_or_times_out_but_never_hangs() {
+    let mut completed = 0;
+    for seed in 0..50 {
+        let link = Link::lossy(Duration::from_millis(20), 30);
+        let mut world = World::new(Setup { seed, link, ..Setup::default() });
+        let handle = world.connect();
+        let over = world.run_until(100 * SECOND, |world| {
+            both_confirmed(world, handle) || world.client.connections.is_empty() && world.server.connections.is_empty()
+        });
+        assert!(over, "seed {seed} hangs: {:?} {:?}", world.client.events, world.server.events);
+        if both_confirmed(&world, handle) {
+            completed += 1;
+        } else {
+            assert_eq!(world.client_error(), Some(ConnectionError::TimedOut), "seed {seed}");
+        }
+    }
+    assert!(completed >= 48, "only {completed} of 50 completed");
+}
+
+// Retry: RFC 9000 sections 8.1.2 and 17.2.5.
+
+fn always_retry(config: &mut ServerConfig) {
+    config.retry = RetryPolicy::Always;
+}
+
+#[test]
+fn a_client_follows_a_retry_and_the_server_takes_its_token() {
+    let mut world = World::new(Setup { tweak_server: Box::new(always_retry), ..Setup::default() });
+    let handle = world.handshake();
+    assert_eq!(world.client_conn(handle).stats().handshake_time, Some(Duration::from_millis(80)));
+    assert!(world.transfer(handle, true, 100_000, 10 * SECOND).is_some());
+}
+
+#[test]
+fn retry_works_under_loss() {
+    for seed in 0..20 {
+        let link = Link::lossy(Duration::from_millis(20), 20);
+        let mut world = World::new(Setup { seed, link, tweak_server: Box::new(always_retry), ..Setup::default() });
+        let handle = world.connect();
+        let over = world.run_until(100 * SECOND, |world| both_confirmed(world, handle));
+        assert!(over, "seed {seed}: {:?} {:?}", world.client.events, world.server.events);
+    }
+}
+
+#[test]
+fn an_expired_retry_token_is_refused_with_invalid_token() {
+    let setup = Setup {
+        tweak_server: Box::new(|config| {
+            always_retry(config);
+            let key = TokenKey::new(&[7; 32]).with_lifetimes(SECOND, SECOND);
+            config.token_key = Arc::new(key);
+        }),
+        link: link(|packet, _| {
+            let slow = !packet.from_client() && packet.ordinal == 0;
+            vec![(if slow { 5 * SECOND } else { ZERO }, packet)]
+        }),
+        ..Setup::default()
+    };
+    // Whatever the client repeats meanwhile is answered with other tokens; only the first, slow answer counts here.
+    let mut world = World::new(setup);
+    let slow = world.link.meddle;
+    let mut slow = slow;
+    world.link.meddle = Box::new(move |packet, rng| {
+        let repeated = !packet.from_client() && packet.ordinal > 0 && wire::parse(&packet.bytes)[0].header.is_a_retry();
+        if repeated { vec![] } else { slow(packet, rng) }
+    });
+    world.connect();
+    world.run_for(20 * SECOND);
+    match world.client_error() {
+        Some(ConnectionError::PeerTransport { code, .. }) => assert_eq!(code, TransportErrorCode::INVALID_TOKEN),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(world.server.endpoint.connections(), 0);
+}
+
+trait IsRetry {
+    fn is_a_retry(&self) -> bool;
+}
+
+impl IsRetry for Header {
+    fn is_a_retry(&self) -> bool {
+        matches!(self, Header::Retry { .. })
+    }
+}
+
+/// Rewrites the token of a Retry packet and seals it anew, as anybody who saw the client's Initial can.
+fn forge_retry(packet: &mut Packet, original: &[u8]) {
+    let partial = wire::parse(&packet.bytes).remove(0);
+    let Header::Retry { token, .. } = partial.header else { panic!("no Retry") };
+    packet.bytes[token.start + 20] ^= 1;
+    let body = packet.bytes.len() - packet::RETRY_TAG_LEN;
+    let tag = initial::retry_tag(Version::V1, original, &packet.bytes[..body]);
+    packet.bytes[body..].copy_from_slice(&tag);
+}
+
+#[test]
+fn a_tampered_retry_token_opens_no_connection() {
+    let mut original = Vec::new();
+    let link = link(move |mut packet, _| {
+        if original.is_empty() {
+            original = wire::parse(&packet.bytes)[0].header.dcid().as_slice().to_vec();
+        }
+        if !packet.from_client() && packet.ordinal == 0 {
+            forge_retry(&mut packet, &original);
+        }
+        passes(packet)
+    });
+    let mut world = World::new(Setup { link, tweak_server: Box::new(always_retry), ..Setup::default() });
+    world.connect();
+    world.run_for(60 * SECOND);
+    assert!(world.client_error().is_some(), "the client gave up");
+    assert_eq!(world.server.events, []);
+    assert_eq!((world.client.endpoint.connections(), world.server.endpoint.connections()), (0, 0));
+}
+
+#[test]
+fn a_retry_with_a_wrong_integrity_tag_is_ignored() {
+    let link = link(|packet, _| {
+        let mut fate = passes(packet.clone());
+        if !packet.from_client() && packet.ordinal == 0 {
+            let mut forged = packet;
+            *forged.bytes.last_mut().unwrap() ^= 1;
+            fate.insert(0, (ZERO, forged));
+        }
+        fate
+    });
+    let mut world = World::new(Setup { link, tweak_server: Box::new(always_retry), ..Setup::default() });
+    world.handshake();
+}
+
+#[test]
+fn a_second_retry_is_ignored() {
+    let mut original = Vec::new();
+    let first = Rc::new(RefCell::new(None));
+    let link = link(move |packet, _| {
+        if original.is_empty() {
+            original = wire::parse(&packet.bytes)[0].header.dcid().as_slice().to_vec();
+        }
+        let mut fate = passes(packet.clone());
+        if !packet.from_client() {
+            if packet.ordinal == 0 {
+                *first.borrow_mut() = Some(packet);
+            } else if let Some(mut second) = first.borrow_mut().take() {
+                // Well formed, with a valid tag, and with another token.
+                forge_retry(&mut second, &original);
+                fate.insert(0, (ZERO, second));
+            }
+        }
+        fate
+    });
+    let mut world = World::new(Setup { link, tweak_server: Box::new(always_retry), ..Setup::default() });
+    let handle = world.handshake();
+    assert!(world.transfer(handle, true, 10_000, 10 * SECOND).is_some());
+}
+
+#[test]
+fn a_retry_after_the_servers_first_packet_is_ignored() {
+    let link = link(|packet, _| {
+        let mut fate = passes(packet.clone());
+        if !packet.from_client() && packet.ordinal == 0 {
+            let part = wire::parse(&packet.bytes).remove(0);
+            let mut retry = Vec::new();
+            let scid = thalweg_proto::cid::ConnectionId::new(&[9; 8]).unwrap();
+            packet::write_retry(&mut retry, Version::V1, part.header.dcid(), &scid, &[1; 40], |body| {
+                initial::retry_tag(Version::V1, &[0; 8], body)
+            });
+            fate.push((Duration::from_micros(1), Packet { bytes: retry, ..packet }));
+        }
+        fate
+    });
+    World::new(Setup { link, ..Setup::default() }).handshake();
+}
+
+// NEW_TOKEN: RFC 9000 section 8.1.3.
+
+#[derive(Debug, Default)]
+struct Tokens(Mutex<VecDeque<Vec<u8>>>);
+
+impl TokenStore for Tokens {
+    fn insert(&self, server_name: &str, token: Vec<u8>) {
+        assert_eq!(server_name, "localhost");
+        self.0.lock().unwrap().push_back(token);
+    }
+
+    fn take(&self, _: &str) -> Option<Vec<u8>> {
+        self.0.lock().unwrap().pop_front()
+    }
+}
+
+/// Closes the client's connection and waits until both ends have forgotten it.
+fn hang_up(world: &mut World, handle: ConnectionHandle) {
+    let now = world.now;
+    world.client_conn(handle).close(now, 0, bytes::Bytes::new());
+    world.pump();
+    world.run_for(5 * SECOND);
+    assert_eq!((world.client.endpoint.connections(), world.server.endpoint.connections()), (0, 0));
+    world.client.events.clear();
+    world.server.events.clear();
+}
+
+#[test]
+fn a_token_of_new_token_saves_the_next_connection_the_retry_once() {
+    let tokens = Arc::new(Tokens::default());
+    let store = tokens.clone();
+    let mut world = World::new(Setup {
+        tweak_server: Box::new(always_retry),
+        tweak_client: Box::new(move |config| config.tokens = Some(store)),
+        ..Setup::default()
+    });
+    let handle = world.handshake();
+    world.run_for(SECOND);
+    let token = tokens.0.lock().unwrap().front().cloned().expect("a token");
+    hang_up(&mut world, handle);
+
+    let handle = world.handshake();
+    assert_eq!(world.client_conn(handle).stats().handshake_time, Some(Duration::from_millis(40)));
+    world.run_for(SECOND);
+    hang_up(&mut world, handle);
+
+    // The same token once more: the server has seen it, and asks for a Retry.
+    tokens.0.lock().unwrap().clear();
+    tokens.0.lock().unwrap().push_back(token);
+    let handle = world.handshake();
+    assert_eq!(world.client_conn(handle).stats().handshake_time, Some(Duration::from_millis(80)));
+}
+
+#[test]
+fn a_token_of_another_server_is_treated_as_none() {
+    let tokens = Arc::new(Tokens::default());
+    tokens.0.lock().unwrap().push_back(vec![0x4e; 70]);
+    let mut world =
+        World::new(Setup { tweak_client: Box::new(move |config| config.tokens = Some(tokens)), ..Setup::default() });
+    world.handshake();
+}
+
+// Versions: RFC 9000 section 6, RFC 8999, RFC 9369.
+
+fn version_negotiation(packet: &Packet, versions: &[Version], rng: &mut rand_chacha::ChaCha8Rng) -> Packet {
+    let invariants = Invariants::parse(&packet.bytes).unwrap();
+    let mut bytes = Vec::new();
+    packet::write_version_negotiation(&mut bytes, &invariants, versions, rng);
+    Packet { from: packet.to, to: packet.from, bytes, ..packet.clone() }
+}
+
+#[test]
+fn an_unknown_version_is_answered_with_version_negotiation_if_the_datagram_is_large_enough() {
+    for (len, answered) in [(1200, true), (1199, false), (100, false)] {
+        let answers = Rc::new(RefCell::new(Vec::new()));
+        let seen = answers.clone();
+        let link = link(move |mut packet, _| {
+            if packet.from_client() && packet.ordinal == 0 {
+                wire::set_version(&mut packet.bytes, Version(0x1a2a_3a4a));
+                packet.bytes.truncate(len);
+                return passes(packet);
+            }
+            if !packet.from_client() {
+                seen.borrow_mut().push(packet);
+            }
+            vec![]
+        });
+        let mut world = World::new(Setup { link, ..Setup::default() });
+        world.connect();
+        world.run_for(10 * SECOND);
+        assert_eq!(answers.borrow().len(), usize::from(answered), "{len} bytes");
+        for packet in answers.borrow().iter() {
+            let part = wire::parse(&packet.bytes).remove(0);
+            let Header::VersionNegotiation { versions, .. } = part.header else { panic!("{part:?}") };
+            let versions: Vec<_> = packet::versions(&packet.bytes[versions]).collect();
+            assert!(versions.contains(&Version::V1) && versions.contains(&Version::V2), "{versions:?}");
+        }
+        assert_eq!(world.server.endpoint.connections(), 0);
+    }
+}
+
+#[test]
+fn a_version_negotiation_without_our_version_ends_the_attempt_with_version_mismatch() {
+    let link = link(|packet, rng| {
+        if packet.from_client() {
+            vec![(ZERO, version_negotiation(&packet, &[Version(0x1a2a_3a4a), Version(77)], rng))]
+        } else {
+            vec![]
+        }
+    });
+    let mut world = World::new(Setup { link, ..Setup::default() });
+    world.connect();
+    world.run_for(SECOND);
+    assert_eq!(world.client_error(), Some(ConnectionError::VersionMismatch));
+    assert_eq!(world.client.endpoint.connections(), 0);
+}
+
+#[test]
+fn a_version_negotiation_that_lists_our_version_is_ignored() {
+    let link = link(|packet, rng| {
+        let mut fate = passes(packet.clone());
+        if packet.from_client() && packet.ordinal == 0 {
+            fate.insert(0, (ZERO, version_negotiation(&packet, &[Version(77), Version::V1], rng)));
+        }
+        fate
+    });
+    World::new(Setup { link, ..Setup::default() }).handshake();
+}
+
+#[test]
+fn a_version_negotiation_after_the_servers_first_packet_is_ignored() {
+    let mut first = None;
+    let link = link(move |packet, rng| {
+        let mut fate = passes(packet.clone());
+        if packet.from_client() {
+            first.get_or_insert(packet);
+        } else if let Some(client) = &first {
+            let mut forged = version_negotiation(client, &[Version(77)], rng);
+            forged.ordinal = packet.ordinal;
+            fate.push((Duration::from_micros(1), forged));
+        }
+        fate
+    });
+    let mut world = World::new(Setup { link, ..Setup::default() });
+    let handle = world.handshake();
+    assert!(world.transfer(handle, true, 10_000, 10 * SECOND).is_some());
+}
+
+#[test]
+fn a_version_negotiation_with_foreign_connection_ids_is_ignored() {
+    let link = link(|packet, rng| {
+        let mut fate = passes(packet.clone());
+        if packet.from_client() && packet.ordinal == 0 {
+            let mut forged = version_negotiation(&packet, &[Version(77)], rng);
+            let last_of_scid = 5 + 1 + 8 + 1 + 7;
+            forged.bytes[last_of_scid] ^= 1;
+            fate.insert(0, (ZERO, forged));
+        }
+        fate
+    });
+    World::new(Setup { link, ..Setup::default() }).handshake();
+}
+
+#[test]
+fn version_2_works_from_the_first_packet_on_with_retry_and_data() {
+    for retry in [RetryPolicy::Never, RetryPolicy::Always] {
+        let link = link(|packet, _| {
+            for part in wire::parse(&packet.bytes) {
+                assert_eq!(part.header.version().unwrap_or(Version::V2), Version::V2);
+            }
+            passes(packet)
+        });
+        let mut world = World::new(Setup {
+            link,
+            tweak_client: Box::new(|config| config.version = Version::V2),
+            tweak_server: Box::new(move |config| config.retry = retry),
+            ..Setup::default()
+        });
+        let handle = world.handshake();
+        assert_eq!(world.client_conn(handle).version(), Version::V2);
+        assert!(world.transfer(handle, true, 100_000, 10 * SECOND).is_some());
+    }
+}
+
+// Resumption and 0-RTT: RFC 9001 section 4.6.
+
+/// A client that has been here before.
+fn returning(setup: Setup) -> World {
+    let mut world = World::new(setup);
+    let handle = world.handshake();
+    world.run_for(SECOND);
+    hang_up(&mut world, handle);
+    world
+}
+
+/// Connects and hands over `len` bytes before the first datagram leaves.
+fn connect_early(world: &mut World, len: u64) -> (ConnectionHandle, Pump) {
+    let remote = harness::SERVER;
+    let (handle, mut connection) =
+        world.client.endpoint.connect(world.now, world.client_config.clone(), remote, "localhost").unwrap();
+    assert!(connection.is_early(), "0-RTT keys from the ticket");
+    let stream = connection.streams().open(Dir::Bi).expect("a stream within the remembered limits");
+    world.client.connections.insert(handle, connection);
+    let mut pump = Pump::new(stream, false, len);
+    pump.poke(world, handle);
+    world.pump();
+    (handle, pump)
+}
+
+#[test]
+fn the_second_connection_resumes_the_first() {
+    let mut world = returning(Setup::default());
+    let handle = world.handshake();
+    assert!(world.client_conn(handle).stats().resumed);
+    assert!(world.server_conn().stats().resumed);
+}
+
+#[test]
+fn accepted_early_data_arrive_with_the_first_flight() {
+    let mut world = returning(Setup::default());
+    let started = world.now;
+    let (handle, mut pump) = connect_early(&mut world, 4000);
+    let done = world.run_until(10 * SECOND, |world| pump.poke(world, handle));
+    assert!(done);
+    assert_eq!(world.now.saturating_since(started), Duration::from_millis(20), "half a round trip");
+    world.run_for(SECOND);
+    assert_eq!(world.client_conn(handle).early_data_accepted(), Some(true));
+    assert!(world.client.events.iter().any(|(_, event)| *event == Event::EarlyData { accepted: true }));
+    assert!(world.transfer(handle, true, 100_000, 10 * SECOND).is_some());
+}
+
+#[test]
+fn early_data_survive_loss_and_reordering() {
+    for seed in 0..20 {
+        let mut world = returning(Setup { seed, ..Setup::default() });
+        world.link.meddle = Box::new(|packet, rng| match rng.next_u32() % 10 {
+            0 | 1 => vec![],
+            2 | 3 => vec![(Duration::from_millis(30), packet)],
+            _ => passes(packet),
+        });
+        let (handle, mut pump) = connect_early(&mut world, 100_000);
+        let done = world.run_until(100 * SECOND, |world| pump.poke(world, handle));
+        assert!(done, "seed {seed}: {:?} {:?}", world.client_error(), world.server_error());
+    }
+}
+
+#[test]
+fn early_data_survive_a_retry() {
+    let mut world = returning(Setup { tweak_server: Box::new(always_retry), ..Setup::default() });
+    let (handle, mut pump) = connect_early(&mut world, 50_000);
+    let done = world.run_until(10 * SECOND, |world| pump.poke(world, handle));
+    assert!(done, "{:?} {:?}", world.client_error(), world.server_error());
+}
+
+#[test]
+fn rejected_early_data_are_sent_again_intact() {
+    for seed in 0..10 {
+        for loss in [0, 15] {
+            let mut world = returning(Setup { seed, ..Setup::default() });
+            // Another server, with other ticket keys.
+            let date = UnixTime::since_unix_epoch(Duration::from_secs(DATE));
+            let crypto = Arc::new(DeterministicServer::new([99; 32], &[b"test"], date).unwrap());
+            let config = ServerConfig::new(crypto, Arc::new(TokenKey::new(&[9; 32])));
+            world.server.endpoint.set_server_config(Some(Arc::new(config)));
+            world.link = Link::lossy(Duration::from_millis(20), loss);
+            let (handle, mut pump) = connect_early(&mut world, 60_000);
+            let done = world.run_until(60 * SECOND, |world| pump.poke(world, handle));
+            assert!(done, "seed {seed} {loss} %: {:?} {:?}", world.client_error(), world.server_error());
+            assert_eq!(world.client_conn(handle).early_data_accepted(), Some(false));
+            assert!(!world.client_conn(handle).stats().resumed);
+        }
+    }
+}
+
+// Limits and oddities.
+
+#[test]
+fn crypto_data_too_far_ahead_are_refused_with_crypto_buffer_exceeded() {
+    let tap = Tap::default();
+    let of_client = tap.clone();
+    let mut world =
+        World::new(Setup { tweak_client: Box::new(move |config| of_client.client(config)), ..Setup::default() });
+    tap.lie(Level::Initial, &[Frame::Crypto { offset: 1 << 20, data: &[0; 10] }]);
+    world.connect();
+    world.run_for(SECOND);
+    assert_eq!(tap.told(), 1);
+    match world.client_error() {
+        Some(ConnectionError::PeerTransport { code, .. }) => {
+            assert_eq!(code, TransportErrorCode::CRYPTO_BUFFER_EXCEEDED);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn unknown_transport_parameters_are_ignored() {
+    let (client, server) = (Tap::default(), Tap::default());
+    // Identifiers 31 * 7 + 27 (reserved for this) and 0x7abc, with two bytes each.
+    for tap in [&client, &server] {
+        tap.add_parameters(&[0x40, 244, 2, 1, 2, 0x40 | 0x3a, 0xbc, 2, 1, 2]);
+    }
+    let mut world = World::new(Setup {
+        tweak_client: Box::new(move |config| client.client(config)),
+        tweak_server: Box::new(move |config| server.server(config)),
+        ..Setup::default()
+    });
+    world.handshake();
+}
+
+#[test]
+fn a_duplicate_transport_parameter_is_refused() {
+    let tap = Tap::default();
+    tap.add_parameters(&[0x04, 1, 9]); // initial_max_data a second time
+    let mut world = World::new(Setup { tweak_client: Box::new(move |config| tap.client(config)), ..Setup::default() });
+    world.connect();
+    world.run_for(SECOND);
+    match world.client_error() {
+        Some(ConnectionError::PeerTransport { code, .. }) => {
+            assert_eq!(code, TransportErrorCode::TRANSPORT_PARAMETER_ERROR);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn connections_beyond_the_limits_are_refused_and_the_others_live() {
+    for of_handshakes in [false, true] {
+        let mut world = World::new(Setup {
+            tweak_server: Box::new(move |config| {
+                if of_handshakes { config.max_handshakes = 2 } else { config.max_connections = 2 }
+            }),
+            ..Setup::default()
+        });
+        let handles = [world.connect(), world.connect(), world.connect()];
+        world.run_for(SECOND);
+        for handle in &handles[..2] {
+            assert!(world.client_conn(*handle).is_confirmed());
+        }
+        match world.client_error() {
+            Some(ConnectionError::PeerTransport { code, .. }) => {
+                assert_eq!(code, TransportErrorCode::CONNECTION_REFUSED);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(world.server.endpoint.connections(), 2);
+        assert_eq!(world.server.endpoint.handshakes(), 0);
+    }
+}
+
+#[test]
+fn a_handshake_between_ends_with_large_first_datagrams_keeps_its_padding() {
+    let config = TransportConfig { initial_mtu: 1400, ..TransportConfig::default() };
+    let link = link(|packet, _| {
+        if wire::parse(&packet.bytes).iter().any(|part| matches!(part.header, Header::Initial { .. })) {
+            assert!(packet.bytes.len() >= 1200);
+        }
+        passes(packet)
+    });
+    let mut world = World::new(Setup { link, client: config.clone(), server: config, ..Setup::default() });
+    world.handshake();
+}

@@ -1,0 +1,249 @@
+//! A peer that says what no honest one would: replaces the frames of packets just before they are sealed, so that they
+//! arrive authentic.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+use rustls::pki_types::CertificateDer;
+use thalweg_proto::{
+    ClientConfig, ServerConfig, Side, TransportError,
+    crypto::{
+        ClientCrypto, CryptoError, DecryptError, DirectionKeys, ExportError, HeaderKey, KeyChange, Keys, Level,
+        PacketKey, PacketKeys, ServerCrypto, Session, StartError, TAG_LEN,
+    },
+    frame::Frame,
+    version::Version,
+};
+
+/// A packet to be falsified: the next one of `level` with room for `frames` gets them instead of its own, and `bits` are
+/// set in its first byte.
+#[derive(Clone, Debug)]
+struct Lie {
+    level: Level,
+    frames: Vec<u8>,
+    bits: u8,
+}
+
+#[derive(Default, Debug)]
+struct State {
+    lies: VecDeque<Lie>,
+    told: u64,
+    /// Bits for the header that is protected next.
+    bits: u8,
+    /// Appended to our transport parameters.
+    parameters: Vec<u8>,
+}
+
+/// What one side's packets are replaced by; clones share it.
+#[derive(Clone, Default, Debug)]
+pub struct Tap(Arc<Mutex<State>>);
+
+impl Tap {
+    /// The next packet of `level` that is large enough carries exactly these frames, and padding.
+    pub fn lie(&self, level: Level, frames: &[Frame<'_>]) {
+        let mut bytes = Vec::new();
+        frames.iter().for_each(|frame| frame.encode(&mut bytes));
+        self.lie_raw(level, bytes, 0);
+    }
+
+    /// The same with any bytes, and with bits set in the first byte of the header.
+    pub fn lie_raw(&self, level: Level, frames: Vec<u8>, bits: u8) {
+        self.0.lock().unwrap().lies.push_back(Lie { level, frames, bits });
+    }
+
+    /// How many packets were falsified.
+    pub fn told(&self) -> u64 {
+        self.0.lock().unwrap().told
+    }
+
+    /// Appends to the transport parameters of sessions started from now on.
+    pub fn add_parameters(&self, encoded: &[u8]) {
+        self.0.lock().unwrap().parameters.extend_from_slice(encoded);
+    }
+
+    pub fn client(&self, config: &mut ClientConfig) {
+        config.crypto = Arc::new(TapClient { inner: config.crypto.clone(), tap: self.clone() });
+    }
+
+    pub fn server(&self, config: &mut ServerConfig) {
+        config.crypto = Arc::new(TapServer { inner: config.crypto.clone(), tap: self.clone() });
+    }
+
+    fn params(&self, params: &[u8]) -> Vec<u8> {
+        [params, &self.0.lock().unwrap().parameters].concat()
+    }
+
+    fn keys(&self, level: Level, keys: Keys) -> Keys {
+        Keys { local: self.direction(level, keys.local), remote: keys.remote }
+    }
+
+    fn direction(&self, level: Level, keys: DirectionKeys) -> DirectionKeys {
+        DirectionKeys {
+            header: Box::new(TapHeader { inner: keys.header, tap: self.clone() }),
+            packet: self.packet(level, keys.packet),
+        }
+    }
+
+    fn packet(&self, level: Level, inner: Box<dyn PacketKey>) -> Box<dyn PacketKey> {
+        Box::new(TapPacket { inner, level, tap: self.clone() })
+    }
+}
+
+struct TapClient {
+    inner: Arc<dyn ClientCrypto>,
+    tap: Tap,
+}
+
+impl ClientCrypto for TapClient {
+    fn start(&self, version: Version, server_name: &str, params: &[u8]) -> Result<Box<dyn Session>, StartError> {
+        let inner = self.inner.start(version, server_name, &self.tap.params(params))?;
+        Ok(Box::new(TapSession { inner, tap: self.tap.clone() }))
+    }
+
+    fn initial_keys(&self, version: Version, dcid: &[u8], side: Side) -> Keys {
+        self.tap.keys(Level::Initial, self.inner.initial_keys(version, dcid, side))
+    }
+}
+
+struct TapServer {
+    inner: Arc<dyn ServerCrypto>,
+    tap: Tap,
+}
+
+impl ServerCrypto for TapServer {
+    fn start(&self, version: Version, params: &[u8]) -> Result<Box<dyn Session>, StartError> {
+        let inner = self.inner.start(version, &self.tap.params(params))?;
+        Ok(Box::new(TapSession { inner, tap: self.tap.clone() }))
+    }
+
+    fn initial_keys(&self, version: Version, dcid: &[u8], side: Side) -> Keys {
+        self.tap.keys(Level::Initial, self.inner.initial_keys(version, dcid, side))
+    }
+}
+
+struct TapSession {
+    inner: Box<dyn Session>,
+    tap: Tap,
+}
+
+impl Session for TapSession {
+    fn read_handshake(&mut self, data: &[u8]) -> Result<(), TransportError> {
+        self.inner.read_handshake(data)
+    }
+
+    fn switch_version(&mut self, version: Version) -> bool {
+        self.inner.switch_version(version)
+    }
+
+    fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
+        Some(match self.inner.write_handshake(out)? {
+            KeyChange::Handshake(keys) => KeyChange::Handshake(self.tap.keys(Level::Handshake, keys)),
+            KeyChange::OneRtt(keys) => KeyChange::OneRtt(self.tap.keys(Level::OneRtt, keys)),
+        })
+    }
+
+    fn early_keys(&mut self) -> Option<DirectionKeys> {
+        self.inner.early_keys().map(|keys| self.tap.direction(Level::EarlyData, keys))
+    }
+
+    fn early_data_accepted(&self) -> Option<bool> {
+        self.inner.early_data_accepted()
+    }
+
+    fn transport_parameters(&self) -> Option<&[u8]> {
+        self.inner.transport_parameters()
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.inner.is_handshaking()
+    }
+
+    fn resumed(&self) -> bool {
+        self.inner.resumed()
+    }
+
+    fn next_one_rtt(&mut self) -> Option<PacketKeys> {
+        let keys = self.inner.next_one_rtt()?;
+        Some(PacketKeys { local: self.tap.packet(Level::OneRtt, keys.local), remote: keys.remote })
+    }
+
+    fn alpn(&self) -> Option<&[u8]> {
+        self.inner.alpn()
+    }
+
+    fn server_name(&self) -> Option<&str> {
+        self.inner.server_name()
+    }
+
+    fn peer_certificates(&self) -> Option<Vec<CertificateDer<'static>>> {
+        self.inner.peer_certificates()
+    }
+
+    fn export(&self, out: &mut [u8], label: &[u8], context: &[u8]) -> Result<(), ExportError> {
+        self.inner.export(out, label, context)
+    }
+
+    fn cipher_suite(&self) -> Option<&'static str> {
+        self.inner.cipher_suite()
+    }
+}
+
+struct TapPacket {
+    inner: Box<dyn PacketKey>,
+    level: Level,
+    tap: Tap,
+}
+
+impl PacketKey for TapPacket {
+    fn seal(&self, path: u32, number: u64, header: &[u8], payload: &mut [u8]) -> Result<(), CryptoError> {
+        let mut state = self.tap.0.lock().unwrap();
+        let room = payload.len() - TAG_LEN;
+        let fits = |lie: &Lie| lie.level == self.level && lie.frames.len() <= room;
+        if !state.lies.front().is_some_and(fits) {
+            drop(state);
+            return self.inner.seal(path, number, header, payload);
+        }
+        let lie = state.lies.pop_front().unwrap();
+        payload[..room].fill(0);
+        payload[..lie.frames.len()].copy_from_slice(&lie.frames);
+        let mut header = header.to_vec();
+        header[0] |= lie.bits;
+        state.bits = lie.bits;
+        state.told += 1;
+        self.inner.seal(path, number, &header, payload)
+    }
+
+    fn open(&self, path: u32, number: u64, header: &[u8], payload: &mut [u8]) -> Result<usize, DecryptError> {
+        self.inner.open(path, number, header, payload)
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        self.inner.confidentiality_limit()
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        self.inner.integrity_limit()
+    }
+}
+
+struct TapHeader {
+    inner: Box<dyn HeaderKey>,
+    tap: Tap,
+}
+
+impl HeaderKey for TapHeader {
+    fn sample_len(&self) -> usize {
+        self.inner.sample_len()
+    }
+
+    fn protect(&self, sample: &[u8], first: &mut u8, number: &mut [u8]) {
+        *first |= std::mem::take(&mut self.tap.0.lock().unwrap().bits);
+        self.inner.protect(sample, first, number);
+    }
+
+    fn unprotect(&self, sample: &[u8], first: &mut u8, number: &mut [u8]) {
+        self.inner.unprotect(sample, first, number);
+    }
+}
