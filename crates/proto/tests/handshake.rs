@@ -87,9 +87,9 @@ fn every_ack_eliciting_initial_datagram_has_at_least_1200_bytes_probes_included(
             let link = link(move |packet, rng| {
                 for part in spy.look(&packet).iter().filter(|part| part.is_initial()) {
                     let small = packet.bytes.len() < 1200;
-                    assert!(!small || !packet.from_client(), "client Initial in {} bytes", packet.bytes.len());
+                    assert!(!small || !packet.is_from_client(), "client Initial in {} bytes", packet.bytes.len());
                     assert!(!small || !part.is_ack_eliciting(), "server Initial in {} bytes", packet.bytes.len());
-                    seen.borrow_mut()[usize::from(packet.from_client())] += 1;
+                    seen.borrow_mut()[usize::from(packet.is_from_client())] += 1;
                 }
                 if rng.next_u32() % 100 < percent { vec![] } else { passes(packet) }
             });
@@ -108,7 +108,7 @@ fn probes_of_a_client_that_hears_nothing_are_full_initial_datagrams() {
     let count = probes.clone();
     let link = link(move |packet, _| {
         let parts = spy.look(&packet);
-        assert!(packet.from_client() && packet.bytes.len() >= 1200 && parts[0].is_initial());
+        assert!(packet.is_from_client() && packet.bytes.len() >= 1200 && parts[0].is_initial());
         assert!(parts[0].is_ack_eliciting());
         *count.borrow_mut() += 1;
         vec![]
@@ -126,7 +126,7 @@ fn probes_of_a_client_that_hears_nothing_are_full_initial_datagrams() {
 #[test]
 fn a_server_sends_at_most_three_times_what_it_received_when_the_client_vanishes() {
     for certificates in [1, 4, 16, 40] {
-        let link = link(|packet, _| if packet.from_client() && packet.ordinal > 0 { vec![] } else { passes(packet) });
+        let link = link(|packet, _| if packet.is_from_client() && packet.ordinal > 0 { vec![] } else { passes(packet) });
         let mut world = World::new(Setup { link, ..large_certificates(certificates) });
         world.connect();
         world.run_until(120 * SECOND, |world| {
@@ -173,7 +173,7 @@ fn the_client_breaks_the_deadlock_of_a_server_at_its_amplification_limit() {
     // Every client datagram but the first two and the server's fourth to eighth are lost for a while.
     for lost_from_client in 1..6 {
         let link = link(move |packet, _| {
-            let lost = packet.from_client() && (1..=lost_from_client).contains(&packet.ordinal);
+            let lost = packet.is_from_client() && (1..=lost_from_client).contains(&packet.ordinal);
             if lost { vec![] } else { passes(packet) }
         });
         let mut world = World::new(Setup { link, ..large_certificates(16) });
@@ -240,7 +240,7 @@ fn an_expired_retry_token_is_refused_with_invalid_token() {
             config.token_key = Arc::new(key);
         }),
         link: link(|packet, _| {
-            let slow = !packet.from_client() && packet.ordinal == 0;
+            let slow = !packet.is_from_client() && packet.ordinal == 0;
             vec![(if slow { 5 * SECOND } else { ZERO }, packet)]
         }),
         ..Setup::default()
@@ -250,7 +250,7 @@ fn an_expired_retry_token_is_refused_with_invalid_token() {
     let slow = world.link.meddle;
     let mut slow = slow;
     world.link.meddle = Box::new(move |packet, rng| {
-        let repeated = !packet.from_client() && packet.ordinal > 0 && wire::parse(&packet.bytes)[0].header.is_a_retry();
+        let repeated = !packet.is_from_client() && packet.ordinal > 0 && wire::parse(&packet.bytes)[0].header.is_a_retry();
         if repeated { vec![] } else { slow(packet, rng) }
     });
     world.connect();
@@ -289,7 +289,7 @@ fn a_tampered_retry_token_opens_no_connection() {
         if original.is_empty() {
             original = wire::parse(&packet.bytes)[0].header.dcid().as_slice().to_vec();
         }
-        if !packet.from_client() && packet.ordinal == 0 {
+        if !packet.is_from_client() && packet.ordinal == 0 {
             forge_retry(&mut packet, &original);
         }
         passes(packet)
@@ -306,7 +306,7 @@ fn a_tampered_retry_token_opens_no_connection() {
 fn a_retry_with_a_wrong_integrity_tag_is_ignored() {
     let link = link(|packet, _| {
         let mut fate = passes(packet.clone());
-        if !packet.from_client() && packet.ordinal == 0 {
+        if !packet.is_from_client() && packet.ordinal == 0 {
             let mut forged = packet;
             *forged.bytes.last_mut().unwrap() ^= 1;
             fate.insert(0, (ZERO, forged));
@@ -326,7 +326,7 @@ fn a_second_retry_is_ignored() {
             original = wire::parse(&packet.bytes)[0].header.dcid().as_slice().to_vec();
         }
         let mut fate = passes(packet.clone());
-        if !packet.from_client() {
+        if !packet.is_from_client() {
             if packet.ordinal == 0 {
                 *first.borrow_mut() = Some(packet);
             } else if let Some(mut second) = first.borrow_mut().take() {
@@ -346,7 +346,7 @@ fn a_second_retry_is_ignored() {
 fn a_retry_after_the_servers_first_packet_is_ignored() {
     let link = link(|packet, _| {
         let mut fate = passes(packet.clone());
-        if !packet.from_client() && packet.ordinal == 0 {
+        if !packet.is_from_client() && packet.ordinal == 0 {
             let part = wire::parse(&packet.bytes).remove(0);
             let mut retry = Vec::new();
             let scid = thalweg_proto::cid::ConnectionId::new(&[9; 8]).unwrap();
@@ -437,12 +437,12 @@ fn an_unknown_version_is_answered_with_version_negotiation_if_the_datagram_is_la
         let answers = Rc::new(RefCell::new(Vec::new()));
         let seen = answers.clone();
         let link = link(move |mut packet, _| {
-            if packet.from_client() && packet.ordinal == 0 {
+            if packet.is_from_client() && packet.ordinal == 0 {
                 wire::set_version(&mut packet.bytes, Version(0x1a2a_3a4a));
                 packet.bytes.truncate(len);
                 return passes(packet);
             }
-            if !packet.from_client() {
+            if !packet.is_from_client() {
                 seen.borrow_mut().push(packet);
             }
             vec![]
@@ -464,7 +464,7 @@ fn an_unknown_version_is_answered_with_version_negotiation_if_the_datagram_is_la
 #[test]
 fn a_version_negotiation_without_our_version_ends_the_attempt_with_version_mismatch() {
     let link = link(|packet, rng| {
-        if packet.from_client() {
+        if packet.is_from_client() {
             vec![(ZERO, version_negotiation(&packet, &[Version(0x1a2a_3a4a), Version(77)], rng))]
         } else {
             vec![]
@@ -481,7 +481,7 @@ fn a_version_negotiation_without_our_version_ends_the_attempt_with_version_misma
 fn a_version_negotiation_that_lists_our_version_is_ignored() {
     let link = link(|packet, rng| {
         let mut fate = passes(packet.clone());
-        if packet.from_client() && packet.ordinal == 0 {
+        if packet.is_from_client() && packet.ordinal == 0 {
             fate.insert(0, (ZERO, version_negotiation(&packet, &[Version(77), Version::V1], rng)));
         }
         fate
@@ -494,7 +494,7 @@ fn a_version_negotiation_after_the_servers_first_packet_is_ignored() {
     let mut first = None;
     let link = link(move |packet, rng| {
         let mut fate = passes(packet.clone());
-        if packet.from_client() {
+        if packet.is_from_client() {
             first.get_or_insert(packet);
         } else if let Some(client) = &first {
             let mut forged = version_negotiation(client, &[Version(77)], rng);
@@ -512,7 +512,7 @@ fn a_version_negotiation_after_the_servers_first_packet_is_ignored() {
 fn a_version_negotiation_with_foreign_connection_ids_is_ignored() {
     let link = link(|packet, rng| {
         let mut fate = passes(packet.clone());
-        if packet.from_client() && packet.ordinal == 0 {
+        if packet.is_from_client() && packet.ordinal == 0 {
             let mut forged = version_negotiation(&packet, &[Version(77)], rng);
             let last_of_scid = 5 + 1 + 8 + 1 + 7;
             forged.bytes[last_of_scid] ^= 1;

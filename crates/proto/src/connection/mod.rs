@@ -29,6 +29,7 @@ use std::{
 
 use bytes::Bytes;
 use rand_chacha::ChaCha8Rng;
+use smallvec::SmallVec;
 use thalweg_recovery::{Outcome, PathId, Recovery, SpaceId, Timeout};
 use thalweg_units::Instant;
 
@@ -432,20 +433,35 @@ impl Connection {
         self.outcome = outcome;
     }
 
-    /// A probe is due: it carries new data if there are any, else the oldest that are unacknowledged, else a PING
-    /// (RFC 9002 section 6.2.4).
+    /// Probes are due: they carry new data if there are any, else the oldest that are unacknowledged, else a PING
+    /// (RFC 9002 section 6.2.4). Other spaces with something in flight speak along: their packets share the datagram.
     fn on_probe_timeout(&mut self, now: Instant, space: SpaceId, datagrams: u8) {
-        self.spaces[space.index()].probes = datagrams;
-        if !self.has_new_data(space) {
-            let oldest = self.recovery.outstanding_data(space).next().map(|(_, sent)| sent.clone());
-            if let Some(sent) = oldest {
-                self.send_again(&sent);
+        for other in SpaceId::ALL {
+            let probes = match other == space {
+                true => datagrams,
+                false => u8::from(self.keys.local(other).is_some() && self.recovery.in_flight(other)),
+            };
+            if probes > 0 {
+                self.queue_probes(other, probes);
             }
         }
         if self.recovery.pto_count() >= 2 && self.suspended.is_none() && self.handshake.complete {
             self.suspended = Some(self.idle.last_received);
             let silence = now.saturating_since(self.idle.last_received);
             self.events.push_back(Event::Path(PathEvent::Suspended { silence }));
+        }
+    }
+
+    fn queue_probes(&mut self, space: SpaceId, probes: u8) {
+        self.spaces[space.index()].probes = probes;
+        if self.has_new_data(space) {
+            return;
+        }
+        let worth_repeating = self.recovery.outstanding_data(space).filter(|(_, sent)| sent.is_worth_repeating());
+        let oldest: SmallVec<[SentFrames; 2]> =
+            worth_repeating.take(usize::from(probes)).map(|(_, sent)| sent.clone()).collect();
+        for sent in &oldest {
+            self.send_again(sent);
         }
     }
 

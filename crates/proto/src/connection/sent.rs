@@ -26,6 +26,11 @@ impl SentFrames {
     pub(super) fn new(space: SpaceId) -> Self {
         Self { space, streams: SentStreams::default(), crypto: SmallVec::new(), acked: None, control: SmallVec::new() }
     }
+
+    /// Whether anything would be sent again if the packet were lost; a PING or an ACK would not.
+    pub(super) fn is_worth_repeating(&self) -> bool {
+        !self.streams.is_empty() || !self.crypto.is_empty() || !self.control.is_empty()
+    }
 }
 
 /// A control frame that belongs to the connection rather than to a stream. Each is rebuilt from current state when

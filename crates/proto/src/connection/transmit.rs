@@ -183,7 +183,10 @@ impl Connection {
     fn wanted(&self, now: Instant, space: SpaceId, content: Content) -> Option<Content> {
         self.keys.local(space)?;
         let state = &self.spaces[space.index()];
-        let probing = state.probes > 0;
+        // Handshake bytes that wait behind a window full of other data, with nothing of their own in flight, have no
+        // timer to free them: 1-RTT packets arm none before the handshake is confirmed (RFC 9002 section 6.2.1).
+        let stuck = space != SpaceId::Data && state.crypto.can_send() && !self.recovery.in_flight(space);
+        let probing = state.probes > 0 || stuck;
         if (content == Content::All || probing) && (probing || self.has_new_data(space) || state.ping) {
             return Some(Content::All);
         }

@@ -75,7 +75,7 @@ impl Spy {
         for partial in parse(&packet.bytes) {
             let (this, tail) = rest.split_at(partial.len);
             rest = tail;
-            let (number, payload) = self.open(packet.from_client(), &partial, this).unzip();
+            let (number, payload) = self.open(packet.is_from_client(), &partial, this).unzip();
             seen.push(Seen { header: partial.header, number, payload });
         }
         seen
