@@ -81,7 +81,7 @@ impl fmt::Debug for Route {
 struct Entry {
     side: Side,
     cids: Vec<ConnectionId>,
-    /// The client's choice of our first ID, until it knows better; and the same before a Retry.
+    /// The destination of the first Initial, chosen by the client or by our Retry.
     initial: Option<(SocketAddr, ConnectionId)>,
     reset: Option<(SocketAddr, ResetToken)>,
     handshaking: bool,
@@ -251,14 +251,15 @@ impl Endpoint {
         if std::mem::take(&mut entry.handshaking) {
             self.handshaking -= 1;
         }
-        if let Some(initial) = entry.initial.take() {
-            self.by_initial.remove(&initial);
-        }
     }
 
     fn forget(&mut self, handle: ConnectionHandle) {
         self.handshake_over(handle);
         let entry = self.connections.remove(handle.0);
+        // Not earlier: a late copy of the first Initial would open a second connection.
+        if let Some(initial) = &entry.initial {
+            self.by_initial.remove(initial);
+        }
         for cid in &entry.cids {
             self.by_cid.remove(cid);
         }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use thalweg_recovery::{Acked, Lost, Outcome, SpaceId};
+use thalweg_recovery::{Acked, Lost, Outcome, PathId, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
     Connection, Event, PathEvent,
     sent::{Control, SentFrames},
 };
-use crate::{error::TransportError, frame, observe::ObserverEvent};
+use crate::{error::TransportError, frame, mtu::MtuDiscovery, observe::ObserverEvent};
 
 impl Connection {
     /// Processes an ACK frame of `space`.
@@ -80,18 +80,19 @@ impl Connection {
             let three_pto = self.recovery.pto(SpaceId::Data) * 3;
             self.keys.on_acked(now, packet.number, three_pto);
         }
-        let Some(index) = self.path_index(packet.path) else {
-            return;
-        };
-        let mtu = &mut self.paths[index].mtu;
-        if packet.mtu_probe {
-            if let Some(size) = mtu.on_probe_acked(now, packet.number) {
-                self.set_mtu(now, index, size);
-            }
-        } else {
-            let fall_back = mtu.on_acked(now, packet.size as u16, packet.number);
-            if let Some(size) = fall_back {
-                self.set_mtu(now, index, size);
+        self.tell_mtu_discovery(now, packet.path, |mtu| match packet.mtu_probe {
+            true => mtu.on_probe_acked(now, packet.number),
+            false => mtu.on_acked(now, packet.size as u16, packet.number),
+        });
+    }
+
+    /// Several addresses can share a path: a NAT that gave the peer another port changed nothing else.
+    fn tell_mtu_discovery(&mut self, now: Instant, path: PathId, tell: impl Fn(&mut MtuDiscovery) -> Option<u16>) {
+        for index in 0..self.paths.len() {
+            if self.paths[index].id == path {
+                if let Some(size) = tell(&mut self.paths[index].mtu) {
+                    self.set_mtu(now, index, size);
+                }
             }
         }
     }
@@ -101,15 +102,13 @@ impl Connection {
         if packet.trigger == thalweg_recovery::LossTrigger::Withdrawn {
             return;
         }
-        let Some(index) = self.path_index(packet.path) else {
-            return;
-        };
-        let mtu = &mut self.paths[index].mtu;
-        if packet.mtu_probe {
-            mtu.on_probe_lost(now, packet.number);
-        } else if let Some(size) = mtu.on_lost(now, packet.size as u16, packet.number) {
-            self.set_mtu(now, index, size);
-        }
+        self.tell_mtu_discovery(now, packet.path, |mtu| {
+            if packet.mtu_probe {
+                mtu.on_probe_lost(now, packet.number);
+                return None;
+            }
+            mtu.on_lost(now, packet.size as u16, packet.number)
+        });
     }
 
     /// Queues what a packet carried once more, as far as it still matters.

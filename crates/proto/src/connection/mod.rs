@@ -416,6 +416,8 @@ impl Connection {
         }
         self.keys.on_timeout(now);
         self.on_path_timeouts(now);
+        // Begins a new search if it is time; its probe leaves when the window permits.
+        let _ = self.paths[self.active].mtu.poll_probe(now);
         if self.recovery.timer().is_some_and(|t| t <= now) {
             self.on_recovery_timeout(now);
         }

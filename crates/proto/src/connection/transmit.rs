@@ -165,12 +165,16 @@ impl Connection {
                 self.finish_packet(now, buf, previous, None, ecn);
             }
             let mut packet = self.begin_packet(buf, space);
+            let probes_path = space == SpaceId::Data && self.paths[self.active].has_probing_frames();
             self.fill_packet(now, buf, start + room - TAG_LEN, &mut packet, content);
-            if buf.len() == packet.mark.payload_pos() {
+            // A packet that turns out empty is dropped, unless the one before it counts on its padding.
+            if buf.len() == packet.mark.payload_pos() && !pad {
                 buf.truncate(packet.mark.start);
                 continue;
             }
             pad |= space == SpaceId::Initial && (self.side == Side::Client || packet.ack_eliciting);
+            // RFC 9000 sections 8.2.1 and 8.2.2: a path is valid if it carries full datagrams.
+            pad |= probes_path && content == Content::All;
             open = Some(packet);
         }
         if let Some(last) = open {
@@ -489,7 +493,7 @@ impl Connection {
     /// A probe of path MTU discovery: a PING padded to the size in question (RFC 8899). It waits for the window like
     /// everything else, so that RFC 9002 section 7 holds.
     fn transmit_mtu_probe(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if !self.handshake.confirmed {
+        if !self.handshake.confirmed || !self.paths[self.active].validated {
             return None;
         }
         let path = self.paths[self.active].id;
