@@ -64,7 +64,11 @@ async fn connection(
             ..seen.evidence(&connection)
         }
     });
-    fetch_hq(task, &connection, requests, &streams).await?;
+    if task.is("http3") {
+        contract::http3::fetch(thalweg_h3::Connection::new(connection.clone()), requests, &streams).await?;
+    } else {
+        fetch_hq(task, &connection, requests, &streams).await?;
+    }
     if let Some(accepted) = accepted
         && accepted.await
     {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use contract::{Role, Task};
 
-/// What thalweg can do so far.
+/// Every case there is.
 const CASES: &[&str] = &[
     "handshake",
     "transfer",
@@ -16,6 +16,7 @@ const CASES: &[&str] = &[
     "retry",
     "resumption",
     "zerortt",
+    "http3",
     "keyupdate",
     "chacha20",
     "v2",

@@ -55,7 +55,13 @@ async fn connection(task: &Task, incoming: Incoming, watch: &Watch, ledger: &Led
             ..seen.evidence(&connection)
         }
     });
-    serve_hq(&connection, &streams).await;
+    if task.is("http3") {
+        if let Err(error) = contract::http3::serve(thalweg_h3::Connection::new(connection.clone()), streams).await {
+            eprintln!("HTTP/3 ends: {error}");
+        }
+    } else {
+        serve_hq(&connection, &streams).await;
+    }
     connection.closed().await;
     ledger.close(number);
     Ok(())
