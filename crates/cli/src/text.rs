@@ -41,6 +41,12 @@ pub fn sparkline(values: &[Option<f64>], top: f64) -> String {
         .collect()
 }
 
+/// `1 packet`, `2 packets`.
+pub fn count(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
+}
+
 /// Lowercase hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

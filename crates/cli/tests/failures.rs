@@ -1,4 +1,5 @@
 //! What happens when something dies in the middle: exit code, message, and what is left on disk.
+#![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -48,6 +48,47 @@ fn a_hundred_megabytes_arrive_whole() {
 }
 
 #[test]
+fn a_server_that_asks_for_proof_of_address_is_given_it() {
+    let place = Place::new();
+    let sum = place.add("some", 100_000);
+    let server = Server::start(&place.path("site"), &["--retry", "always", "--no-tcp"]);
+    let out = place.arg("some");
+    let done = run(&["get", "--pin", &server.pin, "-o", &out, &server.url("some")]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_eq!(place.sha256("some"), sum);
+}
+
+#[test]
+fn ipv6_and_names_work_too() {
+    let place = Place::new();
+    let sum = place.add("some", 100_000);
+    let server = Server::start_at("[::]:0", &place.path("site"), &[]);
+    let port = server.address.port();
+    for host in ["[::1]", "127.0.0.1", "localhost"] {
+        let out = place.arg(&format!("from-{}", host.len()));
+        let url = format!("https://{host}:{port}/some");
+        let done = run(&["get", "--quic-only", "--pin", &server.pin, "-o", &out, &url]);
+        assert!(done.status.success(), "{host}: {}", text(&done.stderr));
+        assert_eq!(thalweg_cli::content::sha256_file(std::path::Path::new(&out)).unwrap(), sum, "{host}");
+    }
+}
+
+#[test]
+fn every_built_policy_carries_a_file() {
+    let place = Place::new();
+    let sum = place.add("some", 1_000_000);
+    for policies in ["controller=new-reno, start=standard", "pacing=off, undo=off", "controller=cubic, start=hystart++"]
+    {
+        let server = Server::start(&place.path("site"), &["--policies", policies]);
+        let out = place.arg("some");
+        let url = server.url("some");
+        let done = run(&["get", "--quic-only", "--policies", policies, "--pin", &server.pin, "-o", &out, &url]);
+        assert!(done.status.success(), "{policies}: {}", text(&done.stderr));
+        assert_eq!(place.sha256("some"), sum);
+    }
+}
+
+#[test]
 fn a_file_goes_to_stdout() {
     let place = Place::new();
     place.add("some", 100_000);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use thalweg_units::human_bytes;
 
 use super::summary::{Share, Summary, Traffic};
-use crate::text::{bits_per_second, milliseconds, sparkline};
+use crate::text::{bits_per_second, count, milliseconds, sparkline};
 
 /// The page.
 pub fn text(summary: &Summary) -> String {
@@ -59,7 +59,7 @@ fn write(out: &mut String, s: &Summary) -> std::fmt::Result {
         )?;
     }
     let mtu = match s.mtu.last {
-        Some(last) => format!("{last} bytes after {} changes", s.mtu.changes),
+        Some(last) => format!("{last} bytes after {}", count(s.mtu.changes, "change")),
         None => "no changes".into(),
     };
     line(
@@ -75,20 +75,20 @@ fn write(out: &mut String, s: &Summary) -> std::fmt::Result {
     let mut notes = Vec::new();
     notes.extend(s.ecn.as_ref().map(|ecn| format!("ECN {ecn}")));
     if s.key_updates > 0 {
-        notes.push(format!("{} key updates", s.key_updates));
+        notes.push(count(s.key_updates, "key update"));
     }
     if s.path_changes > 0 {
-        notes.push(format!("{} path changes", s.path_changes));
+        notes.push(count(s.path_changes, "path change"));
     }
-    for (reason, count) in &s.dropped_on_arrival {
-        notes.push(format!("{count} packets dropped on arrival ({reason})"));
+    for (reason, dropped) in &s.dropped_on_arrival {
+        notes.push(format!("{} dropped on arrival ({reason})", count(*dropped, "packet")));
     }
     if !notes.is_empty() {
         line(out, "also", &notes.join(", "))?;
     }
     line(out, "end", s.closed.as_deref().unwrap_or("not in the trace"))?;
     if s.damaged_records > 0 {
-        line(out, "damaged", &format!("{} records (a last one is normal after a kill)", s.damaged_records))?;
+        line(out, "damaged", &format!("{} (a last one is normal after a kill)", count(s.damaged_records, "record")))?;
     }
     plots(out, s)
 }
@@ -106,11 +106,11 @@ fn version_name(version: &str) -> &str {
 }
 
 fn traffic(out: &mut String, name: &str, traffic: &Traffic) -> std::fmt::Result {
-    let mut text = format!("{} in {} packets", human_bytes(traffic.bytes), traffic.packets);
+    let mut text = format!("{} in {}", human_bytes(traffic.bytes), count(traffic.packets, "packet"));
     if traffic.stream_bytes > 0 {
         write!(text, ", {} of stream data", human_bytes(traffic.stream_bytes))?;
         if traffic.streams > 1 {
-            write!(text, " on {} streams", traffic.streams)?;
+            write!(text, " on {}", count(traffic.streams, "stream"))?;
         }
         if let Some(goodput) = traffic.goodput_bps {
             write!(text, " at {}", bits_per_second(goodput))?;
@@ -126,7 +126,7 @@ fn traffic(out: &mut String, name: &str, traffic: &Traffic) -> std::fmt::Result 
 
 fn losses(out: &mut String, s: &Summary) -> std::fmt::Result {
     let loss = &s.loss;
-    let mut text = format!("{} packets", loss.packets);
+    let mut text = count(loss.packets, "packet");
     if s.sent.packets > 0 && loss.packets > 0 {
         write!(text, " ({:.2} % of those sent)", loss.packets as f64 / s.sent.packets as f64 * 100.0)?;
     }
@@ -135,15 +135,15 @@ fn losses(out: &mut String, s: &Summary) -> std::fmt::Result {
         write!(text, ": {}", triggers.join(", "))?;
     }
     write!(text, "; spurious {}", loss.spurious)?;
-    for (count, name) in [
-        (loss.congestion_events, "congestion events"),
-        (loss.undone, "of these taken back"),
-        (loss.probe_timeouts, "probe timeouts"),
-        (loss.persistent_congestion, "times persistent congestion"),
-        (loss.mtu_probes, "MTU probes lost"),
+    for (number, name) in [
+        (loss.congestion_events, "congestion event"),
+        (loss.undone, "undone reduction"),
+        (loss.probe_timeouts, "probe timeout"),
+        (loss.persistent_congestion, "persistent congestion episode"),
+        (loss.mtu_probes, "lost MTU probe"),
     ] {
-        if count > 0 {
-            write!(text, "; {count} {name}")?;
+        if number > 0 {
+            write!(text, "; {}", count(number, name))?;
         }
     }
     line(out, "lost", &text)

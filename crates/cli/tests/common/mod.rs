@@ -128,7 +128,11 @@ pub struct Server {
 
 impl Server {
     pub fn start(directory: &Path, more: &[&str]) -> Self {
-        let mut args = vec!["serve", directory.to_str().unwrap(), "--listen", "127.0.0.1:0", "--json"];
+        Self::start_at("127.0.0.1:0", directory, more)
+    }
+
+    pub fn start_at(listen: &str, directory: &Path, more: &[&str]) -> Self {
+        let mut args = vec!["serve", directory.to_str().unwrap(), "--listen", listen, "--json"];
         args.extend(more);
         let mut child = thalweg(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
