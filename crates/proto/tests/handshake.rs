@@ -126,7 +126,8 @@ fn probes_of_a_client_that_hears_nothing_are_full_initial_datagrams() {
 #[test]
 fn a_server_sends_at_most_three_times_what_it_received_when_the_client_vanishes() {
     for certificates in [1, 4, 16, 40] {
-        let link = link(|packet, _| if packet.is_from_client() && packet.ordinal > 0 { vec![] } else { passes(packet) });
+        let link =
+            link(|packet, _| if packet.is_from_client() && packet.ordinal > 0 { vec![] } else { passes(packet) });
         let mut world = World::new(Setup { link, ..large_certificates(certificates) });
         world.connect();
         world.run_until(120 * SECOND, |world| {
@@ -250,7 +251,8 @@ fn an_expired_retry_token_is_refused_with_invalid_token() {
     let slow = world.link.meddle;
     let mut slow = slow;
     world.link.meddle = Box::new(move |packet, rng| {
-        let repeated = !packet.is_from_client() && packet.ordinal > 0 && wire::parse(&packet.bytes)[0].header.is_a_retry();
+        let repeated =
+            !packet.is_from_client() && packet.ordinal > 0 && wire::parse(&packet.bytes)[0].header.is_a_retry();
         if repeated { vec![] } else { slow(packet, rng) }
     });
     world.connect();
@@ -687,12 +689,13 @@ fn a_duplicate_transport_parameter_is_refused() {
 #[test]
 fn connections_beyond_the_limits_are_refused_and_the_others_live() {
     for of_handshakes in [false, true] {
-        let mut world = World::new(Setup {
-            tweak_server: Box::new(move |config| {
-                if of_handshakes { config.max_handshakes = 2 } else { config.max_connections = 2 }
-            }),
-            ..Setup::default()
-        });
+        let mut world =
+            World::new(Setup {
+                tweak_server: Box::new(move |config| {
+                    if of_handshakes { config.max_handshakes = 2 } else { config.max_connections = 2 }
+                }),
+                ..Setup::default()
+            });
         let handles = [world.connect(), world.connect(), world.connect()];
         world.run_for(SECOND);
         for handle in &handles[..2] {

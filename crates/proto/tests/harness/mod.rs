@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+pub mod alloc;
 pub mod tap;
 pub mod wire;
 
