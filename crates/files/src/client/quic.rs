@@ -33,6 +33,9 @@ pub(super) fn bulk_transport() -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport.streams.stream_receive_window = WINDOW;
     transport.streams.receive_window = WINDOW;
+    // A disk that stalls looks like a long path to the tuning of windows; do not let it take a quarter of a gigabyte.
+    transport.streams.max_stream_receive_window = 2 * WINDOW;
+    transport.streams.max_receive_window = 2 * WINDOW;
     transport
 }
 
