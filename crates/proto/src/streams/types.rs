@@ -70,7 +70,7 @@ pub struct StreamLimits {
 /// Something the application may want to know about its streams.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum StreamEvent {
-    /// The peer opened at least one stream: [`Streams::accept`] has something.
+    /// The peer opened at least one stream: [`Streams::accept`](super::Streams::accept) has something.
     Opened {
         /// The direction of the stream.
         dir: Dir,
@@ -97,7 +97,7 @@ pub enum StreamEvent {
         /// The peer's application error code.
         code: u64,
     },
-    /// The peer allows more streams after [`Streams::open`] refused.
+    /// The peer allows more streams after [`Streams::open`](super::Streams::open) refused.
     Available {
         /// The direction.
         dir: Dir,
