@@ -105,7 +105,8 @@ mod linux {
     impl ExactTimer {
         /// `None` if the system has none to give.
         pub(super) fn new() -> Option<Self> {
-            let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC).ok()?;
+            let timer =
+                timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC).ok()?;
             let timer = AsyncFd::with_interest(timer, tokio::io::Interest::READABLE).ok()?;
             Some(Self { timer, armed: None })
         }

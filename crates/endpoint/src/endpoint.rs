@@ -17,6 +17,7 @@ use thalweg_proto::{
     cid::WorkerCid,
     endpoint::{Endpoint as Machine, EndpointConfig},
     error::TransportError,
+    streams::Budget,
     token::ResetKey,
 };
 use tokio::sync::Notify;
@@ -56,6 +57,7 @@ pub struct EndpointBuilder {
     workers: Option<usize>,
     socket_buffer: Option<usize>,
     seed: Option<[u8; 32]>,
+    memory_budget: Option<u64>,
 }
 
 impl EndpointBuilder {
@@ -89,6 +91,16 @@ impl EndpointBuilder {
     /// If the system grants less, [`Endpoint::warnings`] says so and what to do.
     pub fn socket_buffer(mut self, bytes: usize) -> Self {
         self.socket_buffer = Some(bytes);
+        self
+    }
+
+    /// Limits what all connections together hold of received data that their applications have not read, bytes.
+    ///
+    /// Beyond it, peers get no new flow control credit until something is read; no connection is closed for it. Default: no
+    /// limit but those of [`StreamsConfig`](crate::StreamsConfig) for each connection. A configuration with a budget of its
+    /// own keeps that.
+    pub fn memory_budget(mut self, bytes: u64) -> Self {
+        self.memory_budget = Some(bytes);
         self
     }
 
@@ -159,12 +171,14 @@ impl EndpointBuilder {
             Limits { connections: usize::MAX, handshakes: usize::MAX, backlog: DEFAULT_BACKLOG },
             ServerConfig::limits,
         );
+        let budget = self.memory_budget.map(|bytes| Budget::new(bytes));
         let cid_key = derive(&seed, 0);
         let shared = Arc::new(Shared {
             clock,
             workers: OnceLock::new(),
             cid_key: u64::from_be_bytes(*cid_key.first_chunk().unwrap_or(&[0; 8])),
             limits: Mutex::new(limits),
+            budget,
             socket_buffer: buffer,
             local_addr: Mutex::new(local.local_addr()?),
             warnings: Mutex::new(warnings),
@@ -188,7 +202,7 @@ impl EndpointBuilder {
                     cids: Box::new(cids),
                     reset_key: ResetKey::new(&reset_key),
                 };
-                let server = self.server.as_ref().map(|config| server_for(config, count));
+                let server = self.server.as_ref().map(|config| shared.server_config(config, count));
                 Arc::new(Worker::new(index, Machine::new(config, server)))
             })
             .collect();
@@ -204,16 +218,6 @@ impl EndpointBuilder {
             next_worker: Arc::new(AtomicUsize::new(0)),
         })
     }
-}
-
-/// A server's configuration for one of `workers` workers: the endpoint itself counts connections over all of them.
-fn server_for(config: &ServerConfig, workers: usize) -> Arc<thalweg_proto::config::ServerConfig> {
-    use thalweg_proto::config::RetryPolicy;
-    let mut config = config.inner().clone();
-    if let RetryPolicy::WhenHandshakesExceed(most) = config.retry {
-        config.retry = RetryPolicy::WhenHandshakesExceed(most.div_ceil(workers));
-    }
-    Arc::new(config)
 }
 
 /// 32 bytes from the system.
@@ -313,7 +317,7 @@ impl Endpoint {
         let worker = workers.get(turn).ok_or(ConnectError::EndpointClosed)?;
         let now = self.shared.clock.now();
         let mut core = worker.core();
-        let (handle, machine) = core.machine.connect(now, config.inner().clone(), remote, server_name)?;
+        let (handle, machine) = core.machine.connect(now, self.shared.client_config(config), remote, server_name)?;
         self.shared.connections.fetch_add(1, Ordering::AcqRel);
         let cell = Cell::new(machine, handle.0, worker.clone(), self.shared.clone(), None);
         core.insert(cell.clone());
@@ -348,7 +352,10 @@ impl Endpoint {
         }
         let workers = self.shared.workers();
         for worker in workers {
-            worker.core().machine.set_server_config(config.map(|config| server_for(config, workers.len())));
+            worker
+                .core()
+                .machine
+                .set_server_config(config.map(|config| self.shared.server_config(config, workers.len())));
         }
     }
 

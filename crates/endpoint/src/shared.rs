@@ -10,9 +10,18 @@ use std::{
     task::Waker,
 };
 
+use thalweg_proto::{config, streams::Budget};
 use tokio::sync::Notify;
 
-use crate::{cell::wake_all, clock::Clock, incoming::Incoming, socket::Warning, wakers::WakerSet, worker::Worker};
+use crate::{
+    cell::wake_all,
+    clock::Clock,
+    config::{ClientConfig, RetryPolicy, ServerConfig, TransportConfig},
+    incoming::Incoming,
+    socket::Warning,
+    wakers::WakerSet,
+    worker::Worker,
+};
 
 /// Limits that hold for the whole endpoint, whatever the number of workers.
 #[derive(Copy, Clone, Debug)]
@@ -34,6 +43,8 @@ pub(crate) struct Shared {
     /// The key of the connection IDs from which a worker is told.
     pub(crate) cid_key: u64,
     pub(crate) limits: Mutex<Limits>,
+    /// What all connections may hold together.
+    pub(crate) budget: Option<Arc<Budget>>,
     /// Socket buffer bytes to ask for.
     pub(crate) socket_buffer: usize,
     pub(crate) local_addr: Mutex<SocketAddr>,
@@ -72,6 +83,35 @@ impl Shared {
 
     pub(crate) fn limits(&self) -> Limits {
         *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A server's configuration for one of `workers` workers: the endpoint itself counts connections over all of them.
+    pub(crate) fn server_config(&self, config: &ServerConfig, workers: usize) -> Arc<config::ServerConfig> {
+        let mut config = config.inner().clone();
+        config.transport = self.with_budget(config.transport);
+        if let RetryPolicy::WhenHandshakesExceed(most) = config.retry {
+            config.retry = RetryPolicy::WhenHandshakesExceed(most.div_ceil(workers.max(1)));
+        }
+        Arc::new(config)
+    }
+
+    /// A client's configuration.
+    pub(crate) fn client_config(&self, config: &ClientConfig) -> config::ClientConfig {
+        let mut config = config.inner().clone();
+        config.transport = self.with_budget(config.transport);
+        config
+    }
+
+    /// `transport` with the endpoint's budget, unless it has one or the endpoint has none.
+    fn with_budget(&self, transport: Arc<TransportConfig>) -> Arc<TransportConfig> {
+        match &self.budget {
+            Some(budget) if transport.streams.budget.is_none() => {
+                let mut transport = (*transport).clone();
+                transport.streams.budget = Some(budget.clone());
+                Arc::new(transport)
+            }
+            _ => transport,
+        }
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -378,6 +378,49 @@ async fn select_between_streams_and_time_is_safe() {
 }
 
 #[tokio::test]
+async fn a_memory_budget_slows_senders_down_and_closes_nothing() {
+    within(async {
+        let budget = 2 << 20;
+        let identity = common::Identity::new();
+        let server = thalweg::EndpointBuilder::new()
+            .server(identity.server())
+            .memory_budget(budget)
+            .workers(1)
+            .bind("127.0.0.1:0".parse().unwrap())
+            .unwrap();
+        let client = thalweg::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = server.local_addr().unwrap();
+        let mut pairs = Vec::new();
+        for _ in 0..3 {
+            let connecting = client.connect_with(&identity.client(), address, "localhost").unwrap();
+            let (ours, theirs) = tokio::join!(connecting, async { server.accept().await.unwrap().await });
+            pairs.push((ours.unwrap(), theirs.unwrap()));
+        }
+        let data = Bytes::from(pattern(40_000_000));
+        let mut writers = Vec::new();
+        for (ours, _) in &pairs {
+            let mut send = ours.open_uni().await.unwrap();
+            let mut data = [data.clone()];
+            writers.push(tokio::spawn(async move {
+                send.write_all_chunks(&mut data).await.unwrap();
+                send.finish().unwrap();
+                send.stopped().await.unwrap();
+            }));
+        }
+        // Everybody is stuck for lack of credit before anybody reads; then all of it arrives.
+        for (_, theirs) in &pairs {
+            let mut recv = theirs.accept_uni().await.unwrap();
+            let received = recv.read_to_end(data.len()).await.unwrap();
+            assert!(received == data);
+        }
+        for writer in writers {
+            writer.await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_higher_priority_goes_first() {
     within(async {
         let pair = Pair::new();
