@@ -27,7 +27,7 @@ pub struct AccessRecord {
     pub status: u16,
     /// Bytes of the body handed to the transport (for uploads: received).
     pub bytes: u64,
-    /// From the request's arrival until the last byte was handed to the transport.
+    /// From the request's arrival until the last byte was handed to the transport; over HTTP/3, until it was acknowledged.
     pub duration: Duration,
     /// The `Referer` header.
     pub referer: Option<String>,

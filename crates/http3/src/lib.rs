@@ -8,10 +8,14 @@
 //!
 //! `h3` closes the connection at once when it is dropped. So that a server can wait with that until its answers are through,
 //! finishing a stream that the *peer* opened is ready when everything on it is acknowledged, not before.
+//!
+//! `h3` collects frames other than DATA in memory, whatever their length. A peer that announces one of more than 256 KiB has its
+//! connection closed with `H3_EXCESSIVE_LOAD`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod error;
+mod guard;
 mod stream;
 
 use std::task::{Context, Poll};
@@ -41,13 +45,16 @@ impl<B: Buf> quic::Connection<B> for Connection {
     type OpenStreams = Self;
 
     fn poll_accept_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
-        self.connection.poll_accept_uni(cx).map_ok(RecvStream::new).map_err(error::connection)
+        self.connection
+            .poll_accept_uni(cx)
+            .map_ok(|stream| RecvStream::uni(stream, &self.connection))
+            .map_err(error::connection)
     }
 
     fn poll_accept_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
         self.connection
             .poll_accept_bi(cx)
-            .map_ok(|(send, recv)| BidiStream::accepted(send, recv))
+            .map_ok(|both| BidiStream::accepted(both, &self.connection))
             .map_err(error::connection)
     }
 
@@ -61,7 +68,10 @@ impl<B: Buf> quic::OpenStreams<B> for Connection {
     type SendStream = SendStream<B>;
 
     fn poll_open_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
-        self.connection.poll_open_bi(cx).map_ok(|(send, recv)| BidiStream::opened(send, recv)).map_err(error::stream)
+        self.connection
+            .poll_open_bi(cx)
+            .map_ok(|both| BidiStream::opened(both, &self.connection))
+            .map_err(error::stream)
     }
 
     fn poll_open_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {

@@ -1,5 +1,6 @@
 //! Streams as `h3` wants to see them.
 
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
@@ -7,6 +8,7 @@ use h3::error::Code;
 use h3::quic::{self, StreamErrorIncoming, StreamId, WriteBuf};
 
 use crate::error;
+use crate::guard::Guard;
 
 /// Bytes handed to the transport at once. `h3` hides a frame's payload behind [`Buf`], so it has to be copied; copying header
 /// and payload together into one piece keeps the small header from travelling in a packet of its own.
@@ -129,11 +131,17 @@ impl<B: Buf> quic::SendStreamUnframed<B> for SendStream<B> {
 #[derive(Debug)]
 pub struct RecvStream {
     stream: thalweg::RecvStream,
+    connection: thalweg::Connection,
+    guard: Guard,
 }
 
 impl RecvStream {
-    pub(crate) fn new(stream: thalweg::RecvStream) -> Self {
-        Self { stream }
+    pub(crate) fn uni(stream: thalweg::RecvStream, connection: &thalweg::Connection) -> Self {
+        Self::new(stream, connection, Guard::uni())
+    }
+
+    fn new(stream: thalweg::RecvStream, connection: &thalweg::Connection, guard: Guard) -> Self {
+        Self { stream, connection: connection.clone(), guard }
     }
 }
 
@@ -148,7 +156,17 @@ impl quic::RecvStream for RecvStream {
     type Buf = Bytes;
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        self.stream.poll_read_chunk(cx, READ).map_err(error::read)
+        let data = ready!(self.stream.poll_read_chunk(cx, READ)).map_err(error::read)?;
+        if let Some(data) = &data
+            && let Err(too_long) = self.guard.see(data)
+        {
+            let reason = too_long.to_string();
+            self.connection.close(Code::H3_EXCESSIVE_LOAD.value(), reason.as_bytes());
+            return Poll::Ready(Err(StreamErrorIncoming::ConnectionErrorIncoming {
+                connection_error: quic::ConnectionErrorIncoming::Undefined(Arc::new(too_long)),
+            }));
+        }
+        Poll::Ready(Ok(data))
     }
 
     fn stop_sending(&mut self, error_code: u64) {
@@ -168,12 +186,18 @@ pub struct BidiStream<B> {
 }
 
 impl<B: Buf> BidiStream<B> {
-    pub(crate) fn opened(send: thalweg::SendStream, recv: thalweg::RecvStream) -> Self {
-        Self { send: SendStream::new(send, false), recv: RecvStream::new(recv) }
+    pub(crate) fn opened(
+        (send, recv): (thalweg::SendStream, thalweg::RecvStream),
+        connection: &thalweg::Connection,
+    ) -> Self {
+        Self { send: SendStream::new(send, false), recv: RecvStream::new(recv, connection, Guard::bidi()) }
     }
 
-    pub(crate) fn accepted(send: thalweg::SendStream, recv: thalweg::RecvStream) -> Self {
-        Self { send: SendStream::new(send, true), recv: RecvStream::new(recv) }
+    pub(crate) fn accepted(
+        (send, recv): (thalweg::SendStream, thalweg::RecvStream),
+        connection: &thalweg::Connection,
+    ) -> Self {
+        Self { send: SendStream::new(send, true), recv: RecvStream::new(recv, connection, Guard::bidi()) }
     }
 }
 

@@ -20,6 +20,12 @@ use crate::content::Reader;
 use crate::log::Entry;
 use crate::site::Answer;
 
+/// Largest header section of a request, bytes (RFC 9114 section 4.2.2): what most servers accept.
+const MAX_HEADERS: u64 = 64 * 1024;
+
+/// Longest a client may take to send the head of a request once its stream is open.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// How long peers may take to hear that the connection was closed.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -94,7 +100,8 @@ async fn connection(
 type Stream = RequestStream<BidiStream<Bytes>, Bytes>;
 
 async fn request(resolver: RequestResolver<Connection, Bytes>, peer: SocketAddr, context: Context) {
-    let Ok((request, mut stream)) = resolver.resolve_request().await else {
+    let resolved = tokio::time::timeout(HEAD_TIMEOUT, resolver.resolve_request()).await;
+    let Ok(Ok((request, mut stream))) = resolved else {
         return; // h3 has answered what can be answered
     };
     let (parts, ()) = request.into_parts();
