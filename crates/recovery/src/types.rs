@@ -3,6 +3,7 @@
 use core::fmt;
 
 use smallvec::SmallVec;
+pub use thalweg_units::Ecn;
 use thalweg_units::{Duration, Instant};
 
 /// A packet number space (RFC 9000 section 12.3).
@@ -42,37 +43,6 @@ pub struct PathId(pub u32);
 impl fmt::Display for PathId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-/// The ECN codepoint of an IP packet (RFC 3168).
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Ecn {
-    /// Not ECN-capable: `00`.
-    #[default]
-    NotEct,
-    /// ECT(1), the L4S identifier: `01`.
-    Ect1,
-    /// ECT(0): `10`.
-    Ect0,
-    /// Congestion experienced: `11`.
-    Ce,
-}
-
-impl Ecn {
-    /// The codepoint in the two low bits of a traffic-class octet; the other bits are ignored.
-    pub const fn from_bits(bits: u8) -> Ecn {
-        match bits & 0b11 {
-            0b01 => Ecn::Ect1,
-            0b10 => Ecn::Ect0,
-            0b11 => Ecn::Ce,
-            _ => Ecn::NotEct,
-        }
-    }
-
-    /// The two bits as they stand in the IP header.
-    pub const fn bits(self) -> u8 {
-        self as u8
     }
 }
 

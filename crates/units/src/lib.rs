@@ -19,11 +19,13 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod ecn;
 pub mod math;
 mod rate;
 mod text;
 mod time;
 
+pub use ecn::Ecn;
 pub use rate::Rate;
 pub use text::{ByteCount, ParseError, exact_duration, human_bytes, human_duration, parse_bytes, parse_duration};
 pub use time::{DurationExt, Instant};
