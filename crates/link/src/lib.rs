@@ -1,0 +1,69 @@
+//! What packets cross: links with a rate, a delay, a queue and everything that goes wrong on them.
+//!
+//! A [`Direction`] of a link is `queue → serialisation at a rate → propagation → impairments`, exact to the nanosecond and the byte,
+//! clocked by its caller, random only by the [`Streams`] it is given. It knows nothing of what its packets carry. The same
+//! object serves a simulator in virtual time and an emulator in real time.
+//!
+//! | what | where |
+//! |---|---|
+//! | a direction, and how it is described | [`Direction`], [`DirectionConfig`] |
+//! | queues (the interface for queue management too) | [`queue`] |
+//! | rates: constant, scheduled, recorded | [`RateModel`], [`Schedule`], [`trace`] |
+//! | loss, jitter, reordering, policing, damage | [`LossModel`], [`Jitter`], [`Reorder`], [`Policer`] |
+//! | outages and suspensions | [`Windows`] |
+//! | Wi-Fi as measured | [`WifiProfile`] |
+//! | chance | [`Streams`], [`Dice`], [`Spread`] |
+//!
+//! ```
+//! use thalweg_link::{Direction, DirectionConfig, Packet, RateModel, Streams};
+//! use thalweg_units::{Duration, Ecn, Instant};
+//!
+//! let config = DirectionConfig {
+//!     rate: RateModel::Constant("12 Mbps".parse()?),
+//!     delay: Duration::from_millis(10).into(),
+//!     queue: "2 packets".parse()?,
+//!     ..DirectionConfig::default()
+//! };
+//! let start = Instant::ZERO;
+//! let mut link: Direction<u64> = Direction::new(&config, start, &Streams::new(1))?;
+//! let mut arrived = Vec::new();
+//! for payload in 0..4 {
+//!     link.send(start, Packet { payload, size: 1500, flow: 0, ecn: Ecn::NotEct, sent: start }, &mut arrived);
+//! }
+//! while let Some(at) = link.next_event() {
+//!     link.advance(at, &mut arrived);
+//! }
+//! // One in service and two in the queue; the fourth was dropped. 1500 bytes take a millisecond.
+//! let times: Vec<u64> = arrived.iter().map(|(at, _)| at.as_nanos() / 1_000_000).collect();
+//! assert_eq!(times, [11, 12, 13]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
+
+mod config;
+mod dice;
+mod direction;
+mod gate;
+mod impair;
+mod packet;
+mod policer;
+pub mod queue;
+mod rate;
+mod schedule;
+mod stats;
+pub mod trace;
+mod wifi;
+
+pub use config::{ConfigError, DelayModel, DirectionConfig, EcnTreatment, Jitter, Reorder};
+pub use dice::{Dice, Probability, Spread, Streams};
+pub use direction::Direction;
+pub use gate::{Window, Windows};
+pub use impair::LossModel;
+pub use packet::{DropCause, Packet, Payload, Sink};
+pub use policer::Policer;
+pub use queue::{Discipline, QueueLimit};
+pub use rate::RateModel;
+pub use schedule::Schedule;
+pub use stats::{DirectionStats, Quantiles};
+pub use wifi::WifiProfile;

@@ -1,0 +1,148 @@
+//! First in, first out, with a limit: tail drop, head drop, or none.
+
+use std::collections::VecDeque;
+
+use thalweg_units::{Instant, Rate};
+
+use super::{Dropped, Queue, QueueLimit, Queued};
+use crate::{DropCause, Packet};
+
+/// A queue that serves in order of arrival. A packet is accepted when what then waits, itself included, is within the limit.
+#[derive(Debug)]
+pub struct Fifo<P> {
+    packets: VecDeque<Queued<P>>,
+    bytes: u64,
+    limit: QueueLimit,
+    max_bytes: u64,
+    max_packets: usize,
+    head_drop: bool,
+}
+
+impl<P> Fifo<P> {
+    /// An empty queue. A limit in time needs [`Queue::set_rate`]; a limit in BDP is not known here and counts as none.
+    pub fn new(limit: QueueLimit, head_drop: bool) -> Self {
+        let (max_bytes, max_packets) = match limit {
+            QueueLimit::Bytes(bytes) => (bytes, usize::MAX),
+            QueueLimit::Packets(packets) => (u64::MAX, usize::try_from(packets).unwrap_or(usize::MAX)),
+            QueueLimit::Infinite | QueueLimit::Time(_) | QueueLimit::Bdp(_) => (u64::MAX, usize::MAX),
+        };
+        Fifo { packets: VecDeque::new(), bytes: 0, limit, max_bytes, max_packets, head_drop }
+    }
+
+    pub(crate) fn set_limit_rate(&mut self, rate: Rate) {
+        if let QueueLimit::Time(span) = self.limit {
+            self.max_bytes = rate.bytes_in(span);
+        }
+    }
+
+    fn fits(&self, size: u64) -> bool {
+        self.bytes + size <= self.max_bytes && self.packets.len() < self.max_packets
+    }
+
+    fn pop(&mut self) -> Option<Queued<P>> {
+        let queued = self.packets.pop_front()?;
+        self.bytes -= u64::from(queued.packet.size);
+        Some(queued)
+    }
+}
+
+impl<P: core::fmt::Debug + Send> Queue<P> for Fifo<P> {
+    fn enqueue(&mut self, now: Instant, packet: Packet<P>, dropped: &mut Vec<Dropped<P>>) {
+        let size = u64::from(packet.size);
+        while self.head_drop && !self.fits(size) {
+            let Some(oldest) = self.pop() else { break };
+            dropped.push(Dropped { packet: oldest.packet, at: now, cause: DropCause::QueueFull });
+        }
+        if !self.fits(size) {
+            dropped.push(Dropped { packet, at: now, cause: DropCause::QueueFull });
+            return;
+        }
+        self.bytes += size;
+        self.packets.push_back(Queued { packet, at: now });
+    }
+
+    fn dequeue(&mut self, _: Instant, _: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
+        self.pop()
+    }
+
+    fn set_rate(&mut self, rate: Rate) {
+        self.set_limit_rate(rate);
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn len_packets(&self) -> usize {
+        self.packets.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_units::{Duration, Ecn};
+
+    use super::*;
+
+    fn packet(payload: u64, size: u32) -> Packet<u64> {
+        Packet { payload, size, flow: 0, ecn: Ecn::NotEct, sent: Instant::ZERO }
+    }
+
+    /// Offers packets of these sizes; returns which wait and which were dropped.
+    fn offer(mut queue: Fifo<u64>, sizes: &[u32]) -> (Vec<u64>, Vec<u64>) {
+        let mut dropped = Vec::new();
+        for (payload, size) in (0..).zip(sizes) {
+            queue.enqueue(Instant::ZERO, packet(payload, *size), &mut dropped);
+        }
+        let expected: u64 = queue.packets.iter().map(|queued| u64::from(queued.packet.size)).sum();
+        assert_eq!(queue.len_bytes(), expected);
+        let mut waiting = Vec::new();
+        while let Some(queued) = queue.dequeue(Instant::ZERO, &mut dropped) {
+            waiting.push(queued.packet.payload);
+        }
+        assert_eq!((queue.len_bytes(), queue.len_packets()), (0, 0));
+        (waiting, dropped.iter().map(|dropped| dropped.packet.payload).collect())
+    }
+
+    #[test]
+    fn tail_drop_refuses_what_does_not_fit_and_takes_a_smaller_one() {
+        let queue = Fifo::new(QueueLimit::Bytes(3000), false);
+        assert_eq!(offer(queue, &[1500, 1000, 1000, 500]), (vec![0, 1, 3], vec![2]));
+    }
+
+    #[test]
+    fn head_drop_makes_room_from_the_front() {
+        let queue = Fifo::new(QueueLimit::Bytes(3000), true);
+        assert_eq!(offer(queue, &[1500, 1000, 1000, 500]), (vec![1, 2, 3], vec![0]));
+        // What can never fit is dropped itself, after everything else.
+        let queue = Fifo::new(QueueLimit::Bytes(1000), true);
+        assert_eq!(offer(queue, &[500, 1500]), (vec![], vec![0, 1]));
+    }
+
+    #[test]
+    fn a_limit_in_packets_counts_packets() {
+        let queue = Fifo::new(QueueLimit::Packets(2), false);
+        assert_eq!(offer(queue, &[9000, 40, 40]), (vec![0, 1], vec![2]));
+        let queue = Fifo::new(QueueLimit::Packets(0), true);
+        assert_eq!(offer(queue, &[40]), (vec![], vec![0]));
+    }
+
+    #[test]
+    fn a_limit_in_time_follows_the_rate() {
+        let mut queue = Fifo::new(QueueLimit::Time(Duration::from_millis(1)), false);
+        queue.set_rate(Rate::from_bps(8_000_000)); // 1000 bytes per millisecond
+        let mut dropped = Vec::new();
+        queue.enqueue(Instant::ZERO, packet(0, 1000), &mut dropped);
+        queue.enqueue(Instant::ZERO, packet(1, 1), &mut dropped);
+        assert_eq!(dropped.len(), 1);
+        queue.set_rate(Rate::from_bps(16_000_000));
+        queue.enqueue(Instant::ZERO, packet(2, 1000), &mut dropped);
+        assert_eq!((dropped.len(), queue.len_packets()), (1, 2));
+    }
+
+    #[test]
+    fn an_infinite_queue_takes_everything() {
+        let (waiting, dropped) = offer(Fifo::new(QueueLimit::Infinite, false), &[1500; 10_000]);
+        assert_eq!((waiting.len(), dropped.len()), (10_000, 0));
+    }
+}
