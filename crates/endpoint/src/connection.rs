@@ -107,12 +107,13 @@ impl Future for Connecting {
             return Poll::Ready(Err(ConnectionError::LocallyClosed));
         };
         let mut state = connection.lock();
-        if let Err(error) = state.check() {
-            return Poll::Ready(Err(error));
-        }
+        // A connection that was closed right after its handshake may still have brought something to read.
         if state.connected {
             drop(state);
             return Poll::Ready(Ok(Connection { connection }));
+        }
+        if let Err(error) = state.check() {
+            return Poll::Ready(Err(error));
         }
         state.waiting.handshake.register(cx.waker());
         drop(state);

@@ -61,6 +61,10 @@ pub(crate) struct Driver {
     /// Stateless answers.
     reply: Vec<u8>,
     wakes: Vec<Waker>,
+    /// Tasks were woken that had no chance to run yet.
+    woke: bool,
+    /// They were given that chance before sending.
+    deferred: bool,
     /// Seconds since 1970, as of the last batch.
     unix_time: u64,
     /// Connections there is no room for.
@@ -93,6 +97,8 @@ impl Driver {
             unsent: None,
             reply: Vec::new(),
             wakes: Vec::new(),
+            woke: false,
+            deferred: false,
             unix_time: Clock::unix_seconds(),
             refused: Vec::new(),
         }
@@ -179,6 +185,7 @@ impl Driver {
 
     /// What had to wait until no lock was held.
     fn settle(&mut self) {
+        self.woke |= !self.wakes.is_empty();
         wake_all(&mut self.wakes);
         // Dropping refuses.
         self.refused.clear();
@@ -566,6 +573,12 @@ impl Future for Driver {
             driver.collect(now);
             let received = driver.receive(cx).is_ready();
             let expired = driver.expire(now);
+            if std::mem::take(&mut driver.woke) && !std::mem::replace(&mut driver.deferred, true) {
+                // Whoever was woken may have an answer, which then shares datagrams with the acknowledgements and with other
+                // answers. They stand in line before this task.
+                break;
+            }
+            driver.deferred = false;
             let served = driver.transmit(cx);
             if received || expired || (served && driver.unsent.is_none()) {
                 continue;

@@ -454,6 +454,112 @@ async fn a_rebound_client_keeps_its_connection() {
     .await;
 }
 
+/// Passes datagrams between one client and `server` while `open` says so.
+async fn relay(server: std::net::SocketAddr, open: tokio::sync::watch::Receiver<bool>) -> std::net::SocketAddr {
+    let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = front.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut up, mut down) = (vec![0; 65_536], vec![0; 65_536]);
+        let mut client = None;
+        loop {
+            tokio::select! {
+                Ok((len, from)) = front.recv_from(&mut up) => {
+                    client = Some(from);
+                    let passes = *open.borrow();
+                    if passes {
+                        let _ = back.send_to(&up[..len], server).await;
+                    }
+                }
+                Ok((len, _)) = back.recv_from(&mut down) => {
+                    let passes = *open.borrow();
+                    if let (Some(client), true) = (client, passes) {
+                        let _ = front.send_to(&down[..len], client).await;
+                    }
+                }
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_path_that_goes_silent_and_comes_back_is_reported_and_loses_nothing() {
+    within(async {
+        let pair = Pair::new();
+        let (switch, open) = tokio::sync::watch::channel(true);
+        let (client, server) = pair.connect_to(relay(pair.address, open).await).await;
+        let mut events = client.path_events();
+        tokio::spawn(echo(server));
+        let (mut send, mut recv) = client.open_bi().await.unwrap();
+        let mut four = [0; 4];
+        send.write_all(b"open").await.unwrap();
+        recv.read_exact(&mut four).await.unwrap();
+
+        switch.send(false).unwrap();
+        send.write_all(b"hush").await.unwrap();
+        loop {
+            if let PathEvent::Suspended { silence } = events.next().await.unwrap() {
+                assert!(silence < Duration::from_secs(10), "{silence:?}");
+                break;
+            }
+        }
+        switch.send(true).unwrap();
+        recv.read_exact(&mut four).await.unwrap();
+        assert_eq!(&four, b"hush");
+        loop {
+            if let PathEvent::Resumed { .. } = events.next().await.unwrap() {
+                break;
+            }
+        }
+        client.close(0, b"");
+        while events.next().await.is_some() {}
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_path_mtu_is_found_and_reported() {
+    within(async {
+        let pair = Pair::new();
+        let connecting = pair.client.connect(pair.address, "localhost").unwrap();
+        let incoming = pair.server.accept().await.unwrap();
+        let server = incoming.accept();
+        // Usable before the handshake is complete, so that the subscription comes before the first probe.
+        let Ok((server, _)) = server.into_0rtt() else { panic!("a server's connection can always be used early") };
+        let mut events = server.path_events();
+        let client = connecting.await.unwrap();
+        loop {
+            if let PathEvent::Mtu { size } = events.next().await.unwrap() {
+                assert!(size > 1200, "{size}");
+                assert_eq!(server.stats().mtu, size);
+                break;
+            }
+        }
+        drop(client);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_connection_closed_right_after_its_handshake_can_still_be_read() {
+    within(async {
+        let pair = Pair::new();
+        let client = pair.client.connect(pair.address, "localhost").unwrap();
+        let server = pair.server.accept().await.unwrap().accept();
+        let client = client.await.unwrap();
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"last words").await.unwrap();
+        send.finish().unwrap();
+        send.stopped().await.unwrap();
+        client.close(9, b"");
+        let server = server.await.unwrap();
+        assert_eq!(server.accept_uni().await.unwrap().read_to_end(20).await.unwrap(), b"last words");
+        assert!(matches!(server.accept_uni().await, Err(ConnectionError::PeerApplication { code: 9, .. })));
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_keep_their_worker_when_clients_move() {
     within(async {
