@@ -6,7 +6,11 @@ use rand_core::Rng;
 use thalweg_recovery::SpaceId;
 use thalweg_units::Instant;
 
-use super::{Connection, EndpointEvent, Event, PathEvent, net_path::NetPath};
+use super::{
+    Connection, EndpointEvent, Event, PathEvent,
+    net_path::NetPath,
+    transmit::{MIN_INITIAL, MIN_PACKET},
+};
 use crate::{
     Side,
     error::{ConnectionError, TransportError},
@@ -20,12 +24,15 @@ const MAX_PATHS: usize = 4;
 
 impl Connection {
     /// The path a datagram came by; `None` if it is not known yet.
+    ///
+    /// A client that has moved still takes what the server sent to its old address: only the server's counts.
     pub(super) fn find_path(&self, meta: &DatagramMeta) -> Option<usize> {
+        let local = meta.local_ip.filter(|_| self.side == Side::Server);
         let active = &self.paths[self.active];
-        if active.matches(meta.remote, meta.local_ip) {
+        if active.matches(meta.remote, local) {
             return Some(self.active);
         }
-        self.paths.iter().position(|path| path.matches(meta.remote, meta.local_ip))
+        self.paths.iter().position(|path| path.matches(meta.remote, local))
     }
 
     /// Whether a datagram from an unknown address may be looked at: only a server's, only after the handshake, and
@@ -53,7 +60,11 @@ impl Connection {
             let size = self.config.initial_mtu;
             (self.recovery.add_path(now, size, None), self.new_mtu_discovery(now))
         };
-        self.paths.push(NetPath::new(id, meta.remote, meta.local_ip, false, mtu));
+        let mut path = NetPath::new(id, meta.remote, meta.local_ip, false, mtu);
+        if !rebinding {
+            path.cid = self.remote_cids.take_fresh().map(|fresh| fresh.sequence);
+        }
+        self.paths.push(path);
         self.observe(now, &ObserverEvent::PathUpdated { path: id, state: PathState::Probing, remote: meta.remote });
         self.paths.len() - 1
     }
@@ -70,6 +81,9 @@ impl Connection {
 
     fn forget_path(&mut self, index: usize) {
         let gone = self.paths.remove(index);
+        if let Some(sequence) = gone.cid {
+            self.remote_cids.retire(sequence);
+        }
         if self.active > index {
             self.active -= 1;
         }
@@ -87,18 +101,34 @@ impl Connection {
             (path.id, path.remote, path.validated)
         };
         self.recovery.set_active_path(id);
-        if !validated {
-            self.paths[index].start_validation();
-            // Section 9.3.3: ask the old address too, so that an attacker who merely copies packets loses.
-            self.paths[before].start_validation();
-        }
         if self.paths[before].id != id {
-            // A new path to the peer gets a connection ID not used elsewhere, so that the two cannot be linked.
-            self.use_fresh_cid();
+            self.switch_cid(before, index);
+        }
+        if !validated {
+            let pto = self.validation_pto();
+            self.paths[index].start_validation(now, pto);
+            // Section 9.3.3: ask the old address too, so that an attacker who merely copies packets loses.
+            self.paths[before].start_validation(now, pto);
         }
         self.update_amplification_limit(now);
         self.observe(now, &ObserverEvent::PathUpdated { path: id, state: PathState::Active, remote });
         self.events.push_back(Event::Path(PathEvent::Changed { remote }));
+    }
+
+    /// Paths do not share a connection ID, so that nobody can link them (RFC 9000 section 9.5), unless there is no spare
+    /// one. The path left behind keeps its own until it is forgotten.
+    fn switch_cid(&mut self, from: usize, to: usize) {
+        let old = self.remote_cids.active_sequence();
+        let known = self.paths[to].cid.take().filter(|sequence| self.remote_cids.set_active(*sequence));
+        let fresh = match known {
+            Some(sequence) => Some(sequence),
+            None => self.remote_cids.take_fresh().map(|fresh| fresh.sequence),
+        };
+        if let Some(sequence) = fresh {
+            self.remote_cids.set_active(sequence);
+            self.paths[from].cid = Some(old);
+            self.announce_reset_token();
+        }
     }
 
     fn use_fresh_cid(&mut self) {
@@ -127,12 +157,12 @@ impl Connection {
         let id = self.recovery.add_path(now, self.config.initial_mtu, None);
         self.recovery.set_active_path(id);
         self.recovery.remove_path(old);
-        let mtu = self.new_mtu_discovery(now);
+        let (mtu, pto) = (self.new_mtu_discovery(now), self.validation_pto());
         let path = &mut self.paths[index];
         path.id = id;
         path.local = local;
         path.mtu = mtu;
-        path.start_validation();
+        path.start_validation(now, pto);
         let remote = path.remote;
         self.use_fresh_cid();
         self.ping();
@@ -142,13 +172,17 @@ impl Connection {
 
     /// A PATH_RESPONSE arrived.
     pub(super) fn on_path_response(&mut self, now: Instant, data: [u8; 8]) {
-        let Some(index) = (0..self.paths.len()).find(|&i| self.paths[i].on_response(data)) else {
+        let pto = self.validation_pto();
+        let answered = self.paths.iter_mut().map(|path| path.on_response(now, data, pto)).enumerate();
+        let Some((index, is_news)) = answered.filter_map(|(index, news)| Some((index, news?))).next() else {
             return;
         };
-        let (path, remote) = (self.paths[index].id, self.paths[index].remote);
-        self.update_amplification_limit(now);
-        self.observe(now, &ObserverEvent::PathUpdated { path, state: PathState::Validated, remote });
-        self.events.push_back(Event::Path(PathEvent::Validated { remote }));
+        if is_news || self.side.is_client() {
+            let (path, remote) = (self.paths[index].id, self.paths[index].remote);
+            self.update_amplification_limit(now);
+            self.observe(now, &ObserverEvent::PathUpdated { path, state: PathState::Validated, remote });
+            self.events.push_back(Event::Path(PathEvent::Validated { remote }));
+        }
         if index == self.active {
             // The move is final: the places we came from need not be remembered.
             while let Some(other) =
@@ -160,9 +194,10 @@ impl Connection {
     }
 
     pub(super) fn on_path_timeouts(&mut self, now: Instant) {
+        let pto = self.validation_pto();
         let mut index = 0;
         while index < self.paths.len() {
-            if self.paths[index].on_timeout(now) {
+            if self.paths[index].on_timeout(now, pto) {
                 self.on_validation_failed(now, index);
             } else {
                 index += 1;
@@ -174,7 +209,10 @@ impl Connection {
         let (path, remote) = (self.paths[index].id, self.paths[index].remote);
         self.observe(now, &ObserverEvent::PathUpdated { path, state: PathState::Abandoned, remote });
         if index != self.active {
-            self.forget_path(index);
+            // As long as the active address is in doubt, one that once was not is worth keeping.
+            if !self.paths[index].validated || self.paths[self.active].validated {
+                self.forget_path(index);
+            }
             return;
         }
         if self.paths[index].validated {
@@ -186,6 +224,9 @@ impl Connection {
                 self.active = good;
                 let (id, remote) = (self.paths[good].id, self.paths[good].remote);
                 self.recovery.set_active_path(id);
+                if path != id {
+                    self.switch_cid(index, good);
+                }
                 self.forget_path(index);
                 self.update_amplification_limit(now);
                 self.events.push_back(Event::Path(PathEvent::Changed { remote }));
@@ -199,7 +240,12 @@ impl Connection {
 
     /// Recovery must not set timers that the amplification limit would keep from sending (RFC 9002 section 6.2.2.1).
     pub(super) fn update_amplification_limit(&mut self, now: Instant) {
-        let limited = self.paths[self.active].amplification_budget() < u64::from(super::transmit::MIN_INITIAL);
+        // A probe of the Initial space needs a full datagram; later ones make do with a small packet.
+        let needed = match self.keys.has(SpaceId::Initial) {
+            true => usize::from(MIN_INITIAL),
+            false => MIN_PACKET,
+        };
+        let limited = self.paths[self.active].amplification_budget() < needed as u64;
         self.recovery.set_amplification_limited(now, limited);
     }
 
@@ -208,8 +254,8 @@ impl Connection {
         self.rng.next_u64().to_be_bytes()
     }
 
-    /// How long a validation attempt waits: three times the larger of both paths' PTO (RFC 9000 section 8.2.4), spread
-    /// over its repetitions.
+    /// How long a challenge waits for its answer: the PTO of the path, which is that of an unknown path if it is new
+    /// (RFC 9000 section 8.2.4).
     pub(super) fn validation_pto(&self) -> std::time::Duration {
         self.recovery.pto(SpaceId::Data).max(self.config.initial_rtt)
     }

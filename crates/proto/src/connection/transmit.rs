@@ -7,10 +7,12 @@ use thalweg_units::Instant;
 use super::{
     Connection,
     lifecycle::{CloseFrame, Lifecycle},
+    net_path::NetPath,
     sent::{Control, SentFrames},
 };
 use crate::{
     Side,
+    cid::ConnectionId,
     crypto::TAG_LEN,
     error::TransportError,
     frame::{self, Frame},
@@ -165,7 +167,6 @@ impl Connection {
                 self.finish_packet(now, buf, previous, None, ecn);
             }
             let mut packet = self.begin_packet(buf, space);
-            let probes_path = space == SpaceId::Data && self.paths[self.active].has_probing_frames();
             self.fill_packet(now, buf, start + room - TAG_LEN, &mut packet, content);
             // A packet that turns out empty is dropped, unless the one before it counts on its padding.
             if buf.len() == packet.mark.payload_pos() && !pad {
@@ -173,8 +174,6 @@ impl Connection {
                 continue;
             }
             pad |= space == SpaceId::Initial && (self.side == Side::Client || packet.ack_eliciting);
-            // RFC 9000 sections 8.2.1 and 8.2.2: a path is valid if it carries full datagrams.
-            pad |= probes_path && content == Content::All;
             open = Some(packet);
         }
         if let Some(last) = open {
@@ -220,24 +219,26 @@ impl Connection {
             || self.handshake.new_token_pending
             || self.local_cids.has_announcements()
             || self.remote_cids.has_retirements()
-            || self.paths[self.active].has_probing_frames()
     }
 
     fn begin_packet(&mut self, buf: &mut Vec<u8>, space: SpaceId) -> OpenPacket {
+        let dcid = *self.remote_cids.active();
+        self.begin_packet_to(buf, space, &dcid)
+    }
+
+    fn begin_packet_to(&mut self, buf: &mut Vec<u8>, space: SpaceId, dcid: &ConnectionId) -> OpenPacket {
         let number = self.spaces[space.index()].next_number;
         let number_len = packet::number_len(number, self.recovery.largest_acked(space));
-        let dcid = *self.remote_cids.active();
         let scid = self.local_cid;
-        let mut long = |ty, token: &[u8]| {
-            packet::write_long_header(buf, ty, self.version, &dcid, &scid, token, number, number_len)
-        };
+        let mut long =
+            |ty, token: &[u8]| packet::write_long_header(buf, ty, self.version, dcid, &scid, token, number, number_len);
         let (kind, mark) = match space {
             SpaceId::Initial => (PacketKind::Initial, long(LongType::Initial, &self.handshake.token)),
             SpaceId::Handshake => (PacketKind::Handshake, long(LongType::Handshake, &[])),
             SpaceId::Data if !self.keys.has(SpaceId::Data) => (PacketKind::ZeroRtt, long(LongType::ZeroRtt, &[])),
             SpaceId::Data => {
                 let phase = self.keys.phase();
-                let mark = packet::write_short_header(buf, &dcid, false, phase, number, number_len);
+                let mark = packet::write_short_header(buf, dcid, false, phase, number, number_len);
                 (PacketKind::OneRtt, mark)
             }
         };
@@ -272,7 +273,7 @@ impl Connection {
         if !early {
             self.write_crypto(buf, limit, packet);
             if space == SpaceId::Data {
-                self.write_connection_control(now, buf, limit, packet);
+                self.write_connection_control(buf, limit, packet);
             }
         }
         if space == SpaceId::Data {
@@ -310,7 +311,7 @@ impl Connection {
     }
 
     /// Frames of the connection itself, most urgent first.
-    fn write_connection_control(&mut self, now: Instant, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
+    fn write_connection_control(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
         let record = &mut packet.frames.control;
         let fits = |buf: &Vec<u8>, frame: &Frame<'_>| buf.len() + frame.encoded_len() <= limit;
         if self.handshake.done_pending && fits(buf, &Frame::HandshakeDone) {
@@ -318,8 +319,6 @@ impl Connection {
             Frame::HandshakeDone.encode(buf);
             record.push(Control::HandshakeDone);
         }
-        self.write_path_frames(now, buf, limit, self.active);
-        let record = &mut packet.frames.control;
         while self.remote_cids.has_retirements() && buf.len() + 9 <= limit {
             let Some(sequence) = self.remote_cids.poll_retire() else {
                 break;
@@ -344,23 +343,6 @@ impl Connection {
                 frame.encode(buf);
                 record.push(Control::NewToken);
                 self.handshake.new_token_pending = false;
-            }
-        }
-    }
-
-    /// PATH_RESPONSE and PATH_CHALLENGE of one path.
-    fn write_path_frames(&mut self, now: Instant, buf: &mut Vec<u8>, limit: usize, path: usize) {
-        const LEN: usize = 9;
-        while buf.len() + LEN <= limit {
-            let Some(data) = self.paths[path].take_response() else {
-                break;
-            };
-            Frame::PathResponse(data).encode(buf);
-        }
-        if buf.len() + LEN <= limit && self.paths[path].has_probing_frames() {
-            let (fresh, pto) = (self.challenge_data(), self.validation_pto());
-            if let Some(data) = self.paths[path].take_challenge(now, fresh, pto) {
-                Frame::PathChallenge(data).encode(buf);
             }
         }
     }
@@ -469,25 +451,46 @@ impl Connection {
         }
     }
 
-    /// Datagrams for paths other than the active one: answers to challenges, and challenges of our own.
+    /// PATH_RESPONSE and PATH_CHALLENGE, in a datagram of their own on the path they are about. They do not wait for the
+    /// window: until the path is known to work, nothing else can free it.
     fn transmit_probing(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if self.paths.len() < 2 || !self.keys.has(SpaceId::Data) {
+        if !self.keys.has(SpaceId::Data) {
             return None;
         }
-        let index = (0..self.paths.len()).find(|&i| i != self.active && self.paths[i].has_probing_frames())?;
-        // RFC 9000 section 8.2.1: full size, unless the address is not validated and has not earned so much.
-        let budget = self.paths[index].amplification_budget();
-        let room = usize::from(MIN_INITIAL).min(usize::try_from(budget).unwrap_or(usize::MAX));
-        if room < MIN_PACKET {
-            return None;
-        }
-        let mut packet = self.begin_packet(buf, SpaceId::Data);
-        self.write_path_frames(now, buf, room - TAG_LEN, index);
+        // RFC 9000 sections 8.2.1 and 8.2.2: full size, unless the address is not validated and has not earned so much.
+        let room = |path: &NetPath| path.amplification_budget().min(u64::from(MIN_INITIAL)) as usize;
+        let index = self.paths.iter().position(|path| path.has_probing_frames() && room(path) >= MIN_PACKET)?;
+        let room = room(&self.paths[index]);
+        let fresh = self.challenge_data();
+        let dcid = self.cid_for(index);
+        let mut packet = self.begin_packet_to(buf, SpaceId::Data, &dcid);
         packet.ack_eliciting = true;
-        let path = self.paths[index].id;
-        self.finish_packet_on(now, buf, packet, Some(room), Ecn::NotEct, path, false);
+        let path = &mut self.paths[index];
+        if let Some(data) = path.take_challenge(fresh, room >= usize::from(MIN_INITIAL)) {
+            Frame::PathChallenge(data).encode(buf);
+        }
+        if index == self.active && path.owes_response() {
+            // RFC 9000 section 9.3.3: not just a probe, so that the peer returns here if a forger has led it away.
+            Frame::Ping.encode(buf);
+        }
+        const RESPONSE_LEN: usize = 9;
+        while buf.len() + RESPONSE_LEN + TAG_LEN <= room {
+            let Some(data) = path.take_response() else { break };
+            Frame::PathResponse(data).encode(buf);
+        }
+        let id = path.id;
+        self.finish_packet_on(now, buf, packet, Some(room), Ecn::NotEct, id, false);
         self.paths[index].sent += buf.len() as u64;
+        if index == self.active {
+            self.update_amplification_limit(now);
+        }
         self.datagram_batch(buf, index, Ecn::NotEct, usize::MAX)
+    }
+
+    /// The connection ID for datagrams on a path (RFC 9000 section 9.5: paths do not share one if it can be avoided).
+    fn cid_for(&self, path: usize) -> ConnectionId {
+        let own = self.paths[path].cid.filter(|_| path != self.active);
+        own.and_then(|sequence| self.remote_cids.get(sequence)).map_or(*self.remote_cids.active(), |known| known.cid)
     }
 
     /// A probe of path MTU discovery: a PING padded to the size in question (RFC 8899). It waits for the window like

@@ -105,6 +105,8 @@ pub struct Host {
     pub sent_bytes: u64,
     pub received_bytes: u64,
     pub max_segments: usize,
+    /// Addresses it has left but still hears at: a NAT keeps its old mapping for a while.
+    pub former: Vec<SocketAddr>,
 }
 
 pub struct Setup {
@@ -182,6 +184,7 @@ impl World {
             sent_bytes: 0,
             received_bytes: 0,
             max_segments: 10,
+            former: Vec::new(),
         };
         World {
             now: Instant::ZERO + Duration::from_secs(1),
@@ -275,7 +278,7 @@ impl World {
     pub fn deliver(&mut self, mut packet: Packet) {
         let of_client = !packet.is_from_client();
         let host = if of_client { &mut self.client } else { &mut self.server };
-        if packet.to != host.address {
+        if packet.to != host.address && !host.former.contains(&packet.to) {
             return; // sent to an address the host has left
         }
         host.received_bytes += packet.bytes.len() as u64;
@@ -518,5 +521,35 @@ impl Observer for Printer {
     fn on_event(&mut self, now: Instant, event: &ObserverEvent<'_>) {
         let tab = if self.0.is_client() { "" } else { "\t\t\t" };
         eprintln!("{:>10} {tab}{:?} {event:?}", now.as_nanos() / 1000, self.0);
+    }
+}
+
+/// What [`watch`] calls.
+type Watcher = dyn Fn(Side, Instant, &ObserverEvent<'_>) + Send + Sync;
+
+/// Calls a function with every event of every connection.
+pub fn watch(f: impl Fn(Side, Instant, &ObserverEvent<'_>) + Send + Sync + 'static) -> Arc<dyn ObserverFactory> {
+    Arc::new(Watch(Arc::new(f)))
+}
+
+struct Watch(Arc<Watcher>);
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Watch")
+    }
+}
+
+impl ObserverFactory for Watch {
+    fn build(&self, connection: &ObservedConnection<'_>) -> Option<Box<dyn Observer>> {
+        Some(Box::new(Watching(self.0.clone(), connection.side)))
+    }
+}
+
+struct Watching(Arc<Watcher>, Side);
+
+impl Observer for Watching {
+    fn on_event(&mut self, now: Instant, event: &ObserverEvent<'_>) {
+        (self.0)(self.1, now, event);
     }
 }
