@@ -5,7 +5,6 @@
 
 use thalweg_units::Duration;
 
-use crate::loss::PACKET_THRESHOLD;
 use crate::path::Path;
 
 /// ACKs to ask for per window: fewer make the window move in visible steps and the pacer wait for it.
@@ -21,7 +20,8 @@ pub struct AckRequest {
     pub ack_eliciting_threshold: u64,
     /// Requested Max Ack Delay: a quarter of the smoothed round-trip time, 1 to 25 ms.
     pub max_ack_delay: Duration,
-    /// Reordering Threshold: what our own loss detection uses, so that the ACK comes when it can be acted on.
+    /// Reordering Threshold: what our own loss detection uses, so that the ACK comes when it can be acted on. 0, no ACK for reordering, if
+    /// only time counts.
     pub reordering_threshold: u64,
 }
 
@@ -30,7 +30,11 @@ pub fn request(path: &Path) -> AckRequest {
     let datagrams = path.window() / u64::from(path.datagram_size().max(1));
     let packets = (datagrams / PER_WINDOW).clamp(2, MAX_PACKETS);
     let delay = (path.rtt().smoothed / 4).clamp(Duration::from_millis(1), Duration::from_millis(25));
-    AckRequest { ack_eliciting_threshold: packets - 1, max_ack_delay: delay, reordering_threshold: PACKET_THRESHOLD }
+    AckRequest {
+        ack_eliciting_threshold: packets - 1,
+        max_ack_delay: delay,
+        reordering_threshold: path.packet_threshold().unwrap_or(0),
+    }
 }
 
 #[cfg(test)]
@@ -63,6 +67,16 @@ mod tests {
         let config = Config { controller: Some(factory), ..Config::default() };
         let path = Path::new(&config, PathId(0), Instant::ZERO, 1_200, Duration::from_millis(40));
         assert_eq!(request(&path).ack_eliciting_threshold, 9);
+    }
+
+    #[test]
+    fn the_reordering_threshold_is_that_of_loss_detection() {
+        for (policy, threshold) in [("fixed", 3), ("half-in-flight", 5), ("time-only", 0), ("adaptive", 3)] {
+            let policies = format!("reordering={policy}").parse().unwrap();
+            let config = Config { policies, ..Config::default() };
+            let path = Path::new(&config, PathId(0), Instant::ZERO, 1_200, Duration::from_millis(40));
+            assert_eq!(request(&path).reordering_threshold, threshold, "{policy}");
+        }
     }
 
     #[derive(Debug)]

@@ -95,11 +95,13 @@ pub enum PolicyError {
 }
 
 /// Declares the policy fields: for each an enum with one line per value, and all of them as the fields of [`Policies`].
+///
+/// `Variant "name" or "alias"` reads either and prints the name.
 macro_rules! policies {
     ($(
         #[doc = $field_doc:literal]
-        $field:ident: $kind:ident {
-            $( $variant:ident $name:literal $doc:literal, )+
+        $field:ident $field_name:literal: $kind:ident {
+            $( $variant:ident $name:literal $( or $alias:literal )? $doc:literal, )+
         } default $default:ident, reserved { $( $reserved:literal $reserved_doc:literal, )* }
     )+) => {
         $(
@@ -112,7 +114,7 @@ macro_rules! policies {
             impl $kind {
                 /// The field of [`Policies`] that this is the value of, and what it can be set to.
                 pub const FIELD: Field = Field {
-                    name: stringify!($field),
+                    name: $field_name,
                     doc: $field_doc,
                     choices: &[
                         $( Choice { name: $name, doc: $doc, built: true }, )+
@@ -143,7 +145,7 @@ macro_rules! policies {
 
                 fn from_str(value: &str) -> Result<Self, PolicyError> {
                     match value {
-                        $( $name => Ok($kind::$variant), )+
+                        $( $name $( | $alias )? => Ok($kind::$variant), )+
                         _ => Err(Self::FIELD.refuse(value)),
                     }
                 }
@@ -181,7 +183,7 @@ macro_rules! policies {
             /// When there is no such field, or it does not accept the value; the message lists what would be accepted.
             pub fn set(&mut self, field: &str, value: &str) -> Result<(), PolicyError> {
                 match field {
-                    $( stringify!($field) => self.$field = value.parse()?, )+
+                    $( $field_name => self.$field = value.parse()?, )+
                     _ => return Err(PolicyError::UnknownField { field: field.to_owned(), fields: field_names() }),
                 }
                 Ok(())
@@ -192,7 +194,7 @@ macro_rules! policies {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let mut separator = "";
                 $(
-                    write!(f, "{separator}{}={}", stringify!($field), self.$field)?;
+                    write!(f, "{separator}{}={}", $field_name, self.$field)?;
                     separator = ", ";
                 )+
                 let _ = separator;
@@ -204,7 +206,7 @@ macro_rules! policies {
 
 policies! {
     #[doc = "How the window grows once the start is over, and how far congestion reduces it."]
-    controller: ControllerPolicy {
+    controller "controller": ControllerPolicy {
         NewReno "new-reno" "one datagram per round trip, halved on congestion (RFC 9002 section 7)",
         Cubic "cubic" "a cubic function of the time since the last reduction, to 0.7 on congestion (RFC 9438)",
     } default Cubic, reserved {
@@ -213,7 +215,7 @@ policies! {
     }
 
     #[doc = "How the window is first opened, and what ends that."]
-    start: StartPolicy {
+    start "start": StartPolicy {
         Standard "standard" "slow start until loss or a congestion mark (RFC 9002 section 7.3.1)",
         HyStartPlusPlus "hystart++" "slow start that slows down and then stops when the round-trip time rises (RFC 9406)",
     } default HyStartPlusPlus, reserved {
@@ -224,7 +226,7 @@ policies! {
     }
 
     #[doc = "How the window gets from its old size to the reduced one."]
-    reduction: ReductionPolicy {
+    reduction "reduction": ReductionPolicy {
         Immediate "immediate" "at once; nothing leaves until in flight has fallen below it (RFC 6675, RFC 9002 section 7.3.2)",
     } default Immediate, reserved {
         "rate-halving" "one datagram per two acknowledged",
@@ -232,16 +234,15 @@ policies! {
     }
 
     #[doc = "How much reordering is taken for reordering before it is taken for loss."]
-    reordering: ReorderingPolicy {
+    reordering "reordering": ReorderingPolicy {
         Fixed "fixed" "three packets, or 9/8 of the round-trip time (RFC 9002 section 6.1)",
-    } default Fixed, reserved {
-        "half-in-flight" "half of the packets in flight, at least three (nginx)",
-        "time-only" "9/8 of the round-trip time, no packet count",
-        "adaptive" "thresholds that grow when a declaration proves wrong (RACK)",
-    }
+        HalfInFlight "half-in-flight" "half of what is in flight but at least three packets, or 9/8 of the round-trip time (nginx)",
+        TimeOnly "time-only" "9/8 of the round-trip time, however many packets",
+        Adaptive "adaptive" "fixed until a declaration proves wrong; then time only, with a window that grows and shrinks (RACK, RFC 8985)",
+    } default Fixed, reserved {}
 
     #[doc = "How round-trip samples become an estimate."]
-    rtt: RttPolicy {
+    rtt "rtt": RttPolicy {
         Classic "classic" "exponential averages over samples (RFC 9002 section 5.3 in the order of appendix A.7)",
     } default Classic, reserved {
         "per-round" "one update per round trip, from the samples' mean and extremes",
@@ -249,20 +250,22 @@ policies! {
     }
 
     #[doc = "When silence makes the sender probe."]
-    probe: ProbePolicy {
+    probe "probe": ProbePolicy {
         Rfc "rfc" "smoothed + 4 variations + the peer's ACK delay, doubling at each expiry (RFC 9002 section 6.2)",
-    } default Rfc, reserved {
-        "capped" "as rfc, but never longer than a sixteenth of the idle timeout",
-    }
+        Capped8 "capped/8" "as rfc, but never longer than an eighth of the idle timeout",
+        Capped16 "capped/16" or "capped" "as rfc, but never longer than a sixteenth of the idle timeout",
+        Capped32 "capped/32" "as rfc, but never longer than a thirty-second of the idle timeout",
+        Ladder "ladder" "doubling at first, then growing by a fifth of the silence, to a thirtieth of the idle timeout; single probes after the third",
+    } default Rfc, reserved {}
 
     #[doc = "Whether a reduction is taken back when its losses prove to have been reordering."]
-    undo: UndoPolicy {
+    undo "undo": UndoPolicy {
         Episode "episode" "taken back when every packet of the episode has been acknowledged after all (RFC 9438 section 4.9)",
         Off "off" "never taken back",
     } default Episode, reserved {}
 
     #[doc = "Whether packets are spread over the round trip."]
-    pacing: PacingPolicy {
+    pacing "pacing": PacingPolicy {
         On "on" "a token bucket at a multiple of window per round-trip time (RFC 9002 section 7.7)",
         Off "off" "whatever the window allows leaves at once",
     } default On, reserved {}
@@ -397,13 +400,22 @@ mod tests {
 
     #[test]
     fn reserved_values_say_that_they_are_not_built_yet() {
-        for reserved in ["half-in-flight", "time-only", "adaptive"] {
-            let error = format!("reordering={reserved}").parse::<Policies>().unwrap_err().to_string();
+        for reserved in ["bbr", "prague"] {
+            let error = format!("controller={reserved}").parse::<Policies>().unwrap_err().to_string();
             assert_eq!(
                 error,
-                format!("policy reordering={reserved} has a place but is not built yet; reordering accepts fixed")
+                format!(
+                    "policy controller={reserved} has a place but is not built yet; controller accepts new-reno, cubic"
+                )
             );
         }
+    }
+
+    #[test]
+    fn an_alias_reads_as_the_name_it_stands_for() {
+        let policies: Policies = "probe=capped".parse().unwrap();
+        assert_eq!(policies.probe, ProbePolicy::Capped16);
+        assert_eq!(policies.probe.to_string(), "capped/16");
     }
 
     #[test]

@@ -97,7 +97,7 @@ pub use types::{
 
 use paths::Paths;
 use rtt::Sample;
-use space::{Consequences, DetectionRules, NewlyAcked, Space};
+use space::{Consequences, NewlyAcked, Space};
 use trace::{Event, TimerKind, Trace};
 
 /// What the one timer waits for.
@@ -122,7 +122,7 @@ pub struct Recovery<T> {
     has_handshake_keys: bool,
     amplification_limited: bool,
     max_ack_delay: Duration,
-    /// For a later probe policy that never waits longer than a share of it.
+    /// Probe policies other than that of the RFC never wait longer than a share of it.
     idle_timeout: Option<Duration>,
     pto_count: u32,
     /// When the probe timer last expired in the current row: the next expiry counts from here even if no probe could be sent.
@@ -236,10 +236,11 @@ impl<T: Clone> Recovery<T> {
 
     /// The idle timeout that the endpoints agreed on, for probe policies that depend on it.
     pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) {
-        self.idle_timeout = timeout;
+        self.idle_timeout = timeout.filter(|timeout| !timeout.is_zero());
+        self.set_timer(self.now);
     }
 
-    /// The idle timeout that was set.
+    /// The idle timeout that was set; zero, which stands for none, reads as `None`.
     pub fn idle_timeout(&self) -> Option<Duration> {
         self.idle_timeout
     }
@@ -339,9 +340,8 @@ impl<T: Clone> Recovery<T> {
     }
 
     fn detect_lost(&mut self, now: Instant, space: SpaceId, out: &mut Outcome<T>) {
-        let rules = DetectionRules { reordering: self.config.policies.reordering, max_ack_delay: self.max_ack_delay };
         let mut consequences = Consequences { now, paths: &mut self.paths, out, trace: &mut self.trace };
-        self.spaces[space.index()].detect_lost(rules, &mut consequences);
+        self.spaces[space.index()].detect_lost(self.max_ack_delay, &mut consequences);
     }
 
     /// Lets every path draw its conclusions.
@@ -385,7 +385,10 @@ impl<T: Clone> Recovery<T> {
                 self.paths.get_mut(active).on_pto();
                 let expired = Event::PtoExpired { space: timer.space, count: self.pto_count };
                 self.trace.push(now, active, expired);
-                let datagrams = if self.spaces[timer.space.index()].has_eliciting() { 2 } else { 1 };
+                let datagrams = match self.spaces[timer.space.index()].has_eliciting() {
+                    true => probe::datagrams(self.config.policies.probe, self.pto_count),
+                    false => 1,
+                };
                 self.set_timer(now);
                 Timeout::Probe { space: timer.space, datagrams }
             }
@@ -407,8 +410,8 @@ impl<T: Clone> Recovery<T> {
             SpaceId::Data => self.max_ack_delay,
             _ => Duration::ZERO,
         };
-        let rtt = self.paths.get(self.paths.active()).rtt();
-        probe::timeout(self.config.policies.probe, rtt, ack_delay, count)
+        let base = self.paths.get(self.paths.active()).rtt().probe_base().saturating_add(ack_delay);
+        probe::timeout(self.config.policies.probe, base, self.idle_timeout, count)
     }
 
     /// The keys of a space are gone: its packets are forgotten and no longer in flight (RFC 9002 section 6.4).

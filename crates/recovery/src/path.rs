@@ -6,10 +6,11 @@
 
 use thalweg_units::{Duration, Instant, Rate};
 
-use crate::config::{Config, PacingPolicy, UndoPolicy};
+use crate::config::{Config, PacingPolicy, ReorderingPolicy, UndoPolicy};
 use crate::controller::{AckEvent, Congestion, Controller};
 use crate::delivery::{Delivery, Snapshot};
 use crate::ecn::{Report, Validation};
+use crate::loss::{Adaptation, PACKET_THRESHOLD, Thresholds};
 use crate::pacing::{Credit, Pacer};
 use crate::rtt::{Rtt, Sample};
 use crate::sent::Record;
@@ -93,6 +94,9 @@ pub struct Path {
     is_paced: bool,
     delivery: Delivery,
     ecn: Validation,
+    reordering_policy: ReorderingPolicy,
+    /// What has been learnt about reordering.
+    reordering: Adaptation,
     /// `None` when nothing is ever taken back.
     episodes: Option<Episodes>,
     datagram_size: u16,
@@ -134,6 +138,8 @@ impl Path {
             is_paced: config.policies.pacing == PacingPolicy::On,
             delivery: Delivery::new(now),
             ecn,
+            reordering_policy: config.policies.reordering,
+            reordering: Adaptation::default(),
             episodes: (config.policies.undo == UndoPolicy::Episode).then(Episodes::default),
             datagram_size,
             bytes_in_flight: 0,
@@ -205,6 +211,11 @@ impl Path {
         self.ecn.state()
     }
 
+    /// How many later packets have to be acknowledged for a packet in a full window to be lost; `None` if only time counts.
+    pub fn packet_threshold(&self) -> Option<u64> {
+        self.thresholds(self.window() / u64::from(self.datagram_size.max(1))).packets
+    }
+
     /// The counters.
     pub fn stats(&self) -> PathStats {
         self.stats
@@ -243,6 +254,11 @@ impl Path {
 
     pub(crate) fn on_pto(&mut self) {
         self.stats.ptos += 1;
+    }
+
+    /// What makes a packet of this path lost when its packets from the oldest open one to the next to be sent are `span`.
+    pub(crate) fn thresholds(&self, span: u64) -> Thresholds {
+        Thresholds::of(self.reordering_policy, &self.rtt, &self.reordering, span)
     }
 
     /// How much may leave.
@@ -312,9 +328,12 @@ impl Path {
         }
     }
 
-    /// An outstanding packet was acknowledged.
-    pub(crate) fn on_acked<T>(&mut self, now: Instant, record: &Record<T>) {
+    /// An outstanding packet was acknowledged, `behind` places after the newest that earlier ACKs acknowledged.
+    pub(crate) fn on_acked<T>(&mut self, now: Instant, record: &Record<T>, behind: u64) {
         self.touch();
+        if behind >= PACKET_THRESHOLD {
+            self.reordering.on_reordering();
+        }
         self.on_settled(record);
         let is_after_recovery_start = self.recovery_start.is_none_or(|start| record.time > start);
         if is_after_recovery_start {
@@ -330,6 +349,7 @@ impl Path {
     pub(crate) fn on_late_ack<T>(&mut self, now: Instant, packet: &LostPacket<T>) {
         self.touch();
         self.on_delivered(now, &packet.record);
+        self.reordering.on_spurious(now, packet.record.time, &self.rtt);
         self.stats.packets_spurious += 1;
         self.stats.bytes_spurious += u64::from(packet.record.size);
         if let Some(episodes) = &mut self.episodes {
@@ -433,6 +453,7 @@ impl Path {
         self.in_recovery = true;
         self.repair_packet = cause == CongestionCause::Loss;
         self.tally.congestion = Some(Congestion { cause, episode: self.episode });
+        self.reordering.on_reduction();
         self.stats.congestion_events += 1;
         self.stats.ecn_events += u64::from(cause == CongestionCause::Ecn);
     }

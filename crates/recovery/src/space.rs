@@ -8,9 +8,8 @@ use core::ops::RangeInclusive;
 
 use thalweg_units::{Duration, Instant};
 
-use crate::config::ReorderingPolicy;
 use crate::ecn::{Report, Reported};
-use crate::loss::{self, Thresholds, Verdict};
+use crate::loss::{self, Verdict};
 use crate::paths::Paths;
 use crate::probe::{self, LossRun};
 use crate::sent::{Record, SentPackets};
@@ -33,6 +32,8 @@ struct Lane {
     sent: u64,
     /// The newest of them to be acknowledged.
     newest_acked: Option<u64>,
+    /// The same before the ACK being processed: what it newly acknowledges below this arrived out of order.
+    newest_before: u64,
     /// No packet of the path below this number is open.
     cursor: u64,
     /// When the oldest open packet counts as lost.
@@ -59,13 +60,6 @@ pub(crate) struct NewestPacket {
     pub(crate) number: u64,
     pub(crate) sent: Instant,
     pub(crate) path: PathId,
-}
-
-/// What loss detection needs to know besides the space and its paths.
-#[derive(Copy, Clone, Debug)]
-pub(crate) struct DetectionRules {
-    pub(crate) reordering: ReorderingPolicy,
-    pub(crate) max_ack_delay: Duration,
 }
 
 /// Where the consequences of an ACK or a timeout go.
@@ -176,7 +170,15 @@ impl<T: Clone> Space<T> {
             lane.sent += 1;
             return lane.sent;
         }
-        let lane = Lane { path, sent: 1, newest_acked: None, cursor: number, loss_time: None, run: LossRun::default() };
+        let lane = Lane {
+            path,
+            sent: 1,
+            newest_acked: None,
+            newest_before: 0,
+            cursor: number,
+            loss_time: None,
+            run: LossRun::default(),
+        };
         self.lanes.push(lane);
         1
     }
@@ -208,6 +210,9 @@ impl<T: Clone> Space<T> {
         let Consequences { now, paths, out, trace } = consequences;
         let now = *now;
         let Space { id, sent, lost, lanes, eliciting, quiet, .. } = self;
+        for lane in lanes.iter_mut() {
+            lane.newest_before = lane.newest_acked.unwrap_or(0);
+        }
         let mut largest_named: Option<u64> = None;
         let mut largest: Option<NewestPacket> = None;
         let mut is_eliciting = false;
@@ -225,10 +230,12 @@ impl<T: Clone> Space<T> {
                 note(number, &record);
                 *eliciting -= u64::from(record.ack_eliciting);
                 *quiet -= u64::from(!record.in_flight);
+                let mut behind = 0;
                 if let Some(lane) = lanes.iter_mut().find(|lane| lane.path == record.path) {
                     lane.newest_acked = lane.newest_acked.max(Some(record.ordinal));
+                    behind = lane.newest_before.saturating_sub(record.ordinal);
                 }
-                paths.get_mut(record.path).on_acked(now, &record);
+                paths.get_mut(record.path).on_acked(now, &record, behind);
                 out.acked.push(acked(number, record, false));
             });
             taken.map_err(|number| AckOfUnsent { space: *id, number })?;
@@ -269,12 +276,12 @@ impl<T: Clone> Space<T> {
     }
 
     /// Declares lost what is lost by now, and sets the loss times of what will be (RFC 9002 appendix A.10).
-    pub(crate) fn detect_lost(&mut self, rules: DetectionRules, consequences: &mut Consequences<'_, T>) {
+    pub(crate) fn detect_lost(&mut self, max_ack_delay: Duration, consequences: &mut Consequences<'_, T>) {
         let Some(largest_acked) = self.largest_acked else {
             return;
         };
         for index in 0..self.lanes.len() {
-            let lane = self.detect_lost_in(self.lanes[index], largest_acked, rules, consequences);
+            let lane = self.detect_lost_in(self.lanes[index], largest_acked, max_ack_delay, consequences);
             self.lanes[index] = lane;
         }
         let Consequences { now, paths, .. } = consequences;
@@ -287,11 +294,11 @@ impl<T: Clone> Space<T> {
         &mut self,
         mut lane: Lane,
         largest_acked: u64,
-        rules: DetectionRules,
+        max_ack_delay: Duration,
         consequences: &mut Consequences<'_, T>,
     ) -> Lane {
         lane.loss_time = None;
-        let thresholds = Thresholds::of(rules.reordering, consequences.paths.get(lane.path).rtt());
+        let mut thresholds = None;
         let mut number = lane.cursor;
         // Past a packet that stays open the cursor stays too; the walk goes on only to find when to look again.
         let mut all_settled = true;
@@ -304,8 +311,15 @@ impl<T: Clone> Space<T> {
             } else {
                 if let Some(record) = self.sent.get(number).filter(|record| record.path == lane.path) {
                     let behind = lane.newest_acked.unwrap_or(0).saturating_sub(record.ordinal);
+                    let thresholds = *thresholds.get_or_insert_with(|| {
+                        // The first one to be looked at is the oldest.
+                        let span = lane.sent + 1 - record.ordinal;
+                        consequences.paths.get(lane.path).thresholds(span)
+                    });
                     match loss::judge(consequences.now, record.time, behind, thresholds) {
-                        Verdict::Lost(trigger) => self.declare_lost(number, trigger, &mut lane, rules, consequences),
+                        Verdict::Lost(trigger) => {
+                            self.declare_lost(number, trigger, &mut lane, max_ack_delay, consequences)
+                        }
                         Verdict::NotBefore(deadline) if record.in_flight => {
                             // Those behind it were sent later still.
                             lane.loss_time = Some(deadline);
@@ -329,7 +343,7 @@ impl<T: Clone> Space<T> {
         number: u64,
         trigger: LossTrigger,
         lane: &mut Lane,
-        rules: DetectionRules,
+        max_ack_delay: Duration,
         consequences: &mut Consequences<'_, T>,
     ) {
         let Some(record) = self.sent.take(number) else {
@@ -342,7 +356,7 @@ impl<T: Clone> Space<T> {
         let path = paths.get_mut(lane.path);
         let episode = path.on_lost(now, &record);
         if record.ack_eliciting && !record.mtu_probe {
-            let span = probe::persistent_congestion_duration(path.rtt(), rules.max_ack_delay);
+            let span = probe::persistent_congestion_duration(path.rtt(), max_ack_delay);
             if lane.run.on_lost(record.time, path.rtt().first_sample, span) {
                 path.on_persistent_congestion();
             }
@@ -351,7 +365,7 @@ impl<T: Clone> Space<T> {
             trace.push(now, lane.path, Event::PacketLost { space: self.id, number, size: record.size, trigger });
         }
         out.lost.push(lost(number, &record, trigger));
-        let timeout = path.rtt().probe_base().saturating_add(rules.max_ack_delay);
+        let timeout = path.rtt().probe_base().saturating_add(max_ack_delay);
         let forget = now + timeout.saturating_mul(REMEMBER_TIMEOUTS);
         self.lost.push(LostPacket { number, declared: now, forget, episode, record });
     }

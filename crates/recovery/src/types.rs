@@ -188,7 +188,8 @@ pub enum Timeout {
     Probe {
         /// The space to probe in.
         space: SpaceId,
-        /// How many ack-eliciting datagrams to send: 2, or 1 for a client that only keeps the handshake from a deadlock.
+        /// How many ack-eliciting datagrams to send: 2, or 1 where the probe policy says so and for a client that only keeps the handshake
+        /// from a deadlock.
         datagrams: u8,
     },
 }

@@ -10,10 +10,11 @@ use std::ops::RangeInclusive;
 
 use common::{SIZE, Stage, at};
 use proptest::prelude::*;
-use thalweg_recovery::{Budget, Config, EcnCounts, PathId, Policies, Recovery, SpaceId, Timeout};
+use thalweg_recovery::{Budget, Config, EcnCounts, PathId, Policies, ProbePolicy, Recovery, SpaceId, Timeout};
 use thalweg_units::{Duration, Instant};
 
 const DATA: SpaceId = SpaceId::Data;
+const IDLE: Duration = Duration::from_secs(10);
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
@@ -141,15 +142,32 @@ fn pick(under_way: &mut Vec<u64>, positions: &[u8]) -> Vec<u64> {
     picked
 }
 
+/// A probe has just been asked for: when nothing is sent or acknowledged, the next one comes no earlier than an answer could have, and no
+/// later than the cap of the policy allows.
+fn check_gap(stage: &Stage, policy: ProbePolicy) {
+    let gap = stage.recovery.timer().unwrap().saturating_since(stage.now);
+    let base = stage.recovery.pto(DATA);
+    let cap = match policy {
+        ProbePolicy::Rfc => base.saturating_mul(1 << stage.recovery.pto_count().min(20)),
+        ProbePolicy::Capped8 => IDLE / 8,
+        ProbePolicy::Capped16 => IDLE / 16,
+        ProbePolicy::Capped32 => IDLE / 32,
+        ProbePolicy::Ladder => IDLE / 30,
+    };
+    assert!(gap >= base && gap <= cap.max(base), "{policy}: {gap:?} after {base:?}");
+    if policy == ProbePolicy::Rfc {
+        assert_eq!(gap, cap, "MUST double (RFC 9002 section 6.2.1)");
+    }
+}
+
 fn run(policies: Policies, ecn: bool, steps: Vec<Step>) {
     let mut stage = Stage::new(Config { policies, ecn, trace: true, ..Config::default() }, false);
     stage.recovery.set_handshake_confirmed(at(0));
+    stage.recovery.set_idle_timeout(Some(IDLE));
     let first = stage.path;
     let mut second = stage.recovery.add_path(at(0), SIZE as u16, Some(Duration::from_millis(20)));
     let mut model = Model::default();
-    let mut last_expiry: Option<Instant> = None;
     for step in steps {
-        let mut acknowledged = false;
         match step {
             Step::Send { count, second_path } => {
                 stage.path = if second_path { second } else { first };
@@ -160,7 +178,6 @@ fn run(policies: Policies, ecn: bool, steps: Vec<Step>) {
                     stage.send(1);
                     model.packets.insert(number, (Fate::Open, u64::from(SIZE), true, stage.path));
                     model.under_way.push(number);
-                    last_expiry = None;
                 }
             }
             Step::Odd { ack_eliciting, mtu_probe, size } => {
@@ -173,7 +190,6 @@ fn run(policies: Policies, ecn: bool, steps: Vec<Step>) {
                 let in_flight = if ack_eliciting { u64::from(size) } else { 0 };
                 model.packets.insert(number, (Fate::Open, in_flight, ack_eliciting, stage.path));
                 model.under_way.push(number);
-                last_expiry = None;
             }
             Step::Skip(count) => stage.skip(u64::from(count)),
             Step::Wait(micros) => stage.now += Duration::from_micros(u64::from(micros)),
@@ -191,7 +207,6 @@ fn run(policies: Policies, ecn: bool, steps: Vec<Step>) {
                     let delay = Duration::from_micros(u64::from(delay));
                     stage.try_ack(DATA, &ranges, delay, counts).unwrap();
                     model.take(&stage);
-                    acknowledged = !stage.out.acked.is_empty();
                 }
             }
             Step::Expire => {
@@ -202,14 +217,10 @@ fn run(policies: Policies, ecn: bool, steps: Vec<Step>) {
                         Timeout::None => panic!("the timer was due"),
                         Timeout::Lost => assert!(!stage.out.lost.is_empty()),
                         Timeout::Probe { space, datagrams } => {
-                            assert_eq!((space, datagrams), (DATA, 2));
+                            let twins = policies.probe != ProbePolicy::Ladder || stage.recovery.pto_count() <= 3;
+                            assert_eq!((space, datagrams), (DATA, 1 + u8::from(twins)));
                             assert!(stage.out.lost.is_empty());
-                            // Without anything sent or acknowledged in between, the gaps between probes double.
-                            if let Some(last) = last_expiry {
-                                let least = stage.recovery.pto(DATA) * (1 << (stage.recovery.pto_count() - 1));
-                                assert!(stage.now.saturating_since(last) >= least);
-                            }
-                            last_expiry = Some(stage.now);
+                            check_gap(&stage, policies.probe);
                         }
                     }
                     // Two probes in a row cannot both be overdue, so the timer cannot spin.
@@ -228,9 +239,6 @@ fn run(policies: Policies, ecn: bool, steps: Vec<Step>) {
                 second = stage.recovery.add_path(stage.now, SIZE as u16, None);
                 stage.path = first;
             }
-        }
-        if acknowledged {
-            last_expiry = None;
         }
         for path in [first, second] {
             let state = stage.recovery.path(path);
@@ -284,11 +292,18 @@ proptest! {
         start in prop::sample::select(vec!["hystart++", "standard"]),
         pacing in prop::sample::select(vec!["on", "off"]),
         undo in prop::sample::select(vec!["episode", "off"]),
+        field in 0..Policies::catalogue().len(),
+        choice: prop::sample::Index,
         ecn: bool,
         steps in steps(),
     ) {
         let policies = format!("controller={controller}, start={start}, pacing={pacing}, undo={undo}");
-        run(policies.parse().unwrap(), ecn, steps);
+        let mut policies: Policies = policies.parse().unwrap();
+        // And any choice of any one field.
+        let field = Policies::catalogue()[field];
+        let built: Vec<_> = field.choices.iter().filter(|choice| choice.built).collect();
+        policies.set(field.name, choice.get(&built).name).unwrap();
+        run(policies, ecn, steps);
     }
 
     /// A peer that acknowledges at random is answered with an error or with sense, never with a panic.

@@ -1,6 +1,8 @@
 //! A stage for [`Recovery`]: sends packets, delivers ACKs, keeps the time.
 #![allow(dead_code, clippy::unwrap_used, missing_docs)]
 
+pub mod world;
+
 use std::ops::RangeInclusive;
 
 use thalweg_recovery::trace::Event;
