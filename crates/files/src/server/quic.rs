@@ -64,7 +64,7 @@ async fn connection(
     };
     let peer = quic.remote_address();
     let mut http: h3::server::Connection<Connection, Bytes> =
-        h3::server::builder().build(Connection::new(quic.clone())).await?;
+        h3::server::builder().max_field_section_size(MAX_HEADERS).build(Connection::new(quic.clone())).await?;
     let mut requests = JoinSet::new();
     let mut stopping = false;
     let result = loop {
