@@ -14,9 +14,12 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use tokio::task::JoinHandle;
 
-/// Bytes read at once. At 1 GB/s this is 4000 reads and hand-overs per second, about 2 % of a core; a stream holds at most
-/// two blocks of its own, so a thousand slow streams hold 512 MB at the very most.
+/// Bytes read at once when a body is under way. At 1 GB/s this is 4000 reads and hand-overs per second, about 2 % of a core.
 pub(crate) const BLOCK: usize = 256 * 1024;
+
+/// Bytes read first; the size doubles with each block, and reading ahead begins when two are gone. A stream whose client takes
+/// nothing holds one small block of ours, not two large ones.
+const FIRST_BLOCK: usize = 32 * 1024;
 
 /// Blocks the pool keeps for use again (64 MB): enough that blocks come back from a transport that still holds unacknowledged
 /// ones, little enough to forget.
@@ -119,11 +122,13 @@ pub(crate) struct Reader {
     content: Content,
     pool: Arc<Pool>,
     reading: Option<JoinHandle<io::Result<Bytes>>>,
+    /// Size of the next block.
+    block: usize,
 }
 
 impl Reader {
     pub(crate) fn new(content: Content, pool: Arc<Pool>) -> Self {
-        Self { content, pool, reading: None }
+        Self { content, pool, reading: None, block: FIRST_BLOCK }
     }
 
     /// The next block; `None` at the end.
@@ -161,7 +166,7 @@ impl Reader {
             }
             Err(_) => return Poll::Ready(Err(io::Error::other("the reading task was cancelled"))),
         };
-        if matches!(self.content.pieces.front(), Some(Piece::File(_))) {
+        if self.block > 2 * FIRST_BLOCK && matches!(self.content.pieces.front(), Some(Piece::File(_))) {
             self.start_read();
         }
         Poll::Ready(Ok(Some(block)))
@@ -172,7 +177,8 @@ impl Reader {
             return;
         };
         let offset = range.start;
-        let size = usize::try_from(range.end - range.start).unwrap_or(BLOCK).min(BLOCK);
+        let size = usize::try_from(range.end - range.start).unwrap_or(BLOCK).min(self.block);
+        self.block = (2 * self.block).min(BLOCK);
         range.start += size as u64;
         if range.start >= range.end {
             self.content.pieces.pop_front();

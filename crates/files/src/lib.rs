@@ -2,6 +2,49 @@
 //!
 //! * Server: a [`Site`](site::Site) turns requests into answers; [`Server`](server::Server) puts it on the wire.
 //! * Client: a [`Fetcher`](client::Fetcher) gets and puts files, resumes, falls back to TCP when UDP is blocked.
+//!
+//! # A server
+//!
+//! ```no_run
+//! use thalweg_files::certificate::{CertificateStore, Identity};
+//! use thalweg_files::server::{Server, ServerOptions};
+//! use thalweg_files::site::{Site, SiteOptions};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let identity = Identity::self_signed(&["files.example"])?;
+//! println!("key: sha256/{}", identity.fingerprints()?.spki_sha256);
+//! let certificate = CertificateStore::new(&identity)?;
+//! let site = Site::new("/srv/files", SiteOptions::default())?;
+//! let server = Server::bind(ServerOptions::new("[::]:4433".parse()?, site, certificate)).await?;
+//! server.run(async { tokio::time::sleep(std::time::Duration::from_secs(3600)).await }).await;
+//! # Ok(()) }
+//! ```
+//!
+//! # A client
+//!
+//! ```no_run
+//! use thalweg_files::client::{FetchOptions, Fetcher, Job, Trust};
+//!
+//! # async fn example() -> Result<(), thalweg_files::client::Error> {
+//! let mut options = FetchOptions::default();
+//! options.trust = Trust::key("sha256/tIE6n7ggygRGYHdmTkA33DuQfdTcODBGlP6Gg2+jSw4=")?;
+//! options.resume = true;
+//! let fetcher = Fetcher::new(options)?;
+//! for result in fetcher.get(vec![Job::to_file("https://files.example:4433/a.bin", "a.bin")], None).await {
+//!     let report = result?;
+//!     println!("{} bytes over {} in {:?}", report.bytes, report.protocol, report.elapsed);
+//! }
+//! fetcher.close().await;
+//! # Ok(()) }
+//! ```
+//!
+//! # What is promised
+//!
+//! - A file under its own name is complete: downloads and uploads go through a temporary name and are renamed at the end.
+//! - A partial download is continued only if the server's strong entity tag is still the same.
+//! - Nothing outside the served directory is read or written, whatever the path says and wherever links lead; names that begin
+//!   with a dot are not served.
+//! - A server that stops finishes its answers first.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

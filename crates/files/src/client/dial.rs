@@ -5,6 +5,7 @@ use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
@@ -55,7 +56,8 @@ impl Dialer {
         let addresses = self.resolve(location).await?;
         let resolve = began.elapsed();
         let authority = location.authority();
-        let attempt = Dial { dialer: self, addresses: &addresses, name, authority: &authority, sink };
+        let attempt =
+            Dial { dialer: self, addresses: &addresses, name, authority: &authority, sink, heard: Arc::default() };
         let dialing = async {
             match self.preference {
                 Preference::Auto => attempt.auto().await,
@@ -108,6 +110,8 @@ struct Dial<'a> {
     name: ServerName<'static>,
     authority: &'a str,
     sink: &'a EventSinkRef,
+    /// Whether any QUIC attempt got a datagram back.
+    heard: Arc<AtomicBool>,
 }
 
 impl Dial<'_> {
@@ -115,10 +119,11 @@ impl Dial<'_> {
         let quic = self.dialer.quic.clone();
         let name = self.name.to_str().into_owned();
         let addresses = self.addresses.to_vec();
+        let heard = Arc::clone(&self.heard);
         async move {
             let won = race(&addresses, |address| {
-                let (quic, name) = (quic.clone(), name.clone());
-                async move { quic.connect(address, &name).await }
+                let (quic, name, heard) = (quic.clone(), name.clone(), Arc::clone(&heard));
+                async move { quic.connect(address, &name, &heard).await }
             })
             .await;
             won.map(|(_, session)| session)
@@ -150,10 +155,7 @@ impl Dial<'_> {
                     quic_failed = Some(failures);
                 }
             },
-            () = sleep(patience) => self.sink.notice(Notice::UdpSilent {
-                authority: self.authority.to_owned(),
-                waited: patience,
-            }),
+            () = sleep(patience) => self.sink.notice(self.slow(patience)),
         }
         let mut tcp = pin!(self.tcp());
         let mut tcp_failed = None;
@@ -188,6 +190,17 @@ impl Dial<'_> {
                     ));
                 }
             }
+        }
+    }
+
+    /// What to say when QUIC has no connection after `waited`.
+    fn slow(&self, waited: Duration) -> Notice {
+        let authority = self.authority.to_owned();
+        if self.heard.load(Ordering::Relaxed) {
+            let why = format!("the server answers, but there is no connection after {:.1} s", waited.as_secs_f64());
+            Notice::QuicFailed { authority, why }
+        } else {
+            Notice::UdpSilent { authority, waited }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
@@ -18,6 +19,9 @@ use super::session::{Body, Kind, SendBody, Session, chain};
 /// How long a handshake may be silent before we ask the host whether the port is open at all. Longer than most round trips, so
 /// that the question is rarely asked; shorter than [`super::race::STAGGER`].
 const ASK_AFTER: Duration = Duration::from_millis(150);
+
+/// How often a handshake under way is asked whether anything came back; it is answered long before, as a rule.
+const LISTEN_EVERY: Duration = Duration::from_millis(100);
 
 /// How long a server may take to hear that we have closed.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -85,7 +89,13 @@ impl Quic {
         Self { config: ClientConfig::with_rustls(tls).transport(transport) }
     }
 
-    pub(super) async fn connect(&self, address: SocketAddr, name: &str) -> Result<Session, Failure> {
+    /// Connects to `address`; `heard` becomes true when a datagram comes back.
+    pub(super) async fn connect(
+        &self,
+        address: SocketAddr,
+        name: &str,
+        heard: &AtomicBool,
+    ) -> Result<Session, Failure> {
         let failed = |error: &dyn std::error::Error| Failure::Handshake(error.to_string());
         let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
         let endpoint = Endpoint::client(any).map_err(|error| failed(&error))?;
@@ -93,6 +103,7 @@ impl Quic {
         let connection = tokio::select! {
             result = connecting => result.map_err(|error| failed(&error))?,
             () = refused(address) => return Err(Failure::Refused),
+            () = listen(&endpoint, heard) => return Err(Failure::Refused), // never ready
         };
         let (mut driver, send) =
             h3::client::builder().build(Connection::new(connection.clone())).await.map_err(|error| failed(&error))?;
@@ -105,6 +116,15 @@ impl Quic {
             kind: Kind::Http3(Http3 { send, connection, endpoint }),
         })
     }
+}
+
+/// Notes when the first datagram comes back. Never ready.
+async fn listen(endpoint: &Endpoint, heard: &AtomicBool) {
+    while endpoint.stats().datagrams_received == 0 {
+        tokio::time::sleep(LISTEN_EVERY).await;
+    }
+    heard.store(true, Ordering::Relaxed);
+    std::future::pending().await
 }
 
 /// Ready when the host at `address` says by ICMP that nobody listens on the UDP port; never otherwise.

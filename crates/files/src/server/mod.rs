@@ -67,7 +67,7 @@ pub struct ServerOptions {
     pub quic: bool,
     /// How long running answers may take once the server stops. Default: 30 s.
     pub grace: Duration,
-    /// How QUIC connections behave (recovery policies, observers, windows).
+    /// How QUIC connections behave (recovery policies, observers, windows). Default: [`ServerOptions::bulk_transport`].
     pub transport: Option<Arc<TransportConfig>>,
     /// Sockets, workers, limits of the QUIC endpoint.
     pub endpoint: EndpointBuilder,
@@ -77,7 +77,20 @@ pub struct ServerOptions {
     pub key_log: bool,
 }
 
+/// Bytes a stream may have waiting for credit or the congestion window: two blocks of a file. More would only let clients that
+/// take nothing hold more memory.
+const SEND_BACKLOG: u64 = 512 << 10;
+
 impl ServerOptions {
+    /// The QUIC settings used when none are given, to change from: the transport's defaults, with little memory for clients that
+    /// do not read.
+    #[must_use]
+    pub fn bulk_transport() -> TransportConfig {
+        let mut transport = TransportConfig::default();
+        transport.streams.send_backlog = SEND_BACKLOG;
+        transport
+    }
+
     /// Serves `site` at `listen` with `certificate`.
     #[must_use]
     pub fn new(listen: SocketAddr, site: Site, certificate: Arc<CertificateStore>) -> Self {
@@ -192,10 +205,9 @@ fn bind_both(options: &ServerOptions) -> Result<Bound, ServerError> {
     let mut endpoint = None;
     if options.quic {
         let tls = tls_config(options, &[b"h3"])?;
-        let mut config = ServerConfig::with_rustls(Arc::new(tls))?.retry(options.retry);
-        if let Some(transport) = &options.transport {
-            config = config.transport(Arc::clone(transport));
-        }
+        let config = ServerConfig::with_rustls(Arc::new(tls))?.retry(options.retry);
+        let transport = options.transport.clone().unwrap_or_else(|| Arc::new(ServerOptions::bulk_transport()));
+        let config = config.transport(transport);
         let bound = options.endpoint.clone().server(config).bind(address);
         endpoint = Some(bound.map_err(|source| ServerError::Listen { address, transport: "UDP", source })?);
     }

@@ -187,6 +187,11 @@ pub struct Relay {
 
 impl Relay {
     pub async fn new(server: SocketAddr) -> Self {
+        Self::losing(server, 0).await
+    }
+
+    /// A relay that drops `percent` of the datagrams in both directions, by a fixed sequence.
+    pub async fn losing(server: SocketAddr, percent: u64) -> Self {
         let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
         back.connect(server).await.unwrap();
@@ -196,17 +201,24 @@ impl Relay {
         let task = tokio::spawn(async move {
             let (mut up, mut down) = (vec![0; 65536], vec![0; 65536]);
             let mut client = None;
+            let mut state = 0x2545_f491_4f6c_dd1du64;
+            let mut lost = move || {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state % 100 < percent
+            };
             loop {
                 // Errors are what UDP errors are: nothing.
                 tokio::select! {
                     got = front.recv_from(&mut up) => if let Ok((size, from)) = got {
                         client = Some(from);
-                        if !is_cut.load(std::sync::atomic::Ordering::Relaxed) {
+                        if !is_cut.load(std::sync::atomic::Ordering::Relaxed) && !lost() {
                             let _ = back.send(&up[..size]).await;
                         }
                     },
                     got = back.recv(&mut down) => if let (Ok(size), Some(client)) = (got, client)
-                        && !is_cut.load(std::sync::atomic::Ordering::Relaxed) {
+                        && !is_cut.load(std::sync::atomic::Ordering::Relaxed) && !lost() {
                             let _ = front.send_to(&down[..size], client).await;
                         },
                 }

@@ -1,4 +1,4 @@
-//! What the client does when UDP does not get through, and when a name has several addresses.
+//! Networks that are not kind: blocked UDP, dead addresses, loss, a cut.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -6,7 +6,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Downloads, Host, Recorder, Relay, get_one, sample};
-use thalweg_files::client::{Category, Fetcher, Notice, Preference, Protocol};
+use thalweg_files::client::{Category, Event, Fetcher, Notice, Preference, Protocol};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusing_udp_port_is_noticed_at_once_and_tcp_used() {
@@ -111,4 +111,56 @@ async fn a_network_that_is_cut_leaves_a_partial_file_to_resume() {
     let report = get_one(&fetcher, url_again, &downloads.path("big"), None).await.unwrap();
     assert!(report.resumed_from >= 2_000_000);
     assert_eq!(std::fs::read(downloads.path("big")).unwrap(), data);
+}
+
+/// N2 of nginx's QUIC fixes: a response that was handed to the transport is delivered although the server goes away meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopping_server_delivers_over_a_lossy_path_with_a_small_window() {
+    let mut host = Host::new().await;
+    let data = sample(300_000);
+    host.file("f", &data);
+    let relay = Relay::losing(host.address, 30).await;
+    let downloads = Downloads::new();
+    let mut options = host.options(Preference::Quic);
+    options.idle_timeout = Duration::from_secs(20);
+    options.connect_timeout = Duration::from_secs(20);
+    let mut transport = thalweg::TransportConfig::default();
+    for window in [&mut transport.streams.stream_receive_window, &mut transport.streams.max_stream_receive_window] {
+        *window = 32_768;
+    }
+    options.transport = Some(std::sync::Arc::new(transport));
+    let fetcher = Fetcher::new(options).unwrap();
+    let (stop, stopping) = tokio::sync::oneshot::channel();
+    let stop = std::sync::Mutex::new(Some(stop));
+    let sink: thalweg_files::client::EventSink = std::sync::Arc::new(move |event| {
+        if let Event::Started { .. } = event {
+            let _ = stop.lock().unwrap().take().unwrap().send(());
+        }
+    });
+    let url = format!("https://localhost:{}/f", relay.address.port());
+    let path = downloads.path("f");
+    let getting = tokio::spawn(async move { get_one(&fetcher, url, &path, Some(sink)).await });
+    stopping.await.unwrap();
+    let (report, ()) = tokio::join!(getting, host.stop());
+    let report = report.unwrap().unwrap();
+    assert_eq!(std::fs::read(downloads.path("f")).unwrap(), data);
+    assert!(report.connection.unwrap().udp_received.datagrams > 0);
+    assert!(!host.log.lock().unwrap()[0].contains("aborted"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_on_any_address_answers_both_families() {
+    let host = Host::with(|options| options.listen = "[::]:0".parse().unwrap()).await;
+    host.file("f", b"x");
+    let downloads = Downloads::new();
+    for preference in [Preference::Tcp, Preference::Quic] {
+        for address in ["127.0.0.1", "[::1]"] {
+            let fetcher = host.fetcher(preference);
+            let url = format!("https://{address}:{}/f", host.address.port());
+            get_one(&fetcher, url, &downloads.path("f"), None).await.unwrap();
+        }
+    }
+    let log = host.log.lock().unwrap().clone();
+    assert_eq!(log.iter().filter(|line| line.starts_with("127.0.0.1 ")).count(), 2, "{log:#?}");
+    assert_eq!(log.iter().filter(|line| line.starts_with("::1 ")).count(), 2, "{log:#?}");
 }
