@@ -118,6 +118,8 @@ pub struct Setup {
     pub tweak_client: Box<dyn FnOnce(&mut ClientConfig)>,
     pub tweak_server: Box<dyn FnOnce(&mut ServerConfig)>,
     pub link: Link,
+    /// When the world begins.
+    pub origin: Instant,
 }
 
 impl Default for Setup {
@@ -131,12 +133,14 @@ impl Default for Setup {
             tweak_client: Box::new(|_| {}),
             tweak_server: Box::new(|_| {}),
             link: Link::new(Duration::from_millis(20)),
+            origin: Instant::ZERO + Duration::from_secs(1),
         }
     }
 }
 
 pub struct World {
     pub now: Instant,
+    origin: Instant,
     pub rng: ChaCha8Rng,
     pub link: Link,
     pub client: Host,
@@ -187,7 +191,8 @@ impl World {
             former: Vec::new(),
         };
         World {
-            now: Instant::ZERO + Duration::from_secs(1),
+            now: setup.origin,
+            origin: setup.origin,
             rng: ChaCha8Rng::from_seed(seed_of(setup.seed, 4)),
             link: setup.link,
             client: host(CLIENT, seed_of(setup.seed, 5), None),
@@ -283,7 +288,7 @@ impl World {
         }
         host.received_bytes += packet.bytes.len() as u64;
         let meta = DatagramMeta { remote: packet.from, local_ip: Some(packet.to.ip()), ecn: packet.ecn };
-        let unix = DATE + self.now.as_nanos() / 1_000_000_000;
+        let unix = DATE + self.now.saturating_since(self.origin).as_secs();
         let mut reply = Vec::new();
         let handle = match host.endpoint.handle(self.now, unix, &meta, &packet.bytes, &mut reply) {
             Route::Connection(handle) => handle,
