@@ -47,7 +47,7 @@ struct Common {
     /// Write every run as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the table as Markdown.
+    /// Write the table into a Markdown file, in place of its section there.
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
 }

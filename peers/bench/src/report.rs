@@ -1,6 +1,7 @@
 //! Figures of a benchmark: medians with their range, ratios against the roofline and against quinn taken round by round.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use serde_json::json;
 
@@ -66,7 +67,7 @@ pub fn finish(title: &str, stacks: &[Box<dyn Stack>], runs: &[Run], options: &Op
         std::fs::write(file, serde_json::to_string_pretty(&to_json(title, stacks, runs, options))? + "\n")?;
     }
     if let Some(file) = &options.write {
-        std::fs::write(file, markdown(title, stacks, options, &table))?;
+        update(file, title, &section(stacks, options, &table))?;
     }
     Ok(())
 }
@@ -184,12 +185,40 @@ fn to_json(title: &str, stacks: &[Box<dyn Stack>], runs: &[Run], options: &Optio
     json!({ "bench": title, "setup": setup(stacks, options), "load_average": load(), "runs": runs.collect::<Vec<_>>() })
 }
 
-fn markdown(title: &str, stacks: &[Box<dyn Stack>], options: &Options, table: &str) -> String {
-    let mut text = format!("# Benchmark: {title}\n\nWritten by `bench {title}`; do not edit.\n\n");
+/// The head of the file that `--write` makes.
+const HEAD: &str = "# Benchmarks\n\n\
+    Sections are written by `cargo run --release -p bench -- NAME --write FILE` in `peers/`; do not edit.\n\n\
+    CPU time is user and system together, from the kernel. A figure is the median over the rounds (smallest–largest), a\n\
+    ratio the median of the ratios within each round. Throughput by the wall clock depends on what else the machine does,\n\
+    CPU time per gigabyte much less.\n";
+
+/// Puts the section of this benchmark into the file, in place of its last version; other sections stay.
+fn update(file: &Path, title: &str, section: &str) -> std::io::Result<()> {
+    let old = std::fs::read_to_string(file).unwrap_or_default();
+    let heading = format!("## {title}\n");
+    let mut text = HEAD.to_owned();
+    let mut sections: Vec<String> =
+        old.split("\n## ").skip(1).map(|rest| format!("## {}\n", rest.trim_end())).collect();
+    sections.retain(|section| !section.starts_with(&heading));
+    sections.push(format!("{heading}\n{}\n", section.trim_end()));
+    sections.sort();
+    for section in sections {
+        let _ = write!(text, "\n{section}");
+    }
+    std::fs::write(file, text)
+}
+
+fn section(stacks: &[Box<dyn Stack>], options: &Options, table: &str) -> String {
+    let mut text = format!("{} processors, load average {} at the end.\n\n", processors(), load());
     for line in setup(stacks, options) {
         let _ = writeln!(text, "- {line}");
     }
-    text += "\nMedian over the rounds (smallest–largest). A ratio is the median of the ratios within each round. Wall-clock\n\
-             throughput depends on what else the machine does; CPU time per gigabyte much less.\n\n";
-    text + table
+    text + "\n" + table
+}
+
+fn processors() -> String {
+    let count = std::thread::available_parallelism().map_or(0, usize::from);
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
+    format!("{count} × {}", model.trim_start_matches([' ', '\t', ':']))
 }

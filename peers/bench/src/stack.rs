@@ -26,7 +26,13 @@ pub trait Stack {
 
 /// Every stack, in the order of the table: the roofline first, ours next.
 pub fn all() -> Vec<Box<dyn Stack>> {
-    vec![Box::new(crate::roofline::Roofline), Box::new(crate::thalweg::Thalweg), Box::new(crate::quinn::Quinn)]
+    use crate::thalweg::Thalweg;
+    vec![
+        Box::new(crate::roofline::Roofline),
+        Box::new(Thalweg { ack_every_second: false }),
+        Box::new(Thalweg { ack_every_second: true }),
+        Box::new(crate::quinn::Quinn),
+    ]
 }
 
 /// The main function of a child process.
