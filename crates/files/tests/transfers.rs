@@ -41,6 +41,7 @@ over_both! {
     the_rate_limit_holds,
     a_stopping_server_finishes_its_answers,
     the_access_log_tells_the_protocol,
+    an_abandoned_download_is_logged_as_aborted,
     certificates_can_be_replaced_while_running,
 }
 
@@ -415,6 +416,23 @@ async fn the_access_log_tells_the_protocol(preference: Preference) {
     assert!(log[1].contains(&format!("\"GET /none {protocol}\" 404 ")), "{}", log[1]);
     assert!(log[2].contains(&format!("\"PUT /up {protocol}\" 201 1000000 ")), "{}", log[2]);
     assert!(log.iter().all(|line| !line.contains("aborted")), "{log:#?}");
+}
+
+async fn an_abandoned_download_is_logged_as_aborted(preference: Preference) {
+    let mut host = Host::new().await;
+    host.file("big", &sample(20_000_000));
+    let downloads = Downloads::new();
+    let mut options = host.options(preference);
+    options.limit_rate = Some(5_000_000);
+    let fetcher = thalweg_files::client::Fetcher::new(options).unwrap();
+    let stopper = fetcher.clone();
+    let sink = Recorder::default().when(1_000_000, move || stopper.stop());
+    get_one(&fetcher, host.url("big"), &downloads.path("big"), Some(sink)).await.unwrap_err();
+    fetcher.close().await;
+    drop(fetcher);
+    host.stop().await;
+    let log = host.log.lock().unwrap().clone();
+    assert!(log.len() == 1 && log[0].ends_with(" aborted"), "{log:#?}");
 }
 
 async fn certificates_can_be_replaced_while_running(preference: Preference) {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
 use h3::client::{RequestStream, SendRequest};
-use h3::error::Code;
+use h3::error::{Code, StreamError};
 use http::{Request, Response};
-use thalweg::{ClientConfig, Endpoint, TransportConfig};
+use thalweg::{ClientConfig, ConnectionError, Endpoint, TransportConfig};
 use thalweg_h3::{BidiStream, Connection};
 use thiserror::Error;
 use tokio::net::UdpSocket;
@@ -157,12 +157,12 @@ impl Http3 {
     pub(super) async fn request(&self, request: Request<SendBody>) -> Result<(Response<()>, Body), String> {
         let (parts, mut body) = request.into_parts();
         let request = Request::from_parts(parts, ());
-        let mut stream = self.send.clone().send_request(request).await.map_err(chain)?;
+        let mut stream = self.send.clone().send_request(request).await.map_err(|error| why(&self.connection, error))?;
         loop {
             let next = std::future::poll_fn(|cx| body.poll_next(cx)).await;
             match next.map_err(|error| format!("cannot read the file to send: {error}"))? {
                 None => {
-                    stream.finish().await.map_err(chain)?;
+                    stream.finish().await.map_err(|error| why(&self.connection, error))?;
                     break;
                 }
                 // A server that has heard enough stops us and answers; the answer says why.
@@ -173,8 +173,8 @@ impl Http3 {
                 }
             }
         }
-        let head = stream.recv_response().await.map_err(chain)?;
-        Ok((head, Body::Http3(Box::new(stream))))
+        let head = stream.recv_response().await.map_err(|error| why(&self.connection, error))?;
+        Ok((head, Body::Http3(Box::new(Http3Body { stream, connection: self.connection.clone() }))))
     }
 
     pub(super) async fn close(&self) {
@@ -183,13 +183,33 @@ impl Http3 {
     }
 }
 
-pub(super) type Http3Stream = RequestStream<BidiStream<Bytes>, Bytes>;
+/// The body of an answer.
+pub(super) struct Http3Body {
+    stream: RequestStream<BidiStream<Bytes>, Bytes>,
+    connection: thalweg::Connection,
+}
 
-/// The next bytes of an answer's body; `None` at a regular end.
-pub(super) async fn next(stream: &mut Http3Stream) -> Result<Option<Bytes>, String> {
-    match stream.recv_data().await {
-        Ok(Some(mut data)) => Ok(Some(data.copy_to_bytes(data.remaining()))),
-        Ok(None) => Ok(None),
-        Err(error) => Err(chain(error)),
+impl Http3Body {
+    /// The next bytes; `None` at a regular end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, String> {
+        match self.stream.recv_data().await {
+            Ok(Some(mut data)) => Ok(Some(data.copy_to_bytes(data.remaining()))),
+            Ok(None) => Ok(None),
+            Err(error) => Err(why(&self.connection, error)),
+        }
+    }
+}
+
+/// Why an exchange failed, for a person: the transport knows more than `h3` passes on.
+fn why(connection: &thalweg::Connection, error: StreamError) -> String {
+    match connection.close_reason() {
+        Some(ConnectionError::PeerApplication { code, .. }) if code == Code::H3_NO_ERROR.value() => {
+            "the server closed the connection".into()
+        }
+        Some(reason) => reason.to_string(),
+        None => match error {
+            StreamError::RemoteTerminate { code, .. } => format!("the server cancelled the request ({code})"),
+            error => chain(error),
+        },
     }
 }

@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 
 use thalweg::ConnectionStats;
 
-use super::quic::{Http3, Http3Stream};
+use super::quic::{Http3, Http3Body};
 use super::report::Protocol;
 use crate::content::Reader;
 
@@ -239,7 +239,7 @@ async fn tls_stream(
 
 /// The body of an answer.
 pub(super) enum Body {
-    Http3(Box<Http3Stream>),
+    Http3(Box<Http3Body>),
     Hyper { body: Incoming, back: Option<(Arc<Http1>, http1::SendRequest<SendBody>)> },
 }
 
@@ -247,7 +247,7 @@ impl Body {
     /// The next bytes; `None` at a regular end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, String> {
         match self {
-            Body::Http3(stream) => super::quic::next(stream).await,
+            Body::Http3(body) => body.next().await,
             Body::Hyper { body, back } => loop {
                 let frame = std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await;
                 match frame {

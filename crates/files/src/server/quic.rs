@@ -111,8 +111,6 @@ async fn request(resolver: RequestResolver<Connection, Bytes>, peer: SocketAddr,
         Ok(answer) => match send(&mut stream, answer, &context, &mut entry).await {
             Ok(true) => entry.complete(),
             Ok(false) => {}
-            // The client closed because it had everything.
-            Err(error) if error.is_h3_no_error() => entry.complete(),
             Err(_) => {}
         },
         // The upload broke off: there is nobody to answer.
@@ -143,8 +141,11 @@ async fn send(stream: &mut Stream, answer: Answer, context: &Context, entry: &mu
     }
     // What the client still sends is of no interest; that is no error (RFC 9114 section 4.1). Nothing is said if all is here.
     stream.stop_sending(Code::H3_NO_ERROR);
-    stream.finish().await?;
-    Ok(true)
+    match stream.finish().await {
+        // The client closed because it had everything; its last acknowledgement is not always heard.
+        Err(error) if error.is_h3_no_error() => Ok(true),
+        other => other.map(|()| true),
+    }
 }
 
 struct H3Body<'a>(&'a mut Stream);
