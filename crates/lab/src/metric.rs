@@ -1,0 +1,223 @@
+//! What is measured, by name: the catalogue that expectations, tables and CSV columns draw from.
+
+use thalweg_units::{Duration, Rate, human_bytes, human_duration};
+
+/// What a number means.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+    /// Bits per second.
+    BitsPerSecond,
+    /// From 0 to 1, printed as per cent.
+    Share,
+    /// Times something.
+    Ratio,
+    /// How many.
+    Count,
+}
+
+/// What a metric belongs to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// A flow.
+    Flow,
+    /// A direction of a path, `PATH.up` or `PATH.down`.
+    Link,
+    /// The run as a whole.
+    Run,
+}
+
+/// Something measured in every run.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// The name, as written.
+    pub name: &'static str,
+    /// What the number means.
+    pub unit: Unit,
+    /// What it belongs to.
+    pub scope: Scope,
+    /// One line on what it is.
+    pub doc: &'static str,
+}
+
+macro_rules! metrics {
+    ($( $scope:ident { $( $name:literal $unit:ident $doc:literal, )+ } )+) => {
+        /// Every metric, in the order of tables.
+        pub const METRICS: &[Metric] = &[
+            $( $( Metric { name: $name, unit: Unit::$unit, scope: Scope::$scope, doc: $doc }, )+ )+
+        ];
+    };
+}
+
+metrics! {
+    Flow {
+        "completed" Share "whether everything arrived within the time limit (1 or 0)",
+        "completion" Seconds "from the client's first datagram to the last byte",
+        "completion_over_floor" Ratio "completion over what the link allows at best",
+        "goodput" BitsPerSecond "application bytes over completion",
+        "auc_delivered" Share "area under the delivery curve over that of a flow that runs at the floor",
+        "handshake" Seconds "from the client's first datagram to its completed handshake",
+        "response" Seconds "from a request to the last byte of its response; one value per request",
+        "flow_completion" Seconds "duration of each of many short flows; one value per flow",
+        "deadline_misses" Share "frames that came too late or not at all",
+        "frame_delay" Seconds "delay of real-time frames; one value per frame",
+        "silence_after_repair" Seconds "from the end of the last outage or suspension to the next delivery of new data",
+        "bytes_sent" Bytes "UDP payload that the data sender sent",
+        "bytes_lost" Bytes "UDP payload declared lost by the data sender",
+        "packets_sent" Count "packets that the data sender sent",
+        "packets_lost" Count "packets declared lost by the data sender",
+        "packets_spurious" Count "packets declared lost that arrived after all",
+        "loss_rate" Share "packets declared lost over packets sent",
+        "retransmitted" Bytes "stream data sent more than once",
+        "ptos" Count "expiries of the probe timer, both ends",
+        "congestion_events" Count "reductions of the window",
+        "max_window" Bytes "largest congestion window",
+        "max_in_flight" Bytes "most bytes in flight",
+        "rtt" Seconds "smoothed round-trip time of the data sender at the end",
+        "min_rtt" Seconds "smallest round-trip time",
+        "reverse_bytes" Bytes "UDP payload that the data receiver sent: acknowledgements and requests",
+        "reverse_packets" Count "packets that the data receiver sent",
+        "limited_by_application" Share "share of the time in which the application was the limit",
+        "limited_by_window" Share "share of the time in which the congestion window was the limit",
+        "limited_by_pacing" Share "share of the time in which pacing was the limit",
+        "limited_by_flow_control" Share "share of the time in which flow control was the limit",
+    }
+    Link {
+        "link_packets" Count "packets delivered",
+        "link_bytes" Bytes "bytes delivered, headers included",
+        "link_dropped" Count "packets dropped, for whatever reason",
+        "link_queue_dropped" Count "packets dropped by the queue",
+        "link_idle" Share "share of the time with nothing to send",
+        "link_use" Share "bytes carried over what the configured rate allows",
+        "queue_max" Bytes "most bytes that waited",
+        "sojourn_p50" Seconds "median wait in the queue",
+        "sojourn_p99" Seconds "99th percentile of the wait in the queue",
+        "sojourn_max" Seconds "longest wait in the queue",
+    }
+    Run {
+        "success" Share "whether the run came to its end and every flow completed (1 or 0)",
+        "fairness" Share "Jain's index over the goodputs of the flows",
+        "virtual_time" Seconds "how long the run lasted in virtual time",
+        "events" Count "events of the simulator",
+    }
+}
+
+/// The metric of that name.
+pub fn find(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.name == name)
+}
+
+/// A number as people read it.
+pub fn format(value: f64, unit: Unit) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    let sign = if value < 0.0 { "−" } else { "" };
+    let size = value.abs();
+    match unit {
+        Unit::Seconds if size >= 10_000.0 => format!("{sign}{size:.0} s"),
+        Unit::Seconds if size >= 1.0 => format!("{sign}{} s", significant(size)),
+        Unit::Seconds if size >= 1e-3 => format!("{sign}{} ms", significant(size * 1e3)),
+        Unit::Seconds if size > 0.0 => format!("{sign}{} µs", significant(size * 1e6)),
+        Unit::Seconds => "0 s".to_owned(),
+        Unit::Bytes => format!("{sign}{}", scaled(size, &["B", "kB", "MB", "GB", "TB"])),
+        Unit::BitsPerSecond => format!("{sign}{}", scaled(size, &["bps", "kbps", "Mbps", "Gbps", "Tbps"])),
+        Unit::Share => format!("{sign}{} %", significant(size * 100.0)),
+        Unit::Ratio => format!("{sign}{}", significant(size)),
+        Unit::Count if size < 10_000.0 => format!("{sign}{}", significant(size)),
+        Unit::Count => format!("{sign}{size:.0}"),
+    }
+}
+
+fn scaled(mut size: f64, units: &[&str]) -> String {
+    let mut at = 0;
+    while size >= 1000.0 && at + 1 < units.len() {
+        size /= 1000.0;
+        at += 1;
+    }
+    format!("{} {}", significant(size), units.get(at).unwrap_or(&""))
+}
+
+/// Four significant digits, without zeros at the end.
+fn significant(size: f64) -> String {
+    let decimals = match size {
+        size if size >= 1000.0 => 0,
+        size if size >= 100.0 => 1,
+        size if size >= 10.0 => 2,
+        size if size >= 1.0 => 3,
+        _ => 4,
+    };
+    let text = format!("{size:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// Reads a value of this unit as scenario files write it.
+///
+/// # Errors
+/// What would be accepted.
+pub fn parse(text: &str, unit: Unit) -> Result<f64, String> {
+    match unit {
+        Unit::Seconds => {
+            thalweg_units::parse_duration(text).map(|span| span.as_secs_f64()).map_err(|error| error.to_string())
+        }
+        Unit::Bytes => thalweg_units::parse_bytes(text).map(|bytes| bytes as f64).map_err(|error| error.to_string()),
+        Unit::BitsPerSecond => {
+            text.parse::<Rate>().map(|rate| rate.bps() as f64).map_err(|error| error.to_string())
+        }
+        Unit::Share => text
+            .trim()
+            .strip_suffix('%')
+            .and_then(|number| number.trim().parse::<f64>().ok())
+            .map(|percent| percent / 100.0)
+            .ok_or_else(|| format!("\"{text}\" is not a share; write a number from 0 to 1, or \"1 %\"")),
+        Unit::Ratio | Unit::Count => Err(format!("\"{text}\" is in quotes; write a bare number here")),
+    }
+}
+
+/// What a value of this unit looks like in a scenario file.
+pub fn example(unit: Unit) -> String {
+    match unit {
+        Unit::Seconds => format!("a duration such as \"{}\"", human_duration(Duration::from_millis(2500))),
+        Unit::Bytes => format!("a byte count such as \"{}\"", human_bytes(1_500_000)),
+        Unit::BitsPerSecond => "a rate such as \"20 Mbps\"".to_owned(),
+        Unit::Share => "a share such as 0.01 or \"1 %\"".to_owned(),
+        Unit::Ratio => "a number such as 1.25".to_owned(),
+        Unit::Count => "a number such as 10".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(format(4.8034, Unit::Seconds), "4.803 s");
+        assert_eq!(format(0.03, Unit::Seconds), "30 ms");
+        assert_eq!(format(-0.03, Unit::Seconds), "−30 ms");
+        assert_eq!(format(0.0, Unit::Seconds), "0 s");
+        assert_eq!(format(18_750_000.0, Unit::Bytes), "18.75 MB");
+        assert_eq!(format(250e6, Unit::BitsPerSecond), "250 Mbps");
+        assert_eq!(format(0.005, Unit::Share), "0.5 %");
+        assert_eq!(format(1234567.0, Unit::Count), "1234567");
+        assert_eq!(format(f64::NAN, Unit::Count), "–");
+    }
+
+    #[test]
+    fn names_are_unique() {
+        for (index, metric) in METRICS.iter().enumerate() {
+            assert!(METRICS[..index].iter().all(|other| other.name != metric.name), "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        assert_eq!(parse("1.5 s", Unit::Seconds), Ok(1.5));
+        assert_eq!(parse("1 %", Unit::Share), Ok(0.01));
+        assert!(parse("15", Unit::Seconds).is_err());
+        assert!(parse("1", Unit::Count).unwrap_err().contains("bare number"));
+    }
+}

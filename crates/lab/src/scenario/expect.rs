@@ -1,0 +1,251 @@
+//! `[[expect]]` and `[until]`: what has to hold, and how sure one wants to be.
+
+use super::diagnostic::{Source, nearest};
+use super::read::{Field, Reader};
+use super::tree::Value;
+use super::world::{FlowSpec, PathSpec};
+use super::Axis;
+use crate::metric::{self, METRICS, Metric, Scope, Unit};
+use crate::stats::Statistic;
+
+/// Something that has to hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expectation {
+    /// The line of the file.
+    pub line: usize,
+    /// Axis and value: the points it speaks of; all if empty.
+    pub points: Vec<(String, String)>,
+    /// The flow it speaks of; each if absent.
+    pub flow: Option<String>,
+    /// The link it speaks of, `PATH.up` or `PATH.down`; each if absent.
+    pub link: Option<String>,
+    /// What is measured.
+    pub metric: &'static Metric,
+    /// And summed up.
+    pub statistic: Statistic,
+    /// Lower bound.
+    pub at_least: Option<f64>,
+    /// Upper bound.
+    pub at_most: Option<f64>,
+    /// If present, the bounds speak of the ratio to the same statistic at these points, seed by seed.
+    pub relative_to: Option<Vec<(String, String)>>,
+    /// Where the numbers come from.
+    pub because: Option<String>,
+}
+
+impl Expectation {
+    /// Whether a value is as expected.
+    pub fn holds(&self, value: f64) -> bool {
+        value.is_finite()
+            && self.at_least.is_none_or(|least| value >= least)
+            && self.at_most.is_none_or(|most| value <= most)
+    }
+
+    /// The unit of the bounds.
+    pub fn unit(&self) -> Unit {
+        if self.relative_to.is_some() { Unit::Ratio } else { self.metric.unit }
+    }
+
+    /// The bounds for people.
+    pub fn bounds(&self) -> String {
+        let print = |value| metric::format(value, self.unit());
+        match (self.at_least, self.at_most) {
+            (Some(least), Some(most)) if least == most => format!("exactly {}", print(least)),
+            (Some(least), Some(most)) => format!("from {} to {}", print(least), print(most)),
+            (Some(least), None) => format!("at least {}", print(least)),
+            (None, Some(most)) => format!("at most {}", print(most)),
+            (None, None) => "anything".to_owned(),
+        }
+    }
+}
+
+/// More seeds until an interval is narrow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Until {
+    /// What is measured.
+    pub metric: &'static Metric,
+    /// And summed up.
+    pub statistic: Statistic,
+    /// Width of the 95 % interval over the estimate.
+    pub width: f64,
+    /// Where to stop anyway.
+    pub max_seeds: u64,
+}
+
+pub(crate) fn until(field: &Field<'_>) -> Option<Until> {
+    let reader = field.table("[until] with metric, width and max_seeds")?;
+    let measured = reader.need("metric", "\"completion.p50\"").and_then(|field| measured(&field));
+    let width = reader.need("width", "\"5 %\"").and_then(|field| {
+        let width = field.share()?;
+        if width == 0.0 {
+            field.complain("no interval is that narrow; write a share above 0, such as \"5 %\"");
+        }
+        Some(width)
+    });
+    let max_seeds = reader.need("max_seeds", "200").and_then(|field| field.count(1..=super::MOST_SEEDS));
+    reader.finish();
+    let (metric, statistic) = measured?;
+    Some(Until { metric, statistic, width: width?, max_seeds: max_seeds? })
+}
+
+pub(crate) fn read(
+    field: &Field<'_>,
+    source: &Source<'_>,
+    text: &str,
+    axes: &[Axis],
+    flows: &[FlowSpec],
+    paths: &[PathSpec],
+) -> Vec<Expectation> {
+    if !field.is_list() {
+        field.complain("is one table; write [[expect]] with two brackets, once for each expectation");
+    }
+    let _ = source;
+    field
+        .items()
+        .iter()
+        .filter_map(|item| {
+            let start = item.node.span.start.min(text.len());
+            let line = text.get(..start).unwrap_or("").matches('\n').count() + 1;
+            one(line, item.table("[[expect]] with metric and a bound")?, axes, flows, paths)
+        })
+        .collect()
+}
+
+fn one(line: usize, reader: Reader<'_>, axes: &[Axis], flows: &[FlowSpec], paths: &[PathSpec]) -> Option<Expectation> {
+    let selected = reader.get("where").map_or(Some(Vec::new()), |field| points(&field, axes));
+    let relative_to = reader.get("relative_to").map(|field| points(&field, axes));
+    let flow = reader.get("flow").and_then(|field| {
+        let choices: Vec<(&str, &str)> = flows.iter().map(|flow| (flow.name.as_str(), flow.name.as_str())).collect();
+        field.choice(&choices).map(str::to_owned)
+    });
+    let links: Vec<String> =
+        paths.iter().flat_map(|path| [format!("{}.up", path.name), format!("{}.down", path.name)]).collect();
+    let link = reader.get("link").and_then(|field| {
+        let choices: Vec<(&str, &str)> = links.iter().map(|link| (link.as_str(), link.as_str())).collect();
+        field.choice(&choices).map(str::to_owned)
+    });
+    let measured = reader.need("metric", "\"completion.p50\"").and_then(|field| measured(&field));
+    let because = reader.get("because").and_then(|field| field.text("a reason in quotes")).map(str::to_owned);
+    let unit = match (&relative_to, measured) {
+        (Some(_), _) => Unit::Ratio,
+        (None, Some((metric, _))) => metric.unit,
+        (None, None) => Unit::Ratio,
+    };
+    let known = measured.is_some();
+    let bound = |field: Field<'_>| if known { value(&field, unit) } else { None };
+    let mut at_least = reader.get("at_least").and_then(bound);
+    let mut at_most = reader.get("at_most").and_then(bound);
+    if let Some(equals) = reader.get("equals").and_then(bound) {
+        (at_least, at_most) = (Some(equals), Some(equals));
+    }
+    if let Some(field) = reader.get("within") {
+        match field.items().as_slice() {
+            [low, high] if field.is_list() => {
+                (at_least, at_most) = (bound(low.clone()), bound(high.clone()));
+            }
+            _ => field.complain("is no pair; write [smallest, largest]"),
+        }
+    }
+    let bounds = ["at_least", "at_most", "equals", "within"];
+    let given: Vec<&str> = bounds.into_iter().filter(|key| reader.has(key)).collect();
+    match given.as_slice() {
+        [] => reader.complain("expects nothing; write at_most, at_least, equals or within"),
+        [_] | ["at_least", "at_most"] => {}
+        _ => reader.complain(format!("{} do not go together; write one of them, or at_least and at_most", given.join(", "))),
+    }
+    if let (Some(least), Some(most)) = (at_least, at_most)
+        && least > most
+    {
+        reader.complain("can never hold: its lower bound is above its upper bound");
+    }
+    if let Some((metric, _)) = measured {
+        if flow.is_some() && metric.scope != Scope::Flow {
+            reader.complain(format!("{} is not measured per flow; leave flow out", metric.name));
+        }
+        if link.is_some() && metric.scope != Scope::Link {
+            reader.complain(format!("{} is not measured per link; leave link out", metric.name));
+        }
+    }
+    reader.finish();
+    let (metric, statistic) = measured?;
+    let relative_to = match relative_to {
+        Some(points) => Some(points?),
+        None => None,
+    };
+    Some(Expectation { line, points: selected?, flow, link, metric, statistic, at_least, at_most, relative_to, because })
+}
+
+/// `{ axis = value }`: which points are meant.
+fn points(field: &Field<'_>, axes: &[Axis]) -> Option<Vec<(String, String)>> {
+    let reader = field.table("{ AXIS = VALUE }")?;
+    let mut points = Vec::new();
+    for (key, _, value) in reader.all() {
+        let Some(axis) = axes.iter().find(|axis| axis.label == key || axis.key == key) else {
+            let names: Vec<&str> = axes.iter().map(|axis| axis.label.as_str()).collect();
+            let hint = nearest(key, names.iter().copied()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
+            let accepted = if names.is_empty() { "nothing, as there is no [vary]".to_owned() } else { names.join(", ") };
+            value.complain(format!("is not varied; {hint}accepted here: {accepted}"));
+            continue;
+        };
+        let label = value.node.label();
+        if !axis.values.contains(&label) {
+            let hint = nearest(&label, axis.values.iter().map(String::as_str))
+                .map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
+            value.complain(format!("\"{label}\" is not among its values; {hint}write one of {}", axis.values.join(", ")));
+            continue;
+        }
+        points.push((axis.label.clone(), label));
+    }
+    Some(points)
+}
+
+/// "completion.p50": a metric and a statistic; the statistic of shares of runs can be left out.
+fn measured(field: &Field<'_>) -> Option<(&'static Metric, Statistic)> {
+    let text = field.text("a metric and a statistic, such as \"completion.p50\"")?;
+    let (name, statistic) = match text.split_once('.') {
+        Some((name, statistic)) => (name, Some(statistic)),
+        None => (text, None),
+    };
+    let Some(metric) = metric::find(name) else {
+        let names = || METRICS.iter().map(|metric| metric.name);
+        let hint = nearest(name, names()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
+        field.complain(format!("there is no metric \"{name}\"; {hint}there are {}", names().collect::<Vec<_>>().join(", ")));
+        return None;
+    };
+    let statistic = match statistic {
+        None if matches!(metric.name, "success" | "completed" | "deadline_misses") => Statistic::Mean,
+        None => {
+            field.complain(format!(
+                "does not say how to sum up the seeds; write \"{name}.p50\", or one of {}",
+                Statistic::ACCEPTED
+            ));
+            return None;
+        }
+        Some(text) => match Statistic::parse(text) {
+            Some(statistic) => statistic,
+            None => {
+                field.complain(format!("there is no statistic \"{text}\"; write {}", Statistic::ACCEPTED));
+                return None;
+            }
+        },
+    };
+    Some((metric, statistic))
+}
+
+fn value(field: &Field<'_>, unit: Unit) -> Option<f64> {
+    match &field.node.value {
+        Value::Text(text) => metric::parse(text, unit).map_err(|message| field.complain(message)).ok(),
+        Value::Integer(0) => Some(0.0),
+        Value::Integer(_) | Value::Float(_) if matches!(unit, Unit::Ratio | Unit::Count | Unit::Share) => {
+            field.number("a number")
+        }
+        Value::Integer(_) | Value::Float(_) => {
+            field.complain(format!("{} has no unit; write {}", field.node.label(), metric::example(unit)));
+            None
+        }
+        _ => {
+            field.complain(format!("is {}; write {}", field.node.kind(), metric::example(unit)));
+            None
+        }
+    }
+}

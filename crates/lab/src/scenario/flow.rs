@@ -1,0 +1,220 @@
+//! Reading `[[flow]]`: stack, traffic, policies and settings.
+
+use thalweg_recovery::{Policies, PolicyError};
+use thalweg_units::Duration;
+
+use super::read::{Field, Reader};
+use super::tree::Value;
+use super::world::{FlowSpec, HostModel, PageObject, Traffic, TransportSpec};
+
+const TRAFFIC: [(&str, &str); 7] = [
+    ("transfer", "{ download = \"10 MB\" }"),
+    ("requests", "{ request = \"500 B\", response = \"20 kB\", count = 50 }"),
+    ("on_off", "{ burst = \"1 MB\", pause = \"500 ms\", count = 10 }"),
+    ("short_flows", "{ every = \"100 ms\", count = 100, size = \"30 kB\" }"),
+    ("page", "{ objects = [{ size = \"30 kB\" }, { size = \"100 kB\", after = [0] }] }"),
+    ("media", "{ rate = \"1 Mbps\", deadline = \"100 ms\", duration = \"30 s\" }"),
+    ("datagrams", "{ rate = \"1 Mbps\", size = \"1200 B\", duration = \"30 s\" }"),
+];
+
+/// A flow. `paths` are the names of the paths, `stacks` those of the transports.
+pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &[String]) -> Option<FlowSpec> {
+    let name = match reader.get("name") {
+        Some(field) => match field.text("a name in quotes") {
+            Some("" | "*") => {
+                field.complain("is no name; write a word");
+                None
+            }
+            name => name.map(str::to_owned),
+        },
+        None => Some(format!("flow {index}")),
+    };
+    let named = |key, known: &[String], fallback: Option<&str>| match reader.get(key) {
+        Some(field) => {
+            let choices: Vec<(&str, usize)> = known.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
+            field.choice(&choices).and_then(|at| known.get(at).cloned())
+        }
+        None => fallback.map(str::to_owned),
+    };
+    let stack = named("stack", stacks, Some("thalweg"));
+    let path = match (reader.has("path"), paths) {
+        (false, [only]) => {
+            reader.note("path");
+            Some(only.clone())
+        }
+        (false, _) => {
+            reader.need("path", &format!("\"{}\"", paths.first().map_or("NAME", String::as_str)));
+            None
+        }
+        (true, _) => named("path", paths, None),
+    };
+    let start = reader.get("start").map_or(Some(Duration::ZERO), |field| field.duration());
+    let phase = reader.get("phase").map_or(Some(true), |field| field.boolean());
+    let traffic = traffic(&reader);
+    let policies = reader.get("policies").map_or(Some(Policies::default()), |field| policies(&field));
+    let transport = reader.get("transport").map_or(Some(TransportSpec::default()), |field| transport(&field));
+    let host = reader.get("host").map_or(Some(HostModel::Ideal), |field| {
+        field.choice(&[("ideal", HostModel::Ideal), ("linux", HostModel::Linux)])
+    });
+    reader.finish();
+    Some(FlowSpec {
+        name: name?,
+        stack: stack?,
+        path: path?,
+        start: start?,
+        phase: phase?,
+        traffic: traffic?,
+        policies: policies?,
+        transport: transport?,
+        host: host?,
+    })
+}
+
+/// A string as on the command line, or a table of the same fields.
+fn policies(field: &Field<'_>) -> Option<Policies> {
+    if let Value::Text(text) = &field.node.value {
+        return text.parse().map_err(|error: PolicyError| field.complain(error)).ok();
+    }
+    let reader = field.table("\"controller=cubic, start=hystart++\" or { controller = \"cubic\", start = \"hystart++\" }")?;
+    let mut items = Vec::new();
+    let mut fine = true;
+    for (key, _, value) in reader.all() {
+        let Some(text) = value.text("a name in quotes") else {
+            fine = false;
+            continue;
+        };
+        if let Err(error) = Policies::default().set(key, text) {
+            value.complain(error);
+            fine = false;
+        }
+        items.push(format!("{key}={text}"));
+    }
+    if !fine {
+        return None;
+    }
+    // Only the whole tells whether the parts go together.
+    items.join(", ").parse().map_err(|error: PolicyError| field.complain(error)).ok()
+}
+
+fn transport(field: &Field<'_>) -> Option<TransportSpec> {
+    let reader = field.table("a table such as { idle_timeout = \"30 s\" }")?;
+    let spec = TransportSpec {
+        idle_timeout: reader.get("idle_timeout").and_then(|field| field.span()),
+        max_ack_delay: reader.get("max_ack_delay").and_then(|field| field.duration()),
+        ack_every_second: reader
+            .get("ack")
+            .and_then(|field| field.choice(&[("thinned", false), ("every-second", true)]))
+            .unwrap_or(false),
+        max_datagram: reader.get("max_datagram").and_then(|field| field.bytes_in(1_200..=65_527)),
+        initial_datagram: reader.get("initial_datagram").and_then(|field| field.bytes_in(1_200..=65_527)),
+        mtu_discovery: reader.get("mtu_discovery").and_then(|field| field.boolean()),
+        ecn: reader.get("ecn").and_then(|field| field.boolean()),
+        receive_window: reader.get("receive_window").and_then(|field| field.size()),
+    };
+    reader.finish();
+    Some(spec)
+}
+
+fn traffic(reader: &Reader<'_>) -> Option<Traffic> {
+    for (key, _) in TRAFFIC {
+        reader.note(key);
+    }
+    let present: Vec<&str> = TRAFFIC.iter().map(|(key, _)| *key).filter(|key| reader.has(key)).collect();
+    let [key] = present.as_slice() else {
+        let all: Vec<String> = TRAFFIC.iter().map(|(key, example)| format!("{key} = {example}")).collect();
+        let found = if present.is_empty() { "none is there".to_owned() } else { format!("found {}", present.join(", ")) };
+        reader.complain(format!("needs exactly one kind of traffic ({found}); write one of: {}", all.join("; ")));
+        return None;
+    };
+    let (key, example) = *TRAFFIC.iter().find(|(name, _)| name == key)?;
+    let table = reader.get(key)?.table(example)?;
+    let read = match key {
+        "transfer" => {
+            let size = |key| table.get(key).map_or(Some(0), |field: Field<'_>| field.size());
+            let (download, upload) = (size("download"), size("upload"));
+            if !table.has("download") && !table.has("upload") {
+                table.complain("needs download or upload, for example download = \"10 MB\"");
+            }
+            (|| Some(Traffic::Transfer { download: download?, upload: upload? }))()
+        }
+        "requests" => {
+            let request = table.get("request").map_or(Some(500), |field| field.size());
+            let response = table.need("response", "\"20 kB\"").and_then(|field| field.size());
+            let count = table.need("count", "50").and_then(|field| field.count(1..=10_000_000));
+            let think = table.get("think").map_or(Some(Duration::ZERO), |field| field.duration());
+            (|| Some(Traffic::Requests { request: request?, response: response?, count: count?, think: think? }))()
+        }
+        "on_off" => {
+            let burst = table.need("burst", "\"1 MB\"").and_then(|field| field.size());
+            let pause = table.need("pause", "\"500 ms\"").and_then(|field| field.duration());
+            let count = table.need("count", "10").and_then(|field| field.count(1..=1_000_000));
+            (|| Some(Traffic::OnOff { burst: burst?, pause: pause?, count: count? }))()
+        }
+        "short_flows" => {
+            let every = table.need("every", "\"100 ms\"").and_then(|field| field.span());
+            let count = table.need("count", "100").and_then(|field| field.count(1..=100_000));
+            let size = table.need("size", "\"30 kB\"").and_then(|field| field.size());
+            let spread = table.get("spread").map_or(Some(1.0), |field| {
+                let spread = field.number("a number from 1 (all alike) to 100")?;
+                if !(1.0..=100.0).contains(&spread) {
+                    field.complain("is out of range; write a number from 1 (all alike) to 100");
+                }
+                Some(spread)
+            });
+            (|| Some(Traffic::ShortFlows { every: every?, count: count?, size: size?, spread: spread? }))()
+        }
+        "page" => table.need("objects", "[{ size = \"30 kB\" }]").and_then(|field| page(&field)),
+        "media" => {
+            let rate = table.need("rate", "\"1 Mbps\"").and_then(|field| field.rate());
+            let frame = table.get("frame").map_or(Some(Duration::from_millis(20)), |field| field.span());
+            let deadline = table.need("deadline", "\"100 ms\"").and_then(|field| field.span());
+            let duration = table.need("duration", "\"30 s\"").and_then(|field| field.span());
+            let up = direction(&table);
+            (|| {
+                let (rate, frame) = (rate?.bps(), frame?);
+                Some(Traffic::Media { rate, frame, deadline: deadline?, duration: duration?, up: up? })
+            })()
+        }
+        _ => {
+            let rate = table.need("rate", "\"1 Mbps\"").and_then(|field| field.rate());
+            let size = table.get("size").map_or(Some(1_200), |field| field.bytes_in(1..=65_000));
+            let duration = table.need("duration", "\"30 s\"").and_then(|field| field.span());
+            let up = direction(&table);
+            (|| Some(Traffic::Datagrams { rate: rate?.bps(), size: size?, duration: duration?, up: up? }))()
+        }
+    };
+    table.finish();
+    read
+}
+
+fn direction(table: &Reader<'_>) -> Option<bool> {
+    table.get("direction").map_or(Some(false), |field| field.choice(&[("down", false), ("up", true)]))
+}
+
+fn page(field: &Field<'_>) -> Option<Traffic> {
+    if !field.is_list() {
+        field.complain("is no list; write [{ size = \"30 kB\" }, { size = \"100 kB\", after = [0] }]");
+        return None;
+    }
+    let mut objects = Vec::new();
+    for (index, item) in field.items().iter().enumerate() {
+        let Some(table) = item.table("{ size = \"100 kB\", after = [0] }") else { continue };
+        let size = table.need("size", "\"30 kB\"").and_then(|field| field.size());
+        let mut after = Vec::new();
+        for item in table.get("after").map_or_else(Vec::new, |field| field.items()) {
+            match item.count(0..=100_000) {
+                Some(at) if at < index as u64 => after.push(at),
+                Some(at) => item.complain(format!(
+                    "object {index} cannot wait for object {at}; only objects before it, counted from 0, can be named"
+                )),
+                None => {}
+            }
+        }
+        table.finish();
+        objects.push(PageObject { size: size.unwrap_or(1), after });
+    }
+    if objects.is_empty() {
+        field.complain("is empty; a page needs at least one object, { size = \"30 kB\" }");
+    }
+    Some(Traffic::Page { objects })
+}

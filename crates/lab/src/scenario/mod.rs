@@ -1,0 +1,293 @@
+//! Scenario files: a question as TOML, read into plain data.
+//!
+//! ```toml
+//! title = "100 MB over a geostationary satellite"
+//! question = "How close to the link's floor does each start-up rule get?"
+//! seeds = 30
+//! time_limit = "60 s"
+//!
+//! [path.sat]
+//! down = { rate = "250 Mbps", delay = "300 ms", queue = "1 BDP" }
+//! up   = { rate = "3 Mbps",   delay = "300 ms", queue = "600 ms" }
+//!
+//! [[flow]]
+//! path = "sat"
+//! transfer = { download = "100 MB" }
+//!
+//! [vary]
+//! "flow.0.policies.start" = ["standard", "hystart++"]
+//!
+//! [[expect]]
+//! where = { start = "standard" }
+//! metric = "completion_over_floor.p50"
+//! at_most = 1.25
+//! ```
+
+mod diagnostic;
+mod expect;
+mod flow;
+mod link;
+pub mod presets;
+mod read;
+mod tree;
+mod vary;
+pub mod world;
+
+use std::path::Path;
+
+use thalweg_units::Duration;
+
+pub use diagnostic::{Diagnostic, ScenarioError};
+pub use expect::{Expectation, Until};
+
+use crate::hash::Digest;
+use diagnostic::Source;
+use read::Reader;
+use tree::{Node, Value};
+use world::{Crypto, World};
+
+/// The most points that `[vary]` may span.
+pub const MOST_POINTS: u64 = 100_000;
+
+/// The most seeds a scenario may ask for.
+pub const MOST_SEEDS: u64 = 1_000_000;
+
+/// A scenario that has been read and found sound.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The file name without its extension.
+    pub name: String,
+    /// The file as it was named.
+    pub file: String,
+    /// The file's text.
+    pub text: String,
+    /// SHA-256 of the text.
+    pub digest: Digest,
+    /// What it is about, in a few words.
+    pub title: String,
+    /// What it asks.
+    pub question: String,
+    /// How many perturbed runs of every point.
+    pub seeds: u64,
+    /// The first of them.
+    pub first_seed: u64,
+    /// Of which runs time series are kept.
+    pub record: RecordWhich,
+    /// More seeds until an interval is narrow.
+    pub until: Option<Until>,
+    /// What is varied: the label of each axis and those of its values.
+    pub axes: Vec<Axis>,
+    /// Every combination, the last axis running fastest.
+    pub points: Vec<Point>,
+    /// What has to hold.
+    pub expectations: Vec<Expectation>,
+}
+
+/// Of which runs time series are kept.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum RecordWhich {
+    /// Of none.
+    None,
+    /// Of the first seed of each point.
+    #[default]
+    First,
+    /// Of all.
+    All,
+}
+
+/// Something that is varied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Its short name: as many of the last parts of the key as tell it from the others.
+    pub label: String,
+    /// The key as written.
+    pub key: String,
+    /// Its values.
+    pub values: Vec<String>,
+}
+
+/// One combination of what is varied.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Value labels, in the order of the axes.
+    pub labels: Vec<String>,
+    /// The world there.
+    pub world: World,
+    /// What its results are stored under: a digest of `world`.
+    pub digest: Digest,
+}
+
+impl Point {
+    /// The labels as one line; "the only point" is empty.
+    pub fn name(&self, axes: &[Axis]) -> String {
+        let parts: Vec<String> =
+            axes.iter().zip(&self.labels).map(|(axis, label)| format!("{} = {label}", axis.label)).collect();
+        parts.join(", ")
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario file. `stacks` are the transports that flows can name.
+    ///
+    /// # Errors
+    /// Everything wrong with the file, or why it cannot be read.
+    pub fn load(file: &Path, stacks: &[String]) -> Result<Scenario, ScenarioError> {
+        let name = file.display().to_string();
+        let text = match std::fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) => {
+                let message = format!("cannot read this file: {error}; write the path of a scenario in TOML");
+                let diagnostic = Diagnostic {
+                    file: name,
+                    line: 1,
+                    column: 1,
+                    key: String::new(),
+                    message,
+                    excerpt: String::new(),
+                };
+                return Err(ScenarioError { diagnostics: vec![diagnostic] });
+            }
+        };
+        Scenario::parse(&name, &text, file.parent().unwrap_or(Path::new("")), stacks)
+    }
+
+    /// Reads the text of a scenario. `directory` is where the files it names are.
+    ///
+    /// # Errors
+    /// Everything wrong with it.
+    pub fn parse(file: &str, text: &str, directory: &Path, stacks: &[String]) -> Result<Scenario, ScenarioError> {
+        let source = Source::new(file, text);
+        let scenario = Node::parse(text, &source).and_then(|document| read(file, text, directory, stacks, &document, &source));
+        match source.verdict(scenario)? {
+            Some(scenario) => Ok(scenario),
+            // Whatever ends reading has complained; this is for the type.
+            None => Err(ScenarioError { diagnostics: Vec::new() }),
+        }
+    }
+}
+
+fn read(
+    file: &str,
+    text: &str,
+    directory: &Path,
+    stacks: &[String],
+    document: &Node,
+    source: &Source<'_>,
+) -> Option<Scenario> {
+    let root = Reader::root(document, source)?;
+    for key in ["path", "flow", "crypto", "time_limit"] {
+        root.note(key);
+    }
+    let title = root.need("title", "\"What this is about\"").and_then(|field| field.text("a title in quotes"));
+    let question = root.need("question", "\"What do you want to know?\"").and_then(|field| field.text("a question in quotes"));
+    let seeds = root.get("seeds").map_or(Some(10), |field| field.count(1..=MOST_SEEDS));
+    let first_seed = root.get("first_seed").map_or(Some(1), |field| field.count(0..=i64::MAX as u64));
+    let record = root.get("record").map_or(Some(RecordWhich::First), |field| {
+        field.choice(&[("none", RecordWhich::None), ("first", RecordWhich::First), ("all", RecordWhich::All)])
+    });
+    let axes = root.get("vary").map_or(Some(Vec::new()), |field| vary::read(&field))?;
+    let until = root.get("until").and_then(|field| expect::until(&field));
+    let expect = root.get("expect");
+    root.finish();
+
+    let mut points: Vec<Point> = Vec::new();
+    for combination in vary::combinations(&axes) {
+        let mut here = document.clone();
+        for (axis, at) in axes.iter().zip(&combination) {
+            axis.apply(*at, &mut here, source);
+        }
+        if let Some(world) = world(here, directory, stacks, source)
+            && source.is_clean()
+        {
+            let digest = Digest::of_json(&world);
+            let labels: Vec<String> = axes.iter().zip(&combination).map(|(axis, at)| axis.axis.values[*at].clone()).collect();
+            if let Some(twin) = points.iter().take(1000).find(|point| point.digest == digest) {
+                let (one, other) = (twin.labels.join(", "), labels.join(", "));
+                axes.first()?.complain(source, &format!("\"{one}\" and \"{other}\" describe the same world; leave one out"));
+            }
+            points.push(Point { labels, world, digest });
+        }
+        if source.is_full() {
+            break;
+        }
+    }
+    let axes: Vec<Axis> = axes.into_iter().map(|axis| axis.axis).collect();
+    let flows = points.first().map(|point| point.world.flows.as_slice()).unwrap_or_default();
+    let paths = points.first().map(|point| point.world.paths.as_slice()).unwrap_or_default();
+    let expectations =
+        expect.map_or_else(Vec::new, |field| expect::read(&field, source, text, &axes, flows, paths));
+    Some(Scenario {
+        name: Path::new(file).file_stem().map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned()),
+        file: file.to_owned(),
+        text: text.to_owned(),
+        digest: Digest::of(text.as_bytes()),
+        title: title?.to_owned(),
+        question: question?.to_owned(),
+        seeds: seeds?,
+        first_seed: first_seed?,
+        record: record?,
+        until,
+        axes,
+        points,
+        expectations,
+    })
+}
+
+/// The world at one point: everything but what is varied and what is expected.
+fn world(mut document: Node, directory: &Path, stacks: &[String], source: &Source<'_>) -> Option<World> {
+    if let Value::Table(entries) = &mut document.value
+        && let Some(entry) = entries.iter_mut().find(|entry| entry.key == "path")
+        && let Value::Table(paths) = &mut entry.node.value
+    {
+        for path in paths {
+            link::expand_presets(&mut path.node);
+        }
+    }
+    let root = Reader::root(&document, source)?;
+    let time_limit = root.get("time_limit").map_or(Some(Duration::from_secs(60)), |field| {
+        let limit = field.span()?;
+        if limit > Duration::from_secs(86_400) {
+            field.complain("is longer than a day; write at most \"86400 s\"");
+        }
+        Some(limit)
+    });
+    let crypto = root.get("crypto").map_or(Some(Crypto::Real), |field| {
+        field.choice(&[("real", Crypto::Real), ("null", Crypto::Null)])
+    });
+    let mut paths = Vec::new();
+    let mut names = Vec::new();
+    if let Some(table) = root.need("path", "[path.NAME] with up and down").and_then(|field| field.table("[path.NAME]")) {
+        for (name, _, field) in table.all() {
+            names.push(name.to_owned());
+            let Some(reader) = field.table("a table with up and down") else { continue };
+            paths.extend(link::path(name, reader, directory));
+        }
+        if names.is_empty() {
+            table.complain("is empty; write [path.NAME] with up and down");
+        }
+    }
+    let mut flows: Vec<world::FlowSpec> = Vec::new();
+    if let Some(list) = root.need("flow", "[[flow]] with path and transfer") {
+        if !list.is_list() {
+            list.complain("is one table; write [[flow]] with two brackets, once for each flow");
+        }
+        for (index, field) in list.items().iter().enumerate() {
+            let Some(reader) = field.table("[[flow]]") else { continue };
+            let Some(flow) = flow::flow(index, reader, &names, stacks) else { continue };
+            if flows.iter().any(|other| other.name == flow.name) {
+                field.complain(format!("there are two flows named \"{}\"; give each a name of its own", flow.name));
+            }
+            if time_limit.is_some_and(|limit| flow.start >= limit) {
+                field.complain("starts at or after time_limit, so it would never run");
+            }
+            flows.push(flow);
+        }
+        if list.is_list() && list.items().is_empty() {
+            list.complain("is empty; write at least one [[flow]]");
+        }
+    }
+    Some(World { paths, flows, time_limit: time_limit?, crypto: crypto? })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! Paths by name: what users of other tools ask for, written as the TOML they could have written themselves.
+
+use super::diagnostic::{Source, nearest};
+use super::read::Field;
+use super::tree::{Node, Value};
+
+/// A path that can be asked for by name.
+#[derive(Copy, Clone, Debug)]
+pub struct Preset {
+    /// The name.
+    pub name: &'static str,
+    /// One line on what it is.
+    pub doc: &'static str,
+    /// `up` and `down` in TOML.
+    pub toml: &'static str,
+}
+
+/// Every preset, in the order in which they are listed.
+pub const PRESETS: &[Preset] = &[
+    Preset {
+        name: "broadband",
+        doc: "a healthy cable or fibre access: 100/20 Mbps, 20 ms round trip",
+        toml: r#"
+up   = { rate = "20 Mbps", delay = "10 ms", queue = "1 BDP" }
+down = { rate = "100 Mbps", delay = "10 ms", queue = "1 BDP" }"#,
+    },
+    Preset {
+        name: "black-hole",
+        doc: "nothing passes either way from 2 s to 4 s",
+        toml: r#"
+up   = { rate = "10 Mbps", delay = "35 ms", queue = "1 BDP", outage = { at = "2 s", for = "2 s" } }
+down = { rate = "10 Mbps", delay = "35 ms", queue = "1 BDP", outage = { at = "2 s", for = "2 s" } }"#,
+    },
+    Preset {
+        name: "drop-to-half",
+        doc: "the rate falls to half after 2 s",
+        toml: r#"
+up   = { rate = "10 Mbps", delay = "35 ms", queue = "1 BDP" }
+down = { rate = "10 Mbps", delay = "35 ms", queue = "1 BDP", changes = [{ at = "2 s", rate = "5 Mbps" }] }"#,
+    },
+    Preset {
+        name: "wifi-fade",
+        doc: "the rate fades from 50 Mbps to 2 Mbps and back between 2 s and 5 s",
+        toml: r#"
+up   = { rate = "10 Mbps", delay = "10 ms", queue = "1 BDP" }
+down = { rate = "50 Mbps", delay = "10 ms", queue = "100 ms", changes = [
+  { at = "2 s", rate = "20 Mbps" }, { at = "2.5 s", rate = "6 Mbps" }, { at = "3 s", rate = "2 Mbps" },
+  { at = "4 s", rate = "6 Mbps" }, { at = "4.5 s", rate = "20 Mbps" }, { at = "5 s", rate = "50 Mbps" } ] }"#,
+    },
+    Preset {
+        name: "suspended",
+        doc: "both directions are held for 200 ms every 2 s and then released at once",
+        toml: r#"
+up   = { rate = "10 Mbps", delay = "10 ms", queue = "260 ms", suspend = { at = "1 s", for = "200 ms", every = "2 s" } }
+down = { rate = "10 Mbps", delay = "10 ms", queue = "260 ms", suspend = { at = "1 s", for = "200 ms", every = "2 s" } }"#,
+    },
+    Preset {
+        name: "wifi",
+        doc: "a home wireless network: jitter, 0.12 % loss, 18 suspensions of 50-280 ms in 10 minutes",
+        toml: r#"
+up   = { rate = "10 Mbps", delay = "1 ms", queue = "270 ms", loss = "0.12 %", jitter = { shape = "lognormal", mean = "1.1 ms", deviation = "1 ms" }, suspend = { every = "33 s", random = true, for = "50 ms..280 ms", held = "before" } }
+down = { rate = "20 Mbps", delay = "1 ms", queue = "270 ms", loss = "0.12 %", jitter = { shape = "lognormal", mean = "1.1 ms", deviation = "1 ms" }, suspend = { every = "60 s", random = true, for = "50 ms..280 ms", held = "before" } }"#,
+    },
+    Preset {
+        name: "satellite",
+        doc: "a geostationary satellite: 250/3 Mbps, 300 ms one way",
+        toml: r#"
+up   = { rate = "3 Mbps", delay = "300 ms", queue = "600 ms" }
+down = { rate = "250 Mbps", delay = "300 ms", queue = "1 BDP" }"#,
+    },
+    Preset {
+        name: "lte",
+        doc: "a mobile network: synthetic capacity trace around 12 Mbps, deep queue",
+        toml: r#"
+up   = { rate = "5 Mbps", delay = "25 ms", queue = "500 ms" }
+down = { trace = "lte", delay = "25 ms", queue = "500 kB" }"#,
+    },
+    Preset {
+        name: "leo",
+        doc: "a low-orbit satellite: rate and delay change at a handover every 15 s",
+        toml: r#"
+up   = { rate = "20 Mbps", delay = "25 ms", queue = "100 ms" }
+down = { trace = "leo", delay = "25 ms", queue = "1 MB" }"#,
+    },
+    Preset {
+        name: "bufferbloat",
+        doc: "a slow access line with two seconds of queue",
+        toml: r#"
+up   = { rate = "1 Mbps", delay = "15 ms", queue = "2 s" }
+down = { rate = "8 Mbps", delay = "15 ms", queue = "2 s" }"#,
+    },
+    Preset {
+        name: "policer",
+        doc: "50 Mbps of line, 10 Mbps of contract: a token bucket of 100 kB drops the rest",
+        toml: r#"
+up   = { rate = "50 Mbps", delay = "20 ms", queue = "1 BDP" }
+down = { rate = "50 Mbps", delay = "20 ms", queue = "1 BDP", policer = { rate = "10 Mbps", burst = "100 kB" } }"#,
+    },
+    Preset {
+        name: "asymmetric",
+        doc: "an ACK path a hundred times narrower than the data path: 100/1 Mbps",
+        toml: r#"
+up   = { rate = "1 Mbps", delay = "20 ms", queue = "200 ms" }
+down = { rate = "100 Mbps", delay = "20 ms", queue = "1 BDP" }"#,
+    },
+];
+
+/// What the `preset` key of a path or direction stands for, as if it were written where that key is.
+pub(crate) fn of(node: &Node) -> Option<Node> {
+    let entry = node.get("preset")?;
+    let Value::Text(name) = &entry.node.value else { return None };
+    let preset = PRESETS.iter().find(|preset| preset.name == name)?;
+    let source = Source::new(preset.name, preset.toml);
+    Some(Node::parse(preset.toml, &source)?.moved_to(&entry.key_span))
+}
+
+/// Complains about a preset that does not exist.
+pub(crate) fn check(field: &Field<'_>) {
+    let names = || PRESETS.iter().map(|preset| preset.name);
+    let accepted = names().collect::<Vec<_>>().join(", ");
+    let Some(name) = field.text(&format!("one of {accepted}")) else { return };
+    if !names().any(|known| known == name) {
+        let hint = nearest(name, names()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
+        field.complain(format!("there is no preset \"{name}\"; {hint}write one of {accepted}"));
+    }
+}

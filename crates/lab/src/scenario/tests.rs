@@ -1,0 +1,360 @@
+use super::world::*;
+use super::*;
+use crate::stats::Statistic;
+
+const SATELLITE: &str = r#"
+title = "100 MB over a geostationary satellite"
+question = "How close to the link's floor does each start-up rule get?"
+seeds = 30
+time_limit = "60 s"
+
+[path.sat]
+down = { rate = "250 Mbps", delay = "300 ms", queue = "1 BDP", aqm = "tail-drop" }
+up   = { rate = "3 Mbps",   delay = "300 ms", queue = "600 ms", loss = { random = 0.001 }, reorder = { share = 0.01, by = "5 ms" } }
+
+[[flow]]
+stack = "thalweg"
+path = "sat"
+transfer = { download = "100 MB" }
+policies = { controller = "cubic", start = "standard" }
+
+[vary]
+"flow.0.policies.start" = ["standard", "hystart++"]
+path.sat.down.queue = ["1 BDP", "0.5 BDP", "60 packets"]
+
+[[expect]]
+where = { start = "hystart++" }
+metric = "completion_over_floor.p50"
+at_most = 1.25
+"#;
+
+fn parse(text: &str) -> Result<Scenario, ScenarioError> {
+    Scenario::parse("q.toml", text, Path::new("/nonexistent"), &["thalweg".to_owned(), "quinn".to_owned()])
+}
+
+/// A sound scenario with `line` put at the end of the part that `place` names.
+fn with(place: &str, line: &str) -> String {
+    let at = SATELLITE.find(place).unwrap();
+    let end = SATELLITE[at..].find('\n').unwrap() + at + 1;
+    format!("{}{line}\n{}", &SATELLITE[..end], &SATELLITE[end..])
+}
+
+/// The only complaint about a text.
+#[track_caller]
+fn complaint(text: &str) -> Diagnostic {
+    let error = parse(text).unwrap_err();
+    assert_eq!(error.diagnostics.len(), 1, "{error}");
+    error.diagnostics[0].clone()
+}
+
+#[track_caller]
+fn complains(text: &str, line_holds: &str, key: &str, parts: &[&str]) {
+    let found = complaint(text);
+    assert!(found.excerpt.contains(line_holds), "{found}");
+    assert_eq!(found.key, key, "{found}");
+    for part in parts {
+        assert!(found.message.contains(part), "{part:?} is missing: {found}");
+    }
+}
+
+#[test]
+fn the_scenario_of_the_design_is_read() {
+    let scenario = parse(SATELLITE).unwrap();
+    assert_eq!((scenario.name.as_str(), scenario.seeds, scenario.points.len()), ("q", 30, 6));
+    let world = &scenario.points[0].world;
+    let down = &world.paths[0].down;
+    assert_eq!(down.rate, Some(250_000_000));
+    assert_eq!(down.delay, Duration::from_millis(300));
+    assert_eq!(down.queue, QueueSpec::MilliBdp(1000));
+    let up = &world.paths[0].up;
+    assert_eq!(up.queue, QueueSpec::Time(Duration::from_millis(600)));
+    assert_eq!(up.loss, [LossSpec::Random(0.001)]);
+    assert_eq!(up.reorder, [ReorderSpec { share: 0.01, by: Duration::from_millis(5) }]);
+    assert_eq!(world.flows[0].traffic, Traffic::Transfer { download: 100_000_000, upload: 0 });
+    assert_eq!(world.flows[0].policies.to_string().split(", ").nth(1), Some("start=standard"));
+    let expect = &scenario.expectations[0];
+    assert_eq!(expect.points, [("start".to_owned(), "hystart++".to_owned())]);
+    assert_eq!((expect.metric.name, expect.statistic), ("completion_over_floor", Statistic::MEDIAN));
+    assert!(expect.holds(1.25) && !expect.holds(1.26) && !expect.holds(f64::NAN));
+}
+
+#[test]
+fn lists_multiply_and_the_last_runs_fastest() {
+    let scenario = parse(SATELLITE).unwrap();
+    let labels: Vec<String> = scenario.points.iter().map(|point| point.name(&scenario.axes)).collect();
+    assert_eq!(labels[0], "start = standard, queue = 1 BDP");
+    assert_eq!(labels[1], "start = standard, queue = 0.5 BDP");
+    assert_eq!(labels[3], "start = hystart++, queue = 1 BDP");
+    assert_eq!(scenario.points[2].world.paths[0].down.queue, QueueSpec::Packets(60));
+    let mut digests: Vec<_> = scenario.points.iter().map(|point| point.digest.clone()).collect();
+    digests.dedup();
+    assert_eq!(digests.len(), 6);
+    assert_eq!(parse(SATELLITE).unwrap().points[5].digest, scenario.points[5].digest);
+}
+
+#[test]
+fn words_and_remarks_do_not_change_what_is_stored() {
+    let renamed = SATELLITE.replace("100 MB over", "A file over").replace("1 BDP\", aqm", "1000 BDP\", aqm");
+    let (one, two) = (parse(SATELLITE).unwrap(), parse(&renamed).unwrap());
+    assert_ne!(one.digest, two.digest);
+    assert_eq!(one.points[0].digest, two.points[0].digest, "the varied queue replaces what stood there");
+}
+
+#[test]
+fn axes_get_the_shortest_names_that_tell_them_apart() {
+    let text = with("[vary]", "\"path.sat.up.queue\" = [\"1 BDP\"]");
+    let labels: Vec<String> = parse(&text).unwrap().axes.into_iter().map(|axis| axis.label).collect();
+    assert_eq!(labels, ["up.queue", "start", "down.queue"]);
+}
+
+#[test]
+fn a_star_and_a_name_reach_flows() {
+    let second = "\n[[flow]]\nname = \"second\"\npath = \"sat\"\nstart = \"1 s\"\ntransfer = { upload = \"1 MB\" }\n";
+    let text = SATELLITE.replace("\"flow.0.policies.start\"", "\"flow.*.policies.start\"");
+    let text = text.replace("[vary]", &format!("{second}\n[vary]\nflow.second.start = [\"2 s\", \"3 s\"]"));
+    let text = text.replace("where = { start = \"hystart++\" }\n", "");
+    let scenario = parse(&text).unwrap();
+    let last = &scenario.points[scenario.points.len() - 1].world;
+    assert_eq!(last.flows[1].start, Duration::from_secs(3));
+    assert!(last.flows.iter().all(|flow| flow.policies.to_string().contains("start=hystart++")));
+}
+
+#[test]
+fn presets_are_what_they_say_and_can_be_overridden() {
+    let head = "title = \"t\"\nquestion = \"q\"\n";
+    let flow = "[[flow]]\ntransfer = { download = \"1 MB\" }\n";
+    for preset in presets::PRESETS {
+        let whole = parse(&format!("{head}[path.p]\npreset = \"{}\"\n{flow}", preset.name));
+        let scenario = whole.unwrap_or_else(|error| panic!("{}: {error}", preset.name));
+        let one = &scenario.points[0].world.paths[0];
+        let text = format!(
+            "{head}[path.p]\nup = {{ preset = \"{0}\" }}\ndown = {{ preset = \"{0}\", queue = \"77 packets\" }}\n{flow}",
+            preset.name
+        );
+        let two = &parse(&text).unwrap().points[0].world.paths[0];
+        assert_eq!(one.up, two.up);
+        assert_eq!(two.down.queue, QueueSpec::Packets(77));
+        assert_eq!(DirectionSpec { queue: one.down.queue, ..two.down.clone() }, one.down);
+    }
+    let text = format!("{head}[path.p]\npreset = \"sattelite\"\n{flow}");
+    let error = parse(&text).unwrap_err().to_string();
+    assert!(error.contains("did you mean \"satellite\"?"), "{error}");
+}
+
+#[test]
+fn every_kind_of_traffic_is_read() {
+    for traffic in [
+        "requests = { response = \"20 kB\", count = 50, think = \"10 ms\" }",
+        "on_off = { burst = \"1 MB\", pause = \"500 ms\", count = 10 }",
+        "short_flows = { every = \"100 ms\", count = 100, size = \"30 kB\", spread = 4 }",
+        "page = { objects = [{ size = \"30 kB\" }, { size = \"100 kB\", after = [0] }] }",
+        "media = { rate = \"1 Mbps\", deadline = \"100 ms\", duration = \"30 s\" }",
+        "datagrams = { rate = \"1 Mbps\", duration = \"30 s\", direction = \"up\" }",
+    ] {
+        let text = SATELLITE.replace("transfer = { download = \"100 MB\" }", traffic);
+        parse(&text).unwrap_or_else(|error| panic!("{traffic}: {error}"));
+    }
+}
+
+#[test]
+fn every_impairment_is_read() {
+    for (keys, check) in [
+        ("loss = \"0.5 %\"", (|d| d.loss == [LossSpec::Random(0.005)]) as fn(&DirectionSpec) -> bool),
+        ("loss = [{ every = 100 }, { packets = [8, 7, 8] }]", |d| {
+            d.loss == [LossSpec::Every(100), LossSpec::Packets(vec![7, 8])]
+        }),
+        ("loss = { burst = { enter = 0.001, leave = \"20 %\" } }", |d| {
+            d.loss == [LossSpec::Burst { enter: 0.001, leave: 0.2, bad: 1.0, good: 0.0 }]
+        }),
+        ("jitter = \"2 ms\"", |d| d.jitter.as_ref().is_some_and(|jitter| !jitter.reorders)),
+        ("jitter = { shape = \"exponential\", mean = \"2 ms\", reorders = true }", |d| {
+            d.jitter.as_ref().is_some_and(|jitter| jitter.shape == JitterShape::Exponential && jitter.reorders)
+        }),
+        ("outage = { at = \"2 s\", for = \"1 s..24 s\" }", |d| {
+            d.outages[0].lasts == (Duration::from_secs(1), Duration::from_secs(24)) && d.outages[0].every.is_none()
+        }),
+        ("suspend = [{ every = \"2 s\", for = \"200 ms\", held = \"before\" }, { at = \"9 s\", for = \"1 s\" }]", |d| {
+            d.suspensions[0].held == HeldWhere::Before && d.suspensions[1].held == HeldWhere::After
+        }),
+        ("changes = [{ at = \"1 s\", mtu = \"1394 B\" }, { at = \"2 s\", rate = \"5 Mbps\" }]", |d| {
+            d.changes[0].mtu == Some(1394) && d.changes[1].rate == Some(5_000_000)
+        }),
+        ("policer = { rate = \"10 Mbps\", burst = \"100 kB\" }", |d| d.policer.is_some()),
+        ("ecn = \"bleach\"", |d| d.ecn == EcnSpec::Bleach),
+        ("aqm = \"head-drop\"", |d| d.aqm == Aqm::HeadDrop),
+        ("duplicate = 0.01", |d| d.duplicate == 0.01),
+        ("corrupt = \"1 %\"", |d| d.corrupt == 0.01),
+    ] {
+        let text = SATELLITE.replace("queue = \"1 BDP\", aqm = \"tail-drop\"", &format!("queue = \"1 BDP\", {keys}"));
+        let scenario = parse(&text).unwrap_or_else(|error| panic!("{keys}: {error}"));
+        assert!(check(&scenario.points[0].world.paths[0].down), "{keys}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_line_and_what_was_meant() {
+    let found = complaint(&with("time_limit", "sedes = 3"));
+    assert_eq!((found.file.as_str(), found.line, found.column), ("q.toml", 6, 1));
+    assert_eq!(found.key, "sedes");
+    assert!(found.message.starts_with("unknown key; did you mean \"seeds\"? accepted here: "), "{found}");
+    complains(&SATELLITE.replace("delay = \"300 ms\", queue = \"1 BDP\"", "dealy = \"5 ms\", delay = \"1 ms\""), "dealy", "path.sat.down.dealy", &["did you mean \"delay\"?", "suspend"]);
+    complains(&with("stack =", "colour = 1"), "colour", "flow.0.colour", &["unknown key; accepted here: "]);
+}
+
+#[test]
+fn a_missing_unit_is_asked_for() {
+    complains(&SATELLITE.replace("\"250 Mbps\"", "250"), "rate = 250", "path.sat.down.rate", &["no unit", "250 Mbps"]);
+    complains(&SATELLITE.replace("\"60 s\"", "\"60\""), "time_limit", "time_limit", &["no unit"]);
+    complains(&SATELLITE.replace("\"600 ms\"", "\"600\""), "600", "path.sat.up.queue", &["no unit", "60 packets"]);
+    let seconds = SATELLITE.replace("completion_over_floor.p50", "completion.p50");
+    complains(&seconds, "at_most", "expect.0.at_most", &["1.25 has no unit", "duration"]);
+}
+
+#[test]
+fn impossible_values_are_refused() {
+    for (from, to, key, parts) in [
+        ("seeds = 30", "seeds = 0", "seeds", &["0 is out of range", "from 1"][..]),
+        ("\"250 Mbps\"", "\"0 Mbps\"", "path.sat.down.rate", &["never delivers", "outages"]),
+        ("random = 0.001", "random = 1.5", "path.sat.up.loss.random", &["out of range", "1 %"]),
+        ("random = 0.001", "random = 3", "path.sat.up.loss.random", &["did you mean \"3 %\"?"]),
+        ("\"60 s\"", "\"0 s\"", "time_limit", &["longer than zero"]),
+        ("\"100 MB\"", "\"0 B\"", "flow.0.transfer.download", &["out of range"]),
+        ("aqm = \"tail-drop\"", "mtu = \"900 B\"", "path.sat.down.mtu", &["out of range", "1228"]),
+        ("aqm = \"tail-drop\"", "aqm = \"taildrop\"", "path.sat.down.aqm", &["did you mean \"tail-drop\"?"]),
+        ("aqm = \"tail-drop\"", "loss = {}", "path.sat.down.loss", &["exactly one kind of loss"]),
+        (
+            "aqm = \"tail-drop\"",
+            "outage = { every = \"1 s\", for = \"2 s\" }",
+            "path.sat.down.outage",
+            &["nothing would ever pass"],
+        ),
+        ("aqm = \"tail-drop\"", "outage = { for = \"2 s\" }", "path.sat.down.outage", &["needs at"]),
+        ("aqm = \"tail-drop\"", "outage = { at = \"1 s\", for = \"5 s..2 s\" }", "path.sat.down.outage.for", &["smaller"]),
+        ("path = \"sat\"", "path = \"sta\"", "flow.0.path", &["did you mean \"sat\"?"]),
+        ("\"thalweg\"", "\"qinn\"", "flow.0.stack", &["did you mean \"quinn\"?"]),
+        ("controller = \"cubic\"", "controler = \"cubic\"", "flow.0.policies.controler", &["no policy field"]),
+        ("controller = \"cubic\"", "controller = \"vegas\"", "flow.0.policies.controller", &["new-reno"]),
+        ("transfer =", "trasfer =", "flow.0", &["exactly one kind of traffic"]),
+    ] {
+        let text = SATELLITE.replacen(from, to, 1);
+        assert_ne!(text, SATELLITE, "{from}");
+        let error = parse(&text).unwrap_err();
+        let found = error.diagnostics.iter().find(|diagnostic| diagnostic.key == key);
+        let found = found.unwrap_or_else(|| panic!("{to}: nothing about {key}: {error}"));
+        for part in parts {
+            assert!(found.message.contains(part), "{part:?} is missing: {found}");
+        }
+    }
+}
+
+#[test]
+fn what_is_varied_has_to_make_sense() {
+    let vary = "\"flow.0.policies.start\" = [\"standard\", \"hystart++\"]";
+    let replaced = |line: &str| SATELLITE.replace(vary, line).replace("where = { start = \"hystart++\" }\n", "");
+    complains(&replaced("\"flow.0.policies.start\" = []"), "= []", "vary.flow.0.policies.start", &["empty list"]);
+    complains(&replaced("\"flow.0.policies.start\" = \"standard\""), "start", "vary.flow.0.policies.start", &["not a list"]);
+    complains(&replaced("\"flow.1.policies.start\" = [\"standard\"]"), "flow.1", "vary.\"flow.1.policies.start\"", &["no \"1\""]);
+    complains(&replaced("title = [\"a\", \"b\"]"), "title", "vary.title", &["cannot be varied"]);
+    complains(&replaced("\"path.sta.up.queue\" = [\"1 BDP\"]"), "path.sta", "vary.\"path.sta.up.queue\"", &["no path \"sta\"", "did you mean \"sat\"?"]);
+    complains(
+        &replaced("\"flow.0.policies.start\" = [\"standard\", \"standard\"]"),
+        "standard",
+        "vary.flow.0.policies.start.1",
+        &["twice"],
+    );
+    complains(
+        &replaced("\"flow.0.policies.start\" = [\"standard\", \"histart++\"]"),
+        "histart",
+        "flow.0.policies.start",
+        &["cannot be \"histart++\""],
+    );
+}
+
+#[test]
+fn two_points_that_are_the_same_world_are_refused() {
+    let text = with("[vary]", "\"path.sat.up.delay\" = [\"300 ms\", \"0.3 s\"]");
+    let found = parse(&text).unwrap_err();
+    assert!(found.to_string().contains("describe the same world"), "{found}");
+}
+
+#[test]
+fn ten_million_points_are_refused_before_they_are_made() {
+    let list = format!("[{}]", (0..200).map(|ms| format!("\"{} ms\"", ms + 1)).collect::<Vec<_>>().join(", "));
+    let lines: Vec<String> =
+        ["path.sat.up.delay", "path.sat.down.delay", "flow.0.start"].iter().map(|key| format!("\"{key}\" = {list}")).collect();
+    let found = complaint(&with("[vary]", &lines.join("\n")));
+    assert!(found.message.contains("at most 100000 are accepted"), "{found}");
+}
+
+#[test]
+fn expectations_have_to_be_about_something() {
+    for (from, to, key, parts) in [
+        ("completion_over_floor.p50", "completion_over_flor.p50", "expect.0.metric", &["did you mean \"completion_over_floor\"?"][..]),
+        ("completion_over_floor.p50", "completion_over_floor.avg", "expect.0.metric", &["no statistic \"avg\"", "mean"]),
+        ("completion_over_floor.p50", "completion_over_floor", "expect.0.metric", &["how to sum up"]),
+        ("at_most = 1.25", "", "expect.0", &["expects nothing"]),
+        ("at_most = 1.25", "at_most = 1\nwithin = [1, 2]", "expect.0", &["do not go together"]),
+        ("at_most = 1.25", "at_most = 1\nat_least = 2", "expect.0", &["can never hold"]),
+        ("at_most = 1.25", "within = 3", "expect.0.within", &["no pair"]),
+        ("start = \"hystart++\" }", "start = \"hystart\" }", "expect.0.where.start", &["did you mean \"hystart++\"?"]),
+        ("where = { start", "where = { strat", "expect.0.where.strat", &["did you mean \"start\"?"]),
+        ("at_most = 1.25", "at_most = 1.25\nlink = \"sat.down\"", "expect.0", &["not measured per link"]),
+        ("at_most = 1.25", "at_most = 1.25\nflow = \"two\"", "expect.0.flow", &["flow 0"]),
+    ] {
+        let text = SATELLITE.replacen(from, to, 1);
+        assert_ne!(text, SATELLITE, "{from}");
+        let error = parse(&text).unwrap_err();
+        let found = error.diagnostics.iter().find(|diagnostic| diagnostic.key == key);
+        let found = found.unwrap_or_else(|| panic!("{to}: nothing about {key}: {error}"));
+        for part in parts {
+            assert!(found.message.contains(part), "{part:?} is missing: {found}");
+        }
+    }
+}
+
+#[test]
+fn expectations_know_their_units() {
+    let with_expect = |lines: &str| {
+        parse(&SATELLITE.replace("metric = \"completion_over_floor.p50\"\nat_most = 1.25", lines))
+            .unwrap_or_else(|error| panic!("{lines}: {error}"))
+            .expectations[0]
+            .clone()
+    };
+    let expect = with_expect("metric = \"completion.p90\"\nwithin = [\"4 s\", \"5500 ms\"]");
+    assert_eq!((expect.at_least, expect.at_most), (Some(4.0), Some(5.5)));
+    assert_eq!(expect.bounds(), "from 4 s to 5.5 s");
+    let expect = with_expect("metric = \"success\"\nequals = \"100 %\"");
+    assert_eq!((expect.statistic, expect.at_least, expect.at_most), (Statistic::Mean, Some(1.0), Some(1.0)));
+    let expect = with_expect("metric = \"completion.p50\"\nrelative_to = { start = \"standard\" }\nat_most = 0.9");
+    assert_eq!(expect.bounds(), "at most 0.9");
+    let expect = with_expect("metric = \"packets_lost.max\"\nequals = 0\nbecause = \"nothing is lost here\"");
+    assert_eq!(expect.at_most, Some(0.0));
+}
+
+#[test]
+fn several_mistakes_are_told_at_once_in_the_order_of_lines() {
+    let text = SATELLITE.replace("seeds = 30", "seeds = 0").replace("\"3 Mbps\"", "\"3\"").replace("\"sat\"", "\"sst\"");
+    let error = parse(&text).unwrap_err();
+    let lines: Vec<usize> = error.diagnostics.iter().map(|diagnostic| diagnostic.line).collect();
+    assert_eq!(lines, [4, 9, 13], "{error}");
+}
+
+#[test]
+fn broken_toml_and_missing_files_are_told() {
+    let found = complaint("title = \"x\n");
+    assert!(found.line == 1 && found.message.starts_with("not TOML: "), "{found}");
+    let error = Scenario::load(Path::new("/nonexistent/x.toml"), &[]).unwrap_err();
+    assert!(error.to_string().contains("cannot read this file"), "{error}");
+    let error = parse("").unwrap_err().to_string();
+    for key in ["title", "question", "path", "flow"] {
+        assert!(error.contains(&format!("needs {key}")), "{error}");
+    }
+    complains(&SATELLITE.replace("rate = \"250 Mbps\"", "trace = \"none.txt\""), "none.txt", "path.sat.down.trace", &["cannot read"]);
+}
+
+#[test]
+fn until_is_read() {
+    let text = with("time_limit", "until = { metric = \"completion.p50\", width = \"5 %\", max_seeds = 200 }");
+    let until = parse(&text).unwrap().until.unwrap();
+    assert_eq!((until.metric.name, until.width, until.max_seeds), ("completion", 0.05, 200));
+}

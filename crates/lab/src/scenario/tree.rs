@@ -1,0 +1,227 @@
+//! A TOML document as a tree of values that know where they were written, so that `[vary]` can replace parts of it and a
+//! complaint still points at the right line.
+
+use core::ops::Range;
+
+use toml_edit::{Item, TableLike};
+
+use super::diagnostic::{Source, nearest};
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) value: Value,
+    pub(crate) span: Range<usize>,
+}
+
+/// What can be written in a scenario.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Boolean(bool),
+    Moment,
+    List(Vec<Node>),
+    Table(Vec<Entry>),
+}
+
+/// A key and its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_span: Range<usize>,
+    pub(crate) node: Node,
+}
+
+impl Node {
+    /// What kind of thing this is, for complaints.
+    pub(crate) fn kind(&self) -> &'static str {
+        match &self.value {
+            Value::Text(_) => "a string",
+            Value::Integer(_) | Value::Float(_) => "a bare number",
+            Value::Boolean(_) => "true or false",
+            Value::Moment => "a date",
+            Value::List(_) => "a list",
+            Value::Table(_) => "a table",
+        }
+    }
+
+    pub(crate) fn entries(&self) -> Option<&[Entry]> {
+        match &self.value {
+            Value::Table(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries()?.iter().find(|entry| entry.key == key)
+    }
+
+    /// Reads a whole document; what is wrong goes to `source`.
+    pub(crate) fn parse(text: &str, source: &Source<'_>) -> Option<Node> {
+        match toml_edit::Document::parse(text) {
+            Ok(document) => Some(from_table(document.as_table(), 0..text.len())),
+            Err(error) => {
+                let span = error.span().unwrap_or(0..0);
+                source.complain(&span, "", format!("not TOML: {}", error.message().trim().replace('\n', ", ")));
+                None
+            }
+        }
+    }
+
+    /// Lays `self` over `base`: tables are merged key by key, anything else replaces what was there.
+    pub(crate) fn over(self, base: Node) -> Node {
+        match (self.value, base.value) {
+            (Value::Table(over), Value::Table(mut merged)) => {
+                for entry in over {
+                    match merged.iter().position(|known| known.key == entry.key) {
+                        Some(at) => {
+                            let below = merged[at].node.clone();
+                            merged[at] =
+                                Entry { key: entry.key, key_span: entry.key_span, node: entry.node.over(below) };
+                        }
+                        None => merged.push(entry),
+                    }
+                }
+                Node { value: Value::Table(merged), span: self.span }
+            }
+            (value, _) => Node { value, span: self.span },
+        }
+    }
+
+    /// Marks everything as standing at `span`: for fragments that do not come from the file itself.
+    pub(crate) fn moved_to(mut self, span: &Range<usize>) -> Node {
+        self.span = span.clone();
+        match &mut self.value {
+            Value::List(items) => {
+                for item in items {
+                    *item = item.clone().moved_to(span);
+                }
+            }
+            Value::Table(entries) => {
+                for entry in entries {
+                    entry.key_span = span.clone();
+                    entry.node = entry.node.clone().moved_to(span);
+                }
+            }
+            _ => {}
+        }
+        self
+    }
+
+    /// Puts `value` where the dotted `path` points. Lists are indexed by number or by the `name` of the table inside, `*`
+    /// means every one; tables on the way that do not exist are made.
+    ///
+    /// # Errors
+    /// A sentence about the first step that leads nowhere.
+    pub(crate) fn set(&mut self, path: &[&str], value: &Node, key_span: &Range<usize>) -> Result<(), String> {
+        let Some((step, rest)) = path.split_first() else {
+            *self = value.clone();
+            return Ok(());
+        };
+        match &mut self.value {
+            Value::Table(entries) => {
+                let at = match entries.iter().position(|entry| entry.key == *step) {
+                    Some(at) => at,
+                    None => {
+                        let empty = Node { value: Value::Table(Vec::new()), span: key_span.clone() };
+                        entries.push(Entry { key: (*step).to_owned(), key_span: key_span.clone(), node: empty });
+                        entries.len() - 1
+                    }
+                };
+                entries[at].node.set(rest, value, key_span)
+            }
+            Value::List(items) => {
+                if *step == "*" {
+                    return items.iter_mut().try_for_each(|item| item.set(rest, value, key_span));
+                }
+                let named = items.iter().position(|item| {
+                    item.get("name").is_some_and(|entry| matches!(&entry.node.value, Value::Text(name) if name == step))
+                });
+                let at = named.or_else(|| step.parse::<usize>().ok().filter(|at| *at < items.len()));
+                match at {
+                    Some(at) => items[at].set(rest, value, key_span),
+                    None => {
+                        let names: Vec<String> = items
+                            .iter()
+                            .enumerate()
+                            .map(|(index, item)| match item.get("name").map(|entry| &entry.node.value) {
+                                Some(Value::Text(name)) => name.clone(),
+                                _ => index.to_string(),
+                            })
+                            .collect();
+                        let near = nearest(step, names.iter().map(String::as_str));
+                        let hint = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
+                        Err(format!("there is no \"{step}\" here; write one of {}, or *{hint}", names.join(", ")))
+                    }
+                }
+            }
+            _ => Err(format!("\"{step}\" leads into {}, which has nothing inside", self.kind())),
+        }
+    }
+
+    /// The value as it would be written, short: for labels.
+    pub(crate) fn label(&self) -> String {
+        match &self.value {
+            Value::Text(text) => text.clone(),
+            Value::Integer(number) => number.to_string(),
+            Value::Float(number) => number.to_string(),
+            Value::Boolean(value) => value.to_string(),
+            Value::Moment => "date".to_owned(),
+            Value::List(items) => items.iter().map(Node::label).collect::<Vec<_>>().join(" + "),
+            Value::Table(entries) => {
+                if let Some(Entry { node: Node { value: Value::Text(name), .. }, .. }) =
+                    self.get("label").or_else(|| self.get("preset"))
+                {
+                    return name.clone();
+                }
+                let parts: Vec<String> =
+                    entries.iter().map(|entry| format!("{} {}", entry.key, entry.node.label())).collect();
+                parts.join(", ")
+            }
+        }
+    }
+}
+
+fn from_table(table: &dyn TableLike, span: Range<usize>) -> Node {
+    let entries = table
+        .iter()
+        .filter_map(|(key, item)| {
+            let key_span = table.key(key).and_then(toml_edit::Key::span);
+            let around = item.span().or_else(|| key_span.clone()).unwrap_or_else(|| span.clone());
+            let node = from_item(item, around.clone())?;
+            Some(Entry { key: key.to_owned(), key_span: key_span.unwrap_or(around), node })
+        })
+        .collect();
+    Node { value: Value::Table(entries), span }
+}
+
+fn from_item(item: &Item, span: Range<usize>) -> Option<Node> {
+    match item {
+        Item::None => None,
+        Item::Value(value) => Some(from_value(value, span)),
+        Item::Table(table) => Some(from_table(table, span)),
+        Item::ArrayOfTables(tables) => {
+            let items =
+                tables.iter().map(|table| from_table(table, table.span().unwrap_or_else(|| span.clone()))).collect();
+            Some(Node { value: Value::List(items), span })
+        }
+    }
+}
+
+fn from_value(value: &toml_edit::Value, span: Range<usize>) -> Node {
+    let span = value.span().unwrap_or(span);
+    let value = match value {
+        toml_edit::Value::String(text) => Value::Text(text.value().clone()),
+        toml_edit::Value::Integer(number) => Value::Integer(*number.value()),
+        toml_edit::Value::Float(number) => Value::Float(*number.value()),
+        toml_edit::Value::Boolean(value) => Value::Boolean(*value.value()),
+        toml_edit::Value::Datetime(_) => Value::Moment,
+        toml_edit::Value::Array(items) => {
+            Value::List(items.iter().map(|item| from_value(item, span.clone())).collect())
+        }
+        toml_edit::Value::InlineTable(table) => return from_table(table, span),
+    };
+    Node { value, span }
+}

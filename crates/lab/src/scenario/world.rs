@@ -1,0 +1,392 @@
+//! What one run needs to know about the world, as plain data: paths, flows, and the limits of the run.
+//!
+//! This is what a scenario file says at one point of its `[vary]`; its serialised form is what names a run's result in the
+//! [store](crate::store).
+
+use serde::Serialize;
+use thalweg_recovery::Policies;
+use thalweg_units::Duration;
+
+/// One point of a scenario.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct World {
+    /// Paths, in the order of the file.
+    pub paths: Vec<PathSpec>,
+    /// Flows, in the order of the file.
+    pub flows: Vec<FlowSpec>,
+    /// When a run is given up, in virtual time.
+    pub time_limit: Duration,
+    /// Whether packets are really encrypted.
+    pub crypto: Crypto,
+}
+
+/// How packets are protected inside the simulator.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Crypto {
+    /// As on the wire.
+    #[default]
+    Real,
+    /// Same sizes, a checksum instead of a cipher.
+    Null,
+}
+
+/// A path: two directions, each with a queue of its own.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PathSpec {
+    /// The name in the file.
+    pub name: String,
+    /// From client to server.
+    pub up: DirectionSpec,
+    /// From server to client.
+    pub down: DirectionSpec,
+}
+
+/// One direction of a path.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DirectionSpec {
+    /// Bits per second; without it, serialisation takes no time.
+    pub rate: Option<u64>,
+    /// A capacity trace instead of a rate.
+    pub trace: Option<TraceSpec>,
+    /// Propagation, one way.
+    pub delay: Duration,
+    /// How much may wait.
+    pub queue: QueueSpec,
+    /// What goes when it is full.
+    pub aqm: Aqm,
+    /// Random extra delay.
+    pub jitter: Option<JitterSpec>,
+    /// What gets lost; each acts by itself.
+    pub loss: Vec<LossSpec>,
+    /// Share of packets delivered twice.
+    pub duplicate: f64,
+    /// Share of packets with a flipped bit.
+    pub corrupt: f64,
+    /// Shares of packets held back for a while.
+    pub reorder: Vec<ReorderSpec>,
+    /// When everything is dropped.
+    pub outages: Vec<Interruption>,
+    /// When everything is held.
+    pub suspensions: Vec<Suspension>,
+    /// Changes of rate, delay or MTU in time.
+    pub changes: Vec<Change>,
+    /// After how long the changes start over.
+    pub repeat: Option<Duration>,
+    /// A token bucket that drops what exceeds it.
+    pub policer: Option<PolicerSpec>,
+    /// Largest IP packet, bytes.
+    pub mtu: Option<u64>,
+    /// What happens to ECN codepoints.
+    pub ecn: EcnSpec,
+}
+
+/// A capacity trace.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TraceSpec {
+    /// A synthetic mobile link, drawn anew for every seed.
+    Lte,
+    /// A synthetic low-orbit satellite with a handover every 15 s, drawn anew for every seed; brings delay and loss.
+    Leo,
+    /// A file in mahimahi's format: its text, so that a changed file is a changed run.
+    Mahimahi(String),
+    /// A file of `t_ms,rate_bps,delay_ms,loss`: its text.
+    Csv(String),
+}
+
+/// How much may wait in a queue.
+#[derive(Copy, Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueSpec {
+    /// Bytes.
+    Bytes(u64),
+    /// Packets.
+    Packets(u64),
+    /// As many bytes as the link carries in this time at its configured rate.
+    Time(Duration),
+    /// Thousandths of rate × round-trip propagation.
+    MilliBdp(u64),
+    /// Everything.
+    Unlimited,
+}
+
+/// What a queue does when it is full.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Aqm {
+    /// The arriving packet goes.
+    #[default]
+    TailDrop,
+    /// The oldest packet goes.
+    HeadDrop,
+}
+
+/// The shape of a random delay.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JitterShape {
+    /// Between zero and twice the mean.
+    #[default]
+    Uniform,
+    /// Around the mean, cut at zero.
+    Normal,
+    /// Most are short, a few are long.
+    Exponential,
+    /// Heavy tail.
+    Lognormal,
+}
+
+/// Random extra delay.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JitterSpec {
+    /// Its shape.
+    pub shape: JitterShape,
+    /// Its mean.
+    pub mean: Duration,
+    /// Its standard deviation, for the shapes that have one of their own.
+    pub deviation: Duration,
+    /// Whether packets may overtake each other.
+    pub reorders: bool,
+}
+
+/// A way to lose packets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossSpec {
+    /// Each packet with this probability.
+    Random(f64),
+    /// Gilbert–Elliott: two states, each with its own loss.
+    Burst {
+        /// Probability, per packet, of going from good to bad.
+        enter: f64,
+        /// Probability, per packet, of going from bad to good.
+        leave: f64,
+        /// Loss while bad.
+        bad: f64,
+        /// Loss while good.
+        good: f64,
+    },
+    /// Every so many packets, one.
+    Every(u64),
+    /// These packets, counted from 1 in this direction.
+    Packets(Vec<u64>),
+}
+
+/// Some packets come late.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReorderSpec {
+    /// Which share of them.
+    pub share: f64,
+    /// How late.
+    pub by: Duration,
+}
+
+/// When an interruption begins and how long it lasts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Interruption {
+    /// The first begin, drawn from this range.
+    pub at: (Duration, Duration),
+    /// How long, drawn from this range.
+    pub lasts: (Duration, Duration),
+    /// From begin to begin; once if absent.
+    pub every: Option<Duration>,
+    /// How often at most; 0 for no limit.
+    pub times: u64,
+    /// Begins are a Poisson process with mean distance `every`.
+    pub random: bool,
+}
+
+/// Where packets wait while a direction is suspended.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeldWhere {
+    /// Before serialisation: afterwards they leave at the rate of the line.
+    Before,
+    /// After propagation: afterwards they arrive all at once.
+    After,
+}
+
+/// A time in which everything is held.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Suspension {
+    /// When.
+    pub when: Interruption,
+    /// Where packets wait.
+    pub held: HeldWhere,
+}
+
+/// A change of the link at a moment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// When.
+    pub at: Duration,
+    /// New rate, bits per second.
+    pub rate: Option<u64>,
+    /// New delay.
+    pub delay: Option<Duration>,
+    /// New MTU, bytes of IP packet.
+    pub mtu: Option<u64>,
+}
+
+/// A token bucket that drops what exceeds it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PolicerSpec {
+    /// Bits per second.
+    pub rate: u64,
+    /// Bytes.
+    pub burst: u64,
+}
+
+/// What a path does to ECN codepoints.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EcnSpec {
+    /// Carries them.
+    #[default]
+    Keep,
+    /// Clears them.
+    Bleach,
+}
+
+/// One flow, or one group of flows from one generator.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowSpec {
+    /// The name in the file, or its number.
+    pub name: String,
+    /// Which transport.
+    pub stack: String,
+    /// The path it takes, by name.
+    pub path: String,
+    /// When it starts.
+    pub start: Duration,
+    /// Whether the start moves within one round trip from seed to seed.
+    pub phase: bool,
+    /// What it carries.
+    pub traffic: Traffic,
+    /// The rules of its transport.
+    #[serde(serialize_with = "as_text")]
+    pub policies: Policies,
+    /// Settings of its transport.
+    pub transport: TransportSpec,
+    /// How its hosts behave.
+    pub host: HostModel,
+}
+
+fn as_text<S: serde::Serializer>(policies: &Policies, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(policies)
+}
+
+/// How a host behaves.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostModel {
+    /// Reacts at once.
+    #[default]
+    Ideal,
+    /// With the timer granularity, wake-up delay and batches of a Linux host.
+    Linux,
+}
+
+/// Settings of a transport that are not policies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TransportSpec {
+    /// Idle timeout.
+    pub idle_timeout: Option<Duration>,
+    /// How long ACKs may be delayed.
+    pub max_ack_delay: Option<Duration>,
+    /// An ACK for every second packet, always.
+    pub ack_every_second: bool,
+    /// Largest UDP payload that is tried, bytes.
+    pub max_datagram: Option<u64>,
+    /// UDP payload to begin with, bytes.
+    pub initial_datagram: Option<u64>,
+    /// Whether larger datagrams are looked for.
+    pub mtu_discovery: Option<bool>,
+    /// Whether packets are marked ECT.
+    pub ecn: Option<bool>,
+    /// Receive window of a connection, bytes.
+    pub receive_window: Option<u64>,
+}
+
+/// What a flow carries.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Traffic {
+    /// Bytes in bulk.
+    Transfer {
+        /// From server to client.
+        download: u64,
+        /// From client to server.
+        upload: u64,
+    },
+    /// One request after the other.
+    Requests {
+        /// Bytes of a request.
+        request: u64,
+        /// Bytes of a response.
+        response: u64,
+        /// How many.
+        count: u64,
+        /// Pause after a response.
+        think: Duration,
+    },
+    /// Bursts and pauses, downwards.
+    OnOff {
+        /// Bytes of a burst.
+        burst: u64,
+        /// Pause between bursts.
+        pause: Duration,
+        /// How many bursts.
+        count: u64,
+    },
+    /// Many short downloads, each a connection of its own.
+    ShortFlows {
+        /// Mean distance of their starts (exponentially distributed).
+        every: Duration,
+        /// How many.
+        count: u64,
+        /// Mean size, bytes.
+        size: u64,
+        /// Lognormal sizes with this ratio of 84th percentile to median; 1 for fixed sizes.
+        spread: f64,
+    },
+    /// A web page: objects that wait for others.
+    Page {
+        /// The objects.
+        objects: Vec<PageObject>,
+    },
+    /// Real-time frames, each with a deadline.
+    Media {
+        /// Bits per second.
+        rate: u64,
+        /// Time between frames.
+        frame: Duration,
+        /// How late a frame may be.
+        deadline: Duration,
+        /// How long.
+        duration: Duration,
+        /// From client to server instead of downwards.
+        up: bool,
+    },
+    /// Unreliable datagrams at a constant rate.
+    Datagrams {
+        /// Bits per second of payload.
+        rate: u64,
+        /// Bytes of a datagram.
+        size: u64,
+        /// How long.
+        duration: Duration,
+        /// From client to server instead of downwards.
+        up: bool,
+    },
+}
+
+/// An object of a web page.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PageObject {
+    /// Bytes.
+    pub size: u64,
+    /// Which earlier objects have to be complete before it is asked for, by index.
+    pub after: Vec<u64>,
+}
