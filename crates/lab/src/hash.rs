@@ -55,10 +55,7 @@ mod tests {
 
     #[test]
     fn the_digest_of_nothing() {
-        assert_eq!(
-            Digest::of(b"").as_str(),
-            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-        );
+        assert_eq!(Digest::of(b"").as_str(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
         assert_eq!(Digest::of(b"").short(), "e3b0c44298fc1c14");
     }
 }

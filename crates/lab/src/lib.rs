@@ -1,12 +1,18 @@
 //! The lab: a question as a scenario file, answered as distributions over seeds with confidence intervals and a verdict.
 //!
-//! A [`Scenario`](scenario::Scenario) spans points (what is varied) and seeds (what is left to chance). Every point runs with
-//! every seed; what comes out is summed up by [`stats`], judged by the scenario's expectations, stored so that anyone can
-//! reproduce it bit for bit, and shown as one page.
+//! A [`Scenario`](scenario::Scenario) spans points (what is varied) and seeds (what is left to chance). [`runner`] runs every
+//! point with every seed on an [`Engine`](record::Engine); results are kept in a [`store`] so that anyone can reproduce them
+//! bit for bit; [`summary`] sums them up with [`stats`] and judges the scenario's expectations.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod hash;
 pub mod metric;
+pub mod record;
+pub mod runner;
 pub mod scenario;
 pub mod stats;
+pub mod store;
+pub mod summary;
+#[cfg(test)]
+mod testing;

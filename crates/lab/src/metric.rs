@@ -164,9 +164,7 @@ pub fn parse(text: &str, unit: Unit) -> Result<f64, String> {
             thalweg_units::parse_duration(text).map(|span| span.as_secs_f64()).map_err(|error| error.to_string())
         }
         Unit::Bytes => thalweg_units::parse_bytes(text).map(|bytes| bytes as f64).map_err(|error| error.to_string()),
-        Unit::BitsPerSecond => {
-            text.parse::<Rate>().map(|rate| rate.bps() as f64).map_err(|error| error.to_string())
-        }
+        Unit::BitsPerSecond => text.parse::<Rate>().map(|rate| rate.bps() as f64).map_err(|error| error.to_string()),
         Unit::Share => text
             .trim()
             .strip_suffix('%')

@@ -215,7 +215,8 @@ pub fn paired(pairs: &[(f64, f64)]) -> Option<Paired> {
         return None;
     }
     let differences: Vec<f64> = pairs.iter().map(|(first, second)| second - first).collect();
-    let ratios: Vec<f64> = pairs.iter().filter(|(first, _)| *first != 0.0).map(|(first, second)| second / first).collect();
+    let ratios: Vec<f64> =
+        pairs.iter().filter(|(first, _)| *first != 0.0).map(|(first, second)| second / first).collect();
     let interval = |values: &[f64]| {
         let runs: Vec<&[f64]> = values.chunks(1).collect();
         bootstrap(&runs, Statistic::MEDIAN)
@@ -351,7 +352,8 @@ mod tests {
     #[test]
     fn pairs_see_what_the_spread_over_seeds_hides() {
         // Seeds differ by hundreds, the second way is better by 1 on every seed.
-        let pairs: Vec<(f64, f64)> = (1..=20).map(|seed| (f64::from(seed) * 100.0, f64::from(seed) * 100.0 - 1.0)).collect();
+        let pairs: Vec<(f64, f64)> =
+            (1..=20).map(|seed| (f64::from(seed) * 100.0, f64::from(seed) * 100.0 - 1.0)).collect();
         let paired = paired(&pairs).unwrap();
         assert_eq!((paired.difference, paired.smaller, paired.larger), (-1.0, 20, 0));
         assert_eq!(paired.difference_interval, Some(Interval { low: -1.0, high: -1.0 }));

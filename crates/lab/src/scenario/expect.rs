@@ -1,10 +1,10 @@
 //! `[[expect]]` and `[until]`: what has to hold, and how sure one wants to be.
 
+use super::Axis;
 use super::diagnostic::{Source, nearest};
 use super::read::{Field, Reader};
 use super::tree::Value;
 use super::world::{FlowSpec, PathSpec};
-use super::Axis;
 use crate::metric::{self, METRICS, Metric, Scope, Unit};
 use crate::stats::Statistic;
 
@@ -151,7 +151,8 @@ fn one(line: usize, reader: Reader<'_>, axes: &[Axis], flows: &[FlowSpec], paths
     match given.as_slice() {
         [] => reader.complain("expects nothing; write at_most, at_least, equals or within"),
         [_] | ["at_least", "at_most"] => {}
-        _ => reader.complain(format!("{} do not go together; write one of them, or at_least and at_most", given.join(", "))),
+        _ => reader
+            .complain(format!("{} do not go together; write one of them, or at_least and at_most", given.join(", "))),
     }
     if let (Some(least), Some(most)) = (at_least, at_most)
         && least > most
@@ -172,7 +173,18 @@ fn one(line: usize, reader: Reader<'_>, axes: &[Axis], flows: &[FlowSpec], paths
         Some(points) => Some(points?),
         None => None,
     };
-    Some(Expectation { line, points: selected?, flow, link, metric, statistic, at_least, at_most, relative_to, because })
+    Some(Expectation {
+        line,
+        points: selected?,
+        flow,
+        link,
+        metric,
+        statistic,
+        at_least,
+        at_most,
+        relative_to,
+        because,
+    })
 }
 
 /// `{ axis = value }`: which points are meant.
@@ -182,8 +194,10 @@ fn points(field: &Field<'_>, axes: &[Axis]) -> Option<Vec<(String, String)>> {
     for (key, _, value) in reader.all() {
         let Some(axis) = axes.iter().find(|axis| axis.label == key || axis.key == key) else {
             let names: Vec<&str> = axes.iter().map(|axis| axis.label.as_str()).collect();
-            let hint = nearest(key, names.iter().copied()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
-            let accepted = if names.is_empty() { "nothing, as there is no [vary]".to_owned() } else { names.join(", ") };
+            let hint =
+                nearest(key, names.iter().copied()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
+            let accepted =
+                if names.is_empty() { "nothing, as there is no [vary]".to_owned() } else { names.join(", ") };
             value.complain(format!("is not varied; {hint}accepted here: {accepted}"));
             continue;
         };
@@ -191,7 +205,10 @@ fn points(field: &Field<'_>, axes: &[Axis]) -> Option<Vec<(String, String)>> {
         if !axis.values.contains(&label) {
             let hint = nearest(&label, axis.values.iter().map(String::as_str))
                 .map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
-            value.complain(format!("\"{label}\" is not among its values; {hint}write one of {}", axis.values.join(", ")));
+            value.complain(format!(
+                "\"{label}\" is not among its values; {hint}write one of {}",
+                axis.values.join(", ")
+            ));
             continue;
         }
         points.push((axis.label.clone(), label));
@@ -209,7 +226,10 @@ fn measured(field: &Field<'_>) -> Option<(&'static Metric, Statistic)> {
     let Some(metric) = metric::find(name) else {
         let names = || METRICS.iter().map(|metric| metric.name);
         let hint = nearest(name, names()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
-        field.complain(format!("there is no metric \"{name}\"; {hint}there are {}", names().collect::<Vec<_>>().join(", ")));
+        field.complain(format!(
+            "there is no metric \"{name}\"; {hint}there are {}",
+            names().collect::<Vec<_>>().join(", ")
+        ));
         return None;
     };
     let statistic = match statistic {

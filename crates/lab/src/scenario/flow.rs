@@ -75,7 +75,8 @@ fn policies(field: &Field<'_>) -> Option<Policies> {
     if let Value::Text(text) = &field.node.value {
         return text.parse().map_err(|error: PolicyError| field.complain(error)).ok();
     }
-    let reader = field.table("\"controller=cubic, start=hystart++\" or { controller = \"cubic\", start = \"hystart++\" }")?;
+    let reader =
+        field.table("\"controller=cubic, start=hystart++\" or { controller = \"cubic\", start = \"hystart++\" }")?;
     let mut items = Vec::new();
     let mut fine = true;
     for (key, _, value) in reader.all() {
@@ -122,7 +123,8 @@ fn traffic(reader: &Reader<'_>) -> Option<Traffic> {
     let present: Vec<&str> = TRAFFIC.iter().map(|(key, _)| *key).filter(|key| reader.has(key)).collect();
     let [key] = present.as_slice() else {
         let all: Vec<String> = TRAFFIC.iter().map(|(key, example)| format!("{key} = {example}")).collect();
-        let found = if present.is_empty() { "none is there".to_owned() } else { format!("found {}", present.join(", ")) };
+        let found =
+            if present.is_empty() { "none is there".to_owned() } else { format!("found {}", present.join(", ")) };
         reader.complain(format!("needs exactly one kind of traffic ({found}); write one of: {}", all.join("; ")));
         return None;
     };

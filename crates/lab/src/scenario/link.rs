@@ -97,10 +97,7 @@ fn direction(reader: Reader<'_>, directory: &Path) -> Option<DirectionSpec> {
     if spec.repeat.is_some_and(|repeat| spec.changes.iter().any(|change| change.at >= repeat)) {
         reader.complain("has a change at or after repeat, which would never happen");
     }
-    if endless
-        && matches!(spec.queue, QueueSpec::MilliBdp(_) | QueueSpec::Time(_))
-        && reader.has("queue")
-    {
+    if endless && matches!(spec.queue, QueueSpec::MilliBdp(_) | QueueSpec::Time(_)) && reader.has("queue") {
         reader.complain("has an unlimited rate, so its queue cannot be measured in BDP or time; write \"unlimited\"");
     }
     reader.finish();

@@ -137,14 +137,8 @@ impl Scenario {
             Ok(text) => text,
             Err(error) => {
                 let message = format!("cannot read this file: {error}; write the path of a scenario in TOML");
-                let diagnostic = Diagnostic {
-                    file: name,
-                    line: 1,
-                    column: 1,
-                    key: String::new(),
-                    message,
-                    excerpt: String::new(),
-                };
+                let diagnostic =
+                    Diagnostic { file: name, line: 1, column: 1, key: String::new(), message, excerpt: String::new() };
                 return Err(ScenarioError { diagnostics: vec![diagnostic] });
             }
         };
@@ -157,7 +151,8 @@ impl Scenario {
     /// Everything wrong with it.
     pub fn parse(file: &str, text: &str, directory: &Path, stacks: &[String]) -> Result<Scenario, ScenarioError> {
         let source = Source::new(file, text);
-        let scenario = Node::parse(text, &source).and_then(|document| read(file, text, directory, stacks, &document, &source));
+        let scenario =
+            Node::parse(text, &source).and_then(|document| read(file, text, directory, stacks, &document, &source));
         match source.verdict(scenario)? {
             Some(scenario) => Ok(scenario),
             // Whatever ends reading has complained; this is for the type.
@@ -179,7 +174,8 @@ fn read(
         root.note(key);
     }
     let title = root.need("title", "\"What this is about\"").and_then(|field| field.text("a title in quotes"));
-    let question = root.need("question", "\"What do you want to know?\"").and_then(|field| field.text("a question in quotes"));
+    let question =
+        root.need("question", "\"What do you want to know?\"").and_then(|field| field.text("a question in quotes"));
     let seeds = root.get("seeds").map_or(Some(10), |field| field.count(1..=MOST_SEEDS));
     let first_seed = root.get("first_seed").map_or(Some(1), |field| field.count(0..=i64::MAX as u64));
     let record = root.get("record").map_or(Some(RecordWhich::First), |field| {
@@ -200,10 +196,12 @@ fn read(
             && source.is_clean()
         {
             let digest = Digest::of_json(&world);
-            let labels: Vec<String> = axes.iter().zip(&combination).map(|(axis, at)| axis.axis.values[*at].clone()).collect();
+            let labels: Vec<String> =
+                axes.iter().zip(&combination).map(|(axis, at)| axis.axis.values[*at].clone()).collect();
             if let Some(twin) = points.iter().take(1000).find(|point| point.digest == digest) {
                 let (one, other) = (twin.labels.join(", "), labels.join(", "));
-                axes.first()?.complain(source, &format!("\"{one}\" and \"{other}\" describe the same world; leave one out"));
+                axes.first()?
+                    .complain(source, &format!("\"{one}\" and \"{other}\" describe the same world; leave one out"));
             }
             points.push(Point { labels, world, digest });
         }
@@ -214,8 +212,7 @@ fn read(
     let axes: Vec<Axis> = axes.into_iter().map(|axis| axis.axis).collect();
     let flows = points.first().map(|point| point.world.flows.as_slice()).unwrap_or_default();
     let paths = points.first().map(|point| point.world.paths.as_slice()).unwrap_or_default();
-    let expectations =
-        expect.map_or_else(Vec::new, |field| expect::read(&field, source, text, &axes, flows, paths));
+    let expectations = expect.map_or_else(Vec::new, |field| expect::read(&field, source, text, &axes, flows, paths));
     Some(Scenario {
         name: Path::new(file).file_stem().map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned()),
         file: file.to_owned(),
@@ -251,12 +248,13 @@ fn world(mut document: Node, directory: &Path, stacks: &[String], source: &Sourc
         }
         Some(limit)
     });
-    let crypto = root.get("crypto").map_or(Some(Crypto::Real), |field| {
-        field.choice(&[("real", Crypto::Real), ("null", Crypto::Null)])
-    });
+    let crypto = root
+        .get("crypto")
+        .map_or(Some(Crypto::Real), |field| field.choice(&[("real", Crypto::Real), ("null", Crypto::Null)]));
     let mut paths = Vec::new();
     let mut names = Vec::new();
-    if let Some(table) = root.need("path", "[path.NAME] with up and down").and_then(|field| field.table("[path.NAME]")) {
+    if let Some(table) = root.need("path", "[path.NAME] with up and down").and_then(|field| field.table("[path.NAME]"))
+    {
         for (name, _, field) in table.all() {
             names.push(name.to_owned());
             let Some(reader) = field.table("a table with up and down") else { continue };

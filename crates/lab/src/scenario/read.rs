@@ -167,7 +167,11 @@ impl<'a> Field<'a> {
                 }
             },
             Value::Integer(_) | Value::Float(_) => {
-                self.complain(format!("{} has no unit; write {expected}, such as \"{} {bare}\"", self.label(), self.label()));
+                self.complain(format!(
+                    "{} has no unit; write {expected}, such as \"{} {bare}\"",
+                    self.label(),
+                    self.label()
+                ));
                 None
             }
             _ => {
@@ -323,7 +327,9 @@ impl<'a> Field<'a> {
         if let Some((_, value)) = choices.iter().find(|(name, _)| *name == text) {
             return Some(*value);
         }
-        let hint = nearest(text, names.iter().copied()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
+        let hint =
+            nearest(text, names.iter().copied()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
         self.complain(format!("\"{text}\" is not known; {hint}write {expected}"));
         None
-    }}
+    }
+}

@@ -173,9 +173,10 @@ fn every_impairment_is_read() {
         ("outage = { at = \"2 s\", for = \"1 s..24 s\" }", |d| {
             d.outages[0].lasts == (Duration::from_secs(1), Duration::from_secs(24)) && d.outages[0].every.is_none()
         }),
-        ("suspend = [{ every = \"2 s\", for = \"200 ms\", held = \"before\" }, { at = \"9 s\", for = \"1 s\" }]", |d| {
-            d.suspensions[0].held == HeldWhere::Before && d.suspensions[1].held == HeldWhere::After
-        }),
+        (
+            "suspend = [{ every = \"2 s\", for = \"200 ms\", held = \"before\" }, { at = \"9 s\", for = \"1 s\" }]",
+            |d| d.suspensions[0].held == HeldWhere::Before && d.suspensions[1].held == HeldWhere::After,
+        ),
         ("changes = [{ at = \"1 s\", mtu = \"1394 B\" }, { at = \"2 s\", rate = \"5 Mbps\" }]", |d| {
             d.changes[0].mtu == Some(1394) && d.changes[1].rate == Some(5_000_000)
         }),
@@ -197,7 +198,12 @@ fn an_unknown_key_is_named_with_its_line_and_what_was_meant() {
     assert_eq!((found.file.as_str(), found.line, found.column), ("q.toml", 6, 1));
     assert_eq!(found.key, "sedes");
     assert!(found.message.starts_with("unknown key; did you mean \"seeds\"? accepted here: "), "{found}");
-    complains(&SATELLITE.replace("delay = \"300 ms\", queue = \"1 BDP\"", "dealy = \"5 ms\", delay = \"1 ms\""), "dealy", "path.sat.down.dealy", &["did you mean \"delay\"?", "suspend"]);
+    complains(
+        &SATELLITE.replace("delay = \"300 ms\", queue = \"1 BDP\"", "dealy = \"5 ms\", delay = \"1 ms\""),
+        "dealy",
+        "path.sat.down.dealy",
+        &["did you mean \"delay\"?", "suspend"],
+    );
     complains(&with("stack =", "colour = 1"), "colour", "flow.0.colour", &["unknown key; accepted here: "]);
 }
 
@@ -229,7 +235,12 @@ fn impossible_values_are_refused() {
             &["nothing would ever pass"],
         ),
         ("aqm = \"tail-drop\"", "outage = { for = \"2 s\" }", "path.sat.down.outage", &["needs at"]),
-        ("aqm = \"tail-drop\"", "outage = { at = \"1 s\", for = \"5 s..2 s\" }", "path.sat.down.outage.for", &["smaller"]),
+        (
+            "aqm = \"tail-drop\"",
+            "outage = { at = \"1 s\", for = \"5 s..2 s\" }",
+            "path.sat.down.outage.for",
+            &["smaller"],
+        ),
         ("path = \"sat\"", "path = \"sta\"", "flow.0.path", &["did you mean \"sat\"?"]),
         ("\"thalweg\"", "\"qinn\"", "flow.0.stack", &["did you mean \"quinn\"?"]),
         ("controller = \"cubic\"", "controler = \"cubic\"", "flow.0.policies.controler", &["no policy field"]),
@@ -252,10 +263,25 @@ fn what_is_varied_has_to_make_sense() {
     let vary = "\"flow.0.policies.start\" = [\"standard\", \"hystart++\"]";
     let replaced = |line: &str| SATELLITE.replace(vary, line).replace("where = { start = \"hystart++\" }\n", "");
     complains(&replaced("\"flow.0.policies.start\" = []"), "= []", "vary.flow.0.policies.start", &["empty list"]);
-    complains(&replaced("\"flow.0.policies.start\" = \"standard\""), "start", "vary.flow.0.policies.start", &["not a list"]);
-    complains(&replaced("\"flow.1.policies.start\" = [\"standard\"]"), "flow.1", "vary.\"flow.1.policies.start\"", &["no \"1\""]);
+    complains(
+        &replaced("\"flow.0.policies.start\" = \"standard\""),
+        "start",
+        "vary.flow.0.policies.start",
+        &["not a list"],
+    );
+    complains(
+        &replaced("\"flow.1.policies.start\" = [\"standard\"]"),
+        "flow.1",
+        "vary.\"flow.1.policies.start\"",
+        &["no \"1\""],
+    );
     complains(&replaced("title = [\"a\", \"b\"]"), "title", "vary.title", &["cannot be varied"]);
-    complains(&replaced("\"path.sta.up.queue\" = [\"1 BDP\"]"), "path.sta", "vary.\"path.sta.up.queue\"", &["no path \"sta\"", "did you mean \"sat\"?"]);
+    complains(
+        &replaced("\"path.sta.up.queue\" = [\"1 BDP\"]"),
+        "path.sta",
+        "vary.\"path.sta.up.queue\"",
+        &["no path \"sta\"", "did you mean \"sat\"?"],
+    );
     complains(
         &replaced("\"flow.0.policies.start\" = [\"standard\", \"standard\"]"),
         "standard",
@@ -280,8 +306,10 @@ fn two_points_that_are_the_same_world_are_refused() {
 #[test]
 fn ten_million_points_are_refused_before_they_are_made() {
     let list = format!("[{}]", (0..200).map(|ms| format!("\"{} ms\"", ms + 1)).collect::<Vec<_>>().join(", "));
-    let lines: Vec<String> =
-        ["path.sat.up.delay", "path.sat.down.delay", "flow.0.start"].iter().map(|key| format!("\"{key}\" = {list}")).collect();
+    let lines: Vec<String> = ["path.sat.up.delay", "path.sat.down.delay", "flow.0.start"]
+        .iter()
+        .map(|key| format!("\"{key}\" = {list}"))
+        .collect();
     let found = complaint(&with("[vary]", &lines.join("\n")));
     assert!(found.message.contains("at most 100000 are accepted"), "{found}");
 }
@@ -289,8 +317,18 @@ fn ten_million_points_are_refused_before_they_are_made() {
 #[test]
 fn expectations_have_to_be_about_something() {
     for (from, to, key, parts) in [
-        ("completion_over_floor.p50", "completion_over_flor.p50", "expect.0.metric", &["did you mean \"completion_over_floor\"?"][..]),
-        ("completion_over_floor.p50", "completion_over_floor.avg", "expect.0.metric", &["no statistic \"avg\"", "mean"]),
+        (
+            "completion_over_floor.p50",
+            "completion_over_flor.p50",
+            "expect.0.metric",
+            &["did you mean \"completion_over_floor\"?"][..],
+        ),
+        (
+            "completion_over_floor.p50",
+            "completion_over_floor.avg",
+            "expect.0.metric",
+            &["no statistic \"avg\"", "mean"],
+        ),
         ("completion_over_floor.p50", "completion_over_floor", "expect.0.metric", &["how to sum up"]),
         ("at_most = 1.25", "", "expect.0", &["expects nothing"]),
         ("at_most = 1.25", "at_most = 1\nwithin = [1, 2]", "expect.0", &["do not go together"]),
@@ -333,7 +371,8 @@ fn expectations_know_their_units() {
 
 #[test]
 fn several_mistakes_are_told_at_once_in_the_order_of_lines() {
-    let text = SATELLITE.replace("seeds = 30", "seeds = 0").replace("\"3 Mbps\"", "\"3\"").replace("\"sat\"", "\"sst\"");
+    let text =
+        SATELLITE.replace("seeds = 30", "seeds = 0").replace("\"3 Mbps\"", "\"3\"").replace("\"sat\"", "\"sst\"");
     let error = parse(&text).unwrap_err();
     let lines: Vec<usize> = error.diagnostics.iter().map(|diagnostic| diagnostic.line).collect();
     assert_eq!(lines, [4, 9, 13], "{error}");
@@ -349,7 +388,12 @@ fn broken_toml_and_missing_files_are_told() {
     for key in ["title", "question", "path", "flow"] {
         assert!(error.contains(&format!("needs {key}")), "{error}");
     }
-    complains(&SATELLITE.replace("rate = \"250 Mbps\"", "trace = \"none.txt\""), "none.txt", "path.sat.down.trace", &["cannot read"]);
+    complains(
+        &SATELLITE.replace("rate = \"250 Mbps\"", "trace = \"none.txt\""),
+        "none.txt",
+        "path.sat.down.trace",
+        &["cannot read"],
+    );
 }
 
 #[test]

@@ -24,8 +24,10 @@ impl Varied {
             && let Some(paths) = document.get("path")
             && paths.node.get(name).is_none()
         {
-            let names: Vec<&str> = paths.node.entries().unwrap_or_default().iter().map(|path| path.key.as_str()).collect();
-            let hint = nearest(name, names.iter().copied()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
+            let names: Vec<&str> =
+                paths.node.entries().unwrap_or_default().iter().map(|path| path.key.as_str()).collect();
+            let hint =
+                nearest(name, names.iter().copied()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
             self.complain(source, &format!("there is no path \"{name}\"; {hint}there are {}", names.join(", ")));
             return;
         }

@@ -1,0 +1,136 @@
+//! What a run leaves behind: values by metric, and, if asked for, what happened when.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::metric::Scope;
+use crate::scenario::world::World;
+
+/// Values by the name of their metric. Most metrics have one value per run, some have many.
+pub type Values = BTreeMap<String, Vec<f64>>;
+
+/// Everything measured in one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Why the run did not come to its end, if so.
+    pub failed: Option<String>,
+    /// What tells two runs apart: times, sizes, frames and decisions, hashed.
+    pub event_log_hash: String,
+    /// Per flow, in the order of the scenario.
+    pub flows: Vec<Part>,
+    /// Per direction, `PATH.up` and `PATH.down`.
+    pub links: Vec<Part>,
+    /// Of the run as a whole.
+    pub values: Values,
+}
+
+/// What was measured of one flow or link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its name.
+    pub name: String,
+    /// What was measured.
+    pub values: Values,
+    /// What should be known about it: settings, the floor and how it was computed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub notes: BTreeMap<String, String>,
+}
+
+impl Part {
+    /// Adds a value; one that is not finite is left out, as it could not be stored.
+    pub fn set(&mut self, metric: &str, value: f64) {
+        put(&mut self.values, metric, value);
+    }
+}
+
+/// Adds a value; one that is not finite is left out, as it could not be stored.
+pub fn put(values: &mut Values, metric: &str, value: f64) {
+    debug_assert!(crate::metric::find(metric).is_some(), "{metric}");
+    if value.is_finite() {
+        values.entry(metric.to_owned()).or_default().push(value);
+    }
+}
+
+impl RunRecord {
+    /// A run that came to nothing.
+    pub fn failure(reason: String) -> RunRecord {
+        let mut record = RunRecord { failed: Some(reason), ..RunRecord::default() };
+        put(&mut record.values, "success", 0.0);
+        record
+    }
+
+    /// The values of a metric. `subject` names the flow or link.
+    pub fn get(&self, scope: Scope, subject: &str, metric: &str) -> &[f64] {
+        let part = |parts: &'_ [Part]| parts.iter().position(|part| part.name == subject);
+        let values = match scope {
+            Scope::Run => Some(&self.values),
+            Scope::Flow => part(&self.flows).map(|at| &self.flows[at].values),
+            Scope::Link => part(&self.links).map(|at| &self.links[at].values),
+        };
+        values.and_then(|values| values.get(metric)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// What happened when, for plots.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Recording {
+    /// Lines over time.
+    pub series: Vec<Series>,
+    /// Packets over time.
+    pub packets: Vec<PacketPlot>,
+}
+
+/// A quantity over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// The flow or link it belongs to.
+    pub subject: String,
+    /// What it is: `window`, `in_flight`, `rtt`, `queue`, `delivered`, …
+    pub name: String,
+    /// `s`, `B`, `bps` or nothing.
+    pub unit: String,
+    /// Seconds since the start of the run, ascending.
+    pub t: Vec<f64>,
+    /// One value per time, valid until the next.
+    pub v: Vec<f64>,
+    /// When a state began, and its name: colours the line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<(f64, String)>,
+}
+
+/// Packets of one sender over time: seconds and packet number.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PacketPlot {
+    /// The flow.
+    pub subject: String,
+    /// Sent.
+    pub sent: Vec<(f64, u64)>,
+    /// Acknowledged.
+    pub acked: Vec<(f64, u64)>,
+    /// Declared lost.
+    pub lost: Vec<(f64, u64)>,
+    /// Declared lost, then acknowledged after all.
+    pub spurious: Vec<(f64, u64)>,
+}
+
+/// What a run gives back.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Output {
+    /// What was measured.
+    pub record: RunRecord,
+    /// What happened when, if asked for.
+    pub recording: Option<Recording>,
+}
+
+/// Something that runs worlds: the simulator, or a stand-in in tests.
+pub trait Engine: Sync {
+    /// What is running, with its version: results of another engine are not reused.
+    fn version(&self) -> String;
+
+    /// The transports that flows can name.
+    fn stacks(&self) -> Vec<String>;
+
+    /// One run. Reasons not to come to an end belong into the record; a panic is caught by the caller.
+    fn run(&self, world: &World, seed: u64, recording: bool) -> Output;
+}

@@ -1,0 +1,327 @@
+//! Every point with every seed, in parallel: what is done stays done, what panics is one failed run, and an interrupt
+//! keeps what is finished.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rayon::prelude::*;
+
+use crate::hash::Digest;
+use crate::record::{Engine, Output, RunRecord};
+use crate::scenario::{RecordWhich, Scenario, Until};
+use crate::stats;
+use crate::store::{Manifest, ManifestRun, Store, StoreError, key};
+use crate::summary::{Runs, subjects};
+
+/// Which part of the work to do: the first of four is 1/4.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    index: u64,
+    count: u64,
+}
+
+impl core::str::FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let wrong = || format!("\"{text}\" is not a shard; write i/n with i from 1 to n, such as 1/4");
+        let (index, count) = text.split_once('/').ok_or_else(wrong)?;
+        let (index, count) = (index.trim().parse().map_err(|_| wrong())?, count.trim().parse().map_err(|_| wrong())?);
+        if index < 1 || index > count {
+            return Err(wrong());
+        }
+        Ok(Shard { index, count })
+    }
+}
+
+impl core::fmt::Display for Shard {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
+}
+
+impl Shard {
+    /// Whether a run belongs to this part. Depends on nothing but the run, so that parts never overlap.
+    fn holds(self, key: &Digest, seed: u64) -> bool {
+        let digest = Digest::of(format!("{key}\n{seed}").as_bytes());
+        let number = u64::from_str_radix(digest.short(), 16).unwrap_or(0);
+        number % self.count == self.index - 1
+    }
+}
+
+/// How far things are.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Runs done, those found done included.
+    pub done: usize,
+    /// Runs there are.
+    pub total: usize,
+    /// Runs that failed.
+    pub failed: usize,
+}
+
+/// What to run of a scenario, and whom to tell.
+pub struct RunOptions<'a> {
+    /// Instead of the scenario's number of seeds.
+    pub seeds: Option<u64>,
+    /// Only this seed.
+    pub only_seed: Option<u64>,
+    /// Only this point, from 0.
+    pub only_point: Option<usize>,
+    /// Only this part.
+    pub shard: Option<Shard>,
+    /// How many threads; all processors if zero.
+    pub threads: usize,
+    /// Becomes true when whoever waits has had enough.
+    pub stop: &'a AtomicBool,
+    /// Is told about every run, from any thread.
+    pub progress: &'a (dyn Fn(Progress) + Sync),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Finished {
+    /// Every run that is done, by point and seed.
+    pub runs: Runs,
+    /// What is on disk.
+    pub manifest: Manifest,
+    /// How many runs were there already.
+    pub reused: usize,
+    /// How many runs were made now.
+    pub executed: usize,
+    /// Whether it was interrupted before everything was done.
+    pub interrupted: bool,
+}
+
+/// The command that runs one run again.
+pub fn replay(scenario: &Scenario, point: usize, seed: u64) -> String {
+    let point = if scenario.points.len() > 1 { format!(" --point {point}") } else { String::new() };
+    format!("thalweg lab run {}{point} --seed {seed}", scenario.file)
+}
+
+/// Runs a scenario.
+///
+/// # Errors
+/// When results cannot be written; what has been reported as done is on disk.
+pub fn run(
+    scenario: &Scenario,
+    engine: &dyn Engine,
+    store: &Store,
+    options: &RunOptions<'_>,
+) -> Result<Finished, StoreError> {
+    let version = engine.version();
+    let keys: Vec<Digest> = scenario.points.iter().map(|point| key(&version, point)).collect();
+    let seeds = options.seeds.unwrap_or(scenario.seeds).max(1);
+    let mut work = Work { scenario, engine, store, options, keys: &keys, runs: Runs::new(), reused: 0, executed: 0 };
+    let all_seeds: Vec<u64> = match options.only_seed {
+        Some(seed) => vec![seed],
+        None => (0..seeds).map(|offset| scenario.first_seed.saturating_add(offset)).collect(),
+    };
+    // Seed by seed, so that an interrupted sweep has as much of every point.
+    let mut jobs: Vec<(usize, u64)> = all_seeds
+        .iter()
+        .flat_map(|seed| (0..keys.len()).map(move |point| (point, *seed)))
+        .filter(|(point, _)| options.only_point.is_none_or(|only| only == *point))
+        .filter(|(point, seed)| options.shard.is_none_or(|shard| shard.holds(&keys[*point], *seed)))
+        .collect();
+    let mut asked = jobs.len();
+    let mut most_seeds = seeds;
+    loop {
+        work.all(&jobs)?;
+        if work.options.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        jobs = match &scenario.until {
+            Some(until) if options.only_seed.is_none() && options.shard.is_none() => {
+                wider(scenario, &work.runs, until, most_seeds, options.only_point)
+            }
+            _ => Vec::new(),
+        };
+        if jobs.is_empty() {
+            break;
+        }
+        asked += jobs.len();
+        let last = jobs.iter().map(|(_, seed)| *seed).max().unwrap_or(0);
+        most_seeds = (last - scenario.first_seed + 1).max(most_seeds);
+    }
+    let interrupted = work.runs.len() < asked;
+    let mut manifest = Manifest::new(scenario, &version);
+    manifest.seeds = seeds;
+    manifest.shard = options.shard.map(|shard| shard.to_string());
+    manifest.complete = !interrupted;
+    manifest.runs = work
+        .runs
+        .iter()
+        .map(|((point, seed), record)| ManifestRun {
+            point: *point,
+            seed: *seed,
+            event_log_hash: record.event_log_hash.clone(),
+            failed: record.failed.clone(),
+        })
+        .collect();
+    store.save_manifest(&manifest)?;
+    Ok(Finished { runs: work.runs, manifest, reused: work.reused, executed: work.executed, interrupted })
+}
+
+/// The seeds still to run until the interval at every point is narrow enough: half as many again as there are.
+fn wider(scenario: &Scenario, runs: &Runs, until: &Until, seeds: u64, only_point: Option<usize>) -> Vec<(usize, u64)> {
+    let most = until.max_seeds.min(seeds + (seeds / 2).max(4));
+    let mut jobs = Vec::new();
+    for point in 0..scenario.points.len() {
+        if only_point.is_some_and(|only| only != point) {
+            continue;
+        }
+        let narrow = subjects(scenario, point, until.metric.scope).iter().all(|subject| {
+            let values = crate::summary::values(runs, point, subject, until.metric);
+            let groups: Vec<&[f64]> = values.iter().map(|(_, values)| values.as_slice()).collect();
+            let (estimate, interval) = crate::summary::sum_up(&groups, until.metric, until.statistic);
+            stats::is_narrow(estimate, interval, until.width)
+        });
+        if !narrow {
+            jobs.extend((seeds..most).map(|offset| (point, scenario.first_seed.saturating_add(offset))));
+        }
+    }
+    jobs
+}
+
+struct Work<'a> {
+    scenario: &'a Scenario,
+    engine: &'a dyn Engine,
+    store: &'a Store,
+    options: &'a RunOptions<'a>,
+    keys: &'a [Digest],
+    runs: Runs,
+    reused: usize,
+    executed: usize,
+}
+
+impl Work<'_> {
+    fn all(&mut self, jobs: &[(usize, u64)]) -> Result<(), StoreError> {
+        let mut left = Vec::new();
+        for (point, seed) in jobs {
+            let recorded = !self.is_recorded(*seed) || self.store.has_recording(&self.keys[*point], *seed);
+            match self.store.run(&self.keys[*point], *seed).filter(|_| recorded) {
+                Some(record) => {
+                    self.reused += 1;
+                    self.runs.insert((*point, *seed), record);
+                }
+                None => left.push((*point, *seed)),
+            }
+        }
+        let total = self.runs.len() + left.len();
+        let failed = self.runs.values().filter(|record| record.failed.is_some()).count();
+        let progress = Mutex::new(Progress { done: self.runs.len(), total, failed });
+        let fresh: Mutex<BTreeMap<(usize, u64), RunRecord>> = Mutex::new(BTreeMap::new());
+        (self.options.progress)(Progress { done: self.runs.len(), total, failed });
+        let halted = AtomicBool::new(false);
+        let one = |(point, seed): &(usize, u64)| -> Result<(), StoreError> {
+            if self.options.stop.load(Ordering::Relaxed) || halted.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let record = self.one(*point, *seed).inspect_err(|_| halted.store(true, Ordering::Relaxed))?;
+            let failed = record.failed.is_some();
+            lock(&fresh).insert((*point, *seed), record);
+            let mut progress = lock(&progress);
+            progress.done += 1;
+            progress.failed += usize::from(failed);
+            (self.options.progress)(*progress);
+            Ok(())
+        };
+        let result = match rayon::ThreadPoolBuilder::new().num_threads(self.options.threads).build() {
+            Ok(pool) => pool.install(|| left.par_iter().with_max_len(1).try_for_each(one)),
+            // Without threads there is still this one.
+            Err(_) => left.iter().try_for_each(one),
+        };
+        let fresh = fresh.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.executed += fresh.len();
+        self.runs.extend(fresh);
+        result
+    }
+
+    fn is_recorded(&self, seed: u64) -> bool {
+        match self.scenario.record {
+            RecordWhich::None => false,
+            RecordWhich::First => self.options.only_seed.unwrap_or(self.scenario.first_seed) == seed,
+            RecordWhich::All => true,
+        }
+    }
+
+    fn one(&self, point: usize, seed: u64) -> Result<RunRecord, StoreError> {
+        let world = &self.scenario.points[point].world;
+        let ran = catch_unwind(AssertUnwindSafe(|| self.engine.run(world, seed, self.is_recorded(seed))));
+        let panicked = ran.is_err();
+        let Output { mut record, recording } = ran.unwrap_or_else(|panic| {
+            let message = panic
+                .downcast_ref::<&str>()
+                .map(|text| (*text).to_owned())
+                .or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_else(|| "without a message".to_owned());
+            Output { record: RunRecord::failure(format!("the program panicked: {message}")), recording: None }
+        });
+        if let Some(reason) = &mut record.failed {
+            *reason = format!("seed {seed}: {reason}; replay with: {}", replay(self.scenario, point, seed));
+        }
+        // A panic is no result: the next attempt may have a better program.
+        if panicked {
+            return Ok(record);
+        }
+        if self.is_recorded(seed) {
+            // Even if there is nothing to see, so that the run is not made again for it.
+            self.store.save_recording(&self.keys[point], seed, &recording.unwrap_or_default())?;
+        }
+        self.store.save_run(&self.keys[point], seed, &record)?;
+        Ok(record)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A run that came out differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// The point, from 0.
+    pub point: usize,
+    /// The seed.
+    pub seed: u64,
+    /// The event-log hash on record.
+    pub expected: String,
+    /// The event-log hash now.
+    pub found: String,
+}
+
+/// Runs again what a manifest says was run, and tells what came out differently. Empty means reproduced.
+pub fn verify(
+    scenario: &Scenario,
+    engine: &dyn Engine,
+    manifest: &Manifest,
+    options: &RunOptions<'_>,
+) -> Vec<Mismatch> {
+    let done = Mutex::new(Progress { done: 0, total: manifest.runs.len(), failed: 0 });
+    let check = |run: &ManifestRun| -> Option<Mismatch> {
+        if options.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let world = &scenario.points.get(run.point)?.world;
+        let ran = catch_unwind(AssertUnwindSafe(|| engine.run(world, run.seed, false)));
+        let found = ran.map_or_else(|_| "panic".to_owned(), |output| output.record.event_log_hash);
+        let same = found == run.event_log_hash || (run.failed.is_some() && run.event_log_hash.is_empty());
+        let mut progress = lock(&done);
+        progress.done += 1;
+        progress.failed += usize::from(!same);
+        (options.progress)(*progress);
+        (!same).then(|| Mismatch { point: run.point, seed: run.seed, expected: run.event_log_hash.clone(), found })
+    };
+    let mut mismatches: Vec<Mismatch> = match rayon::ThreadPoolBuilder::new().num_threads(options.threads).build() {
+        Ok(pool) => pool.install(|| manifest.runs.par_iter().with_max_len(1).filter_map(check).collect()),
+        Err(_) => manifest.runs.iter().filter_map(check).collect(),
+    };
+    mismatches.sort_unstable_by_key(|mismatch| (mismatch.point, mismatch.seed));
+    mismatches
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,521 @@
+//! Results on disk: one file per run, named after what was run, so that work is resumed, shared out and merged by file
+//! names alone.
+//!
+//! ```text
+//! DIR/manifest.json               what was run: scenario, versions, points, seeds, event-log hashes
+//! DIR/runs/KEY/SEED.json          a run's values; KEY is a digest of engine version and world
+//! DIR/recordings/KEY/SEED.json    what happened when, of the runs for which that was asked
+//! DIR/report.html, runs.csv, …    made from the above
+//! ```
+//!
+//! A file is written beside its place, flushed to disk and renamed: it is there whole or not at all, and a run counts as
+//! done only once it is there.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::hash::Digest;
+use crate::record::{Recording, RunRecord};
+use crate::scenario::{Point, Scenario};
+
+/// The form of the files; results in another form are not read.
+pub const SCHEMA: u32 = 1;
+
+/// A directory with results.
+#[derive(Clone, Debug)]
+pub struct Store {
+    directory: PathBuf,
+}
+
+/// Why results could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file system said no.
+    #[error("cannot {verb} {}: {error}", path.display())]
+    Io {
+        /// What was tried.
+        verb: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What came of it.
+        error: io::Error,
+    },
+    /// There is something else in the file.
+    #[error("{} is not what it should be: {message}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// Two results that exclude each other.
+    #[error("{0}")]
+    Conflict(String),
+}
+
+/// A run on disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoredRun {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Engine version and world.
+    pub key: Digest,
+    /// The seed.
+    pub seed: u64,
+    /// What was measured.
+    pub record: RunRecord,
+}
+
+/// What was run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The version of this crate.
+    pub thalweg: String,
+    /// The engine and its version.
+    pub engine: String,
+    /// How this program was built.
+    pub build: String,
+    /// The scenario.
+    pub scenario: ManifestScenario,
+    /// The first seed.
+    pub first_seed: u64,
+    /// How many seeds of every point were asked for.
+    pub seeds: u64,
+    /// Which part of the work this is, as "i/n".
+    pub shard: Option<String>,
+    /// Every point, in the order of the scenario.
+    pub points: Vec<ManifestPoint>,
+    /// Every run that is done, by point and seed.
+    pub runs: Vec<ManifestRun>,
+    /// Whether everything that was asked for is done.
+    pub complete: bool,
+}
+
+/// The scenario of a manifest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ManifestScenario {
+    /// Its short name.
+    pub name: String,
+    /// The file as it was named.
+    pub file: String,
+    /// SHA-256 of its text.
+    pub sha256: Digest,
+    /// Its text: enough to run it again.
+    pub text: String,
+}
+
+/// A point of a manifest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ManifestPoint {
+    /// What is varied here.
+    pub name: String,
+    /// What its results are stored under.
+    pub key: Digest,
+}
+
+/// A run of a manifest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ManifestRun {
+    /// Number of the point, from 0.
+    pub point: usize,
+    /// The seed.
+    pub seed: u64,
+    /// Its event-log hash.
+    pub event_log_hash: String,
+    /// Why it failed, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+/// What the results of a point are stored under.
+pub fn key(engine: &str, point: &Point) -> Digest {
+    Digest::of(format!("{SCHEMA}\n{engine}\n{}", point.digest).as_bytes())
+}
+
+/// How this program was built, as far as it can know.
+pub fn build() -> String {
+    let checks = if cfg!(debug_assertions) { "debug assertions" } else { "release" };
+    format!("{}-{}, {checks}", std::env::consts::ARCH, std::env::consts::OS)
+}
+
+impl Manifest {
+    /// A manifest of a scenario with nothing done yet.
+    pub fn new(scenario: &Scenario, engine: &str) -> Manifest {
+        Manifest {
+            schema: SCHEMA,
+            thalweg: env!("CARGO_PKG_VERSION").to_owned(),
+            engine: engine.to_owned(),
+            build: build(),
+            scenario: ManifestScenario {
+                name: scenario.name.clone(),
+                file: scenario.file.clone(),
+                sha256: scenario.digest.clone(),
+                text: scenario.text.clone(),
+            },
+            first_seed: scenario.first_seed,
+            seeds: scenario.seeds,
+            shard: None,
+            points: scenario
+                .points
+                .iter()
+                .map(|point| ManifestPoint { name: point.name(&scenario.axes), key: key(engine, point) })
+                .collect(),
+            runs: Vec::new(),
+            complete: false,
+        }
+    }
+
+    /// The scenario, read again from the text that was kept; files it names are looked for where they were.
+    ///
+    /// # Errors
+    /// When a file it names is no longer there, or its rules have changed.
+    pub fn scenario(&self, stacks: &[String]) -> Result<Scenario, crate::scenario::ScenarioError> {
+        let directory = Path::new(&self.scenario.file).parent().unwrap_or(Path::new(""));
+        Scenario::parse(&self.scenario.file, &self.scenario.text, directory, stacks)
+    }
+}
+
+impl Store {
+    /// Results in `directory`, which is made if need be.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn create(directory: &Path) -> Result<Store, StoreError> {
+        fs::create_dir_all(directory).map_err(|error| io_error("make", directory, error))?;
+        Ok(Store { directory: directory.to_owned() })
+    }
+
+    /// Results that are in `directory` already.
+    ///
+    /// # Errors
+    /// When there is no manifest.
+    pub fn open(directory: &Path) -> Result<(Store, Manifest), StoreError> {
+        let store = Store { directory: directory.to_owned() };
+        let manifest = store.manifest()?;
+        Ok((store, manifest))
+    }
+
+    /// Where they are.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn run_path(&self, kind: &str, key: &Digest, seed: u64) -> PathBuf {
+        self.directory.join(kind).join(key.short()).join(format!("{seed}.json"))
+    }
+
+    /// A run that is done; none if it is not there, damaged, or of another form.
+    pub fn run(&self, key: &Digest, seed: u64) -> Option<RunRecord> {
+        let run: StoredRun = read_json(&self.run_path("runs", key, seed)).ok()?;
+        (run.schema == SCHEMA && run.key == *key && run.seed == seed).then_some(run.record)
+    }
+
+    /// Stores a run; once this returns, it is done.
+    ///
+    /// # Errors
+    /// When it could not be written, in full and for good.
+    pub fn save_run(&self, key: &Digest, seed: u64, record: &RunRecord) -> Result<(), StoreError> {
+        let run = StoredRun { schema: SCHEMA, key: key.clone(), seed, record: record.clone() };
+        self.write_json(&self.run_path("runs", key, seed), &run)
+    }
+
+    /// What happened when in a run, if that was kept.
+    pub fn recording(&self, key: &Digest, seed: u64) -> Option<Recording> {
+        read_json(&self.run_path("recordings", key, seed)).ok()
+    }
+
+    /// Whether there is a recording, without reading it.
+    pub fn has_recording(&self, key: &Digest, seed: u64) -> bool {
+        self.run_path("recordings", key, seed).is_file()
+    }
+
+    /// Stores what happened when.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    pub fn save_recording(&self, key: &Digest, seed: u64, recording: &Recording) -> Result<(), StoreError> {
+        self.write_json(&self.run_path("recordings", key, seed), recording)
+    }
+
+    /// The manifest.
+    ///
+    /// # Errors
+    /// When it is not there or of another form.
+    pub fn manifest(&self) -> Result<Manifest, StoreError> {
+        let path = self.directory.join("manifest.json");
+        let manifest: Manifest = read_json(&path)?;
+        if manifest.schema != SCHEMA {
+            let message =
+                format!("it has form {}, this program reads {SCHEMA}; run the scenario again", manifest.schema);
+            return Err(StoreError::Content { path, message });
+        }
+        Ok(manifest)
+    }
+
+    /// Stores the manifest.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    pub fn save_manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
+        self.write_json(&self.directory.join("manifest.json"), manifest)
+    }
+
+    /// Writes a file below the directory, whole or not at all.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<PathBuf, StoreError> {
+        let path = self.directory.join(name);
+        write_whole(&path, content)?;
+        Ok(path)
+    }
+
+    fn write_json(&self, path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
+        let text = serde_json::to_vec(value)
+            .map_err(|error| StoreError::Content { path: path.to_owned(), message: error.to_string() })?;
+        write_whole(path, &text)
+    }
+
+    /// Takes over the runs of `others`, which have to be parts of the same work, and writes the manifest of all.
+    ///
+    /// # Errors
+    /// When they are not of the same scenario and version, when two of them say different things about the same run, or
+    /// when a file cannot be read or written.
+    pub fn merge(&self, others: &[Store]) -> Result<Manifest, StoreError> {
+        let mut merged: Option<Manifest> = None;
+        for other in others {
+            let part = other.manifest()?;
+            let manifest = merged.get_or_insert_with(|| Manifest { runs: Vec::new(), shard: None, ..part.clone() });
+            let differs = |what: &str, one: &str, two: &str| {
+                let (first, second) = (others[0].directory.display(), other.directory.display());
+                StoreError::Conflict(format!(
+                    "{first} and {second} are not parts of the same work: {what} is \"{one}\" in one and \"{two}\" in the other"
+                ))
+            };
+            if manifest.scenario.sha256 != part.scenario.sha256 {
+                let (one, two) = (manifest.scenario.sha256.short(), part.scenario.sha256.short());
+                return Err(differs("the scenario", one, two));
+            }
+            if manifest.engine != part.engine {
+                return Err(differs("the engine", &manifest.engine, &part.engine));
+            }
+            if (manifest.seeds, manifest.first_seed) != (part.seeds, part.first_seed) {
+                return Err(differs("the number of seeds", &manifest.seeds.to_string(), &part.seeds.to_string()));
+            }
+            for run in part.runs {
+                let Some(point) = manifest.points.get(run.point) else { continue };
+                let record = other.run(&point.key, run.seed);
+                if record.is_none() && run.failed.is_none() {
+                    return Err(StoreError::Content {
+                        path: other.run_path("runs", &point.key, run.seed),
+                        message: "the manifest says it is done, but it cannot be read; run that part again".to_owned(),
+                    });
+                }
+                if let Some(known) =
+                    manifest.runs.iter().find(|known| (known.point, known.seed) == (run.point, run.seed))
+                {
+                    if known.event_log_hash != run.event_log_hash {
+                        return Err(StoreError::Conflict(format!(
+                            "point {} (\"{}\"), seed {}: event-log hashes {} and {} differ; one of the machines did not \
+                             reproduce the run, see thalweg lab verify",
+                            run.point, point.name, run.seed, known.event_log_hash, run.event_log_hash
+                        )));
+                    }
+                    continue;
+                }
+                if let Some(record) = record {
+                    self.save_run(&point.key, run.seed, &record)?;
+                }
+                if let Some(recording) = other.recording(&point.key, run.seed) {
+                    self.save_recording(&point.key, run.seed, &recording)?;
+                }
+                manifest.runs.push(run);
+            }
+        }
+        let Some(mut manifest) = merged else {
+            return Err(StoreError::Conflict("there is nothing to merge; name at least one directory".to_owned()));
+        };
+        manifest.runs.sort_unstable_by_key(|run| (run.point, run.seed));
+        manifest.complete = manifest.runs.len() as u64 >= manifest.seeds.saturating_mul(manifest.points.len() as u64);
+        self.save_manifest(&manifest)?;
+        Ok(manifest)
+    }
+}
+
+fn io_error(verb: &'static str, path: &Path, error: io::Error) -> StoreError {
+    StoreError::Io { verb, path: path.to_owned(), error }
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
+    let text = fs::read(path).map_err(|error| io_error("read", path, error))?;
+    serde_json::from_slice(&text)
+        .map_err(|error| StoreError::Content { path: path.to_owned(), message: error.to_string() })
+}
+
+/// Writes a file whole or not at all: beside its place, flushed, then renamed. What is left of a failure is removed.
+pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory).map_err(|error| io_error("make", directory, error))?;
+    let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    // The process number keeps two programs that do the same work from writing into each other's files.
+    let beside = directory.join(format!(".{name}.{}.part", std::process::id()));
+    let written = File::create(&beside)
+        .and_then(|mut file| {
+            file.write_all(content)?;
+            file.sync_data()
+        })
+        .and_then(|()| fs::rename(&beside, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&beside);
+        io_error("write", path, error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Part, put};
+
+    fn record(value: f64) -> RunRecord {
+        let mut record = RunRecord { event_log_hash: format!("{value}"), ..RunRecord::default() };
+        let mut flow = Part { name: "flow 0".to_owned(), ..Part::default() };
+        flow.set("completion", value);
+        record.flows.push(flow);
+        put(&mut record.values, "success", 1.0);
+        record
+    }
+
+    fn digest(text: &str) -> Digest {
+        Digest::of(text.as_bytes())
+    }
+
+    fn manifest(hash: &str, seeds: &[u64]) -> Manifest {
+        Manifest {
+            schema: SCHEMA,
+            thalweg: "0".to_owned(),
+            engine: "test".to_owned(),
+            build: build(),
+            scenario: ManifestScenario {
+                name: "q".to_owned(),
+                file: "q.toml".to_owned(),
+                sha256: digest(hash),
+                text: String::new(),
+            },
+            first_seed: 1,
+            seeds: 2,
+            shard: None,
+            points: vec![ManifestPoint { name: String::new(), key: digest("key") }],
+            runs: seeds
+                .iter()
+                .map(|seed| ManifestRun { point: 0, seed: *seed, event_log_hash: "0.1".to_owned(), failed: None })
+                .collect(),
+            complete: false,
+        }
+    }
+
+    #[test]
+    fn what_is_stored_comes_back_to_the_last_bit() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::create(&directory.path().join("a/b")).unwrap();
+        let run = record(0.1 + 0.2);
+        store.save_run(&digest("key"), 7, &run).unwrap();
+        assert_eq!(store.run(&digest("key"), 7), Some(run));
+        assert_eq!(store.run(&digest("key"), 8), None);
+        assert_eq!(store.run(&digest("other"), 7), None);
+        assert!(!store.has_recording(&digest("key"), 7));
+    }
+
+    #[test]
+    fn half_a_file_is_no_result() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::create(directory.path()).unwrap();
+        store.save_run(&digest("key"), 7, &record(1.0)).unwrap();
+        let path = store.run_path("runs", &digest("key"), 7);
+        let text = fs::read(&path).unwrap();
+        fs::write(&path, &text[..text.len() / 2]).unwrap();
+        assert_eq!(store.run(&digest("key"), 7), None);
+        // Nor is the result of another key under the same name.
+        let other = StoredRun { schema: SCHEMA, key: digest("other"), seed: 7, record: record(1.0) };
+        fs::write(&path, serde_json::to_vec(&other).unwrap()).unwrap();
+        assert_eq!(store.run(&digest("key"), 7), None);
+    }
+
+    #[test]
+    fn a_write_that_fails_leaves_what_was_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::create(directory.path()).unwrap();
+        store.write("report.html", b"old").unwrap();
+        // A directory in the place of the file cannot be replaced by a file.
+        fs::create_dir_all(directory.path().join("runs.csv/x")).unwrap();
+        let error = store.write("runs.csv", b"new").unwrap_err().to_string();
+        assert!(error.starts_with("cannot write "), "{error}");
+        assert_eq!(fs::read(directory.path().join("report.html")).unwrap(), b"old");
+        let left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left.len(), 2, "{left:?}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_an_error_and_not_a_result() {
+        let Err(error) = write_full_device() else { return };
+        assert!(error.kind() == io::ErrorKind::StorageFull, "{error}");
+    }
+
+    /// What a full disk says, where the system offers one for tests.
+    #[cfg(target_os = "linux")]
+    fn write_full_device() -> io::Result<()> {
+        let mut file = File::options().write(true).open("/dev/full")?;
+        file.write_all(b"x")?;
+        file.sync_data()
+    }
+
+    #[test]
+    fn parts_are_merged() {
+        let directory = tempfile::tempdir().unwrap();
+        let stores: Vec<Store> =
+            ["a", "b"].iter().map(|name| Store::create(&directory.path().join(name)).unwrap()).collect();
+        for (store, seed) in stores.iter().zip([1, 2]) {
+            store.save_run(&digest("key"), seed, &record(0.1)).unwrap();
+            store.save_manifest(&manifest("same", &[seed])).unwrap();
+        }
+        let all = Store::create(&directory.path().join("all")).unwrap();
+        let merged = all.merge(&stores).unwrap();
+        assert!(merged.complete && merged.shard.is_none());
+        assert_eq!(merged.runs.len(), 2);
+        assert_eq!(Store::open(all.directory()).unwrap().1, merged);
+        assert!(all.run(&digest("key"), 2).is_some());
+        // Merging what overlaps is fine as long as it agrees.
+        let again = Store::create(&directory.path().join("again")).unwrap();
+        assert_eq!(again.merge(&[all.clone(), stores[0].clone()]).unwrap().runs.len(), 2);
+    }
+
+    #[test]
+    fn what_does_not_belong_together_is_not_merged() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = |name: &str, manifest: &Manifest| {
+            let store = Store::create(&directory.path().join(name)).unwrap();
+            store.save_run(&digest("key"), 1, &record(0.1)).unwrap();
+            store.save_manifest(manifest).unwrap();
+            store
+        };
+        let one = store("one", &manifest("same", &[1]));
+        let other = store("other", &manifest("different", &[1]));
+        let mut disagreeing = manifest("same", &[1]);
+        disagreeing.runs[0].event_log_hash = "0.2".to_owned();
+        let disagreeing = store("disagreeing", &disagreeing);
+        let all = Store::create(&directory.path().join("all")).unwrap();
+        let error = all.merge(&[one.clone(), other]).unwrap_err().to_string();
+        assert!(error.contains("not parts of the same work"), "{error}");
+        let error = all.merge(&[one, disagreeing]).unwrap_err().to_string();
+        assert!(error.contains("hashes 0.1 and 0.2 differ"), "{error}");
+        assert!(all.merge(&[]).is_err());
+        let error = Store::open(&directory.path().join("none")).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read "), "{error}");
+    }
+}

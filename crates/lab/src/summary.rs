@@ -1,0 +1,415 @@
+//! From runs to answers: what each metric comes to at each point, whether expectations hold, and how points differ on the
+//! same seeds.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::metric::{self, METRICS, Metric, Scope, Unit};
+use crate::record::RunRecord;
+use crate::scenario::{Expectation, Scenario};
+use crate::stats::{self, Interval, Paired, Statistic};
+use crate::store::{Manifest, Store};
+
+/// Runs by number of the point and seed.
+pub type Runs = BTreeMap<(usize, u64), RunRecord>;
+
+/// The runs that a manifest lists. A failed run of which nothing else is known stands as its failure.
+pub fn load(store: &Store, manifest: &Manifest) -> Runs {
+    manifest
+        .runs
+        .iter()
+        .filter_map(|run| {
+            let point = manifest.points.get(run.point)?;
+            let record = store.run(&point.key, run.seed).or_else(|| run.failed.clone().map(RunRecord::failure))?;
+            Some(((run.point, run.seed), record))
+        })
+        .collect()
+}
+
+/// The names of what a scope has at a point: its flows, its links, or the run itself.
+pub fn subjects(scenario: &Scenario, point: usize, scope: Scope) -> Vec<String> {
+    let Some(point) = scenario.points.get(point) else { return Vec::new() };
+    match scope {
+        Scope::Run => vec![String::new()],
+        Scope::Flow => point.world.flows.iter().map(|flow| flow.name.clone()).collect(),
+        Scope::Link => point
+            .world
+            .paths
+            .iter()
+            .flat_map(|path| [format!("{}.up", path.name), format!("{}.down", path.name)])
+            .collect(),
+    }
+}
+
+/// Metrics of which a flow that does not complete has none, and which are then as bad as can be: leaving these runs out
+/// would make a transport look better the more often it fails.
+const ENDLESS: [&str; 2] = ["completion", "completion_over_floor"];
+
+/// The values of a metric at a point, seed by seed.
+pub fn values(runs: &Runs, point: usize, subject: &str, metric: &Metric) -> Vec<(u64, Vec<f64>)> {
+    runs.range((point, 0)..=(point, u64::MAX))
+        .map(|((_, seed), record)| {
+            let mut values = record.get(metric.scope, subject, metric.name).to_vec();
+            let unfinished =
+                record.failed.is_some() || record.get(Scope::Flow, subject, "completed").first() == Some(&0.0);
+            if values.is_empty() && unfinished && ENDLESS.contains(&metric.name) {
+                values.push(f64::INFINITY);
+            }
+            (*seed, values)
+        })
+        .collect()
+}
+
+/// The statistic of a metric and its 95 % interval: Wilson's for shares of runs, otherwise the bootstrap's.
+pub fn sum_up(groups: &[&[f64]], metric: &Metric, statistic: Statistic) -> (f64, Option<Interval>) {
+    let single = groups.iter().all(|group| group.len() <= 1);
+    let yes_or_no = matches!(metric.name, "success" | "completed");
+    if yes_or_no && single && statistic == Statistic::Mean {
+        let trials = groups.iter().filter(|group| !group.is_empty()).count() as u64;
+        let successes = groups.iter().filter(|group| group.first() == Some(&1.0)).count() as u64;
+        return match stats::wilson(successes, trials) {
+            Some((share, interval)) => (share, Some(interval)),
+            None => (f64::NAN, None),
+        };
+    }
+    (stats::estimate(groups, statistic), stats::bootstrap(groups, statistic))
+}
+
+/// A number with what is known about it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cell {
+    /// The metric.
+    pub metric: &'static str,
+    /// Median of the seeds, or the rate if it is yes or no.
+    pub estimate: f64,
+    /// Where the true value is with 95 % confidence.
+    pub interval: Option<Interval>,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+    /// How many values there are.
+    pub count: usize,
+}
+
+/// All metrics of one flow, link or run at one point.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Number of the point.
+    pub point: usize,
+    /// The flow or link; empty for the run.
+    pub subject: String,
+    /// What it comes to, in the order of [`METRICS`]; metrics without values are left out.
+    pub cells: Vec<Cell>,
+    /// What should be known about it, from the first run that says.
+    pub notes: BTreeMap<String, String>,
+}
+
+/// What every metric comes to at every point.
+pub fn rows(scenario: &Scenario, runs: &Runs, scope: Scope) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for point in 0..scenario.points.len() {
+        for subject in subjects(scenario, point, scope) {
+            let cells: Vec<Cell> = METRICS
+                .iter()
+                .filter(|metric| metric.scope == scope)
+                .filter_map(|metric| cell(runs, point, &subject, metric))
+                .collect();
+            let notes = runs
+                .range((point, 0)..=(point, u64::MAX))
+                .find_map(|(_, record)| {
+                    let parts = if scope == Scope::Link { &record.links } else { &record.flows };
+                    parts.iter().find(|part| part.name == subject).map(|part| part.notes.clone())
+                })
+                .unwrap_or_default();
+            if !cells.is_empty() {
+                rows.push(Row { point, subject, cells, notes });
+            }
+        }
+    }
+    rows
+}
+
+fn cell(runs: &Runs, point: usize, subject: &str, metric: &'static Metric) -> Option<Cell> {
+    let values = values(runs, point, subject, metric);
+    let groups: Vec<&[f64]> = values.iter().map(|(_, values)| values.as_slice()).collect();
+    let flat = groups.concat();
+    if flat.is_empty() {
+        return None;
+    }
+    let statistic = if metric.unit == Unit::Share { Statistic::Mean } else { Statistic::MEDIAN };
+    let (estimate, interval) = sum_up(&groups, metric, statistic);
+    Some(Cell {
+        metric: metric.name,
+        estimate,
+        interval,
+        min: Statistic::Min.of(&flat),
+        max: Statistic::Max.of(&flat),
+        count: flat.len(),
+    })
+}
+
+/// What became of an expectation.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It holds, and so does every value in the interval.
+    Holds,
+    /// It holds, but the interval reaches beyond the bound: more seeds may change that.
+    HoldsBarely,
+    /// It does not hold, though the interval reaches the bound.
+    FailsBarely,
+    /// It does not hold, nor does any value in the interval.
+    Fails,
+    /// There is nothing to judge: the runs have not been made.
+    Unknown,
+}
+
+impl Outcome {
+    /// Whether this is no reason to fail a build.
+    pub fn is_good(self) -> bool {
+        matches!(self, Outcome::Holds | Outcome::HoldsBarely)
+    }
+
+    /// For tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Holds => "holds",
+            Outcome::HoldsBarely => "holds, barely",
+            Outcome::FailsBarely => "fails, barely",
+            Outcome::Fails => "fails",
+            Outcome::Unknown => "not run",
+        }
+    }
+}
+
+/// An expectation at one point, judged.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The line of the scenario that expects it.
+    pub line: usize,
+    /// Number of the point.
+    pub point: usize,
+    /// The point in words.
+    pub point_name: String,
+    /// The flow or link; empty for the run.
+    pub subject: String,
+    /// What is measured, as written: "completion.p50".
+    pub measured: String,
+    /// What is expected, in words.
+    pub expected: String,
+    /// What was found; none if nothing was.
+    pub value: Option<f64>,
+    /// Its 95 % interval.
+    pub interval: Option<Interval>,
+    /// What was found, in words.
+    pub found: String,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Where the numbers come from.
+    pub because: Option<String>,
+}
+
+/// Judges every expectation at every point it speaks of.
+pub fn verdicts(scenario: &Scenario, runs: &Runs) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for expectation in &scenario.expectations {
+        for (point, _) in scenario.points.iter().enumerate() {
+            if !matches_point(scenario, point, &expectation.points) {
+                continue;
+            }
+            for subject in subjects(scenario, point, expectation.metric.scope) {
+                let chosen = match expectation.metric.scope {
+                    Scope::Flow => &expectation.flow,
+                    Scope::Link => &expectation.link,
+                    Scope::Run => &None,
+                };
+                if chosen.as_ref().is_none_or(|chosen| *chosen == subject) {
+                    verdicts.push(judge(scenario, runs, expectation, point, subject));
+                }
+            }
+        }
+    }
+    verdicts
+}
+
+fn matches_point(scenario: &Scenario, point: usize, wanted: &[(String, String)]) -> bool {
+    let labels = &scenario.points[point].labels;
+    wanted.iter().all(|(axis, value)| {
+        scenario.axes.iter().position(|known| known.label == *axis).is_some_and(|at| labels[at] == *value)
+    })
+}
+
+/// The point that differs from `point` only in what `wanted` says.
+fn sibling(scenario: &Scenario, point: usize, wanted: &[(String, String)]) -> Option<usize> {
+    let mut labels = scenario.points[point].labels.clone();
+    for (axis, value) in wanted {
+        let at = scenario.axes.iter().position(|known| known.label == *axis)?;
+        labels[at].clone_from(value);
+    }
+    scenario.points.iter().position(|other| other.labels == labels)
+}
+
+fn judge(scenario: &Scenario, runs: &Runs, expectation: &Expectation, point: usize, subject: String) -> Verdict {
+    let metric = expectation.metric;
+    let (value, interval) = match &expectation.relative_to {
+        None => {
+            let values = values(runs, point, &subject, metric);
+            let groups: Vec<&[f64]> = values.iter().map(|(_, values)| values.as_slice()).collect();
+            sum_up(&groups, metric, expectation.statistic)
+        }
+        Some(base) => {
+            let base = sibling(scenario, point, base).unwrap_or(point);
+            let pairs = pairs(runs, (base, &subject), (point, &subject), metric, expectation.statistic);
+            stats::paired(&pairs).map_or((f64::NAN, None), |paired| (paired.ratio, paired.ratio_interval))
+        }
+    };
+    let unit = expectation.unit();
+    // Of yes and no, what was seen is what counts: "always" has been seen or not.
+    let counted = matches!(metric.name, "success" | "completed");
+    let interval_matters = interval.filter(|_| !counted);
+    let all =
+        interval_matters.is_none_or(|interval| expectation.holds(interval.low) && expectation.holds(interval.high));
+    let overlaps = interval_matters.is_some_and(|interval| {
+        expectation.at_least.is_none_or(|least| interval.high >= least)
+            && expectation.at_most.is_none_or(|most| interval.low <= most)
+    });
+    let outcome = match (value.is_nan(), expectation.holds(value)) {
+        (true, _) => Outcome::Unknown,
+        (false, true) if all => Outcome::Holds,
+        (false, true) => Outcome::HoldsBarely,
+        (false, false) if overlaps => Outcome::FailsBarely,
+        (false, false) => Outcome::Fails,
+    };
+    let relative = match &expectation.relative_to {
+        Some(base) => {
+            let base: Vec<String> = base.iter().map(|(axis, value)| format!("{axis} = {value}")).collect();
+            format!(" over that of {}", base.join(", "))
+        }
+        None => String::new(),
+    };
+    Verdict {
+        line: expectation.line,
+        point,
+        point_name: scenario.points[point].name(&scenario.axes),
+        subject,
+        measured: format!("{}.{}{relative}", metric.name, expectation.statistic),
+        expected: expectation.bounds(),
+        value: (!value.is_nan()).then_some(value),
+        interval,
+        found: with_interval(value, interval, unit),
+        outcome,
+        because: expectation.because.clone(),
+    }
+}
+
+/// "4.8 s [4.7 s, 4.9 s]".
+pub fn with_interval(value: f64, interval: Option<Interval>, unit: Unit) -> String {
+    let print = |value| metric::format(value, unit);
+    match interval {
+        Some(interval) if interval.width() != 0.0 => {
+            format!("{} [{}, {}]", print(value), print(interval.low), print(interval.high))
+        }
+        _ => print(value),
+    }
+}
+
+/// The statistic of two points, or of two flows, on the seeds that both have.
+pub fn pairs(
+    runs: &Runs,
+    first: (usize, &str),
+    second: (usize, &str),
+    metric: &Metric,
+    statistic: Statistic,
+) -> Vec<(f64, f64)> {
+    let seconds: BTreeMap<u64, Vec<f64>> = values(runs, second.0, second.1, metric).into_iter().collect();
+    pair_up(&values(runs, first.0, first.1, metric), &seconds, statistic)
+}
+
+/// The statistic, seed by seed, of what both have; seeds on which either is endless are left out.
+pub fn pair_up(firsts: &[(u64, Vec<f64>)], seconds: &BTreeMap<u64, Vec<f64>>, statistic: Statistic) -> Vec<(f64, f64)> {
+    firsts
+        .iter()
+        .filter_map(|(seed, first)| {
+            let pair = (statistic.of(first), statistic.of(seconds.get(seed)?));
+            (pair.0.is_finite() && pair.1.is_finite()).then_some(pair)
+        })
+        .collect()
+}
+
+/// How a point, or another set of results, differs from a base in one metric.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// The base in words.
+    pub base: String,
+    /// What differs from it, in words.
+    pub other: String,
+    /// The flow, link, or empty.
+    pub subject: String,
+    /// The metric.
+    pub metric: &'static str,
+    /// How, seed by seed.
+    pub paired: Paired,
+}
+
+/// The metrics of which differences are shown, if they have values.
+pub const COMPARED: [&str; 10] = [
+    "completion",
+    "goodput",
+    "response",
+    "flow_completion",
+    "deadline_misses",
+    "silence_after_repair",
+    "packets_lost",
+    "packets_spurious",
+    "bytes_sent",
+    "ptos",
+];
+
+/// Every point against the first, on the same seeds.
+pub fn differences(scenario: &Scenario, runs: &Runs) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    for metric in COMPARED.iter().filter_map(|name| metric::find(name)) {
+        for point in 1..scenario.points.len() {
+            for subject in subjects(scenario, point, metric.scope) {
+                let pairs = pairs(runs, (0, &subject), (point, &subject), metric, Statistic::MEDIAN);
+                let Some(paired) = stats::paired(&pairs) else { continue };
+                if pairs.iter().all(|(first, second)| *first == 0.0 && *second == 0.0) {
+                    continue;
+                }
+                differences.push(Difference {
+                    base: scenario.points[0].name(&scenario.axes),
+                    other: scenario.points[point].name(&scenario.axes),
+                    subject,
+                    metric: metric.name,
+                    paired,
+                });
+            }
+        }
+    }
+    differences
+}
+
+/// Two sets of results, A and B, point by point and flow by flow where names agree, on the seeds that both have.
+pub fn compare(a: (&Scenario, &Runs), b: (&Scenario, &Runs)) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    for metric in COMPARED.iter().filter_map(|name| metric::find(name)) {
+        for (at, point) in a.0.points.iter().enumerate() {
+            let name = point.name(&a.0.axes);
+            let Some(bt) = b.0.points.iter().position(|other| other.name(&b.0.axes) == name) else { continue };
+            let others = subjects(b.0, bt, metric.scope);
+            for subject in subjects(a.0, at, metric.scope).into_iter().filter(|subject| others.contains(subject)) {
+                let seconds: BTreeMap<u64, Vec<f64>> = values(b.1, bt, &subject, metric).into_iter().collect();
+                let pairs = pair_up(&values(a.1, at, &subject, metric), &seconds, Statistic::MEDIAN);
+                let Some(paired) = stats::paired(&pairs) else { continue };
+                if pairs.iter().all(|(first, second)| *first == 0.0 && *second == 0.0) {
+                    continue;
+                }
+                let other = if name.is_empty() { "B".to_owned() } else { format!("B: {name}") };
+                differences.push(Difference { base: "A".to_owned(), other, subject, metric: metric.name, paired });
+            }
+        }
+    }
+    differences
+}
