@@ -1,0 +1,309 @@
+//! What the client makes of servers that answer oddly: a scripted HTTP/1.1 server plays them.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use common::{Downloads, Recorder, get_one};
+use thalweg_files::certificate::{CertificateStore, Identity};
+use thalweg_files::client::{Category, Error, FetchOptions, Fetcher, Job, Notice, Preference, Protocol, Trust};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+/// Gives the next answer of its list to each request; an answer that ends in `CLOSE` ends the connection.
+struct Scripted {
+    address: SocketAddr,
+    identity: Identity,
+    requests: Arc<Mutex<Vec<String>>>,
+    connections: Arc<Mutex<usize>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Scripted {
+    async fn new(answers: &[&str]) -> Self {
+        let identity = Identity::self_signed::<&str>(&[]).unwrap();
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(CertificateStore::new(&identity).unwrap());
+        let tls = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut answers: Vec<String> = answers.iter().map(|text| (*text).to_owned()).collect();
+        answers.reverse();
+        let answers = Arc::new(Mutex::new(answers));
+        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+        let connections: Arc<Mutex<usize>> = Arc::default();
+        let (seen, counted) = (Arc::clone(&requests), Arc::clone(&connections));
+        let task = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                *counted.lock().unwrap() += 1;
+                let (tls, answers, seen) = (tls.clone(), Arc::clone(&answers), Arc::clone(&seen));
+                tokio::spawn(async move {
+                    let mut stream = tls.accept(stream).await?;
+                    loop {
+                        let mut head = Vec::new();
+                        while !head.ends_with(b"\r\n\r\n") {
+                            head.push(stream.read_u8().await?);
+                        }
+                        seen.lock().unwrap().push(String::from_utf8(head).unwrap());
+                        let Some(answer) = answers.lock().unwrap().pop() else { break };
+                        let (text, close) = match answer.strip_suffix("CLOSE") {
+                            Some(text) => (text, true),
+                            None => (answer.as_str(), false),
+                        };
+                        stream.write_all(text.as_bytes()).await?;
+                        stream.flush().await?;
+                        if close {
+                            stream.shutdown().await?;
+                            break;
+                        }
+                    }
+                    Ok::<_, std::io::Error>(())
+                });
+            }
+        });
+        Self { address, identity, requests, connections, task }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}/{path}", self.address.port())
+    }
+
+    fn options(&self) -> FetchOptions {
+        let mut options = FetchOptions::default();
+        options.trust = Trust::Certificates(self.identity.chain().to_vec());
+        options.preference = Preference::Tcp;
+        options.addresses.insert("localhost".into(), vec![[127, 0, 0, 1].into()]);
+        options
+    }
+
+    fn resuming(&self) -> Fetcher {
+        let mut options = self.options();
+        options.resume = true;
+        Fetcher::new(options).unwrap()
+    }
+
+    fn fetcher(&self) -> Fetcher {
+        Fetcher::new(self.options()).unwrap()
+    }
+
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\netag: \"v1\"\r\n\r\n0123456789";
+
+#[tokio::test]
+async fn http_1_1_connections_are_used_again() {
+    let server = Scripted::new(&[WHOLE, WHOLE]).await;
+    let downloads = Downloads::new();
+    let fetcher = server.fetcher();
+    for name in ["a", "b"] {
+        let report = get_one(&fetcher, server.url("x?y"), &downloads.path(name), None).await.unwrap();
+        assert_eq!(report.protocol, Protocol::Http1);
+        assert_eq!(std::fs::read(downloads.path(name)).unwrap(), b"0123456789");
+    }
+    assert_eq!(*server.connections.lock().unwrap(), 1);
+    let first = &server.requests()[0];
+    assert!(first.starts_with("GET /x?y HTTP/1.1\r\n"), "{first}");
+    assert!(first.contains(&format!("host: localhost:{}\r\n", server.address.port())), "{first}");
+}
+
+#[tokio::test]
+async fn http_1_1_carries_several_files_on_several_connections() {
+    let server = Scripted::new(&[WHOLE; 10]).await;
+    let downloads = Downloads::new();
+    let jobs = (0..10).map(|i| Job::to_file(server.url("x"), downloads.path(&i.to_string()))).collect();
+    let results = server.fetcher().get(jobs, None).await;
+    assert!(results.iter().all(Result::is_ok));
+    assert_eq!(downloads.names().len(), 10);
+}
+
+#[tokio::test]
+async fn a_body_that_is_cut_is_never_shown_as_complete() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\ncontent-length: 10\r\netag: \"v1\"\r\n\r\n01234CLOSE",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\netag: \"v1\"\r\n\r\n5\r\n01234\r\nCLOSE",
+    ] {
+        let server = Scripted::new(&[answer]).await;
+        let downloads = Downloads::new();
+        let error = get_one(&server.fetcher(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
+        assert_eq!(error.category(), Category::Network, "{error}");
+        let kept = error.kept().unwrap();
+        assert!(kept.resumable && kept.bytes == 5, "{kept:?}");
+        assert_eq!(downloads.names(), ["f.part", "f.part.meta"]);
+    }
+}
+
+#[tokio::test]
+async fn a_chunked_body_of_unknown_length_is_complete_at_its_end() {
+    let server = Scripted::new(&["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n01234\r\n0\r\n\r\n"]).await;
+    let downloads = Downloads::new();
+    get_one(&server.fetcher(), server.url("x"), &downloads.path("f"), None).await.unwrap();
+    assert_eq!(std::fs::read(downloads.path("f")).unwrap(), b"01234");
+}
+
+fn leave_part(server: &Scripted, downloads: &Downloads) {
+    std::fs::write(downloads.path("f.part"), "0123").unwrap();
+    let meta = format!("thalweg-part 1\nurl {}\netag \"v1\"\nlength 10\n", server.url("x"));
+    std::fs::write(downloads.path("f.part.meta"), meta).unwrap();
+}
+
+#[tokio::test]
+async fn a_matching_rest_is_appended() {
+    let rest = "HTTP/1.1 206 Partial Content\r\ncontent-length: 6\r\ncontent-range: bytes 4-9/10\r\netag: \"v1\"\r\n\r\n456789";
+    let server = Scripted::new(&[rest]).await;
+    let downloads = Downloads::new();
+    leave_part(&server, &downloads);
+    let report = get_one(&server.resuming(), server.url("x"), &downloads.path("f"), None).await.unwrap();
+    assert_eq!((report.resumed_from, report.bytes), (4, 6));
+    assert_eq!(std::fs::read(downloads.path("f")).unwrap(), b"0123456789");
+    let request = &server.requests()[0];
+    assert!(request.contains("range: bytes=4-\r\n") && request.contains("if-range: \"v1\"\r\n"), "{request}");
+}
+
+#[tokio::test]
+async fn a_rest_that_does_not_match_starts_again() {
+    for answer in [
+        "HTTP/1.1 206 Partial Content\r\ncontent-length: 7\r\ncontent-range: bytes 3-9/10\r\n\r\n3456789",
+        "HTTP/1.1 206 Partial Content\r\ncontent-length: 6\r\ncontent-range: bytes 4-9/10\r\netag: \"v2\"\r\n\r\n456789",
+        "HTTP/1.1 206 Partial Content\r\ncontent-length: 6\r\ncontent-range: bytes 4-9/20\r\n\r\n456789",
+        "HTTP/1.1 206 Partial Content\r\ncontent-length: 6\r\n\r\n456789",
+        "HTTP/1.1 416 Range Not Satisfiable\r\ncontent-length: 0\r\ncontent-range: bytes */3\r\n\r\n",
+    ] {
+        let server = Scripted::new(&[answer, WHOLE]).await;
+        let downloads = Downloads::new();
+        leave_part(&server, &downloads);
+        let recorder = Recorder::default();
+        let report =
+            get_one(&server.resuming(), server.url("x"), &downloads.path("f"), Some(recorder.sink())).await.unwrap();
+        assert_eq!((report.status, report.resumed_from), (200, 0), "{answer}");
+        assert!(matches!(&recorder.notices()[..], [Notice::Restarted { .. }]));
+        assert_eq!(std::fs::read(downloads.path("f")).unwrap(), b"0123456789");
+        assert!(!server.requests()[1].contains("range:"));
+    }
+}
+
+#[tokio::test]
+async fn a_weak_tag_is_nothing_to_resume_by() {
+    let cut = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\netag: W/\"v1\"\r\n\r\n01234CLOSE";
+    let server = Scripted::new(&[cut, WHOLE]).await;
+    let downloads = Downloads::new();
+    let error = get_one(&server.fetcher(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
+    assert!(!error.kept().unwrap().resumable);
+    assert!(error.to_string().contains("nothing to resume by"), "{error}");
+    let report = get_one(&server.resuming(), server.url("x"), &downloads.path("f"), None).await.unwrap();
+    assert_eq!(report.resumed_from, 0);
+    assert!(!server.requests()[1].contains("range:"));
+}
+
+#[tokio::test]
+async fn answers_nobody_asked_for_are_errors_and_store_nothing() {
+    for (answer, category) in [
+        (
+            "HTTP/1.1 206 Partial Content\r\ncontent-length: 1\r\ncontent-range: bytes 0-0/10\r\n\r\n0",
+            Category::Protocol,
+        ),
+        ("HTTP/1.1 304 Not Modified\r\n\r\n", Category::Protocol),
+        ("HTTP/1.1 204 No Content\r\n\r\n", Category::Http),
+        ("HTTP/1.1 301 Moved\r\ncontent-length: 0\r\n\r\n", Category::Protocol),
+        ("HTTP/1.1 302 Found\r\ncontent-length: 0\r\nlocation: http://localhost/\r\n\r\n", Category::Usage),
+        ("HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n", Category::Http),
+        ("garbage\r\n\r\nCLOSE", Category::Network),
+    ] {
+        let server = Scripted::new(&[answer]).await;
+        let downloads = Downloads::new();
+        let error = get_one(&server.fetcher(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
+        assert_eq!(error.category(), category, "{answer}: {error}");
+        assert_eq!(downloads.names().len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn circles_of_redirects_end() {
+    let round = "HTTP/1.1 307 Temporary Redirect\r\ncontent-length: 0\r\nlocation: /x\r\n\r\n";
+    let server = Scripted::new(&[round; 10]).await;
+    let downloads = Downloads::new();
+    let error = get_one(&server.fetcher(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
+    assert!(matches!(error, Error::Redirects { limit: 5, .. }), "{error}");
+    assert_eq!(server.requests().len(), 6);
+}
+
+#[tokio::test]
+async fn credentials_do_not_follow_a_redirect_to_another_host() {
+    let other = Scripted::new(&[WHOLE]).await;
+    let away = format!("HTTP/1.1 302 Found\r\ncontent-length: 0\r\nlocation: {}\r\n\r\n", other.url("there"));
+    let here = "HTTP/1.1 302 Found\r\ncontent-length: 0\r\nlocation: here\r\n\r\n";
+    let server = Scripted::new(&[here, &away]).await;
+    let downloads = Downloads::new();
+    let mut options = server.options();
+    options.trust = Trust::Insecure;
+    options.headers.insert("authorization", "secret".parse().unwrap());
+    options.headers.insert("user-agent", "mine".parse().unwrap());
+    let fetcher = Fetcher::new(options).unwrap();
+    get_one(&fetcher, server.url("a/x"), &downloads.path("f"), None).await.unwrap();
+    for request in server.requests() {
+        assert!(request.contains("authorization: secret\r\n") && request.contains("user-agent: mine\r\n"), "{request}");
+    }
+    assert!(server.requests()[1].starts_with("GET /a/here "));
+    let there = &other.requests()[0];
+    assert!(!there.contains("secret") && there.contains("user-agent: thalweg/"), "{there}");
+}
+
+/// An HTTP/3 server that promises `promised` bytes and sends `body`.
+async fn http3(promised: u64, body: &'static [u8]) -> (Identity, thalweg::Endpoint, SocketAddr) {
+    let identity = Identity::self_signed::<&str>(&[]).unwrap();
+    let key = identity.key().clone_key();
+    let config = thalweg::ServerConfig::with_single_cert(identity.chain().to_vec(), key, &[b"h3"]).unwrap();
+    let endpoint = thalweg::Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = endpoint.local_addr().unwrap();
+    let accepting = endpoint.clone();
+    tokio::spawn(async move {
+        while let Some(incoming) = accepting.accept().await {
+            let connection = thalweg_h3::Connection::new(incoming.await.unwrap());
+            let mut http = h3::server::Connection::new(connection).await.unwrap();
+            while let Ok(Some(resolver)) = http.accept().await {
+                let (_, mut stream) = resolver.resolve_request().await.unwrap();
+                let head = http::Response::builder().header("content-length", promised).header("etag", "\"v1\"");
+                stream.send_response(head.body(()).unwrap()).await.unwrap();
+                let _ = stream.send_data(bytes::Bytes::from_static(body)).await;
+                let _ = stream.finish().await;
+            }
+        }
+    });
+    (identity, endpoint, address)
+}
+
+/// `h3` does not compare, so the client must.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_http_3_the_length_is_compared_with_what_was_promised() {
+    for (promised, body, names) in
+        [(10, &b"01234"[..], &["f.part", "f.part.meta"][..]), (3, b"01234", &[]), (5, b"01234", &["f"])]
+    {
+        let (identity, _endpoint, address) = http3(promised, body).await;
+        let downloads = Downloads::new();
+        let mut options = FetchOptions::default();
+        options.trust = Trust::Certificates(identity.chain().to_vec());
+        options.preference = Preference::Quic;
+        let fetcher = Fetcher::new(options).unwrap();
+        let url = format!("https://{address}/f");
+        match get_one(&fetcher, url, &downloads.path("f"), None).await {
+            Err(Error::Incomplete { got: 5, expected: 10, kept: Some(kept), .. }) => assert!(kept.resumable),
+            Err(Error::TooLong { expected: 3, .. }) => {}
+            Ok(report) => assert_eq!((report.bytes, promised), (5, 5)),
+            Err(other) => panic!("{other}"),
+        }
+        assert_eq!(downloads.names(), names);
+    }
+}
