@@ -26,7 +26,7 @@ use thalweg_proto::{
         null::{NullClient, NullServer},
     },
     observe::{ObservedConnection, Observer, ObserverEvent, ObserverFactory},
-    streams::{Dir, ReadError, StreamEvent, StreamId, WriteError},
+    streams::{Dir, ReadError, StreamEvent, StreamId},
     token::TokenKey,
 };
 use thalweg_recovery::Ecn;
@@ -146,6 +146,8 @@ pub struct World {
     pub client: Host,
     pub server: Host,
     pub client_config: ClientConfig,
+    pub server_config: Arc<ServerConfig>,
+    seed: u64,
     pub ticks: u64,
     flight: BinaryHeap<Reverse<(Instant, u64)>>,
     packets: BTreeMap<u64, Packet>,
@@ -179,6 +181,7 @@ impl World {
         let mut server_config = ServerConfig::new(server, Arc::new(TokenKey::new(&seed_of(setup.seed, 3))));
         server_config.transport = Arc::new(setup.server);
         (setup.tweak_server)(&mut server_config);
+        let server_config = Arc::new(server_config);
         let host = |address, seed, server| Host {
             address,
             endpoint: Endpoint::new(EndpointConfig::new(seed), server),
@@ -196,14 +199,23 @@ impl World {
             rng: ChaCha8Rng::from_seed(seed_of(setup.seed, 4)),
             link: setup.link,
             client: host(CLIENT, seed_of(setup.seed, 5), None),
-            server: host(SERVER, seed_of(setup.seed, 6), Some(Arc::new(server_config))),
+            server: host(SERVER, seed_of(setup.seed, 6), Some(server_config.clone())),
             client_config,
+            server_config,
+            seed: setup.seed,
             ticks: 0,
             flight: BinaryHeap::new(),
             packets: BTreeMap::new(),
             next_packet: 0,
             buf: Vec::new(),
         }
+    }
+
+    /// The server loses all its connections, as if it had crashed and begun anew with the same keys.
+    pub fn restart_server(&mut self) {
+        self.server.connections.clear();
+        let config = EndpointConfig::new(seed_of(self.seed, 6));
+        self.server.endpoint = Endpoint::new(config, Some(self.server_config.clone()));
     }
 
     pub fn connect(&mut self) -> ConnectionHandle {
@@ -415,6 +427,8 @@ pub struct Pump {
     download: bool,
     len: u64,
     written: u64,
+    /// Generated, not yet written.
+    pending: Bytes,
     read: u64,
     asked: bool,
     finished: bool,
@@ -427,7 +441,7 @@ pub fn pattern(offset: u64) -> u8 {
 
 impl Pump {
     pub fn new(stream: StreamId, download: bool, len: u64) -> Pump {
-        Pump { stream, download, len, written: 0, read: 0, asked: false, finished: false }
+        Pump { stream, download, len, written: 0, pending: Bytes::new(), read: 0, asked: false, finished: false }
     }
 
     /// Writes and reads what is possible; `true` when all arrived.
@@ -435,6 +449,7 @@ impl Pump {
         if self.download && !self.asked {
             let Some(client) = world.client.connections.get_mut(&handle) else { return false };
             client.streams().write(self.stream, b"g").unwrap();
+            client.streams().finish(self.stream).unwrap();
             self.asked = true;
             world.pump();
         }
@@ -451,7 +466,7 @@ impl Pump {
             if let Some(server) = world.server.connections.values_mut().next_back() {
                 while server.streams().accept(Dir::Bi).is_some() {}
                 let mut request = [0; 8];
-                let _ = server.streams().read_into(self.stream, &mut request);
+                while let Ok(Some(_)) = server.streams().read_into(self.stream, &mut request) {}
                 self.write(server);
             }
             world.client.connections.get_mut(&handle).is_some_and(|client| self.read(client))
@@ -460,18 +475,23 @@ impl Pump {
             self.write(client);
             let Some(server) = world.server.connections.values_mut().next_back() else { return false };
             while server.streams().accept(Dir::Bi).is_some() {}
+            if !self.asked {
+                self.asked = server.streams().finish(self.stream).is_ok();
+            }
             self.read(server)
         }
     }
 
     fn write(&mut self, connection: &mut Connection) {
         while self.written < self.len {
-            let n = (self.len - self.written).min(65536);
-            let mut chunk: Bytes = (self.written..self.written + n).map(pattern).collect::<Vec<u8>>().into();
-            match connection.streams().write_chunk(self.stream, &mut chunk) {
+            if self.pending.is_empty() {
+                let n = (self.len - self.written).min(65536);
+                self.pending = (self.written..self.written + n).map(pattern).collect::<Vec<u8>>().into();
+            }
+            match connection.streams().write_chunk(self.stream, &mut self.pending) {
                 Ok(n) => self.written += n as u64,
-                Err(WriteError::Blocked) => return,
-                Err(_) => return, // not open yet, or reset: the test will see that nothing arrives
+                // No room, or not open yet, or reset: then the test will see that nothing arrives.
+                Err(_) => return,
             }
         }
         if !self.finished {
