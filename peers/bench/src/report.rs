@@ -119,7 +119,8 @@ fn ratio(runs: &[Run], stack: &str, base: &str, direction: Direction, pick: Pick
 
 fn table(stacks: &[Box<dyn Stack>], runs: &[Run]) -> String {
     let mut text = String::new();
-    let unit = if runs.iter().any(|run| run.connections > 1) { "CPU ms/connection" } else { "CPU s/GB" };
+    let many = runs.iter().any(|run| run.connections > 1);
+    let (unit, speed) = if many { ("CPU ms/connection", "connections/s") } else { ("CPU s/GB", "Gbit/s") };
     let bases: Vec<_> = BASES.into_iter().filter(|base| stacks.iter().any(|stack| stack.name() == *base)).collect();
     for direction in [Direction::Download, Direction::Upload] {
         if !runs.iter().any(|run| run.direction == direction) {
@@ -133,7 +134,7 @@ fn table(stacks: &[Box<dyn Stack>], runs: &[Run]) -> String {
         for base in &bases {
             let _ = write!(head, " server ÷ {base} | client ÷ {base} |");
         }
-        head += " peak MB server / client | datagram | lost | Gbit/s |";
+        let _ = write!(head, " peak MB server / client | datagram | lost | {speed} |");
         let columns = head.matches('|').count() - 1;
         let _ = writeln!(text, "{head}\n|{}", "---|".repeat(columns));
         for stack in stacks {
@@ -151,12 +152,16 @@ fn table(stacks: &[Box<dyn Stack>], runs: &[Run]) -> String {
             let median = |pick: &dyn Fn(&Run) -> f64| spread(pick).map_or(0.0, |spread| spread.median);
             let _ = writeln!(
                 text,
-                " {:.1} / {:.1} | {:.0} | {:.0} | {:.2} |",
+                " {:.1} / {:.1} | {:.0} | {:.0} | {:.*} |",
                 median(&|run| run.server.memory as f64 / 1e6),
                 median(&|run| run.client.memory as f64 / 1e6),
                 median(&|run| run.server.outcome.datagram.max(run.client.outcome.datagram) as f64),
                 median(&|run| (run.server.outcome.lost + run.client.outcome.lost) as f64),
-                median(&|run| run.bytes as f64 * 8.0 / 1e9 / run.seconds),
+                if many { 0 } else { 2 },
+                median(&|run| {
+                    let amount = if many { run.connections as f64 } else { run.bytes as f64 * 8.0 / 1e9 };
+                    amount / run.seconds
+                }),
             );
         }
         text.push('\n');
