@@ -107,6 +107,9 @@ mod linux {
         pub(super) fn new() -> Option<Self> {
             let timer =
                 timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC).ok()?;
+            // Deprecated for types that do not keep their descriptor open; this one does. Its successor is `unsafe` and newer
+            // than the tokio we ask for.
+            #[allow(deprecated)]
             let timer = AsyncFd::with_interest(timer, tokio::io::Interest::READABLE).ok()?;
             Some(Self { timer, armed: None })
         }

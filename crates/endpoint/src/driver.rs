@@ -39,7 +39,7 @@ const SENDS_PER_TURN: usize = 4;
 /// The largest send: a UDP datagram's most, which holds for segmentation offload too.
 const TRAIN_MOST: usize = 65_507;
 /// Turns without going back to the runtime, so that other tasks of this thread come to run.
-const TURNS_PER_POLL: usize = 16;
+const TURNS_PER_POLL: usize = 8;
 /// Datagrams kept of a connection that the application has not decided about; a client's first flight fits.
 const UNDECIDED_DATAGRAMS: usize = 10;
 
@@ -129,7 +129,7 @@ impl Driver {
         self.unsent = None;
         let worker = self.worker.clone();
         let core = worker.core();
-        for cell in core.cells.iter().flatten() {
+        for cell in core.cells() {
             let mut state = cell.lock();
             state.machine.local_address_changed(now, None);
             if !std::mem::replace(&mut state.queued, true) {
@@ -224,7 +224,7 @@ impl Driver {
                     }
                 }
             };
-            let Some(cell) = core.cells.get(key).and_then(Clone::clone) else {
+            let Some(cell) = core.cell(key).cloned() else {
                 rest = behind(rest, stride);
                 continue;
             };
@@ -232,6 +232,7 @@ impl Driver {
             let state = &mut *guard;
             loop {
                 let datagram = front(rest, stride);
+                let cid = short_header_cid(datagram);
                 match &mut state.undecided {
                     // A connection that was turned away only waits to be forgotten.
                     None if state.verdict.is_some() => {}
@@ -240,7 +241,14 @@ impl Driver {
                     Some(_) => {}
                 }
                 rest = behind(rest, stride);
-                if rest.is_empty() || (may_forward && self.owner(rest).is_some()) {
+                if rest.is_empty() {
+                    break;
+                }
+                // Bulk data: the same connection ID leads to the same connection.
+                if cid.is_some() && short_header_cid(rest) == cid {
+                    continue;
+                }
+                if may_forward && self.owner(rest).is_some() {
                     break;
                 }
                 match self.route(core, now, meta, front(rest, stride)) {
@@ -558,7 +566,7 @@ impl Driver {
 
     /// Nobody can ask for anything any more, and nothing is left to do.
     fn is_done(&self) -> bool {
-        self.shared.handles.load(Ordering::Acquire) == 0 && self.worker.core().cells.iter().all(Option::is_none)
+        self.shared.handles.load(Ordering::Acquire) == 0 && self.worker.core().is_empty()
     }
 }
 
@@ -602,8 +610,8 @@ impl Future for Driver {
 impl Drop for Driver {
     /// The runtime ends, or a bug did: whoever waits for this worker's connections must not wait for ever.
     fn drop(&mut self) {
-        let cells = std::mem::take(&mut self.worker.core().cells);
-        for cell in cells.into_iter().flatten() {
+        let cells = self.worker.core().clear();
+        for cell in cells {
             let mut state = cell.lock();
             state.lose(ConnectionError::EndpointClosed, &self.shared, &mut self.wakes);
             drop(state);
@@ -612,6 +620,12 @@ impl Drop for Driver {
         self.shared.stop_accepting();
         wake_all(&mut self.wakes);
     }
+}
+
+/// The connection ID of a packet with a short header (RFC 9000 section 17.3), all of which have the length that we issue.
+fn short_header_cid(datagram: &[u8]) -> Option<[u8; WorkerCid::LEN]> {
+    let (first, rest) = datagram.split_first()?;
+    if first & 0x80 == 0 { rest.first_chunk().copied() } else { None }
 }
 
 /// The first datagram.

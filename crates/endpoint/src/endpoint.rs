@@ -171,7 +171,7 @@ impl EndpointBuilder {
             Limits { connections: usize::MAX, handshakes: usize::MAX, backlog: DEFAULT_BACKLOG },
             ServerConfig::limits,
         );
-        let budget = self.memory_budget.map(|bytes| Budget::new(bytes));
+        let budget = self.memory_budget.map(Budget::new);
         let cid_key = derive(&seed, 0);
         let shared = Arc::new(Shared {
             clock,
@@ -393,7 +393,7 @@ impl Endpoint {
         self.shared.stop_accepting();
         let reason = Bytes::copy_from_slice(reason);
         for worker in self.shared.workers() {
-            let cells: Vec<_> = worker.core().cells.iter().flatten().cloned().collect();
+            let cells: Vec<_> = worker.core().cells().cloned().collect();
             for cell in cells {
                 cell.close(code, reason.clone());
             }

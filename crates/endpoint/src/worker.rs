@@ -30,7 +30,9 @@ pub(crate) struct Worker {
 pub(crate) struct Core {
     pub(crate) machine: Machine,
     /// By the number of the machine's handle.
-    pub(crate) cells: Vec<Option<Arc<Cell>>>,
+    cells: Vec<Option<Arc<Cell>>>,
+    /// How many there are.
+    occupied: usize,
 }
 
 impl std::fmt::Debug for Core {
@@ -101,14 +103,34 @@ impl Core {
         if key >= self.cells.len() {
             self.cells.resize(key + 1, None);
         }
-        if let Some(place) = self.cells.get_mut(key) {
-            *place = Some(cell);
+        if let Some(place) = self.cells.get_mut(key)
+            && place.replace(cell).is_none()
+        {
+            self.occupied += 1;
         }
     }
 
     /// Takes a connection out of its place.
     pub(crate) fn remove(&mut self, key: usize) -> Option<Arc<Cell>> {
-        self.cells.get_mut(key).and_then(Option::take)
+        let cell = self.cells.get_mut(key).and_then(Option::take)?;
+        self.occupied -= 1;
+        Some(cell)
+    }
+
+    /// Whether there are no connections.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.occupied == 0
+    }
+
+    /// All connections.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &Arc<Cell>> {
+        self.cells.iter().flatten()
+    }
+
+    /// Takes all connections out.
+    pub(crate) fn clear(&mut self) -> Vec<Arc<Cell>> {
+        self.occupied = 0;
+        std::mem::take(&mut self.cells).into_iter().flatten().collect()
     }
 }
 
@@ -116,7 +138,7 @@ impl Worker {
     pub(crate) fn new(index: u8, machine: Machine) -> Self {
         Self {
             index,
-            core: Mutex::new(Core { machine, cells: Vec::new() }),
+            core: Mutex::new(Core { machine, cells: Vec::new(), occupied: 0 }),
             inbox: Mutex::default(),
             counters: Counters::default(),
         }
