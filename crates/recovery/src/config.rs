@@ -228,10 +228,12 @@ policies! {
     #[doc = "How the window gets from its old size to the reduced one."]
     reduction "reduction": ReductionPolicy {
         Immediate "immediate" "at once; nothing leaves until in flight has fallen below it (RFC 6675, RFC 9002 section 7.3.2)",
-    } default Immediate, reserved {
-        "rate-halving" "one datagram per two acknowledged",
-        "prr" "in proportion to what is delivered (RFC 9937)",
-    }
+        RateHalving "rate-halving" "one datagram less per two delivered, and never more than one above what is in flight (Linux before 3.2)",
+        PrrUb "prr-ub" "in proportion to what is delivered; below the target without a bound (RFC 6937, for comparison)",
+        PrrCrb "prr-crb" "in proportion to what is delivered; below the target by packet conservation (RFC 6937)",
+        PrrSsrb "prr-ssrb" "in proportion to what is delivered; below the target as in slow start (RFC 6937)",
+        Prr "prr" "in proportion to what is delivered; below the target as in slow start only while repairs get through (RFC 9937)",
+    } default Immediate, reserved {}
 
     #[doc = "How much reordering is taken for reordering before it is taken for loss."]
     reordering "reordering": ReorderingPolicy {

@@ -95,6 +95,10 @@ pub struct AckEvent<'a> {
     pub delivery: Option<RateSample>,
     /// The application left the window unused, so that nothing may be concluded from how much was delivered.
     pub application_limited: bool,
+    /// Whether it acknowledged something in flight that was sent since the current or last recovery period began.
+    pub is_fresh: bool,
+    /// Whether the path is still in a recovery period: nothing sent since the congestion has been acknowledged (RFC 9002 section 7.3.2).
+    pub in_recovery: bool,
     /// The window has to be reduced.
     pub congestion: Option<Congestion>,
     /// Persistent congestion: the window has to fall to its minimum.

@@ -494,6 +494,8 @@ impl Path {
             round,
             delivery,
             application_limited,
+            is_fresh: tally.growth > 0,
+            in_recovery: self.in_recovery,
             congestion: tally.congestion,
             persistent_congestion: tally.persistent_congestion,
         });

@@ -71,6 +71,8 @@ impl Scene {
             round: Round { count: self.round, started },
             delivery: None,
             application_limited: false,
+            is_fresh: growth > 0,
+            in_recovery: false,
             congestion: None,
             persistent_congestion: false,
         }

@@ -1,16 +1,82 @@
 //! How the window gets from its old size to the reduced one.
+//!
+//! The growth has decided on a target. A reduction decides how fast to come down to it, and so what may leave while the recovery period
+//! lasts (RFC 9002 section 7.3.2: from the congestion until something sent after it is acknowledged). It answers each ACK with a window;
+//! the frame ([`window`](crate::window)) applies it. The target is the slow start threshold from the beginning.
+//!
+//! | `reduction=` | window while it lasts | window in the end | source |
+//! |---|---|---|---|
+//! | `immediate` | target | target | RFC 6675, RFC 9002 |
+//! | `rate-halving` | one datagram less per two delivered, never above in flight + 1 | what that came to | Linux before 3.2 |
+//! | `prr-ub`, `prr-crb`, `prr-ssrb` | in flight + what is due in proportion | target | RFC 6937 |
+//! | `prr` | the same, with SafeACK | target | RFC 9937 |
 
 mod immediate;
+mod prr;
+mod rate_halving;
+#[cfg(test)]
+mod tests;
 
 use core::fmt::Debug;
 
-pub(crate) use immediate::Immediate;
+use crate::config::ReductionPolicy;
+
+use immediate::Immediate;
+use prr::{Bound, Prr};
+use rate_halving::RateHalving;
+
+/// What happened since a reduction last answered.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Bytes delivered by this ACK.
+    pub(crate) delivered: u64,
+    /// Bytes that it showed to be lost.
+    pub(crate) lost: u64,
+    /// Bytes in flight before it.
+    pub(crate) prior_in_flight: u64,
+    /// Bytes in flight now.
+    pub(crate) in_flight: u64,
+    /// Bytes of a full datagram.
+    pub(crate) datagram: u64,
+    /// It acknowledged something sent since the reduction began: repairs get through.
+    pub(crate) is_fresh: bool,
+    /// The recovery period is over.
+    pub(crate) is_over: bool,
+    /// The application has nothing more to send.
+    pub(crate) application_limited: bool,
+}
+
+/// What a reduction answers.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The window to have now.
+    pub(crate) window: u64,
+    /// The reduction is complete.
+    pub(crate) done: bool,
+}
 
 /// A way to carry out a reduction that the growth has decided on.
 pub(crate) trait Reduction: Debug + Send {
-    /// A recovery period begins: the window is `window` bytes and has to come down to `target`. Returns the window to have now.
-    fn enter(&mut self, window: u64, target: u64) -> u64;
+    /// A recovery period begins: the window is `window` bytes and has to come down to `target`.
+    fn enter(&mut self, window: u64, target: u64, progress: Progress) -> Step;
 
-    /// A copy, to return to if the reduction is taken back.
-    fn snapshot(&self) -> Box<dyn Reduction>;
+    /// An ACK arrived, or a loss was declared, while the reduction was under way.
+    fn on_ack(&mut self, window: u64, progress: Progress) -> Step;
+
+    /// `bytes` left while it was under way, whether the window had room for them or not.
+    fn on_sent(&mut self, bytes: u64) {
+        let _ = bytes;
+    }
+}
+
+/// The reduction that a policy names.
+pub(crate) fn build(policy: ReductionPolicy) -> Box<dyn Reduction> {
+    match policy {
+        ReductionPolicy::Immediate => Box::new(Immediate),
+        ReductionPolicy::RateHalving => Box::new(RateHalving::default()),
+        ReductionPolicy::PrrUb => Box::new(Prr::new(Bound::Unlimited)),
+        ReductionPolicy::PrrCrb => Box::new(Prr::new(Bound::Conservative)),
+        ReductionPolicy::PrrSsrb => Box::new(Prr::new(Bound::SlowStart)),
+        ReductionPolicy::Prr => Box::new(Prr::new(Bound::Safe)),
+    }
 }

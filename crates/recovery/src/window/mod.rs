@@ -7,6 +7,8 @@
 //!                  ──► Reduction  proposes how to get there
 //! ```
 //!
+//! A reduction can take its time: until it is complete it proposes the window at each ACK, and neither start nor growth is asked.
+//!
 //! The parts see a [`View`] and return proposals; the frame applies the limits that hold for all of them (the minimum window, no growth
 //! past the threshold within slow start) and keeps the snapshots from which a reduction can be taken back. Bytes in flight are not part
 //! of a snapshot: they are facts, not decisions.
@@ -19,10 +21,10 @@ use core::fmt::Debug;
 use smallvec::SmallVec;
 use thalweg_units::{Duration, Instant, Rate};
 
-use crate::config::{ControllerPolicy, Policies, ReductionPolicy, StartPolicy};
+use crate::config::{ControllerPolicy, Policies, StartPolicy};
 use crate::controller::{AckEvent, Congestion, Controller};
 use crate::pacing;
-use crate::reduction::{Immediate, Reduction};
+use crate::reduction::{self, Progress, Reduction, Step};
 use crate::rtt::Rtt;
 use crate::start::{HyStartPlusPlus, Standard, Start};
 use crate::trace::{StartExit, State};
@@ -91,7 +93,6 @@ struct Snapshot {
     start_exit: Option<StartExit>,
     growth: Box<dyn Growth>,
     start: Box<dyn Start>,
-    reduction: Box<dyn Reduction>,
 }
 
 /// A congestion window made of a start, a growth and a reduction.
@@ -104,6 +105,8 @@ pub(crate) struct Window {
     start: Box<dyn Start>,
     growth: Box<dyn Growth>,
     reduction: Box<dyn Reduction>,
+    /// The reduction is not complete: it decides on the window.
+    reducing: bool,
     start_exit: Option<StartExit>,
     application_limited: bool,
     snapshots: SmallVec<[Snapshot; undo::DEPTH]>,
@@ -120,16 +123,14 @@ impl Window {
             StartPolicy::Standard => Box::new(Standard),
             StartPolicy::HyStartPlusPlus => Box::new(HyStartPlusPlus::new(policies.pacing)),
         };
-        let reduction: Box<dyn Reduction> = match policies.reduction {
-            ReductionPolicy::Immediate => Box::new(Immediate),
-        };
         Window {
             window: initial_window(datagram_size),
             ssthresh: None,
             datagram_size,
             start,
             growth,
-            reduction,
+            reduction: reduction::build(policies.reduction),
+            reducing: false,
             start_exit: None,
             application_limited: false,
             snapshots: SmallVec::new(),
@@ -145,7 +146,15 @@ impl Window {
     }
 
     fn in_slow_start(&self) -> bool {
-        self.ssthresh.is_none_or(|threshold| self.window < threshold)
+        !self.reducing && self.ssthresh.is_none_or(|threshold| self.window < threshold)
+    }
+
+    /// The window, or where it will be once the reduction under way is complete.
+    fn settled(&self) -> u64 {
+        match self.ssthresh.filter(|_| self.reducing) {
+            Some(target) => target.max(self.minimum()),
+            None => self.window,
+        }
     }
 
     fn grow(&mut self, event: &AckEvent<'_>) {
@@ -182,11 +191,37 @@ impl Window {
     }
 
     fn reduce(&mut self, event: &AckEvent<'_>, congestion: Congestion) {
+        // What the next reduction reduces is what this one was to arrive at.
+        self.window = self.settled();
         self.remember(congestion.episode);
         let target = self.growth.reduce(self.view(event.now, event.rtt)).max(self.minimum());
         self.leave_start(StartExit::Congestion);
         self.ssthresh = Some(target);
-        self.window = self.reduction.enter(self.window, target).max(self.minimum());
+        let step = self.reduction.enter(self.window, target, self.progress(event));
+        self.take(step);
+    }
+
+    fn carry_on_reducing(&mut self, event: &AckEvent<'_>) {
+        let step = self.reduction.on_ack(self.window, self.progress(event));
+        self.take(step);
+    }
+
+    fn take(&mut self, step: Step) {
+        self.window = step.window.max(self.minimum());
+        self.reducing = !step.done;
+    }
+
+    fn progress(&self, event: &AckEvent<'_>) -> Progress {
+        Progress {
+            delivered: event.acked,
+            lost: event.lost,
+            prior_in_flight: event.prior_in_flight,
+            in_flight: event.bytes_in_flight,
+            datagram: u64::from(self.datagram_size),
+            is_fresh: event.is_fresh,
+            is_over: !event.in_recovery,
+            application_limited: event.application_limited,
+        }
     }
 
     fn remember(&mut self, episode: u32) {
@@ -200,25 +235,33 @@ impl Window {
             start_exit: self.start_exit,
             growth: self.growth.snapshot(),
             start: self.start.snapshot(),
-            reduction: self.reduction.snapshot(),
         });
     }
 
     /// RFC 9002 section 7.6.2: the window falls to its minimum; the threshold stays where the congestion put it.
     fn collapse(&mut self) {
         self.window = self.minimum();
+        self.reducing = false;
         self.growth.on_persistent_congestion();
         self.leave_start(StartExit::Congestion);
     }
 }
 
 impl Controller for Window {
+    fn on_sent(&mut self, _now: Instant, bytes: u64, _bytes_in_flight: u64) {
+        if self.reducing {
+            self.reduction.on_sent(bytes);
+        }
+    }
+
     fn on_ack(&mut self, event: &AckEvent<'_>) {
         if let Some(congestion) = event.congestion {
             self.reduce(event, congestion);
         }
         if event.persistent_congestion {
             self.collapse();
+        } else if event.congestion.is_none() && self.reducing {
+            self.carry_on_reducing(event);
         } else if event.congestion.is_none() {
             self.grow(event);
         }
@@ -230,14 +273,15 @@ impl Controller for Window {
         };
         let snapshot = self.snapshots.drain(index..).next();
         // Only upwards (RFC 9438 section 4.9.1): what has grown past the old window since needs no help.
-        match snapshot.filter(|snapshot| self.window < snapshot.window) {
+        match snapshot.filter(|snapshot| self.settled() < snapshot.window) {
             Some(snapshot) => {
+                // An older reduction that was under way when this one began has had its time.
+                self.reducing = false;
                 self.window = snapshot.window.max(self.minimum());
                 self.ssthresh = snapshot.ssthresh;
                 self.start_exit = snapshot.start_exit;
                 self.growth = snapshot.growth;
                 self.start = snapshot.start;
-                self.reduction = snapshot.reduction;
                 // The snapshot may be from another phase of the application.
                 self.growth.on_application_limited(now, self.application_limited);
                 true
@@ -270,7 +314,8 @@ impl Controller for Window {
 
     fn pacing_rate(&self, rtt: &Rtt) -> Option<Rate> {
         let gain = if self.in_slow_start() { pacing::SLOW_START_GAIN } else { pacing::AVOIDANCE_GAIN };
-        Some(pacing::window_rate(self.window, rtt.smoothed, gain))
+        // While it is being reduced the window follows what is in flight; paced by that, repairs would leave slower than allowed.
+        Some(pacing::window_rate(self.window.max(self.settled()), rtt.smoothed, gain))
     }
 
     fn state(&self) -> State {

@@ -48,6 +48,8 @@ pub struct World {
     /// When probes were sent, and how many datagrams.
     pub probes: Vec<(Instant, u8)>,
     pub dropped: u64,
+    /// When each packet was sent.
+    pub sends: Vec<Instant>,
     next: u64,
     /// When the link has sent everything it has.
     busy_until: Instant,
@@ -78,6 +80,7 @@ impl World {
             windows: Vec::new(),
             probes: Vec::new(),
             dropped: 0,
+            sends: Vec::new(),
             next: 0,
             busy_until: Instant::ZERO,
             queue: VecDeque::new(),
@@ -145,6 +148,7 @@ impl World {
     fn transmit(&mut self) {
         let number = self.next;
         self.next += 1;
+        self.sends.push(self.now);
         let packet = Sent {
             number,
             time: self.now,
