@@ -149,6 +149,8 @@ pub struct World {
     pub server_config: Arc<ServerConfig>,
     seed: u64,
     pub ticks: u64,
+    /// Steps since time last passed.
+    same_time: u64,
     flight: BinaryHeap<Reverse<(Instant, u64)>>,
     packets: BTreeMap<u64, Packet>,
     next_packet: u64,
@@ -204,6 +206,7 @@ impl World {
             server_config,
             seed: setup.seed,
             ticks: 0,
+            same_time: 0,
             flight: BinaryHeap::new(),
             packets: BTreeMap::new(),
             next_packet: 0,
@@ -329,6 +332,8 @@ impl World {
     pub fn step(&mut self) -> bool {
         let Some(at) = self.next_time() else { return false };
         self.ticks += 1;
+        self.same_time = if at > self.now { 0 } else { self.same_time + 1 };
+        assert!(self.same_time < 1000, "a timer that is always due: time does not pass");
         self.now = self.now.max(at);
         while let Some(Reverse((at, id))) = self.flight.peek().copied() {
             if at > self.now {
