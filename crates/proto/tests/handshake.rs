@@ -636,6 +636,124 @@ fn rejected_early_data_are_sent_again_intact() {
     }
 }
 
+#[test]
+fn early_data_may_not_hold_what_only_later_packets_may() {
+    let forbidden = [
+        vec![0x02, 0, 0, 0, 0],             // ACK
+        vec![0x06, 0, 1, 0],                // CRYPTO
+        vec![0x07, 1, 1],                   // NEW_TOKEN
+        vec![0x1b, 0, 0, 0, 0, 0, 0, 0, 0], // PATH_RESPONSE
+        vec![0x19, 0],                      // RETIRE_CONNECTION_ID
+        vec![0x1e],                         // HANDSHAKE_DONE
+    ];
+    for payload in forbidden {
+        let tap = Tap::default();
+        let of_client = tap.clone();
+        let setup = Setup { tweak_client: Box::new(move |config| of_client.client(config)), ..Setup::default() };
+        let mut world = returning(setup);
+        tap.lie_raw(Level::EarlyData, payload.clone(), 0);
+        connect_early(&mut world, 3000);
+        world.run_for(SECOND);
+        assert_eq!(tap.told(), 1);
+        match world.client_error() {
+            Some(ConnectionError::PeerTransport { code, .. }) => {
+                assert_eq!(code, TransportErrorCode::PROTOCOL_VIOLATION, "{payload:?}");
+            }
+            other => panic!("{payload:?}: {other:?}"),
+        }
+    }
+}
+
+// A large ClientHello, and data in the server's first flight.
+
+/// A client whose first message takes several datagrams.
+fn large_hello() -> Setup {
+    Setup {
+        tweak_client: Box::new(|config| {
+            let names: Vec<Vec<u8>> = (0..60u8).map(|n| vec![b'a' + n % 26; 60]).chain([b"test".to_vec()]).collect();
+            let names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+            let tls = TlsOptions::new(&names).client_insecure().unwrap();
+            config.crypto = Arc::new(RustlsClient::new(Arc::new(tls)));
+        }),
+        tweak_server: Box::new(move |config| {
+            let tls = TlsOptions::new(&[b"test"]).server(vec![test_certificate()], test_key()).unwrap();
+            config.crypto = Arc::new(RustlsServer::new(Arc::new(tls)));
+        }),
+        ..Setup::default()
+    }
+}
+
+#[test]
+fn a_first_message_of_several_datagrams_may_arrive_in_any_order_and_with_losses() {
+    for late in 0..5 {
+        for lost in 0..5 {
+            for retry in [RetryPolicy::Never, RetryPolicy::Always] {
+                let link = link(move |packet, _| {
+                    assert!(!packet.is_from_client() || packet.ordinal > 3 || packet.bytes.len() >= 1200);
+                    match packet.ordinal {
+                        n if packet.is_from_client() && n == lost => vec![],
+                        n if packet.is_from_client() && n == late => vec![(Duration::from_millis(7), packet)],
+                        _ => passes(packet),
+                    }
+                });
+                let mut setup = large_hello();
+                let tweak = setup.tweak_server;
+                setup.tweak_server = Box::new(move |config| {
+                    tweak(config);
+                    config.retry = retry;
+                });
+                let mut world = World::new(Setup { link, ..setup });
+                let handle = world.connect();
+                let done = world.run_until(30 * SECOND, |world| {
+                    assert_not_amplified(world);
+                    both_confirmed(world, handle)
+                });
+                assert!(done, "{late} late, {lost} lost: {:?} {:?}", world.client_error(), world.server_error());
+                assert_eq!(world.server.endpoint.connections(), 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_may_send_data_with_its_first_flight_within_three_times() {
+    let mut world = World::new(Setup::default());
+    let handle = world.connect();
+    let mut written = false;
+    let started = world.now;
+    let mut first_byte = None;
+    let done = world.run_until(10 * SECOND, |world| {
+        assert_not_amplified(world);
+        if !written && world.has_server_conn() {
+            let server = world.server_conn();
+            if let Some(stream) = server.streams().open(Dir::Uni) {
+                server.streams().write(stream, &[9; 50_000]).unwrap();
+                server.streams().finish(stream).unwrap();
+                written = true;
+                world.pump();
+                assert_not_amplified(world);
+            }
+        }
+        let now = world.now;
+        let client = world.client_conn(handle);
+        let Some(stream) = client.streams().accept(Dir::Uni).or(first_byte.map(|(stream, _)| stream)) else {
+            return false;
+        };
+        first_byte.get_or_insert((stream, now));
+        loop {
+            match client.streams().read(stream, 1 << 20) {
+                Ok(Some(_)) => {}
+                Ok(None) => return true,
+                Err(_) => break,
+            }
+        }
+        world.pump();
+        false
+    });
+    assert!(done);
+    assert_eq!(first_byte.unwrap().1.saturating_since(started), Duration::from_millis(40), "with the first flight");
+}
+
 // Limits and oddities.
 
 #[test]

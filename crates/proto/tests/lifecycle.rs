@@ -10,7 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use harness::{CLIENT, Fate, Link, Packet, Pump, SERVER, Setup, World, pattern, wire};
+use harness::{CLIENT, Fate, Link, Packet, Pump, SERVER, Setup, World, pattern, tap::Tap, wire};
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng;
 use thalweg_proto::{
@@ -553,6 +553,66 @@ fn a_key_update_is_not_started_before_the_last_one_is_acknowledged() {
     assert!(world.client_conn(handle).force_key_update(now));
 }
 
+/// RFC 9001 section 6.6: keys are used for so many packets and no more.
+#[test]
+fn keys_near_their_confidentiality_limit_are_updated_unasked() {
+    let tap = Tap::default();
+    tap.limit(1500, 1 << 30);
+    let of_server = tap.clone();
+    let mut world = World::new(Setup {
+        tweak_server: Box::new(move |config| of_server.server(config)),
+        link: broadband(),
+        ..Setup::default()
+    });
+    let handle = world.handshake();
+    assert!(world.transfer(handle, true, 8_000_000, 60 * SECOND).is_some(), "{:?}", world.server_error());
+    let updates = world.server_conn().stats().key_updates;
+    assert!((3..=5).contains(&updates), "{updates} updates for 5,600 packets");
+}
+
+#[test]
+fn keys_that_cannot_be_updated_in_time_end_the_connection() {
+    let tap = Tap::default();
+    let of_server = tap.clone();
+    let mut world =
+        World::new(Setup { tweak_server: Box::new(move |config| of_server.server(config)), ..Setup::default() });
+    let handle = world.handshake();
+    world.run_for(SECOND);
+    // So few that no acknowledgement comes in time to permit another update.
+    tap.limit(10, 1 << 30);
+    assert_eq!(world.transfer(handle, true, 3_000_000, 60 * SECOND), None);
+    match world.client_error() {
+        Some(ConnectionError::PeerTransport { code, .. }) => assert_eq!(code, TransportErrorCode::AEAD_LIMIT_REACHED),
+        other => panic!("{other:?}"),
+    }
+    assert!(all_forgotten(&world));
+}
+
+#[test]
+fn too_many_packets_that_fail_to_open_end_the_connection() {
+    let tap = Tap::default();
+    let of_server = tap.clone();
+    let damaged = Rc::new(Cell::new(false));
+    let is_damaged = damaged.clone();
+    let link = link(move |mut packet, _| {
+        if is_damaged.get() && packet.is_from_client() && packet.ordinal % 2 == 0 {
+            *packet.bytes.last_mut().unwrap() ^= 1;
+        }
+        passes(packet)
+    });
+    let mut world =
+        World::new(Setup { link, tweak_server: Box::new(move |config| of_server.server(config)), ..Setup::default() });
+    let handle = world.handshake();
+    world.run_for(SECOND);
+    tap.limit(1 << 30, 20);
+    damaged.set(true);
+    assert_eq!(world.transfer(handle, false, 3_000_000, 60 * SECOND), None);
+    match world.server_error() {
+        Some(ConnectionError::Transport(error)) => assert_eq!(error.code, TransportErrorCode::AEAD_LIMIT_REACHED),
+        other => panic!("{other:?}"),
+    }
+}
+
 // Datagrams: RFC 9221.
 
 #[test]
@@ -906,6 +966,20 @@ fn an_upload_brings_about_one_acknowledgement_for_every_second_packet_or_fewer()
     assert!(world.transfer(handle, false, 3_000_000, 60 * SECOND).is_some());
     let (data, acks) = (world.client.sent - client, world.server.sent - server);
     assert!(acks * 3 < data, "{acks} acknowledgements for {data} packets");
+}
+
+#[test]
+fn batches_of_any_size_carry_the_same_data() {
+    for segments in [1, 2, 7, 64] {
+        let mut world = World::new(Setup { link: broadband(), ..Setup::default() });
+        world.server.max_segments = segments;
+        world.client.max_segments = segments;
+        let handle = world.handshake();
+        for download in [true, false] {
+            let took = world.transfer(handle, download, 1_000_000, 20 * SECOND).expect("the transfer");
+            assert!(took < 2 * SECOND, "{segments} segments: {took:?}");
+        }
+    }
 }
 
 // What is seen from outside.

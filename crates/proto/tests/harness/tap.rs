@@ -34,6 +34,8 @@ struct State {
     bits: u8,
     /// Appended to our transport parameters.
     parameters: Vec<u8>,
+    /// Instead of the AEAD's own: how many packets may be sealed with a key, how many may fail to open.
+    limits: Option<(u64, u64)>,
 }
 
 /// What one side's packets are replaced by; clones share it.
@@ -63,6 +65,11 @@ impl Tap {
         self.0.lock().unwrap().parameters.extend_from_slice(encoded);
     }
 
+    /// Pretends that the AEAD bears no more than so many packets sealed with a key, and so many that fail to open.
+    pub fn limit(&self, confidentiality: u64, integrity: u64) {
+        self.0.lock().unwrap().limits = Some((confidentiality, integrity));
+    }
+
     pub fn client(&self, config: &mut ClientConfig) {
         config.crypto = Arc::new(TapClient { inner: config.crypto.clone(), tap: self.clone() });
     }
@@ -76,7 +83,12 @@ impl Tap {
     }
 
     fn keys(&self, level: Level, keys: Keys) -> Keys {
-        Keys { local: self.direction(level, keys.local), remote: keys.remote }
+        Keys { local: self.direction(level, keys.local), remote: self.opening(keys.remote) }
+    }
+
+    /// Keys that only open: nothing is falsified, but limits hold.
+    fn opening(&self, keys: DirectionKeys) -> DirectionKeys {
+        DirectionKeys { packet: self.packet(Level::EarlyData, keys.packet), ..keys }
     }
 
     fn direction(&self, level: Level, keys: DirectionKeys) -> DirectionKeys {
@@ -166,7 +178,8 @@ impl Session for TapSession {
 
     fn next_one_rtt(&mut self) -> Option<PacketKeys> {
         let keys = self.inner.next_one_rtt()?;
-        Some(PacketKeys { local: self.tap.packet(Level::OneRtt, keys.local), remote: keys.remote })
+        let remote = self.tap.packet(Level::EarlyData, keys.remote);
+        Some(PacketKeys { local: self.tap.packet(Level::OneRtt, keys.local), remote })
     }
 
     fn alpn(&self) -> Option<&[u8]> {
@@ -220,11 +233,11 @@ impl PacketKey for TapPacket {
     }
 
     fn confidentiality_limit(&self) -> u64 {
-        self.inner.confidentiality_limit()
+        self.tap.0.lock().unwrap().limits.map_or(self.inner.confidentiality_limit(), |limits| limits.0)
     }
 
     fn integrity_limit(&self) -> u64 {
-        self.inner.integrity_limit()
+        self.tap.0.lock().unwrap().limits.map_or(self.inner.integrity_limit(), |limits| limits.1)
     }
 }
 
