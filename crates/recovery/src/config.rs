@@ -162,7 +162,7 @@ macro_rules! policies {
         /// let policies: Policies = "controller=new-reno, pacing=off".parse()?;
         /// assert_eq!(
         ///     policies.to_string(),
-        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=fixed, rtt=classic, probe=rfc, undo=episode, pacing=off",
+        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=fixed, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=rfc, undo=episode, pacing=off",
         /// );
         /// # Ok::<(), thalweg_recovery::PolicyError>(())
         /// ```
@@ -243,13 +243,30 @@ policies! {
         Adaptive "adaptive" "fixed until a declaration proves wrong; then time only, with a window that grows and shrinks (RACK, RFC 8985)",
     } default Fixed, reserved {}
 
-    #[doc = "How round-trip samples become an estimate."]
+    #[doc = "How round-trip samples become the estimate that the probe timer waits by."]
     rtt "rtt": RttPolicy {
         Classic "classic" "exponential averages over samples (RFC 9002 section 5.3 in the order of appendix A.7)",
-    } default Classic, reserved {
-        "per-round" "one update per round trip, from the samples' mean and extremes",
-        "windowed" "short-term, long-term and windowed maximum",
-    }
+        PerRound4V "per-round/4v" or "per-round" "one update per round trip, from the mean and the extremes; smoothed + 4 variations",
+        PerRound3V "per-round/3v" "the same; smoothed + 3 variations",
+        PerRoundMax "per-round/max" "the same; the largest sample ever + the variation",
+        Windowed "windowed" "the same; the largest sample of as many round trips as the controller's cycle lasts + the variation",
+    } default Classic, reserved {}
+
+    #[doc = "Which round-trip estimate pacing spreads a window over."]
+    pacing_rtt "pacing-rtt": PacingRttPolicy {
+        Smoothed "smoothed" "the smoothed estimate of rtt=",
+        Classic "classic" "an exponential average over samples",
+        PerRound "per-round" "an average that is updated once per round trip",
+        Short "short" "the smallest of the last eight samples, a millisecond or more apart",
+    } default Smoothed, reserved {}
+
+    #[doc = "Which round-trip estimate a start compares to find that a queue builds up."]
+    exit_rtt "exit-rtt": ExitRttPolicy {
+        Sample "sample" "the newest sample, less the ACK delay that the peer reports",
+        Classic "classic" "an exponential average over samples",
+        PerRound "per-round" "an average that is updated once per round trip",
+        Short "short" "the smallest of the last eight samples, a millisecond or more apart",
+    } default Sample, reserved {}
 
     #[doc = "When silence makes the sender probe."]
     probe "probe": ProbePolicy {
@@ -379,7 +396,7 @@ mod tests {
     #[test]
     fn defaults_are_the_documented_ones() {
         let text = "controller=cubic, start=hystart++, reduction=immediate, reordering=fixed, \
-                    rtt=classic, probe=rfc, undo=episode, pacing=on";
+                    rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=rfc, undo=episode, pacing=on";
         assert_eq!(Policies::default().to_string(), text);
         assert_eq!(text.parse::<Policies>().unwrap(), Policies::default());
         assert_eq!("".parse::<Policies>().unwrap(), Policies::default());
@@ -396,7 +413,7 @@ mod tests {
         let error = "colour=blue".parse::<Policies>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no policy field \"colour\"; fields are controller, start, reduction, reordering, rtt, probe, undo, pacing"
+            "there is no policy field \"colour\"; fields are controller, start, reduction, reordering, rtt, pacing-rtt, exit-rtt, probe, undo, pacing"
         );
     }
 

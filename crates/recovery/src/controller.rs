@@ -105,6 +105,9 @@ pub struct AckEvent<'a> {
     pub persistent_congestion: bool,
 }
 
+/// Round trips to remember for a controller that does not say: two gain cycles of eight, as BBR's were first.
+const DEFAULT_CYCLE: u32 = 16;
+
 /// A congestion controller.
 pub trait Controller: Debug + Send {
     /// A packet of `bytes` left; `bytes_in_flight` counts it already.
@@ -141,12 +144,18 @@ pub trait Controller: Debug + Send {
 
     /// How fast packets may leave; `None` as fast as the window allows.
     fn pacing_rate(&self, rtt: &Rtt) -> Option<Rate> {
-        Some(pacing::window_rate(self.window(), rtt.smoothed, pacing::AVOIDANCE_GAIN))
+        Some(pacing::window_rate(self.window(), rtt.paced, pacing::AVOIDANCE_GAIN))
     }
 
     /// How many bytes may leave back to back at `rate`.
     fn send_quantum(&self, rate: Rate, datagram_size: u16) -> u64 {
         pacing::quantum(rate, datagram_size)
+    }
+
+    /// How many round trips pass from one peak of its queue to the next but one: what an estimator has to remember to have seen a peak.
+    fn cycle(&self, rtt: &Rtt) -> u32 {
+        let _ = rtt;
+        DEFAULT_CYCLE
     }
 
     /// What it is doing, for the trace.

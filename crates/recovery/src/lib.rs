@@ -84,8 +84,8 @@ use core::ops::RangeInclusive;
 use thalweg_units::{Duration, Instant};
 
 pub use config::{
-    Choice, Config, ControllerPolicy, Field, PacingPolicy, Policies, PolicyError, ProbePolicy, ReductionPolicy,
-    ReorderingPolicy, RttPolicy, StartPolicy, UndoPolicy,
+    Choice, Config, ControllerPolicy, ExitRttPolicy, Field, PacingPolicy, PacingRttPolicy, Policies, PolicyError,
+    ProbePolicy, ReductionPolicy, ReorderingPolicy, RttPolicy, StartPolicy, UndoPolicy,
 };
 pub use controller::{AckEvent, Congestion, Controller, ControllerFactory};
 pub use delivery::{RateSample, Round};

@@ -8,7 +8,7 @@ use thalweg_units::{Duration, Instant, Rate};
 
 use crate::config::{Config, PacingPolicy, ReorderingPolicy, UndoPolicy};
 use crate::controller::{AckEvent, Congestion, Controller};
-use crate::delivery::{Delivery, Snapshot};
+use crate::delivery::{Delivery, Round, Snapshot};
 use crate::ecn::{Report, Validation};
 use crate::loss::{Adaptation, PACKET_THRESHOLD, Thresholds};
 use crate::pacing::{Credit, Pacer};
@@ -112,6 +112,8 @@ pub struct Path {
     /// One packet may leave above the window, to repair the loss that began the recovery period (RFC 9002 section 7.3.2).
     repair_packet: bool,
     application_limited: bool,
+    /// The controller has left its start.
+    is_started: bool,
     /// The transport has given the path up; it stays until its packets are settled.
     pub(crate) is_retired: bool,
     tally: Tally,
@@ -132,7 +134,7 @@ impl Path {
         let stats = PathStats { max_window: controller.window(), ..PathStats::default() };
         let mut path = Path {
             id,
-            rtt: Rtt::new(config.policies.rtt, initial_rtt),
+            rtt: Rtt::of(&config.policies, initial_rtt),
             controller,
             pacer: Pacer::new(now, initial_window(datagram_size)),
             is_paced: config.policies.pacing == PacingPolicy::On,
@@ -149,6 +151,7 @@ impl Path {
             in_recovery: false,
             repair_packet: false,
             application_limited: false,
+            is_started: false,
             is_retired: false,
             tally: Tally::default(),
             stats,
@@ -500,11 +503,24 @@ impl Path {
             persistent_congestion: tally.persistent_congestion,
         });
         self.stats.max_window = self.stats.max_window.max(self.window());
+        self.tell_estimators(round);
         self.repace(now);
         if trace.is_on() {
             self.tell(now, pto_count, &tally, trace);
         }
         tally.persistent_congestion
+    }
+
+    /// What a windowed estimator has to know about the controller.
+    fn tell_estimators(&mut self, round: Round) {
+        let is_started = self.controller.start_exit().is_some();
+        if is_started && !self.is_started {
+            self.rtt.on_start_exit();
+        }
+        self.is_started = is_started;
+        if round.started {
+            self.rtt.set_memory(self.controller.cycle(&self.rtt));
+        }
     }
 
     fn take_back_spurious_reductions(&mut self, now: Instant, trace: &mut Trace) {

@@ -85,7 +85,7 @@ pub(crate) fn datagrams(policy: ProbePolicy, count: u32) -> u8 {
 
 /// How far apart two lost packets with nothing delivered between them have to be sent to prove persistent congestion.
 pub(crate) fn persistent_congestion_duration(rtt: &Rtt, max_ack_delay: Duration) -> Duration {
-    rtt.probe_base().saturating_add(max_ack_delay).saturating_mul(PERSISTENT_CONGESTION_THRESHOLD)
+    rtt.persistence_base().saturating_add(max_ack_delay).saturating_mul(PERSISTENT_CONGESTION_THRESHOLD)
 }
 
 /// A run of lost packets with nothing delivered between them, in one space on one path.

@@ -1,12 +1,36 @@
 //! The round-trip time of a path: what has been measured, and what has been made of it.
 //!
-//! [`Rtt`] holds the numbers; the rule that updates them is a policy (`rtt=…`) in a file of its own.
+//! Three consumers want different things of the same samples, and each has a policy of its own so that their effects can be told apart:
+//!
+//! | consumer | policy | wants |
+//! |---|---|---|
+//! | probe timer ([`Rtt::probe_base`]) and time threshold ([`Rtt::loss_delay`]) | `rtt=` | the longest that an answer may take |
+//! | pacing ([`Rtt::paced`]) | `pacing-rtt=` | what a window's worth of packets is spread over |
+//! | end of slow start ([`Rtt::exit`]) | `exit-rtt=` | the first sign of a queue, and no jitter |
+//!
+//! | `rtt=` | updated | probe base, before the peer's ACK delay | file |
+//! |---|---|---|---|
+//! | `classic` | at every sample | `smoothed + max(4 variation, 1 ms)` | `classic.rs` |
+//! | `per-round/4v` | once per round trip | the same, at least the largest sample of the round | `per_round.rs` |
+//! | `per-round/3v` | once per round trip | `smoothed + max(3 variation, 1 ms)`, at least the largest sample of the round | `per_round.rs` |
+//! | `per-round/max` | once per round trip | `largest sample ever + max(variation, 1 ms)` | `per_round.rs` |
+//! | `windowed` | once per round trip | `largest sample of recent rounds + max(variation, 1 ms)` | `windowed.rs` |
+//!
+//! [`Rtt`] takes every sample, keeps only the estimators that some consumer uses, and holds the numbers.
 
-pub(crate) mod classic;
+mod classic;
+mod per_round;
+#[cfg(test)]
+mod tests;
+mod windowed;
 
 use thalweg_units::{Duration, Instant};
 
-use crate::config::RttPolicy;
+use crate::config::{ExitRttPolicy, PacingRttPolicy, Policies, RttPolicy};
+
+use classic::Classic;
+use per_round::PerRound;
+use windowed::{Maxima, Recent};
 
 /// What to assume before the first sample (kInitialRtt, RFC 9002 section 6.2.2).
 ///
@@ -29,11 +53,21 @@ pub struct Rtt {
     pub variation: Duration,
     /// The smallest sample as measured, never reduced by a reported delay (RFC 9002 section 5.2).
     pub min: Duration,
+    /// What pacing spreads a window over.
+    pub paced: Duration,
+    /// What a start compares to find that a queue builds up.
+    pub exit: Duration,
     /// Whether there has been a sample.
     pub has_sample: bool,
     /// When the first sample was taken; persistent congestion asks for it (RFC 9002 section 7.6.2).
     pub first_sample: Option<Instant>,
-    policy: RttPolicy,
+    probe_policy: RttPolicy,
+    pacing_policy: PacingRttPolicy,
+    exit_policy: ExitRttPolicy,
+    classic: Option<Classic>,
+    per_round: Option<PerRound>,
+    maxima: Option<Maxima>,
+    recent: Option<Recent>,
 }
 
 /// One valid measurement (RFC 9002 section 5.1).
@@ -48,25 +82,99 @@ pub struct Sample {
 }
 
 impl Rtt {
-    /// An estimate that rests on nothing but an assumption.
+    /// An estimate that rests on nothing but an assumption, with the default policies for pacing and start.
     pub fn new(policy: RttPolicy, initial: Duration) -> Rtt {
+        Rtt::of(&Policies { rtt: policy, ..Policies::default() }, initial)
+    }
+
+    /// The same, with the policies given.
+    pub fn of(policies: &Policies, initial: Duration) -> Rtt {
+        let (probe, pacing, exit) = (policies.rtt, policies.pacing_rtt, policies.exit_rtt);
+        let uses_classic =
+            probe == RttPolicy::Classic || pacing == PacingRttPolicy::Classic || exit == ExitRttPolicy::Classic;
+        let uses_rounds =
+            probe != RttPolicy::Classic || pacing == PacingRttPolicy::PerRound || exit == ExitRttPolicy::PerRound;
+        let uses_recent = pacing == PacingRttPolicy::Short || exit == ExitRttPolicy::Short;
         Rtt {
             latest: initial,
             adjusted: initial,
             smoothed: initial,
             variation: initial / 2,
             min: initial,
+            paced: initial,
+            exit: initial,
             has_sample: false,
             first_sample: None,
-            policy,
+            probe_policy: probe,
+            pacing_policy: pacing,
+            exit_policy: exit,
+            classic: uses_classic.then(Classic::default),
+            per_round: uses_rounds.then(PerRound::default),
+            maxima: (probe == RttPolicy::Windowed).then(Maxima::default),
+            recent: uses_recent.then(Recent::default),
         }
     }
 
     /// Takes a sample in.
     pub fn on_sample(&mut self, sample: Sample) {
-        match self.policy {
-            RttPolicy::Classic => classic::on_sample(self, sample),
+        self.take_in(sample);
+        let adjusted = self.adjusted;
+        if let Some(classic) = &mut self.classic {
+            classic.on_sample(adjusted);
         }
+        if let Some(per_round) = &mut self.per_round {
+            if let Some(maxima) = &mut self.maxima {
+                maxima.on_sample(adjusted);
+            }
+            let is_round_over = per_round.on_sample(sample.now, sample.latest, adjusted);
+            if let Some(maxima) = self.maxima.as_mut().filter(|_| is_round_over) {
+                maxima.end_round();
+            }
+        }
+        if let Some(recent) = &mut self.recent {
+            recent.on_sample(sample.now, adjusted);
+        }
+        self.tell_consumers();
+    }
+
+    /// The part that every policy shares (RFC 9002 sections 5.1 to 5.3).
+    fn take_in(&mut self, sample: Sample) {
+        self.latest = sample.latest;
+        if !self.has_sample {
+            self.has_sample = true;
+            self.first_sample = Some(sample.now);
+            self.min = sample.latest;
+            self.adjusted = sample.latest;
+            return;
+        }
+        self.min = self.min.min(sample.latest);
+        // MUST NOT take the sample below the minimum: a peer that overstates its delay cannot make the path look faster than it ever was.
+        let has_room = sample.latest >= self.min.saturating_add(sample.ack_delay);
+        self.adjusted = if has_room { sample.latest - sample.ack_delay } else { sample.latest };
+    }
+
+    fn tell_consumers(&mut self) {
+        let classic = self.classic.map(|classic| (classic.smoothed, classic.variation));
+        let per_round = self.per_round.map(|per_round| (per_round.smoothed, per_round.variation));
+        let recent = self.recent.map(|recent| recent.min());
+        let main = if self.probe_policy == RttPolicy::Classic { classic } else { per_round };
+        if let Some((smoothed, variation)) = main {
+            (self.smoothed, self.variation) = (smoothed, variation);
+        }
+        let smoothed =
+            |estimate: Option<(Duration, Duration)>| estimate.map_or(self.smoothed, |(smoothed, _)| smoothed);
+        self.paced = match self.pacing_policy {
+            PacingRttPolicy::Smoothed => self.smoothed,
+            PacingRttPolicy::Classic => smoothed(classic),
+            PacingRttPolicy::PerRound => smoothed(per_round),
+            PacingRttPolicy::Short => recent.unwrap_or(self.adjusted),
+        };
+        self.exit = match self.exit_policy {
+            ExitRttPolicy::Sample => self.adjusted,
+            ExitRttPolicy::Classic => smoothed(classic),
+            ExitRttPolicy::PerRound => smoothed(per_round),
+            ExitRttPolicy::Short => recent.unwrap_or(self.adjusted),
+        };
     }
 
     /// Forgets the minimum in favour of the newest sample (RFC 9002 section 5.2: SHOULD after persistent congestion).
@@ -76,8 +184,49 @@ impl Rtt {
         }
     }
 
-    /// The probe timeout without ACK delay and backoff: `smoothed + max(4 variation, granularity)` (RFC 9002 section 6.2.1).
+    /// How many round trips a windowed maximum is to remember: the length of a cycle of the controller.
+    pub(crate) fn set_memory(&mut self, rounds: u32) {
+        if let Some(maxima) = &mut self.maxima {
+            maxima.set_memory(rounds);
+        }
+    }
+
+    /// Slow start is over: what it did to the round-trip time says nothing about what follows.
+    pub(crate) fn on_start_exit(&mut self) {
+        if let Some(maxima) = &mut self.maxima {
+            maxima.clear();
+        }
+    }
+
+    /// The probe timeout without ACK delay and backoff, as the policy has it (RFC 9002 section 6.2.1 for `classic`).
+    ///
+    /// Policies that update once per round trip answer with at least the largest sample since: an estimate that is a round trip old must not
+    /// make the timer expire while the round-trip time rises.
     pub fn probe_base(&self) -> Duration {
+        if !self.has_sample {
+            // Nothing to be clever about.
+            return self.persistence_base();
+        }
+        let over = |variations: u32| self.variation.saturating_mul(variations).max(GRANULARITY);
+        let risen = self.per_round.map_or(Duration::ZERO, |per_round| per_round.largest_of_round());
+        match self.probe_policy {
+            RttPolicy::Classic => self.smoothed.saturating_add(over(4)),
+            RttPolicy::PerRound4V => self.smoothed.saturating_add(over(4)).max(risen),
+            RttPolicy::PerRound3V => self.smoothed.saturating_add(over(3)).max(risen),
+            RttPolicy::PerRoundMax => {
+                let largest = self.per_round.map_or(Duration::ZERO, |per_round| per_round.largest());
+                self.smoothed.max(largest).saturating_add(over(1))
+            }
+            RttPolicy::Windowed => match self.maxima.and_then(|maxima| maxima.largest()) {
+                Some(largest) => largest.saturating_add(over(1)),
+                None => self.smoothed.saturating_add(over(4)).max(risen),
+            },
+        }
+    }
+
+    /// `smoothed + max(4 variation, granularity)`, whatever the probe timer's policy: what persistent congestion is measured in (RFC 9002
+    /// section 7.6.1).
+    pub fn persistence_base(&self) -> Duration {
         self.smoothed.saturating_add(self.variation.saturating_mul(4).max(GRANULARITY))
     }
 
@@ -87,4 +236,9 @@ impl Rtt {
         let base = self.smoothed.max(self.latest);
         base.saturating_add(base / 8).max(GRANULARITY)
     }
+}
+
+/// `(old * weight + new) / parts`, where `new` weighs one part.
+fn weighted(old: Duration, weight: u32, new: Duration, parts: u32) -> Duration {
+    old.saturating_mul(weight).saturating_add(new) / parts
 }

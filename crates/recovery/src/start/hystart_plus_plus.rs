@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A round ends when the first packet sent after its beginning is acknowledged. Each round compares its minimum over at least 8 samples
-//! with the minimum of the round before. Samples have the peer's reported ACK delay taken off: that delay is not a queue. Only the first
+//! with the minimum of the round before. Samples are those that `exit-rtt=` names, by default as measured with the peer's reported ACK delay
+//! taken off: that delay is not a queue. Only the first
 //! slow start of a path works this way (section 4.3); later ones have a threshold to stop at.
 
 use thalweg_units::Duration;
@@ -125,7 +126,7 @@ impl Start for HyStartPlusPlus {
         }
         let open_by = self.opening(view, event.growth);
         if event.has_rtt_sample {
-            self.take_sample(event.rtt.adjusted);
+            self.take_sample(event.rtt.exit);
         }
         let stop = self.conservative.is_some_and(|conservative| conservative.rounds >= CSS_ROUNDS);
         Proposal { open_by, stop }

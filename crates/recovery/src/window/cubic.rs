@@ -145,6 +145,12 @@ impl Growth for Cubic {
         mul_div(view.window, BETA.0, BETA.1)
     }
 
+    /// A tooth climbs back to its plateau in K.
+    fn cycle(&self, view: View) -> u32 {
+        let k = self.epoch.map_or(0, |epoch| epoch.k_micros);
+        u32::try_from(k.saturating_mul(2) / micros(view.smoothed_rtt).max(1)).unwrap_or(u32::MAX)
+    }
+
     /// Section 4.10: W_max is not known; the function starts on its plateau.
     fn on_start_exit(&mut self, view: View) {
         self.w_max = None;

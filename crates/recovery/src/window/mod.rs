@@ -66,6 +66,9 @@ pub(crate) trait Growth: Debug + Send {
     /// Congestion: returns the window to come down to.
     fn reduce(&mut self, view: View) -> u64;
 
+    /// How many round trips two of its sawteeth last.
+    fn cycle(&self, view: View) -> u32;
+
     /// Slow start ended without congestion.
     fn on_start_exit(&mut self, view: View);
 
@@ -315,7 +318,12 @@ impl Controller for Window {
     fn pacing_rate(&self, rtt: &Rtt) -> Option<Rate> {
         let gain = if self.in_slow_start() { pacing::SLOW_START_GAIN } else { pacing::AVOIDANCE_GAIN };
         // While it is being reduced the window follows what is in flight; paced by that, repairs would leave slower than allowed.
-        Some(pacing::window_rate(self.window.max(self.settled()), rtt.smoothed, gain))
+        Some(pacing::window_rate(self.window.max(self.settled()), rtt.paced, gain))
+    }
+
+    fn cycle(&self, rtt: &Rtt) -> u32 {
+        // A cycle does not depend on when it is asked for.
+        self.growth.cycle(self.view(Instant::ZERO, rtt))
     }
 
     fn state(&self) -> State {

@@ -37,6 +37,11 @@ impl Growth for NewReno {
         view.window / REDUCTION_DIVISOR
     }
 
+    /// A tooth climbs half a window, a datagram per round trip.
+    fn cycle(&self, view: View) -> u32 {
+        u32::try_from(view.window / view.datagram.max(1)).unwrap_or(u32::MAX)
+    }
+
     fn on_start_exit(&mut self, _view: View) {
         self.acked = 0;
     }
@@ -77,6 +82,11 @@ mod tests {
     #[test]
     fn rfc9002_7_3_2_congestion_halves_the_window() {
         assert_eq!(NewReno::default().reduce(view(24_000)), 12_000);
+    }
+
+    #[test]
+    fn two_teeth_last_as_many_round_trips_as_the_window_has_datagrams() {
+        assert_eq!(NewReno::default().cycle(view(24_000)), 20);
     }
 
     #[test]

@@ -246,3 +246,12 @@ fn no_time_and_no_window_overflows() {
         }
     }
 }
+
+#[test]
+fn two_teeth_last_twice_k() {
+    let (mut cubic, window) = reduced(1_000 * DATAGRAM);
+    assert_eq!(cubic.cycle(view(at(0), window, 100)), 0, "no epoch, no tooth");
+    cubic.grow(view(at(0), window, 100), DATAGRAM);
+    // K is 9.0856 s.
+    assert_eq!(cubic.cycle(view(at(0), window, 100)), 181);
+}
