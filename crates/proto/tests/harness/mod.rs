@@ -20,6 +20,7 @@ use rustls::pki_types::UnixTime;
 use thalweg_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramMeta, Endpoint, EndpointConfig, Event, Route,
     ServerConfig, Side, Transmit, TransportConfig,
+    cid::RandomCid,
     crypto::{
         ClientCrypto, ServerCrypto,
         deterministic::{DeterministicClient, DeterministicServer},
@@ -120,6 +121,8 @@ pub struct Setup {
     pub link: Link,
     /// When the world begins.
     pub origin: Instant,
+    /// Bytes in the connection IDs that client and server issue.
+    pub cid_len: [usize; 2],
 }
 
 impl Default for Setup {
@@ -134,6 +137,7 @@ impl Default for Setup {
             tweak_server: Box::new(|_| {}),
             link: Link::new(Duration::from_millis(20)),
             origin: Instant::ZERO + Duration::from_secs(1),
+            cid_len: [wire::CID_LEN; 2],
         }
     }
 }
@@ -184,9 +188,13 @@ impl World {
         server_config.transport = Arc::new(setup.server);
         (setup.tweak_server)(&mut server_config);
         let server_config = Arc::new(server_config);
-        let host = |address, seed, server| Host {
+        let host = |address, seed, server: Option<_>| Host {
             address,
-            endpoint: Endpoint::new(EndpointConfig::new(seed), server),
+            endpoint: {
+                let mut config = EndpointConfig::new(seed);
+                config.cids = Box::new(RandomCid { len: setup.cid_len[usize::from(server.is_some())] });
+                Endpoint::new(config, server)
+            },
             connections: BTreeMap::new(),
             events: Vec::new(),
             sent: 0,
