@@ -167,20 +167,16 @@ impl Endpoint {
         if remote.port() == 0 || remote.ip().is_unspecified() {
             return Err(ConnectError::InvalidRemoteAddress(remote));
         }
-        let cid = self.new_cid();
+        let cid = self.new_cid().ok_or(ConnectError::TooManyConnections(self.connections.len()))?;
         let rng = ChaCha8Rng::from_rng(&mut self.rng);
         let connection = Connection::client(now, rng, config, server_name, remote, cid)?;
         let handle = self.insert(Side::Client, cid, None);
         Ok((handle, connection))
     }
 
-    fn new_cid(&mut self) -> ConnectionId {
-        loop {
-            let cid = self.cids.generate(&mut self.rng);
-            if !self.by_cid.contains_key(&cid) {
-                return cid;
-            }
-        }
+    /// `None` if short IDs are used up; those of no length at all tell one connection from none.
+    fn new_cid(&mut self) -> Option<ConnectionId> {
+        fresh_cid(&mut *self.cids, &mut self.rng, &self.by_cid)
     }
 
     fn insert(
@@ -209,13 +205,10 @@ impl Endpoint {
             return true;
         }
         connection.issue_cids(|| {
-            let cid = loop {
-                let cid = self.cids.generate(&mut self.rng);
-                if !self.by_cid.contains_key(&cid) {
-                    break cid;
-                }
-            };
-            (cid, self.reset_key.token(cid.as_slice()))
+            let cid = fresh_cid(&mut *self.cids, &mut self.rng, &self.by_cid)?;
+            // At once, so that the next one differs from it.
+            self.by_cid.insert(cid, handle.0);
+            Some((cid, self.reset_key.token(cid.as_slice())))
         });
         while let Some(event) = connection.poll_endpoint_event() {
             match event {
@@ -407,7 +400,7 @@ impl Endpoint {
     }
 
     fn accept(&mut self, now: Instant, unix_time: u64, server: &ServerConfig, mut accept: Accept) -> Route {
-        let cid = self.new_cid();
+        let Some(cid) = self.new_cid() else { return Route::Drop };
         accept.reset_token = self.reset_key.token(cid.as_slice());
         if server.new_tokens {
             accept.new_token = Some(server.token_key.seal_new(&mut self.rng, accept.remote.ip(), unix_time));
@@ -435,7 +428,12 @@ impl Endpoint {
         scid: &ConnectionId,
         reply: &mut Vec<u8>,
     ) -> Route {
-        let retry_source = self.new_cid();
+        // The client's next Initial needs an ID of at least eight bytes like its first, however short ours are.
+        let retry_source = match self.cids.len() {
+            0..8 => Some(ConnectionId::random(&mut self.rng, 8)),
+            _ => self.new_cid(),
+        };
+        let Some(retry_source) = retry_source else { return Route::Drop };
         let token = RetryToken { original_destination: *dcid, retry_source, address: meta.remote, issued: unix_time };
         let token = server.token_key.seal_retry(&mut self.rng, &token);
         packet::write_retry(reply, version, scid, &retry_source, &token, |body| {
@@ -465,6 +463,16 @@ impl Endpoint {
         packet::write_stateless_reset(reply, &token, len, &mut self.rng);
         reply_to(meta, reply)
     }
+}
+
+/// An ID that is not taken; `None` if chance finds none.
+fn fresh_cid(
+    cids: &mut dyn CidGenerator,
+    rng: &mut ChaCha8Rng,
+    taken: &FxHashMap<ConnectionId, usize>,
+) -> Option<ConnectionId> {
+    const ATTEMPTS: usize = 1000;
+    (0..ATTEMPTS).map(|_| cids.generate(rng)).find(|cid| !taken.contains_key(cid))
 }
 
 fn reply_to(meta: &DatagramMeta, reply: &[u8]) -> Route {

@@ -7,8 +7,8 @@ use std::{cell::RefCell, collections::BTreeMap, net::SocketAddr, rc::Rc, time::D
 use bytes::Bytes;
 use harness::{CLIENT, DATE, Link, Packet, Pump, SERVER, Setup, World};
 use thalweg_proto::{
-    Connection, ConnectionError, ConnectionHandle, DatagramMeta, Endpoint, EndpointConfig, RetryPolicy, Route,
-    TransportErrorCode,
+    ConnectError, Connection, ConnectionError, ConnectionHandle, DatagramMeta, Endpoint, EndpointConfig, RetryPolicy,
+    Route, TransportErrorCode,
     packet::{self, Header},
     streams::Dir,
 };
@@ -25,7 +25,12 @@ fn ms(millis: u64) -> Duration {
 fn connection_ids_of_any_length_work_at_either_end() {
     for client in [0, 1, 4, 8, 20] {
         for server in [1, 4, 8, 20] {
-            let mut world = World::new(Setup { cid_len: [client, server], ..Setup::default() });
+            let retry = if client == server { RetryPolicy::Always } else { RetryPolicy::Never };
+            let mut world = World::new(Setup {
+                cid_len: [client, server],
+                tweak_server: Box::new(move |config| config.retry = retry),
+                ..Setup::default()
+            });
             let handle = world.handshake();
             world.run_for(SECOND);
             assert!(world.transfer(handle, true, 100_000, 10 * SECOND).is_some(), "{client} and {server} bytes");
@@ -39,6 +44,33 @@ fn connection_ids_of_any_length_work_at_either_end() {
             assert_eq!((world.client_error(), world.server_error()), (None, None));
         }
     }
+}
+
+#[test]
+fn an_endpoint_that_has_run_out_of_connection_ids_says_so() {
+    let mut world = World::new(Setup { cid_len: [0, 8], ..Setup::default() });
+    let handle = world.handshake();
+    let (config, now) = (world.client_config.clone(), world.now);
+    let second = world.client.endpoint.connect(now, config, SERVER, "localhost");
+    assert_eq!(second.map(|_| ()), Err(ConnectError::TooManyConnections(1)));
+    assert!(world.transfer(handle, true, 1000, SECOND).is_some());
+
+    let mut world = World::new(Setup { cid_len: [1, 8], null: true, ..Setup::default() });
+    let mut opened = 0;
+    loop {
+        let (config, now) = (world.client_config.clone(), world.now);
+        match world.client.endpoint.connect(now, config, SERVER, "localhost") {
+            Ok((handle, connection)) => {
+                world.client.connections.insert(handle, connection);
+                opened += 1;
+            }
+            Err(error) => break assert_eq!(error, ConnectError::TooManyConnections(opened)),
+        }
+    }
+    assert!((200..=256).contains(&opened), "{opened}");
+    world.pump();
+    world.run_for(10 * SECOND);
+    assert!(world.client.connections.values().all(Connection::is_confirmed));
 }
 
 #[test]

@@ -515,13 +515,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Issues connection IDs the peer has room for. `issue` makes one and its reset token.
-    pub(crate) fn issue_cids(&mut self, mut issue: impl FnMut() -> (ConnectionId, ResetToken)) {
+    /// Issues connection IDs the peer has room for. `issue` makes one and its reset token, as long as there are any.
+    pub(crate) fn issue_cids(&mut self, mut issue: impl FnMut() -> Option<(ConnectionId, ResetToken)>) {
         if !self.handshake.complete || !self.lifecycle.is_open() {
             return;
         }
         for _ in 0..self.local_cids.wanted() {
-            let (cid, token) = issue();
+            let Some((cid, token)) = issue() else { return };
             self.local_cids.issue(cid, token);
             self.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
         }
