@@ -1,5 +1,7 @@
 //! What a direction has done, in numbers.
 
+use core::fmt;
+
 use thalweg_units::{Duration, DurationExt};
 
 use crate::DropCause;
@@ -61,7 +63,7 @@ const STEPS: usize = 32;
 const STEP_BITS: u32 = STEPS.ilog2();
 
 /// A histogram of times with buckets no wider than 1/32 of their value, from a nanosecond to 584 years.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Quantiles {
     /// Grown to the largest bucket in use.
     counts: Vec<u64>,
@@ -123,6 +125,17 @@ impl Quantiles {
         self.total += other.total;
         self.sum += other.sum;
         self.max = self.max.max(other.max);
+    }
+}
+
+impl fmt::Debug for Quantiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Quantiles")
+            .field("count", &self.total)
+            .field("median", &self.quantile(1, 2))
+            .field("p95", &self.quantile(19, 20))
+            .field("max", &self.max)
+            .finish()
     }
 }
 

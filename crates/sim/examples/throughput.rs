@@ -1,0 +1,59 @@
+//! Runs one plan again and again and prints what it did; time it from outside.
+//!
+//! `time target/release/examples/throughput satellite null 3`: a download of 100 MB over a geostationary satellite, three times.
+
+use thalweg_link::{DirectionConfig, RateModel};
+use thalweg_sim::{Crypto, FlowPlan, PathPlan, Plan, Record, Traffic, run};
+use thalweg_units::Duration;
+
+fn link(rate: &str, delay_ms: u64, queue: &str) -> Result<DirectionConfig, Box<dyn std::error::Error>> {
+    Ok(DirectionConfig {
+        rate: RateModel::Constant(rate.parse()?),
+        delay: Duration::from_millis(delay_ms).into(),
+        queue: queue.parse()?,
+        ..DirectionConfig::default()
+    })
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let arg = |n: usize, default: &str| args.get(n).map_or_else(|| default.to_owned(), Clone::clone);
+    let (path, bytes) = match arg(0, "satellite").as_str() {
+        "satellite" => {
+            (PathPlan::new("sat", link("3 Mbps", 300, "600 ms")?, link("250 Mbps", 300, "1 BDP")?), 100_000_000)
+        }
+        "home" => (PathPlan::new("home", link("50 Mbps", 25, "1 BDP")?, link("50 Mbps", 25, "1 BDP")?), 20_000_000),
+        _ => {
+            return Err(
+                "give \"satellite\" or \"home\", then \"real\" or \"null\", then how often, then \"nohash\"".into()
+            );
+        }
+    };
+    let plan = Plan {
+        paths: vec![path],
+        flows: vec![FlowPlan::new("download", Traffic::Download(Some(bytes)))],
+        crypto: if arg(1, "real") == "null" { Crypto::Null } else { Crypto::Real },
+        record: Record { hash: arg(3, "hash") == "hash", ..Record::default() },
+        ..Plan::default()
+    };
+    let (mut events, mut datagrams) = (0, 0);
+    for seed in 1..=arg(2, "1").parse()? {
+        let result = run(&Plan { seed, ..plan.clone() })?;
+        events += result.events;
+        datagrams += result.datagrams;
+        let (flow, floor) = (&result.flows[0], plan.floor(&plan.flows[0]));
+        println!(
+            "seed {seed}: {:?} (floor {:?}), {} lost, {} spurious, window {}, limited by {:?}, hash {:032x} {}",
+            flow.completion,
+            floor.map(|floor| floor.total),
+            flow.server.stats.path.packets_lost,
+            flow.server.stats.path.packets_spurious,
+            flow.server.stats.path.max_window,
+            flow.server.limited_by,
+            result.event_log_hash,
+            result.failed.unwrap_or_default(),
+        );
+    }
+    println!("{events} link events, {datagrams} datagrams");
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! The fastest that a transfer could possibly be over its path: what completion times are measured against.
+
+use thalweg_link::{DirectionConfig, RateModel};
+use thalweg_units::{Duration, Rate};
+
+use crate::plan::{FlowPlan, Plan, Traffic};
+
+/// Bytes of IPv4 and UDP headers on every datagram.
+pub const IP_UDP_HEADERS: u32 = 28;
+
+/// Bytes that a full datagram of a bulk transfer spends on itself at least: short header with a connection ID of eight bytes and a packet
+/// number of one (10), tag (16), and a STREAM frame's type, stream, offset of four bytes and length of two (8).
+pub const PACKET_OVERHEAD: u32 = 10 + 16 + 8;
+
+/// A bulk transfer's floor.
+///
+/// The clock starts with the client's first datagram, which is taken to carry the request (or the first data) already, and stops with the
+/// last byte. The link serves nothing else, loses nothing, and is never idle. A handshake before the request adds
+/// [`round_trip`](Self::round_trip).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Floor {
+    /// From the first datagram to the last byte.
+    pub total: Duration,
+    /// Of this, the request's way: its serialisation and propagation. Zero for uploads.
+    pub request: Duration,
+    /// Of this, the serialisation of all packets at the slowest link.
+    pub serialisation: Duration,
+    /// Of this, the propagation of the data.
+    pub propagation: Duration,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of the application per packet.
+    pub payload_per_packet: u32,
+    /// Bytes on the wire per full packet.
+    pub packet_size: u32,
+    /// The sum of the fixed delays of both directions.
+    pub round_trip: Duration,
+}
+
+impl Plan {
+    /// The floor of a flow's bulk transfer; `None` for other traffic, and where the path never carries that much.
+    pub fn floor(&self, flow: &FlowPlan) -> Option<Floor> {
+        let (bytes, down, sender) = match flow.traffic {
+            Traffic::Download(Some(bytes)) => (bytes, true, &flow.server),
+            Traffic::Upload(Some(bytes)) => (bytes, false, &flow.client),
+            _ => return None,
+        };
+        let paths = || flow.route.iter().filter_map(|path| self.paths.get(*path));
+        let up: Vec<&DirectionConfig> = paths().map(|path| &path.up).collect();
+        let down_links: Vec<&DirectionConfig> = paths().map(|path| &path.down).collect();
+        let data = if down { &down_links } else { &up };
+
+        let mtu = u32::from(sender.max_mtu.max(sender.initial_mtu));
+        let path_mtu = data.iter().filter_map(|link| link.mtu.as_ref()).map(|mtu| mtu.at(Duration::ZERO).0).min();
+        let packet_size = (mtu + IP_UDP_HEADERS).min(path_mtu.unwrap_or(u32::MAX));
+        let payload_per_packet = packet_size.checked_sub(IP_UDP_HEADERS + PACKET_OVERHEAD).filter(|size| *size > 0)?;
+        let packets = bytes.div_ceil(u64::from(payload_per_packet)).max(1);
+        let on_the_wire = bytes + packets * u64::from(IP_UDP_HEADERS + PACKET_OVERHEAD);
+
+        let request = if down {
+            // The first datagram is padded to 1,200 bytes (RFC 9000 section 14.1).
+            let first = up.iter().map(|link| link.rate.finish(Duration::ZERO, 1200 + u64::from(IP_UDP_HEADERS)));
+            let serialised = first.sum::<Option<Duration>>()?;
+            serialised + up.iter().map(|link| link.delay.nominal()).sum::<Duration>()
+        } else {
+            Duration::ZERO
+        };
+        // The slowest link works all the time; the others only add what their last packet takes.
+        let slowest = data.iter().enumerate().min_by_key(|(_, link)| link.rate.nominal())?.0;
+        let mut at = request;
+        let mut serialisation = Duration::ZERO;
+        let mut propagation = Duration::ZERO;
+        for (n, link) in data.iter().enumerate() {
+            let bytes = if n == slowest { on_the_wire } else { u64::from(packet_size).min(on_the_wire) };
+            let end = finish(&link.rate, at, bytes)?;
+            serialisation += end - at;
+            propagation += link.delay.nominal();
+            at = end + link.delay.nominal();
+        }
+        let round_trip = self.round_trip(flow);
+        Some(Floor {
+            total: at,
+            request,
+            serialisation,
+            propagation,
+            packets,
+            payload_per_packet,
+            packet_size,
+            round_trip,
+        })
+    }
+}
+
+/// When the last of these bytes has left a link that they reach at `at`.
+fn finish(rate: &RateModel, at: Duration, bytes: u64) -> Option<Duration> {
+    if rate.nominal() == Rate::MAX {
+        return Some(at);
+    }
+    rate.finish(at, bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::PathPlan;
+
+    fn link(rate: &str, delay_ms: u64) -> DirectionConfig {
+        DirectionConfig {
+            rate: RateModel::Constant(rate.parse().unwrap()),
+            delay: Duration::from_millis(delay_ms).into(),
+            ..DirectionConfig::default()
+        }
+    }
+
+    fn plan(up: DirectionConfig, down: DirectionConfig) -> Plan {
+        Plan { paths: vec![PathPlan::new("p", up, down)], ..Plan::default() }
+    }
+
+    #[test]
+    fn the_satellite_by_hand() {
+        let plan = plan(link("3 Mbps", 300), link("250 Mbps", 300));
+        let floor = plan.floor(&FlowPlan::new("f", Traffic::Download(Some(100_000_000)))).unwrap();
+        // 1452 bytes of UDP payload: 1418 of the application, 1480 on the wire.
+        assert_eq!((floor.payload_per_packet, floor.packet_size), (1418, 1480));
+        assert_eq!(floor.packets, 70_522); // 100,000,000 / 1418 = 70,521.9
+        // (100,000,000 + 70,522 × 62) × 8 bits at 250 Mbps.
+        assert_eq!(floor.serialisation, Duration::from_nanos((100_000_000 + 70_522 * 62) * 32));
+        // 1,228 bytes at 3 Mbps take 3.274667 ms.
+        assert_eq!(floor.request, Duration::from_nanos(303_274_667));
+        assert_eq!(floor.propagation, Duration::from_millis(300));
+        assert_eq!(floor.total, floor.request + floor.serialisation + floor.propagation);
+        assert_eq!(floor.round_trip, Duration::from_millis(600));
+        assert_eq!(floor.total.as_millis(), 3943);
+    }
+
+    #[test]
+    fn an_upload_needs_no_request() {
+        let plan = plan(link("8 Mbps", 10), link("1 Gbps", 10));
+        let floor = plan.floor(&FlowPlan::new("f", Traffic::Upload(Some(1418)))).unwrap();
+        assert_eq!(floor.total, Duration::from_micros(1480) + Duration::from_millis(10));
+        assert_eq!((floor.request, floor.packets), (Duration::ZERO, 1));
+    }
+
+    #[test]
+    fn a_smaller_path_mtu_means_more_packets() {
+        let mut down = link("8 Mbps", 0);
+        down.mtu = Some(thalweg_link::Schedule::constant(1280));
+        let floor = plan(link("8 Mbps", 0), down).floor(&FlowPlan::new("f", Traffic::Download(Some(10_000)))).unwrap();
+        assert_eq!((floor.packet_size, floor.payload_per_packet, floor.packets), (1280, 1218, 9));
+    }
+
+    #[test]
+    fn the_slowest_of_several_links_counts() {
+        let mut plan = plan(link("1 Gbps", 1), link("1 Gbps", 1));
+        plan.paths.push(PathPlan::new("q", link("8 Mbps", 5), link("8 Mbps", 5)));
+        let mut flow = FlowPlan::new("f", Traffic::Upload(Some(14_180)));
+        flow.route = vec![0, 1];
+        let floor = plan.floor(&flow).unwrap();
+        // One packet of 1,480 bytes over the first, ten over the second, and six milliseconds.
+        let serialisation = Duration::from_nanos(11_840) + Duration::from_micros(14_800);
+        assert_eq!(floor.total, serialisation + Duration::from_millis(6));
+    }
+
+    #[test]
+    fn there_is_no_floor_for_what_has_no_end() {
+        let plan = plan(link("8 Mbps", 0), link("8 Mbps", 0));
+        assert_eq!(plan.floor(&FlowPlan::new("f", Traffic::Download(None))), None);
+    }
+}

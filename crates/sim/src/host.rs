@@ -1,0 +1,128 @@
+//! What a simulated host must be able to do: few things, so that a foreign transport plugs in the same way ours does.
+
+use thalweg_link::Streams;
+use thalweg_proto::observe::EventHash;
+use thalweg_units::{Ecn, Instant};
+
+use crate::meter::Meter;
+use crate::plan::{Crypto, FlowPlan, Plan, PlanError, Record};
+use crate::result::SideResult;
+
+/// One end of a flow: a program with a socket.
+///
+/// The world calls [`datagram`](Self::datagram) and [`timer`](Self::timer) as things happen, and [`poll_send`](Self::poll_send)
+/// after either.
+pub trait Host: Send {
+    /// A datagram arrived. Its bytes may be changed in place.
+    fn datagram(&mut self, now: Instant, ecn: Ecn, bytes: &mut [u8]);
+
+    /// When [`timer`](Self::timer) wants to be called.
+    fn next_timer(&self) -> Option<Instant>;
+
+    /// That time has come.
+    fn timer(&mut self, now: Instant);
+
+    /// Hands out everything that may leave now.
+    fn poll_send(&mut self, now: Instant, out: &mut Outbox<'_>);
+
+    /// How far it is. A flow is over when its client is; of servers only what has failed matters.
+    fn status(&self) -> Status;
+
+    /// What it has received.
+    fn meter(&self) -> &Meter;
+
+    /// The transport's figures at the end.
+    fn report(&mut self, now: Instant) -> SideResult;
+}
+
+/// How far a client is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// There is something left to do.
+    Running,
+    /// Everything was done.
+    Finished,
+    /// It cannot be done any more, because of this.
+    Failed(String),
+}
+
+/// Takes datagrams to the network. Their memory is recycled.
+#[derive(Debug)]
+pub struct Outbox<'a> {
+    pub(crate) pool: &'a mut Vec<Vec<u8>>,
+    pub(crate) out: &'a mut Vec<(Ecn, Vec<u8>)>,
+}
+
+impl Outbox<'_> {
+    /// Sends one datagram.
+    pub fn push(&mut self, ecn: Ecn, bytes: &[u8]) {
+        let mut buffer = self.pool.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        self.out.push((ecn, buffer));
+    }
+}
+
+/// What a stack is told when it is to make the two ends of a flow.
+pub struct StackContext<'a> {
+    /// The whole plan.
+    pub plan: &'a Plan,
+    /// The flow.
+    pub flow: &'a FlowPlan,
+    /// Chance, for this flow alone.
+    pub streams: Streams,
+    /// When the run starts.
+    pub origin: Instant,
+    /// When the client starts.
+    pub start: Instant,
+    /// Packet protection.
+    pub crypto: Crypto,
+    /// What to keep.
+    pub record: Record,
+    /// The run's event log, if it is wanted: one observer per connection.
+    pub hash: Option<EventHash>,
+}
+
+/// A client and a server.
+pub type Hosts = (Box<dyn Host>, Box<dyn Host>);
+
+/// An implementation of a transport that flows can be run with.
+pub trait StackFactory: Send + Sync {
+    /// Its name in plans.
+    fn name(&self) -> &str;
+
+    /// Makes a client and a server.
+    ///
+    /// # Errors
+    /// When it cannot do what the flow asks for.
+    fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError>;
+}
+
+/// The stacks that flows can name.
+pub struct Registry {
+    stacks: Vec<Box<dyn StackFactory>>,
+}
+
+impl Default for Registry {
+    /// "thalweg" and "raw".
+    fn default() -> Self {
+        Registry { stacks: vec![Box::new(crate::quic::Thalweg), Box::new(crate::raw::Raw)] }
+    }
+}
+
+impl Registry {
+    /// Adds a stack; one of the same name is replaced.
+    pub fn add(&mut self, stack: Box<dyn StackFactory>) {
+        self.stacks.retain(|known| known.name() != stack.name());
+        self.stacks.push(stack);
+    }
+
+    /// Names of the stacks.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.stacks.iter().map(|stack| stack.name())
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&dyn StackFactory> {
+        self.stacks.iter().find(|stack| stack.name() == name).map(AsRef::as_ref)
+    }
+}

@@ -1,0 +1,57 @@
+//! The discrete-event world of the lab: links, hosts that run the transport itself, and the traffic between them.
+//!
+//! One thread, one heap of events, integer time. A [`Plan`] goes in, a [`RunResult`] comes out, the same on every machine:
+//! nothing here reads a clock, and all chance follows from the plan's seed, each part of the world by a stream of its own name.
+//!
+//! | what | where |
+//! |---|---|
+//! | what is to be simulated, and what came out | [`Plan`], [`RunResult`] |
+//! | the loop | [`run`], [`run_with`] |
+//! | what a host must be able to do; stacks by name | [`Host`], [`StackFactory`], [`Registry`] |
+//! | traffic | [`Traffic`], [`app`] |
+//! | how fast it could be | [`Floor`] |
+//!
+//! ```
+//! use thalweg_link::{DirectionConfig, RateModel};
+//! use thalweg_sim::{FlowPlan, PathPlan, Plan, Traffic, run};
+//! use thalweg_units::Duration;
+//!
+//! let link = DirectionConfig {
+//!     rate: RateModel::Constant("50 Mbps".parse()?),
+//!     delay: Duration::from_millis(25).into(),
+//!     queue: "1 BDP".parse()?,
+//!     ..DirectionConfig::default()
+//! };
+//! let plan = Plan {
+//!     paths: vec![PathPlan::new("home", link.clone(), link)],
+//!     flows: vec![FlowPlan::new("download", Traffic::Download(Some(1_000_000)))],
+//!     ..Plan::default()
+//! };
+//! let floor = plan.floor(&plan.flows[0]).ok_or("a download has a floor")?;
+//! let result = run(&plan)?;
+//! assert_eq!(result.failed, None);
+//! let completion = result.flows[0].completion.ok_or("it finished")?;
+//! assert!(completion >= floor.total + floor.round_trip && completion < 4 * floor.total);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod app;
+mod collect;
+mod floor;
+mod hash;
+mod host;
+mod meter;
+mod plan;
+mod quic;
+mod raw;
+mod result;
+mod world;
+
+pub use floor::{Floor, IP_UDP_HEADERS, PACKET_OVERHEAD};
+pub use host::{Host, Hosts, Outbox, Registry, StackContext, StackFactory, Status};
+pub use meter::{Meter, Transfer};
+pub use plan::{Crypto, FlowPlan, HostModel, PageObject, PathPlan, Plan, PlanError, Record, Size, Traffic};
+pub use result::{FlowResult, Frames, LinkResult, PacketFate, PacketPoint, RunResult, Series, SideResult};
+pub use world::{run, run_with};

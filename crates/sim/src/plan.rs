@@ -1,0 +1,414 @@
+//! What is to be simulated: paths, flows, and how long.
+
+use std::fmt;
+use std::sync::Arc;
+
+use thalweg_link::{ConfigError, Dice, DirectionConfig, Spread, WifiProfile};
+use thalweg_proto::TransportConfig;
+use thalweg_proto::observe::ObserverFactory;
+use thalweg_recovery::Policies;
+use thalweg_units::{Duration, DurationExt, Rate};
+
+/// A world to run once. Same plan, same result, on every machine.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What packets cross.
+    pub paths: Vec<PathPlan>,
+    /// Who sends what to whom.
+    pub flows: Vec<FlowPlan>,
+    /// From this follows all chance, each part of the world by a stream of its own.
+    pub seed: u64,
+    /// Virtual time after which the run is stopped; flows that have an end and have not reached it then have failed.
+    pub time_limit: Duration,
+    /// Real or null packet protection; the handshake is TLS in both cases, and so is every size.
+    pub crypto: Crypto,
+    /// Draws each flow's start within one round trip of its path, so that seeds differ in phase.
+    pub perturb_start: bool,
+    /// What to keep of the run.
+    pub record: Record,
+}
+
+impl Default for Plan {
+    /// No paths, no flows, a minute.
+    fn default() -> Self {
+        Plan {
+            paths: Vec::new(),
+            flows: Vec::new(),
+            seed: 1,
+            time_limit: Duration::from_secs(60),
+            crypto: Crypto::Real,
+            perturb_start: false,
+            record: Record::default(),
+        }
+    }
+}
+
+/// A link with two directions.
+#[derive(Clone, Debug)]
+pub struct PathPlan {
+    /// Its name.
+    pub name: String,
+    /// From clients to servers.
+    pub up: DirectionConfig,
+    /// From servers to clients.
+    pub down: DirectionConfig,
+    /// Makes it a Wi-Fi hop.
+    pub wifi: Option<WifiProfile>,
+}
+
+impl PathPlan {
+    /// A path of two directions.
+    pub fn new(name: &str, up: DirectionConfig, down: DirectionConfig) -> Self {
+        PathPlan { name: name.to_owned(), up, down, wifi: None }
+    }
+}
+
+/// A client, a server, and what they do.
+#[derive(Clone, Debug)]
+pub struct FlowPlan {
+    /// Its name.
+    pub name: String,
+    /// Which implementation: "thalweg", "raw" (datagrams without any transport), or one from the registry.
+    pub stack: String,
+    /// The paths it takes, from the client on; usually one. Indices into [`Plan::paths`].
+    pub route: Vec<usize>,
+    /// When it starts.
+    pub start: Duration,
+    /// What it does.
+    pub traffic: Traffic,
+    /// Configuration of the client's connections; observers in it are replaced.
+    pub client: TransportConfig,
+    /// Configuration of the server's connections; observers in it are replaced.
+    pub server: TransportConfig,
+    /// The client's machine.
+    pub client_host: HostModel,
+    /// The server's machine.
+    pub server_host: HostModel,
+    /// Someone else who wants to see the client's and the server's events (a qlog writer).
+    pub observers: [Option<Arc<dyn ObserverFactory>>; 2],
+}
+
+impl FlowPlan {
+    /// A flow over path 0 between ideal hosts, as shipped.
+    pub fn new(name: &str, traffic: Traffic) -> Self {
+        FlowPlan {
+            name: name.to_owned(),
+            stack: "thalweg".to_owned(),
+            route: vec![0],
+            start: Duration::ZERO,
+            traffic,
+            client: TransportConfig::default(),
+            server: TransportConfig::default(),
+            client_host: HostModel::IDEAL,
+            server_host: HostModel::IDEAL,
+            observers: [None, None],
+        }
+    }
+
+    /// The same with these recovery policies at both ends.
+    #[must_use]
+    pub fn policies(mut self, policies: Policies) -> Self {
+        self.client.policies = policies;
+        self.server.policies = policies;
+        self
+    }
+}
+
+/// What a flow does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Traffic {
+    /// Fetches this many bytes; `None`: for ever.
+    Download(Option<u64>),
+    /// Sends this many bytes; `None`: for ever.
+    Upload(Option<u64>),
+    /// One request after the other on one connection; with random sizes and pauses this is on-off traffic.
+    Requests {
+        /// How many.
+        count: u64,
+        /// Bytes of a request.
+        request: Size,
+        /// Bytes of a response.
+        response: Size,
+        /// Time from the end of a response to the next request.
+        think: Spread,
+    },
+    /// Many downloads that do not wait for each other.
+    Flows {
+        /// How many.
+        count: u64,
+        /// Time from one start to the next (exponential for Poisson arrivals).
+        arrivals: Spread,
+        /// Bytes of a download.
+        size: Size,
+        /// Each on a connection of its own, rather than all as streams of one.
+        new_connections: bool,
+    },
+    /// A web page: objects that depend on others.
+    Page(Vec<PageObject>),
+    /// Frames at a constant rate as DATAGRAM frames (stack "raw": as plain datagrams): media, or constant-rate cross traffic.
+    Media {
+        /// From the client to the server.
+        up: bool,
+        /// From frame to frame.
+        interval: Duration,
+        /// Bytes per frame; a frame that does not fit into a packet travels in several.
+        frame: u64,
+        /// A frame that takes longer is late.
+        deadline: Duration,
+        /// How many frames; `None`: for ever.
+        frames: Option<u64>,
+    },
+}
+
+impl Traffic {
+    /// Whether it goes on until the run is stopped.
+    pub fn is_endless(&self) -> bool {
+        matches!(self, Traffic::Download(None) | Traffic::Upload(None) | Traffic::Media { frames: None, .. })
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        match self {
+            Traffic::Requests { count: 0, .. } | Traffic::Flows { count: 0, .. } => Err("needs a count above zero"),
+            Traffic::Media { frames: Some(0), .. } => Err("needs at least one frame"),
+            Traffic::Media { interval, .. } if *interval == Duration::ZERO => Err("needs an interval above zero"),
+            Traffic::Media { frame, .. } if *frame == 0 || *frame > 16 << 20 => {
+                Err("needs a frame of at least 1 B and at most 16 MiB")
+            }
+            Traffic::Page(objects) if objects.is_empty() => Err("needs at least one object"),
+            Traffic::Page(objects) => {
+                let forward = |(n, object): (usize, &PageObject)| object.after.iter().all(|before| *before < n);
+                if objects.iter().enumerate().all(forward) {
+                    Ok(())
+                } else {
+                    Err(
+                        "has an object that depends on itself or on a later one; objects may depend on earlier ones only",
+                    )
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An object of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageObject {
+    /// Bytes.
+    pub size: u64,
+    /// Objects that must have arrived before it is asked for, by their place in the list; earlier ones only.
+    pub after: Vec<usize>,
+    /// Time from then to the request.
+    pub delay: Duration,
+}
+
+/// A random number of bytes.
+#[derive(Copy, Clone, Debug, PartialEq)]
+pub enum Size {
+    /// Always this.
+    Fixed(u64),
+    /// Uniform between the two, both included.
+    Uniform(u64, u64),
+    /// `median × exp(sigma × N(0, 1))`.
+    LogNormal {
+        /// Half of the draws are below.
+        median: u64,
+        /// Deviation of the logarithm.
+        sigma: f64,
+    },
+    /// Pareto from zero (Lomax).
+    Pareto {
+        /// Scale.
+        scale: u64,
+        /// Tail exponent.
+        shape: f64,
+    },
+}
+
+impl Size {
+    /// Draws a size.
+    pub fn draw(&self, dice: &mut Dice) -> u64 {
+        // The distributions are those of times, in nanoseconds for bytes.
+        let span = Duration::from_nanos;
+        let spread = match *self {
+            Size::Fixed(size) => return size,
+            Size::Uniform(low, high) => Spread::Uniform(span(low), span(high)),
+            Size::LogNormal { median, sigma } => Spread::LogNormal { median: span(median), sigma },
+            Size::Pareto { scale, shape } => Spread::Pareto { scale: span(scale), shape },
+        };
+        spread.draw(dice).nanos()
+    }
+}
+
+/// What the machine adds between the wire and the transport.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct HostModel {
+    /// Timers fire at multiples of this; zero: when they are due.
+    pub timer_granularity: Duration,
+    /// From the moment a timer fires to the moment the program runs.
+    pub wake_delay: Duration,
+    /// From the arrival of a datagram to the moment the program sees it, with all that arrived in between.
+    pub receive_delay: Duration,
+    /// Rate of the network card; `None`: no limit.
+    pub nic: Option<Rate>,
+    /// Datagrams per batch handed to the kernel.
+    pub batch: usize,
+}
+
+impl HostModel {
+    /// No delay of its own.
+    pub const IDEAL: HostModel = HostModel {
+        timer_granularity: Duration::ZERO,
+        wake_delay: Duration::ZERO,
+        receive_delay: Duration::ZERO,
+        nic: None,
+        batch: 10,
+    };
+
+    /// An ordinary server under Linux with an asynchronous runtime: timers of a millisecond (tokio's wheel), 50 µs to wake up (the
+    /// default timer slack), interrupts and polling merged over 30 µs, 10 Gbps, batches of 64 (what GSO takes at most).
+    pub const LINUX: HostModel = HostModel {
+        timer_granularity: Duration::from_millis(1),
+        wake_delay: Duration::from_micros(50),
+        receive_delay: Duration::from_micros(30),
+        nic: Some(Rate::from_bps(10_000_000_000)),
+        batch: 64,
+    };
+}
+
+impl Default for HostModel {
+    fn default() -> Self {
+        HostModel::IDEAL
+    }
+}
+
+/// Packet protection.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+pub enum Crypto {
+    /// As on the wire.
+    #[default]
+    Real,
+    /// A checksum instead of encryption: same sizes, same decisions, less time.
+    Null,
+}
+
+/// What to keep of a run.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Compute the event-log hash over all that the connections do; without it the hash covers what the links do.
+    pub hash: bool,
+    /// Time between points of the delivery curves and the queues' series; zero for none.
+    pub step: Duration,
+    /// Keep the paths' numbers (window, bytes in flight, RTT), as they change.
+    pub metrics: bool,
+    /// Keep packets sent, lost and wrongly declared lost.
+    pub packets: bool,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Record { hash: true, step: Duration::from_millis(10), metrics: false, packets: false }
+    }
+}
+
+/// Why a plan cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// Nothing to do.
+    #[error("there is no flow: give at least one")]
+    NoFlows,
+    /// It would end before it begins.
+    #[error("the time limit is zero: give one above, such as \"60 s\"")]
+    TimeLimit,
+    /// A path that does not exist.
+    #[error(
+        "flow \"{flow}\" takes path number {path}, but there are {paths}, counted from 0; a route names each at most once"
+    )]
+    Route {
+        /// The flow.
+        flow: String,
+        /// What it asks for.
+        path: usize,
+        /// How many there are.
+        paths: usize,
+    },
+    /// A link that cannot be.
+    #[error("path \"{path}\", {direction}: {error}")]
+    Link {
+        /// The path.
+        path: String,
+        /// "up" or "down".
+        direction: &'static str,
+        /// What is wrong.
+        error: ConfigError,
+    },
+    /// An implementation that is not there.
+    #[error("flow \"{flow}\": stack \"{stack}\" is not known; there are {known}")]
+    Stack {
+        /// The flow.
+        flow: String,
+        /// What it asks for.
+        stack: String,
+        /// Those there are.
+        known: String,
+    },
+    /// Traffic that cannot be.
+    #[error("flow \"{flow}\": its traffic {reason}")]
+    Traffic {
+        /// The flow.
+        flow: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The stack refused.
+    #[error("flow \"{flow}\": {reason}")]
+    Setup {
+        /// The flow.
+        flow: String,
+        /// What it said.
+        reason: String,
+    },
+}
+
+impl Plan {
+    /// Says what cannot work, without running it. Stacks are looked up when it is run.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), PlanError> {
+        if self.flows.is_empty() {
+            return Err(PlanError::NoFlows);
+        }
+        if self.time_limit == Duration::ZERO {
+            return Err(PlanError::TimeLimit);
+        }
+        for flow in &self.flows {
+            let name = || flow.name.clone();
+            let paths = self.paths.len();
+            for (n, path) in flow.route.iter().enumerate() {
+                if *path >= paths || flow.route[..n].contains(path) {
+                    return Err(PlanError::Route { flow: name(), path: *path, paths });
+                }
+            }
+            if flow.route.is_empty() {
+                return Err(PlanError::Route { flow: name(), path: 0, paths });
+            }
+            flow.traffic.check().map_err(|reason| PlanError::Traffic { flow: name(), reason: reason.to_owned() })?;
+        }
+        Ok(())
+    }
+
+    /// The sum of the fixed delays of both directions of a flow's route.
+    pub fn round_trip(&self, flow: &FlowPlan) -> Duration {
+        let paths = flow.route.iter().filter_map(|path| self.paths.get(*path));
+        paths.map(|path| path.up.delay.nominal() + path.down.delay.nominal()).sum()
+    }
+}
+
+impl fmt::Display for Crypto {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Crypto::Real => "real",
+            Crypto::Null => "null",
+        })
+    }
+}

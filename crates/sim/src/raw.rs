@@ -1,0 +1,170 @@
+//! The stack "raw": datagrams at a constant rate without any transport, for cross traffic and for what a link does to it.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use thalweg_units::{Duration, Ecn, Instant};
+
+use crate::app::{MediaSink, MediaSource, Transport};
+use crate::host::{Host, Hosts, Outbox, StackContext, StackFactory, Status};
+use crate::meter::Meter;
+use crate::plan::{PlanError, Traffic};
+use crate::result::SideResult;
+
+/// Largest UDP payload in a packet of 1,500 bytes over IPv4.
+const MAX_PAYLOAD: usize = 1472;
+/// How often a client asks for media that do not come.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+
+/// The stack "raw".
+#[derive(Debug)]
+pub struct Raw;
+
+impl StackFactory for Raw {
+    fn name(&self) -> &'static str {
+        "raw"
+    }
+
+    fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
+        let Traffic::Media { up, interval, frame, deadline, frames } = context.flow.traffic else {
+            return Err(PlanError::Traffic {
+                flow: context.flow.name.clone(),
+                reason: "is not media, and the stack \"raw\" carries nothing else".to_owned(),
+            });
+        };
+        let host = |sends: bool, is_client: bool| RawHost {
+            is_client,
+            start: context.start,
+            source: sends.then(|| MediaSource::new(interval, frame, frames)),
+            sink: MediaSink::new(deadline),
+            pipe: Pipe::default(),
+            meter: Meter::new(context.origin, context.record.step),
+            running: false,
+            asks: is_client && !sends,
+            ask_at: None,
+            until: None,
+            span: frames.map(|frames| {
+                let last = interval.saturating_mul(u32::try_from(frames).unwrap_or(u32::MAX));
+                last + deadline.min(Duration::from_secs(10)) + Duration::from_secs(1)
+            }),
+            now: Instant::ZERO,
+        };
+        Ok((Box::new(host(up, true)), Box::new(host(!up, false))))
+    }
+}
+
+/// Datagrams in and out.
+#[derive(Debug, Default)]
+struct Pipe {
+    incoming: VecDeque<Bytes>,
+    outgoing: VecDeque<Bytes>,
+}
+
+#[derive(Debug)]
+struct RawHost {
+    is_client: bool,
+    start: Instant,
+    source: Option<MediaSource>,
+    sink: MediaSink,
+    pipe: Pipe,
+    meter: Meter,
+    running: bool,
+    asks: bool,
+    ask_at: Option<Instant>,
+    /// How long all frames take, and when that is over.
+    span: Option<Duration>,
+    until: Option<Instant>,
+    now: Instant,
+}
+
+impl Host for RawHost {
+    fn datagram(&mut self, now: Instant, _: Ecn, bytes: &mut [u8]) {
+        self.now = now;
+        // A server begins when it is asked.
+        self.running |= !self.is_client;
+        self.asks = false;
+        self.pipe.incoming.push_back(Bytes::copy_from_slice(bytes));
+        self.sink.poll(now, &mut self.pipe, &mut self.meter);
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        if self.is_client && !self.running {
+            return Some(self.start);
+        }
+        let frame = self.source.as_ref().filter(|_| self.running).and_then(MediaSource::next);
+        let ask = self.ask_at.filter(|_| self.asks);
+        let until = self.until.filter(|until| *until > self.now);
+        [frame, ask, until].into_iter().flatten().min()
+    }
+
+    fn timer(&mut self, now: Instant) {
+        self.now = now;
+        if self.is_client && !self.running && now >= self.start {
+            self.running = true;
+            self.ask_at = Some(now);
+            self.until = self.span.map(|span| now + span);
+        }
+        if self.asks && self.ask_at.is_some_and(|at| at <= now) {
+            self.pipe.outgoing.push_back(Bytes::from_static(b"go"));
+            self.ask_at = Some(now + ASK_AGAIN);
+        }
+    }
+
+    fn poll_send(&mut self, now: Instant, out: &mut Outbox<'_>) {
+        if let Some(source) = self.source.as_mut().filter(|_| self.running) {
+            source.poll(now, &mut self.pipe, &mut self.meter);
+        }
+        for datagram in self.pipe.outgoing.drain(..) {
+            out.push(Ecn::NotEct, &datagram);
+        }
+    }
+
+    fn status(&self) -> Status {
+        if self.until.is_some_and(|until| self.now >= until) { Status::Finished } else { Status::Running }
+    }
+
+    fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    fn report(&mut self, _: Instant) -> SideResult {
+        SideResult::default()
+    }
+}
+
+impl Transport for Pipe {
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn open(&mut self) -> Option<u64> {
+        None
+    }
+
+    fn accept(&mut self) -> Option<u64> {
+        None
+    }
+
+    fn write(&mut self, _: u64, _: &mut Bytes) -> usize {
+        0
+    }
+
+    fn finish(&mut self, _: u64) {}
+
+    fn read(&mut self, _: u64, _: &mut dyn FnMut(&[u8])) -> bool {
+        false
+    }
+
+    fn max_datagram(&self) -> Option<usize> {
+        Some(MAX_PAYLOAD)
+    }
+
+    fn send_datagram(&mut self, data: Bytes) -> bool {
+        self.outgoing.push_back(data);
+        true
+    }
+
+    fn recv_datagram(&mut self) -> Option<Bytes> {
+        self.incoming.pop_front()
+    }
+}

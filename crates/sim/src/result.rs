@@ -1,0 +1,146 @@
+//! What came out of a run.
+
+use thalweg_link::{DirectionStats, Quantiles};
+use thalweg_proto::connection::ConnectionStats;
+use thalweg_proto::observe::Limit;
+use thalweg_recovery::trace::Metrics;
+use thalweg_units::{Duration, DurationExt};
+
+use crate::meter::Transfer;
+
+/// A run's outcome. All times count from the start of the run unless they say otherwise.
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// In the order of the plan.
+    pub flows: Vec<FlowResult>,
+    /// Both directions of each path, in the order of the plan: up, down, up, down, ….
+    pub links: Vec<LinkResult>,
+    /// One number that two runs share only if they did the same.
+    pub event_log_hash: u128,
+    /// Link events: packets offered, services ended, deliveries.
+    pub events: u64,
+    /// Datagrams that hosts sent.
+    pub datagrams: u64,
+    /// When it ended.
+    pub virtual_time: Duration,
+    /// Why it does not count, if so.
+    pub failed: Option<String>,
+}
+
+/// What became of a flow.
+#[derive(Clone, Debug)]
+pub struct FlowResult {
+    /// Its name.
+    pub name: String,
+    /// Its stack.
+    pub stack: String,
+    /// When its client sent the first datagram: the zero of its own times.
+    pub start: Duration,
+    /// From then to the completed handshake.
+    pub handshake: Option<Duration>,
+    /// From then to the last byte (or frame); `None` if it did not finish.
+    pub completion: Option<Duration>,
+    /// Bytes of the application that arrived.
+    pub bytes: u64,
+    /// From the start to the mean byte: what the delivery curve's area comes down to.
+    pub mean_byte: Option<Duration>,
+    /// Requests and their responses, as the client saw them.
+    pub transfers: Vec<Transfer>,
+    /// Bytes that had arrived by a time, counted from the start of the run; a point per [`Record::step`](crate::Record::step) at most.
+    pub delivered: Vec<(Duration, u64)>,
+    /// Media: what became of the frames.
+    pub frames: Frames,
+    /// The client's side.
+    pub client: SideResult,
+    /// The server's side.
+    pub server: SideResult,
+    /// What went wrong, if anything.
+    pub failed: Option<String>,
+}
+
+/// Frames of media traffic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frames {
+    /// Sent.
+    pub sent: u64,
+    /// Arrived, complete.
+    pub received: u64,
+    /// Of those, too late.
+    pub late: u64,
+    /// From sending to arrival of the last piece.
+    pub delay: Quantiles,
+}
+
+impl Frames {
+    /// Frames that missed their deadline: late, or never complete.
+    pub const fn missed(&self) -> u64 {
+        self.sent.saturating_sub(self.received) + self.late
+    }
+}
+
+/// One end of a flow.
+#[derive(Clone, Debug, Default)]
+pub struct SideResult {
+    /// The transport's own figures; counters are summed over its connections, the rest is of the latest.
+    pub stats: ConnectionStats,
+    /// Connections.
+    pub connections: u64,
+    /// For how long what held the sender back, by [`Limit::index`], over its connections.
+    pub limited_by: [Duration; Limit::ALL.len()],
+    /// On request.
+    pub series: Series,
+}
+
+/// What a side did over time.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// The path's numbers, as they changed.
+    pub metrics: Vec<(Duration, Metrics)>,
+    /// Packets with data, probes and the fate of packets.
+    pub packets: Vec<PacketPoint>,
+}
+
+/// Something that happened to a packet.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct PacketPoint {
+    /// When.
+    pub at: Duration,
+    /// Which: number in the space of application data.
+    pub number: u64,
+    /// What.
+    pub what: PacketFate,
+    /// Bytes.
+    pub size: u32,
+}
+
+/// What happened to a packet.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum PacketFate {
+    /// It was sent.
+    Sent,
+    /// It was declared lost.
+    Lost,
+    /// It had been declared lost, and arrived.
+    Spurious,
+}
+
+/// What a direction of a path did.
+#[derive(Clone, Debug)]
+pub struct LinkResult {
+    /// Path and direction, such as "sat/down".
+    pub name: String,
+    /// Its counts.
+    pub stats: DirectionStats,
+    /// Time with something to send.
+    pub busy: Duration,
+    /// Points `(time, bytes waiting, how long the packet that left had been there, serialisation included)`, one per [`Record::step`](crate::Record::step) at most.
+    pub queue: Vec<(Duration, u64, Duration)>,
+}
+
+impl FlowResult {
+    /// Bytes per second of completion time, times eight; `None` if it did not finish.
+    pub fn goodput_bps(&self) -> Option<u64> {
+        let nanos = self.completion?.nanos();
+        (nanos > 0).then(|| thalweg_units::math::mul_div(self.bytes, 8_000_000_000, nanos))
+    }
+}

@@ -1,0 +1,521 @@
+//! The loop: who is next, what happens to them, and whom that concerns.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use thalweg_link::{Direction, DirectionConfig, DropCause, Packet, QueueLimit, RateModel, Sink, Streams};
+use thalweg_proto::observe::EventHash;
+use thalweg_units::{Duration, DurationExt, Ecn, Instant};
+
+use crate::floor::IP_UDP_HEADERS;
+use crate::hash::Hash;
+use crate::host::{Host, Outbox, Registry, StackContext, Status};
+use crate::plan::{HostModel, Plan, PlanError};
+use crate::result::{FlowResult, Frames, LinkResult, RunResult};
+
+/// When every run starts. Not zero, so that nobody's arithmetic meets the origin of time.
+const ORIGIN: Instant = Instant::from_nanos(1_000_000_000);
+/// So many events at one instant mean that time stands still.
+const STUCK: u32 = 5_000_000;
+
+/// Runs a plan with the stacks that come with the crate.
+///
+/// # Errors
+/// When the plan cannot be run at all. A run that goes wrong is a result with [`RunResult::failed`].
+pub fn run(plan: &Plan) -> Result<RunResult, PlanError> {
+    run_with(plan, &Registry::default())
+}
+
+/// Runs a plan with these stacks.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(plan: &Plan, registry: &Registry) -> Result<RunResult, PlanError> {
+    let mut world = World::new(plan, registry)?;
+    let failed = world.run();
+    Ok(world.finish(failed))
+}
+
+/// Where a packet goes from the end of a link.
+#[derive(Copy, Clone, Debug)]
+enum Hop {
+    Link(usize),
+    Node(usize),
+}
+
+/// Something that has a next event: links first, then nodes.
+type Entity = usize;
+
+struct World<'a> {
+    plan: &'a Plan,
+    now: Instant,
+    end: Instant,
+    links: Vec<Link>,
+    nodes: Vec<Node>,
+    /// Where packets of a flow go from a link: by link, then by flow.
+    hops: Vec<Vec<Option<Hop>>>,
+    heap: BinaryHeap<Reverse<(Instant, Entity)>>,
+    /// When an entity is in the heap for; other entries are stale.
+    scheduled: Vec<Instant>,
+    arrivals: Vec<Packet<Vec<u8>>>,
+    pool: Vec<Vec<u8>>,
+    out: Vec<(Ecn, Vec<u8>)>,
+    /// Nodes that something happened to in the current event.
+    touched: Vec<usize>,
+    hash: Hash,
+    log: Option<EventHash>,
+    datagrams: u64,
+    /// Flows that have an end and have not reached it.
+    unfinished: usize,
+    over: Vec<bool>,
+}
+
+/// A direction of a path, or the network card of a host.
+struct Link {
+    name: String,
+    direction: Direction<Vec<u8>>,
+    is_path: bool,
+    series: Vec<(Duration, u64, Duration)>,
+    next_point: Instant,
+}
+
+struct Node {
+    host: Box<dyn Host>,
+    model: HostModel,
+    flow: usize,
+    is_client: bool,
+    first_link: usize,
+    /// Arrived, but not seen yet.
+    inbox: Vec<Packet<Vec<u8>>>,
+    inbox_at: Instant,
+    first_sent: Option<Instant>,
+    touched: bool,
+}
+
+impl Node {
+    /// When something happens here next.
+    fn next(&self) -> Instant {
+        let timer = self.host.next_timer().map_or(Instant::FAR_FUTURE, |at| self.model.wakes_at(at));
+        timer.min(self.inbox_at)
+    }
+}
+
+impl HostModel {
+    /// When the program runs whose timer is due at `at`.
+    fn wakes_at(&self, at: Instant) -> Instant {
+        let granularity = self.timer_granularity.nanos();
+        let fires = match granularity {
+            0 => at,
+            _ => Instant::from_nanos(at.as_nanos().div_ceil(granularity).saturating_mul(granularity)),
+        };
+        fires + self.wake_delay
+    }
+}
+
+/// Hears what a link does.
+struct Listener<'a> {
+    link: usize,
+    arrivals: &'a mut Vec<Packet<Vec<u8>>>,
+    pool: &'a mut Vec<Vec<u8>>,
+    hash: &'a mut Hash,
+    /// Time of the next point of the series, and the last packet that left since.
+    departed: Option<(Instant, Duration)>,
+    next_point: Instant,
+}
+
+impl Sink<Vec<u8>> for Listener<'_> {
+    fn deliver(&mut self, at: Instant, packet: Packet<Vec<u8>>) {
+        self.hash.packet(at, self.link, &packet, None);
+        self.arrivals.push(packet);
+    }
+
+    fn dropped(&mut self, at: Instant, packet: Packet<Vec<u8>>, cause: DropCause) {
+        self.hash.packet(at, self.link, &packet, Some(cause));
+        self.pool.push(packet.payload);
+    }
+
+    fn departed(&mut self, at: Instant, _: &Packet<Vec<u8>>, queued: Instant) {
+        if at >= self.next_point && self.departed.is_none() {
+            self.departed = Some((at, at.saturating_since(queued)));
+        }
+    }
+}
+
+impl<'a> World<'a> {
+    fn new(plan: &'a Plan, registry: &Registry) -> Result<Self, PlanError> {
+        plan.check()?;
+        let streams = Streams::new(plan.seed);
+        let mut world = World {
+            plan,
+            now: ORIGIN,
+            end: ORIGIN + plan.time_limit,
+            links: Vec::new(),
+            nodes: Vec::new(),
+            hops: Vec::new(),
+            heap: BinaryHeap::new(),
+            scheduled: Vec::new(),
+            arrivals: Vec::new(),
+            pool: Vec::new(),
+            out: Vec::new(),
+            touched: Vec::new(),
+            hash: Hash::new(),
+            log: plan.record.hash.then(EventHash::new),
+            datagrams: 0,
+            unfinished: plan.flows.iter().filter(|flow| !flow.traffic.is_endless()).count(),
+            over: vec![false; plan.flows.len()],
+        };
+        world.add_paths(&streams)?;
+        for flow in 0..plan.flows.len() {
+            world.add_flow(flow, registry, &streams)?;
+        }
+        world.scheduled = vec![Instant::FAR_FUTURE; world.links.len() + world.nodes.len()];
+        for node in 0..world.nodes.len() {
+            world.schedule(world.links.len() + node);
+        }
+        Ok(world)
+    }
+
+    fn add_link(&mut self, name: String, config: &DirectionConfig, streams: &Streams) -> Result<usize, PlanError> {
+        let refuse = |error| {
+            let (path, direction) = name.rsplit_once('/').unwrap_or((&name, ""));
+            PlanError::Link { path: path.to_owned(), direction: if direction == "up" { "up" } else { "down" }, error }
+        };
+        let direction = Direction::new(config, ORIGIN, &streams.scope(&name)).map_err(refuse)?;
+        let is_path = !name.starts_with("nic/");
+        self.links.push(Link { name, direction, is_path, series: Vec::new(), next_point: ORIGIN });
+        self.hops.push(vec![None; self.plan.flows.len()]);
+        Ok(self.links.len() - 1)
+    }
+
+    fn add_paths(&mut self, streams: &Streams) -> Result<(), PlanError> {
+        for (index, path) in self.plan.paths.iter().enumerate() {
+            // The longest fixed round trip of the flows that take this path is that of its BDP.
+            let flows = self.plan.flows.iter().filter(|flow| flow.route.contains(&index));
+            let round_trip = flows.map(|flow| self.plan.round_trip(flow)).max().unwrap_or_default();
+            let (mut up, mut down) = (path.up.clone(), path.down.clone());
+            if let Some(wifi) = &path.wifi {
+                wifi.apply(&mut up, &mut down, &streams.scope(&path.name), self.plan.time_limit)
+                    .map_err(|error| PlanError::Link { path: path.name.clone(), direction: "up", error })?;
+            }
+            for (mut config, direction) in [(up, "up"), (down, "down")] {
+                if config.round_trip == Duration::ZERO {
+                    config.round_trip = round_trip;
+                }
+                self.add_link(format!("{}/{direction}", path.name), &config, streams)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_flow(&mut self, index: usize, registry: &Registry, streams: &Streams) -> Result<(), PlanError> {
+        let flow = &self.plan.flows[index];
+        let Some(stack) = registry.get(&flow.stack) else {
+            let known = registry.names().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+            return Err(PlanError::Stack { flow: flow.name.clone(), stack: flow.stack.clone(), known });
+        };
+        let streams = streams.scope(&format!("flow/{}", flow.name));
+        let mut start = ORIGIN + flow.start;
+        if self.plan.perturb_start {
+            start += Duration::from_nanos(streams.dice("start").below(self.plan.round_trip(flow).nanos()));
+        }
+        let context = StackContext {
+            plan: self.plan,
+            flow,
+            streams,
+            origin: ORIGIN,
+            start,
+            crypto: self.plan.crypto,
+            record: self.plan.record,
+            hash: self.log.clone(),
+        };
+        let (client, server) = stack.hosts(&context)?;
+        let up: Vec<usize> = flow.route.iter().map(|path| 2 * path).collect();
+        let down: Vec<usize> = flow.route.iter().rev().map(|path| 2 * path + 1).collect();
+        let (client_node, server_node) = (self.nodes.len(), self.nodes.len() + 1);
+        let ends = [(client, flow.client_host, up, server_node), (server, flow.server_host, down, client_node)];
+        for (n, (host, model, mut way, peer)) in ends.into_iter().enumerate() {
+            if let Some(rate) = model.nic {
+                let rate = RateModel::Constant(rate);
+                let config = DirectionConfig { rate, queue: QueueLimit::Infinite, ..DirectionConfig::default() };
+                let name = format!("nic/{}/{}", flow.name, ["up", "down"][n]);
+                way.insert(0, self.add_link(name, &config, &Streams::new(self.plan.seed))?);
+            }
+            for (n, link) in way.iter().enumerate() {
+                self.hops[*link][index] = Some(way.get(n + 1).map_or(Hop::Node(peer), |next| Hop::Link(*next)));
+            }
+            self.nodes.push(Node {
+                host,
+                model,
+                flow: index,
+                is_client: n == 0,
+                first_link: way[0],
+                inbox: Vec::new(),
+                inbox_at: Instant::FAR_FUTURE,
+                first_sent: None,
+                touched: false,
+            });
+        }
+        Ok(())
+    }
+
+    /// Runs to the end; returns what went wrong.
+    fn run(&mut self) -> Option<String> {
+        let endless = self.unfinished == 0;
+        let mut at_this_instant = 0u32;
+        while endless || self.unfinished > 0 {
+            let Some(Reverse((at, entity))) = self.heap.pop() else {
+                if endless {
+                    return None;
+                }
+                return Some(format!(
+                    "deadlock: at {:?} nothing is left to happen, but {} not finished",
+                    self.now.saturating_since(ORIGIN),
+                    self.unfinished_names()
+                ));
+            };
+            if at != self.scheduled[entity] {
+                continue;
+            }
+            if at > self.end {
+                self.now = self.end;
+                if endless {
+                    return None;
+                }
+                return Some(format!(
+                    "the time limit of {} was reached, but {} not finished",
+                    thalweg_units::exact_duration(self.plan.time_limit),
+                    self.unfinished_names()
+                ));
+            }
+            at_this_instant = if at > self.now { 0 } else { at_this_instant + 1 };
+            if at_this_instant > STUCK {
+                let at = self.now.saturating_since(ORIGIN);
+                return Some(format!("time stands still at {at:?}: {STUCK} events at that instant"));
+            }
+            self.scheduled[entity] = Instant::FAR_FUTURE;
+            if self.next_event(entity) > at {
+                // It was put off since.
+                self.schedule(entity);
+                continue;
+            }
+            self.now = self.now.max(at);
+            match entity.checked_sub(self.links.len()) {
+                None => self.advance(entity),
+                Some(node) => self.wake(node),
+            }
+            self.schedule(entity);
+            while let Some(node) = self.touched.pop() {
+                self.flush(node);
+                self.schedule(self.links.len() + node);
+            }
+        }
+        None
+    }
+
+    fn unfinished_names(&self) -> String {
+        let flows = self.plan.flows.iter().zip(&self.over);
+        let names: Vec<String> = flows
+            .filter(|(flow, over)| !**over && !flow.traffic.is_endless())
+            .map(|(flow, _)| format!("\"{}\"", flow.name))
+            .collect();
+        format!(
+            "{} {} {}",
+            if names.len() == 1 { "flow" } else { "flows" },
+            names.join(", "),
+            if names.len() == 1 { "has" } else { "have" }
+        )
+    }
+
+    /// When an entity has something to do.
+    fn next_event(&self, entity: Entity) -> Instant {
+        match entity.checked_sub(self.links.len()) {
+            None => self.links[entity].direction.next_event().unwrap_or(Instant::FAR_FUTURE),
+            Some(node) => self.nodes[node].next(),
+        }
+    }
+
+    /// Puts an entity into the heap for its next event, unless it is there for that time or an earlier one.
+    fn schedule(&mut self, entity: Entity) {
+        let next = self.next_event(entity);
+        if next < self.scheduled[entity] {
+            self.scheduled[entity] = next;
+            self.heap.push(Reverse((next, entity)));
+        }
+    }
+
+    /// A link has something to do.
+    fn advance(&mut self, index: usize) {
+        self.with_link(index, |direction, now, listener| direction.advance(now, listener));
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        for packet in arrivals.drain(..) {
+            match self.hops[index].get(packet.flow as usize).copied().flatten() {
+                Some(Hop::Link(next)) => self.send(next, packet),
+                Some(Hop::Node(node)) => self.arrive(node, packet),
+                None => self.pool.push(packet.payload),
+            }
+        }
+        self.arrivals = arrivals;
+    }
+
+    /// Calls a link and takes note of what it says.
+    fn with_link(&mut self, index: usize, call: impl FnOnce(&mut Direction<Vec<u8>>, Instant, &mut Listener<'_>)) {
+        let link = &mut self.links[index];
+        let mut listener = Listener {
+            link: index,
+            arrivals: &mut self.arrivals,
+            pool: &mut self.pool,
+            hash: &mut self.hash,
+            departed: None,
+            next_point: link.next_point,
+        };
+        call(&mut link.direction, self.now, &mut listener);
+        if let Some((at, sojourn)) = listener.departed
+            && link.is_path
+            && self.plan.record.step > Duration::ZERO
+        {
+            link.series.push((at.saturating_since(ORIGIN), link.direction.queue_bytes(), sojourn));
+            link.next_point = at + self.plan.record.step;
+        }
+    }
+
+    fn send(&mut self, index: usize, packet: Packet<Vec<u8>>) {
+        self.with_link(index, |direction, now, listener| direction.send(now, packet, listener));
+        self.schedule(index);
+    }
+
+    /// A packet has reached a host.
+    fn arrive(&mut self, index: usize, mut packet: Packet<Vec<u8>>) {
+        let node = &mut self.nodes[index];
+        if node.model.receive_delay == Duration::ZERO {
+            node.host.datagram(self.now, packet.ecn, &mut packet.payload);
+            self.pool.push(packet.payload);
+            self.touch(index);
+        } else {
+            // Not seen yet, so nothing is sent in answer yet.
+            node.inbox_at = node.inbox_at.min(self.now + node.model.receive_delay);
+            node.inbox.push(packet);
+            self.schedule(self.links.len() + index);
+        }
+    }
+
+    fn touch(&mut self, index: usize) {
+        if !self.nodes[index].touched {
+            self.nodes[index].touched = true;
+            self.touched.push(index);
+        }
+    }
+
+    /// A host's time has come.
+    fn wake(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        if node.inbox_at <= self.now {
+            node.inbox_at = Instant::FAR_FUTURE;
+            for mut packet in node.inbox.drain(..) {
+                node.host.datagram(self.now, packet.ecn, &mut packet.payload);
+                self.pool.push(packet.payload);
+            }
+        }
+        if node.host.next_timer().is_some_and(|at| node.model.wakes_at(at) <= self.now) {
+            node.host.timer(self.now);
+        }
+        self.touch(index);
+    }
+
+    /// Sends what a host has to send.
+    fn flush(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        node.touched = false;
+        node.host.poll_send(self.now, &mut Outbox { pool: &mut self.pool, out: &mut self.out });
+        let (flow, first_link) = (node.flow, node.first_link);
+        if !self.out.is_empty() {
+            node.first_sent.get_or_insert(self.now);
+        }
+        if node.is_client && !self.over[flow] && node.host.status() != Status::Running {
+            self.over[flow] = true;
+            self.unfinished -= usize::from(!self.plan.flows[flow].traffic.is_endless());
+        }
+        let mut out = std::mem::take(&mut self.out);
+        for (ecn, payload) in out.drain(..) {
+            self.datagrams += 1;
+            let size = u32::try_from(payload.len()).unwrap_or(u32::MAX).saturating_add(IP_UDP_HEADERS);
+            self.send(first_link, Packet { payload, size, flow: flow as u32, ecn, sent: self.now });
+        }
+        self.out = out;
+    }
+
+    fn finish(mut self, failed: Option<String>) -> RunResult {
+        let now = self.now;
+        let since_origin = |at: Instant| at.saturating_since(ORIGIN);
+        let mut flows = Vec::new();
+        let mut failed = failed;
+        for (flow, ends) in self.plan.flows.iter().zip(self.nodes.chunks_mut(2)) {
+            let [client, server] = ends else { continue };
+            let status = client.host.status();
+            let start = client.first_sent.unwrap_or(now);
+            let meters = [client.host.meter(), server.host.meter()];
+            let bytes: u64 = meters.iter().map(|meter| meter.bytes()).sum();
+            let byte_time: u128 = meters.iter().map(|meter| meter.byte_time()).sum();
+            let mean = byte_time.checked_div(u128::from(bytes)).and_then(|mean| u64::try_from(mean).ok());
+            let mean = mean.map(|mean| (ORIGIN + Duration::from_nanos(mean)).saturating_since(start));
+            // The receiver of the larger part tells when the last byte came: requests and acknowledgements do not count.
+            let receiver = meters.iter().max_by_key(|meter| (meter.bytes(), meter.last()));
+            let last = receiver.and_then(|meter| meter.last()).filter(|_| status == Status::Finished);
+            let mut frames = meters[0].frames.clone();
+            frames = Frames {
+                sent: frames.sent + meters[1].frames.sent,
+                received: frames.received + meters[1].frames.received,
+                late: frames.late + meters[1].frames.late,
+                delay: {
+                    frames.delay.merge(&meters[1].frames.delay);
+                    frames.delay
+                },
+            };
+            let delivered = receiver.map(|meter| meter.curve()).unwrap_or_default();
+            let transfers = meters[0].transfers.clone();
+            let reason = match &status {
+                Status::Failed(reason) => Some(reason.clone()),
+                Status::Finished => None,
+                Status::Running if flow.traffic.is_endless() => None,
+                Status::Running => Some(match server.host.status() {
+                    Status::Failed(reason) => format!("it was not finished; at the server, {reason}"),
+                    Status::Running | Status::Finished => "it was not finished".to_owned(),
+                }),
+            };
+            if let Some(reason) = &reason {
+                failed.get_or_insert_with(|| format!("flow \"{}\": {reason}", flow.name));
+            }
+            let (client_side, server_side) = (client.host.report(now), server.host.report(now));
+            flows.push(FlowResult {
+                name: flow.name.clone(),
+                stack: flow.stack.clone(),
+                start: since_origin(start),
+                handshake: client_side.stats.handshake_time,
+                completion: last.map(|last| last.saturating_since(start)),
+                bytes,
+                mean_byte: mean.filter(|_| bytes > 0),
+                transfers,
+                delivered,
+                frames,
+                client: client_side,
+                server: server_side,
+                failed: reason,
+            });
+        }
+        let events = self.links.iter().map(|link| link.direction.stats().events()).sum();
+        let links = self.links.into_iter().filter(|link| link.is_path).map(|link| LinkResult {
+            busy: link.direction.busy_until(now),
+            stats: link.direction.stats().clone(),
+            name: link.name,
+            queue: link.series,
+        });
+        RunResult {
+            links: links.collect(),
+            flows,
+            event_log_hash: self.hash.value(self.log.map(|log| log.value())),
+            events,
+            datagrams: self.datagrams,
+            virtual_time: since_origin(now),
+            failed,
+        }
+    }
+}

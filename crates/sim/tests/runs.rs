@@ -1,0 +1,394 @@
+//! Whole runs: that they repeat, that they end, and that they say what they should.
+#![allow(clippy::unwrap_used)]
+
+use thalweg_link::{DirectionConfig, LossModel, Probability, RateModel, Reorder, Spread, WifiProfile, Windows};
+use thalweg_sim::*;
+use thalweg_units::{Duration, Ecn, Instant};
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn link(rate: &str, delay: u64) -> DirectionConfig {
+    DirectionConfig {
+        rate: RateModel::Constant(rate.parse().unwrap()),
+        delay: ms(delay).into(),
+        queue: "1 BDP".parse().unwrap(),
+        ..DirectionConfig::default()
+    }
+}
+
+/// 20 Mbps, 20 ms each way, one flow.
+fn plan(traffic: Traffic) -> Plan {
+    Plan {
+        paths: vec![PathPlan::new("p", link("20 Mbps", 20), link("20 Mbps", 20))],
+        flows: vec![FlowPlan::new("f", traffic)],
+        ..Plan::default()
+    }
+}
+
+/// Enough going wrong that every kind of dice is thrown.
+fn rough(traffic: Traffic) -> Plan {
+    let mut plan = plan(traffic);
+    let path = &mut plan.paths[0];
+    path.down.loss.push(LossModel::Random(Probability::ratio(1, 200)));
+    path.down.reorder.push(Reorder { share: Probability::ratio(1, 20), by: ms(5) });
+    path.up.loss.push(LossModel::Random(Probability::ratio(1, 200)));
+    path.down.corrupt = Probability::ratio(1, 2000);
+    plan.perturb_start = true;
+    plan
+}
+
+fn ok(plan: &Plan) -> RunResult {
+    let result = run(plan).unwrap();
+    assert_eq!(result.failed, None, "{plan:?}");
+    result
+}
+
+const MB: u64 = 1_000_000;
+
+#[test]
+fn the_same_seed_gives_the_same_event_log() {
+    let plan = rough(Traffic::Download(Some(2 * MB)));
+    let (first, second) = (ok(&plan), ok(&plan));
+    assert_eq!(first.event_log_hash, second.event_log_hash);
+    assert_eq!(first.flows[0].completion, second.flows[0].completion);
+    assert_eq!(first.events, second.events);
+    let other = ok(&Plan { seed: 2, ..plan });
+    assert_ne!(first.event_log_hash, other.event_log_hash);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_event_log_on_another_thread() {
+    let plan = rough(Traffic::Download(Some(MB)));
+    let here = ok(&plan).event_log_hash;
+    let there: Vec<u128> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| ok(&plan).event_log_hash)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(there, [here, here]);
+}
+
+#[test]
+fn the_null_cipher_gives_the_event_log_of_real_encryption() {
+    for traffic in [Traffic::Download(Some(2 * MB)), Traffic::Upload(Some(MB))] {
+        let real = rough(traffic);
+        let null = Plan { crypto: Crypto::Null, ..real.clone() };
+        assert_eq!(ok(&real).event_log_hash, ok(&null).event_log_hash);
+    }
+}
+
+#[test]
+fn a_policy_changes_the_event_log() {
+    let with = |policies: &str| {
+        let mut plan = rough(Traffic::Download(Some(2 * MB)));
+        plan.flows[0] = plan.flows[0].clone().policies(policies.parse().unwrap());
+        ok(&plan).event_log_hash
+    };
+    assert_ne!(with("controller=cubic"), with("controller=new-reno"));
+}
+
+#[test]
+fn a_download_comes_close_to_its_floor_and_counts_its_bytes() {
+    let plan = plan(Traffic::Download(Some(10 * MB)));
+    let result = ok(&plan);
+    let (flow, floor) = (&result.flows[0], plan.floor(&plan.flows[0]).unwrap());
+    let completion = flow.completion.unwrap();
+    assert!(completion >= floor.total + floor.round_trip, "{completion:?} {floor:?}");
+    assert!(completion < floor.total * 13 / 10, "{completion:?} {floor:?}");
+    assert_eq!(flow.bytes, 10 * MB);
+    assert_eq!(flow.transfers.len(), 1);
+    assert_eq!(flow.delivered.last().unwrap().1, 10 * MB);
+    assert!(flow.delivered.is_sorted());
+    assert!(flow.mean_byte.unwrap() > completion / 3 && flow.mean_byte.unwrap() < completion);
+    assert!(flow.handshake.unwrap() >= ms(40) && flow.handshake.unwrap() < ms(45), "{:?}", flow.handshake);
+    assert_eq!((flow.client.connections, flow.server.connections), (1, 1));
+    // What limited the server adds up to about the time that it had.
+    let limited: Duration = flow.server.limited_by.iter().sum();
+    assert!(limited > completion / 2 && limited <= result.virtual_time, "{limited:?}");
+    let down = &result.links[1];
+    assert_eq!(down.name, "p/down");
+    assert!(down.busy > floor.serialisation && down.busy < completion, "{:?} {floor:?} {completion:?}", down.busy);
+    assert!(!down.queue.is_empty());
+}
+
+#[test]
+fn every_kind_of_traffic_finishes() {
+    let think = Spread::Exponential(ms(30));
+    let size = Size::Pareto { scale: 20_000, shape: 1.5 };
+    let flows = |new_connections| Traffic::Flows { count: 20, arrivals: think, size, new_connections };
+    let media = |up| Traffic::Media { up, interval: ms(20), frame: 3000, deadline: ms(100), frames: Some(100) };
+    let object = |size, after: &[usize], delay| PageObject { size, after: after.to_vec(), delay: ms(delay) };
+    let page = vec![
+        object(30_000, &[], 0),
+        object(80_000, &[0], 5),
+        object(200_000, &[0], 0),
+        object(15_000, &[1, 2], 10),
+        object(0, &[1], 0),
+    ];
+    let all = [
+        (Traffic::Download(Some(MB)), 1),
+        (Traffic::Download(Some(0)), 1),
+        (Traffic::Upload(Some(MB)), 1),
+        (Traffic::Requests { count: 10, request: Size::Fixed(500), response: size, think }, 10),
+        (flows(true), 20),
+        (flows(false), 20),
+        (Traffic::Page(page), 5),
+        (media(true), 0),
+        (media(false), 0),
+    ];
+    for (traffic, transfers) in all {
+        let result = ok(&plan(traffic.clone()));
+        let flow = &result.flows[0];
+        assert!(flow.completion.is_some(), "{traffic:?}");
+        assert_eq!(flow.transfers.len(), transfers, "{traffic:?}");
+        match traffic {
+            Traffic::Download(Some(bytes)) | Traffic::Upload(Some(bytes)) => assert_eq!(flow.bytes, bytes),
+            Traffic::Page(_) => assert_eq!(flow.bytes, 325_000),
+            Traffic::Requests { .. } => {
+                let transferred: u64 = flow.transfers.iter().map(|transfer| transfer.bytes).sum();
+                assert_eq!(flow.bytes, transferred);
+            }
+            Traffic::Flows { new_connections, .. } => {
+                assert_eq!(flow.client.connections, if new_connections { 20 } else { 1 });
+            }
+            Traffic::Media { .. } => {
+                assert_eq!((flow.frames.sent, flow.frames.received, flow.frames.missed()), (100, 100, 0));
+                assert!(flow.frames.delay.quantile(1, 2) >= ms(19) && flow.frames.delay.max() < ms(60));
+            }
+            _ => {}
+        }
+        // And over a bad link.
+        let rough = ok(&rough(traffic));
+        assert_eq!(rough.flows[0].transfers.len(), transfers);
+    }
+}
+
+#[test]
+fn a_page_waits_for_what_its_objects_depend_on() {
+    let object = |size, after: &[usize], delay| PageObject { size, after: after.to_vec(), delay: ms(delay) };
+    let chain = vec![object(1000, &[], 0), object(1000, &[0], 0), object(1000, &[1], 0)];
+    let flat = vec![object(1000, &[], 0), object(1000, &[], 0), object(1000, &[], 0)];
+    let took = |objects| ok(&plan(Traffic::Page(objects))).flows[0].completion.unwrap();
+    let (chain, flat) = (took(chain), took(flat));
+    // Two round trips more.
+    assert!(chain - flat >= ms(80) && chain - flat < ms(90), "{chain:?} {flat:?}");
+}
+
+#[test]
+fn a_suspension_makes_media_miss_their_deadline() {
+    let media = Traffic::Media { up: false, interval: ms(20), frame: 1000, deadline: ms(100), frames: Some(200) };
+    let mut plan = plan(media.clone());
+    plan.paths[0].down.suspend_before.push(Windows::once(ms(1000), ms(300)));
+    plan.flows.push(FlowPlan { stack: "raw".to_owned(), ..FlowPlan::new("raw", media) });
+    let result = ok(&plan);
+    let [quic, raw] = &result.flows[..] else { panic!() };
+    // 300 ms are 15 frames; those of the last 80 ms are still in time.
+    assert!((10..=12).contains(&raw.frames.late), "{:?}", raw.frames);
+    assert_eq!(raw.frames.received, 200);
+    assert!(quic.frames.missed() >= 9 && quic.frames.missed() <= 20, "{:?}", quic.frames);
+}
+
+#[test]
+fn adding_a_flow_on_another_path_leaves_the_first_alone() {
+    let alone = rough(Traffic::Download(Some(MB)));
+    let mut both = alone.clone();
+    both.paths.push(PathPlan::new("q", link("5 Mbps", 50), link("5 Mbps", 50)));
+    both.flows.push(FlowPlan { route: vec![1], ..FlowPlan::new("g", Traffic::Upload(Some(MB))) });
+    let (alone, both) = (ok(&alone), ok(&both));
+    assert_eq!(alone.flows[0].completion, both.flows[0].completion);
+    assert_eq!(alone.flows[0].delivered, both.flows[0].delivered);
+    assert_eq!(alone.flows[0].transfers, both.flows[0].transfers);
+    assert_eq!(alone.flows[0].start, both.flows[0].start);
+}
+
+#[test]
+fn two_flows_share_a_bottleneck() {
+    let mut plan = plan(Traffic::Download(Some(5 * MB)));
+    plan.flows.push(FlowPlan::new("g", Traffic::Download(Some(5 * MB))));
+    let result = ok(&plan);
+    let both: Vec<Duration> = result.flows.iter().map(|flow| flow.completion.unwrap()).collect();
+    // 10 MB at 20 Mbps take four seconds.
+    assert!(both.iter().max().unwrap() > &ms(4000) && both.iter().max().unwrap() < &ms(6500), "{both:?}");
+}
+
+#[test]
+fn an_endless_flow_ends_with_the_others_or_at_the_limit() {
+    let mut plan = plan(Traffic::Download(Some(MB)));
+    plan.flows.push(FlowPlan::new("background", Traffic::Upload(None)));
+    let result = ok(&plan);
+    assert!(result.virtual_time < Duration::from_secs(5));
+    let endless = ok(&Plan { time_limit: Duration::from_secs(3), flows: plan.flows.split_off(1), ..plan });
+    assert_eq!(endless.virtual_time, Duration::from_secs(3));
+    let bytes = endless.flows[0].bytes;
+    assert!(bytes > 5 * MB && bytes < 7_500_000, "{bytes}");
+    assert_eq!(endless.flows[0].completion, None);
+}
+
+#[test]
+fn a_route_may_have_several_links() {
+    let mut plan = plan(Traffic::Download(Some(MB)));
+    plan.paths.push(PathPlan::new("q", link("100 Mbps", 30), link("100 Mbps", 30)));
+    plan.flows[0].route = vec![0, 1];
+    let result = ok(&plan);
+    assert!(result.flows[0].handshake.unwrap() >= ms(100));
+    assert!(result.links[1].stats.delivered > 700 && result.links[3].stats.delivered > 700);
+    assert!(result.flows[0].completion.unwrap() >= plan.floor(&plan.flows[0]).unwrap().total + ms(100));
+}
+
+#[test]
+fn a_host_model_batches_and_delays() {
+    let mut real = plan(Traffic::Download(Some(2 * MB)));
+    let ideal = ok(&real);
+    real.flows[0].client_host = HostModel::LINUX;
+    real.flows[0].server_host = HostModel::LINUX;
+    let linux = ok(&real);
+    assert_ne!(ideal.event_log_hash, linux.event_log_hash);
+    let (ideal, linux) = (ideal.flows[0].completion.unwrap(), linux.flows[0].completion.unwrap());
+    assert!(linux > ideal.mul_f64(0.9) && linux < ideal.mul_f64(1.2), "{ideal:?} {linux:?}");
+}
+
+#[test]
+fn starts_are_drawn_within_a_round_trip() {
+    let mut starts = Vec::new();
+    for seed in 1..=20 {
+        let plan = Plan { seed, ..rough(Traffic::Download(Some(1000))) };
+        starts.push(ok(&plan).flows[0].start);
+    }
+    assert!(starts.iter().all(|start| *start < ms(40)));
+    assert!(starts.iter().max().unwrap() > &ms(25) && starts.iter().min().unwrap() < &ms(15), "{starts:?}");
+}
+
+#[test]
+fn series_are_kept_on_request() {
+    let mut plan = rough(Traffic::Download(Some(MB)));
+    assert!(ok(&plan).flows[0].server.series.metrics.is_empty());
+    plan.record = Record { metrics: true, packets: true, ..Record::default() };
+    let result = ok(&plan);
+    let (stats, series) = (&result.flows[0].server.stats, &result.flows[0].server.series);
+    assert!(series.metrics.len() > 50 && series.metrics.is_sorted_by_key(|point| point.0));
+    let count = |what| series.packets.iter().filter(|point| point.what == what).count() as u64;
+    assert!(count(PacketFate::Sent) > 700 && count(PacketFate::Sent) <= stats.path.packets_sent);
+    assert_eq!(count(PacketFate::Spurious), stats.path.packets_spurious);
+    assert!(count(PacketFate::Lost) >= stats.path.packets_lost);
+}
+
+#[test]
+fn the_hash_may_be_left_out() {
+    let mut plan = rough(Traffic::Download(Some(MB)));
+    let full = ok(&plan);
+    plan.record.hash = false;
+    let (first, second) = (ok(&plan), ok(&plan));
+    assert_eq!(first.event_log_hash, second.event_log_hash);
+    assert_eq!(first.flows[0].completion, full.flows[0].completion);
+}
+
+#[test]
+fn wifi_is_a_path_like_any_other() {
+    let mut plan = plan(Traffic::Requests {
+        count: 200,
+        request: Size::Fixed(100),
+        response: Size::Fixed(1000),
+        think: Spread::Fixed(ms(50)),
+    });
+    plan.paths[0].wifi = Some(WifiProfile { every: Duration::from_secs(1), ..WifiProfile::default() });
+    let result = ok(&plan);
+    let slow = result.flows[0].transfers.iter().filter(|transfer| transfer.took > ms(140)).count();
+    assert!(slow > 3, "{slow}");
+}
+
+#[test]
+fn a_path_that_loses_everything_fails_the_flow_and_says_why() {
+    let mut plan = plan(Traffic::Download(Some(MB)));
+    plan.paths[0].down.loss.push(LossModel::Random(Probability::ALWAYS));
+    let result = run(&plan).unwrap();
+    let reason = result.failed.unwrap();
+    assert!(reason.contains("\"f\"") && reason.contains("lost"), "{reason}");
+    assert_eq!(result.flows[0].completion, None);
+    assert!(result.virtual_time < Duration::from_secs(60));
+}
+
+#[test]
+fn what_is_not_finished_at_the_time_limit_has_failed() {
+    let plan = Plan { time_limit: ms(500), ..plan(Traffic::Download(Some(100 * MB))) };
+    let result = run(&plan).unwrap();
+    let reason = result.failed.unwrap();
+    assert!(reason.contains("500 ms") && reason.contains("\"f\""), "{reason}");
+    assert_eq!(result.virtual_time, ms(500));
+    assert!(result.flows[0].bytes > 0);
+}
+
+/// A stack whose hosts do nothing, or want to be called again and again at the same time.
+struct Broken {
+    restless: bool,
+}
+
+impl StackFactory for Broken {
+    fn name(&self) -> &str {
+        "broken"
+    }
+
+    fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
+        let host = || {
+            let timer = self.restless.then_some(context.start);
+            Box::new(Idle { timer, meter: Meter::new(context.origin, Duration::ZERO) })
+        };
+        Ok((host(), host()))
+    }
+}
+
+struct Idle {
+    timer: Option<Instant>,
+    meter: Meter,
+}
+
+impl Host for Idle {
+    fn datagram(&mut self, _: Instant, _: Ecn, _: &mut [u8]) {}
+    fn next_timer(&self) -> Option<Instant> {
+        self.timer
+    }
+    fn timer(&mut self, _: Instant) {}
+    fn poll_send(&mut self, _: Instant, _: &mut Outbox<'_>) {}
+    fn status(&self) -> Status {
+        Status::Running
+    }
+    fn meter(&self) -> &Meter {
+        &self.meter
+    }
+    fn report(&mut self, _: Instant) -> SideResult {
+        SideResult::default()
+    }
+}
+
+#[test]
+fn a_deadlock_is_reported_as_failed_and_does_not_hang() {
+    let mut plan = plan(Traffic::Download(Some(MB)));
+    plan.flows[0].stack = "broken".to_owned();
+    for (restless, expected) in [(false, "deadlock"), (true, "time stands still")] {
+        let mut registry = Registry::default();
+        registry.add(Box::new(Broken { restless }));
+        let result = run_with(&plan, &registry).unwrap();
+        let reason = result.failed.unwrap();
+        assert!(reason.contains(expected), "{reason}");
+    }
+}
+
+#[test]
+fn plans_that_cannot_be_run_say_why() {
+    let fails = |change: &dyn Fn(&mut Plan), needles: &[&str]| {
+        let mut plan = plan(Traffic::Download(Some(MB)));
+        change(&mut plan);
+        let message = run(&plan).unwrap_err().to_string();
+        for needle in needles {
+            assert!(message.contains(needle), "{message}");
+        }
+    };
+    fails(&|plan| plan.flows.clear(), &["no flow"]);
+    fails(&|plan| plan.time_limit = ms(0), &["time limit"]);
+    fails(&|plan| plan.flows[0].route = vec![1], &["\"f\"", "path number 1"]);
+    fails(&|plan| plan.flows[0].route.clear(), &["\"f\""]);
+    fails(&|plan| plan.flows[0].stack = "tpc".to_owned(), &["\"tpc\"", "\"thalweg\"", "\"raw\""]);
+    fails(&|plan| plan.paths[0].down.rate = RateModel::Constant("0 bps".parse().unwrap()), &["\"p\"", "down", "zero"]);
+    fails(&|plan| plan.flows[0].traffic = Traffic::Page(vec![]), &["\"f\"", "at least one object"]);
+    fails(&|plan| plan.flows[0].stack = "raw".to_owned(), &["\"f\"", "media"]);
+}
