@@ -272,7 +272,7 @@ async fn a_hundred_small_files_share_one_connection(preference: Preference) {
     }
     assert_eq!(handshakes.len(), 1, "one connection, one handshake");
     assert_eq!(downloads.names().len(), 100);
-    assert_eq!(host.log.lock().unwrap().len(), 100);
+    assert_eq!(host.log_lines(100).await.len(), 100);
 }
 
 async fn an_unknown_certificate_is_refused_with_advice(preference: Preference) {
@@ -409,7 +409,7 @@ async fn the_access_log_tells_the_protocol(preference: Preference) {
     fetcher.put(downloads.path("f"), host.url("up"), None).await.unwrap();
     fetcher.close().await;
     host.stop().await;
-    let log = host.log.lock().unwrap().clone();
+    let log = host.log_lines(3).await;
     let protocol = if preference == Preference::Tcp { "HTTP/2" } else { "HTTP/3" };
     assert_eq!(log.len(), 3, "{log:#?}");
     assert!(log[0].contains(&format!("\"GET /f?x=1 {protocol}\" 200 1000000 \"-\" \"thalweg/")), "{}", log[0]);
@@ -431,7 +431,7 @@ async fn an_abandoned_download_is_logged_as_aborted(preference: Preference) {
     fetcher.close().await;
     drop(fetcher);
     host.stop().await;
-    let log = host.log.lock().unwrap().clone();
+    let log = host.log_lines(1).await;
     assert!(log.len() == 1 && log[0].ends_with(" aborted"), "{log:#?}");
 }
 

@@ -1,5 +1,6 @@
 //! The server: one site, one certificate, one port number; HTTP/3 over UDP, HTTP/2 and HTTP/1.1 over TCP.
 
+mod patience;
 mod quic;
 mod respond;
 mod tcp;

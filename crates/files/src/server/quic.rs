@@ -14,6 +14,7 @@ use thalweg_h3::{BidiStream, Connection};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::patience::PATIENCE;
 use super::respond::{Context, RequestBody, respond};
 use super::stopped;
 use crate::content::Reader;
@@ -118,7 +119,7 @@ async fn request(resolver: RequestResolver<Connection, Bytes>, peer: SocketAddr,
     }
 }
 
-/// Sends an answer; false when its body had to be cut off because the file could not be read to its end.
+/// Sends an answer; false when its body had to be cut off: the file could not be read to its end, or the client takes nothing.
 async fn send(stream: &mut Stream, answer: Answer, context: &Context, entry: &mut Entry) -> Result<bool, StreamError> {
     let mut response = Response::new(());
     *response.status_mut() = answer.status;
@@ -129,7 +130,13 @@ async fn send(stream: &mut Stream, answer: Answer, context: &Context, entry: &mu
         match reader.next().await {
             Ok(Some(bytes)) => {
                 entry.add_bytes(bytes.len());
-                stream.send_data(bytes).await?;
+                match tokio::time::timeout(PATIENCE, stream.send_data(bytes)).await {
+                    Ok(sent) => sent?,
+                    Err(_) => {
+                        stream.stop_stream(Code::H3_REQUEST_CANCELLED);
+                        return Ok(false);
+                    }
+                }
             }
             Ok(None) => break,
             Err(_) => {
@@ -141,10 +148,14 @@ async fn send(stream: &mut Stream, answer: Answer, context: &Context, entry: &mu
     }
     // What the client still sends is of no interest; that is no error (RFC 9114 section 4.1). Nothing is said if all is here.
     stream.stop_sending(Code::H3_NO_ERROR);
-    match stream.finish().await {
+    match tokio::time::timeout(PATIENCE, stream.finish()).await {
         // The client closed because it had everything; its last acknowledgement is not always heard.
-        Err(error) if error.is_h3_no_error() => Ok(true),
-        other => other.map(|()| true),
+        Ok(Err(error)) if error.is_h3_no_error() => Ok(true),
+        Ok(finished) => finished.map(|()| true),
+        Err(_) => {
+            stream.stop_stream(Code::H3_REQUEST_CANCELLED);
+            Ok(false)
+        }
     }
 }
 

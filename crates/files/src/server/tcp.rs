@@ -20,6 +20,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use super::patience::Patient;
 use super::respond::{Context, RequestBody, respond};
 use super::stopped;
 use crate::content::Reader;
@@ -81,7 +82,7 @@ async fn connection(
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let stream = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(stream))
+    let stream = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(Patient::new(stream)))
         .await
         .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");

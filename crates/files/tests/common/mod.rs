@@ -77,6 +77,18 @@ impl Host {
         let _ = self.stop.take().unwrap().send(());
     }
 
+    /// The access log once it has `count` lines: a record is written when its answer is let go, which is not quite when the
+    /// client has it.
+    pub async fn log_lines(&self, count: usize) -> Vec<String> {
+        for _ in 0..500 {
+            if self.log.lock().unwrap().len() >= count {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        self.log.lock().unwrap().clone()
+    }
+
     pub fn file(&self, name: &str, data: &[u8]) -> &Self {
         std::fs::write(self.dir.path().join(name), data).unwrap();
         self
