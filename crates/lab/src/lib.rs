@@ -9,6 +9,7 @@
 pub mod hash;
 pub mod metric;
 pub mod record;
+pub mod report;
 pub mod runner;
 pub mod scenario;
 pub mod stats;

@@ -74,11 +74,11 @@ fn record_flow(result: &mut Recording, name: &str, rtt: f64, completion: f64, ra
         .iter()
         .map(|t| {
             let rounds = t / rtt.max(0.001);
-            let grown = 14_000.0 * math::exp(rounds.min(30.0) * 0.69);
+            let grown = 14_000.0 * math::exp((rounds * 4.0).min(30.0));
             if grown < bdp { grown } else { bdp * (0.8 + 0.2 * math::sin(rounds / 3.0)) }
         })
         .collect();
-    let exit = t.iter().zip(&window).find(|(_, window)| **window >= bdp * 0.6).map_or(0.0, |(t, _)| *t);
+    let exit = t.iter().zip(&window).find(|(_, window)| **window >= bdp * 0.6).map_or(completion, |(t, _)| *t);
     let subject = name.to_owned();
     let in_flight = window.iter().map(|window| window * 0.93).collect();
     let latency = window.iter().map(|window| rtt * (1.0 + 0.4 * (window / bdp).min(1.0))).collect();

@@ -1,0 +1,122 @@
+//! Results for other programs: a row per flow and run, JSON of everything that was summed up, time series.
+
+use core::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::Results;
+use crate::metric::{METRICS, Scope};
+use crate::record::{PacketPlot, Series};
+use crate::scenario::Scenario;
+use crate::stats::Statistic;
+use crate::summary::{self, Runs};
+
+/// `runs.csv`: point, what is varied, seed, flow, then every metric of flows (the median where a run has many values), in
+/// seconds, bytes, bits per second and shares.
+pub fn runs(scenario: &Scenario, runs: &Runs) -> String {
+    let metrics: Vec<_> = METRICS.iter().filter(|metric| metric.scope == Scope::Flow).collect();
+    let mut out = String::from("point");
+    for axis in &scenario.axes {
+        let _ = write!(out, ",{}", cell(&axis.label));
+    }
+    out.push_str(",seed,flow");
+    for metric in &metrics {
+        let _ = write!(out, ",{}", metric.name);
+    }
+    out.push_str(",event_log_hash,failed\n");
+    for ((point, seed), record) in runs {
+        let Some(at) = scenario.points.get(*point) else { continue };
+        for flow in summary::subjects(scenario, *point, Scope::Flow) {
+            let _ = write!(out, "{point}");
+            for label in &at.labels {
+                let _ = write!(out, ",{}", cell(label));
+            }
+            let _ = write!(out, ",{seed},{}", cell(&flow));
+            for metric in &metrics {
+                let values = record.get(Scope::Flow, &flow, metric.name);
+                match values {
+                    [] => out.push(','),
+                    [value] => drop(write!(out, ",{value}")),
+                    many => drop(write!(out, ",{}", Statistic::MEDIAN.of(many))),
+                }
+            }
+            let failed = record.failed.as_deref().unwrap_or("");
+            let _ = writeln!(out, ",{},{}", record.event_log_hash, cell(failed));
+        }
+    }
+    out
+}
+
+/// `results.json`: everything the report shows as tables.
+pub fn results(results: &Results) -> Value {
+    let scenario = &results.scenario;
+    let points: Vec<String> = scenario.points.iter().map(|point| point.name(&scenario.axes)).collect();
+    json!({
+        "title": scenario.title,
+        "question": scenario.question,
+        "scenario_sha256": scenario.digest,
+        "engine": results.manifest.engine,
+        "points": points,
+        "seeds": results.manifest.seeds,
+        "complete": results.manifest.complete,
+        "verdicts": results.verdicts(),
+        "flows": summary::rows(scenario, &results.runs, Scope::Flow),
+        "links": summary::rows(scenario, &results.runs, Scope::Link),
+        "runs": summary::rows(scenario, &results.runs, Scope::Run),
+        "differences": summary::differences(scenario, &results.runs),
+    })
+}
+
+/// A time series: seconds and values.
+pub fn series(series: &Series) -> String {
+    let unit = if series.unit.is_empty() { String::new() } else { format!("_{}", series.unit) };
+    let mut out = format!("t_s,{}{unit}{}\n", series.name, if series.states.is_empty() { "" } else { ",state" });
+    let mut states = series.states.iter().peekable();
+    let mut state = "";
+    for (t, v) in series.t.iter().zip(&series.v) {
+        while let Some((_, name)) = states.next_if(|(since, _)| since <= t) {
+            state = name;
+        }
+        if series.states.is_empty() {
+            let _ = writeln!(out, "{t},{v}");
+        } else {
+            let _ = writeln!(out, "{t},{v},{}", cell(state));
+        }
+    }
+    out
+}
+
+/// Packets: seconds, number and what happened.
+pub fn packets(plot: &PacketPlot) -> String {
+    let mut all: Vec<(f64, u64, &str)> = Vec::new();
+    for (list, what) in
+        [(&plot.sent, "sent"), (&plot.acked, "acked"), (&plot.lost, "lost"), (&plot.spurious, "spurious")]
+    {
+        all.extend(list.iter().map(|(t, number)| (*t, *number, what)));
+    }
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut out = String::from("t_s,packet,what\n");
+    for (t, number, what) in all {
+        let _ = writeln!(out, "{t},{number},{what}");
+    }
+    out
+}
+
+/// A name for a file that says what is in it.
+pub fn file_name(parts: &[&str]) -> String {
+    let mut out = String::new();
+    for c in parts.join(" ").chars() {
+        match c {
+            c if c.is_ascii_alphanumeric() || c == '+' || c == '.' => out.push(c),
+            _ if out.ends_with('-') || out.is_empty() => {}
+            _ => out.push('-'),
+        }
+    }
+    out.truncate(180);
+    out
+}
+
+/// A cell that holds commas, quotes or line ends is quoted (RFC 4180).
+fn cell(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}

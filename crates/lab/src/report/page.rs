@@ -1,0 +1,442 @@
+//! Fills the template.
+
+use std::collections::BTreeMap;
+
+use minijinja::{Environment, Value, context};
+use serde::Serialize;
+
+use super::svg::{self, Group};
+use super::{ReportError, Results, thin};
+use crate::metric::{self, METRICS, Metric, Scope, Unit};
+use crate::stats::{Interval, Statistic};
+use crate::store::Manifest;
+use crate::summary::{self, Difference, Outcome, Row};
+
+const TEMPLATE: &str = include_str!("../../assets/report.html");
+const CSS: &str = include_str!("../../assets/report.css");
+const JS: &str = include_str!("../../assets/report.js");
+const UPLOT_JS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
+const UPLOT_CSS: &str = include_str!("../../assets/uplot/uPlot.min.css");
+
+/// How many recordings are put into the page; the rest is in files beside it.
+const MOST_RECORDINGS: usize = 12;
+
+/// How many failures and hashes are listed.
+const MOST_LINES: usize = 200;
+
+/// Metrics of flows that are drawn, if they differ from run to run.
+const DRAWN: [&str; 10] = [
+    "completion",
+    "completion_over_floor",
+    "response",
+    "flow_completion",
+    "frame_delay",
+    "deadline_misses",
+    "silence_after_repair",
+    "goodput",
+    "packets_spurious",
+    "loss_rate",
+];
+
+#[derive(Serialize)]
+struct Table {
+    id: &'static str,
+    title: &'static str,
+    first: &'static str,
+    note: String,
+    columns: Vec<Column>,
+    rows: Vec<TableRow>,
+}
+
+#[derive(Serialize)]
+struct Column {
+    name: String,
+    doc: &'static str,
+}
+
+#[derive(Serialize)]
+struct TableRow {
+    label: String,
+    cells: Vec<TableCell>,
+}
+
+#[derive(Serialize, Default)]
+struct TableCell {
+    value: String,
+    interval: Option<String>,
+    title: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Distribution {
+    title: String,
+    doc: &'static str,
+    box_plot: String,
+    cdf: String,
+}
+
+pub(super) fn single(results: &Results) -> Result<String, ReportError> {
+    let scenario = &results.scenario;
+    let verdicts = results.verdicts();
+    let differences = summary::differences(scenario, &results.runs);
+    let judged = verdicts.iter().map(|verdict| {
+        context! {
+            measured => verdict.measured.clone(),
+            because => verdict.because.clone(),
+            where => join(&verdict.point_name, &verdict.subject),
+            expected => verdict.expected.clone(),
+            found => verdict.found.clone(),
+            word => verdict.outcome.word(),
+            class => class(verdict.outcome),
+        }
+    });
+    let good = verdicts.iter().filter(|verdict| verdict.outcome.is_good()).count();
+    let banner = if good == verdicts.len() {
+        context! { class => "good", text => format!("{good} of {good} expectations hold") }
+    } else {
+        context! { class => "bad", text => format!("{} of {} expectations do not hold", verdicts.len() - good, verdicts.len()) }
+    };
+    let mut lines: Vec<String> = verdicts.iter().map(|verdict| verdict.line.to_string()).collect();
+    lines.dedup();
+    page(
+        context! {
+            title => scenario.title.clone(),
+            question => scenario.question.clone(),
+            verdicts => judged.collect::<Vec<_>>(),
+            banner => banner,
+            lines => lines.join(", "),
+        },
+        &[results],
+        &differences,
+        "Differences to the first point, on the same seeds",
+    )
+}
+
+pub(super) fn comparison(a: &Results, b: &Results, differences: &[Difference]) -> Result<String, ReportError> {
+    let name = |results: &Results| results.store.directory().display().to_string();
+    page(
+        context! {
+            title => format!("{} against {}", name(b), name(a)),
+            question => format!("What changes from A ({}) to B ({})?", a.scenario.title, b.scenario.title),
+        },
+        &[a, b],
+        differences,
+        "B against A, on the same seeds",
+    )
+}
+
+fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str) -> Result<String, ReportError> {
+    let tables: Vec<Table> =
+        [flow_table(sets), table(sets, Scope::Link), table(sets, Scope::Run)].into_iter().flatten().collect();
+    let distributions = distributions(sets);
+    let mut recordings = Vec::new();
+    for (at, set) in sets.iter().enumerate() {
+        for (name, recording) in set.recordings() {
+            if recording.series.is_empty() && recording.packets.is_empty() {
+                continue;
+            }
+            recordings.push((format!("{}{name}", prefix(sets, at)), thin::thin(&recording)));
+        }
+    }
+    recordings.truncate(MOST_RECORDINGS);
+    let (names, recordings): (Vec<String>, Vec<_>) = recordings.into_iter().unzip();
+    // A script ends at the first "</", whatever the JSON around it means.
+    let json = serde_json::to_string(&recordings)?.replace("</", "<\\/");
+    let failures: Vec<&str> =
+        sets.iter().flat_map(|set| set.runs.values().filter_map(|record| record.failed.as_deref())).collect();
+    let mut nav: Vec<(&str, &str)> = Vec::new();
+    if !head.get_attr("verdicts")?.is_undefined() && head.get_attr("verdicts")?.len().unwrap_or(0) > 0 {
+        nav.push(("verdicts", "Verdicts"));
+    }
+    if !failures.is_empty() {
+        nav.push(("failures", "Failed runs"));
+    }
+    nav.extend(tables.iter().map(|table| (table.id, table.title)));
+    if !differences.is_empty() {
+        nav.push(("differences", "Differences"));
+    }
+    if !distributions.is_empty() {
+        nav.push(("distributions", "Distributions"));
+    }
+    if !names.is_empty() {
+        nav.push(("time", "Time plots"));
+    }
+    nav.push(("manifest", "Reproduce"));
+    let mut environment = Environment::new();
+    environment.add_template("report.html", TEMPLATE)?;
+    let body = context! {
+        facts => facts(sets),
+        nav => serde(&nav),
+        failures => serde(&failures[..failures.len().min(MOST_LINES)]),
+        more_failures => failures.len().saturating_sub(MOST_LINES),
+        tables => serde(&tables),
+        differences => differences.iter().map(difference).collect::<Vec<_>>(),
+        differences_title => title,
+        distributions => serde(&distributions),
+        recordings => serde(&names),
+        recordings_json => json,
+        manifests => sets.iter().enumerate().map(|(at, set)| manifest(set, &prefix(sets, at))).collect::<Vec<_>>(),
+        css => CSS,
+        js => JS,
+        uplot_css => UPLOT_CSS,
+        uplot_js => UPLOT_JS,
+    };
+    Ok(environment.get_template("report.html")?.render(context! { ..head, ..body })?)
+}
+
+/// A value for the template.
+fn serde<T: Serialize + ?Sized>(value: &T) -> Value {
+    Value::from(minijinja::value::Serde(value))
+}
+
+fn class(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Holds => "good",
+        Outcome::HoldsBarely | Outcome::FailsBarely | Outcome::Unknown => "warn",
+        Outcome::Fails => "bad",
+    }
+}
+
+fn prefix(sets: &[&Results], at: usize) -> String {
+    match (sets.len(), at) {
+        (1, _) => String::new(),
+        (_, 0) => "A: ".to_owned(),
+        _ => "B: ".to_owned(),
+    }
+}
+
+fn join(one: &str, two: &str) -> String {
+    let parts: Vec<&str> = [one, two].into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(", ")
+}
+
+fn facts(sets: &[&Results]) -> String {
+    let parts: Vec<String> = sets
+        .iter()
+        .enumerate()
+        .map(|(at, set)| {
+            let manifest = &set.manifest;
+            let state = if manifest.complete { "" } else { ", not complete" };
+            format!(
+                "{}{} points, {} seeds, {} runs{state}; {}",
+                prefix(sets, at),
+                manifest.points.len(),
+                manifest.seeds,
+                manifest.runs.len(),
+                manifest.engine
+            )
+        })
+        .collect();
+    parts.join(" · ")
+}
+
+/// A label for a row: what is varied, and the flow where there are several.
+fn row_label(set: &Results, row: &Row, scope: Scope) -> String {
+    let point = set.scenario.points.get(row.point).map(|point| point.name(&set.scenario.axes)).unwrap_or_default();
+    let alone = summary::subjects(&set.scenario, row.point, scope).len() == 1;
+    let subject = if alone && !point.is_empty() { "" } else { &row.subject };
+    let label = join(&point, subject);
+    if label.is_empty() { "this run".to_owned() } else { label }
+}
+
+/// Metrics of flows that make it into the table; all are in the CSV.
+const TABLED: [&str; 17] = [
+    "completed",
+    "completion",
+    "completion_over_floor",
+    "goodput",
+    "response",
+    "flow_completion",
+    "frame_delay",
+    "deadline_misses",
+    "silence_after_repair",
+    "handshake",
+    "packets_sent",
+    "packets_lost",
+    "packets_spurious",
+    "ptos",
+    "max_window",
+    "rtt",
+    "reverse_packets",
+];
+
+fn flow_table(sets: &[&Results]) -> Option<Table> {
+    let mut table = table(sets, Scope::Flow)?;
+    let kept: Vec<bool> =
+        table.columns.iter().map(|column| TABLED.contains(&column.name.replace(' ', "_").as_str())).collect();
+    let mut at = kept.iter();
+    table.columns.retain(|_| *at.next().unwrap_or(&true));
+    for row in &mut table.rows {
+        let mut at = kept.iter();
+        row.cells.retain(|_| *at.next().unwrap_or(&true));
+    }
+    Some(table)
+}
+
+fn table(sets: &[&Results], scope: Scope) -> Option<Table> {
+    let rows: Vec<(String, Row)> = sets
+        .iter()
+        .enumerate()
+        .flat_map(|(at, set)| {
+            summary::rows(&set.scenario, &set.runs, scope)
+                .into_iter()
+                .map(move |row| (format!("{}{}", prefix(sets, at), row_label(set, &row, scope)), row))
+        })
+        .collect();
+    let metrics: Vec<&Metric> = METRICS
+        .iter()
+        .filter(|metric| metric.scope == scope)
+        .filter(|metric| rows.iter().any(|(_, row)| row.cells.iter().any(|cell| cell.metric == metric.name)))
+        .collect();
+    if rows.is_empty() || metrics.is_empty() {
+        return None;
+    }
+    let rows = rows
+        .into_iter()
+        .map(|(label, row)| TableRow {
+            label,
+            cells: metrics
+                .iter()
+                .map(|metric| {
+                    let Some(cell) = row.cells.iter().find(|cell| cell.metric == metric.name) else {
+                        return TableCell::default();
+                    };
+                    let print = |value| metric::format(value, metric.unit);
+                    TableCell {
+                        value: print_or_never(cell.estimate, metric.unit),
+                        interval: cell.interval.and_then(|interval| print_interval(interval, metric.unit)),
+                        title: Some(format!(
+                            "{}; from {} to {}, {} values",
+                            metric.doc,
+                            print(cell.min),
+                            print(cell.max),
+                            cell.count
+                        )),
+                    }
+                })
+                .collect(),
+        })
+        .collect();
+    let (id, title, first) = match scope {
+        Scope::Flow => ("flows", "Flows", "flow"),
+        Scope::Link => ("links", "Links", "link"),
+        Scope::Run => ("runs", "Runs", "point"),
+    };
+    let columns =
+        metrics.iter().map(|metric| Column { name: metric.name.replace('_', " "), doc: metric.doc }).collect();
+    let note =
+        "Medians over seeds (of shares the mean), with 95 % intervals; point at a number for its range.".to_owned();
+    Some(Table { id, title, first, note, columns, rows })
+}
+
+fn print_or_never(value: f64, unit: Unit) -> String {
+    if value == f64::INFINITY { "never".to_owned() } else { metric::format(value, unit) }
+}
+
+fn print_interval(interval: Interval, unit: Unit) -> Option<String> {
+    let (low, high) = (print_or_never(interval.low, unit), print_or_never(interval.high, unit));
+    (low != high).then(|| format!("{low} … {high}"))
+}
+
+/// Of all other metrics that are compared, less is better.
+const MORE_IS_BETTER: [&str; 1] = ["goodput"];
+
+fn difference(difference: &Difference) -> Value {
+    let unit = metric::find(difference.metric).map_or(Unit::Ratio, |metric| metric.unit);
+    let paired = &difference.paired;
+    let sure = paired.ratio_interval.is_some_and(|interval| !interval.contains(1.0));
+    context! {
+        metric => difference.metric.replace('_', " "),
+        what => join(&difference.other, &difference.subject),
+        difference => metric::format(paired.difference, unit),
+        difference_interval => paired.difference_interval.and_then(|interval| print_interval(interval, unit)),
+        ratio => metric::format(paired.ratio, Unit::Ratio),
+        ratio_interval => paired.ratio_interval.and_then(|interval| print_interval(interval, Unit::Ratio)),
+        class => match (sure, (paired.ratio > 1.0) == MORE_IS_BETTER.contains(&difference.metric)) {
+            (false, _) => "",
+            (true, true) => "good",
+            (true, false) => "bad",
+        },
+        smaller => paired.smaller,
+        larger => paired.larger,
+        pairs => paired.pairs,
+    }
+}
+
+fn distributions(sets: &[&Results]) -> Vec<Distribution> {
+    let mut distributions = Vec::new();
+    for metric in DRAWN.iter().filter_map(|name| metric::find(name)) {
+        let mut groups = Vec::new();
+        for (at, set) in sets.iter().enumerate() {
+            for row in summary::rows(&set.scenario, &set.runs, Scope::Flow) {
+                let values = summary::values(&set.runs, row.point, &row.subject, metric);
+                let runs: Vec<&[f64]> = values.iter().map(|(_, values)| values.as_slice()).collect();
+                let (_, interval) = summary::sum_up(&runs, metric, Statistic::MEDIAN);
+                let flat = runs.concat();
+                if !flat.is_empty() {
+                    let label = format!("{}{}", prefix(sets, at), row_label(set, &row, Scope::Flow));
+                    groups.push(Group { label, values: flat, interval });
+                }
+            }
+        }
+        let alike = groups.iter().flat_map(|group| &group.values).all(|value| Some(value) == groups[0].values.first());
+        if groups.is_empty() || alike {
+            continue;
+        }
+        groups.truncate(40);
+        let name = metric.name.replace('_', " ");
+        if let (Some(box_plot), Some(cdf)) =
+            (svg::box_plot(&name, metric.unit, &groups), svg::cdf(&name, metric.unit, &groups))
+        {
+            distributions.push(Distribution { title: capital(&name), doc: metric.doc, box_plot, cdf });
+        }
+    }
+    distributions
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+fn manifest(set: &Results, prefix: &str) -> Value {
+    let manifest: &Manifest = &set.manifest;
+    let mut notes: Vec<(String, String, String)> = Vec::new();
+    let mut seen: BTreeMap<(String, String), String> = BTreeMap::new();
+    for row in summary::rows(&set.scenario, &set.runs, Scope::Flow) {
+        let label = row_label(set, &row, Scope::Flow);
+        for (name, value) in row.notes {
+            // What is the same everywhere is said once.
+            if seen.insert((row.subject.clone(), name.clone()), value.clone()).as_ref() != Some(&value) {
+                notes.push((label.clone(), name, value));
+            }
+        }
+    }
+    let directory = set.store.directory().display();
+    let lines = [
+        (format!("{prefix}scenario"), format!("{} (sha256 {})", manifest.scenario.file, manifest.scenario.sha256)),
+        ("thalweg".to_owned(), manifest.thalweg.clone()),
+        ("engine".to_owned(), manifest.engine.clone()),
+        ("build".to_owned(), manifest.build.clone()),
+        ("seeds".to_owned(), format!("{} from {}", manifest.seeds, manifest.first_seed)),
+        ("run it".to_owned(), format!("thalweg lab run {} --seeds {}", manifest.scenario.file, manifest.seeds)),
+        ("check it".to_owned(), format!("thalweg lab verify {directory}")),
+    ];
+    let runs: Vec<(String, u64, String)> = manifest
+        .runs
+        .iter()
+        .take(MOST_LINES)
+        .map(|run| {
+            let name = manifest.points.get(run.point).map(|point| point.name.clone()).unwrap_or_default();
+            (name, run.seed, run.event_log_hash.clone())
+        })
+        .collect();
+    context! {
+        name => manifest.scenario.name.clone(),
+        text => manifest.scenario.text.clone(),
+        lines => serde(&lines),
+        notes => serde(&notes),
+        more_runs => manifest.runs.len().saturating_sub(MOST_LINES),
+        runs => serde(&runs),
+    }
+}

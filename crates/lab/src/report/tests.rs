@@ -1,0 +1,108 @@
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use super::*;
+use crate::record::Engine;
+use crate::runner::{RunOptions, run};
+use crate::testing::Toy;
+
+const TEXT: &str = r#"
+title = "A file over a satellite </script> & \"more\""
+question = "Which start is quicker?"
+seeds = 20
+
+[path.sat]
+preset = "satellite"
+
+[[flow]]
+transfer = { download = "10 MB" }
+
+[vary]
+"flow.0.policies.start" = ["standard", "hystart++"]
+
+[[expect]]
+where = { start = "hystart++" }
+metric = "completion_over_floor.p50"
+at_most = 1.2
+because = "a stand-in says so"
+
+[[expect]]
+where = { start = "standard" }
+metric = "completion.p50"
+at_most = "1 s"
+"#;
+
+fn results(directory: &Path, engine: &Toy) -> Results {
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    let scenario = Scenario::parse("sat.toml", TEXT, Path::new(""), &engine.stacks()).unwrap();
+    let store = Store::create(directory).unwrap();
+    let options = RunOptions {
+        seeds: None,
+        only_seed: None,
+        only_point: None,
+        shard: None,
+        threads: 2,
+        stop: &NEVER,
+        progress: &|_| {},
+    };
+    let done = run(&scenario, engine, &store, &options).unwrap();
+    Results { scenario, runs: done.runs, manifest: done.manifest, store }
+}
+
+#[test]
+fn a_page_that_needs_nothing_but_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let results = results(directory.path(), &Toy::default());
+    let path = results.write().unwrap();
+    let page = std::fs::read_to_string(path).unwrap();
+    assert!(page.contains("1 of 2 expectations do not hold"));
+    assert!(page.contains("A file over a satellite &lt;") && !page.contains("A file over a satellite <"));
+    assert!(page.contains("uPlot") && page.contains("<svg class=\"plot\""));
+    // What is fetched would be named by one of these; links and namespaces are not fetched.
+    for fetched in ["src=\"http", "src='http", "url(http", "@import", "<link rel=\"stylesheet"] {
+        assert!(!page.contains(fetched), "{fetched}");
+    }
+    assert_eq!(page.matches("<script").count(), page.matches("</script>").count());
+    // The same results make the same page.
+    let again = Results::load(directory.path(), &Toy::default().stacks()).unwrap();
+    let first = std::fs::read(directory.path().join("report.html")).unwrap();
+    assert_eq!(std::fs::read(again.write().unwrap()).unwrap(), first);
+    // For looking at it: THALWEG_KEEP_REPORT=FILE.
+    if let Some(keep) = std::env::var_os("THALWEG_KEEP_REPORT") {
+        std::fs::write(keep, first).unwrap();
+    }
+}
+
+#[test]
+fn tables_for_other_programs() {
+    let directory = tempfile::tempdir().unwrap();
+    let results = results(directory.path(), &Toy::default());
+    results.write().unwrap();
+    let csv = std::fs::read_to_string(directory.path().join("runs.csv")).unwrap();
+    let mut lines = csv.lines();
+    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
+    assert_eq!(&header[..5], ["point", "start", "seed", "flow", "completed"]);
+    assert_eq!(lines.clone().count(), 40);
+    assert!(lines.all(|line| line.split(',').count() == header.len()));
+    let text = std::fs::read(directory.path().join("results.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(json["verdicts"][1]["outcome"], "fails");
+    assert_eq!(json["flows"].as_array().unwrap().len(), 2);
+    let window = directory.path().join("series/start-hystart++-seed-1-flow-0-window.csv");
+    let window = std::fs::read_to_string(window).unwrap();
+    assert!(window.starts_with("t_s,window_B,state\n0,14000,slow start\n"), "{}", &window[..80]);
+    assert!(directory.path().join("series/start-standard-seed-1-flow-0-packets.csv").is_file());
+}
+
+#[test]
+fn two_sets_side_by_side() {
+    let directory = tempfile::tempdir().unwrap();
+    let a = results(&directory.path().join("a"), &Toy::default());
+    let b = results(&directory.path().join("b"), &Toy { change: 1, ..Toy::default() });
+    let (page, differences) = comparison(&a, &b).unwrap();
+    assert!(page.contains("B against A, on the same seeds") && page.contains("A: start = standard"));
+    assert!(differences.iter().any(|difference| difference.metric == "completion" && difference.paired.pairs == 20));
+    if let Some(keep) = std::env::var_os("THALWEG_KEEP_REPORT") {
+        std::fs::write(Path::new(&keep).with_extension("compare.html"), page).unwrap();
+    }
+}
