@@ -1,4 +1,5 @@
 //! The same seed gives the same run, to the last event: with real TLS and without encryption, at any hour of the clock.
+#![allow(clippy::unwrap_used)]
 
 mod harness;
 

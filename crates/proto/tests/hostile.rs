@@ -1,4 +1,5 @@
 //! Bad input: damaged, lost, repeated, late and invented datagrams, and authentic packets that break the rules.
+#![allow(clippy::unwrap_used)]
 
 mod harness;
 
@@ -180,7 +181,7 @@ fn noise(rng: &mut ChaCha8Rng, template: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; len];
     rng.fill_bytes(&mut bytes);
     // Half of it begins like a real datagram, for a random stretch.
-    if rng.next_u32() % 2 == 0 {
+    if rng.next_u32().is_multiple_of(2) {
         let copied = (rng.next_u32() as usize % 64).min(len).min(template.len());
         bytes[..copied].copy_from_slice(&template[..copied]);
     }
@@ -613,7 +614,7 @@ fn random_payloads_in_authentic_packets_end_in_an_error_or_in_nothing_but_never_
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut liars = Liars::new(small_limits());
         for round in 0..12 {
-            let by = if rng.next_u32() % 2 == 0 { Side::Client } else { Side::Server };
+            let by = if rng.next_u32().is_multiple_of(2) { Side::Client } else { Side::Server };
             if liars.error(Side::Client).is_some() || liars.error(Side::Server).is_some() {
                 break;
             }

@@ -1,4 +1,5 @@
 //! How connections live and end: closing, silence, crashes, key updates, datagrams, packet sizes, marks, priorities.
+#![allow(clippy::unwrap_used)]
 
 mod harness;
 
@@ -518,10 +519,10 @@ fn keys_are_updated_again_and_again_by_either_end_in_the_middle_of_transfers() {
                 let done = world.run_until(60 * SECOND, |world| {
                     let now = world.now;
                     ticks += 1;
-                    if ticks % 40 == 0 && by & 1 > 0 {
+                    if ticks.is_multiple_of(40) && by & 1 > 0 {
                         updates += u64::from(world.client_conn(handle).force_key_update(now));
                     }
-                    if ticks % 56 == 0 && by & 2 > 0 {
+                    if ticks.is_multiple_of(56) && by & 2 > 0 {
                         updates += u64::from(world.server_conn().force_key_update(now));
                     }
                     pump.poke(world, handle)

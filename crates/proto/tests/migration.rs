@@ -1,4 +1,5 @@
 //! Connections whose addresses change: NAT rebinding, migration, and attackers who only pretend (RFC 9000 sections 8.2, 9).
+#![allow(clippy::unwrap_used)]
 
 mod harness;
 

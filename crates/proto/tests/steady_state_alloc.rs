@@ -1,4 +1,5 @@
 //! A bulk transfer in full swing allocates nothing per packet inside the connections.
+#![allow(clippy::unwrap_used)]
 
 mod harness;
 

@@ -89,10 +89,10 @@ impl Connection {
     /// Several addresses can share a path: a NAT that gave the peer another port changed nothing else.
     fn tell_mtu_discovery(&mut self, now: Instant, path: PathId, tell: impl Fn(&mut MtuDiscovery) -> Option<u16>) {
         for index in 0..self.paths.len() {
-            if self.paths[index].id == path {
-                if let Some(size) = tell(&mut self.paths[index].mtu) {
-                    self.set_mtu(now, index, size);
-                }
+            if self.paths[index].id == path
+                && let Some(size) = tell(&mut self.paths[index].mtu)
+            {
+                self.set_mtu(now, index, size);
             }
         }
     }
