@@ -74,3 +74,126 @@ fn rfc9002_6_2_the_loss_of_the_last_packet_is_repaired_by_a_probe_under_every_ti
         assert_eq!(stage.lost(), [5], "{policy}");
     }
 }
+
+/// Three times 1 MB over 10 Mbps and 6 ms, as picoquic's Wi-Fi tests have it; the queue holds 260 ms or 20 ms.
+const SUSPENDED: u64 = 2_500;
+const QUEUES: [(u64, Duration); 2] = [(325_000, Duration::ZERO), (25_000, Duration::from_millis(50))];
+
+fn wifi(queue: u64) -> Link {
+    Link::new(10_000_000, ms(3), queue)
+}
+
+/// The link with something held, in each form: in front of it, behind it, on the way back, and both ways.
+fn suspended(queue: u64, holds: &[(Instant, Duration)]) -> Vec<(&'static str, Link)> {
+    let holds = || holds.to_vec();
+    vec![
+        ("in front", Link { holds: holds(), ..wifi(queue) }),
+        ("behind", Link { releases: holds(), ..wifi(queue) }),
+        ("ACKs", Link { ack_releases: holds(), ..wifi(queue) }),
+        ("both ways", Link { releases: holds(), ack_releases: holds(), ..wifi(queue) }),
+    ]
+}
+
+/// Rules that a suspension could lead astray.
+const RULES: [&str; 6] = [
+    "controller=cubic",
+    "controller=new-reno",
+    "reduction=prr, probe=ladder",
+    "reordering=adaptive, rtt=windowed",
+    "rtt=per-round/3v, probe=capped/16",
+    "reordering=time-only, reduction=rate-halving",
+];
+
+/// recovery.md 7.3: everything is held for 250 ms and nothing is lost. No policy is needed for it: packets that were held arrive in order, so
+/// that nothing is declared lost and nothing has to be taken back; a probe timeout by itself reduces nothing.
+#[test]
+fn a_suspension_reduces_nothing_and_costs_the_time_held() {
+    let hold = ms(250);
+    for rules in RULES {
+        for (queue, slack) in QUEUES {
+            let undisturbed = World::new(rules, wifi(queue)).run(SUSPENDED, at(60_000));
+            for (form, link) in suspended(queue, &[(at(1_000), hold)]) {
+                let mut world = World::new(rules, link);
+                world.run_for(1_000);
+                let (window, before) = (world.path().window(), world.path().stats());
+                world.run_for(1_000 + 250 + 12);
+                let after = world.path().stats();
+                let name = format!("{rules}, {form}, {queue} bytes of queue");
+                assert_eq!(after.congestion_events, before.congestion_events, "{name}");
+                assert!(world.path().window() >= window, "{name}: {window} before, {} after", world.path().window());
+                let end = world.run(SUSPENDED, at(60_000));
+                assert!(end <= undisturbed + hold + ms(25) + slack, "{name}: {undisturbed:?} became {end:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn six_suspensions_in_a_row_cost_the_time_held() {
+    let holds: Vec<_> = (0..6).map(|hold| (at(1_000 + 255 * hold), ms(250))).collect();
+    for rules in RULES {
+        let undisturbed = World::new(rules, wifi(325_000)).run(SUSPENDED, at(60_000));
+        for (form, link) in suspended(325_000, &holds) {
+            let end = World::new(rules, link).run(SUSPENDED, at(60_000));
+            assert!(end <= undisturbed + ms(1_500 + 60), "{rules}, {form}: {undisturbed:?} became {end:?}");
+        }
+    }
+}
+
+/// Longer than several probe timeouts, even longer than what persistent congestion asks for: still nothing was lost.
+#[test]
+fn a_long_suspension_leaves_the_window_where_it_was() {
+    for rules in RULES {
+        for (form, link) in suspended(325_000, &[(at(1_000), ms(4_000))]) {
+            let mut world = World::new(rules, link);
+            world.run_for(1_000);
+            let (window, before) = (world.path().window(), world.path().stats());
+            world.run_for(1_000 + 4_000 + 12);
+            let after = world.path().stats();
+            assert!(world.probes.len() >= 3, "{rules}, {form}");
+            assert_eq!(after.congestion_events, before.congestion_events, "{rules}, {form}");
+            assert_eq!(after.persistent_congestions, 0, "{rules}, {form}");
+            assert!(world.path().window() >= window, "{rules}, {form}");
+        }
+    }
+}
+
+/// What was held can also come through out of order: the newest first, which looks like the loss of all the rest. Every packet of the episode
+/// turns up, so that undo has the former window back within the flood.
+#[test]
+fn a_suspension_that_lets_the_newest_go_first_is_undone() {
+    for policies in ["controller=cubic", "controller=new-reno", "reduction=prr", "reordering=adaptive"] {
+        let mut stage = Stage::sampled(policies);
+        let count = stage.fill();
+        let (window, sent) = (stage.window(), stage.now);
+        for _ in 0..3 {
+            stage.expire();
+            stage.send(2);
+        }
+        assert!(stage.now.saturating_since(sent) > ms(2_000));
+        let newest = stage.next[2] - 1;
+        stage.wait(1);
+        stage.ack(newest..=newest);
+        assert!(stage.window() < window, "{policies}");
+        stage.wait(1);
+        stage.ack(1..=newest);
+        assert!(stage.path().stats().packets_spurious >= count, "{policies}");
+        assert!(stage.window() >= window, "{policies}: {window} before, {} after", stage.window());
+    }
+}
+
+/// An outage that really loses everything is responded to, by every rule.
+#[test]
+fn an_outage_with_real_losses_reduces_the_window() {
+    for rules in RULES {
+        let mut link = wifi(325_000);
+        link.lose = Box::new(|_, sent| sent >= at(1_000) && sent < at(3_000));
+        let mut world = World::new(rules, link);
+        world.run_for(1_000);
+        let window = world.path().window();
+        world.run(SUSPENDED, at(60_000));
+        let stats = world.path().stats();
+        assert!(stats.congestion_events > 0 && stats.packets_spurious == 0, "{rules}: {stats:?}");
+        assert!(world.windows.iter().any(|(time, reduced)| *time > at(3_000) && *reduced < window), "{rules}");
+    }
+}

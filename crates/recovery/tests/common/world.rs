@@ -27,11 +27,32 @@ pub struct Link {
     pub lose: Box<dyn Fn(u64, Instant) -> bool>,
     /// From when for how long nothing is served; what is in the queue stays there.
     pub holds: Vec<(Instant, Duration)>,
+    /// The same behind the link: what arrives meanwhile is released at once in the end.
+    pub releases: Vec<(Instant, Duration)>,
+    /// The same for the ACKs on their way back.
+    pub ack_releases: Vec<(Instant, Duration)>,
+}
+
+/// When something due at `time` comes through, given when everything is held.
+fn held(time: Instant, holds: &[(Instant, Duration)]) -> Instant {
+    holds.iter().fold(time, |time, (from, span)| match time >= *from && time < *from + *span {
+        true => *from + *span,
+        false => time,
+    })
 }
 
 impl Link {
     pub fn new(rate: u64, delay: Duration, queue: u64) -> Link {
-        Link { rate, delay, queue, late: Box::new(|_| Duration::ZERO), lose: Box::new(|_, _| false), holds: Vec::new() }
+        Link {
+            rate,
+            delay,
+            queue,
+            late: Box::new(|_| Duration::ZERO),
+            lose: Box::new(|_, _| false),
+            holds: Vec::new(),
+            releases: Vec::new(),
+            ack_releases: Vec::new(),
+        }
     }
 }
 
@@ -169,16 +190,12 @@ impl World {
             self.dropped += 1;
             return;
         }
-        let mut start = self.busy_until.max(self.now);
-        for (from, span) in &self.link.holds {
-            if start >= *from && start < *from + *span {
-                start = *from + *span;
-            }
-        }
+        let start = held(self.busy_until.max(self.now), &self.link.holds);
         let departure = start + Duration::from_nanos(u64::from(SIZE) * 8_000_000_000 / self.link.rate);
         self.busy_until = departure;
         self.queue.push_back(departure);
-        self.arrivals.insert((departure + self.link.delay + (self.link.late)(number), number), number);
+        let arrival = departure + self.link.delay + (self.link.late)(number);
+        self.arrivals.insert((held(arrival, &self.link.releases), number), number);
     }
 
     fn receive(&mut self) {
@@ -188,7 +205,7 @@ impl World {
         self.note(number);
         self.events += 1;
         let ranges = self.received.iter().take(RANGES).cloned().collect();
-        self.acks.insert((self.now + self.link.delay, self.events), ranges);
+        self.acks.insert((held(self.now + self.link.delay, &self.link.ack_releases), self.events), ranges);
     }
 
     fn note(&mut self, number: u64) {
