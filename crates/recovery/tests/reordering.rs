@@ -17,27 +17,6 @@ fn reordering(policies: &str, late: Duration) -> World {
 }
 
 #[test]
-fn n13_half_in_flight_takes_displacement_by_nineteen_for_reordering_once_forty_are_in_flight() {
-    for (policy, lost) in [("fixed", 1), ("half-in-flight", 0), ("time-only", 0), ("adaptive", 1)] {
-        let mut stage = Stage::sampled(&format!("start=standard, reordering={policy}"));
-        for _ in 0..2 {
-            // 10, 20, 40 packets.
-            let first = stage.next[2];
-            let count = stage.fill();
-            stage.wait(100);
-            stage.ack(first..=first + count - 1);
-        }
-        let first = stage.next[2];
-        assert!(stage.fill() >= 40);
-        stage.wait(100);
-        stage.ack(first + 1..=first + 19);
-        assert_eq!(stage.out.lost.len(), lost, "{policy}");
-        stage.ack(first..=first + 19);
-        assert_eq!(stage.path().stats().congestion_events, lost as u64, "{policy}");
-    }
-}
-
-#[test]
 fn nginx_half_in_flight_finds_a_single_loss_of_twenty_two_at_the_eleventh_later_ack() {
     let mut stage = Stage::sampled("start=standard, reordering=half-in-flight");
     stage.fill();
