@@ -196,7 +196,10 @@ impl<P: Payload + 'static> Direction<P> {
         {
             let (rate, until) = cursor.at(now);
             *changes = until;
-            self.queue.set_rate(rate);
+            // While the link stands still, the limit stays what it was.
+            if rate > Rate::ZERO {
+                self.queue.set_rate(rate);
+            }
         }
         self.queue.enqueue(now, packet, &mut self.dropped);
         self.report_dropped(sink);

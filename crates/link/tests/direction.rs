@@ -408,6 +408,20 @@ fn a_rate_that_drops_to_half_takes_effect_at_its_time() {
 }
 
 #[test]
+fn a_limit_in_time_stays_while_the_link_stands_still() {
+    let steps = vec![(ms(0), Rate::from_bps(12_000_000)), (ms(10), Rate::ZERO), (ms(20), Rate::from_bps(12_000_000))];
+    let config = DirectionConfig {
+        rate: RateModel::Schedule(Schedule::new(steps, None).unwrap()),
+        queue: QueueLimit::Time(ms(5)),
+        ..DirectionConfig::default()
+    };
+    let (log, stats) = run(&config, (0..20).map(|n| (ms(n), 1500)));
+    // One is being sent when the link stops, five wait, the rest is dropped.
+    assert_eq!(log.dropped(), (16..20).collect::<Vec<_>>());
+    assert_eq!(stats.delivered, 16);
+}
+
+#[test]
 fn sojourn_times_are_those_of_the_queue() {
     let (_, stats) = run(&constant("12 Mbps"), (0..100).map(|_| (Duration::ZERO, 1500)));
     // 0, 1, 2, … 99 ms.

@@ -96,6 +96,12 @@ pub trait StackFactory: Send + Sync {
     /// # Errors
     /// When it cannot do what the flow asks for.
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError>;
+
+    /// What a reader of the result must know of how it was set up: policies, windows, packet sizes, acknowledgements.
+    fn settings(&self, flow: &FlowPlan) -> String {
+        let _ = flow;
+        String::new()
+    }
 }
 
 /// The stacks that flows can name.

@@ -1,5 +1,6 @@
 //! What is to be simulated: paths, flows, and how long.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -264,15 +265,18 @@ impl HostModel {
         batch: 10,
     };
 
-    /// An ordinary server under Linux with an asynchronous runtime: timers of a millisecond (tokio's wheel), 50 µs to wake up (the
-    /// default timer slack), interrupts and polling merged over 30 µs, 10 Gbps, batches of 64 (what GSO takes at most).
+    /// An ordinary machine under Linux: timers of the kernel's own, 50 µs to wake up (the default timer slack), interrupts and polling
+    /// merged over 30 µs, 10 Gbps, batches of 64 (what GSO takes at most).
     pub const LINUX: HostModel = HostModel {
-        timer_granularity: Duration::from_millis(1),
+        timer_granularity: Duration::ZERO,
         wake_delay: Duration::from_micros(50),
         receive_delay: Duration::from_micros(30),
         nic: Some(Rate::from_bps(10_000_000_000)),
         batch: 64,
     };
+
+    /// The same with the timers of an asynchronous runtime, which ring at whole milliseconds (tokio's wheel).
+    pub const LINUX_COARSE: HostModel = HostModel { timer_granularity: Duration::from_millis(1), ..HostModel::LINUX };
 }
 
 impl Default for HostModel {
@@ -319,6 +323,16 @@ pub enum PlanError {
     /// It would end before it begins.
     #[error("the time limit is zero: give one above, such as \"60 s\"")]
     TimeLimit,
+    /// Two of a name: their chance would be the same.
+    #[error(
+        "there are two {kind} called \"{name}\": names must differ, because each part's chance follows from its name"
+    )]
+    Name {
+        /// "flows" or "paths".
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
     /// A path that does not exist.
     #[error(
         "flow \"{flow}\" takes path number {path}, but there are {paths}, counted from 0; a route names each at most once"
@@ -381,6 +395,8 @@ impl Plan {
         if self.time_limit == Duration::ZERO {
             return Err(PlanError::TimeLimit);
         }
+        unique("paths", self.paths.iter().map(|path| &path.name))?;
+        unique("flows", self.flows.iter().map(|flow| &flow.name))?;
         for flow in &self.flows {
             let name = || flow.name.clone();
             let paths = self.paths.len();
@@ -402,6 +418,16 @@ impl Plan {
         let paths = flow.route.iter().filter_map(|path| self.paths.get(*path));
         paths.map(|path| path.up.delay.nominal() + path.down.delay.nominal()).sum()
     }
+}
+
+fn unique<'a>(kind: &'static str, names: impl Iterator<Item = &'a String>) -> Result<(), PlanError> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(PlanError::Name { kind, name: name.clone() });
+        }
+    }
+    Ok(())
 }
 
 impl fmt::Display for Crypto {

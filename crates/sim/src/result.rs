@@ -34,6 +34,8 @@ pub struct FlowResult {
     pub name: String,
     /// Its stack.
     pub stack: String,
+    /// What the stack says of its settings.
+    pub settings: String,
     /// When its client sent the first datagram: the zero of its own times.
     pub start: Duration,
     /// From then to the completed handshake.

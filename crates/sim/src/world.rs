@@ -65,6 +65,8 @@ struct World<'a> {
     hash: Hash,
     log: Option<EventHash>,
     datagrams: u64,
+    /// What the stacks say of their settings, by flow.
+    settings: Vec<String>,
     /// Flows that have an end and have not reached it.
     unfinished: usize,
     over: Vec<bool>,
@@ -161,6 +163,7 @@ impl<'a> World<'a> {
             hash: Hash::new(),
             log: plan.record.hash.then(EventHash::new),
             datagrams: 0,
+            settings: Vec::new(),
             unfinished: plan.flows.iter().filter(|flow| !flow.traffic.is_endless()).count(),
             over: vec![false; plan.flows.len()],
         };
@@ -175,13 +178,18 @@ impl<'a> World<'a> {
         Ok(world)
     }
 
-    fn add_link(&mut self, name: String, config: &DirectionConfig, streams: &Streams) -> Result<usize, PlanError> {
+    fn add_link(
+        &mut self,
+        name: String,
+        is_path: bool,
+        config: &DirectionConfig,
+        streams: &Streams,
+    ) -> Result<usize, PlanError> {
         let refuse = |error| {
             let (path, direction) = name.rsplit_once('/').unwrap_or((&name, ""));
             PlanError::Link { path: path.to_owned(), direction: if direction == "up" { "up" } else { "down" }, error }
         };
-        let direction = Direction::new(config, ORIGIN, &streams.scope(&name)).map_err(refuse)?;
-        let is_path = !name.starts_with("nic/");
+        let direction = Direction::new(config, ORIGIN, &streams.scope("path").scope(&name)).map_err(refuse)?;
         self.links.push(Link { name, direction, is_path, series: Vec::new(), next_point: ORIGIN });
         self.hops.push(vec![None; self.plan.flows.len()]);
         Ok(self.links.len() - 1)
@@ -194,14 +202,14 @@ impl<'a> World<'a> {
             let round_trip = flows.map(|flow| self.plan.round_trip(flow)).max().unwrap_or_default();
             let (mut up, mut down) = (path.up.clone(), path.down.clone());
             if let Some(wifi) = &path.wifi {
-                wifi.apply(&mut up, &mut down, &streams.scope(&path.name), self.plan.time_limit)
+                wifi.apply(&mut up, &mut down, &streams.scope("path").scope(&path.name), self.plan.time_limit)
                     .map_err(|error| PlanError::Link { path: path.name.clone(), direction: "up", error })?;
             }
             for (mut config, direction) in [(up, "up"), (down, "down")] {
                 if config.round_trip == Duration::ZERO {
                     config.round_trip = round_trip;
                 }
-                self.add_link(format!("{}/{direction}", path.name), &config, streams)?;
+                self.add_link(format!("{}/{direction}", path.name), true, &config, streams)?;
             }
         }
         Ok(())
@@ -229,6 +237,7 @@ impl<'a> World<'a> {
             hash: self.log.clone(),
         };
         let (client, server) = stack.hosts(&context)?;
+        self.settings.push(stack.settings(flow));
         let up: Vec<usize> = flow.route.iter().map(|path| 2 * path).collect();
         let down: Vec<usize> = flow.route.iter().rev().map(|path| 2 * path + 1).collect();
         let (client_node, server_node) = (self.nodes.len(), self.nodes.len() + 1);
@@ -238,7 +247,7 @@ impl<'a> World<'a> {
                 let rate = RateModel::Constant(rate);
                 let config = DirectionConfig { rate, queue: QueueLimit::Infinite, ..DirectionConfig::default() };
                 let name = format!("nic/{}/{}", flow.name, ["up", "down"][n]);
-                way.insert(0, self.add_link(name, &config, &Streams::new(self.plan.seed))?);
+                way.insert(0, self.add_link(name, false, &config, &Streams::new(self.plan.seed))?);
             }
             for (n, link) in way.iter().enumerate() {
                 self.hops[*link][index] = Some(way.get(n + 1).map_or(Hop::Node(peer), |next| Hop::Link(*next)));
@@ -448,7 +457,8 @@ impl<'a> World<'a> {
         let since_origin = |at: Instant| at.saturating_since(ORIGIN);
         let mut flows = Vec::new();
         let mut failed = failed;
-        for (flow, ends) in self.plan.flows.iter().zip(self.nodes.chunks_mut(2)) {
+        let flows_and_ends = self.plan.flows.iter().zip(self.nodes.chunks_mut(2));
+        for ((flow, ends), settings) in flows_and_ends.zip(std::mem::take(&mut self.settings)) {
             let [client, server] = ends else { continue };
             let status = client.host.status();
             let start = client.first_sent.unwrap_or(now);
@@ -488,6 +498,7 @@ impl<'a> World<'a> {
             flows.push(FlowResult {
                 name: flow.name.clone(),
                 stack: flow.stack.clone(),
+                settings,
                 start: since_origin(start),
                 handshake: client_side.stats.handshake_time,
                 completion: last.map(|last| last.saturating_since(start)),

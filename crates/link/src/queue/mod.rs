@@ -63,7 +63,8 @@ pub enum QueueLimit {
     Bytes(u64),
     /// Packets.
     Packets(u64),
-    /// As many bytes as the link serves in this time, at the rate of the moment (the mean rate of a mahimahi trace).
+    /// As many bytes as the link serves in this time, at the rate of the moment (the last one above zero; the mean rate of a
+    /// mahimahi trace).
     Time(Duration),
     /// Thousandths of the bandwidth-delay product: rate × the sum of the fixed delays of both directions. The rate is that
     /// of the start of a schedule, or the mean of a trace.

@@ -19,13 +19,13 @@ use thalweg_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramMeta, Endpoint, EndpointConfig, Event, Route,
     ServerConfig, TransportConfig,
 };
-use thalweg_units::{Duration, DurationExt, Ecn, Instant};
+use thalweg_units::{ByteCount, Duration, DurationExt, Ecn, Instant, exact_duration};
 
 use crate::app::{self, App, Launcher, Transport};
 use crate::collect::Collector;
 use crate::host::{Host, Hosts, Outbox, StackContext, StackFactory, Status};
 use crate::meter::Meter;
-use crate::plan::{Crypto, PlanError, Traffic};
+use crate::plan::{Crypto, FlowPlan, PlanError, Traffic};
 use crate::result::SideResult;
 
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1000);
@@ -106,6 +106,28 @@ impl StackFactory for Thalweg {
         let endpoint = Endpoint::new(EndpointConfig::new(seed("server")), Some(Arc::new(server_config)));
         let server = base(endpoint, role, server_collector, context.flow.server_host.batch);
         Ok((Box::new(client), Box::new(server)))
+    }
+
+    fn settings(&self, flow: &FlowPlan) -> String {
+        let side = |config: &TransportConfig| {
+            let controller = config.controller.as_ref().map_or(String::new(), |factory| format!(", {factory:?}"));
+            format!(
+                "{}{controller}, datagrams {} to {} B, connection window {}, stream window {}, ack delay {}, {}",
+                config.policies,
+                config.initial_mtu,
+                config.max_mtu.max(config.initial_mtu),
+                ByteCount(config.streams.receive_window),
+                ByteCount(config.streams.stream_receive_window),
+                exact_duration(config.max_ack_delay),
+                if config.ack_every_second {
+                    "every second packet acknowledged"
+                } else {
+                    "acknowledgements thinned out"
+                },
+            )
+        };
+        let (client, server) = (side(&flow.client), side(&flow.server));
+        if client == server { client } else { format!("client: {client}; server: {server}") }
     }
 }
 
