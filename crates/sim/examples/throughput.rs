@@ -2,8 +2,8 @@
 //!
 //! `time target/release/examples/throughput satellite null 3`: a download of 100 MB over a geostationary satellite, three times.
 
-use thalweg_link::{DirectionConfig, RateModel};
-use thalweg_sim::{Crypto, FlowPlan, PathPlan, Plan, Record, Traffic, run};
+use thalweg_link::{DirectionConfig, RateModel, Spread};
+use thalweg_sim::{Crypto, FlowPlan, PathPlan, Plan, Record, Size, Traffic, run};
 use thalweg_units::Duration;
 
 fn link(rate: &str, delay_ms: u64, queue: &str) -> Result<DirectionConfig, Box<dyn std::error::Error>> {
@@ -18,20 +18,32 @@ fn link(rate: &str, delay_ms: u64, queue: &str) -> Result<DirectionConfig, Box<d
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let arg = |n: usize, default: &str| args.get(n).map_or_else(|| default.to_owned(), Clone::clone);
-    let (path, bytes) = match arg(0, "satellite").as_str() {
-        "satellite" => {
-            (PathPlan::new("sat", link("3 Mbps", 300, "600 ms")?, link("250 Mbps", 300, "1 BDP")?), 100_000_000)
+    let home = || link("50 Mbps", 25, "1 BDP");
+    let download = |bytes| Traffic::Download(Some(bytes));
+    let (path, traffic) = match arg(0, "satellite").as_str() {
+        "satellite" => (
+            PathPlan::new("sat", link("3 Mbps", 300, "600 ms")?, link("250 Mbps", 300, "1 BDP")?),
+            download(100_000_000),
+        ),
+        "home" => (PathPlan::new("home", home()?, home()?), download(20_000_000)),
+        "flows" => {
+            let traffic = Traffic::Flows {
+                count: 5000,
+                arrivals: Spread::Exponential(Duration::from_millis(5)),
+                size: Size::Pareto { scale: 5_000, shape: 1.3 },
+                new_connections: true,
+            };
+            (PathPlan::new("home", home()?, home()?), traffic)
         }
-        "home" => (PathPlan::new("home", link("50 Mbps", 25, "1 BDP")?, link("50 Mbps", 25, "1 BDP")?), 20_000_000),
         _ => {
-            return Err(
-                "give \"satellite\" or \"home\", then \"real\" or \"null\", then how often, then \"nohash\"".into()
-            );
+            let usage =
+                "give \"satellite\", \"home\" or \"flows\", then \"real\" or \"null\", then how often, then \"nohash\"";
+            return Err(usage.into());
         }
     };
     let plan = Plan {
         paths: vec![path],
-        flows: vec![FlowPlan::new("download", Traffic::Download(Some(bytes)))],
+        flows: vec![FlowPlan::new("download", traffic)],
         crypto: if arg(1, "real") == "null" { Crypto::Null } else { Crypto::Real },
         record: Record { hash: arg(3, "hash") == "hash", ..Record::default() },
         ..Plan::default()

@@ -1,0 +1,101 @@
+//! Random worlds: whatever a path does to packets, traffic over it finishes, and both ciphers agree on how.
+#![allow(clippy::unwrap_used)]
+
+use thalweg_link::{
+    Dice, DirectionConfig, EcnTreatment, Jitter, LossModel, Policer, Probability, QueueLimit, RateModel, Reorder,
+    Schedule, Spread, Streams, Windows,
+};
+use thalweg_sim::{Crypto, FlowPlan, HostModel, PathPlan, Plan, Size, Traffic, run};
+use thalweg_units::{Duration, Rate};
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// A direction in which each kind of harm is there or not.
+fn direction(dice: &mut Dice) -> DirectionConfig {
+    let mut config = DirectionConfig {
+        rate: RateModel::Constant(Rate::from_bps(500_000 + dice.below(50_000_000))),
+        delay: ms(1 + dice.below(150)).into(),
+        queue: QueueLimit::Bytes(20_000 + dice.below(500_000)),
+        ..DirectionConfig::default()
+    };
+    let harm = dice.bits();
+    let has = |bit: u32| harm >> (2 * bit) & 3 == 0;
+    let windows = |dice: &mut Dice| {
+        vec![Windows::Random { gap: ms(1000 + dice.below(3000)), length: Spread::Uniform(ms(1), ms(300)) }]
+    };
+    if has(0) {
+        config.loss.push(LossModel::Random(Probability::ratio(dice.below(30), 1000)));
+    }
+    if has(1) {
+        let share = Probability::ratio(dice.below(100), 1000);
+        config.reorder.push(Reorder { share, by: ms(dice.below(50)) });
+    }
+    if has(2) {
+        let spread = Spread::Exponential(ms(dice.below(20)));
+        config.jitter = Some(Jitter { spread, reorder: dice.below(2) == 0 });
+    }
+    if has(3) {
+        config.outages = windows(dice);
+    }
+    if has(4) {
+        config.suspend_before = windows(dice);
+    }
+    if has(5) {
+        config.suspend_after = windows(dice);
+    }
+    if has(6) {
+        config.corrupt = Probability::ratio(dice.below(10), 1000);
+        config.duplicate = Probability::ratio(dice.below(100), 1000);
+    }
+    if has(7) {
+        config.mtu = Some(Schedule::constant(1228 + dice.below(300) as u32));
+    }
+    if has(8) {
+        let treatments = [EcnTreatment::Bleach, EcnTreatment::MarkAll, EcnTreatment::Ect1ToEct0];
+        config.ecn = Some(Schedule::constant(treatments[dice.below(3) as usize]));
+    }
+    if has(9) {
+        let rate = Rate::from_bps(1_000_000 + dice.below(10_000_000));
+        config.policer = Some(Policer { rate, burst: 10_000 + dice.below(50_000) });
+    }
+    config
+}
+
+fn world(seed: u64) -> Plan {
+    let mut dice = Streams::new(seed).dice("world");
+    let path = PathPlan::new("p", direction(&mut dice), direction(&mut dice));
+    let pause = Spread::Exponential(ms(100));
+    let traffic = match dice.below(5) {
+        0 => Traffic::Download(Some(300_000)),
+        1 => Traffic::Upload(Some(300_000)),
+        2 => {
+            let response = Size::Pareto { scale: 10_000, shape: 1.5 };
+            Traffic::Requests { count: 10, request: Size::Fixed(300), response, think: pause }
+        }
+        kind => Traffic::Flows { count: 10, arrivals: pause, size: Size::Fixed(20_000), new_connections: kind == 3 },
+    };
+    let mut flow = FlowPlan::new("f", traffic);
+    if dice.below(2) == 0 {
+        flow.client_host = HostModel::LINUX;
+        flow.server_host = HostModel::LINUX_COARSE;
+    }
+    let time_limit = Duration::from_secs(300);
+    Plan { paths: vec![path], flows: vec![flow], seed, time_limit, perturb_start: true, ..Plan::default() }
+}
+
+#[test]
+fn traffic_finishes_in_every_world_and_both_ciphers_agree() {
+    for seed in 0..60 {
+        let real = world(seed);
+        let null = Plan { crypto: Crypto::Null, ..real.clone() };
+        let (first, second) = (run(&real).unwrap(), run(&null).unwrap());
+        assert_eq!(first.failed, None, "seed {seed}: {real:?}");
+        assert_eq!(first.event_log_hash, second.event_log_hash, "seed {seed}: {real:?}");
+        for link in &first.links {
+            let stats = &link.stats;
+            assert!(stats.delivered + stats.dropped_total() <= stats.offered + stats.duplicated, "seed {seed}");
+        }
+    }
+}
