@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde::Serialize;
-use thalweg::TransportConfig;
 use thalweg_files::certificate::{CertificateStore, Identity};
 use thalweg_files::client::{FetchOptions, Fetcher, Job, Preference, Report, Trust};
 use thalweg_files::server::{Server, ServerOptions};
@@ -167,7 +166,7 @@ impl DemoArgs {
         let site = Site::new(site, SiteOptions::default()).context("cannot serve")?;
         let store = CertificateStore::new(identity).context("certificate")?;
         let mut options = ServerOptions::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), site, store);
-        options.transport = Some(Arc::new(transport.config(TransportConfig::default())?));
+        options.transport = Some(Arc::new(transport.config(ServerOptions::bulk_transport())?));
         options.tcp = false;
         options.grace = Duration::from_secs(2);
         let server = Server::bind(options).await.map_err(Failure::failed)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use thalweg::{RetryPolicy, TransportConfig};
+use thalweg::RetryPolicy;
 use thalweg_files::certificate::{CertificateStore, Fingerprints, Identity};
 use thalweg_files::log::{AccessLog, AccessRecord};
 use thalweg_files::server::{Server, ServerOptions};
@@ -108,7 +108,7 @@ impl ServeArgs {
         let identity = self.identity()?;
         let store = CertificateStore::new(&identity).context("certificate")?;
         let mut options = ServerOptions::new(self.listen, self.site()?, store.clone());
-        options.transport = Some(Arc::new(self.transport.config(TransportConfig::default())?));
+        options.transport = Some(Arc::new(self.transport.config(ServerOptions::bulk_transport())?));
         options.quic = !self.no_quic;
         options.retry = match self.retry {
             Retry::Never => RetryPolicy::Never,
