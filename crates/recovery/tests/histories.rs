@@ -14,7 +14,8 @@ use thalweg_recovery::{Budget, Config, EcnCounts, PathId, Policies, ProbePolicy,
 use thalweg_units::{Duration, Instant};
 
 const DATA: SpaceId = SpaceId::Data;
-const IDLE: Duration = Duration::from_secs(10);
+/// Short, so that the caps of the probe policies come below the timeout itself now and again.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// One thing that happens.
 #[derive(Clone, Debug)]

@@ -30,7 +30,9 @@ use std::sync::Arc;
 use common::world::{Link, World};
 use common::{SIZE, Stage, at, ms};
 use thalweg_recovery::trace::{Event, State};
-use thalweg_recovery::{AckEvent, Budget, Config, Controller, ControllerFactory, Recovery, SpaceId, Timeout};
+use thalweg_recovery::{
+    AckEvent, Budget, Config, Controller, ControllerFactory, LossTrigger, Recovery, SpaceId, Timeout,
+};
 use thalweg_units::math::icbrt;
 use thalweg_units::{Duration, Instant};
 
@@ -127,7 +129,8 @@ fn n4_after_persistent_congestion_packets_in_flight_open_the_window_in_slow_star
     assert_eq!(stage.path().state(), State::SlowStart);
 }
 
-/// nginx compared 32-bit milliseconds; at these origins such clocks wrap. Ours is 64 bits of nanoseconds, and only differences matter.
+/// nginx compared 32-bit milliseconds; at these origins such clocks wrap, signed and unsigned. Ours is 64 bits of nanoseconds, and only
+/// differences matter.
 #[test]
 fn n5_n6_the_origin_of_the_clock_changes_nothing() {
     let run = |origin: u64| {
@@ -137,21 +140,38 @@ fn n5_n6_the_origin_of_the_clock_changes_nothing() {
         stage.now = origin;
         stage.path = stage.recovery.add_path(origin, 1_200, None);
         stage.recovery.set_handshake_confirmed(origin);
-        for round in 0..40u64 {
-            let first = stage.next[2];
-            let count = stage.fill();
+        for round in 0..20u64 {
+            let (first, count) = (stage.next[2], stage.fill());
             stage.wait(50 + round % 5);
-            if count > 0 {
+            if count > 2 && round % 3 == 1 {
+                // The last but one is late: the time threshold decides. Every other time it is lost.
+                let late = first + count - 2;
+                stage.ack_ranges(&[late + 1..=late + 1, first..=late - 1]);
+                stage.wait(3);
+                if round % 2 == 0 {
+                    stage.ack(first..=late + 1);
+                }
+            } else if count > 0 {
+                // Or the first one is lost, and packets decide.
                 stage.ack(first + u64::from(round % 9 == 8)..=first + count - 1);
+            }
+            while stage.recovery.timer().is_some_and(|timer| timer < stage.now + ms(40)) {
+                stage.expire();
             }
         }
         let events: Vec<_> = stage.events().into_iter().map(|(now, event)| (now - origin, event)).collect();
         events
     };
     let reference = run(0);
-    assert!(reference.len() > 40);
-    for origin in [(1 << 31) - 100, (1 << 32) - 100, 1 << 43] {
-        assert_eq!(run(origin), reference);
+    let lost_by = |trigger| {
+        let lost = |event: &Event| matches!(event, Event::PacketLost { trigger: by, .. } if *by == trigger);
+        reference.iter().filter(|(_, event)| lost(event)).count()
+    };
+    assert!(lost_by(LossTrigger::TimeThreshold) >= 2 && lost_by(LossTrigger::PacketThreshold) >= 1);
+    for wrap in [1 << 31, 1 << 32, 1 << 43] {
+        for before in (1..1_500).step_by(7) {
+            assert_eq!(run(wrap - before), reference, "{before} ms before");
+        }
     }
 }
 
