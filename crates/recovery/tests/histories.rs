@@ -147,7 +147,8 @@ fn pick(under_way: &mut Vec<u64>, positions: &[u8]) -> Vec<u64> {
 /// later than the cap of the policy allows.
 fn check_gap(stage: &Stage, policy: ProbePolicy) {
     let gap = stage.recovery.timer().unwrap().saturating_since(stage.now);
-    let base = stage.recovery.pto(DATA);
+    // The peer's ACK delay is 25 ms.
+    let base = stage.recovery.path(stage.recovery.active_path()).rtt().probe_base() + Duration::from_millis(25);
     let cap = match policy {
         ProbePolicy::Rfc => base.saturating_mul(1 << stage.recovery.pto_count().min(20)),
         ProbePolicy::Capped8 => IDLE / 8,
