@@ -414,22 +414,27 @@ impl TransportParameters {
         }
     }
 
+    /// The limits that a client remembers for its 0-RTT data (RFC 9000 section 7.4.1, RFC 9221 section 3).
+    pub(crate) fn remembered_limits(&self) -> [u64; 8] {
+        [
+            self.active_connection_id_limit,
+            self.initial_max_data,
+            self.initial_max_stream_data_bidi_local,
+            self.initial_max_stream_data_bidi_remote,
+            self.initial_max_stream_data_uni,
+            self.initial_max_streams_bidi,
+            self.initial_max_streams_uni,
+            self.max_datagram_frame_size,
+        ]
+    }
+
     /// As client whose 0-RTT was accepted: checks that the server's parameters allow what the remembered ones allowed.
     ///
     /// # Errors
     /// PROTOCOL_VIOLATION if a limit was lowered (RFC 9000 section 7.4.1, RFC 9221 section 3).
     pub fn check_not_below(&self, remembered: &TransportParameters) -> Result<(), TransportError> {
-        let lowered = [
-            (self.active_connection_id_limit, remembered.active_connection_id_limit),
-            (self.initial_max_data, remembered.initial_max_data),
-            (self.initial_max_stream_data_bidi_local, remembered.initial_max_stream_data_bidi_local),
-            (self.initial_max_stream_data_bidi_remote, remembered.initial_max_stream_data_bidi_remote),
-            (self.initial_max_stream_data_uni, remembered.initial_max_stream_data_uni),
-            (self.initial_max_streams_bidi, remembered.initial_max_streams_bidi),
-            (self.initial_max_streams_uni, remembered.initial_max_streams_uni),
-            (self.max_datagram_frame_size, remembered.max_datagram_frame_size),
-        ];
-        if lowered.iter().any(|(now, before)| now < before) {
+        let mut limits = self.remembered_limits().into_iter().zip(remembered.remembered_limits());
+        if limits.any(|(now, before)| now < before) {
             return Err(TransportError::protocol_violation("0-RTT was accepted, but a remembered limit was lowered"));
         }
         Ok(())

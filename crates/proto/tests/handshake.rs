@@ -30,7 +30,7 @@ use thalweg_proto::{
     },
     frame::Frame,
     packet::{self, Header, Invariants},
-    streams::Dir,
+    streams::{Dir, StreamsConfig},
     token::TokenKey,
     version::Version,
 };
@@ -661,6 +661,96 @@ fn early_data_may_not_hold_what_only_later_packets_may() {
                 assert_eq!(code, TransportErrorCode::PROTOCOL_VIOLATION, "{payload:?}");
             }
             other => panic!("{payload:?}: {other:?}"),
+        }
+    }
+}
+
+/// RFC 9000 section 7.4.1: a server that gives less than the client remembers must not take 0-RTT data.
+#[test]
+fn early_data_to_a_server_whose_limits_have_shrunk_do_not_break_the_connection() {
+    let mut world = returning(Setup::default());
+    let mut config = (*world.server_config).clone();
+    config.transport = Arc::new(TransportConfig {
+        streams: StreamsConfig { stream_receive_window: 5_000, receive_window: 5_000, ..StreamsConfig::default() },
+        ..TransportConfig::default()
+    });
+    world.server.endpoint.set_server_config(Some(Arc::new(config)));
+    let (handle, mut pump) = connect_early(&mut world, 60_000);
+    let done = world.run_until(60 * SECOND, |world| pump.poke(world, handle));
+    assert!(done, "{:?} {:?}", world.client_error(), world.server_error());
+}
+
+// When TLS says no, or not yet.
+
+/// A world whose ends use these TLS configurations.
+fn with_tls(client: rustls::ClientConfig, server: rustls::ServerConfig) -> Setup {
+    Setup {
+        tweak_client: Box::new(|config| config.crypto = Arc::new(RustlsClient::new(Arc::new(client)))),
+        tweak_server: Box::new(|config| config.crypto = Arc::new(RustlsServer::new(Arc::new(server)))),
+        ..Setup::default()
+    }
+}
+
+#[test]
+fn without_a_common_application_protocol_both_ends_learn_it() {
+    let client = TlsOptions::new(&[b"one"]).client_insecure().unwrap();
+    let server = TlsOptions::new(&[b"other"]).server(vec![test_certificate()], test_key()).unwrap();
+    let mut world = World::new(with_tls(client, server));
+    world.connect();
+    world.run_for(20 * SECOND);
+    let expected = TransportErrorCode::crypto(120);
+    assert!(matches!(world.server_error(), Some(ConnectionError::Transport(error)) if error.code == expected));
+    assert!(matches!(world.client_error(), Some(ConnectionError::PeerTransport { code, .. }) if code == expected));
+    assert_eq!((world.client.endpoint.connections(), world.server.endpoint.connections()), (0, 0));
+}
+
+#[test]
+fn a_certificate_nobody_vouches_for_is_refused_and_both_ends_learn_it() {
+    let client = TlsOptions::new(&[b"test"]).client(rustls::RootCertStore::empty()).unwrap();
+    let server = TlsOptions::new(&[b"test"]).server(vec![test_certificate()], test_key()).unwrap();
+    let mut world = World::new(with_tls(client, server));
+    world.connect();
+    world.run_for(20 * SECOND);
+    let Some(ConnectionError::Transport(error)) = world.client_error() else { panic!("{:?}", world.client_error()) };
+    assert!(error.code.tls_alert().is_some(), "{error}");
+    let told = world.server_error();
+    assert!(matches!(told, Some(ConnectionError::PeerTransport { code, .. }) if code == error.code), "{told:?}");
+    assert_eq!((world.client.endpoint.connections(), world.server.endpoint.connections()), (0, 0));
+}
+
+#[test]
+fn a_server_that_wants_another_key_exchange_gets_it_under_loss_too() {
+    use rustls::crypto::ring::kx_group::{SECP256R1, X25519};
+    let provider = |groups: Vec<&'static dyn rustls::crypto::SupportedKxGroup>| {
+        Arc::new(rustls::crypto::CryptoProvider { kx_groups: groups, ..rustls::crypto::ring::default_provider() })
+    };
+    for seed in 0..15 {
+        for retry in [RetryPolicy::Never, RetryPolicy::Always] {
+            let client =
+                TlsOptions::new(&[b"test"]).provider(provider(vec![X25519, SECP256R1])).client_insecure().unwrap();
+            let server = TlsOptions::new(&[b"test"])
+                .provider(provider(vec![SECP256R1]))
+                .server(vec![test_certificate()], test_key())
+                .unwrap();
+            let mut setup = with_tls(client, server);
+            let tweak = setup.tweak_server;
+            setup.tweak_server = Box::new(move |config| {
+                tweak(config);
+                config.retry = retry;
+            });
+            let loss = if seed == 0 { 0 } else { 15 };
+            let mut world = World::new(Setup { seed, link: Link::lossy(Duration::from_millis(20), loss), ..setup });
+            let handle = world.connect();
+            let done = world.run_until(60 * SECOND, |world| {
+                assert_not_amplified(world);
+                both_confirmed(world, handle)
+            });
+            assert!(done, "seed {seed}: {:?} {:?}", world.client_error(), world.server_error());
+            if seed == 0 {
+                let took = world.client_conn(handle).stats().handshake_time;
+                let trips = if retry == RetryPolicy::Never { 2 } else { 3 };
+                assert_eq!(took, Some(Duration::from_millis(40 * trips)));
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What rustls tells and asks its surroundings while a session runs, made to depend on that session's QUIC version.
 //!
 //! - Traffic secrets: told to the key log, from where a session that was switched to another version takes them.
-//! - Remembered sessions: those of one version must not be resumed in another (RFC 9369 section 5).
+//! - Remembered sessions: those of one version must not be resumed in another (RFC 9369 section 5), nor those of a server
+//!   with other limits: 0-RTT data would be sent within limits that no longer hold (RFC 9000 section 7.4.1).
 //!
 //! rustls calls back without saying which session it runs, so a session leaves word in a thread-local before it lets rustls run.
 
@@ -25,21 +26,40 @@ pub(super) struct Captured {
     pub(super) one_rtt: [Option<Secret>; 2],
 }
 
+/// What a remembered session is good for.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(super) struct Bond {
+    pub(super) version: Version,
+    /// A fingerprint of the limits a server announces; 0 for a client.
+    pub(super) limits: u64,
+}
+
+impl Bond {
+    const LEN: usize = 4 + 8;
+
+    fn bytes(self) -> [u8; Bond::LEN] {
+        let mut bytes = [0; Bond::LEN];
+        bytes[..4].copy_from_slice(&self.version.0.to_be_bytes());
+        bytes[4..].copy_from_slice(&self.limits.to_be_bytes());
+        bytes
+    }
+}
+
 struct Running {
-    version: Version,
+    bond: Bond,
     captured: Option<Captured>,
 }
 
 thread_local! {
     static RUNNING: RefCell<Running> = const {
-        RefCell::new(Running { version: Version::V1, captured: None })
+        RefCell::new(Running { bond: Bond { version: Version::V1, limits: 0 }, captured: None })
     };
 }
 
-/// Lets rustls run for a session of `version`, and adds the traffic secrets that come up to `captured` if there is one.
-pub(super) fn run<R>(version: Version, captured: Option<&mut Captured>, f: impl FnOnce() -> R) -> R {
+/// Lets rustls run for a session with this bond, and adds the traffic secrets that come up to `captured` if there is one.
+pub(super) fn run<R>(bond: Bond, captured: Option<&mut Captured>, f: impl FnOnce() -> R) -> R {
     let before = captured.as_ref().map(|captured| **captured);
-    RUNNING.set(Running { version, captured: before });
+    RUNNING.set(Running { bond, captured: before });
     let result = f();
     let after = RUNNING.with_borrow_mut(|running| running.captured.take());
     if let (Some(captured), Some(after)) = (captured, after) {
@@ -48,8 +68,8 @@ pub(super) fn run<R>(version: Version, captured: Option<&mut Captured>, f: impl 
     result
 }
 
-fn version() -> Version {
-    RUNNING.with_borrow(|running| running.version)
+fn bond() -> Bond {
+    RUNNING.with_borrow(|running| running.bond)
 }
 
 /// A key log that lets the running session listen in.
@@ -95,7 +115,7 @@ impl ClientSessions {
     }
 
     fn running(&self) -> &ClientSessionMemoryCache {
-        match version() {
+        match bond().version {
             Version::V2 => &self.v2,
             _ => &self.v1,
         }
@@ -129,20 +149,20 @@ impl ClientSessionStore for ClientSessions {
     }
 }
 
-/// Marks `session` with the running version.
+/// Marks `session` with the running session's bond.
 fn mark(session: &[u8]) -> Vec<u8> {
-    [session, &version().0.to_be_bytes()].concat()
+    [session, &bond().bytes()].concat()
 }
 
-/// Takes the mark off; `None` if it is another version's.
+/// Takes the mark off; `None` if it is of another bond.
 fn unmark(mut session: Vec<u8>) -> Option<Vec<u8>> {
-    let len = session.len().checked_sub(4)?;
-    let same = session[len..] == version().0.to_be_bytes();
+    let len = session.len().checked_sub(Bond::LEN)?;
+    let same = session[len..] == bond().bytes();
     session.truncate(len);
     same.then_some(session)
 }
 
-/// A server's memory of sessions, each good only in the version it comes from.
+/// A server's memory of sessions, each good only in the version and within the limits it comes from.
 #[derive(Debug)]
 pub(super) struct ServerSessions(pub(super) Arc<dyn StoresServerSessions>);
 
@@ -164,7 +184,7 @@ impl StoresServerSessions for ServerSessions {
     }
 }
 
-/// A server's tickets, each good only in the version it comes from.
+/// A server's tickets, each good only in the version and within the limits it comes from.
 #[derive(Debug)]
 pub(super) struct Tickets(pub(super) Arc<dyn ProducesTickets>);
 

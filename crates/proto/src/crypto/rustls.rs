@@ -9,12 +9,14 @@ pub use super::config::{
     CertificateSlot, Ciphers, ConfigError, TlsOptions, client_config, client_config_insecure, server_config,
 };
 use super::derive::TrafficSecrets;
-use super::hooks::{self, Captured};
+use super::hooks::{self, Bond, Captured};
 use super::{
     ClientCrypto, CryptoError, DecryptError, DirectionKeys, ExportError, HeaderKey, KeyChange, Keys, PacketKey,
     PacketKeys, ServerCrypto, Session, StartError,
 };
+use crate::Side;
 use crate::error::TransportError;
+use crate::transport_parameters::TransportParameters;
 use crate::version::Version;
 
 /// rustls's name of a version, if it has keys for it.
@@ -112,6 +114,8 @@ struct TlsSession {
     early_accepted: bool,
     /// The name a client asked for; a server learns it from the ClientHello.
     asked_name: Option<Box<str>>,
+    /// See [`Bond::limits`].
+    limits: u64,
 }
 
 /// What takes the place of rustls's keys.
@@ -130,6 +134,7 @@ impl TlsSession {
             switched: None,
             early_accepted: false,
             asked_name: asked_name.map(Box::from),
+            limits: 0,
         }
     }
 
@@ -148,7 +153,8 @@ impl TlsSession {
 impl Session for TlsSession {
     fn read_handshake(&mut self, data: &[u8]) -> Result<(), TransportError> {
         let captured = self.switched.as_mut().map(|switched| &mut switched.captured);
-        let read = hooks::run(self.version, captured, || self.tls.read_hs(data));
+        let bond = Bond { version: self.version, limits: self.limits };
+        let read = hooks::run(bond, captured, || self.tls.read_hs(data));
         read.map_err(|error| {
             let alert = self.tls.alert().unwrap_or_else(|| alert_for(&error));
             TransportError::crypto(u8::from(alert), explain(&error))
@@ -310,7 +316,7 @@ impl ClientCrypto for RustlsClient {
         let bare = server_name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(server_name);
         let name =
             ServerName::try_from(bare.to_owned()).map_err(|_| StartError::InvalidServerName(server_name.to_owned()))?;
-        let tls = hooks::run(version, None, || {
+        let tls = hooks::run(Bond { version, limits: 0 }, None, || {
             quic::ClientConnection::new(self.tapped.clone(), tls_version, name, params.to_vec())
         });
         let tls = tls.map_err(|error| StartError::Config(error.to_string()))?;
@@ -350,8 +356,22 @@ impl ServerCrypto for RustlsServer {
         let tls_version = tls_version(version).ok_or(StartError::UnsupportedVersion(version))?;
         let tls = quic::ServerConnection::new(self.apart.clone(), tls_version, params.to_vec())
             .map_err(|error| StartError::Config(error.to_string()))?;
-        Ok(Box::new(TlsSession::new(tls.into(), version, None)))
+        let limits = limits_fingerprint(params);
+        Ok(Box::new(TlsSession { limits, ..TlsSession::new(tls.into(), version, None) }))
     }
+}
+
+/// Tells servers' transport parameters apart by what a client remembers of them for 0-RTT (RFC 9000 section 7.4.1).
+fn limits_fingerprint(params: &[u8]) -> u64 {
+    let Ok(params) = TransportParameters::decode(params, Side::Server) else {
+        return 0;
+    };
+    // FNV-1a, 64 bits: nobody gains by a collision but the operator who changes limits.
+    let limits = params.remembered_limits();
+    limits
+        .iter()
+        .flat_map(|limit| limit.to_be_bytes())
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 #[cfg(test)]
@@ -574,10 +594,10 @@ mod tests {
         let mut again = client.start(Version::V1, "localhost", b"").unwrap();
         assert!(again.early_keys().is_some());
         again.write_handshake(&mut hello);
-        let mut original = server.start(Version::V1, b"").unwrap();
+        let mut original = server.start(Version::V1, b"server parameters").unwrap();
         original.read_handshake(&hello).unwrap();
         assert!(original.early_keys().is_some());
-        let mut replayed = server.start(Version::V1, b"").unwrap();
+        let mut replayed = server.start(Version::V1, b"server parameters").unwrap();
         replayed.read_handshake(&hello).unwrap();
         assert!(replayed.early_keys().is_none());
     }
