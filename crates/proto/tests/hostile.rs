@@ -3,7 +3,12 @@
 
 mod harness;
 
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{
+    cell::RefCell,
+    net::{IpAddr, SocketAddr},
+    rc::Rc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use harness::{CLIENT, DATE, Fate, Link, Packet, SERVER, Setup, World, alloc, tap::Tap};
@@ -651,6 +656,46 @@ fn a_flood_of_path_challenges_is_answered_sparingly() {
     assert!(sent <= received * 3 / 2, "{sent} bytes for {received}");
     let grown = alloc::live() - before.0;
     assert!(grown < 400_000, "{grown} bytes held after 11,000 challenges");
+}
+
+#[test]
+fn a_client_that_hops_through_thousands_of_addresses_costs_the_server_little() {
+    let mut world = World::new(Setup::default());
+    let handle = world.handshake();
+    world.run_for(SECOND);
+    for hop in 0..3_000u16 {
+        let ip = IpAddr::from([10, 2, (hop >> 8) as u8, hop as u8]);
+        world.client.address = SocketAddr::new(ip, 5000);
+        if hop % 3 == 0 {
+            let now = world.now;
+            world.client_conn(handle).local_address_changed(now, Some(ip));
+        }
+        world.client_conn(handle).ping();
+        world.pump();
+        // Much less than a round trip: no answer ever finds it.
+        world.run_for(ms(3));
+    }
+    let mut server = World::new(Setup::default()).server;
+    std::mem::swap(&mut server, &mut world.server);
+    let before = alloc::live();
+    let connections = std::mem::take(&mut server.connections);
+    drop(connections.into_values().collect::<Vec<_>>().pop());
+    let held = before - alloc::live();
+    assert!(held < 300_000, "the server holds {held} bytes for one client");
+}
+
+#[test]
+fn a_client_that_has_hopped_too_fast_is_heard_again_when_it_rests() {
+    let mut world = World::new(Setup::default());
+    let handle = world.handshake();
+    for port in 5_000..5_200 {
+        world.client.address.set_port(port);
+        world.client_conn(handle).ping();
+        world.pump();
+        world.run_for(ms(3));
+    }
+    assert!(world.transfer(handle, true, 100_000, 20 * SECOND).is_some());
+    assert_eq!(world.server_conn().remote_address().port(), 5_199);
 }
 
 #[test]

@@ -21,6 +21,33 @@ use crate::{
 
 /// Address pairs remembered at once: the active one, the last good one, and two candidates.
 const MAX_PATHS: usize = 4;
+/// New addresses accepted in a row without one being validated. Each costs us packets that nobody may ever acknowledge,
+/// so a peer that hops from address to address must not go on for ever. One more is granted per second.
+const MAX_UNPROVEN: u8 = 32;
+
+/// How many more new addresses the peer may come from.
+#[derive(Debug)]
+pub(super) struct PathCredit {
+    left: u8,
+    granted: Instant,
+}
+
+impl PathCredit {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { left: MAX_UNPROVEN, granted: now }
+    }
+
+    fn take(&mut self, now: Instant) -> bool {
+        let seconds = now.saturating_since(self.granted).as_secs();
+        if seconds > 0 {
+            self.granted = now;
+            self.left = self.left.saturating_add(seconds.min(u64::from(MAX_UNPROVEN)) as u8).min(MAX_UNPROVEN);
+        }
+        let may = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        may
+    }
+}
 
 impl Connection {
     /// The path a datagram came by; `None` if it is not known yet.
@@ -41,8 +68,11 @@ impl Connection {
         self.side == Side::Server && self.handshake.confirmed && self.handshake.migration_allowed
     }
 
-    /// A packet from a new address was authentic: remember the address.
-    pub(super) fn add_net_path(&mut self, now: Instant, meta: &DatagramMeta) -> usize {
+    /// A packet from a new address was authentic: remember the address. `None` if the peer has come from too many.
+    pub(super) fn add_net_path(&mut self, now: Instant, meta: &DatagramMeta) -> Option<usize> {
+        if !self.path_credit.take(now) {
+            return None;
+        }
         if self.paths.len() >= MAX_PATHS {
             let victim = (0..self.paths.len()).find(|&i| i != self.active && !self.paths[i].validated);
             let victim = victim.or_else(|| (0..self.paths.len()).find(|&i| i != self.active));
@@ -66,7 +96,7 @@ impl Connection {
         }
         self.paths.push(path);
         self.observe(now, &ObserverEvent::PathUpdated { path: id, state: PathState::Probing, remote: meta.remote });
-        self.paths.len() - 1
+        Some(self.paths.len() - 1)
     }
 
     pub(super) fn new_mtu_discovery(&self, now: Instant) -> MtuDiscovery {
@@ -177,6 +207,7 @@ impl Connection {
         let Some((index, is_news)) = answered.filter_map(|(index, news)| Some((index, news?))).next() else {
             return;
         };
+        self.path_credit = PathCredit::new(now);
         if is_news || self.side.is_client() {
             let (path, remote) = (self.paths[index].id, self.paths[index].remote);
             self.update_amplification_limit(now);

@@ -42,6 +42,7 @@ use self::{
     handshake::Handshake,
     keys::KeyStore,
     lifecycle::{CloseFrame, IdleTimers, Lifecycle},
+    migrate::PathCredit,
     net_path::NetPath,
     sent::SentFrames,
     space::Space,
@@ -155,6 +156,7 @@ pub struct Connection {
     paths: Vec<NetPath>,
     /// Index into `paths` of the one data go by.
     active: usize,
+    path_credit: PathCredit,
     local_cids: LocalCids,
     remote_cids: RemoteCids,
     peer_params: TransportParameters,

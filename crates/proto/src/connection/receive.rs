@@ -196,7 +196,10 @@ impl Connection {
         let path = match arrival.path {
             Some(path) => path,
             None => {
-                let path = self.add_net_path(now, &arrival.meta);
+                let Some(path) = self.add_net_path(now, &arrival.meta) else {
+                    self.drop_packet(now, Some(kind), size, DropReason::UnknownPath);
+                    return Ok(());
+                };
                 self.on_bytes_received(now, path, arrival.size);
                 arrival.path = Some(path);
                 path
