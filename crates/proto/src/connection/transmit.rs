@@ -544,6 +544,11 @@ impl Connection {
             }
             let packet = self.begin_packet(buf, space);
             let limit = room - TAG_LEN;
+            // What arrived last is acknowledged along with the close, so that the peer does not take it for lost.
+            let acks = &mut self.spaces[space.index()].acks;
+            if acks.pending() || acks.due(now) {
+                acks.write(now, buf, limit.saturating_sub(MIN_PACKET));
+            }
             if space != SpaceId::Data && matches!(close, CloseFrame::Application { .. }) {
                 // The application's code must not leak into packets that anyone can read.
                 encode_close(&super::application_error_in_handshake(), buf, limit);
