@@ -180,6 +180,10 @@ impl Cell {
         if state.error.is_some() {
             return;
         }
+        if state.undecided.is_some() {
+            drop(state);
+            return self.turn_away(true);
+        }
         let now = self.now();
         state.machine.close(now, code, reason);
         state.lose(ConnectionError::LocallyClosed, &self.shared, &mut wakes);

@@ -62,11 +62,14 @@ impl Incoming {
             let mut wakes = Vec::new();
             let mut state = connection.lock();
             let now = connection.now();
-            for (meta, mut datagram) in state.undecided.take().unwrap_or_default() {
-                state.machine.handle_datagram(now, &meta, &mut datagram);
+            // Nothing is left if the endpoint was closed meanwhile; then this is refused already.
+            if let Some(datagrams) = state.undecided.take() {
+                connection.shared.accepted.fetch_add(1, Ordering::Relaxed);
+                for (meta, mut datagram) in datagrams {
+                    state.machine.handle_datagram(now, &meta, &mut datagram);
+                }
             }
             state.collect_events(&connection.shared, &mut wakes);
-            connection.shared.accepted.fetch_add(1, Ordering::Relaxed);
             connection.unlock_and_drive(state);
             wake_all(&mut wakes);
         }

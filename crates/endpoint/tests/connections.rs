@@ -245,6 +245,27 @@ async fn a_closed_endpoint_neither_connects_nor_accepts() {
 }
 
 #[tokio::test]
+async fn closing_the_endpoint_refuses_whom_nobody_has_decided_about() {
+    within(async {
+        let pair = Pair::new();
+        let queued = pair.client.connect(pair.address, "localhost").unwrap();
+        let held = pair.client.connect(pair.address, "localhost").unwrap();
+        let incoming = pair.server.accept().await.unwrap();
+        while pair.server.stats().handshakes < 2 {
+            tokio::task::yield_now().await;
+        }
+        pair.server.close(1, b"");
+        for connecting in [queued, held] {
+            let error = connecting.await.unwrap_err();
+            assert!(matches!(&error, ConnectionError::PeerTransport { code, .. } if code.0 == 2), "{error:?}");
+        }
+        assert!(incoming.await.is_err());
+        pair.server.wait_idle().await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn retry_proves_the_address() {
     within(async {
         let pair = Pair::with(|server| server.retry(RetryPolicy::Always), |client| client);
@@ -537,6 +558,26 @@ async fn the_path_mtu_is_found_and_reported() {
             }
         }
         drop(client);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn closing_after_the_last_byte_still_acknowledges_it() {
+    within(async {
+        for _ in 0..20 {
+            let pair = Pair::new();
+            let (client, server) = pair.connect().await;
+            let reading = tokio::spawn(async move {
+                server.accept_uni().await.unwrap().read_to_end(100_000).await.unwrap();
+                // Dropping the connection closes it.
+            });
+            let mut send = client.open_uni().await.unwrap();
+            send.write_all(&[5; 100_000]).await.unwrap();
+            send.finish().unwrap();
+            assert_eq!(send.stopped().await, Ok(None));
+            reading.await.unwrap();
+        }
     })
     .await;
 }
