@@ -1,0 +1,46 @@
+//! Rival QUIC stacks as hosts of the lab's simulator, so that a scenario can put them on the same link as ours.
+//!
+//! | stack | what it is | same seed, same run |
+//! |---|---|---|
+//! | `quinn` | quinn-proto, CUBIC, flow-control windows raised to our own limits | to the bit |
+//! | `quinn-shipped` | the same with every setting as the crate ships it | to the bit |
+//! | `quinn-bbr` | `quinn` with its experimental BBR | no: it draws its cycle from the system |
+//! | `noq`, `noq-shipped`, `noq-bbr` | noq-proto likewise; its BBR is version 3 | to the bit, except `noq-bbr` |
+//!
+//! [`register`] adds them to a simulator's registry. What each is run with (version, windows, MTU, ACKs) is part of every flow's
+//! result.
+//!
+//! TLS is real and not seeded: its randomness changes no size and no time, and nothing else of a datagram's content counts.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod clock;
+mod node;
+mod noq;
+mod quinn;
+mod settings;
+mod tls;
+
+pub use settings::{Controller, Settings, Variant};
+use thalweg_sim::Registry;
+
+/// The simulator's own stacks and those of this crate.
+pub fn registry() -> Registry {
+    let mut registry = Registry::default();
+    register(&mut registry);
+    registry
+}
+
+/// Names and versions of the stacks, for what must be told apart by them.
+pub fn versions() -> String {
+    let packages = ["quinn-proto", "noq-proto"];
+    let named: Vec<String> = packages.iter().map(|name| format!("{name} {}", settings::version(name))).collect();
+    named.join(", ")
+}
+
+/// Adds every stack of this crate.
+pub fn register(registry: &mut Registry) {
+    for variant in Variant::ALL {
+        registry.add(Box::new(quinn::Quinn(variant)));
+        registry.add(Box::new(noq::Noq(variant)));
+    }
+}

@@ -1,0 +1,120 @@
+//! The stacks `noq…`: noq-proto.
+
+#[path = "driver.rs"]
+#[allow(clippy::duplicate_mod)] // compiled against quinn-proto as well
+mod driver;
+
+use noq_proto as proto;
+use thalweg_sim::{FlowPlan, Hosts, PlanError, StackContext, StackFactory};
+
+use crate::settings::Variant;
+
+/// noq-proto in one of its variants.
+#[derive(Debug)]
+pub(crate) struct Noq(pub(crate) Variant);
+
+impl StackFactory for Noq {
+    fn name(&self) -> &str {
+        match self.0 {
+            Variant::Tuned => "noq",
+            Variant::Shipped => "noq-shipped",
+            Variant::Bbr => "noq-bbr",
+        }
+    }
+
+    fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
+        driver::hosts(self.name(), self.0, context)
+    }
+
+    fn settings(&self, flow: &FlowPlan) -> String {
+        driver::describe(self.name(), "noq-proto", self.0, flow)
+    }
+}
+
+/// Where noq-proto and quinn-proto have parted.
+mod bridge {
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+    use std::num::NonZeroUsize;
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use bytes::{Bytes, BytesMut};
+    use thalweg_proto::connection::ConnectionStats;
+
+    use super::proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
+    use super::proto::{
+        Connection, ConnectionIdGenerator, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, FourTuple, PathId,
+        SendStream, ServerConfig, Transmit,
+    };
+    use crate::settings::Controller;
+
+    pub(super) const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1000);
+    pub(super) const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 443);
+
+    pub(super) fn controller(which: Controller) -> Arc<dyn ControllerFactory + Send + Sync> {
+        match which {
+            Controller::Cubic => Arc::new(CubicConfig::default()),
+            Controller::NewReno => Arc::new(NewRenoConfig::default()),
+            Controller::Bbr => Arc::new(Bbr3Config::default()),
+        }
+    }
+
+    pub(super) fn cid_generator(
+        config: &mut EndpointConfig,
+        make: impl Fn() -> Box<dyn ConnectionIdGenerator> + Send + Sync + 'static,
+    ) {
+        config.cid_generator(Arc::new(make));
+    }
+
+    pub(super) fn endpoint(config: EndpointConfig, server: Option<ServerConfig>) -> Endpoint {
+        Endpoint::new(Arc::new(config), server.map(Arc::new), true)
+    }
+
+    pub(super) fn handle(
+        endpoint: &mut Endpoint,
+        now: Instant,
+        remote: SocketAddr,
+        ecn: Option<EcnCodepoint>,
+        data: BytesMut,
+        buf: &mut Vec<u8>,
+    ) -> Option<DatagramEvent> {
+        endpoint.handle(now, FourTuple::from_remote(remote), ecn, data, buf)
+    }
+
+    pub(super) fn poll_transmit(
+        connection: &mut Connection,
+        now: Instant,
+        batch: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        connection.poll_transmit(now, NonZeroUsize::new(batch).unwrap_or(NonZeroUsize::MIN), buf)
+    }
+
+    pub(super) fn window(connection: &Connection) -> u64 {
+        connection.congestion_state(PathId::ZERO).map_or(0, |controller| controller.window())
+    }
+
+    pub(super) fn write(stream: &mut SendStream<'_>, data: &mut Bytes) -> usize {
+        // Takes what there is room for off the front.
+        stream.write_chunks(&mut std::slice::from_mut(data)).unwrap_or(0)
+    }
+
+    pub(super) fn stats(connection: &mut Connection) -> ConnectionStats {
+        let (from, mut to) = (connection.stats(), ConnectionStats::default());
+        for (from, to) in [(&from.udp_tx, &mut to.udp_sent), (&from.udp_rx, &mut to.udp_received)] {
+            (to.datagrams, to.bytes) = (from.datagrams, from.bytes);
+        }
+        to.path.packets_sent = from.sent_packets;
+        to.path.bytes_sent = from.sent_bytes;
+        to.path.packets_lost = from.lost_packets;
+        to.path.bytes_lost = from.lost_bytes;
+        if let Some(path) = connection.path_stats(PathId::ZERO) {
+            (to.rtt, to.latest_rtt) = (path.rtt, path.rtt);
+            (to.window, to.mtu) = (path.cwnd, path.current_mtu);
+            to.path.mtu_probes_lost = path.lost_plpmtud_probes;
+            to.path.congestion_events = path.congestion_events;
+            to.path.undos = path.spurious_congestion_events;
+        }
+        to
+    }
+}

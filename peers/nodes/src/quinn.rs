@@ -1,0 +1,116 @@
+//! The stacks `quinn…`: quinn-proto.
+
+#[path = "driver.rs"]
+#[allow(clippy::duplicate_mod)] // compiled against noq-proto as well
+mod driver;
+
+use quinn_proto as proto;
+use thalweg_sim::{FlowPlan, Hosts, PlanError, StackContext, StackFactory};
+
+use crate::settings::Variant;
+
+/// quinn-proto in one of its variants.
+#[derive(Debug)]
+pub(crate) struct Quinn(pub(crate) Variant);
+
+impl StackFactory for Quinn {
+    fn name(&self) -> &str {
+        match self.0 {
+            Variant::Tuned => "quinn",
+            Variant::Shipped => "quinn-shipped",
+            Variant::Bbr => "quinn-bbr",
+        }
+    }
+
+    fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
+        driver::hosts(self.name(), self.0, context)
+    }
+
+    fn settings(&self, flow: &FlowPlan) -> String {
+        driver::describe(self.name(), "quinn-proto", self.0, flow)
+    }
+}
+
+/// Where quinn-proto and noq-proto have parted.
+mod bridge {
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use bytes::{Bytes, BytesMut};
+    use thalweg_proto::connection::ConnectionStats;
+
+    use super::proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
+    use super::proto::{
+        Connection, ConnectionIdGenerator, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, SendStream,
+        ServerConfig, Transmit,
+    };
+    use crate::settings::Controller;
+
+    pub(super) const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1000);
+    pub(super) const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 443);
+
+    pub(super) fn controller(which: Controller) -> Arc<dyn ControllerFactory + Send + Sync> {
+        match which {
+            Controller::Cubic => Arc::new(CubicConfig::default()),
+            Controller::NewReno => Arc::new(NewRenoConfig::default()),
+            Controller::Bbr => Arc::new(BbrConfig::default()),
+        }
+    }
+
+    pub(super) fn cid_generator(
+        config: &mut EndpointConfig,
+        make: impl Fn() -> Box<dyn ConnectionIdGenerator> + Send + Sync + 'static,
+    ) {
+        config.cid_generator(make);
+    }
+
+    pub(super) fn endpoint(config: EndpointConfig, server: Option<ServerConfig>) -> Endpoint {
+        Endpoint::new(Arc::new(config), server.map(Arc::new), true, None)
+    }
+
+    pub(super) fn handle(
+        endpoint: &mut Endpoint,
+        now: Instant,
+        remote: SocketAddr,
+        ecn: Option<EcnCodepoint>,
+        data: BytesMut,
+        buf: &mut Vec<u8>,
+    ) -> Option<DatagramEvent> {
+        endpoint.handle(now, remote, None, ecn, data, buf)
+    }
+
+    pub(super) fn poll_transmit(
+        connection: &mut Connection,
+        now: Instant,
+        batch: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        connection.poll_transmit(now, batch.max(1), buf)
+    }
+
+    pub(super) fn window(connection: &Connection) -> u64 {
+        connection.congestion_state().window()
+    }
+
+    pub(super) fn write(stream: &mut SendStream<'_>, data: &mut Bytes) -> usize {
+        // Takes what there is room for off the front.
+        stream.write_chunks(std::slice::from_mut(data)).map_or(0, |written| written.bytes)
+    }
+
+    pub(super) fn stats(connection: &mut Connection) -> ConnectionStats {
+        let (from, mut to) = (connection.stats(), ConnectionStats::default());
+        for (from, to) in [(&from.udp_tx, &mut to.udp_sent), (&from.udp_rx, &mut to.udp_received)] {
+            (to.datagrams, to.bytes, to.batches) = (from.datagrams, from.bytes, from.ios);
+        }
+        (to.rtt, to.min_rtt, to.latest_rtt) = (from.path.rtt, connection.min_rtt(), from.path.rtt);
+        (to.window, to.mtu) = (from.path.cwnd, from.path.current_mtu);
+        to.path.packets_sent = from.path.sent_packets;
+        to.path.bytes_sent = from.udp_tx.bytes;
+        to.path.packets_lost = from.path.lost_packets;
+        to.path.bytes_lost = from.path.lost_bytes;
+        to.path.mtu_probes_lost = from.path.lost_plpmtud_probes;
+        to.path.congestion_events = from.path.congestion_events;
+        to
+    }
+}
