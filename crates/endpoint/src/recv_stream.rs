@@ -156,6 +156,10 @@ impl RecvStream {
             }
             Err(Refusal::Reset(code)) => {
                 self.end = End::Reset(code);
+                // As after the end: the peer may open another stream in place of this one.
+                if state.error.is_none() && state.machine.streams().can_send_control() {
+                    self.connection.unlock_and_drive(state);
+                }
                 Poll::Ready(Err(ReadError::Reset(code)))
             }
             Err(Refusal::ClosedStream) => {

@@ -130,6 +130,8 @@ pub struct LocalCids {
     peer_limit: u64,
     /// Sequence numbers whose frames are to be sent, or sent again.
     announce: VecDeque<u64>,
+    /// The largest sequence number the peer can know of.
+    announced: u64,
     /// Whether our IDs have zero length: then nothing can be issued and nothing retired.
     zero_length: bool,
 }
@@ -151,6 +153,7 @@ impl LocalCids {
             retire_prior_to: 0,
             peer_limit: 2,
             announce: VecDeque::new(),
+            announced: 0,
             zero_length: initial.is_empty(),
         }
     }
@@ -178,7 +181,9 @@ impl LocalCids {
 
     /// Adds the ID of the preferred_address transport parameter: the same as `issue`, but no frame is queued. Must be the first one added.
     pub fn issue_preferred(&mut self, cid: ConnectionId, reset_token: ResetToken) -> u64 {
-        self.add(cid, reset_token)
+        let sequence = self.add(cid, reset_token);
+        self.announced = self.announced.max(sequence);
+        sequence
     }
 
     fn add(&mut self, cid: ConnectionId, reset_token: ResetToken) -> u64 {
@@ -204,6 +209,7 @@ impl LocalCids {
     pub fn poll_announce(&mut self) -> Option<NewConnectionId> {
         while let Some(sequence) = self.announce.pop_front() {
             if let Some(frame) = self.frame(sequence) {
+                self.announced = self.announced.max(sequence);
                 return Some(frame);
             }
         }
@@ -243,7 +249,7 @@ impl LocalCids {
         if self.zero_length {
             return Err(TransportError::protocol_violation("RETIRE_CONNECTION_ID for a zero-length connection ID"));
         }
-        if sequence >= self.next_sequence {
+        if sequence > self.announced {
             return Err(TransportError::protocol_violation("RETIRE_CONNECTION_ID for a connection ID never issued"));
         }
         let Some(index) = self.issued.iter().position(|i| i.sequence == sequence) else {
@@ -254,6 +260,7 @@ impl LocalCids {
                 "RETIRE_CONNECTION_ID for the ID of the packet carrying it",
             ));
         }
+        self.announce.retain(|waiting| *waiting != sequence);
         Ok(self.issued.remove(index).map(|i| i.cid))
     }
 

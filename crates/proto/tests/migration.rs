@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use harness::{CLIENT, Host, Link, Packet, Pump, SERVER, Setup, World, wire};
+use harness::{CLIENT, Host, Link, Packet, Pump, SERVER, Setup, World, tap::Tap, wire};
 use thalweg_proto::{
     ConnectionError, ConnectionHandle, Event, PathEvent, Side, TransportConfig,
     observe::{FrameInfo, ObserverEvent},
@@ -479,4 +479,20 @@ fn a_connection_that_cannot_validate_any_address_ends() {
     let sent = world.server.sent;
     world.run_for(120 * SECOND);
     assert!(world.server.sent - sent < 20, "{} datagrams in two minutes", world.server.sent - sent);
+}
+
+#[test]
+fn an_answer_that_makes_paths_superfluous_may_be_followed_by_a_challenge_in_the_same_packet() {
+    let tap = Tap::default();
+    let client = tap.clone();
+    let tweak_client = Box::new(move |config: &mut thalweg_proto::ClientConfig| client.client(config));
+    let mut world = World::new(Setup { tweak_client, ..modest(broadband()) });
+    let handle = world.handshake();
+    tap.challenge_after_response();
+    for port in 2000..2003 {
+        move_client(&mut world, SocketAddr::new(CLIENT.ip(), port), true);
+        assert!(world.transfer(handle, false, 100_000, 20 * SECOND).is_some(), "{:?}", world.server_error());
+        assert!(world.server_conn().is_address_validated());
+    }
+    assert!(tap.told() > 0, "no packet carried both");
 }

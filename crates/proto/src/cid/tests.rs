@@ -53,6 +53,8 @@ fn we_issue_no_more_ids_than_the_peer_has_room_for() {
     assert_eq!(ids.wanted(), 0);
     ids.set_peer_limit(u64::MAX);
     assert_eq!(ids.wanted(), 4);
+    assert!(ids.on_retire(1, &cid(0)).is_err(), "the peer cannot know it yet");
+    while ids.poll_announce().is_some() {}
     assert_eq!(ids.on_retire(1, &cid(0)), Ok(Some(cid(1))));
     assert_eq!(ids.wanted(), 5);
 }

@@ -6,7 +6,10 @@ use crate::{error::TransportError, range_set::RangeSet};
 
 /// How far beyond what TLS has read the peer may send. RFC 9000 section 7.5 demands at least 4096;
 /// a certificate chain with post-quantum signatures needs tens of kilobytes.
-const MAX_BUFFERED: u64 = 128 * 1024;
+pub(super) const MAX_BUFFERED: u64 = 128 * 1024;
+/// The same for a client's Initial packets, whose address nobody has proved yet: enough for a ClientHello with several
+/// post-quantum key shares, too little to be worth a flood.
+pub(super) const MAX_UNPROVEN: u64 = 16 * 1024;
 
 /// Both directions of one CRYPTO stream. Handshakes are small, so bytes stay in plain vectors until the keys go.
 #[derive(Debug, Default)]
@@ -21,13 +24,13 @@ pub(super) struct CryptoStream {
 }
 
 impl CryptoStream {
-    /// Takes a CRYPTO frame's bytes. Duplicates and overlaps are harmless.
+    /// Takes a CRYPTO frame's bytes, at most `ahead` beyond what was read. Duplicates and overlaps are harmless.
     ///
     /// # Errors
     /// `CRYPTO_BUFFER_EXCEEDED` if the bytes lie too far ahead.
-    pub(super) fn receive(&mut self, offset: u64, data: &[u8]) -> Result<(), TransportError> {
+    pub(super) fn receive(&mut self, offset: u64, data: &[u8], ahead: u64) -> Result<(), TransportError> {
         let end = offset.saturating_add(data.len() as u64);
-        if end > self.read + MAX_BUFFERED {
+        if end > self.read + ahead {
             return Err(TransportError::crypto_buffer_exceeded(
                 "CRYPTO data too far ahead of what the handshake has read",
             ));
@@ -116,21 +119,21 @@ mod tests {
     #[test]
     fn reads_in_order_whatever_the_arrival_order() {
         let mut s = CryptoStream::default();
-        s.receive(3, b"def").unwrap();
+        s.receive(3, b"def", MAX_BUFFERED).unwrap();
         assert!(s.readable().is_empty());
-        s.receive(0, b"abcd").unwrap();
+        s.receive(0, b"abcd", MAX_BUFFERED).unwrap();
         assert_eq!(s.readable(), b"abcdef");
         s.consume(6);
-        s.receive(2, b"cdefgh").unwrap();
+        s.receive(2, b"cdefgh", MAX_BUFFERED).unwrap();
         assert_eq!(s.readable(), b"gh");
     }
 
     #[test]
     fn far_ahead_is_crypto_buffer_exceeded() {
         let mut s = CryptoStream::default();
-        assert!(s.receive(4096, b"x").is_ok());
-        assert!(s.receive(MAX_BUFFERED, b"x").is_err());
-        assert!(s.receive(u64::MAX, b"x").is_err());
+        assert!(s.receive(4096, b"x", MAX_BUFFERED).is_ok());
+        assert!(s.receive(MAX_BUFFERED, b"x", MAX_BUFFERED).is_err());
+        assert!(s.receive(u64::MAX, b"x", MAX_BUFFERED).is_err());
     }
 
     #[test]

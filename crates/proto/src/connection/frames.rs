@@ -4,8 +4,9 @@ use bytes::Bytes;
 use thalweg_recovery::SpaceId;
 use thalweg_units::Instant;
 
-use super::{Connection, EndpointEvent, Event};
+use super::{Connection, EndpointEvent, Event, crypto_stream};
 use crate::{
+    Side,
     cid::ConnectionId,
     crypto::Level,
     error::{ConnectionError, TransportError, TransportErrorCode},
@@ -73,7 +74,9 @@ impl Connection {
             Frame::Ack(ack) => self.on_ack_frame(now, space, &ack),
             Frame::Padding(_) | Frame::Ping => Ok(()),
             Frame::Crypto { offset, data } => {
-                self.spaces[space.index()].crypto.receive(offset, data)?;
+                let unproven = space == SpaceId::Initial && self.side == Side::Server;
+                let ahead = if unproven { crypto_stream::MAX_UNPROVEN } else { crypto_stream::MAX_BUFFERED };
+                self.spaces[space.index()].crypto.receive(offset, data, ahead)?;
                 self.read_crypto(now, space)
             }
             Frame::ResetStream { id, error_code, final_size } => {

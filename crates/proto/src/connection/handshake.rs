@@ -290,6 +290,7 @@ impl Connection {
             paths: vec![path],
             active: 0,
             path_credit: PathCredit::new(now),
+            paths_settled: false,
             local_cids: LocalCids::new(birth.local_cid),
             remote_cids: RemoteCids::new(birth.remote_cid, config.active_connection_ids),
             peer_params: TransportParameters::default(),
@@ -418,6 +419,7 @@ impl Connection {
                 // RFC 9001 section 4.1.2: complete is confirmed at the server.
                 self.handshake.done_pending = true;
                 self.handshake.new_token_pending = self.handshake.new_token.is_some();
+                self.keys.discard_early_at(now + self.recovery.pto(SpaceId::Data) * 3);
                 self.paths[self.active].validated = true;
                 self.update_amplification_limit(now);
                 self.confirm(now);

@@ -42,6 +42,8 @@ pub(super) struct KeyStore {
     first_version: Option<DirectionKeys>,
     handshake: Option<Keys>,
     early: Option<DirectionKeys>,
+    /// When a server drops them.
+    early_until: Option<Instant>,
     one_rtt: Option<OneRtt>,
     /// Packets that failed authentication, over the whole connection (RFC 9001 section 6.6).
     pub(super) failed: u64,
@@ -99,6 +101,11 @@ impl KeyStore {
             SpaceId::Handshake => self.handshake = None,
             SpaceId::Data => self.one_rtt = None,
         }
+    }
+
+    /// Server: the handshake is complete; late 0-RTT packets are welcome until `until` (RFC 9001 section 4.9.3).
+    pub(super) fn discard_early_at(&mut self, until: Instant) {
+        self.early_until = self.early.is_some().then_some(until);
     }
 
     pub(super) fn discard_early(&mut self) {
@@ -265,17 +272,20 @@ impl KeyStore {
         }
     }
 
-    /// When the previous generation is to be dropped.
+    /// When keys are to be dropped: the previous generation, or a server's 0-RTT keys.
     pub(super) fn timer(&self) -> Option<Instant> {
-        self.one_rtt.as_ref()?.previous.as_ref()?.until
+        let previous = self.one_rtt.as_ref().and_then(|k| k.previous.as_ref()).and_then(|previous| previous.until);
+        previous.into_iter().chain(self.early_until).min()
     }
 
-    /// Drops the previous generation if its time has come.
+    /// Drops the keys whose time has come.
     pub(super) fn on_timeout(&mut self, now: Instant) {
-        if self.timer().is_some_and(|t| t <= now)
-            && let Some(keys) = self.one_rtt.as_mut()
-        {
-            keys.previous = None;
+        if self.early_until.is_some_and(|t| t <= now) {
+            self.early_until = None;
+            self.early = None;
+        }
+        if let Some(keys) = self.one_rtt.as_mut() {
+            keys.previous = keys.previous.take().filter(|previous| previous.until.is_none_or(|t| t > now));
         }
     }
 }

@@ -214,8 +214,14 @@ impl Connection {
             self.observe(now, &ObserverEvent::PathUpdated { path, state: PathState::Validated, remote });
             self.events.push_back(Event::Path(PathEvent::Validated { remote }));
         }
-        if index == self.active {
-            // The move is final: the places we came from need not be remembered.
+        // The move is final: the places we came from need not be remembered. They are forgotten when the packet is done
+        // with, since its frames still go by their indices.
+        self.paths_settled |= index == self.active;
+    }
+
+    /// Forgets the paths that a packet's PATH_RESPONSE has made superfluous.
+    pub(super) fn forget_settled_paths(&mut self) {
+        if std::mem::take(&mut self.paths_settled) {
             while let Some(other) =
                 (0..self.paths.len()).find(|&i| i != self.active && !self.paths[i].has_probing_frames())
             {

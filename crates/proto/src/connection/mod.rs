@@ -157,6 +157,8 @@ pub struct Connection {
     /// Index into `paths` of the one data go by.
     active: usize,
     path_credit: PathCredit,
+    /// The active path was validated: the others can be forgotten.
+    paths_settled: bool,
     local_cids: LocalCids,
     remote_cids: RemoteCids,
     peer_params: TransportParameters,

@@ -149,7 +149,11 @@ impl Connection {
                 return Ok(());
             }
         }
-        if !partial.fixed_bit || (kind == PacketKind::ZeroRtt && self.side == Side::Client) {
+        // RFC 9000 section 14.1: no datagram with a client's Initial is this small.
+        let too_small = kind == PacketKind::Initial
+            && self.side == Side::Server
+            && arrival.size < usize::from(super::transmit::MIN_INITIAL);
+        if too_small || !partial.fixed_bit || (kind == PacketKind::ZeroRtt && self.side == Side::Client) {
             self.drop_packet(now, Some(kind), size, DropReason::Invalid);
             return Ok(());
         }
@@ -214,6 +218,7 @@ impl Connection {
         let payload = &payload[..len];
         self.observe_received(now, kind, open.number, size, path, arrival, payload);
         let effects = self.on_frames(now, space, kind, path, partial.header.dcid(), payload)?;
+        self.forget_settled_paths();
         if !self.lifecycle.is_open() || !self.keys.has(space) && !early {
             return Ok(());
         }

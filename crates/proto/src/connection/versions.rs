@@ -3,7 +3,10 @@
 use thalweg_recovery::SpaceId;
 use thalweg_units::Instant;
 
-use super::{Connection, crypto_stream::CryptoStream};
+use super::{
+    Connection,
+    crypto_stream::{CryptoStream, MAX_UNPROVEN},
+};
 use crate::{
     Side,
     crypto::{
@@ -35,7 +38,7 @@ pub(crate) fn choose_version(first: Version, preferred: &[Version], payload: &[u
     let mut crypto = CryptoStream::default();
     for frame in FrameIter::new(payload).filter_map(Result::ok) {
         if let Frame::Crypto { offset, data } = frame {
-            let _ = crypto.receive(offset, data);
+            let _ = crypto.receive(offset, data, MAX_UNPROVEN);
         }
     }
     let Hello::Parameters(encoded) = hello::transport_parameters(crypto.readable()) else { return first };
