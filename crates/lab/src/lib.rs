@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod engine;
 pub mod hash;
 pub mod metric;
 pub mod record;

@@ -71,7 +71,6 @@ metrics! {
         "packets_lost" Count "packets declared lost by the data sender",
         "packets_spurious" Count "packets declared lost that arrived after all",
         "loss_rate" Share "packets declared lost over packets sent",
-        "retransmitted" Bytes "stream data sent more than once",
         "ptos" Count "expiries of the probe timer, both ends",
         "congestion_events" Count "reductions of the window",
         "max_window" Bytes "largest congestion window",

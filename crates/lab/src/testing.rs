@@ -37,7 +37,7 @@ impl Engine for Toy {
             let rate = path.down.rate.unwrap_or(10_000_000) as f64;
             let rtt = (path.up.delay + path.down.delay).as_secs_f64();
             let bytes = match flow.traffic {
-                Traffic::Transfer { download, upload } => download + upload,
+                Traffic::Download(Some(bytes)) | Traffic::Upload(Some(bytes)) => bytes,
                 _ => 1_000_000,
             } as f64;
             let floor = 2.0 * rtt + bytes * 8.0 / rate;

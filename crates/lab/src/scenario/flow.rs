@@ -132,12 +132,25 @@ fn traffic(reader: &Reader<'_>) -> Option<Traffic> {
     let table = reader.get(key)?.table(example)?;
     let read = match key {
         "transfer" => {
-            let size = |key| table.get(key).map_or(Some(0), |field: Field<'_>| field.size());
-            let (download, upload) = (size("download"), size("upload"));
-            if !table.has("download") && !table.has("upload") {
-                table.complain("needs download or upload, for example download = \"10 MB\"");
+            let size = |field: Field<'_>| {
+                if matches!(&field.node.value, Value::Text(text) if text == "endless") {
+                    Some(None)
+                } else {
+                    field.size().map(Some)
+                }
+            };
+            match (table.get("download"), table.get("upload")) {
+                (Some(download), None) => size(download).map(Traffic::Download),
+                (None, Some(upload)) => size(upload).map(Traffic::Upload),
+                (None, None) => {
+                    table.complain("needs download or upload, for example download = \"10 MB\", or \"endless\"");
+                    None
+                }
+                (Some(_), Some(_)) => {
+                    table.complain("has both download and upload; write one [[flow]] for each");
+                    None
+                }
             }
-            (|| Some(Traffic::Transfer { download: download?, upload: upload? }))()
         }
         "requests" => {
             let request = table.get("request").map_or(Some(500), |field| field.size());

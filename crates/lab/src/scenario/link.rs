@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use thalweg_link::trace::{CsvTrace, Mahimahi};
 use thalweg_units::{Duration, parse_bytes, parse_duration};
 
 use super::presets;
@@ -43,9 +44,21 @@ pub(crate) fn path(name: &str, reader: Reader<'_>, directory: &Path) -> Option<P
             .and_then(|field| field.table("a table such as { rate = \"25 Mbps\", delay = \"50 ms\" }"))
             .and_then(|table| direction(table, directory));
     }
+    let list = |key| reader.get(key).map_or_else(Vec::new, |field| field.items());
+    let outages = list("outage").iter().filter_map(outage).collect();
+    let suspensions = list("suspend").iter().filter_map(suspension).collect();
+    let wifi = reader.get("wifi").map_or(Some(false), |field| field.boolean());
+    if let [Some(up), Some(down)] = &directions
+        && up.delay + down.delay == Duration::ZERO
+        && [up, down].iter().any(|direction| matches!(direction.queue, QueueSpec::MilliBdp(_)))
+        && wifi != Some(true)
+    {
+        reader
+            .complain("has no delay in either direction, so a queue in BDP is empty; write queue in bytes or packets");
+    }
     reader.finish();
     let [up, down] = directions;
-    Some(PathSpec { name: name.to_owned(), up: up?, down: down? })
+    Some(PathSpec { name: name.to_owned(), up: up?, down: down?, outages, suspensions, wifi: wifi? })
 }
 
 fn direction(reader: Reader<'_>, directory: &Path) -> Option<DirectionSpec> {
@@ -212,9 +225,6 @@ fn reorder(field: &Field<'_>) -> Option<ReorderSpec> {
 }
 
 fn interruption(reader: &Reader<'_>) -> Option<Interruption> {
-    let at = reader.get("at").map_or(Some((Duration::ZERO, Duration::ZERO)), |field| {
-        field.duration_range().map(|range| (*range.start(), *range.end()))
-    });
     let lasts = reader.need("for", "\"2 s\", or \"1 s..24 s\" to draw it").and_then(|field| {
         let range = field.duration_range()?;
         if range.start().is_zero() {
@@ -225,6 +235,11 @@ fn interruption(reader: &Reader<'_>) -> Option<Interruption> {
     let every = reader.get("every").and_then(|field| field.span());
     let times = reader.get("times").map_or(Some(0), |field| field.count(1..=1_000_000));
     let random = reader.get("random").map_or(Some(false), |field| field.boolean());
+    // Without a first begin, the first comes after one distance.
+    let fallback = if random == Some(true) { Duration::ZERO } else { every.unwrap_or_default() };
+    let at = reader
+        .get("at")
+        .map_or(Some((fallback, fallback)), |field| field.duration_range().map(|range| (*range.start(), *range.end())));
     if !reader.has("at") && !reader.has("every") {
         reader.complain("needs at (\"1 s\") or every (\"2 s\")");
     }
@@ -271,8 +286,9 @@ fn changes(fields: &[Field<'_>]) -> Vec<Change> {
             reader.complain("changes nothing; write rate, delay or mtu");
         }
         reader.finish();
-        if changes.last().is_some_and(|last| last.at > change.at) {
-            field.complain("is earlier than the change before it; write changes in the order of time");
+        if changes.last().is_some_and(|last| last.at >= change.at) {
+            field
+                .complain("is not later than the change before it; write changes in the order of time, one per moment");
         }
         changes.push(change);
     }
@@ -304,8 +320,11 @@ fn trace(field: &Field<'_>, directory: &Path) -> Option<TraceSpec> {
     match std::fs::read_to_string(&file) {
         Ok(text) => {
             let csv = name.ends_with(".csv");
-            if let Err(message) = check_trace(&text, csv) {
-                field.complain(format!("{}:{message}", file.display()));
+            // Read here only to complain in time; the text is what is kept.
+            let wrong =
+                if csv { CsvTrace::parse(&text, true).map(drop).err() } else { Mahimahi::parse(&text).map(drop).err() };
+            if let Some(error) = wrong {
+                field.complain(format!("{}: {error}", file.display()));
                 return None;
             }
             Some(if csv { TraceSpec::Csv(text) } else { TraceSpec::Mahimahi(text) })
@@ -317,53 +336,5 @@ fn trace(field: &Field<'_>, directory: &Path) -> Option<TraceSpec> {
             ));
             None
         }
-    }
-}
-
-/// Whether every line of a trace can be read: `LINE: what is wrong`.
-fn check_trace(text: &str, csv: bool) -> Result<(), String> {
-    let mut last = None;
-    for (index, line) in text.lines().enumerate() {
-        let (number, line) = (index + 1, line.trim());
-        if line.is_empty() || line.starts_with('#') || (csv && line.starts_with("t_ms")) {
-            continue;
-        }
-        let first = line.split(',').next().unwrap_or("").trim();
-        let at: f64 = match (csv, first.parse::<u64>(), first.parse::<f64>()) {
-            (false, Ok(at), _) if !line.contains(',') => at as f64,
-            (false, ..) => {
-                return Err(format!("{number}: \"{line}\" is not a whole number of milliseconds, one per delivery"));
-            }
-            (true, _, Ok(at)) if at >= 0.0 => at,
-            (true, ..) => return Err(format!("{number}: \"{line}\" does not start with a time in milliseconds")),
-        };
-        if csv && line.split(',').skip(1).any(|cell| !cell.trim().is_empty() && cell.trim().parse::<f64>().is_err()) {
-            return Err(format!("{number}: \"{line}\" is not t_ms,rate_bps,delay_ms,loss in numbers"));
-        }
-        if last.is_some_and(|last| at < last) {
-            return Err(format!("{number}: {at} ms is earlier than the line before; times must not fall"));
-        }
-        last = Some(at);
-    }
-    match last {
-        None => Err("1: the trace is empty".to_owned()),
-        Some(last) if last <= 0.0 => Err("1: the trace has no length; its last time must be above 0 ms".to_owned()),
-        Some(_) => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bad_line_of_a_trace_is_named() {
-        assert_eq!(check_trace("1\n1\n5\n", false), Ok(()));
-        assert!(check_trace("1\nx\n", false).unwrap_err().starts_with("2: \"x\""));
-        assert!(check_trace("7\n5\n", false).unwrap_err().starts_with("2: 5 ms is earlier"));
-        assert!(check_trace("\n", false).unwrap_err().contains("empty"));
-        assert!(check_trace("0\n", false).unwrap_err().contains("no length"));
-        assert_eq!(check_trace("t_ms,rate_bps\n0,1000\n10,2000\n", true), Ok(()));
-        assert!(check_trace("0,fast\n", true).unwrap_err().starts_with("1:"));
     }
 }

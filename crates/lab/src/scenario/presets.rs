@@ -28,8 +28,9 @@ down = { rate = "100 Mbps", delay = "10 ms", queue = "1 BDP" }"#,
         name: "black-hole",
         doc: "nothing passes either way from 2 s to 4 s",
         toml: r#"
-up   = { rate = "10 Mbps", delay = "35 ms", queue = "1 BDP", outage = { at = "2 s", for = "2 s" } }
-down = { rate = "10 Mbps", delay = "35 ms", queue = "1 BDP", outage = { at = "2 s", for = "2 s" } }"#,
+outage = { at = "2 s", for = "2 s" }
+up   = { rate = "10 Mbps", delay = "35 ms", queue = "1 BDP" }
+down = { rate = "10 Mbps", delay = "35 ms", queue = "1 BDP" }"#,
     },
     Preset {
         name: "drop-to-half",
@@ -51,15 +52,17 @@ down = { rate = "50 Mbps", delay = "10 ms", queue = "100 ms", changes = [
         name: "suspended",
         doc: "both directions are held for 200 ms every 2 s and then released at once",
         toml: r#"
-up   = { rate = "10 Mbps", delay = "10 ms", queue = "260 ms", suspend = { at = "1 s", for = "200 ms", every = "2 s" } }
-down = { rate = "10 Mbps", delay = "10 ms", queue = "260 ms", suspend = { at = "1 s", for = "200 ms", every = "2 s" } }"#,
+suspend = { at = "1 s", for = "200 ms", every = "2 s" }
+up   = { rate = "10 Mbps", delay = "10 ms", queue = "260 ms" }
+down = { rate = "10 Mbps", delay = "10 ms", queue = "260 ms" }"#,
     },
     Preset {
         name: "wifi",
         doc: "a home wireless network: jitter, 0.12 % loss, 18 suspensions of 50-280 ms in 10 minutes",
         toml: r#"
-up   = { rate = "10 Mbps", delay = "1 ms", queue = "270 ms", loss = "0.12 %", jitter = { shape = "lognormal", mean = "1.1 ms", deviation = "1 ms" }, suspend = { every = "33 s", random = true, for = "50 ms..280 ms", held = "before" } }
-down = { rate = "20 Mbps", delay = "1 ms", queue = "270 ms", loss = "0.12 %", jitter = { shape = "lognormal", mean = "1.1 ms", deviation = "1 ms" }, suspend = { every = "60 s", random = true, for = "50 ms..280 ms", held = "before" } }"#,
+wifi = true
+up   = { rate = "20 Mbps", delay = "0 s", queue = "270 ms" }
+down = { rate = "20 Mbps", delay = "0 s", queue = "270 ms" }"#,
     },
     Preset {
         name: "satellite",

@@ -70,7 +70,7 @@ fn the_scenario_of_the_design_is_read() {
     assert_eq!(up.queue, QueueSpec::Time(Duration::from_millis(600)));
     assert_eq!(up.loss, [LossSpec::Random(0.001)]);
     assert_eq!(up.reorder, [ReorderSpec { share: 0.01, by: Duration::from_millis(5) }]);
-    assert_eq!(world.flows[0].traffic, Traffic::Transfer { download: 100_000_000, upload: 0 });
+    assert_eq!(world.flows[0].traffic, Traffic::Download(Some(100_000_000)));
     assert_eq!(world.flows[0].policies.to_string().split(", ").nth(1), Some("start=standard"));
     let expect = &scenario.expectations[0];
     assert_eq!(expect.points, [("start".to_owned(), "hystart++".to_owned())]);
@@ -127,6 +127,7 @@ fn presets_are_what_they_say_and_can_be_overridden() {
         let whole = parse(&format!("{head}[path.p]\npreset = \"{}\"\n{flow}", preset.name));
         let scenario = whole.unwrap_or_else(|error| panic!("{}: {error}", preset.name));
         let one = &scenario.points[0].world.paths[0];
+        assert!(one.wifi == (preset.name == "wifi"));
         let text = format!(
             "{head}[path.p]\nup = {{ preset = \"{0}\" }}\ndown = {{ preset = \"{0}\", queue = \"77 packets\" }}\n{flow}",
             preset.name
@@ -394,6 +395,24 @@ fn broken_toml_and_missing_files_are_told() {
         "path.sat.down.trace",
         &["cannot read"],
     );
+}
+
+#[test]
+fn a_bad_line_of_a_trace_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = SATELLITE.replace("rate = \"250 Mbps\"", "trace = \"link.txt\"");
+    let read = |trace: &str| {
+        std::fs::write(directory.path().join("link.txt"), trace).unwrap();
+        Scenario::parse("q.toml", &text, directory.path(), &["thalweg".to_owned()])
+    };
+    let scenario = read("1\n1\n5\n").unwrap();
+    assert_eq!(scenario.points[0].world.paths[0].down.trace, Some(TraceSpec::Mahimahi("1\n1\n5\n".to_owned())));
+    for (trace, part) in
+        [("1\nx\n", "line 2: \"x\""), ("7\n5\n", "line 2: time 5 ms"), ("\n", "no lines"), ("0\n", "no time")]
+    {
+        let error = read(trace).unwrap_err().to_string();
+        assert!(error.contains(part) && error.contains("path.sat.down.trace"), "{trace:?}: {error}");
+    }
 }
 
 #[test]

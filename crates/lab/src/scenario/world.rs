@@ -40,6 +40,12 @@ pub struct PathSpec {
     pub up: DirectionSpec,
     /// From server to client.
     pub down: DirectionSpec,
+    /// When both directions drop everything, at the same times.
+    pub outages: Vec<Interruption>,
+    /// When both directions are held, at the same times.
+    pub suspensions: Vec<Suspension>,
+    /// Whether this is a Wi-Fi hop: jitter in place of the delay, loss, suspensions as measured on one.
+    pub wifi: bool,
 }
 
 /// One direction of a path.
@@ -313,13 +319,10 @@ pub struct TransportSpec {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Traffic {
-    /// Bytes in bulk.
-    Transfer {
-        /// From server to client.
-        download: u64,
-        /// From client to server.
-        upload: u64,
-    },
+    /// Bytes in bulk, from server to client; without end if none.
+    Download(Option<u64>),
+    /// Bytes in bulk, from client to server; without end if none.
+    Upload(Option<u64>),
     /// One request after the other.
     Requests {
         /// Bytes of a request.
@@ -346,9 +349,9 @@ pub enum Traffic {
         every: Duration,
         /// How many.
         count: u64,
-        /// Mean size, bytes.
+        /// Median size, bytes.
         size: u64,
-        /// Lognormal sizes with this ratio of 84th percentile to median; 1 for fixed sizes.
+        /// Lognormal sizes with this ratio of 84th percentile to median; 1 for sizes that are all alike.
         spread: f64,
     },
     /// A web page: objects that wait for others.

@@ -1,0 +1,421 @@
+//! The simulator as the lab's engine: worlds become plans, results become values.
+//!
+//! What seeds change, each by a stream of its own name, so that adding a flow does not shift another's dice: the start of
+//! every flow within one round trip of its path (`phase = false` keeps a flow's start where the file says), the endpoints' own
+//! randomness (connection IDs, keys, skipped packet numbers), every impairment of every direction, drawn times of outages
+//! and suspensions, synthetic traces, and the sizes and times of traffic.
+
+mod collect;
+
+use thalweg_link::trace::{CsvTrace, Leo, Lte, Mahimahi, TraceError};
+use thalweg_link::{
+    ConfigError, DelayModel, DirectionConfig, Discipline, EcnTreatment, Jitter, LossModel, Policer, Probability,
+    QueueLimit, RateModel, Reorder, Schedule, Spread, Streams, WifiProfile, Window, Windows,
+};
+use thalweg_proto::TransportConfig;
+use thalweg_sim::{FlowPlan, HostModel, PathPlan, Plan, Record, Registry, Size, Traffic};
+use thalweg_units::{Duration, DurationExt, Rate, math};
+
+use crate::record::{Engine, Output, RunRecord};
+use crate::scenario::world::{
+    self, Aqm, DirectionSpec, EcnSpec, FlowSpec, HeldWhere, Interruption, JitterShape, LossSpec, PathSpec, QueueSpec,
+    TraceSpec, TransportSpec, World,
+};
+
+/// Time between points of delivery curves and queues.
+const STEP: Duration = Duration::from_millis(10);
+
+/// Runs worlds in the simulator.
+pub struct SimEngine {
+    registry: Registry,
+    name: String,
+}
+
+impl Default for SimEngine {
+    /// With the stacks that come with the simulator.
+    fn default() -> Self {
+        SimEngine::new(Registry::default(), "thalweg-sim")
+    }
+}
+
+/// When a run's links are down or held, for [`collect`].
+pub(crate) struct Interruptions {
+    /// Ends of the outages and suspensions of each path, in order of time.
+    pub(crate) ends: Vec<Vec<Duration>>,
+}
+
+impl SimEngine {
+    /// With these stacks. `name` tells results apart from those of an engine with other versions of them.
+    pub fn new(registry: Registry, name: &str) -> SimEngine {
+        SimEngine { registry, name: format!("{name} {}", env!("CARGO_PKG_VERSION")) }
+    }
+}
+
+impl Engine for SimEngine {
+    fn version(&self) -> String {
+        self.name.clone()
+    }
+
+    fn stacks(&self) -> Vec<String> {
+        self.registry.names().map(str::to_owned).collect()
+    }
+
+    fn run(&self, world: &World, seed: u64, recording: bool) -> Output {
+        let (plan, interruptions) = match plan(world, seed, recording) {
+            Ok(plan) => plan,
+            Err(reason) => return Output { record: RunRecord::failure(reason), recording: None },
+        };
+        match thalweg_sim::run_with(&plan, &self.registry) {
+            Ok(result) => collect::output(world, &plan, result, &interruptions, recording),
+            Err(error) => Output { record: RunRecord::failure(error.to_string()), recording: None },
+        }
+    }
+}
+
+/// A world as the simulator wants it, with everything drawn that a seed decides.
+fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruptions), String> {
+    let streams = Streams::new(seed).scope("lab");
+    let mut paths = Vec::new();
+    let mut ends = Vec::new();
+    for path in &world.paths {
+        let mut stops = Vec::new();
+        let plan = path_plan(path, &streams, world.time_limit, &mut stops)
+            .map_err(|reason| format!("path \"{}\": {reason}", path.name))?;
+        paths.push(plan);
+        stops.sort_unstable();
+        ends.push(stops);
+    }
+    let mut flows = Vec::new();
+    for flow in &world.flows {
+        let at = world.paths.iter().position(|path| path.name == flow.path);
+        let at = at.ok_or_else(|| format!("flow \"{}\": there is no path \"{}\"", flow.name, flow.path))?;
+        let mut plan = flow_plan(flow, at);
+        if flow.phase {
+            // Not the plan's own perturbation, so that one flow can be kept where it is.
+            let path = &world.paths[at];
+            let round_trip = (path.up.delay + path.down.delay).nanos();
+            let phase = streams.scope(&flow.name).dice("phase").below(round_trip.max(1));
+            plan.start += Duration::from_nanos(phase);
+        }
+        flows.push(plan);
+    }
+    let crypto = match world.crypto {
+        world::Crypto::Real => thalweg_sim::Crypto::Real,
+        world::Crypto::Null => thalweg_sim::Crypto::Null,
+    };
+    let record = Record { hash: true, step: STEP, metrics: recording, packets: recording };
+    let plan = Plan { paths, flows, seed, time_limit: world.time_limit, crypto, perturb_start: false, record };
+    Ok((plan, Interruptions { ends }))
+}
+
+/// What goes wrong between a scenario and a plan, in words.
+fn words(error: ConfigError) -> String {
+    error.to_string()
+}
+
+fn path_plan(
+    path: &PathSpec,
+    streams: &Streams,
+    horizon: Duration,
+    ends: &mut Vec<Duration>,
+) -> Result<PathPlan, String> {
+    let streams = streams.scope(&path.name);
+    let round_trip = path.up.delay + path.down.delay;
+    let mut both = Vec::new();
+    for (name, spec) in [("up", &path.up), ("down", &path.down)] {
+        both.push(direction(spec, &streams.scope(name), round_trip, horizon, ends)?);
+    }
+    for (number, outage) in path.outages.iter().enumerate() {
+        let windows = windows(outage, &streams, &format!("outage {number}"), horizon, ends);
+        for config in &mut both {
+            config.outages.push(windows.clone());
+        }
+    }
+    for (number, suspension) in path.suspensions.iter().enumerate() {
+        let windows = windows(&suspension.when, &streams, &format!("suspension {number}"), horizon, ends);
+        for config in &mut both {
+            hold(config, suspension.held, windows.clone());
+        }
+    }
+    let (Some(down), Some(up)) = (both.pop(), both.pop()) else { return Err("has no directions".to_owned()) };
+    let mut plan = PathPlan::new(&path.name, up, down);
+    plan.wifi = path.wifi.then(WifiProfile::default);
+    Ok(plan)
+}
+
+fn hold(config: &mut DirectionConfig, held: HeldWhere, windows: Windows) {
+    match held {
+        HeldWhere::Before => config.suspend_before.push(windows),
+        HeldWhere::After => config.suspend_after.push(windows),
+    }
+}
+
+fn direction(
+    spec: &DirectionSpec,
+    streams: &Streams,
+    round_trip: Duration,
+    horizon: Duration,
+    ends: &mut Vec<Duration>,
+) -> Result<DirectionConfig, String> {
+    let probability = |share| Probability::new(share).map_err(words);
+    let rate = spec.rate.map_or(Rate::MAX, Rate::from_bps);
+    let mut config = DirectionConfig {
+        rate: match schedule(rate, spec, |change| change.rate.map(Rate::from_bps))? {
+            Some(schedule) => RateModel::Schedule(schedule),
+            None => RateModel::Constant(rate),
+        },
+        delay: match schedule(spec.delay, spec, |change| change.delay)? {
+            Some(schedule) => DelayModel::Schedule(schedule),
+            None => DelayModel::Constant(spec.delay),
+        },
+        queue: match spec.queue {
+            QueueSpec::Bytes(bytes) => QueueLimit::Bytes(bytes),
+            QueueSpec::Packets(packets) => QueueLimit::Packets(packets),
+            QueueSpec::Time(span) => QueueLimit::Time(span),
+            QueueSpec::MilliBdp(thousandths) => QueueLimit::Bdp(thousandths),
+            QueueSpec::Unlimited => QueueLimit::Infinite,
+        },
+        discipline: match spec.aqm {
+            Aqm::TailDrop => Discipline::TailDrop,
+            Aqm::HeadDrop => Discipline::HeadDrop,
+        },
+        jitter: spec.jitter.as_ref().map(|jitter| Jitter { spread: spread(jitter), reorder: jitter.reorders }),
+        duplicate: probability(spec.duplicate)?,
+        corrupt: probability(spec.corrupt)?,
+        policer: spec
+            .policer
+            .as_ref()
+            .map(|policer| Policer { rate: Rate::from_bps(policer.rate), burst: policer.burst }),
+        mtu: mtu(spec)?,
+        ecn: match spec.ecn {
+            EcnSpec::Keep => None,
+            EcnSpec::Bleach => Some(Schedule::constant(EcnTreatment::Bleach)),
+        },
+        round_trip,
+        ..DirectionConfig::default()
+    };
+    for loss in &spec.loss {
+        config.loss.push(match loss {
+            LossSpec::Random(share) => LossModel::Random(probability(*share)?),
+            LossSpec::Burst { enter, leave, bad, good } => LossModel::GilbertElliott {
+                to_bad: probability(*enter)?,
+                to_good: probability(*leave)?,
+                loss_good: probability(*good)?,
+                loss_bad: probability(*bad)?,
+            },
+            // Scenarios count packets from 1, links from 0.
+            LossSpec::Every(every) => LossModel::Periodic { every: *every, first: every.saturating_sub(1), burst: 1 },
+            LossSpec::Packets(packets) => {
+                LossModel::List(packets.iter().map(|packet| packet.saturating_sub(1)).collect())
+            }
+        });
+    }
+    for reorder in &spec.reorder {
+        config.reorder.push(Reorder { share: probability(reorder.share)?, by: reorder.by });
+    }
+    if let Some(trace) = &spec.trace {
+        let text = |error: TraceError| error.to_string();
+        match trace {
+            TraceSpec::Lte => {
+                let lte = Lte { length: horizon.max(Duration::from_secs(10)), ..Lte::default() };
+                config.rate = RateModel::Mahimahi(lte.trace(&mut streams.dice("trace")).map_err(text)?);
+            }
+            TraceSpec::Leo => {
+                let leo = Leo::default();
+                leo.trace(&mut streams.dice("trace")).apply(&mut config).map_err(words)?;
+                config.outages.push(leo.gaps());
+            }
+            TraceSpec::Mahimahi(lines) => config.rate = RateModel::Mahimahi(Mahimahi::parse(lines).map_err(text)?),
+            TraceSpec::Csv(lines) => CsvTrace::parse(lines, true).map_err(text)?.apply(&mut config).map_err(words)?,
+        }
+    }
+    for (number, outage) in spec.outages.iter().enumerate() {
+        config.outages.push(windows(outage, streams, &format!("outage {number}"), horizon, ends));
+    }
+    for (number, suspension) in spec.suspensions.iter().enumerate() {
+        let windows = windows(&suspension.when, streams, &format!("suspension {number}"), horizon, ends);
+        hold(&mut config, suspension.held, windows);
+    }
+    Ok(config)
+}
+
+/// The changes of one quantity as a schedule; none if it does not change.
+fn schedule<T: Copy>(
+    initial: T,
+    spec: &DirectionSpec,
+    pick: impl Fn(&world::Change) -> Option<T>,
+) -> Result<Option<Schedule<T>>, String> {
+    let mut steps = vec![(Duration::ZERO, initial)];
+    for change in &spec.changes {
+        if let Some(value) = pick(change) {
+            if change.at.is_zero() {
+                steps.clear();
+            }
+            steps.push((change.at, value));
+        }
+    }
+    let changes = steps.len() > 1 || spec.changes.first().is_some_and(|change| change.at.is_zero());
+    if !changes { Ok(None) } else { Schedule::new(steps, spec.repeat).map(Some).map_err(words) }
+}
+
+fn mtu(spec: &DirectionSpec) -> Result<Option<Schedule<u32>>, String> {
+    let bytes = |mtu: u64| u32::try_from(mtu).unwrap_or(u32::MAX);
+    let initial = spec.mtu.map(bytes);
+    let changes = schedule(initial.unwrap_or(u32::MAX), spec, |change| change.mtu.map(bytes))?;
+    Ok(changes.or(initial.map(Schedule::constant)))
+}
+
+fn spread(jitter: &world::JitterSpec) -> Spread {
+    match jitter.shape {
+        JitterShape::Uniform => Spread::Uniform(Duration::ZERO, jitter.mean * 2),
+        JitterShape::Normal => Spread::Normal { mean: jitter.mean, deviation: jitter.deviation },
+        JitterShape::Exponential => Spread::Exponential(jitter.mean),
+        JitterShape::Lognormal => {
+            // A lognormal with mean m and deviation d: sigma² = ln(1 + (d/m)²), median = m / exp(sigma²/2).
+            let mean = jitter.mean.nanos().max(1) as f64;
+            let ratio = jitter.deviation.nanos() as f64 / mean;
+            let square = math::ln(1.0 + ratio * ratio);
+            let median = mean / math::exp(square / 2.0);
+            Spread::LogNormal { median: Duration::from_nanos(median as u64), sigma: math::sqrt(square) }
+        }
+    }
+}
+
+/// No more interruptions than this are drawn one by one.
+const MOST_WINDOWS: u64 = 100_000;
+
+/// Interruptions with everything drawn that can be drawn ahead; their ends go to `ends`.
+fn windows(when: &Interruption, streams: &Streams, name: &str, horizon: Duration, ends: &mut Vec<Duration>) -> Windows {
+    let mut dice = streams.dice(name);
+    let mut draw = |(low, high): (Duration, Duration)| Spread::Uniform(low, high).draw(&mut dice);
+    let first = draw(when.at);
+    let mut list = Vec::new();
+    let mut one = |start: Duration, length: Duration| {
+        ends.push(start + length);
+        list.push(Window { start, end: start + length, lose_first: false });
+    };
+    match when.every {
+        None => one(first, draw(when.lasts)),
+        Some(every) => {
+            let most = if when.times == 0 { MOST_WINDOWS } else { when.times.min(MOST_WINDOWS) };
+            let mut start = first;
+            for number in 0..most {
+                if when.random {
+                    let gap = Spread::Exponential(every).draw(&mut streams.scope(name).dice(&number.to_string()));
+                    start = start.saturating_add(gap);
+                }
+                if start >= horizon {
+                    break;
+                }
+                let length = draw(when.lasts);
+                one(start, length);
+                start = if when.random { start + length } else { start + every };
+            }
+        }
+    }
+    Windows::List(list)
+}
+
+fn flow_plan(flow: &FlowSpec, path: usize) -> FlowPlan {
+    let fixed = Spread::Fixed;
+    let traffic = match &flow.traffic {
+        world::Traffic::Download(bytes) => Traffic::Download(*bytes),
+        world::Traffic::Upload(bytes) => Traffic::Upload(*bytes),
+        world::Traffic::Requests { request, response, count, think } => Traffic::Requests {
+            count: *count,
+            request: Size::Fixed(*request),
+            response: Size::Fixed(*response),
+            think: fixed(*think),
+        },
+        world::Traffic::OnOff { burst, pause, count } => Traffic::Requests {
+            count: *count,
+            request: Size::Fixed(100),
+            response: Size::Fixed(*burst),
+            think: fixed(*pause),
+        },
+        world::Traffic::ShortFlows { every, count, size, spread } => Traffic::Flows {
+            count: *count,
+            arrivals: Spread::Exponential(*every),
+            size: if *spread > 1.0 {
+                // The 84th percentile lies one deviation of the logarithm above the median.
+                Size::LogNormal { median: *size, sigma: math::ln(*spread) }
+            } else {
+                Size::Fixed(*size)
+            },
+            new_connections: true,
+        },
+        world::Traffic::Page { objects } => Traffic::Page(
+            objects
+                .iter()
+                .map(|object| thalweg_sim::PageObject {
+                    size: object.size,
+                    after: object.after.iter().map(|at| usize::try_from(*at).unwrap_or(usize::MAX)).collect(),
+                    delay: Duration::ZERO,
+                })
+                .collect(),
+        ),
+        world::Traffic::Media { rate, frame, deadline, duration, up } => Traffic::Media {
+            up: *up,
+            interval: *frame,
+            frame: Rate::from_bps(*rate).bytes_in(*frame).max(1),
+            deadline: *deadline,
+            frames: Some((duration.nanos() / frame.nanos().max(1)).max(1)),
+        },
+        world::Traffic::Datagrams { rate, size, duration, up } => {
+            let interval = Rate::from_bps(*rate).time_for(*size).max(Duration::from_nanos(1));
+            Traffic::Media {
+                up: *up,
+                interval,
+                frame: *size,
+                deadline: *duration,
+                frames: Some((duration.nanos() / interval.nanos().max(1)).max(1)),
+            }
+        }
+    };
+    let host = match flow.host {
+        world::HostModel::Ideal => HostModel::IDEAL,
+        world::HostModel::Linux => HostModel::LINUX,
+    };
+    let mut plan = FlowPlan::new(&flow.name, traffic).policies(flow.policies);
+    transport(&flow.transport, &mut plan.client);
+    transport(&flow.transport, &mut plan.server);
+    flow.stack.clone_into(&mut plan.stack);
+    plan.route = vec![path];
+    plan.start = flow.start;
+    (plan.client_host, plan.server_host) = (host, host);
+    plan
+}
+
+fn transport(spec: &TransportSpec, config: &mut TransportConfig) {
+    let bytes = |size: u64| u16::try_from(size).unwrap_or(u16::MAX);
+    if let Some(timeout) = spec.idle_timeout {
+        config.max_idle_timeout = Some(timeout);
+    }
+    if let Some(delay) = spec.max_ack_delay {
+        config.max_ack_delay = delay;
+    }
+    config.ack_every_second |= spec.ack_every_second;
+    if let Some(size) = spec.initial_datagram {
+        config.initial_mtu = bytes(size);
+        config.max_mtu = config.max_mtu.max(bytes(size));
+    }
+    if let Some(size) = spec.max_datagram {
+        config.max_mtu = bytes(size);
+        config.initial_mtu = config.initial_mtu.min(bytes(size));
+    }
+    if spec.mtu_discovery == Some(false) {
+        config.max_mtu = config.initial_mtu;
+    }
+    if let Some(ecn) = spec.ecn {
+        config.ecn = ecn;
+    }
+    if let Some(window) = spec.receive_window {
+        let streams = &mut config.streams;
+        (streams.receive_window, streams.max_receive_window) = (window, window);
+        streams.stream_receive_window = streams.stream_receive_window.min(window);
+        streams.max_stream_receive_window = streams.max_stream_receive_window.min(window);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,287 @@
+//! What came out of a run, as values by metric and as series for plots.
+
+use thalweg_link::{DropCause, Quantiles};
+use thalweg_proto::observe::Limit;
+use thalweg_sim::{FlowPlan, FlowResult, LinkResult, PacketFate, Plan, RunResult, SideResult, Traffic};
+use thalweg_units::{Duration, human_bytes, human_duration};
+
+use super::Interruptions;
+use crate::record::{Output, PacketPlot, Part, Recording, RunRecord, Series, put};
+use crate::scenario::world::World;
+use crate::stats;
+
+/// Values that a run keeps of each metric at most; more are thinned to evenly spaced quantiles.
+const MOST_VALUES: usize = 1_000;
+
+pub(super) fn output(
+    world: &World,
+    plan: &Plan,
+    result: RunResult,
+    interruptions: &Interruptions,
+    recording: bool,
+) -> Output {
+    let mut record = RunRecord {
+        failed: result.failed.clone(),
+        event_log_hash: format!("{:032x}", result.event_log_hash),
+        ..RunRecord::default()
+    };
+    let mut goodputs = Vec::new();
+    let mut complete = result.failed.is_none();
+    for ((flow, spec), plan_flow) in result.flows.iter().zip(&world.flows).zip(&plan.flows) {
+        let path = plan_flow.route.first().copied().unwrap_or(0);
+        let ends = interruptions.ends.get(path).map_or(&[][..], Vec::as_slice);
+        let part = flow_part(flow, plan, plan_flow, result.virtual_time, ends);
+        complete &= part.values.get("completed").is_none_or(|values| values.first() == Some(&1.0));
+        goodputs.extend(part.values.get("goodput").and_then(|values| values.first().copied()));
+        debug_assert_eq!(flow.name, spec.name);
+        record.flows.push(part);
+    }
+    for (index, link) in result.links.iter().enumerate() {
+        let rate = plan
+            .paths
+            .get(index / 2)
+            .map(|path| if index % 2 == 0 { path.up.rate.nominal().bps() } else { path.down.rate.nominal().bps() });
+        record.links.push(link_part(link, rate.unwrap_or(0), result.virtual_time));
+    }
+    put(&mut record.values, "success", f64::from(u8::from(complete)));
+    if result.flows.len() > 1 {
+        put(&mut record.values, "fairness", stats::jain(&goodputs));
+    }
+    put(&mut record.values, "virtual_time", result.virtual_time.as_secs_f64());
+    put(&mut record.values, "events", result.events as f64);
+    let recording = recording.then(|| record_all(&result, plan));
+    Output { record, recording }
+}
+
+/// Which side sends the data that matters.
+fn sender<'r>(flow: &'r FlowResult, traffic: &Traffic) -> (&'r SideResult, &'r SideResult) {
+    match traffic {
+        Traffic::Upload(_) | Traffic::Media { up: true, .. } => (&flow.client, &flow.server),
+        _ => (&flow.server, &flow.client),
+    }
+}
+
+fn flow_part(flow: &FlowResult, plan: &Plan, flow_plan: &FlowPlan, end: Duration, ends: &[Duration]) -> Part {
+    let mut part = Part { name: flow.name.clone(), ..Part::default() };
+    let traffic = &flow_plan.traffic;
+    let lasted = flow.completion.unwrap_or_else(|| end.saturating_sub(flow.start));
+    if !traffic.is_endless() {
+        part.set("completed", f64::from(u8::from(flow.completion.is_some() && flow.failed.is_none())));
+    }
+    if let Some(completion) = flow.completion {
+        part.set("completion", completion.as_secs_f64());
+    }
+    if (flow.completion.is_some() || traffic.is_endless()) && !lasted.is_zero() {
+        part.set("goodput", flow.bytes as f64 * 8.0 / lasted.as_secs_f64());
+    }
+    if let (Some(floor), Some(completion)) = (plan.floor(flow_plan), flow.completion) {
+        part.set("completion_over_floor", completion.as_secs_f64() / floor.total.as_secs_f64());
+        if let Some(mean) = flow.mean_byte {
+            let ideal = floor.request + floor.propagation + floor.serialisation / 2;
+            let area = |mean: Duration| completion.saturating_sub(mean).as_secs_f64();
+            if area(ideal) > 0.0 {
+                part.set("auc_delivered", area(mean) / area(ideal));
+            }
+        }
+        let text = format!(
+            "{}: {} for the request's way, {} for {} packets of {} B payload ({} B on the wire), {} of propagation; the clock \
+             starts with the client's first datagram and stops with the last byte; a handshake adds {}",
+            human_duration(floor.total),
+            human_duration(floor.request),
+            human_duration(floor.serialisation),
+            floor.packets,
+            floor.payload_per_packet,
+            floor.packet_size,
+            human_duration(floor.propagation),
+            human_duration(floor.round_trip)
+        );
+        part.notes.insert("floor".to_owned(), text);
+    }
+    if let Some(handshake) = flow.handshake {
+        part.set("handshake", handshake.as_secs_f64());
+    }
+    let took: Vec<f64> = flow.transfers.iter().map(|transfer| transfer.took.as_secs_f64()).collect();
+    let name = if matches!(traffic, Traffic::Flows { .. }) { "flow_completion" } else { "response" };
+    if !matches!(traffic, Traffic::Download(_) | Traffic::Upload(_)) {
+        set_many(&mut part, name, took);
+    }
+    if flow.frames.sent > 0 {
+        part.set("deadline_misses", flow.frames.missed() as f64 / flow.frames.sent as f64);
+        set_many(&mut part, "frame_delay", percentiles(&flow.frames.delay));
+    }
+    if let Some(silence) = silence_after(flow, ends, end) {
+        part.set("silence_after_repair", silence.as_secs_f64());
+    }
+    let (sender, receiver) = sender(flow, traffic);
+    let stats = &sender.stats;
+    for (name, value) in [
+        ("bytes_sent", stats.udp_sent.bytes),
+        ("bytes_lost", stats.path.bytes_lost),
+        ("packets_sent", stats.path.packets_sent),
+        ("packets_lost", stats.path.packets_lost),
+        ("packets_spurious", stats.path.packets_spurious),
+        ("ptos", stats.path.ptos + receiver.stats.path.ptos),
+        ("congestion_events", stats.path.congestion_events),
+        ("max_window", stats.path.max_window),
+        ("max_in_flight", stats.path.max_bytes_in_flight),
+        ("reverse_bytes", receiver.stats.udp_sent.bytes),
+        ("reverse_packets", receiver.stats.udp_sent.datagrams),
+    ] {
+        part.set(name, value as f64);
+    }
+    if stats.path.packets_sent > 0 {
+        part.set("loss_rate", stats.path.packets_lost as f64 / stats.path.packets_sent as f64);
+        part.set("rtt", stats.rtt.as_secs_f64());
+        part.set("min_rtt", stats.min_rtt.as_secs_f64());
+    }
+    let total: Duration = sender.limited_by.iter().sum();
+    if !total.is_zero() {
+        for (name, limit) in [
+            ("limited_by_application", Limit::Application),
+            ("limited_by_window", Limit::Window),
+            ("limited_by_pacing", Limit::Pacing),
+            ("limited_by_flow_control", Limit::FlowControl),
+        ] {
+            let held = sender.limited_by.get(limit.index()).copied().unwrap_or_default();
+            part.set(name, held.as_secs_f64() / total.as_secs_f64());
+        }
+    }
+    let mut note = |name: &str, text: String| part.notes.insert(name.to_owned(), text);
+    note("stack", flow.stack.clone());
+    if flow.stack == "thalweg" {
+        note("policies", flow_plan.server.policies.to_string());
+        note(
+            "datagrams",
+            format!(
+                "{} B of UDP payload at first, up to {} B; {} B at the end",
+                flow_plan.server.initial_mtu, flow_plan.server.max_mtu, stats.mtu
+            ),
+        );
+        let every = if flow_plan.client.ack_every_second { "every second packet" } else { "thinned after 100 packets" };
+        let delay = human_duration(flow_plan.client.max_ack_delay);
+        note("acknowledgments", format!("{every}, at most {delay} late"));
+        note("receive window", human_bytes(flow_plan.client.streams.receive_window));
+    }
+    if let Some(reason) = &flow.failed {
+        note("failed", reason.clone());
+    }
+    part
+}
+
+/// From the last end of an interruption to the next arrival of new data; none if the flow was done before, or had not
+/// begun.
+fn silence_after(flow: &FlowResult, ends: &[Duration], end: Duration) -> Option<Duration> {
+    let done = flow.completion.map_or(end, |completion| flow.start + completion);
+    let repaired = ends.iter().rev().copied().find(|repaired| *repaired > flow.start && *repaired < done)?;
+    let next = flow.delivered.iter().map(|(at, _)| *at).find(|at| *at >= repaired).unwrap_or(done);
+    Some(next.saturating_sub(repaired))
+}
+
+/// A sketch as a hundred values.
+fn percentiles(sketch: &Quantiles) -> Vec<f64> {
+    if sketch.count() == 0 {
+        return Vec::new();
+    }
+    (0..100).map(|percent| sketch.quantile(percent * 2 + 1, 200).as_secs_f64()).collect()
+}
+
+fn set_many(part: &mut Part, metric: &str, mut values: Vec<f64>) {
+    if values.len() > MOST_VALUES {
+        values.sort_unstable_by(f64::total_cmp);
+        values = (0..MOST_VALUES).map(|at| stats::quantile(&values, (at as f64 + 0.5) / MOST_VALUES as f64)).collect();
+    }
+    for value in values {
+        part.set(metric, value);
+    }
+}
+
+fn link_part(link: &LinkResult, rate: u64, end: Duration) -> Part {
+    let mut part = Part { name: link.name.replace('/', "."), ..Part::default() };
+    let stats = &link.stats;
+    part.set("link_packets", stats.delivered as f64);
+    part.set("link_bytes", stats.delivered_bytes as f64);
+    part.set("link_dropped", stats.dropped_total() as f64);
+    let queue = stats.dropped_by(DropCause::QueueFull) + stats.dropped_by(DropCause::Aqm);
+    part.set("link_queue_dropped", queue as f64);
+    if !end.is_zero() {
+        part.set("link_idle", (1.0 - link.busy.as_secs_f64() / end.as_secs_f64()).max(0.0));
+        if rate > 0 && rate < u64::MAX {
+            part.set("link_use", stats.served_bytes as f64 * 8.0 / (rate as f64 * end.as_secs_f64()));
+        }
+    }
+    part.set("queue_max", stats.max_queue_bytes as f64);
+    if stats.sojourn.count() > 0 {
+        part.set("sojourn_p50", stats.sojourn.quantile(1, 2).as_secs_f64());
+        part.set("sojourn_p99", stats.sojourn.quantile(99, 100).as_secs_f64());
+        part.set("sojourn_max", stats.sojourn.max().as_secs_f64());
+    }
+    part
+}
+
+fn record_all(result: &RunResult, plan: &Plan) -> Recording {
+    let mut recording = Recording::default();
+    for (flow, flow_plan) in result.flows.iter().zip(&plan.flows) {
+        record_flow(&mut recording, flow, flow_plan);
+    }
+    for link in &result.links {
+        let subject = link.name.replace('/', ".");
+        let t: Vec<f64> = link.queue.iter().map(|(at, ..)| at.as_secs_f64()).collect();
+        if t.is_empty() {
+            continue;
+        }
+        let bytes = link.queue.iter().map(|(_, bytes, _)| *bytes as f64).collect();
+        let wait = link.queue.iter().map(|(.., sojourn)| sojourn.as_secs_f64()).collect();
+        recording.series.push(line(&subject, "queue", "B", t.clone(), bytes));
+        recording.series.push(line(&subject, "sojourn", "s", t, wait));
+    }
+    recording
+}
+
+fn line(subject: &str, name: &str, unit: &str, t: Vec<f64>, v: Vec<f64>) -> Series {
+    Series { subject: subject.to_owned(), name: name.to_owned(), unit: unit.to_owned(), t, v, states: Vec::new() }
+}
+
+fn record_flow(recording: &mut Recording, flow: &FlowResult, plan: &FlowPlan) {
+    let series = &sender(flow, &plan.traffic).0.series;
+    let t: Vec<f64> = series.metrics.iter().map(|(at, _)| at.as_secs_f64()).collect();
+    if !t.is_empty() {
+        let column = |name: &str, unit: &str, pick: &dyn Fn(&thalweg_recovery::trace::Metrics) -> f64| {
+            line(&flow.name, name, unit, t.clone(), series.metrics.iter().map(|(_, metrics)| pick(metrics)).collect())
+        };
+        let mut window = column("window", "B", &|metrics| metrics.window as f64);
+        for (at, metrics) in &series.metrics {
+            let state = metrics.state.label().replace('_', " ");
+            if window.states.last().is_none_or(|(_, last)| *last != state) {
+                window.states.push((at.as_secs_f64(), state));
+            }
+        }
+        recording.series.push(window);
+        recording.series.push(column("in_flight", "B", &|metrics| metrics.bytes_in_flight as f64));
+        recording.series.push(column("rtt", "s", &|metrics| metrics.latest_rtt.as_secs_f64()));
+        recording.series.push(column("srtt", "s", &|metrics| metrics.smoothed_rtt.as_secs_f64()));
+        recording.series.push(column("pacing", "bps", &|metrics| {
+            // An unlimited rate would press everything else against the axis.
+            metrics.pacing_rate.map_or(0.0, |rate| rate.bps() as f64)
+        }));
+    }
+    let t = flow.delivered.iter().map(|(at, _)| at.as_secs_f64()).collect();
+    let v = flow.delivered.iter().map(|(_, bytes)| *bytes as f64).collect();
+    recording.series.push(line(&flow.name, "delivered", "B", t, v));
+    if !series.packets.is_empty() {
+        let pick = |fate: PacketFate| {
+            series
+                .packets
+                .iter()
+                .filter(|packet| packet.what == fate)
+                .map(|packet| (packet.at.as_secs_f64(), packet.number))
+                .collect()
+        };
+        recording.packets.push(PacketPlot {
+            subject: flow.name.clone(),
+            sent: pick(PacketFate::Sent),
+            acked: Vec::new(),
+            lost: pick(PacketFate::Lost),
+            spurious: pick(PacketFate::Spurious),
+        });
+    }
+}

@@ -1,0 +1,146 @@
+use std::path::Path;
+
+use super::*;
+use crate::metric::Scope;
+use crate::scenario::Scenario;
+
+fn world(path: &str, flow: &str) -> World {
+    let text = format!(
+        "title = \"t\"\nquestion = \"q\"\ntime_limit = \"30 s\"\n[path.p]\n{path}\n[[flow]]\nname = \"f\"\n{flow}\n"
+    );
+    let scenario = Scenario::parse("t.toml", &text, Path::new(""), &SimEngine::default().stacks());
+    scenario.unwrap_or_else(|error| panic!("{error}")).points.remove(0).world
+}
+
+const HOME: &str = "up = { rate = \"5 Mbps\", delay = \"10 ms\" }\ndown = { rate = \"20 Mbps\", delay = \"10 ms\" }";
+
+fn run(path: &str, flow: &str) -> RunRecord {
+    SimEngine::default().run(&world(path, flow), 1, false).record
+}
+
+fn value(record: &RunRecord, metric: &str) -> f64 {
+    let values = record.get(Scope::Flow, "f", metric);
+    *values.first().unwrap_or_else(|| panic!("no {metric}: {record:?}"))
+}
+
+#[test]
+fn a_download_gives_its_figures() {
+    let record = run(HOME, "transfer = { download = \"2 MB\" }");
+    assert_eq!(record.failed, None);
+    assert_eq!(value(&record, "completed"), 1.0);
+    let over = value(&record, "completion_over_floor");
+    assert!((1.0..1.6).contains(&over), "{over}");
+    assert!(value(&record, "packets_sent") > 1_400.0 && value(&record, "handshake") > 0.02);
+    assert!(value(&record, "auc_delivered") > 0.5 && value(&record, "auc_delivered") <= 1.0);
+    let limits: f64 = ["application", "window", "pacing", "flow_control"]
+        .iter()
+        .map(|limit| value(&record, &format!("limited_by_{limit}")))
+        .sum();
+    assert!((0.9..=1.0001).contains(&limits), "{limits}");
+    assert_eq!(record.get(Scope::Run, "", "success"), [1.0]);
+    let carried = record.get(Scope::Link, "p.down", "link_bytes")[0];
+    assert!(carried > 2e6 && carried < 2.3e6, "{carried}");
+    assert!(record.flows[0].notes["floor"].contains("of propagation"));
+    assert_eq!(record.event_log_hash.len(), 32);
+}
+
+#[test]
+fn same_seed_same_hash_and_recording_changes_nothing() {
+    let world = world(HOME, "transfer = { download = \"500 kB\" }");
+    let engine = SimEngine::default();
+    let one = engine.run(&world, 7, false);
+    let two = engine.run(&world, 7, true);
+    assert_eq!(one.record, two.record);
+    assert_ne!(one.record.event_log_hash, engine.run(&world, 8, false).record.event_log_hash);
+    let recording = two.recording.unwrap();
+    let names: Vec<&str> = recording.series.iter().map(|series| series.name.as_str()).collect();
+    for name in ["window", "in_flight", "rtt", "delivered", "queue", "sojourn"] {
+        assert!(names.contains(&name), "{name}: {names:?}");
+    }
+    let window = &recording.series[0];
+    assert_eq!(window.states[0].1, "slow start");
+    assert!(window.t.is_sorted() && window.t.len() == window.v.len());
+    assert!(recording.packets[0].sent.len() > 300);
+}
+
+#[test]
+fn real_and_null_protection_do_the_same() {
+    let mut world = world(HOME, "transfer = { download = \"500 kB\" }");
+    let real = SimEngine::default().run(&world, 7, false).record;
+    world.crypto = world::Crypto::Null;
+    assert_eq!(SimEngine::default().run(&world, 7, false).record, real);
+}
+
+#[test]
+fn every_traffic_gives_its_own_metrics() {
+    for (traffic, metric) in [
+        ("transfer = { upload = \"500 kB\" }", "completion_over_floor"),
+        ("requests = { response = \"20 kB\", count = 10 }", "response"),
+        ("on_off = { burst = \"100 kB\", pause = \"200 ms\", count = 4 }", "response"),
+        ("short_flows = { every = \"100 ms\", count = 10, size = \"30 kB\", spread = 4 }", "flow_completion"),
+        ("page = { objects = [{ size = \"30 kB\" }, { size = \"100 kB\", after = [0] }] }", "response"),
+        ("media = { rate = \"1 Mbps\", deadline = \"100 ms\", duration = \"2 s\" }", "deadline_misses"),
+        ("datagrams = { rate = \"1 Mbps\", duration = \"2 s\", direction = \"up\" }", "frame_delay"),
+        ("stack = \"raw\"\ndatagrams = { rate = \"1 Mbps\", duration = \"2 s\" }", "frame_delay"),
+    ] {
+        let record = run(HOME, traffic);
+        assert_eq!(record.failed, None, "{traffic}");
+        assert!(value(&record, metric).is_finite(), "{traffic}");
+        assert_eq!(value(&record, "completed"), 1.0, "{traffic}");
+    }
+}
+
+#[test]
+fn every_preset_runs() {
+    for preset in crate::scenario::presets::PRESETS {
+        let record = run(&format!("preset = \"{}\"", preset.name), "transfer = { download = \"1 MB\" }");
+        assert_eq!(record.failed, None, "{}", preset.name);
+    }
+}
+
+#[test]
+fn silence_is_counted_from_the_repair() {
+    let outage = "outage = { at = \"500 ms\", for = \"1 s..3 s\" }\n";
+    let record = run(&format!("{outage}{HOME}"), "transfer = { download = \"4 MB\" }");
+    assert_eq!(record.failed, None);
+    let silence = value(&record, "silence_after_repair");
+    assert!(silence > 0.01 && silence < 4.0, "{silence}");
+    assert!(value(&record, "ptos") >= 2.0);
+    // Nothing to repair, nothing to tell.
+    assert!(run(HOME, "transfer = { download = \"4 MB\" }").get(Scope::Flow, "f", "silence_after_repair").is_empty());
+}
+
+#[test]
+fn drawn_times_differ_from_seed_to_seed_and_are_the_same_both_ways() {
+    let outage = "outage = { at = \"500 ms\", for = \"1 s..24 s\" }\n";
+    let world = world(&format!("{outage}{HOME}"), "transfer = { download = \"4 MB\" }");
+    let draw = |seed| plan(&world, seed, false).unwrap();
+    let (one, ends) = draw(1);
+    assert_eq!(one.paths[0].up.outages, one.paths[0].down.outages);
+    assert_eq!(ends.ends, draw(1).1.ends);
+    assert_ne!(ends.ends, draw(2).1.ends);
+    assert_ne!(one.flows[0].start, draw(2).0.flows[0].start);
+    assert!(one.flows[0].start < Duration::from_millis(20));
+}
+
+#[test]
+fn what_cannot_finish_ends_at_the_limit_and_says_so() {
+    let dead =
+        "up = { rate = \"5 Mbps\", delay = \"10 ms\" }\ndown = { rate = \"20 Mbps\", delay = \"10 ms\", loss = 1.0 }";
+    let record = run(dead, "transfer = { download = \"1 MB\" }");
+    assert_eq!(record.get(Scope::Run, "", "success"), [0.0]);
+    assert_eq!(value(&record, "completed"), 0.0);
+    assert!(record.get(Scope::Flow, "f", "completion").is_empty());
+    assert!(record.failed.is_some(), "{record:?}");
+}
+
+#[test]
+fn changes_of_rate_and_mtu_reach_the_link() {
+    let path = "up = { rate = \"5 Mbps\", delay = \"10 ms\" }\ndown = { rate = \"20 Mbps\", delay = \"10 ms\", mtu = \"1500 B\", changes = [{ at = \"0 s\", rate = \"10 Mbps\" }, { at = \"1 s\", rate = \"2 Mbps\", mtu = \"1300 B\" }] }";
+    let (plan, _) = plan(&world(path, "transfer = { download = \"1 MB\" }"), 1, false).unwrap();
+    let down = &plan.paths[0].down;
+    let RateModel::Schedule(rate) = &down.rate else { panic!("{:?}", down.rate) };
+    assert_eq!(rate.values().map(|rate| rate.bps()).collect::<Vec<_>>(), [10_000_000, 2_000_000]);
+    assert_eq!(down.mtu.as_ref().unwrap().at(Duration::from_secs(2)).0, 1300);
+    assert_eq!(plan.paths[0].up.mtu, None);
+}
