@@ -11,6 +11,7 @@ pub mod failure;
 pub mod fetch;
 pub mod figures;
 pub mod get;
+pub mod lab;
 pub mod options;
 mod output;
 pub mod perf;
@@ -53,6 +54,8 @@ enum Command {
     Qlog(qlog::QlogArgs),
     /// List the recovery rules that can be named in --policies
     Policies(policies::PoliciesArgs),
+    /// Ask the network lab: scenarios in virtual time, answered with intervals and verdicts
+    Lab(lab::LabArgs),
     /// See it work: serve, fetch through a lossy relay, compare, print the figures
     Demo(demo::DemoArgs),
 }
@@ -84,6 +87,7 @@ fn run(command: Command) -> Result<()> {
         Command::Perf(args) => block_on(args.run()),
         Command::Qlog(args) => args.run(),
         Command::Policies(args) => args.run(),
+        Command::Lab(args) => args.run(),
         Command::Demo(args) => block_on(args.run()),
     }
 }

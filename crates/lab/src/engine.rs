@@ -49,6 +49,15 @@ impl SimEngine {
     pub fn new(registry: Registry, name: &str) -> SimEngine {
         SimEngine { registry, name: format!("{name} {}", env!("CARGO_PKG_VERSION")) }
     }
+
+    /// Ties results to one build of the program: those of another are made again rather than reused, as nobody can know what
+    /// has changed between them.
+    #[must_use]
+    pub fn with_build(mut self, program: &[u8]) -> SimEngine {
+        let digest = crate::hash::Digest::of(program);
+        self.name = format!("{}, build {}", self.name, digest.short());
+        self
+    }
 }
 
 impl Engine for SimEngine {

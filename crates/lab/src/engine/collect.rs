@@ -148,6 +148,9 @@ fn flow_part(flow: &FlowResult, plan: &Plan, flow_plan: &FlowPlan, end: Duration
     }
     let mut note = |name: &str, text: String| part.notes.insert(name.to_owned(), text);
     note("stack", flow.stack.clone());
+    if !flow.settings.is_empty() {
+        note("settings", flow.settings.clone());
+    }
     if flow.stack == "thalweg" {
         note("policies", flow_plan.server.policies.to_string());
         note(
@@ -257,8 +260,19 @@ fn record_flow(recording: &mut Recording, flow: &FlowResult, plan: &FlowPlan) {
         }
         recording.series.push(window);
         recording.series.push(column("in_flight", "B", &|metrics| metrics.bytes_in_flight as f64));
-        recording.series.push(column("rtt", "s", &|metrics| metrics.latest_rtt.as_secs_f64()));
-        recording.series.push(column("srtt", "s", &|metrics| metrics.smoothed_rtt.as_secs_f64()));
+        let unmeasured =
+            |metrics: &thalweg_recovery::trace::Metrics| metrics.latest_rtt.is_zero() || metrics.min_rtt.is_zero();
+        let series_start = series.metrics.iter().position(|(_, metrics)| !unmeasured(metrics)).unwrap_or(t.len());
+        // Before the first sample there is an assumption, not a measurement.
+        for mut series in [
+            column("rtt", "s", &|metrics| metrics.latest_rtt.as_secs_f64()),
+            column("srtt", "s", &|metrics| metrics.smoothed_rtt.as_secs_f64()),
+        ] {
+            let first = series_start;
+            series.t.drain(..first);
+            series.v.drain(..first);
+            recording.series.push(series);
+        }
         recording.series.push(column("pacing", "bps", &|metrics| {
             // An unlimited rate would press everything else against the axis.
             metrics.pacing_rate.map_or(0.0, |rate| rate.bps() as f64)

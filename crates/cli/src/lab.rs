@@ -1,0 +1,627 @@
+//! `thalweg lab`: questions as scenario files, answered with intervals and verdicts.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use thalweg_lab::engine::SimEngine;
+use thalweg_lab::metric::{self, METRICS, Scope, Unit};
+use thalweg_lab::record::Engine;
+use thalweg_lab::report::{self, Results};
+use thalweg_lab::runner::{self, Finished, Progress, RunOptions, Shard};
+use thalweg_lab::scenario::{Scenario, presets};
+use thalweg_lab::stats::Statistic;
+use thalweg_lab::store::{Store, write_whole};
+use thalweg_lab::summary::{self, Difference, Verdict};
+
+use crate::failure::{Context, Failure, Result};
+use crate::output;
+
+/// `thalweg lab`.
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    command: LabCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LabCommand {
+    /// Run scenarios, judge what they expect, write reports
+    Run(RunArgs),
+    /// Show how one set of results differs from another, seed by seed
+    Compare(CompareArgs),
+    /// List scenarios, or the presets and metrics they can name
+    List(ListArgs),
+    /// Write a scenario to begin with
+    New(NewArgs),
+    /// Write the report of results again
+    Report(ReportArgs),
+    /// Run again what results say was run, and check that the same comes out
+    Verify(VerifyArgs),
+    /// Put the parts of a sharded sweep together
+    Merge(MergeArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  thalweg lab run scenarios/satellite.toml
+  thalweg lab run scenarios --seeds 100 --out results
+  thalweg lab run sweep.toml --shard 3/16 --out part-3     # then: thalweg lab merge part-* --out all")]
+struct RunArgs {
+    /// Scenario files, or folders with such
+    #[arg(required = true, value_name = "FILE-or-FOLDER")]
+    scenarios: Vec<PathBuf>,
+    /// Where results go; with several scenarios, each gets a folder in it [default: results/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Instead of the scenario's number of seeds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    seeds: Option<u64>,
+    /// Only part i of n of the runs
+    #[arg(long, value_name = "i/n", value_parser = parse_shard)]
+    shard: Option<Shard>,
+    /// Only this seed
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "shard"])]
+    seed: Option<u64>,
+    /// Only this point of [vary], from 0
+    #[arg(long, value_name = "N")]
+    point: Option<usize>,
+    /// Threads; 0 for one per processor
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Print results as JSON on stdout
+    #[arg(long)]
+    json: bool,
+    /// Say only what went wrong
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+#[derive(Debug, Args)]
+struct CompareArgs {
+    /// Results to compare with
+    a: PathBuf,
+    /// Results to be compared
+    b: PathBuf,
+    /// Where the page goes
+    #[arg(long, value_name = "FILE", default_value = "comparison.html")]
+    out: PathBuf,
+    /// Print differences as JSON on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    /// Folders with scenarios [default: scenarios]
+    folders: Vec<PathBuf>,
+    /// List the paths that scenarios can name as presets
+    #[arg(long)]
+    presets: bool,
+    /// List what is measured
+    #[arg(long)]
+    metrics: bool,
+}
+
+#[derive(Debug, Args)]
+struct NewArgs {
+    /// The file to write
+    file: PathBuf,
+    /// The path to begin with
+    #[arg(long, default_value = "broadband")]
+    preset: String,
+}
+
+#[derive(Debug, Args)]
+struct ReportArgs {
+    /// Results
+    directory: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct VerifyArgs {
+    /// Results
+    directory: PathBuf,
+    /// Threads; 0 for one per processor
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+}
+
+#[derive(Debug, Args)]
+struct MergeArgs {
+    /// Results of parts
+    #[arg(required = true)]
+    directories: Vec<PathBuf>,
+    /// Where the whole goes
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+fn parse_shard(text: &str) -> std::result::Result<Shard, String> {
+    text.parse()
+}
+
+impl LabArgs {
+    /// Runs the command with the simulator's own stacks.
+    ///
+    /// # Errors
+    ///
+    /// When an expectation or a run failed (1), or the scenario or command line is wrong (2).
+    pub fn run(self) -> Result<()> {
+        let program = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
+        self.run_with(&SimEngine::default().with_build(&program))
+    }
+
+    /// Runs the command with an engine that may know more stacks.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_with(self, engine: &dyn Engine) -> Result<()> {
+        match self.command {
+            LabCommand::Run(args) => args.run(engine),
+            LabCommand::Compare(args) => args.run(engine),
+            LabCommand::List(args) => args.run(engine),
+            LabCommand::New(args) => args.run(engine),
+            LabCommand::Report(args) => args.run(engine),
+            LabCommand::Verify(args) => args.run(engine),
+            LabCommand::Merge(args) => args.run(engine),
+        }
+    }
+}
+
+/// Becomes true at the first Ctrl-C; the second ends the program.
+fn stop_on_interrupt() -> &'static AtomicBool {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    std::thread::spawn(|| {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        runtime.block_on(async {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                if STOP.swap(true, Ordering::Relaxed) {
+                    std::process::exit(130);
+                }
+                eprintln!("thalweg: finishing the runs that are under way; press Ctrl-C again to stop at once");
+            }
+        });
+    });
+    &STOP
+}
+
+fn bar(quiet: bool) -> ProgressBar {
+    if quiet || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} runs, {eta} left");
+    let bar = ProgressBar::new(0);
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    bar.set_length(progress.total as u64);
+    bar.set_position(progress.done as u64);
+}
+
+/// Scenario files: those named, and those in folders named, in the order of their names.
+fn scenario_files(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in named {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let entries = std::fs::read_dir(path).context(format!("cannot read {}", path.display()))?;
+        let mut inside: Vec<PathBuf> = entries
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+            .collect();
+        inside.sort();
+        if inside.is_empty() {
+            return Err(Failure::usage(format!("{} has no scenarios; they end in .toml", path.display())));
+        }
+        files.extend(inside);
+    }
+    Ok(files)
+}
+
+impl RunArgs {
+    fn run(self, engine: &dyn Engine) -> Result<()> {
+        let files = scenario_files(&self.scenarios)?;
+        // All are read before any is run, so that a slip in the last is not told an hour later.
+        let stacks = engine.stacks();
+        let mut scenarios = Vec::new();
+        let mut wrong = Vec::new();
+        for file in &files {
+            match Scenario::load(file, &stacks) {
+                Ok(scenario) => scenarios.push(scenario),
+                Err(error) => wrong.push(error.to_string()),
+            }
+        }
+        if !wrong.is_empty() {
+            return Err(Failure::usage(wrong.join("\n")));
+        }
+        if let Some(point) = self.point
+            && let Some(short) = scenarios.iter().find(|scenario| scenario.points.len() <= point)
+        {
+            let (file, count) = (&short.file, short.points.len());
+            return Err(Failure::usage(format!("{file} has {count} points, so --point goes from 0 to {}", count - 1)));
+        }
+        let stop = stop_on_interrupt();
+        let mut failed = Vec::new();
+        let several = scenarios.len() > 1;
+        for scenario in scenarios {
+            let name = scenario.name.clone();
+            let out = match (&self.out, several) {
+                (Some(out), false) => out.clone(),
+                (Some(out), true) => out.join(&name),
+                (None, _) => Path::new("results").join(&name),
+            };
+            if let Err(failure) = self.one(scenario, engine, &out, stop) {
+                match failure {
+                    Failure::Failed(reason) if !stop.load(Ordering::Relaxed) && several => {
+                        eprintln!("thalweg: {reason}");
+                        failed.push(name);
+                    }
+                    other => return Err(other),
+                }
+            }
+        }
+        if failed.is_empty() { Ok(()) } else { Err(Failure::failed(format!("failed: {}", failed.join(", ")))) }
+    }
+
+    fn one(&self, scenario: Scenario, engine: &dyn Engine, out: &Path, stop: &AtomicBool) -> Result<()> {
+        let store = Store::create(out).map_err(Failure::failed)?;
+        let bar = bar(self.quiet);
+        bar.set_message(scenario.name.clone());
+        let progress = |progress| show(&bar, progress);
+        let options = RunOptions {
+            seeds: self.seeds,
+            only_seed: self.seed,
+            only_point: self.point,
+            shard: self.shard,
+            threads: self.threads,
+            stop,
+            progress: &progress,
+        };
+        let began = Instant::now();
+        let done = runner::run(&scenario, engine, &store, &options);
+        bar.finish_and_clear();
+        let resume = "what is done is kept: run the same command again to go on";
+        let done = done.map_err(|error| Failure::failed(format!("{error}; {resume}")))?;
+        let took = began.elapsed();
+        if !self.quiet {
+            eprintln!("{}\n  {}", scenario.title, scenario.question);
+            eprintln!("  {}", speed(&done, took));
+        }
+        let interrupted = done.interrupted;
+        let failures: Vec<String> = done.runs.values().filter_map(|record| record.failed.clone()).collect();
+        let results = Results { scenario, runs: done.runs, manifest: done.manifest, store };
+        let page = results.write().map_err(Failure::failed)?;
+        let verdicts = results.verdicts();
+        if !self.quiet {
+            table(&results);
+            for verdict in &verdicts {
+                eprintln!("  {}", sentence(verdict));
+            }
+        }
+        for failure in failures.iter().take(10) {
+            eprintln!("thalweg: {failure}");
+        }
+        if self.json {
+            output::json(&json!({ "directory": out, "report": page, "results": report::csv::results(&results) }));
+        } else {
+            output::line(&page.display().to_string());
+        }
+        if interrupted {
+            return Err(Failure::failed(format!("interrupted; {resume}")));
+        }
+        // A shard, a single point or seed sees only part of what the expectations are about.
+        let whole = self.shard.is_none() && self.seed.is_none() && self.point.is_none();
+        // Where the scenario says how many runs may fail, it has been judged; elsewhere none may.
+        let judged = results.scenario.expectations.iter().any(|e| matches!(e.metric.name, "success" | "completed"));
+        let lost = if judged && whole { 0 } else { failures.len() };
+        let broken = verdicts.iter().filter(|verdict| whole && !verdict.outcome.is_good()).count();
+        match (broken, lost) {
+            (0, 0) => Ok(()),
+            (0, runs) => Err(Failure::failed(format!("{runs} runs failed; see {}", page.display()))),
+            (broken, 0) => Err(Failure::failed(format!(
+                "{broken} of {} expectations do not hold; see {}",
+                verdicts.len(),
+                page.display()
+            ))),
+            (broken, runs) => Err(Failure::failed(format!(
+                "{broken} of {} expectations do not hold and {runs} runs failed; see {}",
+                verdicts.len(),
+                page.display()
+            ))),
+        }
+    }
+}
+
+/// How fast it was.
+fn speed(done: &Finished, took: Duration) -> String {
+    let runs = done.runs.len();
+    if done.executed == 0 {
+        return format!("{runs} runs, all of them done before");
+    }
+    let events: f64 = done.runs.values().flat_map(|record| record.get(Scope::Run, "", "events")).sum();
+    // Runs that were there already have no part in this.
+    let events = events * done.executed as f64 / runs.max(1) as f64;
+    let seconds = took.as_secs_f64().max(1e-6);
+    let reused = if done.reused > 0 { format!(" ({} done before)", done.reused) } else { String::new() };
+    format!("{runs} runs{reused} in {seconds:.1} s, {:.2} million link events per second", events / seconds / 1e6)
+}
+
+/// The main figures of each flow at each point.
+fn table(results: &Results) {
+    const SHOWN: [&str; 8] = [
+        "completion",
+        "completion_over_floor",
+        "goodput",
+        "response",
+        "flow_completion",
+        "deadline_misses",
+        "silence_after_repair",
+        "packets_spurious",
+    ];
+    let rows = summary::rows(&results.scenario, &results.runs, Scope::Flow);
+    for row in rows.iter().take(60) {
+        let point = results.scenario.points.get(row.point).map(|point| point.name(&results.scenario.axes));
+        let cells: Vec<String> = row
+            .cells
+            .iter()
+            .filter(|cell| SHOWN.contains(&cell.metric))
+            .map(|cell| {
+                let unit = metric::find(cell.metric).map_or(Unit::Ratio, |metric| metric.unit);
+                let name = cell.metric.replace('_', " ");
+                if cell.estimate == f64::INFINITY {
+                    format!("{name} never")
+                } else {
+                    format!("{name} {}", summary::with_interval(cell.estimate, cell.interval, unit))
+                }
+            })
+            .collect();
+        let label = [point.unwrap_or_default(), row.subject.clone()];
+        let label: Vec<String> = label.into_iter().filter(|part| !part.is_empty()).collect();
+        eprintln!("  {}: {}", label.join(", "), cells.join("; "));
+    }
+    if rows.len() > 60 {
+        eprintln!("  … and {} more in the report", rows.len() - 60);
+    }
+}
+
+fn sentence(verdict: &Verdict) -> String {
+    let place = [verdict.point_name.as_str(), verdict.subject.as_str()];
+    let place: Vec<&str> = place.into_iter().filter(|part| !part.is_empty()).collect();
+    format!(
+        "{}: {} ({}) expected {}, found {}",
+        verdict.outcome.word().to_uppercase(),
+        verdict.measured,
+        place.join(", "),
+        verdict.expected,
+        verdict.found
+    )
+}
+
+fn load(directory: &Path, engine: &dyn Engine) -> Result<Results> {
+    Results::load(directory, &engine.stacks()).map_err(Failure::usage)
+}
+
+impl CompareArgs {
+    fn run(self, engine: &dyn Engine) -> Result<()> {
+        let (a, b) = (load(&self.a, engine)?, load(&self.b, engine)?);
+        let (page, differences) = report::comparison(&a, &b).map_err(Failure::failed)?;
+        write_whole(&self.out, page.as_bytes()).map_err(Failure::failed)?;
+        if differences.is_empty() {
+            return Err(Failure::usage(format!(
+                "{} and {} have no point, flow and seed in common",
+                self.a.display(),
+                self.b.display()
+            )));
+        }
+        for difference in &differences {
+            eprintln!("  {}", difference_sentence(difference));
+        }
+        if self.json {
+            output::json(&json!({ "report": self.out, "differences": differences }));
+        } else {
+            output::line(&self.out.display().to_string());
+        }
+        Ok(())
+    }
+}
+
+fn difference_sentence(difference: &Difference) -> String {
+    let unit = metric::find(difference.metric).map_or(Unit::Ratio, |metric| metric.unit);
+    let paired = &difference.paired;
+    format!(
+        "{} ({}, {}): {}, ratio {}; smaller on {}, larger on {} of {} seeds",
+        difference.metric,
+        difference.other,
+        difference.subject,
+        summary::with_interval(paired.difference, paired.difference_interval, unit),
+        summary::with_interval(paired.ratio, paired.ratio_interval, Unit::Ratio),
+        paired.smaller,
+        paired.larger,
+        paired.pairs
+    )
+}
+
+impl ListArgs {
+    fn run(self, engine: &dyn Engine) -> Result<()> {
+        if self.presets {
+            for preset in presets::PRESETS {
+                output::line(&format!("{:<14} {}", preset.name, preset.doc));
+            }
+        }
+        if self.metrics {
+            for metric in METRICS {
+                output::line(&format!("{:<26} {}", metric.name, metric.doc));
+            }
+            output::line(&format!("statistics: {}", Statistic::ACCEPTED));
+        }
+        if self.presets || self.metrics {
+            return Ok(());
+        }
+        let folders = if self.folders.is_empty() { vec![PathBuf::from("scenarios")] } else { self.folders };
+        let mut wrong = 0;
+        for file in scenario_files(&folders)? {
+            match Scenario::load(&file, &engine.stacks()) {
+                Ok(scenario) => {
+                    let runs = scenario.points.len() as u64 * scenario.seeds;
+                    output::line(&format!("{:<36} {} ({runs} runs)", file.display(), scenario.question));
+                }
+                Err(error) => {
+                    wrong += 1;
+                    eprintln!("thalweg: {error}");
+                }
+            }
+        }
+        if wrong == 0 { Ok(()) } else { Err(Failure::usage(format!("{wrong} scenarios are wrong"))) }
+    }
+}
+
+impl NewArgs {
+    fn run(self, engine: &dyn Engine) -> Result<()> {
+        if !presets::PRESETS.iter().any(|preset| preset.name == self.preset) {
+            let names: Vec<&str> = presets::PRESETS.iter().map(|preset| preset.name).collect();
+            return Err(Failure::usage(format!(
+                "there is no preset \"{}\"; there are {}",
+                self.preset,
+                names.join(", ")
+            )));
+        }
+        if self.file.exists() {
+            return Err(Failure::usage(format!("{} is there already; choose another name", self.file.display())));
+        }
+        let text = template(&self.preset);
+        // What is handed out has to be readable.
+        Scenario::parse("new.toml", &text, Path::new(""), &engine.stacks()).map_err(Failure::failed)?;
+        write_whole(&self.file, text.as_bytes()).map_err(Failure::failed)?;
+        eprintln!("thalweg: now run: thalweg lab run {}", self.file.display());
+        output::line(&self.file.display().to_string());
+        Ok(())
+    }
+}
+
+fn template(preset: &str) -> String {
+    let toml = presets::PRESETS.iter().find(|known| known.name == preset).map_or("", |known| known.toml.trim());
+    format!(
+        "title = \"A download\"\n\
+         question = \"How close to the link's floor does a download get, and which start is quicker?\"\n\
+         seeds = 20                 # perturbed runs of every point: start phase, endpoint randomness, impairments\n\
+         time_limit = \"60 s\"\n\n\
+         [path.link]                # \"up\" is from client to server; thalweg lab list --presets shows more\n\
+         {toml}\n\n\
+         [[flow]]\n\
+         path = \"link\"\n\
+         transfer = {{ download = \"10 MB\" }}\n\
+         policies = {{ controller = \"cubic\" }}\n\n\
+         [vary]                     # lists multiply\n\
+         \"flow.0.policies.start\" = [\"standard\", \"hystart++\"]\n\n\
+         [[expect]]                 # thalweg lab list --metrics shows what is measured\n\
+         metric = \"success\"\n\
+         equals = 1\n"
+    )
+}
+
+impl ReportArgs {
+    fn run(self, engine: &dyn Engine) -> Result<()> {
+        let page = load(&self.directory, engine)?.write().map_err(Failure::failed)?;
+        output::line(&page.display().to_string());
+        Ok(())
+    }
+}
+
+impl VerifyArgs {
+    fn run(self, engine: &dyn Engine) -> Result<()> {
+        let results = load(&self.directory, engine)?;
+        let version = engine.version();
+        if results.manifest.engine != version {
+            eprintln!("thalweg: the results are of {}, this is {version}", results.manifest.engine);
+        }
+        let stop = stop_on_interrupt();
+        let bar = bar(false);
+        bar.set_message("verifying");
+        let progress = |progress| show(&bar, progress);
+        let options = RunOptions {
+            seeds: None,
+            only_seed: None,
+            only_point: None,
+            shard: None,
+            threads: self.threads,
+            stop,
+            progress: &progress,
+        };
+        let mismatches = runner::verify(&results.scenario, engine, &results.manifest, &options);
+        bar.finish_and_clear();
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::failed("interrupted before everything was checked"));
+        }
+        for mismatch in mismatches.iter().take(20) {
+            eprintln!(
+                "thalweg: point {}, seed {}: event-log hash {} instead of {}; see it with: {}",
+                mismatch.point,
+                mismatch.seed,
+                mismatch.found,
+                mismatch.expected,
+                runner::replay(&results.scenario, mismatch.point, mismatch.seed)
+            );
+        }
+        let total = results.manifest.runs.len();
+        if mismatches.is_empty() {
+            eprintln!("thalweg: all {total} runs came out the same");
+            Ok(())
+        } else {
+            Err(Failure::failed(format!("{} of {total} runs came out differently", mismatches.len())))
+        }
+    }
+}
+
+impl MergeArgs {
+    fn run(self, engine: &dyn Engine) -> Result<()> {
+        let parts: std::result::Result<Vec<Store>, _> =
+            self.directories.iter().map(|directory| Store::open(directory).map(|(store, _)| store)).collect();
+        let parts = parts.map_err(Failure::usage)?;
+        let store = Store::create(&self.out).map_err(Failure::failed)?;
+        let manifest = store.merge(&parts).map_err(Failure::usage)?;
+        let asked = manifest.seeds * manifest.points.len() as u64;
+        eprintln!("thalweg: {} of {asked} runs", manifest.runs.len());
+        let page = load(&self.out, engine)?.write().map_err(Failure::failed)?;
+        output::line(&page.display().to_string());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_new_writes_can_be_run() {
+        for preset in presets::PRESETS {
+            let text = template(preset.name);
+            Scenario::parse("new.toml", &text, Path::new(""), &SimEngine::default().stacks())
+                .unwrap_or_else(|error| panic!("{}: {error}", preset.name));
+        }
+    }
+
+    #[test]
+    fn folders_stand_for_the_scenarios_in_them() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["b.toml", "a.toml", "notes.txt"] {
+            std::fs::write(directory.path().join(name), "").unwrap();
+        }
+        let files = scenario_files(&[directory.path().to_owned(), PathBuf::from("x.toml")]).unwrap();
+        let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned()).collect();
+        assert_eq!(names, ["a.toml", "b.toml", "x.toml"]);
+        let empty = tempfile::tempdir().unwrap();
+        assert!(matches!(scenario_files(&[empty.path().to_owned()]), Err(Failure::Usage(_))));
+    }
+}
