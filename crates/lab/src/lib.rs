@@ -2,10 +2,12 @@
 //!
 //! A [`Scenario`](scenario::Scenario) spans points (what is varied) and seeds (what is left to chance). [`runner`] runs every
 //! point with every seed on an [`Engine`](record::Engine); results are kept in a [`store`] so that anyone can reproduce them
-//! bit for bit; [`summary`] sums them up with [`stats`] and judges the scenario's expectations.
+//! bit for bit; [`summary`] sums them up with [`stats`] and judges the scenario's expectations. [`distinct`] finds policies that
+//! are the same under two names.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod distinct;
 pub mod engine;
 pub mod hash;
 pub mod metric;

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use thalweg_link::Quantiles;
 use thalweg_proto::observe::{
     Limit, ObservedConnection, Observer, ObserverEvent, ObserverFactory, PacketInfo, PacketKind,
 };
@@ -9,8 +10,9 @@ use thalweg_recovery::SpaceId;
 use thalweg_recovery::trace::Event;
 use thalweg_units::{Duration, Instant};
 
+use crate::ledger::Ledger;
 use crate::plan::Record;
-use crate::result::{PacketFate, PacketPoint, Series};
+use crate::result::{PacketFate, PacketPoint, Series, SideResult};
 
 /// What was collected. Clones share it.
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ struct Collected {
     limited_by: [Duration; Limit::ALL.len()],
     series: Series,
     connections: Vec<Holding>,
+    retransmitted: u64,
+    rtt: Quantiles,
 }
 
 /// What holds a connection back, and since when.
@@ -39,13 +43,16 @@ impl Collector {
         Collector { shared: Arc::default(), origin, record }
     }
 
-    /// What was collected up to `now`.
-    pub(crate) fn finish(&self, now: Instant) -> ([Duration; Limit::ALL.len()], Series) {
+    /// Writes what was collected up to `now`.
+    pub(crate) fn finish(&self, now: Instant, result: &mut SideResult) {
         let mut collected = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         for index in 0..collected.connections.len() {
             collected.hold(index, now, None);
         }
-        (collected.limited_by, std::mem::take(&mut collected.series))
+        result.limited_by = collected.limited_by;
+        result.retransmitted = collected.retransmitted;
+        result.rtt = std::mem::take(&mut collected.rtt);
+        result.series = std::mem::take(&mut collected.series);
     }
 }
 
@@ -65,7 +72,7 @@ impl ObserverFactory for Collector {
         let mut collected = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         collected.connections.push(Holding { limit: None, since: self.origin });
         let index = collected.connections.len() - 1;
-        Some(Box::new(Listener { collector: self.clone(), index }))
+        Some(Box::new(Listener { collector: self.clone(), index, ledger: Ledger::default() }))
     }
 }
 
@@ -74,6 +81,7 @@ impl ObserverFactory for Collector {
 struct Listener {
     collector: Collector,
     index: usize,
+    ledger: Ledger,
 }
 
 impl Observer for Listener {
@@ -81,6 +89,7 @@ impl Observer for Listener {
         let Record { metrics, packets, .. } = self.collector.record;
         let at = now.saturating_since(self.collector.origin);
         let point = |number, what, size| PacketPoint { at, number, what, size };
+        self.account(at, event);
         let mut collected = match event {
             // The lock only for what is kept.
             ObserverEvent::LimitedBy { .. } | ObserverEvent::ConnectionClosed { .. } => self.lock(),
@@ -114,6 +123,24 @@ impl Observer for Listener {
 }
 
 impl Listener {
+    /// Keeps the account of what is sent twice, of round-trip times, and of what is acknowledged.
+    fn account(&mut self, at: Duration, event: &ObserverEvent<'_>) {
+        let again = self.ledger.sent_again(event);
+        if again > 0 {
+            self.lock().retransmitted += again;
+        }
+        if let Some(sample) = Ledger::round_trip(event) {
+            self.lock().rtt.record(sample);
+        }
+        if self.collector.record.packets {
+            let Listener { ledger, collector, .. } = self;
+            ledger.acknowledged(event, |number| {
+                let point = PacketPoint { at, number, what: PacketFate::Acked, size: 0 };
+                collector.shared.lock().unwrap_or_else(PoisonError::into_inner).series.packets.push(point);
+            });
+        }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Collected> {
         self.collector.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }

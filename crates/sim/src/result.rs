@@ -89,6 +89,10 @@ pub struct SideResult {
     pub connections: u64,
     /// For how long what held the sender back, by [`Limit::index`], over its connections.
     pub limited_by: [Duration; Limit::ALL.len()],
+    /// Bytes of streams that were sent more than once, each time after the first.
+    pub retransmitted: u64,
+    /// The newest round-trip sample at every acknowledgment.
+    pub rtt: Quantiles,
     /// On request.
     pub series: Series,
 }
@@ -102,6 +106,14 @@ pub struct Series {
     pub packets: Vec<PacketPoint>,
 }
 
+/// Whether the round-trip times among a path's numbers are measured. Before the first sample they are assumed (RFC 9002 section
+/// 6.2.2), which nobody wants to see in a plot.
+pub fn is_measured(numbers: &Metrics) -> bool {
+    let assumed = thalweg_recovery::Config::default().initial_rtt;
+    let assumption = (assumed, assumed, assumed / 2, assumed);
+    (numbers.latest_rtt, numbers.smoothed_rtt, numbers.rtt_variation, numbers.min_rtt) != assumption
+}
+
 /// Something that happened to a packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct PacketPoint {
@@ -111,7 +123,7 @@ pub struct PacketPoint {
     pub number: u64,
     /// What.
     pub what: PacketFate,
-    /// Bytes.
+    /// Bytes; zero where only the number is known.
     pub size: u32,
 }
 
@@ -120,6 +132,8 @@ pub struct PacketPoint {
 pub enum PacketFate {
     /// It was sent.
     Sent,
+    /// An acknowledgment covered it for the first time.
+    Acked,
     /// It was declared lost.
     Lost,
     /// It had been declared lost, and arrived.

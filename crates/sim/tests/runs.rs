@@ -276,6 +276,30 @@ fn series_are_kept_on_request() {
     assert!(count(PacketFate::Sent) > 700 && count(PacketFate::Sent) <= stats.path.packets_sent);
     assert_eq!(count(PacketFate::Spurious), stats.path.packets_spurious);
     assert!(count(PacketFate::Lost) >= stats.path.packets_lost);
+    let (sent, acked) = (count(PacketFate::Sent), count(PacketFate::Acked));
+    assert!(acked <= sent && acked > sent * 9 / 10, "{acked} of {sent}");
+}
+
+#[test]
+fn what_is_sent_twice_and_every_round_trip_are_counted() {
+    // Packets 101 to 103 of the way down do not arrive: what they carried is sent once more, and nothing else is.
+    let clean = plan(Traffic::Download(Some(MB)));
+    let mut lossy = clean.clone();
+    lossy.paths[0].down.loss = vec![LossModel::List(vec![100, 101, 102])];
+    let result = ok(&lossy);
+    let side = &result.flows[0].server;
+    assert_eq!(side.stats.path.packets_lost, 3);
+    assert!(
+        side.retransmitted > 3 * 1100 && side.retransmitted <= side.stats.path.bytes_lost,
+        "{}",
+        side.retransmitted
+    );
+    assert!(side.rtt.count() >= 20, "{}", side.rtt.count());
+    // Buckets of the sketch are 1/32 wide, and the queue adds up to one base round trip and a packet.
+    let (smallest, largest, base) = (side.rtt.quantile(0, 1), side.rtt.max(), side.stats.min_rtt);
+    assert!(smallest >= base * 31 / 32 && largest < 3 * base, "{smallest:?} {largest:?} {base:?}");
+    let small = ok(&plan(Traffic::Download(Some(50_000))));
+    assert_eq!((small.flows[0].server.stats.path.packets_lost, small.flows[0].server.retransmitted), (0, 0));
 }
 
 #[test]

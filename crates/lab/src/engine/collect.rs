@@ -13,6 +13,9 @@ use crate::stats;
 /// Values that a run keeps of each metric at most; more are thinned to evenly spaced quantiles.
 const MOST_VALUES: usize = 1_000;
 
+/// Over what the rate of delivery is taken for plots: long enough to hold some packets at 1 Mbps, short enough to show a gap.
+const RATE_STEP: Duration = Duration::from_millis(100);
+
 pub(super) fn output(
     world: &World,
     plan: &Plan,
@@ -116,12 +119,17 @@ fn flow_part(flow: &FlowResult, plan: &Plan, flow_plan: &FlowPlan, end: Duration
     let stats = &sender.stats;
     for (name, value) in [
         ("bytes_sent", stats.udp_sent.bytes),
+        ("bytes_retransmitted", sender.retransmitted),
         ("bytes_lost", stats.path.bytes_lost),
+        ("bytes_spurious", stats.path.bytes_spurious),
         ("packets_sent", stats.path.packets_sent),
         ("packets_lost", stats.path.packets_lost),
         ("packets_spurious", stats.path.packets_spurious),
         ("ptos", stats.path.ptos + receiver.stats.path.ptos),
+        ("persistent_congestions", stats.path.persistent_congestions),
         ("congestion_events", stats.path.congestion_events),
+        ("undos", stats.path.undos),
+        ("ce_marks", stats.path.ce_marks),
         ("max_window", stats.path.max_window),
         ("max_in_flight", stats.path.max_bytes_in_flight),
         ("reverse_bytes", receiver.stats.udp_sent.bytes),
@@ -134,6 +142,15 @@ fn flow_part(flow: &FlowResult, plan: &Plan, flow_plan: &FlowPlan, end: Duration
         part.set("rtt", stats.rtt.as_secs_f64());
         part.set("min_rtt", stats.min_rtt.as_secs_f64());
     }
+    if stats.udp_sent.bytes > 0 {
+        part.set("reverse_share", receiver.stats.udp_sent.bytes as f64 / stats.udp_sent.bytes as f64);
+    }
+    if sender.rtt.count() > 0 {
+        for (name, num, den) in [("rtt_p50", 1, 2), ("rtt_p95", 19, 20), ("rtt_p99", 99, 100)] {
+            part.set(name, sender.rtt.quantile(num, den).as_secs_f64());
+        }
+        part.set("rtt_max", sender.rtt.max().as_secs_f64());
+    }
     let total: Duration = sender.limited_by.iter().sum();
     if !total.is_zero() {
         for (name, limit) in [
@@ -141,6 +158,7 @@ fn flow_part(flow: &FlowResult, plan: &Plan, flow_plan: &FlowPlan, end: Duration
             ("limited_by_window", Limit::Window),
             ("limited_by_pacing", Limit::Pacing),
             ("limited_by_flow_control", Limit::FlowControl),
+            ("limited_by_amplification", Limit::Amplification),
         ] {
             let held = sender.limited_by.get(limit.index()).copied().unwrap_or_default();
             part.set(name, held.as_secs_f64() / total.as_secs_f64());
@@ -208,13 +226,17 @@ fn link_part(link: &LinkResult, rate: u64, end: Duration) -> Part {
     part.set("link_queue_dropped", queue as f64);
     if !end.is_zero() {
         part.set("link_idle", (1.0 - link.busy.as_secs_f64() / end.as_secs_f64()).max(0.0));
+        part.set("link_idle_time", end.saturating_sub(link.busy).as_secs_f64());
         if rate > 0 && rate < u64::MAX {
             part.set("link_use", stats.served_bytes as f64 * 8.0 / (rate as f64 * end.as_secs_f64()));
         }
     }
+    part.set("link_marked", stats.marked as f64);
+    part.set("link_reordered", stats.reordered as f64);
     part.set("queue_max", stats.max_queue_bytes as f64);
     if stats.sojourn.count() > 0 {
         part.set("sojourn_p50", stats.sojourn.quantile(1, 2).as_secs_f64());
+        part.set("sojourn_p95", stats.sojourn.quantile(19, 20).as_secs_f64());
         part.set("sojourn_p99", stats.sojourn.quantile(99, 100).as_secs_f64());
         part.set("sojourn_max", stats.sojourn.max().as_secs_f64());
     }
@@ -244,6 +266,24 @@ fn line(subject: &str, name: &str, unit: &str, t: Vec<f64>, v: Vec<f64>) -> Seri
     Series { subject: subject.to_owned(), name: name.to_owned(), unit: unit.to_owned(), t, v, states: Vec::new() }
 }
 
+/// Bits per second over stretches of [`RATE_STEP`], from a curve of delivered bytes; each value holds from its time on.
+fn goodput_over_time(delivered: &[(Duration, u64)]) -> (Vec<f64>, Vec<f64>) {
+    let (mut t, mut v) = (Vec::new(), Vec::new());
+    let Some((last, _)) = delivered.last() else { return (t, v) };
+    let (mut at, mut before, mut rest) = (Duration::ZERO, 0, delivered);
+    while at <= *last {
+        let arrived = rest.partition_point(|(time, _)| *time < at + RATE_STEP);
+        let total = arrived.checked_sub(1).map_or(before, |last| rest[last].1);
+        t.push(at.as_secs_f64());
+        v.push((total - before) as f64 * 8.0 / RATE_STEP.as_secs_f64());
+        (before, rest) = (total, &rest[arrived..]);
+        at += RATE_STEP;
+    }
+    t.push(at.as_secs_f64());
+    v.push(0.0);
+    (t, v)
+}
+
 fn record_flow(recording: &mut Recording, flow: &FlowResult, plan: &FlowPlan) {
     let series = &sender(flow, &plan.traffic).0.series;
     let t: Vec<f64> = series.metrics.iter().map(|(at, _)| at.as_secs_f64()).collect();
@@ -260,9 +300,8 @@ fn record_flow(recording: &mut Recording, flow: &FlowResult, plan: &FlowPlan) {
         }
         recording.series.push(window);
         recording.series.push(column("in_flight", "B", &|metrics| metrics.bytes_in_flight as f64));
-        let unmeasured =
-            |metrics: &thalweg_recovery::trace::Metrics| metrics.latest_rtt.is_zero() || metrics.min_rtt.is_zero();
-        let series_start = series.metrics.iter().position(|(_, metrics)| !unmeasured(metrics)).unwrap_or(t.len());
+        let series_start =
+            series.metrics.iter().position(|(_, metrics)| thalweg_sim::is_measured(metrics)).unwrap_or(t.len());
         // Before the first sample there is an assumption, not a measurement.
         for mut series in [
             column("rtt", "s", &|metrics| metrics.latest_rtt.as_secs_f64()),
@@ -281,6 +320,8 @@ fn record_flow(recording: &mut Recording, flow: &FlowResult, plan: &FlowPlan) {
     let t = flow.delivered.iter().map(|(at, _)| at.as_secs_f64()).collect();
     let v = flow.delivered.iter().map(|(_, bytes)| *bytes as f64).collect();
     recording.series.push(line(&flow.name, "delivered", "B", t, v));
+    let (t, v) = goodput_over_time(&flow.delivered);
+    recording.series.push(line(&flow.name, "rate", "bps", t, v));
     if !series.packets.is_empty() {
         let pick = |fate: PacketFate| {
             series
@@ -293,7 +334,7 @@ fn record_flow(recording: &mut Recording, flow: &FlowResult, plan: &FlowPlan) {
         recording.packets.push(PacketPlot {
             subject: flow.name.clone(),
             sent: pick(PacketFate::Sent),
-            acked: Vec::new(),
+            acked: pick(PacketFate::Acked),
             lost: pick(PacketFate::Lost),
             spurious: pick(PacketFate::Spurious),
         });

@@ -326,7 +326,7 @@ impl Host for QuicHost {
         for live in self.connections.iter().flatten() {
             stats::add(&mut result.stats, &live.connection.stats());
         }
-        (result.limited_by, result.series) = self.collector.finish(now);
+        self.collector.finish(now, &mut result);
         result
     }
 }
