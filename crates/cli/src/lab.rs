@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
+use thalweg_lab::distinct;
 use thalweg_lab::engine::SimEngine;
 use thalweg_lab::metric::{self, METRICS, Scope, Unit};
 use thalweg_lab::record::Engine;
@@ -44,6 +45,8 @@ enum LabCommand {
     Verify(VerifyArgs),
     /// Put the parts of a sharded sweep together
     Merge(MergeArgs),
+    /// Check that every policy changes what happens in some scenario
+    Policies(PoliciesArgs),
 }
 
 #[derive(Debug, Args)]
@@ -142,6 +145,13 @@ struct MergeArgs {
     out: PathBuf,
 }
 
+#[derive(Debug, Args)]
+struct PoliciesArgs {
+    /// Scenario files, or folders with such
+    #[arg(default_value = "scenarios/policies", value_name = "FILE-or-FOLDER")]
+    scenarios: Vec<PathBuf>,
+}
+
 fn parse_shard(text: &str) -> std::result::Result<Shard, String> {
     text.parse()
 }
@@ -171,6 +181,7 @@ impl LabArgs {
             LabCommand::Report(args) => args.run(engine),
             LabCommand::Verify(args) => args.run(engine),
             LabCommand::Merge(args) => args.run(engine),
+            LabCommand::Policies(args) => args.run(engine),
         }
     }
 }
@@ -230,22 +241,24 @@ fn scenario_files(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// Reads scenarios, all of them before any is run, so that a slip in the last is not told an hour later.
+fn load_scenarios(named: &[PathBuf], engine: &dyn Engine) -> Result<Vec<Scenario>> {
+    let files = scenario_files(named)?;
+    let stacks = engine.stacks();
+    let mut scenarios = Vec::new();
+    let mut wrong = Vec::new();
+    for file in &files {
+        match Scenario::load(file, &stacks) {
+            Ok(scenario) => scenarios.push(scenario),
+            Err(error) => wrong.push(error.to_string()),
+        }
+    }
+    if wrong.is_empty() { Ok(scenarios) } else { Err(Failure::usage(wrong.join("\n"))) }
+}
+
 impl RunArgs {
     fn run(self, engine: &dyn Engine) -> Result<()> {
-        let files = scenario_files(&self.scenarios)?;
-        // All are read before any is run, so that a slip in the last is not told an hour later.
-        let stacks = engine.stacks();
-        let mut scenarios = Vec::new();
-        let mut wrong = Vec::new();
-        for file in &files {
-            match Scenario::load(file, &stacks) {
-                Ok(scenario) => scenarios.push(scenario),
-                Err(error) => wrong.push(error.to_string()),
-            }
-        }
-        if !wrong.is_empty() {
-            return Err(Failure::usage(wrong.join("\n")));
-        }
+        let scenarios = load_scenarios(&self.scenarios, engine)?;
         if let Some(point) = self.point
             && let Some(short) = scenarios.iter().find(|scenario| scenario.points.len() <= point)
         {
@@ -596,6 +609,30 @@ impl MergeArgs {
         let page = load(&self.out, engine)?.write().map_err(Failure::failed)?;
         output::line(&page.display().to_string());
         Ok(())
+    }
+}
+
+impl PoliciesArgs {
+    fn run(self, engine: &dyn Engine) -> Result<()> {
+        let scenarios = load_scenarios(&self.scenarios, engine)?;
+        let results = distinct::policies(&scenarios, engine);
+        let mut wrong = 0;
+        for result in &results {
+            let told = if result.told_by.is_empty() { "no scenario".to_owned() } else { result.told_by.join(", ") };
+            output::line(&format!("{:<12} {:>2} choices, told apart by {told}", result.field, result.choices));
+            for (policy, scenario, reason) in &result.failed {
+                wrong += 1;
+                eprintln!("thalweg: {policy} in {scenario}: {reason}");
+            }
+            for same in &result.same {
+                wrong += 1;
+                eprintln!("thalweg: {} are the same in every scenario: {}", result.field, same.join(", "));
+            }
+        }
+        if wrong == 0 {
+            return Ok(());
+        }
+        Err(Failure::failed("a policy exists only if some scenario shows what it changes; add one that does"))
     }
 }
 
