@@ -10,6 +10,7 @@ use std::sync::Arc;
 use thalweg_units::Duration;
 
 use crate::controller::ControllerFactory;
+use crate::profile::Profile;
 
 /// One value that a field can take, for listings such as `thalweg policies`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -371,6 +372,8 @@ pub struct Config {
     /// Whether to record trace events for [`Recovery::drain_trace`](crate::Recovery::drain_trace), which then has
     /// to be called now and again. Default false: it costs nothing then.
     pub trace: bool,
+    /// What the transport's acknowledgments can tell. Default QUIC.
+    pub profile: Profile,
     /// A congestion controller of the user's own; when present, `policies.controller`, `start` and `reduction` do not apply.
     pub controller: Option<Arc<dyn ControllerFactory>>,
 }
@@ -383,6 +386,7 @@ impl Default for Config {
             max_ack_delay: Duration::from_millis(25),
             ecn: true,
             trace: false,
+            profile: Profile::QUIC,
             controller: None,
         }
     }

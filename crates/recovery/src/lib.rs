@@ -17,6 +17,7 @@
 //! | congestion control | [`controller`] (the interface), `window`, `start`, `reduction`, `model` |
 //! | silence | `probe` |
 //! | which rule is in force | [`Policies`] |
+//! | TCP: what differs, and its way in | [`Profile`], [`SegmentPath`] |
 //! | seeing it work | [`trace`], [`qlog`] |
 //!
 //! ```
@@ -66,9 +67,11 @@ pub mod pacing;
 mod path;
 mod paths;
 mod probe;
+mod profile;
 pub mod qlog;
 mod reduction;
 mod rtt;
+mod segment;
 mod sent;
 mod space;
 mod start;
@@ -90,7 +93,9 @@ pub use config::{
 pub use controller::{AckEvent, Congestion, Controller, ControllerFactory};
 pub use delivery::{RateSample, Round};
 pub use path::{Path, PathStats};
+pub use profile::{EpisodeEnd, Flight, InitialWindow, Profile, SafeAck, TimeoutMeaning};
 pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt};
+pub use segment::{Judgement, SegmentPath, SegmentRecord};
 pub use types::{
     AckOfUnsent, Acked, Budget, Ecn, EcnCounts, LossTrigger, Lost, Outcome, PathId, Sent, SpaceId, Timeout,
 };

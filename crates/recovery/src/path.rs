@@ -4,6 +4,8 @@
 //! [`AckEvent`](crate::AckEvent) for the controller. Whether a loss begins a recovery period (RFC 9002 section 7.3.2), and which bytes may
 //! open the window (section 7.8), is decided here, once for all controllers.
 
+use core::cmp::Ordering;
+
 use thalweg_units::{Duration, Instant, Rate};
 
 use crate::config::{Config, PacingPolicy, ReorderingPolicy, UndoPolicy};
@@ -12,12 +14,13 @@ use crate::delivery::{Delivery, Round, Snapshot};
 use crate::ecn::{Report, Validation};
 use crate::loss::{Adaptation, PACKET_THRESHOLD, Thresholds};
 use crate::pacing::{Credit, Pacer};
+use crate::profile::{EpisodeEnd, Flight, Profile, SafeAck, TimeoutMeaning};
 use crate::rtt::{Rtt, Sample};
 use crate::sent::Record;
 use crate::trace::{CongestionCause, EcnState, Event, Metrics, StartExit, State, Trace};
 use crate::types::{Budget, Ecn, PathId, Sent};
 use crate::undo::{Episodes, LostPacket, NO_EPISODE};
-use crate::window::{Window, initial_window};
+use crate::window::Window;
 
 /// Counters of one path.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -58,6 +61,22 @@ pub struct PathStats {
     pub max_window: u64,
     /// The most bytes in flight.
     pub max_bytes_in_flight: u64,
+    /// Timeouts that declared everything lost (TCP).
+    pub timeouts: u64,
+    /// Episodes after a loss in which more was in flight than the threshold once the loss had been noticed, in whole datagrams.
+    pub entries_above: u64,
+    /// The same with as much in flight.
+    pub entries_at: u64,
+    /// The same with less.
+    pub entries_below: u64,
+    /// Episodes after a loss that ended in order: neither with a timeout nor because they were taken back.
+    pub episodes_ended: u64,
+    /// The window at the end of each, in bytes, summed.
+    pub end_window_bytes: u64,
+    /// The same in whole datagrams.
+    pub end_window_datagrams: u64,
+    /// How many of them left the window below the threshold: in slow start.
+    pub ended_in_slow_start: u64,
 }
 
 /// What the ACK or timeout being processed means for one path.
@@ -72,8 +91,25 @@ struct Tally {
     has_rtt_sample: bool,
     congestion: Option<Congestion>,
     persistent_congestion: bool,
+    /// It shows that repairs get through (SafeACK).
+    is_fresh: bool,
     /// When the newest of the acknowledged packets was sent.
     newest_acked: Option<Instant>,
+}
+
+/// Where a transport that numbers bytes is in its sequence space.
+#[derive(Copy, Clone, Debug, Default)]
+struct Sequence {
+    /// SND.UNA: the first byte that is not acknowledged cumulatively.
+    una: u64,
+    /// SND.NXT: the byte after the last that was ever sent.
+    next: u64,
+    /// What SND.UNA has to reach for the episode under way to end.
+    recovery_point: Option<u64>,
+    /// The ACK being processed advances SND.UNA, and no fast recovery was under way when it arrived.
+    opens_window: bool,
+    /// SND.NXT - SND.UNA before the ACK being processed.
+    prior_flight: u64,
 }
 
 /// What the trace has been told last.
@@ -88,6 +124,8 @@ struct Told {
 #[derive(Debug)]
 pub struct Path {
     id: PathId,
+    profile: Profile,
+    sequence: Sequence,
     rtt: Rtt,
     controller: Box<dyn Controller>,
     pacer: Pacer,
@@ -111,6 +149,8 @@ pub struct Path {
     in_recovery: bool,
     /// One packet may leave above the window, to repair the loss that began the recovery period (RFC 9002 section 7.3.2).
     repair_packet: bool,
+    /// A loss is being repaired, and how that ends has not been counted yet.
+    is_repairing: bool,
     application_limited: bool,
     /// The controller has left its start.
     is_started: bool,
@@ -127,16 +167,18 @@ impl Path {
     pub(crate) fn new(config: &Config, id: PathId, now: Instant, datagram_size: u16, initial_rtt: Duration) -> Path {
         let controller: Box<dyn Controller> = match &config.controller {
             Some(factory) => factory.build(now, datagram_size),
-            None => Box::new(Window::new(&config.policies, datagram_size)),
+            None => Box::new(Window::new(&config.policies, config.profile, datagram_size)),
         };
         let ecn = Validation::new(config.ecn);
         let told = Told { state: controller.state(), start_exit: controller.start_exit(), ecn: ecn.state() };
         let stats = PathStats { max_window: controller.window(), ..PathStats::default() };
         let mut path = Path {
             id,
+            profile: config.profile,
+            sequence: Sequence::default(),
             rtt: Rtt::of(&config.policies, initial_rtt),
             controller,
-            pacer: Pacer::new(now, initial_window(datagram_size)),
+            pacer: Pacer::new(now, config.profile.initial_window.bytes(datagram_size)),
             is_paced: config.policies.pacing == PacingPolicy::On,
             delivery: Delivery::new(now),
             ecn,
@@ -150,6 +192,7 @@ impl Path {
             recovery_start: None,
             in_recovery: false,
             repair_packet: false,
+            is_repairing: false,
             application_limited: false,
             is_started: false,
             is_retired: false,
@@ -165,6 +208,16 @@ impl Path {
     /// The name of the path.
     pub fn id(&self) -> PathId {
         self.id
+    }
+
+    /// What the transport's acknowledgments can tell.
+    pub fn profile(&self) -> Profile {
+        self.profile
+    }
+
+    /// Whether the response to a congestion is under way, in a transport that numbers bytes.
+    pub(crate) fn is_in_episode(&self) -> bool {
+        self.sequence.recovery_point.is_some()
     }
 
     /// The round-trip estimate.
@@ -261,7 +314,11 @@ impl Path {
 
     /// What makes a packet of this path lost when its packets from the oldest open one to the next to be sent are `span`.
     pub(crate) fn thresholds(&self, span: u64) -> Thresholds {
-        Thresholds::of(self.reordering_policy, &self.rtt, &self.reordering, span)
+        let mut thresholds = Thresholds::of(self.reordering_policy, &self.rtt, &self.reordering, span);
+        if !self.profile.has_time_threshold && thresholds.packets.is_some() {
+            thresholds.time = Duration::MAX;
+        }
+        thresholds
     }
 
     /// How much may leave.
@@ -328,6 +385,8 @@ impl Path {
         if !self.tally.touched {
             self.tally.touched = true;
             self.tally.prior_in_flight = self.bytes_in_flight;
+            self.sequence.opens_window = false;
+            self.sequence.prior_flight = self.sequence.next - self.sequence.una;
         }
     }
 
@@ -338,14 +397,87 @@ impl Path {
             self.reordering.on_reordering();
         }
         self.on_settled(record);
-        let is_after_recovery_start = self.recovery_start.is_none_or(|start| record.time > start);
-        if is_after_recovery_start {
-            self.in_recovery = false;
-            if record.in_flight {
-                self.tally.growth += u64::from(record.size);
+        match self.profile.episode_end {
+            EpisodeEnd::FirstDelivery => {
+                let is_after_recovery_start = self.recovery_start.is_none_or(|start| record.time > start);
+                if is_after_recovery_start {
+                    self.in_recovery = false;
+                    if record.in_flight {
+                        self.tally.growth += u64::from(record.size);
+                        self.tally.is_fresh |= self.profile.safe_ack == SafeAck::SentSince;
+                    }
+                }
             }
+            EpisodeEnd::RecoveryPoint if self.sequence.opens_window => self.tally.growth += u64::from(record.size),
+            EpisodeEnd::RecoveryPoint => {}
         }
         self.on_delivered(now, record);
+    }
+
+    /// Everything below `una` is acknowledged cumulatively. To be told before what that acknowledges.
+    pub(crate) fn on_cumulative_ack(&mut self, una: u64) {
+        self.touch();
+        let sequence = &mut self.sequence;
+        if una > sequence.una {
+            sequence.una = una.min(sequence.next);
+            sequence.opens_window = !self.in_recovery;
+            self.tally.is_fresh |= self.profile.safe_ack == SafeAck::CumulativeAdvance;
+            if sequence.recovery_point.is_some_and(|point| una >= point) {
+                sequence.recovery_point = None;
+                self.in_recovery = false;
+                self.repair_packet = false;
+            }
+        }
+    }
+
+    /// Everything up to `next` has been sent.
+    pub(crate) fn on_sequence(&mut self, next: u64) {
+        self.sequence.next = self.sequence.next.max(next);
+    }
+
+    /// Nothing has been heard for so long that everything outstanding is lost; to be told before the losses (RFC 5681 section 3.1).
+    ///
+    /// Within an episode the threshold stays where it is: it has been lowered for this flight already.
+    pub(crate) fn on_timeout(&mut self, now: Instant) {
+        self.touch();
+        if self.sequence.recovery_point.is_none() {
+            self.begin_recovery(now, CongestionCause::Loss);
+        }
+        self.sequence.recovery_point = Some(self.sequence.next);
+        self.tally.persistent_congestion = true;
+    }
+
+    /// The peer reports a congestion mark. One response per episode.
+    pub(crate) fn on_ecn_echo(&mut self, now: Instant) {
+        self.touch();
+        if self.sequence.recovery_point.is_none() {
+            self.begin_recovery(now, CongestionCause::Ecn);
+        } else if let Some(episodes) = &mut self.episodes {
+            episodes.justify_all();
+        }
+    }
+
+    /// A loss showed only through its repair: a tail loss probe delivered what was missing (RFC 8985 section 7.4.2).
+    pub(crate) fn on_repaired_loss(&mut self, now: Instant) {
+        self.touch();
+        if self.sequence.recovery_point.is_none() {
+            self.begin_recovery(now, CongestionCause::Loss);
+            // There is no packet left whose late arrival could prove it wrong.
+            if let Some(episodes) = &mut self.episodes {
+                episodes.justify_all();
+            }
+        }
+    }
+
+    /// Something of `episode` that was sent again had arrived the first time; it was first sent at `sent`.
+    pub(crate) fn on_needless_repeat(&mut self, now: Instant, sent: Instant, size: u32, episode: u32) {
+        self.touch();
+        self.reordering.on_spurious(now, sent, &self.rtt);
+        self.stats.packets_spurious += 1;
+        self.stats.bytes_spurious += u64::from(size);
+        if let Some(episodes) = &mut self.episodes {
+            episodes.on_late_ack(episode);
+        }
     }
 
     /// A packet that had been declared lost was acknowledged: delivered, but it was not in flight and opens no window.
@@ -440,7 +572,10 @@ impl Path {
 
     /// Whether what happened to a packet sent then has been responded to already (RFC 9002 section 7.3.2).
     fn is_in_recovery_period(&self, sent: Instant) -> bool {
-        self.recovery_start.is_some_and(|start| sent <= start)
+        match self.profile.episode_end {
+            EpisodeEnd::FirstDelivery => self.recovery_start.is_some_and(|start| sent <= start),
+            EpisodeEnd::RecoveryPoint => self.sequence.recovery_point.is_some(),
+        }
     }
 
     fn begin_recovery(&mut self, now: Instant, cause: CongestionCause) {
@@ -453,6 +588,7 @@ impl Path {
             }
         }
         self.recovery_start = Some(now);
+        self.sequence.recovery_point = Some(self.sequence.next);
         self.in_recovery = true;
         self.repair_packet = cause == CongestionCause::Loss;
         self.tally.congestion = Some(Congestion { cause, episode: self.episode });
@@ -480,7 +616,10 @@ impl Path {
             self.recovery_start = None;
             self.in_recovery = false;
             self.repair_packet = false;
-            self.stats.persistent_congestions += 1;
+            match self.profile.timeout {
+                TimeoutMeaning::Probe => self.stats.persistent_congestions += 1,
+                TimeoutMeaning::Loss => self.stats.timeouts += 1,
+            }
             if tally.has_rtt_sample {
                 self.rtt.restart_min();
             }
@@ -492,23 +631,50 @@ impl Path {
             acked: tally.acked,
             growth: if application_limited || starts_recovery { 0 } else { tally.growth },
             lost: tally.lost,
-            prior_in_flight: tally.prior_in_flight,
+            prior_in_flight: match self.profile.flight {
+                Flight::Outstanding if starts_recovery => self.sequence.prior_flight,
+                _ => tally.prior_in_flight,
+            },
             bytes_in_flight: self.bytes_in_flight,
             round,
             delivery,
             application_limited,
-            is_fresh: tally.growth > 0,
+            is_fresh: tally.is_fresh,
             in_recovery: self.in_recovery,
             congestion: tally.congestion,
             persistent_congestion: tally.persistent_congestion,
         });
         self.stats.max_window = self.stats.max_window.max(self.window());
+        self.count_episodes(&tally);
         self.tell_estimators(round);
         self.repace(now);
         if trace.is_on() {
             self.tell(now, pto_count, &tally, trace);
         }
         tally.persistent_congestion
+    }
+
+    /// Counts how the repair of losses begins and ends.
+    fn count_episodes(&mut self, tally: &Tally) {
+        let datagram = u64::from(self.datagram_size.max(1));
+        let threshold = self.ssthresh().unwrap_or(u64::MAX);
+        if self.is_repairing && !self.in_recovery {
+            self.is_repairing = false;
+            if !tally.persistent_congestion {
+                self.stats.episodes_ended += 1;
+                self.stats.end_window_bytes += self.window();
+                self.stats.end_window_datagrams += self.window() / datagram;
+                self.stats.ended_in_slow_start += u64::from(self.window() < threshold);
+            }
+        }
+        if tally.congestion.is_some_and(|congestion| congestion.cause == CongestionCause::Loss) && self.in_recovery {
+            self.is_repairing = true;
+            match (self.bytes_in_flight / datagram).cmp(&(threshold / datagram)) {
+                Ordering::Greater => self.stats.entries_above += 1,
+                Ordering::Equal => self.stats.entries_at += 1,
+                Ordering::Less => self.stats.entries_below += 1,
+            }
+        }
     }
 
     /// What a windowed estimator has to know about the controller.
@@ -526,8 +692,10 @@ impl Path {
     fn take_back_spurious_reductions(&mut self, now: Instant, trace: &mut Trace) {
         while let Some((episode, previous)) = self.episodes.as_mut().and_then(Episodes::take_spurious) {
             self.recovery_start = previous;
+            self.sequence.recovery_point = None;
             self.in_recovery = false;
             self.repair_packet = false;
+            self.is_repairing = false;
             if self.controller.undo(now, episode) {
                 self.stats.undos += 1;
                 trace.push(now, self.id, Event::Undo { episode, window: self.window() });
@@ -538,7 +706,8 @@ impl Path {
     fn repace(&mut self, now: Instant) {
         let rate = self.controller.pacing_rate(&self.rtt).filter(|_| self.is_paced);
         let quantum = rate.map_or(u64::MAX, |rate| self.controller.send_quantum(rate, self.datagram_size));
-        self.pacer.set(now, rate, quantum, initial_window(self.datagram_size), self.rtt.has_sample);
+        let initial = self.profile.initial_window.bytes(self.datagram_size);
+        self.pacer.set(now, rate, quantum, initial, self.rtt.has_sample);
     }
 
     /// Shows the trace what has changed.

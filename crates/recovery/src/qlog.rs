@@ -131,6 +131,7 @@ fn trigger_name(trigger: LossTrigger) -> &'static str {
         LossTrigger::PacketThreshold => "reordering_threshold",
         LossTrigger::TimeThreshold => "time_threshold",
         LossTrigger::Withdrawn => "withdrawn",
+        LossTrigger::Timeout => "pto_expired",
     }
 }
 

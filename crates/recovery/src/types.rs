@@ -133,6 +133,8 @@ pub enum LossTrigger {
     TimeThreshold,
     /// The transport took it back ([`Recovery::withdraw`](crate::Recovery::withdraw)); nothing was lost.
     Withdrawn,
+    /// The retransmission timer expired (TCP, RFC 6298 section 5).
+    Timeout,
 }
 
 /// What an acknowledgment or a timeout revealed. Owned and reused by the caller; every call appends.

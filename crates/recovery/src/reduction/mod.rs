@@ -20,6 +20,7 @@ mod tests;
 use core::fmt::Debug;
 
 use crate::config::ReductionPolicy;
+use crate::profile::Profile;
 
 use immediate::Immediate;
 use prr::{Bound, Prr};
@@ -70,9 +71,9 @@ pub(crate) trait Reduction: Debug + Send {
 }
 
 /// The reduction that a policy names.
-pub(crate) fn build(policy: ReductionPolicy) -> Box<dyn Reduction> {
+pub(crate) fn build(policy: ReductionPolicy, profile: Profile) -> Box<dyn Reduction> {
     match policy {
-        ReductionPolicy::Immediate => Box::new(Immediate),
+        ReductionPolicy::Immediate => Box::new(Immediate::new(profile.moderates_end)),
         ReductionPolicy::RateHalving => Box::new(RateHalving::default()),
         ReductionPolicy::PrrUb => Box::new(Prr::new(Bound::Unlimited)),
         ReductionPolicy::PrrCrb => Box::new(Prr::new(Bound::Conservative)),

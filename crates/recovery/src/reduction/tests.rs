@@ -41,7 +41,7 @@ struct Tcp {
 impl Tcp {
     fn new(policy: &str, flight: u64, target: u64, recover: u64) -> Tcp {
         Tcp {
-            reduction: build(policy.parse().unwrap()),
+            reduction: build(policy.parse().unwrap(), Profile::QUIC),
             target,
             flight: recover,
             window: flight * SEGMENT,
@@ -271,7 +271,7 @@ fn extreme_numbers_are_harmless() {
     for policy in ["immediate", "rate-halving", "prr-ub", "prr-crb", "prr-ssrb", "prr"] {
         for amount in [0, 1, u64::from(u32::MAX) * 1_000_000] {
             for target in [0, 1, 1 << 60] {
-                let mut reduction = build(policy.parse().unwrap());
+                let mut reduction = build(policy.parse().unwrap(), Profile::QUIC);
                 let progress = Progress {
                     delivered: amount,
                     lost: amount,
@@ -301,7 +301,7 @@ proptest! {
         acks in proptest::collection::vec((1u64..6, 0u64..4, 0u64..8, any::<bool>()), 1..80),
     ) {
         let target = (flight * share / 10).max(2) * SEGMENT;
-        let mut prr = build(policy.parse().unwrap());
+        let mut prr = build(policy.parse().unwrap(), Profile::QUIC);
         let (mut in_flight, mut open) = (flight * SEGMENT, flight * SEGMENT);
         let (mut delivered, mut sent, mut begun) = (0, 0, false);
         for (arrived, lost, wanted, is_fresh) in acks {

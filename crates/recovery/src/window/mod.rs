@@ -24,6 +24,7 @@ use thalweg_units::{Duration, Instant, Rate};
 use crate::config::{ControllerPolicy, Policies, StartPolicy};
 use crate::controller::{AckEvent, Congestion, Controller};
 use crate::pacing;
+use crate::profile::{Flight, Profile};
 use crate::reduction::{self, Progress, Reduction, Step};
 use crate::rtt::Rtt;
 use crate::start::{HyStartPlusPlus, Standard, Start};
@@ -33,18 +34,9 @@ use crate::undo;
 use cubic::Cubic;
 use new_reno::NewReno;
 
-/// The initial window: ten datagrams, but no more than 14720 bytes unless two datagrams are (RFC 9002 section 7.2).
-pub(crate) fn initial_window(datagram_size: u16) -> u64 {
-    let datagram = u64::from(datagram_size);
-    (10 * datagram).min((2 * datagram).max(14_720))
-}
-
-/// The minimum window: two datagrams (kMinimumWindow, RFC 9002 section 7.2).
-///
-/// One would leave every packet waiting for the peer's ACK delay.
-pub(crate) fn minimum_window(datagram_size: u16) -> u64 {
-    2 * u64::from(datagram_size)
-}
+/// The smallest slow start threshold, in datagrams (kMinimumWindow, RFC 9002 section 7.2; RFC 5681 section 3.1). In QUIC it is the smallest
+/// window too: one datagram would leave every packet waiting for the peer's ACK delay.
+const MINIMUM_THRESHOLD: u64 = 2;
 
 /// What the parts may look at.
 #[derive(Copy, Clone, Debug)]
@@ -105,6 +97,7 @@ pub(crate) struct Window {
     /// `None`: unlimited.
     ssthresh: Option<u64>,
     datagram_size: u16,
+    profile: Profile,
     start: Box<dyn Start>,
     growth: Box<dyn Growth>,
     reduction: Box<dyn Reduction>,
@@ -117,7 +110,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// A new path's window, of the parts that the policies name.
-    pub(crate) fn new(policies: &Policies, datagram_size: u16) -> Window {
+    pub(crate) fn new(policies: &Policies, profile: Profile, datagram_size: u16) -> Window {
         let growth: Box<dyn Growth> = match policies.controller {
             ControllerPolicy::NewReno => Box::new(NewReno::default()),
             ControllerPolicy::Cubic => Box::new(Cubic::default()),
@@ -127,12 +120,13 @@ impl Window {
             StartPolicy::HyStartPlusPlus => Box::new(HyStartPlusPlus::new(policies.pacing)),
         };
         Window {
-            window: initial_window(datagram_size),
+            window: profile.initial_window.bytes(datagram_size),
             ssthresh: None,
             datagram_size,
+            profile,
             start,
             growth,
-            reduction: reduction::build(policies.reduction),
+            reduction: reduction::build(policies.reduction, profile),
             reducing: false,
             start_exit: None,
             application_limited: false,
@@ -145,7 +139,11 @@ impl Window {
     }
 
     fn minimum(&self) -> u64 {
-        minimum_window(self.datagram_size)
+        u64::from(self.profile.minimum_window) * u64::from(self.datagram_size)
+    }
+
+    fn minimum_threshold(&self) -> u64 {
+        MINIMUM_THRESHOLD * u64::from(self.datagram_size)
     }
 
     fn in_slow_start(&self) -> bool {
@@ -197,7 +195,11 @@ impl Window {
         // What the next reduction reduces is what this one was to arrive at.
         self.window = self.settled();
         self.remember(congestion.episode);
-        let target = self.growth.reduce(self.view(event.now, event.rtt)).max(self.minimum());
+        let mut view = self.view(event.now, event.rtt);
+        if self.profile.flight == Flight::Outstanding {
+            view.window = event.prior_in_flight;
+        }
+        let target = self.growth.reduce(view).max(self.minimum_threshold());
         self.leave_start(StartExit::Congestion);
         self.ssthresh = Some(target);
         let step = self.reduction.enter(self.window, target, self.progress(event));
@@ -300,10 +302,11 @@ impl Controller for Window {
 
     /// RFC 9002 section 7.2: the initial window follows the datagram size; later, only the minimum does.
     fn on_datagram_size(&mut self, size: u16) {
-        let is_untouched = self.window == initial_window(self.datagram_size) && self.ssthresh.is_none();
+        let initial = self.profile.initial_window;
+        let is_untouched = self.window == initial.bytes(self.datagram_size) && self.ssthresh.is_none();
         self.datagram_size = size;
-        self.window = if is_untouched { initial_window(size) } else { self.window.max(self.minimum()) };
-        self.ssthresh = self.ssthresh.map(|threshold| threshold.max(self.minimum()));
+        self.window = if is_untouched { initial.bytes(size) } else { self.window.max(self.minimum()) };
+        self.ssthresh = self.ssthresh.map(|threshold| threshold.max(self.minimum_threshold()));
         self.growth.on_datagram_size();
     }
 

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 const DATAGRAM: u64 = 1_200;
 
 fn window(policies: &str) -> Window {
-    Window::new(&policies.parse().unwrap(), DATAGRAM as u16)
+    Window::new(&policies.parse().unwrap(), Profile::QUIC, DATAGRAM as u16)
 }
 
 fn reno() -> Window {
@@ -23,7 +23,7 @@ fn lose(window: &mut Window, scene: &mut Scene) {
 #[test]
 fn rfc9002_7_2_initial_window_is_ten_datagrams_within_14720_bytes() {
     for (size, expected) in [(1_200, 12_000), (1_452, 14_520), (1_500, 14_720), (7_360, 14_720), (9_000, 18_000)] {
-        assert_eq!(initial_window(size), expected, "{size}");
+        assert_eq!(Profile::QUIC.initial_window.bytes(size), expected, "{size}");
     }
 }
 

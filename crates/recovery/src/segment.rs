@@ -1,0 +1,243 @@
+//! A path under a transport that numbers bytes instead of packets and keeps a scoreboard of its own: TCP.
+//!
+//! [`Recovery`](crate::Recovery) owns the packet numbers of QUIC. TCP has none; what was sent, what a SACK means and when a repair was sent
+//! is its own business. [`SegmentPath`] is what remains when that is taken away: a [`Path`] under a [`Profile`](crate::Profile), with its
+//! round trip, window, reduction, pacing and trace.
+//!
+//! One ACK is told in this order, each line as often as it applies:
+//!
+//! ```text
+//! on_cumulative_ack ──► on_delivered, on_late ──► on_rtt_sample ──► on_ecn_echo ──► judge, on_lost ──► finish
+//! ```
+//!
+//! ```
+//! use thalweg_recovery::{Budget, Config, Profile, SegmentPath};
+//! use thalweg_units::{Duration, Instant};
+//!
+//! let config = Config { profile: Profile::TCP, ..Config::default() };
+//! let mut now = Instant::ZERO;
+//! let mut path = SegmentPath::new(&config, now, 1_448);
+//! assert_eq!(path.budget(now), Budget::Now(14_480));
+//!
+//! let segment = path.on_sent(now, 1_448, 1_448, false);
+//! now += Duration::from_millis(50);
+//! path.on_cumulative_ack(1_448);
+//! path.on_delivered(now, &segment, 0);
+//! path.on_rtt_sample(now, segment.sent(), false);
+//! path.finish(now);
+//! assert_eq!(path.path().rtt().smoothed, Duration::from_millis(50));
+//! assert_eq!(path.path().bytes_in_flight(), 0);
+//! ```
+
+use thalweg_units::{Duration, Instant};
+
+use crate::config::Config;
+use crate::loss::{self, Verdict};
+use crate::path::Path;
+use crate::rtt::Sample;
+use crate::sent::Record;
+use crate::trace::{Event, Trace};
+use crate::types::{Budget, Ecn, LossTrigger, PathId, Sent, SpaceId};
+use crate::undo::{LostPacket, NO_EPISODE};
+
+/// Doublings of the retransmission timeout at most: 2^16 times the shortest is beyond any limit on it.
+const MAX_DOUBLINGS: u32 = 16;
+
+/// One transmission of a segment. The transport keeps it for as long as the segment's fate is open.
+#[derive(Clone, Debug)]
+pub struct SegmentRecord {
+    record: Record<()>,
+    episode: u32,
+}
+
+impl SegmentRecord {
+    /// When it left.
+    pub fn sent(&self) -> Instant {
+        self.record.time
+    }
+
+    /// Bytes.
+    pub fn size(&self) -> u32 {
+        self.record.size
+    }
+}
+
+/// What is to be said of a transmission that is older than one that was delivered.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// It is lost, by this rule.
+    Lost(LossTrigger),
+    /// It will be at this time, unless it is acknowledged before; `None`: only further deliveries can tell.
+    NotBefore(Option<Instant>),
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct SegmentPath {
+    path: Path,
+    trace: Trace,
+    /// Retransmission timeouts in a row.
+    timeouts: u32,
+}
+
+impl SegmentPath {
+    /// A path with segments of up to `segment_size` bytes of data.
+    pub fn new(config: &Config, now: Instant, segment_size: u16) -> SegmentPath {
+        let path = Path::new(config, PathId(0), now, segment_size, config.initial_rtt);
+        SegmentPath { path, trace: Trace::new(config.trace), timeouts: 0 }
+    }
+
+    /// The path: estimates, window, counters.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How much may leave now.
+    pub fn budget(&mut self, now: Instant) -> Budget {
+        self.path.budget(now)
+    }
+
+    /// The transport has nothing more to send although [`budget`](Self::budget) said [`Budget::Now`].
+    pub fn on_app_limited(&mut self, now: Instant) {
+        self.path.set_application_limited(now, true, &mut self.trace);
+    }
+
+    /// `size` bytes leave, new ones or old ones. `next` is SND.NXT afterwards; `app_has_more` tells whether more would be sent at once.
+    pub fn on_sent(&mut self, now: Instant, size: u32, next: u64, app_has_more: bool) -> SegmentRecord {
+        let sent = Sent {
+            number: 0,
+            time: now,
+            size,
+            ack_eliciting: true,
+            in_flight: true,
+            mtu_probe: false,
+            ecn: Ecn::NotEct,
+            path: self.path.id(),
+            data: (),
+        };
+        let delivery = self.path.on_sent(&sent, true);
+        self.path.on_sequence(next);
+        self.path.set_application_limited(now, !app_has_more, &mut self.trace);
+        let record = Record {
+            time: now,
+            ordinal: 0,
+            delivery,
+            size,
+            path: self.path.id(),
+            ack_eliciting: true,
+            in_flight: true,
+            mtu_probe: false,
+            ect0: false,
+            data: (),
+        };
+        SegmentRecord { record, episode: NO_EPISODE }
+    }
+
+    /// An ACK arrived; everything below `una` is acknowledged.
+    pub fn on_cumulative_ack(&mut self, una: u64) {
+        self.path.on_cumulative_ack(una);
+    }
+
+    /// It acknowledges, cumulatively or selectively, a transmission in flight, `behind` places after the newest that was delivered before.
+    ///
+    /// Of a segment that was sent twice the later transmission is taken to have arrived.
+    pub fn on_delivered(&mut self, now: Instant, segment: &SegmentRecord, behind: u64) {
+        self.path.on_acked(now, &segment.record, behind);
+        self.timeouts = 0;
+    }
+
+    /// It acknowledges a transmission that was declared lost and has not been repeated yet: it was not lost.
+    pub fn on_late(&mut self, now: Instant, segment: &SegmentRecord) {
+        let episode = segment.episode;
+        let packet = LostPacket { number: 0, declared: now, forget: now, episode, record: segment.record.clone() };
+        self.path.on_late_ack(now, &packet);
+        let late_by = Duration::ZERO;
+        let event = Event::SpuriousLoss { space: SpaceId::Data, number: 0, size: segment.record.size, late_by };
+        self.trace.push(now, self.path.id(), event);
+        self.timeouts = 0;
+    }
+
+    /// The peer reports to have received twice (D-SACK, RFC 2883) what `segment` was declared lost for and repeated.
+    pub fn on_needless_repeat(&mut self, now: Instant, segment: &SegmentRecord) {
+        self.path.on_needless_repeat(now, segment.record.time, segment.record.size, segment.episode);
+    }
+
+    /// A sample of the round trip: the acknowledgment of something that left at `sent`. Of something that was sent more than once it counts only
+    /// where the profile can tell which of the two arrived.
+    pub fn on_rtt_sample(&mut self, now: Instant, sent: Instant, is_repeated: bool) {
+        if !(is_repeated && self.path.profile().is_ambiguous) {
+            let latest = now.saturating_since(sent);
+            self.path.on_rtt_sample(Sample { now, latest, ack_delay: Duration::ZERO });
+        }
+    }
+
+    /// The peer echoes a congestion mark (ECE, RFC 3168).
+    pub fn on_ecn_echo(&mut self, now: Instant) {
+        self.path.on_ecn_echo(now);
+    }
+
+    /// A tail loss probe repaired a loss before it was noticed (RFC 8985 section 7.4.2).
+    pub fn on_repaired_loss(&mut self, now: Instant) {
+        self.path.on_repaired_loss(now);
+    }
+
+    /// Judges a transmission with `behind` later ones delivered, of `span` from the oldest open one to the next.
+    pub fn judge(&self, now: Instant, segment: &SegmentRecord, behind: u64, span: u64) -> Judgement {
+        match loss::judge(now, segment.record.time, behind, self.path.thresholds(span)) {
+            Verdict::Lost(trigger) => Judgement::Lost(trigger),
+            Verdict::NotBefore(at) => Judgement::NotBefore((at < Instant::FAR_FUTURE).then_some(at)),
+        }
+    }
+
+    /// A transmission is lost. `number` names it in the trace.
+    pub fn on_lost(&mut self, now: Instant, segment: &mut SegmentRecord, number: u64, trigger: LossTrigger) {
+        segment.episode = self.path.on_lost(now, &segment.record);
+        let size = segment.record.size;
+        self.trace.push(now, self.path.id(), Event::PacketLost { space: SpaceId::Data, number, size, trigger });
+    }
+
+    /// Draws the conclusions from everything since the last time.
+    pub fn finish(&mut self, now: Instant) {
+        self.path.finish(now, self.timeouts, &mut self.trace);
+    }
+
+    /// The retransmission timer has expired: everything outstanding is lost. To be followed by [`on_lost`](Self::on_lost) for each
+    /// transmission in flight, and [`finish`](Self::finish).
+    pub fn on_timeout(&mut self, now: Instant) {
+        self.timeouts = self.timeouts.saturating_add(1);
+        self.path.on_timeout(now);
+        let expired = Event::PtoExpired { space: SpaceId::Data, count: self.timeouts };
+        self.trace.push(now, self.path.id(), expired);
+    }
+
+    /// A tail loss probe leaves.
+    pub fn on_tail_probe(&mut self) {
+        self.path.on_pto();
+    }
+
+    /// Retransmission timeouts in a row.
+    pub fn timeouts(&self) -> u32 {
+        self.timeouts
+    }
+
+    /// `base` doubled for every timeout in a row, up to `longest` (RFC 6298 section 5.5).
+    pub fn backed_off(&self, base: Duration, longest: Duration) -> Duration {
+        base.saturating_mul(1 << self.timeouts.min(MAX_DOUBLINGS)).min(longest)
+    }
+
+    /// Whether an episode is under way: a loss is being repaired, or a mark responded to.
+    pub fn is_in_episode(&self) -> bool {
+        self.path.is_in_episode()
+    }
+
+    /// Hands out the events recorded since the last call, oldest first.
+    pub fn drain_trace(&mut self, mut f: impl FnMut(Instant, &Event)) {
+        if self.trace.is_on() {
+            self.path.tell_untold(self.timeouts, &mut self.trace);
+            self.trace.drain(|now, _, event| f(now, event));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

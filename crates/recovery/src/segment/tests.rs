@@ -1,0 +1,157 @@
+use super::*;
+use crate::profile::{Flight, InitialWindow, Profile};
+use crate::trace::State;
+
+const SEGMENT: u32 = 1_000;
+
+fn at(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+/// Twenty segments of window, pacing off.
+fn twenty(policies: &str, flight: Flight) -> SegmentPath {
+    let policies = format!("controller=new-reno, start=standard, pacing=off, {policies}").parse().unwrap();
+    let profile = Profile { initial_window: InitialWindow::Datagrams(20), flight, ..Profile::TCP };
+    SegmentPath::new(&Config { policies, profile, trace: true, ..Config::default() }, at(0), 1_000)
+}
+
+fn fill(path: &mut SegmentPath, now: Instant, segments: &mut Vec<SegmentRecord>) {
+    while let Budget::Now(_) = path.budget(now) {
+        let next = (segments.len() as u64 + 1) * u64::from(SEGMENT);
+        segments.push(path.on_sent(now, SEGMENT, next, true));
+    }
+}
+
+#[test]
+fn rfc6675_5_an_episode_lasts_until_the_recovery_point_is_acknowledged() {
+    let (mut path, mut segments) = (twenty("reduction=immediate", Flight::Window), Vec::new());
+    fill(&mut path, at(0), &mut segments);
+    assert_eq!(segments.len(), 20);
+    for segment in &segments[1..4] {
+        path.on_delivered(at(100), segment, 0);
+    }
+    path.on_lost(at(100), &mut segments[0], 0, LossTrigger::PacketThreshold);
+    path.finish(at(100));
+    assert!(path.is_in_episode());
+    assert_eq!((path.path().window(), path.path().ssthresh()), (10_000, Some(10_000)));
+    // The repair is acknowledged, but not all that was sent before it; another loss is of the same episode.
+    let repair = path.on_sent(at(100), SEGMENT, 20_000, true);
+    path.on_cumulative_ack(4_000);
+    path.on_delivered(at(200), &repair, 0);
+    path.on_lost(at(200), &mut segments[4], 4, LossTrigger::PacketThreshold);
+    path.finish(at(200));
+    assert!(path.is_in_episode());
+    assert_eq!(path.path().stats().congestion_events, 1);
+    assert_eq!(path.path().state(), State::Recovery);
+    let repair = path.on_sent(at(200), SEGMENT, 20_000, true);
+    path.on_cumulative_ack(20_000);
+    path.on_delivered(at(300), &repair, 0);
+    segments[5..].iter().for_each(|segment| path.on_delivered(at(300), segment, 0));
+    path.finish(at(300));
+    assert!(!path.is_in_episode());
+    assert_eq!(path.path().bytes_in_flight(), 0);
+    assert_eq!(path.path().window(), 2_000, "in flight and one segment (RFC 6582 section 3.2)");
+    assert_eq!(path.path().state(), State::SlowStart);
+    assert_eq!((path.path().stats().episodes_ended, path.path().stats().ended_in_slow_start), (1, 1));
+}
+
+#[test]
+fn rfc5681_3_1_a_timeout_leaves_one_segment_of_window_and_half_of_the_threshold() {
+    let (mut path, mut segments) = (twenty("reduction=prr", Flight::Window), Vec::new());
+    fill(&mut path, at(0), &mut segments);
+    for now in [at(1_000), at(3_000)] {
+        path.on_timeout(now);
+        for (number, segment) in segments.iter_mut().enumerate() {
+            path.on_lost(now, segment, number as u64, LossTrigger::Timeout);
+        }
+        path.finish(now);
+        assert_eq!((path.path().window(), path.path().ssthresh()), (1_000, Some(10_000)));
+        assert_eq!(path.path().bytes_in_flight(), 0);
+        segments = vec![path.on_sent(now, SEGMENT, 20_000, true)];
+    }
+    assert_eq!(path.timeouts(), 2);
+    assert_eq!(path.backed_off(Duration::from_secs(1), Duration::from_secs(60)), Duration::from_secs(4));
+    // Slow start from one segment.
+    path.on_cumulative_ack(1_000);
+    path.on_delivered(at(3_100), &segments[0], 0);
+    path.finish(at(3_100));
+    assert_eq!((path.path().window(), path.timeouts()), (2_000, 0));
+    assert_eq!(path.path().stats().congestion_events, 1);
+    assert_eq!(path.path().stats().timeouts, 2);
+}
+
+#[test]
+fn rfc6298_3_a_repeated_segment_gives_no_sample() {
+    let mut path = twenty("", Flight::Window);
+    let segment = path.on_sent(at(0), SEGMENT, 1_000, true);
+    path.on_cumulative_ack(1_000);
+    path.on_delivered(at(100), &segment, 0);
+    path.on_rtt_sample(at(100), segment.sent(), true);
+    path.finish(at(100));
+    assert!(!path.path().rtt().has_sample);
+    path.on_rtt_sample(at(100), segment.sent(), false);
+    path.finish(at(100));
+    assert_eq!(path.path().rtt().latest, Duration::from_millis(100));
+}
+
+#[test]
+fn rfc2883_repeats_that_were_needless_take_the_whole_episode_back() {
+    let (mut path, mut segments) = (twenty("reduction=prr", Flight::Window), Vec::new());
+    fill(&mut path, at(0), &mut segments);
+    segments[2..5].iter().for_each(|segment| path.on_delivered(at(100), segment, 0));
+    for number in [0, 1] {
+        path.on_lost(at(100), &mut segments[number], number as u64, LossTrigger::PacketThreshold);
+    }
+    path.finish(at(100));
+    assert_eq!(path.path().ssthresh(), Some(10_000));
+    // One turns up before it is repeated, the other was repeated for nothing.
+    path.on_cumulative_ack(1_000);
+    path.on_late(at(110), &segments[0]);
+    path.finish(at(110));
+    assert_eq!(path.path().stats().undos, 0);
+    path.on_needless_repeat(at(200), &segments[1]);
+    path.finish(at(200));
+    assert_eq!(path.path().stats().undos, 1);
+    assert!(path.path().window() >= 20_000 && !path.is_in_episode());
+}
+
+#[test]
+fn a_mark_is_responded_to_once_per_episode() {
+    let (mut path, mut segments) = (twenty("reduction=immediate", Flight::Window), Vec::new());
+    fill(&mut path, at(0), &mut segments);
+    for number in 0..3 {
+        path.on_cumulative_ack(u64::from(SEGMENT) * (number + 1));
+        path.on_delivered(at(100), &segments[number as usize], 0);
+        path.on_ecn_echo(at(100));
+        path.finish(at(100));
+    }
+    assert_eq!(path.path().stats().ecn_events, 1);
+    assert_eq!(path.path().window(), 10_000);
+}
+
+#[test]
+fn dup_acks_do_not_open_the_window_and_cumulative_ones_do() {
+    let (mut path, mut segments) = (twenty("", Flight::Window), Vec::new());
+    fill(&mut path, at(0), &mut segments);
+    path.on_delivered(at(100), &segments[1], 0);
+    path.finish(at(100));
+    assert_eq!(path.path().window(), 20_000);
+    path.on_cumulative_ack(2_000);
+    path.on_delivered(at(101), &segments[0], 0);
+    path.finish(at(101));
+    assert_eq!(path.path().window(), 21_000, "what this ACK delivered");
+}
+
+#[test]
+fn only_policies_that_work_by_time_lose_segments_by_time() {
+    for (policy, expected) in
+        [("fixed", Judgement::NotBefore(None)), ("time-only", Judgement::Lost(LossTrigger::TimeThreshold))]
+    {
+        let mut path = twenty(&format!("reordering={policy}"), Flight::Window);
+        let segment = path.on_sent(at(0), SEGMENT, 1_000, true);
+        assert_eq!(path.judge(at(5_000), &segment, 1, 20), expected, "{policy}");
+    }
+    let mut path = twenty("reordering=fixed", Flight::Window);
+    let segment = path.on_sent(at(0), SEGMENT, 1_000, true);
+    assert_eq!(path.judge(at(5), &segment, 3, 20), Judgement::Lost(LossTrigger::PacketThreshold));
+}
