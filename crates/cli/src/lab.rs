@@ -314,11 +314,20 @@ impl RunArgs {
         }
         let interrupted = done.interrupted;
         let failures: Vec<String> = done.runs.values().filter_map(|record| record.failed.clone()).collect();
+        // That a rival fails is a result.
+        let ours = done.runs.iter().filter(|((point, _), _)| scenario.points[*point].rival.is_none());
+        let ours_failed = ours.filter(|(_, record)| record.failed.is_some()).count();
         let results = Results { scenario, runs: done.runs, manifest: done.manifest, store };
         let page = results.write().map_err(Failure::failed)?;
         let verdicts = results.verdicts();
         if !self.quiet {
             table(&results);
+            for (stack, settings) in summary::settings(&results.scenario, &results.runs) {
+                eprintln!("  {stack}: {settings}");
+            }
+            if let Some(absent) = summary::absent(&results.scenario) {
+                eprintln!("  {absent}");
+            }
             for verdict in &verdicts {
                 eprintln!("  {}", sentence(verdict));
             }
@@ -338,7 +347,7 @@ impl RunArgs {
         let whole = self.shard.is_none() && self.seed.is_none() && self.point.is_none();
         // Where the scenario says how many runs may fail, it has been judged; elsewhere none may.
         let judged = results.scenario.expectations.iter().any(|e| matches!(e.metric.name, "success" | "completed"));
-        let lost = if judged && whole { 0 } else { failures.len() };
+        let lost = if judged && whole { 0 } else { ours_failed };
         let broken = verdicts.iter().filter(|verdict| whole && !verdict.outcome.is_good()).count();
         match (broken, lost) {
             (0, 0) => Ok(()),
@@ -572,11 +581,12 @@ impl VerifyArgs {
             stop,
             progress: &progress,
         };
-        let mismatches = runner::verify(&results.scenario, engine, &results.manifest, &options);
+        let verification = runner::verify(&results.scenario, engine, &results.manifest, &options);
         bar.finish_and_clear();
         if stop.load(Ordering::Relaxed) {
             return Err(Failure::failed("interrupted before everything was checked"));
         }
+        let mismatches = &verification.mismatches;
         for mismatch in mismatches.iter().take(20) {
             eprintln!(
                 "thalweg: point {}, seed {}: event-log hash {} instead of {}; see it with: {}",
@@ -587,7 +597,15 @@ impl VerifyArgs {
                 runner::replay(&results.scenario, mismatch.point, mismatch.seed)
             );
         }
-        let total = results.manifest.runs.len();
+        let total = verification.checked;
+        for (runs, what) in [
+            (verification.absent, "are of stacks that are not in this program; thalweg-peers lab verify has them"),
+            (verification.unrepeatable, "are of stacks that do not promise the same run twice"),
+        ] {
+            if runs > 0 {
+                eprintln!("thalweg: not checked: {runs} runs {what}");
+            }
+        }
         if mismatches.is_empty() {
             eprintln!("thalweg: all {total} runs came out the same");
             Ok(())

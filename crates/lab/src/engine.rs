@@ -69,6 +69,10 @@ impl Engine for SimEngine {
         self.registry.names().map(str::to_owned).collect()
     }
 
+    fn is_repeatable(&self, world: &World) -> bool {
+        world.flows.iter().all(|flow| self.registry.is_repeatable(&flow.stack))
+    }
+
     fn run(&self, world: &World, seed: u64, recording: bool) -> Output {
         let (plan, interruptions) = match plan(world, seed, recording) {
             Ok(plan) => plan,

@@ -131,6 +131,12 @@ pub trait Engine: Sync {
     /// The transports that flows can name.
     fn stacks(&self) -> Vec<String>;
 
+    /// Whether the same seed gives the same event log there; some foreign stacks draw chance from the system.
+    fn is_repeatable(&self, world: &World) -> bool {
+        let _ = world;
+        true
+    }
+
     /// One run. Reasons not to come to an end belong into the record; a panic is caught by the caller.
     fn run(&self, world: &World, seed: u64, recording: bool) -> Output;
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 
 use crate::hash::Digest;
-use crate::record::{Engine, Output, RunRecord};
+use crate::record::{Engine, Output, Part, RunRecord};
 use crate::scenario::{RecordWhich, Scenario, Until};
 use crate::stats;
 use crate::store::{Manifest, ManifestRun, Store, StoreError, key};
@@ -95,10 +95,16 @@ pub struct Finished {
     pub interrupted: bool,
 }
 
+/// The program that has what is asked for.
+pub(crate) fn program(rivals: bool) -> &'static str {
+    if rivals { "thalweg-peers" } else { "thalweg" }
+}
+
 /// The command that runs one run again.
 pub fn replay(scenario: &Scenario, point: usize, seed: u64) -> String {
+    let program = program(scenario.points.get(point).is_some_and(|point| point.rival.is_some()));
     let point = if scenario.points.len() > 1 { format!(" --point {point}") } else { String::new() };
-    format!("thalweg lab run {}{point} --seed {seed}", scenario.file)
+    format!("{program} lab run {}{point} --seed {seed}", scenario.file)
 }
 
 /// Runs a scenario.
@@ -161,6 +167,11 @@ pub fn run(
             failed: record.failed.clone(),
         })
         .collect();
+    for ((point, _), record) in &work.runs {
+        let Some(point) = manifest.points.get_mut(*point).filter(|point| point.settings.is_empty()) else { continue };
+        let said = |flow: &Part| Some((flow.name.clone(), flow.notes.get("settings")?.clone()));
+        point.settings = record.flows.iter().filter_map(said).collect();
+    }
     store.save_manifest(&manifest)?;
     Ok(Finished { runs: work.runs, manifest, reused: work.reused, executed: work.executed, interrupted })
 }
@@ -293,19 +304,37 @@ pub struct Mismatch {
     pub found: String,
 }
 
-/// Runs again what a manifest says was run, and tells what came out differently. Empty means reproduced.
-pub fn verify(
-    scenario: &Scenario,
-    engine: &dyn Engine,
-    manifest: &Manifest,
-    options: &RunOptions<'_>,
-) -> Vec<Mismatch> {
-    let done = Mutex::new(Progress { done: 0, total: manifest.runs.len(), failed: 0 });
-    let check = |run: &ManifestRun| -> Option<Mismatch> {
+/// What came of running things again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verification {
+    /// What came out differently.
+    pub mismatches: Vec<Mismatch>,
+    /// How many runs were made again.
+    pub checked: usize,
+    /// How many are of stacks that this program does not have.
+    pub absent: usize,
+    /// How many are of stacks that do not promise the same run twice.
+    pub unrepeatable: usize,
+}
+
+/// Runs again what a manifest says was run, and tells what came out differently.
+pub fn verify(scenario: &Scenario, engine: &dyn Engine, manifest: &Manifest, options: &RunOptions<'_>) -> Verification {
+    let mut verification = Verification::default();
+    let mut runs: Vec<(usize, &ManifestRun)> = Vec::new();
+    for run in &manifest.runs {
+        match manifest.place(scenario, run.point) {
+            None => verification.absent += 1,
+            Some(place) if engine.is_repeatable(&scenario.points[place].world) => runs.push((place, run)),
+            Some(_) => verification.unrepeatable += 1,
+        }
+    }
+    verification.checked = runs.len();
+    let done = Mutex::new(Progress { done: 0, total: runs.len(), failed: 0 });
+    let check = |(place, run): &(usize, &ManifestRun)| -> Option<Mismatch> {
         if options.stop.load(Ordering::Relaxed) {
             return None;
         }
-        let world = &scenario.points.get(run.point)?.world;
+        let world = &scenario.points[*place].world;
         let ran = catch_unwind(AssertUnwindSafe(|| engine.run(world, run.seed, false)));
         let found = ran.map_or_else(|_| "panic".to_owned(), |output| output.record.event_log_hash);
         let same = found == run.event_log_hash || (run.failed.is_some() && run.event_log_hash.is_empty());
@@ -313,14 +342,14 @@ pub fn verify(
         progress.done += 1;
         progress.failed += usize::from(!same);
         (options.progress)(*progress);
-        (!same).then(|| Mismatch { point: run.point, seed: run.seed, expected: run.event_log_hash.clone(), found })
+        (!same).then(|| Mismatch { point: *place, seed: run.seed, expected: run.event_log_hash.clone(), found })
     };
-    let mut mismatches: Vec<Mismatch> = match rayon::ThreadPoolBuilder::new().num_threads(options.threads).build() {
-        Ok(pool) => pool.install(|| manifest.runs.par_iter().with_max_len(1).filter_map(check).collect()),
-        Err(_) => manifest.runs.iter().filter_map(check).collect(),
+    verification.mismatches = match rayon::ThreadPoolBuilder::new().num_threads(options.threads).build() {
+        Ok(pool) => pool.install(|| runs.par_iter().with_max_len(1).filter_map(check).collect()),
+        Err(_) => runs.iter().filter_map(check).collect(),
     };
-    mismatches.sort_unstable_by_key(|mismatch| (mismatch.point, mismatch.seed));
-    mismatches
+    verification.mismatches.sort_unstable_by_key(|mismatch| (mismatch.point, mismatch.seed));
+    verification
 }
 
 #[cfg(test)]

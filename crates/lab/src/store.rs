@@ -11,6 +11,7 @@
 //! A file is written beside its place, flushed to disk and renamed: it is there whole or not at all, and a run counts as
 //! done only once it is there.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -117,6 +118,9 @@ pub struct ManifestPoint {
     pub name: String,
     /// What its results are stored under.
     pub key: Digest,
+    /// How each flow was set up, in its stack's own words, by the flow's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
 }
 
 /// A run of a manifest.
@@ -164,11 +168,21 @@ impl Manifest {
             points: scenario
                 .points
                 .iter()
-                .map(|point| ManifestPoint { name: point.name(&scenario.axes), key: key(engine, point) })
+                .map(|point| ManifestPoint {
+                    name: point.name(&scenario.axes),
+                    key: key(engine, point),
+                    settings: BTreeMap::new(),
+                })
                 .collect(),
             runs: Vec::new(),
             complete: false,
         }
+    }
+
+    /// Where a point of this manifest is in `scenario`, as read by a program that may have fewer stacks; none if it has not.
+    pub fn place(&self, scenario: &Scenario, point: usize) -> Option<usize> {
+        let name = &self.points.get(point)?.name;
+        scenario.points.iter().position(|point| point.name(&scenario.axes) == *name)
     }
 
     /// The scenario, read again from the text that was kept; files it names are looked for where they were.
@@ -410,7 +424,7 @@ mod tests {
             first_seed: 1,
             seeds: 2,
             shard: None,
-            points: vec![ManifestPoint { name: String::new(), key: digest("key") }],
+            points: vec![ManifestPoint { name: String::new(), key: digest("key"), settings: BTreeMap::new() }],
             runs: seeds
                 .iter()
                 .map(|seed| ManifestRun { point: 0, seed: *seed, event_log_hash: "0.1".to_owned(), failed: None })

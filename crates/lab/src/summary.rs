@@ -7,22 +7,24 @@ use serde::Serialize;
 
 use crate::metric::{self, METRICS, Metric, Scope, Unit};
 use crate::record::RunRecord;
-use crate::scenario::{Expectation, Scenario};
+use crate::scenario::{Expectation, STACK, Scenario};
 use crate::stats::{self, Interval, Paired, Statistic};
 use crate::store::{Manifest, Store};
 
 /// Runs by number of the point and seed.
 pub type Runs = BTreeMap<(usize, u64), RunRecord>;
 
-/// The runs that a manifest lists. A failed run of which nothing else is known stands as its failure.
-pub fn load(store: &Store, manifest: &Manifest) -> Runs {
+/// The runs that a manifest lists, by the points of `scenario`, which has fewer than the manifest if this program has fewer
+/// stacks. A failed run of which nothing else is known stands as its failure.
+pub fn load(store: &Store, manifest: &Manifest, scenario: &Scenario) -> Runs {
     manifest
         .runs
         .iter()
         .filter_map(|run| {
             let point = manifest.points.get(run.point)?;
+            let place = manifest.place(scenario, run.point)?;
             let record = store.run(&point.key, run.seed).or_else(|| run.failed.clone().map(RunRecord::failure))?;
-            Some(((run.point, run.seed), record))
+            Some(((place, run.seed), record))
         })
         .collect()
 }
@@ -104,6 +106,26 @@ pub struct Row {
     pub cells: Vec<Cell>,
     /// What should be known about it, from the first run that says.
     pub notes: BTreeMap<String, String>,
+}
+
+/// How each flow was set up at each point, in order, what is the same everywhere once: the stack, then its own words.
+pub fn settings(scenario: &Scenario, runs: &Runs) -> Vec<(String, String)> {
+    let mut settings: Vec<(String, String)> = Vec::new();
+    for row in rows(scenario, runs, Scope::Flow) {
+        let note = |name: &str| row.notes.get(name).cloned();
+        let Some(text) = note("settings") else { continue };
+        let stack = note("stack").unwrap_or(row.subject);
+        if !settings.iter().any(|known| known.0 == stack && known.1 == text) {
+            settings.push((stack, text));
+        }
+    }
+    settings
+}
+
+/// "not in this program: quinn; …", if there are rivals that this program does not have.
+pub fn absent(scenario: &Scenario) -> Option<String> {
+    let absent = scenario.absent.join(", ");
+    (!absent.is_empty()).then(|| format!("not in this program: {absent}; `thalweg-peers lab run` has them"))
 }
 
 /// What every metric comes to at every point.
@@ -214,7 +236,12 @@ pub struct Verdict {
 /// Judges every expectation at every point it speaks of.
 pub fn verdicts(scenario: &Scenario, runs: &Runs) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    for expectation in &scenario.expectations {
+    // What is said in relation to a rival that is not there cannot be judged.
+    let judged = |expectation: &&Expectation| {
+        let base = expectation.relative_to.iter().flatten();
+        base.clone().all(|(axis, value)| axis != STACK || !scenario.absent.contains(value))
+    };
+    for expectation in scenario.expectations.iter().filter(judged) {
         for (point, _) in scenario.points.iter().enumerate() {
             if !matches_point(scenario, point, &expectation.points) {
                 continue;
@@ -234,21 +261,27 @@ pub fn verdicts(scenario: &Scenario, runs: &Runs) -> Vec<Verdict> {
     verdicts
 }
 
+/// Rivals are meant only by name.
 fn matches_point(scenario: &Scenario, point: usize, wanted: &[(String, String)]) -> bool {
-    let labels = &scenario.points[point].labels;
-    wanted.iter().all(|(axis, value)| {
-        scenario.axes.iter().position(|known| known.label == *axis).is_some_and(|at| labels[at] == *value)
-    })
+    let Some(point) = scenario.points.get(point) else { return false };
+    let named = || wanted.iter().any(|(axis, _)| axis == STACK);
+    (point.rival.is_none() || named())
+        && wanted.iter().all(|(axis, value)| {
+            scenario.axes.iter().position(|known| known.label == *axis).is_some_and(|at| point.labels[at] == *value)
+        })
 }
 
-/// The point that differs from `point` only in what `wanted` says.
+/// The point that differs from `point` only in what `wanted` says. What does not concern a rival need not agree.
 fn sibling(scenario: &Scenario, point: usize, wanted: &[(String, String)]) -> Option<usize> {
     let mut labels = scenario.points[point].labels.clone();
     for (axis, value) in wanted {
         let at = scenario.axes.iter().position(|known| known.label == *axis)?;
         labels[at].clone_from(value);
     }
-    scenario.points.iter().position(|other| other.labels == labels)
+    let agree = |other: &[String]| {
+        other.iter().zip(&labels).all(|(one, other)| one == other || one.is_empty() || other.is_empty())
+    };
+    scenario.points.iter().position(|other| agree(&other.labels))
 }
 
 fn judge(scenario: &Scenario, runs: &Runs, expectation: &Expectation, point: usize, subject: String) -> Verdict {
@@ -367,19 +400,28 @@ pub const COMPARED: [&str; 10] = [
     "ptos",
 ];
 
-/// Every point against the first, on the same seeds.
+/// What a point is compared with: the first; if it is a rival's, the first of ours on the same links.
+fn base(scenario: &Scenario, point: usize) -> usize {
+    if scenario.points[point].rival.is_none() {
+        return 0;
+    }
+    sibling(scenario, point, &[(STACK.to_owned(), crate::scenario::OURS.to_owned())]).unwrap_or(0)
+}
+
+/// Every point against the first, rivals against ours on the same links, on the same seeds.
 pub fn differences(scenario: &Scenario, runs: &Runs) -> Vec<Difference> {
     let mut differences = Vec::new();
     for metric in COMPARED.iter().filter_map(|name| metric::find(name)) {
         for point in 1..scenario.points.len() {
+            let base = base(scenario, point);
             for subject in subjects(scenario, point, metric.scope) {
-                let pairs = pairs(runs, (0, &subject), (point, &subject), metric, Statistic::MEDIAN);
+                let pairs = pairs(runs, (base, &subject), (point, &subject), metric, Statistic::MEDIAN);
                 let Some(paired) = stats::paired(&pairs) else { continue };
                 if pairs.iter().all(|(first, second)| *first == 0.0 && *second == 0.0) {
                     continue;
                 }
                 differences.push(Difference {
-                    base: scenario.points[0].name(&scenario.axes),
+                    base: scenario.points[base].name(&scenario.axes),
                     other: scenario.points[point].name(&scenario.axes),
                     subject,
                     metric: metric.name,

@@ -102,6 +102,11 @@ pub trait StackFactory: Send + Sync {
         let _ = flow;
         String::new()
     }
+
+    /// Whether the same seed is the same run to the bit. A stack that draws chance from the system is not.
+    fn is_repeatable(&self) -> bool {
+        true
+    }
 }
 
 /// The stacks that flows can name.
@@ -126,6 +131,11 @@ impl Registry {
     /// Names of the stacks.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.stacks.iter().map(|stack| stack.name())
+    }
+
+    /// Whether the same seed is the same run with this stack; false if there is none of that name.
+    pub fn is_repeatable(&self, name: &str) -> bool {
+        self.get(name).is_some_and(StackFactory::is_repeatable)
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&dyn StackFactory> {

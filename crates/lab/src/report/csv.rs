@@ -23,7 +23,7 @@ pub fn runs(scenario: &Scenario, runs: &Runs) -> String {
     for metric in &metrics {
         let _ = write!(out, ",{}", metric.name);
     }
-    out.push_str(",event_log_hash,failed\n");
+    out.push_str(",event_log_hash,failed,settings\n");
     for ((point, seed), record) in runs {
         let Some(at) = scenario.points.get(*point) else { continue };
         for flow in summary::subjects(scenario, *point, Scope::Flow) {
@@ -41,7 +41,9 @@ pub fn runs(scenario: &Scenario, runs: &Runs) -> String {
                 }
             }
             let failed = record.failed.as_deref().unwrap_or("");
-            let _ = writeln!(out, ",{},{}", record.event_log_hash, cell(failed));
+            let part = record.flows.iter().find(|part| part.name == flow);
+            let settings = part.and_then(|part| part.notes.get("settings")).map_or("", String::as_str);
+            let _ = writeln!(out, ",{},{},{}", record.event_log_hash, cell(failed), cell(settings));
         }
     }
     out
@@ -57,6 +59,8 @@ pub fn results(results: &Results) -> Value {
         "scenario_sha256": scenario.digest,
         "engine": results.manifest.engine,
         "points": points,
+        "settings": summary::settings(scenario, &results.runs),
+        "rivals_not_in_this_program": scenario.absent,
         "seeds": results.manifest.seeds,
         "complete": results.manifest.complete,
         "verdicts": results.verdicts(),

@@ -45,7 +45,7 @@ impl Results {
     pub fn load(directory: &std::path::Path, stacks: &[String]) -> Result<Results, LoadError> {
         let (store, manifest) = Store::open(directory)?;
         let scenario = manifest.scenario(stacks)?;
-        let runs = summary::load(&store, &manifest);
+        let runs = summary::load(&store, &manifest, &scenario);
         Ok(Results { scenario, runs, manifest, store })
     }
 

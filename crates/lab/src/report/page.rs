@@ -108,7 +108,11 @@ pub(super) fn single(results: &Results) -> Result<String, ReportError> {
         },
         &[results],
         &differences,
-        "Differences to the first point, on the same seeds",
+        if scenario.points.iter().any(|point| point.rival.is_some()) {
+            "Differences to the first point, and of rivals to ours on the same links, on the same seeds"
+        } else {
+            "Differences to the first point, on the same seeds"
+        },
     )
 }
 
@@ -144,6 +148,16 @@ fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str)
     let json = serde_json::to_string(&recordings)?.replace("</", "<\\/");
     let failures: Vec<&str> =
         sets.iter().flat_map(|set| set.runs.values().filter_map(|record| record.failed.as_deref())).collect();
+    let settings: Vec<(String, String)> = sets
+        .iter()
+        .enumerate()
+        .flat_map(|(at, set)| {
+            let settings = summary::settings(&set.scenario, &set.runs);
+            settings.into_iter().map(move |(stack, text)| (format!("{}{stack}", prefix(sets, at)), text))
+        })
+        .collect();
+    let mut absent: Vec<String> = sets.iter().filter_map(|set| summary::absent(&set.scenario)).collect();
+    absent.dedup();
     let mut nav: Vec<(&str, &str)> = Vec::new();
     if !head.get_attr("verdicts")?.is_undefined() && head.get_attr("verdicts")?.len().unwrap_or(0) > 0 {
         nav.push(("verdicts", "Verdicts"));
@@ -152,6 +166,9 @@ fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str)
         nav.push(("failures", "Failed runs"));
     }
     nav.extend(tables.iter().map(|table| (table.id, table.title)));
+    if !settings.is_empty() {
+        nav.push(("settings", "Settings"));
+    }
     if !differences.is_empty() {
         nav.push(("differences", "Differences"));
     }
@@ -165,6 +182,8 @@ fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str)
     let mut environment = Environment::new();
     environment.add_template("report.html", TEMPLATE)?;
     let body = context! {
+        absent => absent.join("; "),
+        settings => serde(&settings),
         facts => facts(sets),
         nav => serde(&nav),
         failures => serde(&failures[..failures.len().min(MOST_LINES)]),
@@ -413,14 +432,15 @@ fn manifest(set: &Results, prefix: &str) -> Value {
         }
     }
     let directory = set.store.directory().display();
+    let program = crate::runner::program(set.scenario.points.iter().any(|point| point.rival.is_some()));
     let lines = [
         (format!("{prefix}scenario"), format!("{} (sha256 {})", manifest.scenario.file, manifest.scenario.sha256)),
         ("thalweg".to_owned(), manifest.thalweg.clone()),
         ("engine".to_owned(), manifest.engine.clone()),
         ("build".to_owned(), manifest.build.clone()),
         ("seeds".to_owned(), format!("{} from {}", manifest.seeds, manifest.first_seed)),
-        ("run it".to_owned(), format!("thalweg lab run {} --seeds {}", manifest.scenario.file, manifest.seeds)),
-        ("check it".to_owned(), format!("thalweg lab verify {directory}")),
+        ("run it".to_owned(), format!("{program} lab run {} --seeds {}", manifest.scenario.file, manifest.seeds)),
+        ("check it".to_owned(), format!("{program} lab verify {directory}")),
     ];
     let runs: Vec<(String, u64, String)> = manifest
         .runs

@@ -61,7 +61,7 @@ fn every_point_runs_with_every_seed_and_nothing_runs_twice() {
     assert_eq!((again.executed, again.reused), (0, 40));
     assert_eq!(again.runs, first.runs);
     assert_eq!(again.manifest, first.manifest);
-    assert_eq!(summary::load(&store, &first.manifest), first.runs);
+    assert_eq!(summary::load(&store, &first.manifest, &scenario), first.runs);
     // One lost file is one run.
     std::fs::remove_dir_all(directory.path().join("runs").join(first.manifest.points[0].key.short())).unwrap();
     let repaired = run(&scenario, &Toy::default(), &store, &options(&NEVER, &|_| {})).unwrap();
@@ -101,7 +101,7 @@ fn shards_share_the_work_and_merge_into_the_whole() {
     let merged = Store::create(&directory.path().join("merged")).unwrap();
     let manifest = merged.merge(&parts).unwrap();
     assert_eq!(manifest, all.manifest);
-    assert_eq!(summary::load(&merged, &manifest), all.runs);
+    assert_eq!(summary::load(&merged, &manifest, &scenario), all.runs);
     for wrong in ["0/3", "4/3", "3", "a/b", "1/0", ""] {
         assert!(wrong.parse::<Shard>().unwrap_err().contains("such as 1/4"), "{wrong}");
     }
@@ -225,9 +225,10 @@ fn what_is_reproduced_is_told_from_what_is_not() {
     let scenario = scenario(TEXT);
     let done = run(&scenario, &Toy::default(), &store, &options(&NEVER, &|_| {})).unwrap();
     let read = done.manifest.scenario(&Toy::default().stacks()).unwrap();
-    assert_eq!(verify(&read, &Toy::default(), &done.manifest, &options(&NEVER, &|_| {})), []);
+    let same = verify(&read, &Toy::default(), &done.manifest, &options(&NEVER, &|_| {}));
+    assert_eq!(same, Verification { checked: 40, ..Verification::default() });
     let changed = Toy { change: 1, ..Toy::default() };
-    let mismatches = verify(&read, &changed, &done.manifest, &options(&NEVER, &|_| {}));
+    let mismatches = verify(&read, &changed, &done.manifest, &options(&NEVER, &|_| {})).mismatches;
     assert_eq!(mismatches.len(), 40);
     assert!(mismatches[0].seed == 1 && mismatches[0].expected != mismatches[0].found);
 }

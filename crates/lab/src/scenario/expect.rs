@@ -1,8 +1,9 @@
 //! `[[expect]]` and `[until]`: what has to hold, and how sure one wants to be.
 
 use super::Axis;
-use super::diagnostic::{Source, nearest};
+use super::diagnostic::nearest;
 use super::read::{Field, Reader};
+use super::rivals::{OURS, STACK};
 use super::tree::Value;
 use super::world::{FlowSpec, PathSpec};
 use crate::metric::{self, METRICS, Metric, Scope, Unit};
@@ -13,7 +14,7 @@ use crate::stats::Statistic;
 pub struct Expectation {
     /// The line of the file.
     pub line: usize,
-    /// Axis and value: the points it speaks of; all if empty.
+    /// Axis and value: the points it speaks of; all of ours if empty. Of rivals only if it names one.
     pub points: Vec<(String, String)>,
     /// The flow it speaks of; each if absent.
     pub flow: Option<String>,
@@ -88,32 +89,37 @@ pub(crate) fn until(field: &Field<'_>) -> Option<Until> {
     Some(Until { metric, statistic, width: width?, max_seeds: max_seeds? })
 }
 
-pub(crate) fn read(
-    field: &Field<'_>,
-    source: &Source<'_>,
-    text: &str,
-    axes: &[Axis],
-    flows: &[FlowSpec],
-    paths: &[PathSpec],
-) -> Vec<Expectation> {
+/// What an expectation can speak of.
+#[derive(Copy, Clone)]
+pub(crate) struct Known<'a> {
+    /// What is varied.
+    pub(crate) axes: &'a [Axis],
+    /// Rivals that this program does not have.
+    pub(crate) absent: &'a [String],
+    /// The flows.
+    pub(crate) flows: &'a [FlowSpec],
+    /// The paths.
+    pub(crate) paths: &'a [PathSpec],
+}
+
+pub(crate) fn read(field: &Field<'_>, text: &str, known: &Known<'_>) -> Vec<Expectation> {
     if !field.is_list() {
         field.complain("is one table; write [[expect]] with two brackets, once for each expectation");
     }
-    let _ = source;
     field
         .items()
         .iter()
         .filter_map(|item| {
             let start = item.node.span.start.min(text.len());
             let line = text.get(..start).unwrap_or("").matches('\n').count() + 1;
-            one(line, item.table("[[expect]] with metric and a bound")?, axes, flows, paths)
+            one(line, item.table("[[expect]] with metric and a bound")?, known)
         })
         .collect()
 }
 
-fn one(line: usize, reader: Reader<'_>, axes: &[Axis], flows: &[FlowSpec], paths: &[PathSpec]) -> Option<Expectation> {
-    let selected = reader.get("where").map_or(Some(Vec::new()), |field| points(&field, axes));
-    let relative_to = reader.get("relative_to").map(|field| points(&field, axes));
+fn one(line: usize, reader: Reader<'_>, Known { axes, absent, flows, paths }: &Known<'_>) -> Option<Expectation> {
+    let selected = reader.get("where").map_or(Some(Vec::new()), |field| points(&field, axes, absent));
+    let relative_to = reader.get("relative_to").map(|field| points(&field, axes, absent));
     let flow = reader.get("flow").and_then(|field| {
         let choices: Vec<(&str, &str)> = flows.iter().map(|flow| (flow.name.as_str(), flow.name.as_str())).collect();
         field.choice(&choices).map(str::to_owned)
@@ -188,7 +194,7 @@ fn one(line: usize, reader: Reader<'_>, axes: &[Axis], flows: &[FlowSpec], paths
 }
 
 /// `{ axis = value }`: which points are meant.
-fn points(field: &Field<'_>, axes: &[Axis]) -> Option<Vec<(String, String)>> {
+fn points(field: &Field<'_>, axes: &[Axis], absent: &[String]) -> Option<Vec<(String, String)>> {
     let reader = field.table("{ AXIS = VALUE }")?;
     let mut points = Vec::new();
     for (key, _, value) in reader.all() {
@@ -202,16 +208,21 @@ fn points(field: &Field<'_>, axes: &[Axis]) -> Option<Vec<(String, String)>> {
             continue;
         };
         let label = value.node.label();
-        if !axis.values.contains(&label) {
-            let hint = nearest(&label, axis.values.iter().map(String::as_str))
-                .map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
-            value.complain(format!(
-                "\"{label}\" is not among its values; {hint}write one of {}",
-                axis.values.join(", ")
-            ));
+        let absent = if axis.label == STACK { absent } else { &[] };
+        let values = || axis.values.iter().chain(absent).map(String::as_str);
+        if !values().any(|value| value == label) {
+            let hint = nearest(&label, values()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
+            let values: Vec<&str> = values().collect();
+            value.complain(format!("\"{label}\" is not among its values; {hint}write one of {}", values.join(", ")));
             continue;
         }
         points.push((axis.label.clone(), label));
+    }
+    let listed = axes.iter().any(|axis| axis.key == "rivals");
+    let rival = points.iter().find(|(axis, label)| listed && axis == STACK && label != OURS);
+    let policy = axes.iter().find(|axis| axis.sets_policies() && points.iter().any(|(label, _)| *label == axis.label));
+    if let (Some((_, rival)), Some(axis)) = (rival, policy) {
+        field.complain(format!("{rival} is not run with our policies, so leave {} out", axis.label));
     }
     Some(points)
 }

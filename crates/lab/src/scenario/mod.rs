@@ -29,6 +29,7 @@ mod flow;
 mod link;
 pub mod presets;
 mod read;
+mod rivals;
 mod tree;
 mod vary;
 pub mod world;
@@ -39,6 +40,7 @@ use thalweg_units::Duration;
 
 pub use diagnostic::{Diagnostic, ScenarioError};
 pub use expect::{Expectation, Until};
+pub use rivals::{OURS, STACK};
 
 use crate::hash::Digest;
 use diagnostic::Source;
@@ -77,8 +79,10 @@ pub struct Scenario {
     pub until: Option<Until>,
     /// What is varied: the label of each axis and those of its values.
     pub axes: Vec<Axis>,
-    /// Every combination, the last axis running fastest.
+    /// Every combination, the last axis running fastest; those of the rivals come after ours.
     pub points: Vec<Point>,
+    /// Rivals that are named but that this program does not have.
+    pub absent: Vec<String>,
     /// What has to hold.
     pub expectations: Vec<Expectation>,
 }
@@ -106,11 +110,20 @@ pub struct Axis {
     pub values: Vec<String>,
 }
 
+impl Axis {
+    /// Whether it is about our recovery, which rivals do not have.
+    pub fn sets_policies(&self) -> bool {
+        self.key.split('.').nth(2).is_some_and(|step| step.trim() == "policies")
+    }
+}
+
 /// One combination of what is varied.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Value labels, in the order of the axes.
+    /// Value labels, in the order of the axes; empty for axes that do not concern a rival.
     pub labels: Vec<String>,
+    /// The rival in our place, if this point is not ours.
+    pub rival: Option<String>,
     /// The world there.
     pub world: World,
     /// What its results are stored under: a digest of `world`.
@@ -120,8 +133,8 @@ pub struct Point {
 impl Point {
     /// The labels as one line; "the only point" is empty.
     pub fn name(&self, axes: &[Axis]) -> String {
-        let parts: Vec<String> =
-            axes.iter().zip(&self.labels).map(|(axis, label)| format!("{} = {label}", axis.label)).collect();
+        let parts = axes.iter().zip(&self.labels).filter(|(_, label)| !label.is_empty());
+        let parts: Vec<String> = parts.map(|(axis, label)| format!("{} = {label}", axis.label)).collect();
         parts.join(", ")
     }
 }
@@ -182,37 +195,58 @@ fn read(
         field.choice(&[("none", RecordWhich::None), ("first", RecordWhich::First), ("all", RecordWhich::All)])
     });
     let axes = root.get("vary").map_or(Some(Vec::new()), |field| vary::read(&field))?;
+    let listed = root.get("rivals");
+    let rivals = listed.as_ref().and_then(|field| rivals::read(field, &axes, stacks));
     let until = root.get("until").and_then(|field| expect::until(&field));
     let expect = root.get("expect");
     root.finish();
 
     let mut points: Vec<Point> = Vec::new();
-    for combination in vary::combinations(&axes) {
-        let mut here = document.clone();
-        for (axis, at) in axes.iter().zip(&combination) {
-            axis.apply(*at, &mut here, source);
-        }
-        if let Some(world) = world(here, directory, stacks, source)
+    for combination in vary::combinations(&axes, |_| true) {
+        let mut labels: Vec<String> =
+            axes.iter().zip(&combination).map(|(axis, at)| axis.axis.values[*at].clone()).collect();
+        if let Some(world) = varied(document, &axes, &combination, |_| true, directory, stacks, source)
             && source.is_clean()
         {
             let digest = Digest::of_json(&world);
-            let labels: Vec<String> =
-                axes.iter().zip(&combination).map(|(axis, at)| axis.axis.values[*at].clone()).collect();
             if let Some(twin) = points.iter().take(1000).find(|point| point.digest == digest) {
                 let (one, other) = (twin.labels.join(", "), labels.join(", "));
                 axes.first()?
                     .complain(source, &format!("\"{one}\" and \"{other}\" describe the same world; leave one out"));
             }
-            points.push(Point { labels, world, digest });
+            labels.extend(rivals.as_ref().map(|_| rivals::OURS.to_owned()));
+            points.push(Point { labels, rival: None, world, digest });
         }
         if source.is_full() {
             break;
         }
     }
-    let axes: Vec<Axis> = axes.into_iter().map(|axis| axis.axis).collect();
+    for rival in rivals.iter().flat_map(|rivals| &rivals.present).filter(|_| source.is_clean()) {
+        let concerns = |axis: &Axis| !axis.sets_policies();
+        for combination in vary::combinations(&axes, concerns) {
+            let mut world = varied(document, &axes, &combination, concerns, directory, stacks, source)?;
+            if rivals::replace(&mut world, rival) == 0 {
+                listed.as_ref()?.complain("has nothing to replace: every flow names a stack of its own");
+                break;
+            }
+            let labels = axes.iter().zip(&combination).map(|(axis, at)| match concerns(&axis.axis) {
+                true => axis.axis.values[*at].clone(),
+                false => String::new(),
+            });
+            let labels = labels.chain([rival.clone()]).collect();
+            let digest = Digest::of_json(&world);
+            points.push(Point { labels, rival: Some(rival.clone()), world, digest });
+        }
+    }
+    let mut axes: Vec<Axis> = axes.into_iter().map(|axis| axis.axis).collect();
+    axes.extend(rivals.as_ref().map(rivals::Rivals::axis));
+    let absent = rivals.map(|rivals| rivals.absent).unwrap_or_default();
     let flows = points.first().map(|point| point.world.flows.as_slice()).unwrap_or_default();
     let paths = points.first().map(|point| point.world.paths.as_slice()).unwrap_or_default();
-    let expectations = expect.map_or_else(Vec::new, |field| expect::read(&field, source, text, &axes, flows, paths));
+    let expectations = expect.map_or_else(Vec::new, |field| {
+        let known = expect::Known { axes: &axes, absent: &absent, flows, paths };
+        expect::read(&field, text, &known)
+    });
     Some(Scenario {
         name: Path::new(file).file_stem().map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned()),
         file: file.to_owned(),
@@ -226,8 +260,26 @@ fn read(
         until,
         axes,
         points,
+        absent,
         expectations,
     })
+}
+
+/// The world with everything varied that `concerns` it.
+fn varied(
+    document: &Node,
+    axes: &[vary::Varied],
+    combination: &[usize],
+    concerns: impl Fn(&Axis) -> bool,
+    directory: &Path,
+    stacks: &[String],
+    source: &Source<'_>,
+) -> Option<World> {
+    let mut here = document.clone();
+    for (axis, at) in axes.iter().zip(combination).filter(|(axis, _)| concerns(&axis.axis)) {
+        axis.apply(*at, &mut here, source);
+    }
+    world(here, directory, stacks, source)
 }
 
 /// The world at one point: everything but what is varied and what is expected.

@@ -143,14 +143,19 @@ fn name(varied: &mut [Varied]) {
     }
 }
 
-/// Every combination of value numbers, the last axis running fastest.
-pub(crate) fn combinations(axes: &[Varied]) -> impl Iterator<Item = Vec<usize>> + '_ {
-    let total: usize = axes.iter().map(|axis| axis.values.len()).product();
+/// Every combination of value numbers, the last axis running fastest; those that `concerns` leaves out stay at the first.
+pub(crate) fn combinations<'a>(
+    axes: &'a [Varied],
+    concerns: impl Fn(&Axis) -> bool + 'a,
+) -> impl Iterator<Item = Vec<usize>> + 'a {
+    let counts: Vec<usize> =
+        axes.iter().map(|axis| if concerns(&axis.axis) { axis.axis.values.len() } else { 1 }).collect();
+    let total: usize = counts.iter().product();
     (0..total).map(move |mut number| {
-        let mut combination = vec![0; axes.len()];
-        for (slot, axis) in combination.iter_mut().zip(axes).rev() {
-            *slot = number % axis.values.len();
-            number /= axis.values.len();
+        let mut combination = vec![0; counts.len()];
+        for (slot, count) in combination.iter_mut().zip(&counts).rev() {
+            *slot = number % count;
+            number /= count;
         }
         combination
     })

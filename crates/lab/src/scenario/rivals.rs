@@ -1,0 +1,86 @@
+//! `rivals`: other stacks on the same links, each a point more for every combination of what is varied, policies aside.
+
+use super::diagnostic::nearest;
+use super::read::Field;
+use super::vary::Varied;
+use super::world::World;
+use super::{Axis, MOST_POINTS};
+
+/// The stack of flows that name none.
+pub const OURS: &str = "thalweg";
+
+/// The label of the axis that tells rivals apart.
+pub const STACK: &str = "stack";
+
+/// What `thalweg-peers` may have, for slips of the pen; other programs may have others.
+const KNOWN: [&str; 9] =
+    ["quinn", "quinn-shipped", "quinn-bbr", "noq", "noq-shipped", "noq-bbr", "quiche", "quiche-shipped", "quiche-bbr"];
+
+/// The rivals of a scenario, in its order.
+pub(crate) struct Rivals {
+    /// Those that this program has.
+    pub(crate) present: Vec<String>,
+    /// Those that it does not have.
+    pub(crate) absent: Vec<String>,
+}
+
+impl Rivals {
+    /// Ours and those that this program has, as an axis.
+    pub(crate) fn axis(&self) -> Axis {
+        let values = core::iter::once(OURS.to_owned()).chain(self.present.iter().cloned()).collect();
+        Axis { label: STACK.to_owned(), key: "rivals".to_owned(), values }
+    }
+}
+
+/// Reads the list. A rival that this program does not have is noted, not refused.
+pub(crate) fn read(field: &Field<'_>, axes: &[Varied], stacks: &[String]) -> Option<Rivals> {
+    const EXAMPLE: &str = "a list of stacks such as [\"quinn\", \"noq\", \"quiche\"]";
+    if !field.is_list() || field.items().is_empty() {
+        field.complain(format!("names no rivals; write {EXAMPLE}, or leave it out"));
+        return None;
+    }
+    if axes.iter().any(|axis| axis.axis.label == STACK) {
+        field.complain("does not go with a stack that is varied under [vary]; name the stacks here or there");
+        return None;
+    }
+    let mut rivals = Rivals { present: Vec::new(), absent: Vec::new() };
+    for item in field.items() {
+        let name = item.text(EXAMPLE)?;
+        if name == OURS {
+            item.complain(format!("\"{OURS}\" is no rival of itself; it is run anyway, so leave it out"));
+        } else if rivals.present.iter().chain(&rivals.absent).any(|known| known == name) {
+            item.complain(format!("\"{name}\" is in the list twice; leave one out"));
+        } else if stacks.iter().any(|stack| stack == name) {
+            rivals.present.push(name.to_owned());
+        } else if !KNOWN.contains(&name)
+            && let Some(near) = nearest(name, KNOWN.into_iter().chain(stacks.iter().map(String::as_str)))
+        {
+            item.complain(format!("there is no stack \"{name}\"; did you mean \"{near}\"?"));
+        } else {
+            rivals.absent.push(name.to_owned());
+        }
+    }
+    let ours: usize = axes.iter().map(|axis| axis.axis.values.len()).product();
+    let each: usize =
+        axes.iter().filter(|axis| !axis.axis.sets_policies()).map(|axis| axis.axis.values.len()).product();
+    if each.saturating_mul(rivals.present.len()).saturating_add(ours) as u64 > MOST_POINTS {
+        field.complain(format!("with these, there are more than {MOST_POINTS} points; split the scenario"));
+        return None;
+    }
+    Some(rivals)
+}
+
+/// Puts a rival in the place of ours; its recovery is its own, so what was chosen for ours does not apply. Gives the number
+/// of flows that are now the rival's.
+pub(crate) fn replace(world: &mut World, rival: &str) -> usize {
+    let mut replaced = 0;
+    for flow in world.flows.iter_mut().filter(|flow| flow.stack == OURS) {
+        rival.clone_into(&mut flow.stack);
+        flow.policies = thalweg_recovery::Policies::default();
+        replaced += 1;
+    }
+    replaced
+}
+
+#[cfg(test)]
+mod tests;
