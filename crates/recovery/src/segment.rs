@@ -196,6 +196,11 @@ impl SegmentPath {
         self.trace.push(now, self.path.id(), Event::PacketLost { space: SpaceId::Data, number, size, trigger });
     }
 
+    /// A transmission in flight is superseded by another of the same bytes that was sent without its being lost: it no longer counts.
+    pub fn withdraw(&mut self, segment: &SegmentRecord) {
+        self.path.on_settled(&segment.record);
+    }
+
     /// Draws the conclusions from everything since the last time.
     pub fn finish(&mut self, now: Instant) {
         self.path.finish(now, self.timeouts, &mut self.trace);

@@ -4,8 +4,9 @@ use thalweg_link::{DirectionConfig, RateModel};
 use thalweg_units::{Duration, Rate};
 
 use crate::plan::{FlowPlan, Plan, Traffic};
+use crate::tcp;
 
-/// Bytes of IPv4 and UDP headers on every datagram.
+/// Bytes of IPv4 and UDP headers on every datagram of QUIC.
 pub const IP_UDP_HEADERS: u32 = 28;
 
 /// Bytes that a full datagram of a bulk transfer spends on itself at least: short header with a connection ID of eight bytes and a packet
@@ -50,16 +51,23 @@ impl Plan {
         let down_links: Vec<&DirectionConfig> = paths().map(|path| &path.down).collect();
         let data = if down { &down_links } else { &up };
 
-        let mtu = u32::from(sender.max_mtu.max(sender.initial_mtu));
         let path_mtu = data.iter().filter_map(|link| link.mtu.as_ref()).map(|mtu| mtu.at(Duration::ZERO).0).min();
-        let packet_size = (mtu + IP_UDP_HEADERS).min(path_mtu.unwrap_or(u32::MAX));
-        let payload_per_packet = packet_size.checked_sub(IP_UDP_HEADERS + PACKET_OVERHEAD).filter(|size| *size > 0)?;
+        let (full, overhead, first) = match flow.stack.as_str() {
+            // The first packet is a SYN; the request follows a round trip later.
+            "tcp" => (u32::from(flow.tcp.mtu), u32::from(tcp::HEADERS), tcp::SYN_SIZE),
+            // The first datagram is padded to 1,200 bytes (RFC 9000 section 14.1).
+            _ => {
+                let mtu = u32::from(sender.max_mtu.max(sender.initial_mtu));
+                (mtu + IP_UDP_HEADERS, IP_UDP_HEADERS + PACKET_OVERHEAD, 1200 + IP_UDP_HEADERS)
+            }
+        };
+        let packet_size = full.min(path_mtu.unwrap_or(u32::MAX));
+        let payload_per_packet = packet_size.checked_sub(overhead).filter(|size| *size > 0)?;
         let packets = bytes.div_ceil(u64::from(payload_per_packet)).max(1);
-        let on_the_wire = bytes + packets * u64::from(IP_UDP_HEADERS + PACKET_OVERHEAD);
+        let on_the_wire = bytes + packets * u64::from(overhead);
 
         let request = if down {
-            // The first datagram is padded to 1,200 bytes (RFC 9000 section 14.1).
-            let first = up.iter().map(|link| link.rate.finish(Duration::ZERO, 1200 + u64::from(IP_UDP_HEADERS)));
+            let first = up.iter().map(|link| link.rate.finish(Duration::ZERO, u64::from(first)));
             let serialised = first.sum::<Option<Duration>>()?;
             serialised + up.iter().map(|link| link.delay.nominal()).sum::<Duration>()
         } else {

@@ -4,6 +4,7 @@ use thalweg_link::Streams;
 use thalweg_proto::observe::EventHash;
 use thalweg_units::{Ecn, Instant};
 
+use crate::floor::IP_UDP_HEADERS;
 use crate::meter::Meter;
 use crate::plan::{Crypto, FlowPlan, Plan, PlanError, Record};
 use crate::result::SideResult;
@@ -30,6 +31,11 @@ pub trait Host: Send {
 
     /// What it has received.
     fn meter(&self) -> &Meter;
+
+    /// Bytes of headers that the network adds to each datagram. IPv4 and UDP unless the host says otherwise.
+    fn overhead(&self) -> u32 {
+        IP_UDP_HEADERS
+    }
 
     /// The transport's figures at the end.
     fn report(&mut self, now: Instant) -> SideResult;
@@ -115,9 +121,9 @@ pub struct Registry {
 }
 
 impl Default for Registry {
-    /// "thalweg" and "raw".
+    /// "thalweg", "tcp" and "raw".
     fn default() -> Self {
-        Registry { stacks: vec![Box::new(crate::quic::Thalweg), Box::new(crate::raw::Raw)] }
+        Registry { stacks: vec![Box::new(crate::quic::Thalweg), Box::new(crate::tcp::Tcp), Box::new(crate::raw::Raw)] }
     }
 }
 

@@ -9,6 +9,7 @@
 //! | the loop | [`run`], [`run_with`] |
 //! | what a host must be able to do; stacks by name | [`Host`], [`StackFactory`], [`Registry`] |
 //! | traffic | [`Traffic`], [`app`] |
+//! | TCP, packet by packet | [`TcpConfig`], the stack "tcp" |
 //! | how fast it could be | [`Floor`] |
 //!
 //! ```
@@ -48,11 +49,15 @@ mod plan;
 mod quic;
 mod raw;
 mod result;
+mod tcp;
 mod world;
 
 pub use floor::{Floor, IP_UDP_HEADERS, PACKET_OVERHEAD};
 pub use host::{Host, Hosts, Outbox, Registry, StackContext, StackFactory, Status};
 pub use meter::{Meter, Transfer};
 pub use plan::{Crypto, FlowPlan, HostModel, PageObject, PathPlan, Plan, PlanError, Record, Size, Traffic};
-pub use result::{FlowResult, Frames, LinkResult, PacketFate, PacketPoint, RunResult, Series, SideResult, is_measured};
+pub use result::{
+    FlowResult, Frames, LinkResult, PacketFate, PacketPoint, RunResult, Series, SideResult, TcpStats, is_measured,
+};
+pub use tcp::{MinRto, TcpConfig};
 pub use world::{run, run_with};

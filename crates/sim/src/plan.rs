@@ -10,6 +10,8 @@ use thalweg_proto::observe::ObserverFactory;
 use thalweg_recovery::Policies;
 use thalweg_units::{Duration, DurationExt, Rate};
 
+use crate::tcp::TcpConfig;
+
 /// A world to run once. Same plan, same result, on every machine.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -69,7 +71,7 @@ impl PathPlan {
 pub struct FlowPlan {
     /// Its name.
     pub name: String,
-    /// Which implementation: "thalweg", "raw" (datagrams without any transport), or one from the registry.
+    /// Which implementation: "thalweg", "tcp", "raw" (datagrams without any transport), or one from the registry.
     pub stack: String,
     /// The paths it takes, from the client on; usually one. Indices into [`Plan::paths`].
     pub route: Vec<usize>,
@@ -81,6 +83,8 @@ pub struct FlowPlan {
     pub client: TransportConfig,
     /// Configuration of the server's connections; observers in it are replaced.
     pub server: TransportConfig,
+    /// Settings of both ends if they are TCP's; the policies are those of `client` and `server`.
+    pub tcp: TcpConfig,
     /// The client's machine.
     pub client_host: HostModel,
     /// The server's machine.
@@ -100,6 +104,7 @@ impl FlowPlan {
             traffic,
             client: TransportConfig::default(),
             server: TransportConfig::default(),
+            tcp: TcpConfig::default(),
             client_host: HostModel::IDEAL,
             server_host: HostModel::IDEAL,
             observers: [None, None],

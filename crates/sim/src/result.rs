@@ -95,6 +95,40 @@ pub struct SideResult {
     pub rtt: Quantiles,
     /// On request.
     pub series: Series,
+    /// What only TCP counts.
+    pub tcp: Option<TcpStats>,
+}
+
+/// What a TCP sender counts beside what every transport does.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct TcpStats {
+    /// Expiries of the retransmission timer.
+    pub timeouts: u64,
+    /// Tail loss probes.
+    pub tail_probes: u64,
+    /// Segments that were sent again.
+    pub retransmissions: u64,
+    /// Bytes of these.
+    pub retransmitted_bytes: u64,
+    /// Of these, found lost again without a timeout.
+    pub lost_retransmissions: u64,
+    /// Of these, reported by the peer to have been needless (D-SACK).
+    pub needless_retransmissions: u64,
+    /// SYN and SYN/ACK segments that were sent again.
+    pub handshake_retransmissions: u64,
+}
+
+impl TcpStats {
+    /// Adds another connection's counts.
+    pub(crate) fn add(&mut self, other: &TcpStats) {
+        self.timeouts += other.timeouts;
+        self.tail_probes += other.tail_probes;
+        self.retransmissions += other.retransmissions;
+        self.retransmitted_bytes += other.retransmitted_bytes;
+        self.lost_retransmissions += other.lost_retransmissions;
+        self.needless_retransmissions += other.needless_retransmissions;
+        self.handshake_retransmissions += other.handshake_retransmissions;
+    }
 }
 
 /// What a side did over time.
@@ -119,7 +153,7 @@ pub fn is_measured(numbers: &Metrics) -> bool {
 pub struct PacketPoint {
     /// When.
     pub at: Duration,
-    /// Which: number in the space of application data.
+    /// Which: number in the space of application data; TCP: place of the segment's first byte, in full segments.
     pub number: u64,
     /// What.
     pub what: PacketFate,
@@ -132,7 +166,7 @@ pub struct PacketPoint {
 pub enum PacketFate {
     /// It was sent.
     Sent,
-    /// An acknowledgment covered it for the first time.
+    /// An acknowledgment covered it for the first time; TCP: everything before it was acknowledged.
     Acked,
     /// It was declared lost.
     Lost,

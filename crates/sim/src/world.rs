@@ -7,7 +7,6 @@ use thalweg_link::{Direction, DirectionConfig, DropCause, Packet, QueueLimit, Ra
 use thalweg_proto::observe::EventHash;
 use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
-use crate::floor::IP_UDP_HEADERS;
 use crate::hash::Hash;
 use crate::host::{Host, Outbox, Registry, StackContext, Status};
 use crate::plan::{HostModel, Plan, PlanError};
@@ -435,7 +434,7 @@ impl<'a> World<'a> {
         let node = &mut self.nodes[index];
         node.touched = false;
         node.host.poll_send(self.now, &mut Outbox { pool: &mut self.pool, out: &mut self.out });
-        let (flow, first_link) = (node.flow, node.first_link);
+        let (flow, first_link, overhead) = (node.flow, node.first_link, node.host.overhead());
         if !self.out.is_empty() {
             node.first_sent.get_or_insert(self.now);
         }
@@ -446,7 +445,7 @@ impl<'a> World<'a> {
         let mut out = std::mem::take(&mut self.out);
         for (ecn, payload) in out.drain(..) {
             self.datagrams += 1;
-            let size = u32::try_from(payload.len()).unwrap_or(u32::MAX).saturating_add(IP_UDP_HEADERS);
+            let size = u32::try_from(payload.len()).unwrap_or(u32::MAX).saturating_add(overhead);
             self.send(first_link, Packet { payload, size, flow: flow as u32, ecn, sent: self.now });
         }
         self.out = out;

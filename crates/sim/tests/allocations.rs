@@ -35,15 +35,17 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Allocations and datagrams of a download.
-fn download(bytes: u64) -> (u64, u64) {
+fn download(stack: &str, bytes: u64) -> (u64, u64) {
     let link = DirectionConfig {
         rate: RateModel::Constant(Rate::from_bps(50_000_000)),
         delay: Duration::from_millis(20).into(),
         ..DirectionConfig::default()
     };
+    let mut flow = FlowPlan::new("f", Traffic::Download(Some(bytes)));
+    stack.clone_into(&mut flow.stack);
     let plan = Plan {
         paths: vec![PathPlan::new("p", link.clone(), link)],
-        flows: vec![FlowPlan::new("f", Traffic::Download(Some(bytes)))],
+        flows: vec![flow],
         record: Record { step: Duration::ZERO, ..Record::default() },
         ..Plan::default()
     };
@@ -55,7 +57,9 @@ fn download(bytes: u64) -> (u64, u64) {
 
 #[test]
 fn a_longer_run_allocates_no_more_than_a_shorter_one() {
-    let (short, long) = (download(10_000_000), download(30_000_000));
-    let (allocations, datagrams) = (long.0.saturating_sub(short.0), long.1 - short.1);
-    assert!(allocations * 50 < datagrams, "{allocations} allocations for {datagrams} datagrams more");
+    for stack in ["thalweg", "tcp"] {
+        let (short, long) = (download(stack, 10_000_000), download(stack, 30_000_000));
+        let (allocations, datagrams) = (long.0.saturating_sub(short.0), long.1 - short.1);
+        assert!(allocations * 50 < datagrams, "{stack}: {allocations} allocations for {datagrams} datagrams more");
+    }
 }

@@ -5,7 +5,8 @@ use thalweg_link::{
     Dice, DirectionConfig, EcnTreatment, Jitter, LossModel, Policer, Probability, QueueLimit, RateModel, Reorder,
     Schedule, Spread, Streams, Windows,
 };
-use thalweg_sim::{Crypto, FlowPlan, HostModel, PathPlan, Plan, Size, Traffic, run};
+use thalweg_recovery::Policies;
+use thalweg_sim::{Crypto, FlowPlan, HostModel, MinRto, PathPlan, Plan, Size, TcpConfig, Traffic, run};
 use thalweg_units::{Duration, Rate};
 
 fn ms(ms: u64) -> Duration {
@@ -97,5 +98,44 @@ fn traffic_finishes_in_every_world_and_both_ciphers_agree() {
             let stats = &link.stats;
             assert!(stats.delivered + stats.dropped_total() <= stats.offered + stats.duplicated, "seed {seed}");
         }
+    }
+}
+
+#[test]
+fn tcp_traffic_finishes_in_every_world_and_repeats() {
+    for seed in 0..120 {
+        let mut dice = Streams::new(seed).dice("tcp");
+        let mut pick = |names: &[&'static str]| names[dice.below(names.len() as u64) as usize];
+        let policies = format!(
+            "controller={}, reduction={}, reordering={}, start={}, pacing={}",
+            pick(&["cubic", "new-reno"]),
+            pick(&["immediate", "rate-halving", "prr-ub", "prr-crb", "prr-ssrb", "prr"]),
+            pick(&["fixed", "half-in-flight", "time-only", "adaptive"]),
+            pick(&["standard", "hystart++"]),
+            pick(&["on", "off"]),
+        );
+        let policies: Policies = policies.parse().unwrap();
+        let mut plan = world(seed);
+        plan.flows[0] = plan.flows[0].clone().policies(policies);
+        plan.flows[0].stack = "tcp".to_owned();
+        plan.flows[0].tcp = TcpConfig {
+            // There is nothing here that would tell a TCP of a smaller path.
+            mtu: 1228,
+            ecn: dice.below(2) == 0,
+            tail_loss_probe: dice.below(2) == 0,
+            rack: dice.below(2) == 0,
+            delayed_ack: ms(40 * dice.below(2)),
+            min_rto: [MinRto::Linux, MinRto::Rfc6298, MinRto::At(ms(50))][dice.below(3) as usize],
+            ..TcpConfig::default()
+        };
+        let (first, second) = (run(&plan).unwrap(), run(&plan).unwrap());
+        assert_eq!(first.failed, None, "seed {seed}: {plan:?}");
+        assert_eq!(first.event_log_hash, second.event_log_hash, "seed {seed}");
+        let least = match plan.flows[0].traffic {
+            Traffic::Download(bytes) | Traffic::Upload(bytes) => bytes.unwrap_or(0),
+            Traffic::Flows { count, .. } => count * 20_000,
+            _ => 10 * 300,
+        };
+        assert!(first.flows[0].bytes >= least, "seed {seed}: {}", first.flows[0].bytes);
     }
 }

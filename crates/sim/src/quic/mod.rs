@@ -1,6 +1,6 @@
 //! Hosts that run the project's own transport: the very code that runs on the wire.
 
-mod stats;
+pub(crate) mod stats;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

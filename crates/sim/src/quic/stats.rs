@@ -3,7 +3,7 @@
 use thalweg_proto::connection::ConnectionStats;
 
 /// Adds a connection's counters to `total`; what is not a counter is replaced.
-pub(super) fn add(total: &mut ConnectionStats, other: &ConnectionStats) {
+pub(crate) fn add(total: &mut ConnectionStats, other: &ConnectionStats) {
     let mut sum = other.clone();
     sum.udp_sent.datagrams += total.udp_sent.datagrams;
     sum.udp_sent.bytes += total.udp_sent.bytes;
@@ -35,6 +35,14 @@ pub(super) fn add(total: &mut ConnectionStats, other: &ConnectionStats) {
     path.ptos += before.ptos;
     path.rtt_samples += before.rtt_samples;
     path.ce_marks += before.ce_marks;
+    path.timeouts += before.timeouts;
+    path.entries_above += before.entries_above;
+    path.entries_at += before.entries_at;
+    path.entries_below += before.entries_below;
+    path.episodes_ended += before.episodes_ended;
+    path.end_window_bytes += before.end_window_bytes;
+    path.end_window_datagrams += before.end_window_datagrams;
+    path.ended_in_slow_start += before.ended_in_slow_start;
     path.max_window = path.max_window.max(before.max_window);
     path.max_bytes_in_flight = path.max_bytes_in_flight.max(before.max_bytes_in_flight);
     *total = sum;

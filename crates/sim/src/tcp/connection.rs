@@ -1,0 +1,531 @@
+//! One end of a connection: the handshake, the two halves, and the application's view of them.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use thalweg_link::Quantiles;
+use thalweg_proto::connection::ConnectionStats;
+use thalweg_proto::observe::{Limit, Observer, ObserverEvent};
+use thalweg_recovery::trace::Event;
+use thalweg_recovery::{Config, PathId};
+use thalweg_units::{Duration, Ecn, Instant};
+
+use super::content::Contents;
+use super::receiver::Receiver;
+use super::sender::{Ack, Blocked, Happening, Sender, Transmit};
+use super::settings::TcpConfig;
+use super::wire::{self, ACK, CWR, ECE, FIN, Header, MAX_SACKS, SYN, unwrap};
+use crate::app::Transport;
+use crate::host::Outbox;
+use crate::plan::Record;
+use crate::result::{PacketFate, PacketPoint, SideResult};
+
+/// How long to wait for the answer to a SYN at first (RFC 6298 section 2.1); doubles.
+const SYN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Repeats of a SYN before the connection is given up (Linux: tcp_syn_retries).
+const SYN_REPEATS: u32 = 6;
+/// What an application may write ahead of what was sent.
+const SEND_BUFFER: u64 = 1 << 20;
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum State {
+    SynSent,
+    SynReceived,
+    Established,
+}
+
+/// What the connections of a host share.
+pub(super) struct Shared<'a> {
+    pub(super) recovery: &'a Config,
+    pub(super) config: TcpConfig,
+    pub(super) contents: &'a Contents,
+    pub(super) origin: Instant,
+    pub(super) record: Record,
+}
+
+/// A stream of the application with what can be read of it.
+#[derive(Debug)]
+struct Stream {
+    id: u64,
+    data: VecDeque<Bytes>,
+    is_ended: bool,
+    is_accepted: bool,
+}
+
+/// One end of a connection.
+pub(super) struct Connection {
+    id: u32,
+    is_client: bool,
+    state: State,
+    config: TcpConfig,
+    contents: Contents,
+    sender: Sender,
+    receiver: Receiver,
+    /// The shift of our window field, and of the peer's.
+    scale: u8,
+    peer_scale: u8,
+    ecn: bool,
+    syn_at: Option<Instant>,
+    syn_sent: Instant,
+    syns: u32,
+    started: Instant,
+    handshake_time: Option<Duration>,
+    /// The application is done with it.
+    pub(super) is_closed: bool,
+    failed: Option<&'static str>,
+    written: u64,
+    streams: Vec<Stream>,
+    /// Streams that we have written to, while they are open.
+    open: Vec<(u64, bool)>,
+    opened: u64,
+    pace_at: Option<Instant>,
+    limit: Option<Limit>,
+    limit_since: Instant,
+    limited_by: [Duration; Limit::ALL.len()],
+    origin: Instant,
+    record: Record,
+    observer: Option<Box<dyn Observer>>,
+    stats: ConnectionStats,
+    points: Vec<PacketPoint>,
+    metrics: Vec<(Duration, thalweg_recovery::trace::Metrics)>,
+}
+
+impl Connection {
+    pub(super) fn new(
+        id: u32,
+        is_client: bool,
+        now: Instant,
+        shared: &Shared<'_>,
+        observer: Option<Box<dyn Observer>>,
+    ) -> Connection {
+        let config = shared.config;
+        let size = config.segment_size();
+        let scale = (0..14).find(|shift| config.receive_window >> shift <= u64::from(u16::MAX)).unwrap_or(14);
+        shared.contents.open(id);
+        Connection {
+            id,
+            is_client,
+            state: if is_client { State::SynSent } else { State::SynReceived },
+            config,
+            contents: shared.contents.clone(),
+            sender: Sender::new(shared.recovery, config, now, size, shared.record.packets),
+            receiver: Receiver::new(config.delayed_ack, size),
+            scale,
+            peer_scale: 0,
+            ecn: false,
+            syn_at: Some(now),
+            syn_sent: now,
+            syns: 0,
+            started: now,
+            handshake_time: None,
+            is_closed: false,
+            failed: None,
+            written: 0,
+            streams: Vec::new(),
+            open: Vec::new(),
+            opened: 0,
+            pace_at: None,
+            limit: None,
+            limit_since: now,
+            limited_by: [Duration::ZERO; Limit::ALL.len()],
+            origin: shared.origin,
+            record: shared.record,
+            observer,
+            stats: ConnectionStats::default(),
+            points: Vec::new(),
+            metrics: Vec::new(),
+        }
+    }
+
+    /// Why it cannot go on, if so.
+    pub(super) fn failed(&self) -> Option<&'static str> {
+        self.failed
+    }
+
+    /// A segment arrived; `size` is that of the datagram.
+    pub(super) fn on_segment(
+        &mut self,
+        now: Instant,
+        ecn: Ecn,
+        header: &Header,
+        data: u64,
+        size: u64,
+        rtt: &mut Quantiles,
+    ) {
+        self.stats.packets_received += 1;
+        self.stats.udp_received.datagrams += 1;
+        self.stats.udp_received.bytes += size;
+        if let Some(count) = match ecn {
+            Ecn::NotEct => None,
+            Ecn::Ect0 => Some(0),
+            Ecn::Ect1 => Some(1),
+            Ecn::Ce => Some(2),
+        } {
+            self.stats.ecn_received[count] += 1;
+        }
+        if header.has(SYN) {
+            self.on_syn(now, header);
+        } else if self.state == State::SynReceived && header.has(ACK) {
+            self.establish(now, self.syn_sent, self.syns > 1);
+        }
+        if self.state != State::Established {
+            return;
+        }
+        if header.has(ACK) && !header.has(SYN) {
+            let samples = self.sender.path().path().stats().rtt_samples;
+            self.on_ack(now, header, data > 0);
+            let path = self.sender.path().path();
+            if path.stats().rtt_samples > samples {
+                rtt.record(path.rtt().latest);
+            }
+        }
+        if data > 0 {
+            // The SYN took the first number.
+            let start = unwrap(header.seq.wrapping_sub(1), self.receiver.next());
+            self.receiver.on_segment(now, start, start + data, ecn, header.has(CWR));
+            self.take_delivered();
+        }
+    }
+
+    fn on_syn(&mut self, now: Instant, header: &Header) {
+        self.peer_scale = header.scale;
+        self.sender.set_window(u64::from(header.window));
+        match self.state {
+            State::SynSent if header.has(ACK) => {
+                self.ecn = self.config.ecn && header.has(ECE);
+                self.establish(now, self.syn_sent, self.syns > 1);
+                self.receiver.acknowledge();
+            }
+            // Our SYN/ACK was lost, or is on its way.
+            State::SynReceived => {
+                self.ecn = self.config.ecn && header.has(ECE) && header.has(CWR);
+                self.syn_at = Some(now);
+            }
+            _ => self.receiver.acknowledge(),
+        }
+    }
+
+    fn establish(&mut self, now: Instant, sent: Instant, is_repeated: bool) {
+        self.state = State::Established;
+        self.syn_at = None;
+        self.sender.stats.handshake_retransmissions += u64::from(self.syns.saturating_sub(1));
+        // Nothing larger can be said in a SYN; the first ACK says more.
+        self.sender.set_window(self.config.receive_window.min(u64::from(u16::MAX)).max(1));
+        self.sender.on_handshake(now, sent, is_repeated);
+        if self.is_client {
+            self.handshake_time = Some(now.saturating_since(self.started));
+        }
+        self.sender.set_window(self.config.receive_window);
+    }
+
+    fn on_ack(&mut self, now: Instant, header: &Header, has_data: bool) {
+        let una = unwrap(header.ack.wrapping_sub(1), self.sender.una());
+        self.sender.set_window(u64::from(header.window) << self.peer_scale);
+        let mut blocks = [(0, 0); MAX_SACKS];
+        for (block, (start, end)) in blocks.iter_mut().zip(header.sacks()) {
+            *block = (unwrap(start.wrapping_sub(1), una), unwrap(end.wrapping_sub(1), una));
+        }
+        let blocks = &blocks[..header.sacks().len()];
+        let advances = una > self.sender.una();
+        self.sender.on_ack(now, Ack { una, blocks, echoes: header.has(ECE) && self.ecn, has_data });
+        if advances && self.record.packets {
+            self.point(now, self.sender.una(), PacketFate::Acked, 0);
+        }
+    }
+
+    /// Hands what TCP has delivered to the streams.
+    fn take_delivered(&mut self) {
+        let Connection { contents, streams, receiver, id, is_client, .. } = self;
+        contents.read(*id, !*is_client, receiver.next(), |piece| {
+            let at = match streams.iter().position(|stream| stream.id == piece.id) {
+                Some(at) => at,
+                None => {
+                    let (data, is_accepted) = (VecDeque::new(), *is_client);
+                    streams.push(Stream { id: piece.id, data, is_ended: false, is_accepted });
+                    streams.len() - 1
+                }
+            };
+            if let Some(stream) = streams.get_mut(at) {
+                if !piece.data.is_empty() {
+                    stream.data.push_back(piece.data);
+                }
+                stream.is_ended |= piece.is_end;
+            }
+        });
+    }
+
+    /// When [`on_timer`](Self::on_timer) is to be called.
+    pub(super) fn timer(&self) -> Option<Instant> {
+        if self.is_closed {
+            return None;
+        }
+        let halves = [self.sender.timer(), self.receiver.timer(), self.pace_at];
+        let halves = if self.state == State::Established { halves } else { [None; 3] };
+        halves.into_iter().chain([self.syn_at]).flatten().min()
+    }
+
+    pub(super) fn on_timer(&mut self, now: Instant) {
+        if self.state == State::Established {
+            self.sender.on_timer(now);
+        }
+    }
+
+    /// Sends what may leave now. Returns whether that was anything.
+    pub(super) fn poll_send(&mut self, now: Instant, buf: &mut Vec<u8>, out: &mut Outbox<'_>) -> bool {
+        if self.state != State::Established {
+            return self.send_syn(now, buf, out);
+        }
+        let mut has_sent = false;
+        self.pace_at = None;
+        let blocked = loop {
+            match self.sender.poll(now) {
+                Ok(transmit) => self.send_data(now, transmit, buf, out),
+                Err(blocked) => break blocked,
+            }
+            has_sent = true;
+        };
+        let limit = match blocked {
+            Blocked::NoData => Limit::Application,
+            Blocked::Window => Limit::Window,
+            Blocked::FlowControl => Limit::FlowControl,
+            Blocked::Pacing(at) => {
+                self.pace_at = Some(at);
+                Limit::Pacing
+            }
+        };
+        self.hold(now, Some(limit));
+        if self.receiver.is_due(now) {
+            let header = self.header();
+            self.send(&header, Ecn::NotEct, 0, buf, out);
+            has_sent = true;
+        }
+        self.tell(now);
+        has_sent
+    }
+
+    fn send_syn(&mut self, now: Instant, buf: &mut Vec<u8>, out: &mut Outbox<'_>) -> bool {
+        if self.syn_at.is_none_or(|at| at > now) {
+            return false;
+        }
+        if self.syns > SYN_REPEATS {
+            self.failed = Some("the peer does not answer");
+            self.syn_at = None;
+            return false;
+        }
+        let ecn = match (self.is_client, self.config.ecn, self.ecn) {
+            (true, true, _) => ECE | CWR,
+            (false, _, true) => ECE,
+            _ => 0,
+        };
+        let header = Header {
+            connection: self.id,
+            ack: u32::from(!self.is_client),
+            flags: SYN | ecn | if self.is_client { 0 } else { ACK },
+            window: u16::try_from(self.config.receive_window).unwrap_or(u16::MAX),
+            scale: self.scale,
+            segment_size: self.config.segment_size(),
+            ..Header::default()
+        };
+        self.send(&header, Ecn::NotEct, 0, buf, out);
+        self.syn_sent = now;
+        self.syn_at = Some(now + SYN_TIMEOUT * (1 << self.syns.min(SYN_REPEATS)));
+        self.syns += 1;
+        true
+    }
+
+    /// A header that acknowledges all there is.
+    fn header(&mut self) -> Header {
+        let mut blocks = [(0, 0); MAX_SACKS];
+        let sack_count = self.receiver.on_ack_sent(&mut blocks);
+        // The SYN took the first number.
+        let number = |offset: u64| (offset as u32).wrapping_add(1);
+        let window = self.config.receive_window >> self.scale;
+        let mut flags = ACK;
+        if self.receiver.echoes() && self.ecn {
+            flags |= ECE;
+        }
+        if self.is_closed {
+            flags |= FIN;
+        }
+        Header {
+            connection: self.id,
+            seq: number(self.sender.next()),
+            ack: number(self.receiver.next()),
+            flags,
+            window: u16::try_from(window).unwrap_or(u16::MAX),
+            sacks: blocks.map(|(start, end)| (number(start), number(end))),
+            sack_count,
+            ..Header::default()
+        }
+    }
+
+    fn send_data(&mut self, now: Instant, transmit: Transmit, buf: &mut Vec<u8>, out: &mut Outbox<'_>) {
+        let mut header = self.header();
+        header.seq = (transmit.start as u32).wrapping_add(1);
+        // A repair must not be marked (RFC 3168 section 6.1.5).
+        let ecn = if self.ecn && transmit.is_new { Ecn::Ect0 } else { Ecn::NotEct };
+        if transmit.has_slowed && self.ecn {
+            header.flags |= CWR;
+        }
+        self.send(&header, ecn, transmit.length as usize, buf, out);
+        if self.record.packets {
+            self.point(now, transmit.start, PacketFate::Sent, transmit.length);
+        }
+    }
+
+    fn send(&mut self, header: &Header, ecn: Ecn, data: usize, buf: &mut Vec<u8>, out: &mut Outbox<'_>) {
+        header.write(data, buf);
+        self.stats.udp_sent.datagrams += 1;
+        self.stats.udp_sent.bytes += buf.len() as u64;
+        out.push(ecn, buf);
+    }
+
+    /// The application is done; says so to the peer.
+    pub(super) fn close(&mut self, now: Instant, buf: &mut Vec<u8>, out: &mut Outbox<'_>) {
+        self.is_closed = true;
+        self.hold(now, None);
+        self.tell(now);
+        let header = self.header();
+        self.send(&header, Ecn::NotEct, 0, buf, out);
+    }
+
+    /// The answer to whatever still comes after the end.
+    pub(super) fn farewell(&self) -> Header {
+        let number = |offset: u64| (offset as u32).wrapping_add(1);
+        Header {
+            connection: self.id,
+            seq: number(self.sender.next()),
+            ack: number(self.receiver.next()),
+            flags: ACK | FIN,
+            ..Header::default()
+        }
+    }
+
+    /// Something else holds the sender back from now on.
+    fn hold(&mut self, now: Instant, limit: Option<Limit>) {
+        if limit != self.limit {
+            if let Some(before) = self.limit {
+                self.limited_by[before.index()] += now.saturating_since(self.limit_since);
+            }
+            self.limit = limit;
+            self.limit_since = now;
+        }
+    }
+
+    fn point(&mut self, now: Instant, start: u64, what: PacketFate, size: u32) {
+        let number = start / u64::from(self.config.segment_size());
+        self.points.push(PacketPoint { at: now.saturating_since(self.origin), number, what, size });
+    }
+
+    /// Passes on what recovery has decided.
+    fn tell(&mut self, now: Instant) {
+        let Connection { sender, observer, metrics, record, origin, .. } = self;
+        sender.path_mut().drain_trace(|at, event| {
+            if let Some(observer) = observer {
+                observer.on_event(at, &ObserverEvent::Recovery { path: PathId(0), event });
+            }
+            if let Event::Metrics(numbers) = event
+                && record.metrics
+            {
+                metrics.push((at.saturating_since(*origin), *numbers));
+            }
+        });
+        if let Some(mut happenings) = self.sender.happenings.take() {
+            for happening in happenings.drain(..) {
+                match happening {
+                    Happening::Lost(start, size) => self.point(now, start, PacketFate::Lost, size),
+                    Happening::Spurious(start, size) => self.point(now, start, PacketFate::Spurious, size),
+                }
+            }
+            self.sender.happenings = Some(happenings);
+        }
+    }
+
+    /// Adds its figures to its host's.
+    pub(super) fn report(&mut self, now: Instant, total: &mut SideResult) {
+        self.hold(now, None);
+        let path = self.sender.path().path();
+        let mut stats = self.stats.clone();
+        stats.handshake_time = self.handshake_time;
+        (stats.rtt, stats.min_rtt) = (path.rtt().smoothed, path.rtt().min);
+        (stats.latest_rtt, stats.rtt_variation) = (path.rtt().latest, path.rtt().variation);
+        (stats.window, stats.bytes_in_flight) = (path.window(), path.bytes_in_flight());
+        (stats.pacing_rate, stats.path) = (path.pacing_rate(), path.stats());
+        stats.mtu = self.config.segment_size() + wire::HEADER as u16;
+        crate::quic::stats::add(&mut total.stats, &stats);
+        for (total, span) in total.limited_by.iter_mut().zip(self.limited_by) {
+            *total += span;
+        }
+        total.tcp.get_or_insert_default().add(&self.sender.stats);
+        total.retransmitted += self.sender.stats.retransmitted_bytes;
+        total.series.packets.append(&mut self.points);
+        total.series.metrics.append(&mut self.metrics);
+    }
+
+    pub(super) fn contents(&self) -> &Contents {
+        &self.contents
+    }
+}
+
+impl Transport for Connection {
+    fn is_ready(&self) -> bool {
+        self.state == State::Established && !self.is_closed
+    }
+
+    fn open(&mut self) -> Option<u64> {
+        let id = self.opened;
+        self.opened += 1;
+        Some(id)
+    }
+
+    fn accept(&mut self) -> Option<u64> {
+        let stream = self.streams.iter_mut().find(|stream| !stream.is_accepted)?;
+        stream.is_accepted = true;
+        Some(stream.id)
+    }
+
+    fn write(&mut self, id: u64, data: &mut Bytes) -> usize {
+        let room = SEND_BUFFER.saturating_sub(self.sender.unsent());
+        let length = data.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        if length == 0 {
+            return 0;
+        }
+        match self.open.iter_mut().find(|(open, _)| *open == id) {
+            Some((_, is_empty)) => *is_empty = false,
+            None => self.open.push((id, false)),
+        }
+        self.written = self.contents.write(self.id, self.is_client, id, data.split_to(length));
+        self.sender.set_written(self.written);
+        length
+    }
+
+    fn finish(&mut self, id: u64) {
+        let at = self.open.iter().position(|(open, _)| *open == id);
+        let is_empty = at.is_none_or(|at| self.open.swap_remove(at).1);
+        self.written = self.contents.finish(self.id, self.is_client, id, is_empty);
+        self.sender.set_written(self.written);
+    }
+
+    fn read(&mut self, id: u64, take: &mut dyn FnMut(&[u8])) -> bool {
+        let Some(at) = self.streams.iter().position(|stream| stream.id == id) else { return false };
+        let stream = &mut self.streams[at];
+        stream.data.drain(..).for_each(|bytes| take(&bytes));
+        let is_ended = stream.is_ended;
+        if is_ended {
+            self.streams.swap_remove(at);
+        }
+        is_ended
+    }
+
+    fn max_datagram(&self) -> Option<usize> {
+        None
+    }
+
+    fn send_datagram(&mut self, _: Bytes) -> bool {
+        false
+    }
+
+    fn recv_datagram(&mut self) -> Option<Bytes> {
+        None
+    }
+}

@@ -1,0 +1,635 @@
+//! The sending half of a connection: the scoreboard of what is out, and when to send it again.
+//!
+//! ```text
+//! segments   by sequence, from SND.UNA on:  in flight │ SACKed │ lost, waiting to be sent again
+//! order      the same by time: every transmission, so that a repair can be found lost too (RFC 8985 section 6)
+//! ```
+//!
+//! A transmission is lost when enough transmissions after it were delivered, as the reordering policy says: with `fixed`, three (RFC 6675
+//! section 4), and with RACK the time threshold of RFC 9002 as well. Limited transmit (RFC 3042) needs no rule of its own: a SACKed segment leaves the flight, and what the window then has room
+//! for may leave. Of RFC 6675's NextSeg, rules 1 and 2 apply (what is lost, then new data); a tail loss probe stands in for the rescue.
+
+use std::collections::VecDeque;
+
+use thalweg_recovery::{Budget, Config, Judgement, LossTrigger, SegmentPath, SegmentRecord};
+use thalweg_units::{Duration, Instant};
+
+use super::settings::{MinRto, TcpConfig};
+use super::wire::MAX_SACKS;
+use crate::result::TcpStats;
+
+/// Before the first sample (RFC 6298 section 2.1).
+const INITIAL_RTO: Duration = Duration::from_secs(1);
+/// The longest timeout (RFC 6298 section 2.5 allows 60 s and more; Linux has 120 s).
+const MAX_RTO: Duration = Duration::from_secs(120);
+/// What Linux adds to the smoothed round trip at least.
+const LINUX_VARIATION: Duration = Duration::from_millis(200);
+/// The longest that a receiver may delay the ACK of a single segment (RFC 8985 section 7.2).
+const WORST_ACK_DELAY: Duration = Duration::from_millis(200);
+/// Repeats that are remembered after their acknowledgment, for a report that they were needless.
+const REMEMBERED: usize = 1_024;
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum State {
+    InFlight,
+    Delivered,
+    /// Declared lost, not sent again yet.
+    Lost,
+}
+
+/// A segment from SND.UNA on.
+#[derive(Debug)]
+struct Segment {
+    start: u64,
+    length: u32,
+    state: State,
+    transmissions: u32,
+    /// Its latest transmission, by place in the order.
+    ordinal: u64,
+    record: SegmentRecord,
+    /// The transmission that was first declared lost.
+    original: Option<SegmentRecord>,
+}
+
+impl Segment {
+    fn end(&self) -> u64 {
+        self.start + u64::from(self.length)
+    }
+}
+
+/// A transmission, in order of time.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Slot {
+    /// Of the segment that starts here.
+    Open(u64),
+    Delivered,
+    /// Lost or superseded.
+    Gone,
+}
+
+/// A segment that was acknowledged after having been sent again.
+#[derive(Debug)]
+struct Repeated {
+    start: u64,
+    /// `None`: repeated as a probe, never declared lost.
+    original: Option<SegmentRecord>,
+}
+
+/// What leaves next.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Transmit {
+    pub(super) start: u64,
+    pub(super) length: u32,
+    pub(super) is_new: bool,
+    /// Tells the receiver that its marks have been heeded (CWR).
+    pub(super) has_slowed: bool,
+}
+
+/// Why nothing leaves.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Blocked {
+    NoData,
+    Window,
+    Pacing(Instant),
+    FlowControl,
+}
+
+/// What an ACK says.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Ack<'a> {
+    pub(super) una: u64,
+    pub(super) blocks: &'a [(u64, u64)],
+    pub(super) echoes: bool,
+    /// The segment carries data, too.
+    pub(super) has_data: bool,
+}
+
+/// Something that happened to a segment, for plots.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Happening {
+    Lost(u64, u32),
+    Spurious(u64, u32),
+}
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    path: SegmentPath,
+    config: TcpConfig,
+    segments: VecDeque<Segment>,
+    order: VecDeque<Slot>,
+    /// Place of the first slot.
+    base: u64,
+    /// Delivered slots in the ring.
+    delivered: u64,
+    /// The newest transmission that was delivered.
+    newest: Option<u64>,
+    /// SACKed ranges above SND.UNA, ascending and disjoint.
+    sacked: Vec<(u64, u64)>,
+    /// Starts of lost segments, ascending.
+    lost: VecDeque<u64>,
+    repeated: VecDeque<Repeated>,
+    una: u64,
+    next: u64,
+    /// What the application has written.
+    written: u64,
+    /// The peer's window beyond SND.UNA.
+    window: u64,
+    rto_at: Option<Instant>,
+    loss_at: Option<Instant>,
+    probe_at: Option<Instant>,
+    /// SND.NXT when the tail loss probe under way was sent, and whether it repeated something.
+    probe: Option<(u64, bool)>,
+    /// A probe leaves whatever the window says.
+    probe_due: bool,
+    has_slowed: bool,
+    ecn: bool,
+    pub(super) stats: TcpStats,
+    pub(super) happenings: Option<Vec<Happening>>,
+}
+
+impl Sender {
+    pub(super) fn new(recovery: &Config, config: TcpConfig, now: Instant, segment_size: u16, plots: bool) -> Sender {
+        Sender {
+            path: SegmentPath::new(recovery, now, segment_size),
+            config,
+            segments: VecDeque::new(),
+            order: VecDeque::new(),
+            base: 0,
+            delivered: 0,
+            newest: None,
+            sacked: Vec::new(),
+            lost: VecDeque::new(),
+            repeated: VecDeque::new(),
+            una: 0,
+            next: 0,
+            written: 0,
+            window: 0,
+            rto_at: None,
+            loss_at: None,
+            probe_at: None,
+            probe: None,
+            probe_due: false,
+            has_slowed: false,
+            ecn: config.ecn,
+            stats: TcpStats::default(),
+            happenings: plots.then(Vec::new),
+        }
+    }
+
+    pub(super) fn path(&self) -> &SegmentPath {
+        &self.path
+    }
+
+    pub(super) fn path_mut(&mut self) -> &mut SegmentPath {
+        &mut self.path
+    }
+
+    pub(super) fn una(&self) -> u64 {
+        self.una
+    }
+
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// What was written and never sent.
+    pub(super) fn unsent(&self) -> u64 {
+        self.written - self.next
+    }
+
+    pub(super) fn set_written(&mut self, written: u64) {
+        self.written = self.written.max(written);
+    }
+
+    pub(super) fn set_window(&mut self, window: u64) {
+        self.window = window;
+    }
+
+    /// The handshake took so long.
+    pub(super) fn on_handshake(&mut self, now: Instant, sent: Instant, is_repeated: bool) {
+        self.path.on_rtt_sample(now, sent, is_repeated);
+        self.path.finish(now);
+    }
+
+    fn index_of(&self, start: u64) -> Option<usize> {
+        let index = self.segments.partition_point(|segment| segment.start < start);
+        (self.segments.get(index)?.start == start).then_some(index)
+    }
+
+    /// What leaves now, if anything may.
+    pub(super) fn poll(&mut self, now: Instant) -> Result<Transmit, Blocked> {
+        if std::mem::take(&mut self.probe_due)
+            && let Some(transmit) = self.send_probe(now)
+        {
+            return Ok(transmit);
+        }
+        let size = self.path.path().datagram_size();
+        let again = self.lost.front().copied();
+        if again.is_none() {
+            if self.unsent() == 0 {
+                if matches!(self.path.budget(now), Budget::Now(_)) {
+                    self.path.on_app_limited(now);
+                }
+                return Err(Blocked::NoData);
+            }
+            if self.next + self.unsent().min(u64::from(size)) > self.una + self.window {
+                return Err(Blocked::FlowControl);
+            }
+        }
+        match self.path.budget(now) {
+            Budget::Now(_) => {}
+            Budget::Paced(at) => return Err(Blocked::Pacing(at)),
+            Budget::WindowFull => return Err(Blocked::Window),
+        }
+        match again.and_then(|start| self.index_of(start)) {
+            Some(index) => {
+                self.lost.pop_front();
+                Ok(self.repeat(now, index))
+            }
+            None => Ok(self.send_new(now)),
+        }
+    }
+
+    fn send_new(&mut self, now: Instant) -> Transmit {
+        let length = self.unsent().min(u64::from(self.path.path().datagram_size())) as u32;
+        let start = self.next;
+        self.next += u64::from(length);
+        let record = self.path.on_sent(now, length, self.next, self.unsent() > 0);
+        let ordinal = self.push_order(start);
+        let state = State::InFlight;
+        self.segments.push_back(Segment { start, length, state, transmissions: 1, ordinal, record, original: None });
+        if self.rto_at.is_none() {
+            self.rto_at = Some(now + self.rto());
+        }
+        self.arm_probe(now);
+        let has_slowed = std::mem::take(&mut self.has_slowed);
+        Transmit { start, length, is_new: true, has_slowed }
+    }
+
+    fn repeat(&mut self, now: Instant, index: usize) -> Transmit {
+        let (start, length) = (self.segments[index].start, self.segments[index].length);
+        let has_more = !self.lost.is_empty() || self.unsent() > 0;
+        let record = self.path.on_sent(now, length, self.next, has_more);
+        let ordinal = self.push_order(start);
+        let segment = &mut self.segments[index];
+        segment.record = record;
+        segment.ordinal = ordinal;
+        segment.state = State::InFlight;
+        segment.transmissions += 1;
+        self.stats.retransmissions += 1;
+        self.stats.retransmitted_bytes += u64::from(length);
+        if index == 0 || self.rto_at.is_none() {
+            // The timer runs for the oldest; its repair starts it anew (RFC 6298 section 5.1).
+            self.rto_at = Some(now + self.rto());
+        }
+        Transmit { start, length, is_new: false, has_slowed: false }
+    }
+
+    fn push_order(&mut self, start: u64) -> u64 {
+        self.order.push_back(Slot::Open(start));
+        self.base + self.order.len() as u64 - 1
+    }
+
+    /// New data if there are any, else the last segment again (RFC 8985 section 7.3).
+    fn send_probe(&mut self, now: Instant) -> Option<Transmit> {
+        let room = (self.una + self.window).saturating_sub(self.next);
+        let is_new = self.unsent() > 0 && self.unsent().min(u64::from(self.path.path().datagram_size())) <= room;
+        let transmit = if is_new {
+            self.send_new(now)
+        } else {
+            let index = self.segments.len().checked_sub(1)?;
+            let last = &self.segments[index];
+            if last.state != State::InFlight {
+                return None;
+            }
+            self.path.withdraw(&last.record);
+            self.set_slot(last.ordinal, Slot::Gone);
+            self.repeat(now, index)
+        };
+        self.stats.tail_probes += 1;
+        self.path.on_tail_probe();
+        self.probe = Some((self.next, !is_new));
+        self.probe_at = None;
+        self.rto_at = Some(now + self.rto());
+        Some(transmit)
+    }
+
+    fn set_slot(&mut self, ordinal: u64, slot: Slot) {
+        if let Some(at) = ordinal.checked_sub(self.base).and_then(|at| self.order.get_mut(at as usize)) {
+            self.delivered += u64::from(slot == Slot::Delivered);
+            *at = slot;
+        }
+    }
+
+    fn rto(&self) -> Duration {
+        let rtt = self.path.path().rtt();
+        let base = if !rtt.has_sample {
+            INITIAL_RTO
+        } else {
+            match self.config.min_rto {
+                MinRto::Linux => rtt.probe_base().max(rtt.smoothed + LINUX_VARIATION),
+                MinRto::Rfc6298 => rtt.probe_base().max(INITIAL_RTO),
+                MinRto::At(least) => rtt.probe_base().max(least),
+            }
+        };
+        self.path.backed_off(base, MAX_RTO)
+    }
+
+    /// RFC 8985 section 7.2.
+    fn arm_probe(&mut self, now: Instant) {
+        self.probe_at = None;
+        let rtt = self.path.path().rtt();
+        let is_calm = !self.path.is_in_episode() && self.sacked.is_empty() && self.lost.is_empty();
+        let can = self.config.tail_loss_probe && self.probe.is_none() && rtt.has_sample && self.path.timeouts() == 0;
+        if can && is_calm && self.una < self.next {
+            let mut wait = rtt.smoothed * 2;
+            if self.segments.len() == 1 {
+                wait += WORST_ACK_DELAY;
+            }
+            let at = now + wait;
+            // It takes the place of a timeout that would come first.
+            self.probe_at = Some(self.rto_at.map_or(at, |rto| at.min(rto)));
+        }
+    }
+
+    /// An ACK arrived.
+    pub(super) fn on_ack(&mut self, now: Instant, ack: Ack<'_>) {
+        if ack.una > self.next || ack.una < self.una {
+            return;
+        }
+        let newest_before = self.newest.unwrap_or(0);
+        let before = (self.una, self.path.path().stats().congestion_events);
+        let advances = ack.una > self.una;
+        self.una = ack.una;
+        self.path.on_cumulative_ack(ack.una);
+        // The newest first-time transmission that this ACK delivered.
+        let mut sample: Option<(u64, Instant)> = None;
+        let mut is_news = advances;
+        while self.segments.front().is_some_and(|first| first.end() <= ack.una) {
+            self.deliver(now, 0, newest_before, &mut sample);
+            if let Some(segment) = self.segments.pop_front()
+                && segment.transmissions > 1
+            {
+                if self.repeated.len() == REMEMBERED {
+                    self.repeated.pop_front();
+                }
+                self.repeated.push_back(Repeated { start: segment.start, original: segment.original });
+            }
+        }
+        self.sacked.retain(|(_, end)| *end > ack.una);
+        let mut reports_probe = false;
+        for (place, block) in ack.blocks.iter().take(MAX_SACKS).enumerate() {
+            let (start, end) = *block;
+            let is_inside = ack.blocks.get(1).is_some_and(|(from, to)| *from <= start && end <= *to);
+            if place == 0 && (end <= ack.una || (ack.blocks.len() > 1 && is_inside)) {
+                reports_probe |= self.on_duplicate(now, start, ack.una);
+            } else if end > start && end <= self.next {
+                is_news |= self.on_block(now, start.max(ack.una), end, newest_before, &mut sample);
+            }
+        }
+        if let Some((_, sent)) = sample {
+            self.path.on_rtt_sample(now, sent, false);
+        }
+        if ack.echoes && self.ecn {
+            self.path.on_ecn_echo(now);
+        }
+        self.judge_probe(now, ack.una, reports_probe, is_news || ack.has_data);
+        self.detect_lost(now);
+        self.path.finish(now);
+        if self.path.path().stats().congestion_events > before.1 {
+            self.has_slowed = self.ecn;
+        }
+        if self.path.is_in_episode() {
+            self.probe = None;
+        }
+        if self.una == self.next {
+            (self.rto_at, self.probe_at) = (None, None);
+        } else {
+            if self.una > before.0 {
+                self.rto_at = Some(now + self.rto());
+            }
+            if is_news {
+                self.arm_probe(now);
+            }
+        }
+    }
+
+    /// A segment has arrived at the peer.
+    fn deliver(&mut self, now: Instant, index: usize, newest_before: u64, sample: &mut Option<(u64, Instant)>) {
+        let segment = &mut self.segments[index];
+        let (state, ordinal, start) = (segment.state, segment.ordinal, segment.start);
+        segment.state = State::Delivered;
+        match state {
+            State::Delivered => {}
+            State::InFlight => {
+                self.path.on_delivered(now, &segment.record, newest_before.saturating_sub(ordinal));
+                let sent = segment.record.sent();
+                let is_repeated = segment.transmissions > 1;
+                // Too soon for the repeat to have been answered: it was the first transmission (RFC 8985 section 6.2, step 2).
+                let is_first = is_repeated && now.saturating_since(sent) < self.path.path().rtt().min;
+                if !is_repeated && sample.is_none_or(|(newest, _)| newest <= ordinal) {
+                    *sample = Some((ordinal, sent));
+                }
+                if is_first {
+                    self.set_slot(ordinal, Slot::Gone);
+                } else {
+                    self.newest = self.newest.max(Some(ordinal));
+                    self.set_slot(ordinal, Slot::Delivered);
+                }
+            }
+            State::Lost => {
+                self.path.on_late(now, &segment.record);
+                let length = segment.length;
+                self.note(Happening::Spurious(start, length));
+                if let Ok(at) = self.lost.binary_search(&start) {
+                    self.lost.remove(at);
+                }
+            }
+        }
+    }
+
+    /// A block of SACKed bytes. Only what is new in it is looked at. Returns whether anything was.
+    fn on_block(
+        &mut self,
+        now: Instant,
+        start: u64,
+        end: u64,
+        newest_before: u64,
+        sample: &mut Option<(u64, Instant)>,
+    ) -> bool {
+        let mut at = start;
+        let mut is_news = false;
+        while at < end {
+            let known = self.sacked.partition_point(|(_, to)| *to <= at);
+            let stop = match self.sacked.get(known) {
+                Some((from, to)) if *from <= at => {
+                    at = *to;
+                    continue;
+                }
+                Some((from, _)) => end.min(*from),
+                None => end,
+            };
+            let mut index = self.segments.partition_point(|segment| segment.start < at);
+            while self.segments.get(index).is_some_and(|segment| segment.end() <= stop) {
+                self.deliver(now, index, newest_before, sample);
+                index += 1;
+            }
+            is_news = true;
+            at = stop;
+        }
+        if is_news {
+            self.merge_sacked(start, end);
+        }
+        is_news
+    }
+
+    fn merge_sacked(&mut self, start: u64, end: u64) {
+        let from = self.sacked.partition_point(|(_, to)| *to < start);
+        let mut merged = (start, end);
+        let mut last = from;
+        while let Some((known_start, known_end)) = self.sacked.get(last).filter(|(known, _)| *known <= end) {
+            merged = (merged.0.min(*known_start), merged.1.max(*known_end));
+            last += 1;
+        }
+        if last == from {
+            self.sacked.insert(from, merged);
+        } else {
+            self.sacked[from] = merged;
+            self.sacked.drain(from + 1..last);
+        }
+    }
+
+    /// The peer has received something twice (RFC 2883). Returns whether it was a probe's.
+    fn on_duplicate(&mut self, now: Instant, start: u64, una: u64) -> bool {
+        self.stats.needless_retransmissions += 1;
+        let mut was_probe = false;
+        if start < una {
+            let at = self.repeated.partition_point(|repeated| repeated.start < start);
+            if self.repeated.get(at).is_some_and(|repeated| repeated.start == start)
+                && let Some(repeated) = self.repeated.remove(at)
+            {
+                match repeated.original {
+                    Some(original) => {
+                        self.path.on_needless_repeat(now, &original);
+                        self.note(Happening::Spurious(start, original.size()));
+                    }
+                    None => was_probe = true,
+                }
+            }
+        } else if let Some(index) = self.index_of(start)
+            && let Some(original) = self.segments[index].original.take()
+        {
+            self.path.on_needless_repeat(now, &original);
+            self.note(Happening::Spurious(start, original.size()));
+        }
+        was_probe
+    }
+
+    /// What the ACK says about a tail loss probe (RFC 8985 section 7.4.2).
+    fn judge_probe(&mut self, now: Instant, una: u64, is_reported: bool, is_news: bool) {
+        let Some((end, is_repeat)) = self.probe.filter(|(end, _)| una >= *end) else { return };
+        // An ACK that says nothing new is the answer to the original.
+        if !is_repeat || is_reported || !is_news {
+            self.probe = None;
+        } else if una > end {
+            self.probe = None;
+            self.path.on_repaired_loss(now);
+        }
+    }
+
+    fn detect_lost(&mut self, now: Instant) {
+        self.loss_at = None;
+        let Some(newest) = self.newest else { return };
+        let mut passed = 0;
+        let mut at = 0;
+        self.trim();
+        while let Some(slot) = self.order.get(at).copied() {
+            let ordinal = self.base + at as u64;
+            match slot {
+                Slot::Delivered => passed += 1,
+                Slot::Gone => {}
+                Slot::Open(_) if ordinal > newest => break,
+                Slot::Open(start) => {
+                    let Some(index) = self.index_of(start) else { break };
+                    let span = self.order.len() as u64;
+                    match self.path.judge(now, &self.segments[index].record, self.delivered - passed, span) {
+                        Judgement::Lost(trigger) => {
+                            self.set_slot(ordinal, Slot::Gone);
+                            self.declare_lost(now, index, trigger);
+                        }
+                        Judgement::NotBefore(at) => {
+                            self.loss_at = at;
+                            break;
+                        }
+                    }
+                }
+            }
+            at += 1;
+        }
+        self.trim();
+    }
+
+    /// Forgets what is settled at the front of the order.
+    fn trim(&mut self) {
+        while let Some(slot @ (Slot::Delivered | Slot::Gone)) = self.order.front() {
+            self.delivered -= u64::from(*slot == Slot::Delivered);
+            self.order.pop_front();
+            self.base += 1;
+        }
+    }
+
+    fn declare_lost(&mut self, now: Instant, index: usize, trigger: LossTrigger) {
+        let segment = &mut self.segments[index];
+        let (start, length) = (segment.start, segment.length);
+        self.path.on_lost(now, &mut segment.record, start, trigger);
+        segment.state = State::Lost;
+        if segment.transmissions == 1 {
+            segment.original = Some(segment.record.clone());
+        } else if trigger != LossTrigger::Timeout {
+            self.stats.lost_retransmissions += 1;
+        }
+        let at = self.lost.partition_point(|lost| *lost < start);
+        self.lost.insert(at, start);
+        self.note(Happening::Lost(start, length));
+    }
+
+    fn note(&mut self, happening: Happening) {
+        if let Some(happenings) = &mut self.happenings {
+            happenings.push(happening);
+        }
+    }
+
+    /// When [`on_timer`](Self::on_timer) is to be called.
+    pub(super) fn timer(&self) -> Option<Instant> {
+        [self.rto_at, self.loss_at, self.probe_at].into_iter().flatten().min()
+    }
+
+    pub(super) fn on_timer(&mut self, now: Instant) {
+        if self.loss_at.is_some_and(|at| at <= now) {
+            self.detect_lost(now);
+            self.path.finish(now);
+        }
+        if self.probe_at.is_some_and(|at| at <= now) {
+            self.probe_at = None;
+            self.probe_due = true;
+        } else if self.rto_at.is_some_and(|at| at <= now) {
+            self.time_out(now);
+        }
+    }
+
+    /// RFC 6298 section 5.4 and following: all that is not SACKed is lost, and the oldest goes first.
+    fn time_out(&mut self, now: Instant) {
+        self.stats.timeouts += 1;
+        (self.probe, self.probe_at, self.loss_at) = (None, None, None);
+        self.path.on_timeout(now);
+        for index in 0..self.segments.len() {
+            if self.segments[index].state == State::InFlight {
+                self.set_slot(self.segments[index].ordinal, Slot::Gone);
+                self.declare_lost(now, index, LossTrigger::Timeout);
+            }
+        }
+        self.trim();
+        self.path.finish(now);
+        self.rto_at = Some(now + self.rto());
+    }
+}

@@ -1,0 +1,207 @@
+//! The TCP header (RFC 9293 section 3.1) with the options that matter here: maximum segment size, window scale and SACK.
+//!
+//! Data are zeros: what they mean travels beside the link (`content.rs`). Everything else is as on the wire, checksum included, so that
+//! damage is noticed.
+
+/// Bytes of a header without options.
+pub(super) const HEADER: usize = 20;
+/// SACK blocks that fit into the options (RFC 2018 section 3).
+pub(super) const MAX_SACKS: usize = 4;
+
+pub(super) const FIN: u16 = 0x01;
+pub(super) const SYN: u16 = 0x02;
+pub(super) const ACK: u16 = 0x10;
+pub(super) const ECE: u16 = 0x40;
+pub(super) const CWR: u16 = 0x80;
+
+/// Client ports begin here, and there are so many of them before the server's port has to differ.
+const FIRST_PORT: u16 = 1_024;
+const PORTS: u32 = 64_000;
+const SERVER_PORT: u16 = 443;
+
+/// A segment without its data.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Which connection of the flow: the pair of ports.
+    pub(super) connection: u32,
+    pub(super) seq: u32,
+    pub(super) ack: u32,
+    pub(super) flags: u16,
+    pub(super) window: u16,
+    /// On SYN: the shift of the window field.
+    pub(super) scale: u8,
+    /// On SYN: maximum segment size.
+    pub(super) segment_size: u16,
+    pub(super) sacks: [(u32, u32); MAX_SACKS],
+    pub(super) sack_count: usize,
+}
+
+impl Header {
+    pub(super) fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub(super) fn sacks(&self) -> &[(u32, u32)] {
+        self.sacks.get(..self.sack_count).unwrap_or(&[])
+    }
+
+    /// Writes the segment with `data` zeros into `out`.
+    pub(super) fn write(&self, data: usize, out: &mut Vec<u8>) {
+        out.clear();
+        let ports =
+            [FIRST_PORT + (self.connection % PORTS) as u16, SERVER_PORT.wrapping_add((self.connection / PORTS) as u16)];
+        for port in ports {
+            out.extend_from_slice(&port.to_be_bytes());
+        }
+        out.extend_from_slice(&self.seq.to_be_bytes());
+        out.extend_from_slice(&self.ack.to_be_bytes());
+        out.extend_from_slice(&[0; 2]);
+        out.extend_from_slice(&self.window.to_be_bytes());
+        out.extend_from_slice(&[0; 4]);
+        if self.has(SYN) {
+            let [high, low] = self.segment_size.to_be_bytes();
+            // Maximum segment size, SACK permitted, no-operation, window scale.
+            out.extend_from_slice(&[2, 4, high, low, 4, 2, 1, 3, 3, self.scale, 1, 1]);
+        }
+        if self.sack_count > 0 {
+            out.extend_from_slice(&[1, 1, 5, (2 + 8 * self.sack_count) as u8]);
+            for (start, end) in self.sacks() {
+                out.extend_from_slice(&start.to_be_bytes());
+                out.extend_from_slice(&end.to_be_bytes());
+            }
+        }
+        let offset = ((out.len() / 4) as u16) << 12;
+        out[12..14].copy_from_slice(&(offset | self.flags).to_be_bytes());
+        // The data add nothing to the sum.
+        let sum = checksum(out);
+        out[16..18].copy_from_slice(&sum.to_be_bytes());
+        let end = out.len() + data;
+        out.resize(end, 0);
+    }
+
+    /// Reads a segment; returns how many bytes of data it has. `None` if it is damaged.
+    pub(super) fn read(bytes: &[u8]) -> Option<(Header, usize)> {
+        let (fixed, _) = bytes.split_first_chunk::<HEADER>()?;
+        if checksum(bytes) != 0 {
+            return None;
+        }
+        let two = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
+        let four = |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
+        let head = usize::from(two(12) >> 12) * 4;
+        let client = u32::from(two(0).checked_sub(FIRST_PORT)?);
+        let server = u32::from(two(2).wrapping_sub(SERVER_PORT));
+        let mut header = Header {
+            connection: server * PORTS + client,
+            seq: four(4),
+            ack: four(8),
+            flags: two(12) & 0x0fff,
+            window: two(14),
+            ..Header::default()
+        };
+        let mut options = bytes.get(HEADER..head)?;
+        while let [kind, rest @ ..] = options {
+            if *kind <= 1 {
+                options = rest;
+                continue;
+            }
+            let length = usize::from(*rest.first()?);
+            let value = options.get(2..length)?;
+            match (kind, value) {
+                (2, [high, low]) => header.segment_size = u16::from_be_bytes([*high, *low]),
+                (3, [scale]) => header.scale = (*scale).min(14),
+                (5, blocks) => {
+                    for block in blocks.chunks_exact(8).take(MAX_SACKS) {
+                        let [a, b, c, d, e, f, g, h] = *block else { continue };
+                        let edges = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+                        header.sacks[header.sack_count] = edges;
+                        header.sack_count += 1;
+                    }
+                }
+                _ => {}
+            }
+            options = options.get(length..)?;
+        }
+        Some((header, bytes.len() - head))
+    }
+}
+
+/// The Internet checksum (RFC 1071), without the pseudo header.
+fn checksum(bytes: &[u8]) -> u16 {
+    let mut chunks = bytes.chunks_exact(4);
+    let mut sum: u64 = 0;
+    for chunk in &mut chunks {
+        let [a, b, c, d] = *chunk else { continue };
+        sum += u64::from(u32::from_be_bytes([a, b, c, d]));
+    }
+    let mut last = [0; 4];
+    for (to, from) in last.iter_mut().zip(chunks.remainder()) {
+        *to = *from;
+    }
+    sum += u64::from(u32::from_be_bytes(last));
+    while sum >> 16 != 0 {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    !(sum as u16)
+}
+
+/// A 32-bit sequence number as the 64-bit one nearest to `near`.
+pub(super) fn unwrap(number: u32, near: u64) -> u64 {
+    let distance = number.wrapping_sub(near as u32) as i32;
+    near.wrapping_add_signed(i64::from(distance))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        let mut sacks = [(0, 0); MAX_SACKS];
+        sacks[0] = (4_000, 5_000);
+        sacks[1] = (u32::MAX - 3, 7);
+        Header {
+            connection: 70_123,
+            seq: 0xdead_beef,
+            ack: 17,
+            flags: ACK | ECE,
+            window: 513,
+            sacks,
+            sack_count: 2,
+            ..Header::default()
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut bytes = Vec::new();
+        header().write(1_001, &mut bytes);
+        assert_eq!(bytes.len(), 20 + 20 + 1_001);
+        assert_eq!(Header::read(&bytes), Some((header(), 1_001)));
+        let syn = Header { flags: SYN | ECE | CWR, scale: 7, segment_size: 1_460, ..Header::default() };
+        syn.write(0, &mut bytes);
+        assert_eq!(bytes.len(), 32);
+        assert_eq!(Header::read(&bytes), Some((syn, 0)));
+    }
+
+    #[test]
+    fn every_single_bit_of_damage_is_noticed() {
+        let mut bytes = Vec::new();
+        header().write(13, &mut bytes);
+        for bit in 0..bytes.len() * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::read(&bytes), None, "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert!(Header::read(&bytes).is_some());
+        assert_eq!(Header::read(&bytes[..19]), None);
+    }
+
+    #[test]
+    fn sequence_numbers_wrap() {
+        for near in [0u64, 5, 1 << 31, (1 << 32) - 2, 1 << 32, 7 << 32] {
+            for offset in [0u64, 1, 1_000_000] {
+                assert_eq!(unwrap((near + offset) as u32, near), near + offset);
+                assert_eq!(unwrap(near as u32, near + offset), near);
+            }
+        }
+    }
+}
