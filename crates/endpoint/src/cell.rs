@@ -330,6 +330,12 @@ impl State {
         }
     }
 
+    /// Keeps what the driver will tell the stream's send handle. Under the lock that opened or accepted the stream, so that
+    /// nothing it tells is missed.
+    pub(crate) fn expect_sender(&mut self, id: StreamId) {
+        self.waiting.senders.insert(id, Sender::default());
+    }
+
     /// Queues an unreliable datagram.
     pub(crate) fn send_datagram(&mut self, data: bytes::Bytes) -> Result<(), SendDatagramError> {
         // What fits into a packet, frame header included; the header is three bytes at most for such sizes.

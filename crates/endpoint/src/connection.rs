@@ -224,6 +224,7 @@ impl Connection {
         let mut state = self.connection.lock();
         state.check()?;
         if let Some(id) = state.machine.streams().open(dir) {
+            state.expect_sender(id);
             return Poll::Ready(Ok(id));
         }
         state.waiting.open[index(dir)].register(cx.waker());
@@ -236,6 +237,9 @@ impl Connection {
         let mut state = self.connection.lock();
         // Streams that arrived before the connection was lost can still be read.
         if let Some(id) = state.machine.streams().accept(dir) {
+            if dir == Dir::Bi {
+                state.expect_sender(id);
+            }
             return Poll::Ready(Ok(id));
         }
         state.check()?;

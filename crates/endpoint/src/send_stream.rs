@@ -12,7 +12,7 @@ use thalweg_proto::streams::{StreamId, WriteError as Refusal};
 use tokio::io::AsyncWrite;
 
 use crate::{
-    cell::{ConnectionRef, Sender},
+    cell::ConnectionRef,
     error::{ClosedStream, ConnectionError, WriteError},
 };
 
@@ -36,7 +36,6 @@ pub struct SendStream {
 
 impl SendStream {
     pub(crate) fn new(connection: ConnectionRef, id: StreamId) -> Self {
-        connection.lock().waiting.senders.insert(id, Sender::default());
         Self { connection, id, ended: false }
     }
 
@@ -121,7 +120,11 @@ impl SendStream {
                 Poll::Pending
             }
             Err(Refusal::Stopped(code)) => Poll::Ready(Err(WriteError::Stopped(code))),
-            Err(Refusal::ClosedStream) => Poll::Ready(Err(WriteError::ClosedStream)),
+            Err(Refusal::ClosedStream) => {
+                // A stream that the peer stopped is forgotten below once the reset is acknowledged.
+                let stopped = state.waiting.senders.get(&self.id).and_then(|sender| sender.stopped);
+                Poll::Ready(Err(stopped.map_or(WriteError::ClosedStream, WriteError::Stopped)))
+            }
         }
     }
 

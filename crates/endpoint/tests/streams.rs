@@ -200,6 +200,27 @@ async fn stop_reaches_the_writer() {
 }
 
 #[tokio::test]
+async fn a_stop_is_told_however_late_the_writer_asks() {
+    within(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let (mut send, mut recv) = client.open_bi().await.unwrap();
+        send.write_all(b"x").await.unwrap();
+        recv.stop(9).unwrap();
+        // Not before the server's reset was acknowledged is the stream accepted, and not before the server's
+        // driver has taken everything is it written to.
+        let settled = || tokio::time::sleep(Duration::from_millis(100));
+        settled().await;
+        let (mut back, _asked) = server.accept_bi().await.unwrap();
+        assert_eq!(back.write(b"answer").await, Err(WriteError::Stopped(9)));
+        settled().await;
+        assert_eq!(back.write(b"answer").await, Err(WriteError::Stopped(9)));
+        assert_eq!(back.stopped().await.unwrap(), Some(9));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_unfinished_stream_that_is_dropped_is_reset_not_finished() {
     within(async {
         let pair = Pair::new();

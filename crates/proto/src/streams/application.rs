@@ -44,6 +44,9 @@ impl Streams {
                 self.events.push_back(StreamEvent::Readable { id });
             }
         }
+        if let Some(code) = self.stopped(id) {
+            self.events.push_back(StreamEvent::Stopped { id, code });
+        }
         Some(id)
     }
 
@@ -212,10 +215,22 @@ impl Streams {
     /// The next thing to tell the application.
     pub fn poll_event(&mut self) -> Option<StreamEvent> {
         let event = self.events.pop_front()?;
-        if let StreamEvent::Opened { dir } = event {
-            self.remote[dir.index()].announced = false;
+        match event {
+            StreamEvent::Opened { dir } => self.remote[dir.index()].announced = false,
+            StreamEvent::Stopped { id, .. } => self.stop_told(id),
+            _ => {}
         }
         Some(event)
+    }
+
+    /// The application learns that the peer does not want a stream: if that was all that kept it, it is forgotten.
+    fn stop_told(&mut self, id: StreamId) {
+        if let Some(stream) = self.send.get_mut(&id) {
+            stream.stop_untold = false;
+            if stream.reset_acked {
+                self.remove_send(id);
+            }
+        }
     }
 
     /// Bytes received that wait for the application or behind a hole, the holes included, in all streams.

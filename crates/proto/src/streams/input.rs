@@ -45,6 +45,7 @@ impl Streams {
             && stream.reset.is_none()
         {
             stream.stopped = Some(code);
+            stream.stop_untold = true;
             self.outgoing.abandon(&mut self.control, id, stream, code);
             if known {
                 self.events.push_back(StreamEvent::Stopped { id, code });

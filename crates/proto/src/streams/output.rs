@@ -421,9 +421,12 @@ impl Streams {
         }
         for control in &sent.control {
             if let SentControl::ResetStream(id) = *control
-                && self.send.get(&id).is_some_and(|s| s.reset.is_some())
+                && let Some(stream) = self.send.get_mut(&id).filter(|s| s.reset.is_some())
             {
-                self.remove_send(id);
+                stream.reset_acked = true;
+                if !stream.stop_untold {
+                    self.remove_send(id);
+                }
             }
         }
         self.wake_waiters();

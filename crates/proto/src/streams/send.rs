@@ -51,6 +51,11 @@ pub(super) struct Send {
     pub(super) reset: Option<u64>,
     /// The code of the peer's STOP_SENDING.
     pub(super) stopped: Option<u64>,
+    /// The application has not taken [`StreamEvent::Stopped`](super::StreamEvent::Stopped) yet: until then the stream
+    /// is remembered, so that a write tells of the peer's code and not of an unknown stream.
+    pub(super) stop_untold: bool,
+    /// The peer knows of the reset: nothing of the stream is left to be sent.
+    pub(super) reset_acked: bool,
     /// Whether a RESET_STREAM, or a STREAM_DATA_BLOCKED, waits to be written.
     pub(super) reset_queued: bool,
     pub(super) blocked_queued: bool,
@@ -88,6 +93,8 @@ impl Send {
             fin_acked: false,
             reset: None,
             stopped: None,
+            stop_untold: false,
+            reset_acked: false,
             reset_queued: false,
             blocked_queued: false,
             blocked_at: None,

@@ -441,6 +441,8 @@ fn credit_comes_back_for_what_is_read_reset_or_stopped() {
             }
         }
         settle(&mut a, &mut b);
+        // Takes the event that the peer stopped a stream; until then it would be remembered.
+        events(&mut a);
     }
     assert!(a.send.is_empty() && b.recv.is_empty());
     assert_eq!(b.bytes_unread(), 0);
@@ -554,6 +556,21 @@ fn rfc9000_3_5_stop_sending_is_answered_by_a_reset_with_its_code() {
 }
 
 #[test]
+fn a_stopped_stream_is_remembered_until_the_application_knows() {
+    let mut s = victim();
+    let id = client(Dir::Bi, 0);
+    s.on_stream(id, 0, true, b"").unwrap();
+    s.on_stop_sending(id, 7).unwrap();
+    let (_, record) = packet(&mut s, 1200).unwrap();
+    s.on_acked(&record);
+    // The reset is acknowledged before the application has accepted the stream.
+    assert_eq!(s.accept(Dir::Bi), Some(id));
+    assert_eq!(s.write(id, b"x"), Err(WriteError::Stopped(7)));
+    assert!(events(&mut s).contains(&StreamEvent::Stopped { id, code: 7 }));
+    assert!(s.send.is_empty());
+}
+
+#[test]
 fn a_reset_makes_unread_data_unreadable_unless_all_of_it_had_come() {
     let mut s = victim();
     let (cut, whole) = (client(Dir::Uni, 0), client(Dir::Uni, 1));
@@ -585,7 +602,9 @@ fn resetting_and_stopping_twice_or_after_the_end_is_refused() {
     settle(&mut a, &mut b);
     b.accept(Dir::Bi);
     assert_eq!(b.read(id, 1), Err(ReadError::Reset(1)));
-    // Its sending part was stopped, and the reset acknowledged.
+    // Its sending part was stopped, and the reset acknowledged: forgotten once the application knows.
+    assert_eq!(b.write(id, b"x"), Err(WriteError::Stopped(1)));
+    events(&mut b);
     assert_eq!(b.write(id, b"x"), Err(WriteError::ClosedStream));
     assert!(a.send.is_empty() && a.recv.is_empty());
     assert!(b.send.is_empty() && b.recv.is_empty());
