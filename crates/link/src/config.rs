@@ -24,6 +24,8 @@ pub struct DirectionConfig {
     pub loss: Vec<LossModel>,
     /// Which packets are held up while others pass.
     pub reorder: Vec<Reorder>,
+    /// These packets, counted as they leave the queue from 0, take this much longer; those behind them wait rather than overtake.
+    pub shifts: Vec<(u64, Duration)>,
     /// Packets that arrive twice.
     pub duplicate: Probability,
     /// Packets that arrive damaged.
@@ -55,6 +57,7 @@ impl Default for DirectionConfig {
             jitter: None,
             loss: Vec::new(),
             reorder: Vec::new(),
+            shifts: Vec::new(),
             duplicate: Probability::NEVER,
             corrupt: Probability::NEVER,
             outages: Vec::new(),

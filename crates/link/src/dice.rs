@@ -49,6 +49,33 @@ impl Streams {
     }
 }
 
+/// A stream for each flow that crosses a link, so that the packets of one do not shift the numbers of another.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowDice {
+    streams: Streams,
+    /// By flow, as they appear.
+    dice: Vec<Option<Dice>>,
+}
+
+/// Flows with higher numbers share a stream: a number is no reason to allocate without bound.
+const MOST_FLOWS: usize = 1 << 16;
+
+impl FlowDice {
+    /// The streams called `name`.
+    pub(crate) fn new(streams: &Streams, name: &str) -> Self {
+        FlowDice { streams: streams.scope(name), dice: Vec::new() }
+    }
+
+    /// The stream of this flow.
+    pub(crate) fn of(&mut self, flow: u32) -> &mut Dice {
+        let index = (flow as usize).min(MOST_FLOWS);
+        if self.dice.len() <= index {
+            self.dice.resize(index + 1, None);
+        }
+        self.dice[index].get_or_insert_with(|| self.streams.dice(&index.to_string()))
+    }
+}
+
 /// FNV-1a with 128 bits (draft-eastlake-fnv).
 const FNV_OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
 const FNV_PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;

@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use thalweg_units::{Duration, Ecn, Instant, Rate};
 
+use crate::dice::FlowDice;
 use crate::gate::Gate;
 use crate::impair::Loss;
 use crate::policer::Bucket;
@@ -13,7 +14,7 @@ use crate::rate::Server;
 use crate::schedule::Cursor;
 use crate::trace::Mahimahi;
 use crate::{
-    ConfigError, DelayModel, Dice, DirectionConfig, DirectionStats, DropCause, EcnTreatment, Jitter, Packet, Payload,
+    ConfigError, DelayModel, DirectionConfig, DirectionStats, DropCause, EcnTreatment, Jitter, Packet, Payload,
     Probability, RateModel, Reorder, Sink, Streams,
 };
 
@@ -66,10 +67,12 @@ struct Line<P> {
     ecn: Option<Cursor<EcnTreatment>>,
     outages: Vec<Gate>,
     loss: Vec<Loss>,
-    corrupt: (Probability, Dice),
-    duplicate: (Probability, Dice),
-    jitter: Option<(Jitter, Dice)>,
-    reorder: Vec<(Reorder, Dice)>,
+    corrupt: (Probability, FlowDice),
+    duplicate: (Probability, FlowDice),
+    jitter: Option<(Jitter, FlowDice)>,
+    reorder: Vec<(Reorder, FlowDice)>,
+    /// Packets that take longer, in order of their numbers.
+    shifts: VecDeque<(u64, Duration)>,
     /// On their way, in order of arrival.
     in_order: VecDeque<Flying<P>>,
     last_arrival: Instant,
@@ -112,7 +115,8 @@ impl<P> Ord for Flying<P> {
 }
 
 impl<P: Payload + 'static> Direction<P> {
-    /// A direction as described, whose times count from `start`. Every impairment draws from a stream of its own.
+    /// A direction as described, whose times count from `start`. Every impairment draws from streams of its own, one per flow
+    /// where it decides packet by packet, so that neither another impairment nor another flow shifts its numbers.
     ///
     /// # Errors
     /// What [`DirectionConfig::check`] finds.
@@ -139,6 +143,9 @@ impl<P: Payload + 'static> Direction<P> {
             windows.iter().enumerate().map(|(n, windows)| Gate::new(windows, start, dice(n))).collect()
         };
         let loss = config.loss.iter().enumerate();
+        let mut shifts = config.shifts.clone();
+        shifts.sort_unstable_by_key(|(ordinal, _)| *ordinal);
+        shifts.dedup_by_key(|(ordinal, _)| *ordinal);
         let reorder = config.reorder.iter().enumerate();
         let line = Line {
             delay: match &config.delay {
@@ -149,11 +156,12 @@ impl<P: Payload + 'static> Direction<P> {
             served: 0,
             ecn: config.ecn.clone().map(|schedule| Cursor::new(schedule, start)),
             outages: gates(&config.outages, "outage"),
-            loss: loss.map(|(n, model)| Loss::new(model, start, streams.dice(&format!("loss/{n}")))).collect(),
-            corrupt: (config.corrupt, streams.dice("corrupt")),
-            duplicate: (config.duplicate, streams.dice("duplicate")),
-            jitter: config.jitter.map(|jitter| (jitter, streams.dice("jitter"))),
-            reorder: reorder.map(|(n, reorder)| (*reorder, streams.dice(&format!("reorder/{n}")))).collect(),
+            loss: loss.map(|(n, model)| Loss::new(model, start, streams, &format!("loss/{n}"))).collect(),
+            corrupt: (config.corrupt, FlowDice::new(streams, "corrupt")),
+            duplicate: (config.duplicate, FlowDice::new(streams, "duplicate")),
+            jitter: config.jitter.map(|jitter| (jitter, FlowDice::new(streams, "jitter"))),
+            reorder: reorder.map(|(n, reorder)| (*reorder, FlowDice::new(streams, &format!("reorder/{n}")))).collect(),
+            shifts: shifts.into(),
             in_order: VecDeque::new(),
             last_arrival: Instant::ZERO,
             late: BinaryHeap::new(),
@@ -474,7 +482,7 @@ impl<P: Payload> Line<P> {
         // Every model decides about every packet, so that none shifts another's dice.
         let mut lost = false;
         for model in &mut self.loss {
-            lost |= model.takes(at, ordinal);
+            lost |= model.takes(at, ordinal, packet.flow, packet.tail);
         }
         if held_by(&mut self.outages, at).is_some() {
             return Err((packet, DropCause::Outage));
@@ -483,9 +491,12 @@ impl<P: Payload> Line<P> {
             return Err((packet, DropCause::Loss));
         }
         let (probability, dice) = &mut self.corrupt;
-        if *probability > Probability::NEVER && dice.chance(*probability) {
-            packet.payload.corrupt(dice.bits());
-            stats.corrupted += 1;
+        if *probability > Probability::NEVER {
+            let dice = dice.of(packet.flow);
+            if dice.chance(*probability) {
+                packet.payload.corrupt(dice.bits());
+                stats.corrupted += 1;
+            }
         }
         let delay = match &mut self.delay {
             Delay::Constant(delay) => *delay,
@@ -494,12 +505,16 @@ impl<P: Payload> Line<P> {
         let mut arrival = at + delay;
         let mut in_order = true;
         if let Some((jitter, dice)) = &mut self.jitter {
-            arrival += jitter.spread.draw(dice);
+            arrival += jitter.spread.draw(dice.of(packet.flow));
             in_order = !jitter.reorder;
+        }
+        if let Some((_, by)) = self.shifts.front().filter(|(shifted, _)| *shifted == ordinal) {
+            arrival += *by;
+            self.shifts.pop_front();
         }
         let mut late = Duration::ZERO;
         for (reorder, dice) in &mut self.reorder {
-            if dice.chance(reorder.share) && late == Duration::ZERO {
+            if dice.of(packet.flow).chance(reorder.share) && late == Duration::ZERO {
                 late = reorder.by;
             }
         }
@@ -511,7 +526,7 @@ impl<P: Payload> Line<P> {
             self.last_arrival = arrival;
         }
         let (probability, dice) = &mut self.duplicate;
-        let twice = *probability > Probability::NEVER && dice.chance(*probability);
+        let twice = *probability > Probability::NEVER && dice.of(packet.flow).chance(*probability);
         if twice {
             stats.duplicated += 1;
             self.fly(Flying { at: arrival, ordinal, packet: packet.clone() }, in_order);

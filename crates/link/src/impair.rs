@@ -2,8 +2,9 @@
 
 use thalweg_units::Instant;
 
+use crate::dice::FlowDice;
 use crate::schedule::Cursor;
-use crate::{ConfigError, Dice, Probability, Schedule};
+use crate::{ConfigError, Dice, Probability, Schedule, Streams};
 
 /// Which packets are lost on the line. Packets are counted as they leave the queue, from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub enum LossModel {
     },
     /// Exactly these.
     List(Vec<u64>),
+    /// The last packet of every message ([`Packet::tail`](crate::Packet::tail)); what repairs that passes.
+    Tail,
     /// Independent, with a probability that changes at given times.
     Schedule(Schedule<Probability>),
 }
@@ -50,7 +53,9 @@ impl LossModel {
 /// A loss model at work.
 #[derive(Debug)]
 pub(crate) struct Loss {
-    dice: Dice,
+    /// Of each flow; and of the line, whose state is one for all.
+    dice: FlowDice,
+    line: Dice,
     state: State,
 }
 
@@ -60,11 +65,12 @@ enum State {
     GilbertElliott { change: [Probability; 2], loss: [Probability; 2], bad: bool },
     Periodic { every: u64, first: u64, burst: u64 },
     List { sorted: Vec<u64>, next: usize },
+    Tail,
     Schedule(Cursor<Probability>),
 }
 
 impl Loss {
-    pub(crate) fn new(model: &LossModel, start: Instant, dice: Dice) -> Self {
+    pub(crate) fn new(model: &LossModel, start: Instant, streams: &Streams, name: &str) -> Self {
         let state = match model {
             LossModel::Random(probability) => State::Random(*probability),
             LossModel::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => {
@@ -79,18 +85,20 @@ impl Loss {
                 sorted.dedup();
                 State::List { sorted, next: 0 }
             }
+            LossModel::Tail => State::Tail,
             LossModel::Schedule(schedule) => State::Schedule(Cursor::new(schedule.clone(), start)),
         };
-        Loss { dice, state }
+        Loss { dice: FlowDice::new(streams, name), line: streams.dice(name), state }
     }
 
-    /// Whether packet number `ordinal`, which leaves the queue at `now`, is lost. Called once per packet, in order.
-    pub(crate) fn takes(&mut self, now: Instant, ordinal: u64) -> bool {
+    /// Whether packet number `ordinal`, which leaves the queue at `now`, is lost; `flow` is whose it is, and `tail` says whether it is
+    /// the last of a message. Called once per packet, in order.
+    pub(crate) fn takes(&mut self, now: Instant, ordinal: u64, flow: u32, tail: bool) -> bool {
         match &mut self.state {
-            State::Random(probability) => self.dice.chance(*probability),
+            State::Random(probability) => self.dice.of(flow).chance(*probability),
             State::GilbertElliott { change, loss, bad } => {
-                *bad ^= self.dice.chance(change[usize::from(*bad)]);
-                self.dice.chance(loss[usize::from(*bad)])
+                *bad ^= self.line.chance(change[usize::from(*bad)]);
+                self.line.chance(loss[usize::from(*bad)])
             }
             State::Periodic { every, first, burst } => {
                 ordinal.checked_sub(*first).is_some_and(|since| since % *every < *burst)
@@ -100,7 +108,8 @@ impl Loss {
                 *next += usize::from(hit);
                 hit
             }
-            State::Schedule(cursor) => self.dice.chance(cursor.at(now).0),
+            State::Tail => tail,
+            State::Schedule(cursor) => self.dice.of(flow).chance(cursor.at(now).0),
         }
     }
 }
@@ -108,11 +117,10 @@ impl Loss {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Streams;
 
     fn run(model: &LossModel, packets: u64) -> Vec<bool> {
-        let mut loss = Loss::new(model, Instant::ZERO, Streams::new(11).dice("loss"));
-        (0..packets).map(|ordinal| loss.takes(Instant::ZERO, ordinal)).collect()
+        let mut loss = Loss::new(model, Instant::ZERO, &Streams::new(11), "loss");
+        (0..packets).map(|ordinal| loss.takes(Instant::ZERO, ordinal, 0, false)).collect()
     }
 
     fn lost(model: &LossModel, packets: u64) -> Vec<u64> {
@@ -164,12 +172,19 @@ mod tests {
     }
 
     #[test]
+    fn the_last_packet_of_a_message_is_lost_and_no_other() {
+        let mut loss = Loss::new(&LossModel::Tail, Instant::ZERO, &Streams::new(1), "loss");
+        let lost: Vec<bool> = (0..6).map(|n| loss.takes(Instant::ZERO, n, 0, n % 3 == 2)).collect();
+        assert_eq!(lost, [false, false, true, false, false, true]);
+    }
+
+    #[test]
     fn scheduled_loss_begins_and_ends() {
         let s = core::time::Duration::from_secs;
         let steps = vec![(s(0), Probability::NEVER), (s(5), Probability::ALWAYS), (s(7), Probability::NEVER)];
         let model = LossModel::Schedule(Schedule::new(steps, None).unwrap());
-        let mut loss = Loss::new(&model, Instant::ZERO, Streams::new(1).dice("loss"));
-        let lost: Vec<bool> = (0..10).map(|n| loss.takes(Instant::ZERO + s(n), n)).collect();
+        let mut loss = Loss::new(&model, Instant::ZERO, &Streams::new(1), "loss");
+        let lost: Vec<bool> = (0..10).map(|n| loss.takes(Instant::ZERO + s(n), n, 0, false)).collect();
         assert_eq!(lost, (0..10).map(|n| n == 5 || n == 6).collect::<Vec<_>>());
     }
 }

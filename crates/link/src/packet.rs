@@ -46,6 +46,9 @@ pub struct Packet<P> {
     pub ecn: Ecn,
     /// When it was given to the network.
     pub sent: Instant,
+    /// Whether it is the last of a message, sent for the first time: its sender has nothing more to say for the moment. Only
+    /// [`LossModel::Tail`](crate::LossModel::Tail) looks at it.
+    pub tail: bool,
 }
 
 /// Why a link did not deliver a packet.

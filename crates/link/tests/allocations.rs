@@ -60,7 +60,11 @@ fn packets_cross_without_an_allocation() {
             while let Some(at) = link.next_event().filter(|at| *at <= now) {
                 link.advance(at, &mut Discard);
             }
-            link.send(now, Packet { payload, size: 1500, flow: 0, ecn: Ecn::Ect0, sent: now }, &mut Discard);
+            link.send(
+                now,
+                Packet { payload, size: 1500, flow: 0, ecn: Ecn::Ect0, sent: now, tail: false },
+                &mut Discard,
+            );
         }
     };
     push(50_000);

@@ -13,7 +13,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 fn packet(payload: u64, size: u32, sent: Instant) -> Packet<u64> {
-    Packet { payload, size, flow: 0, ecn: Ecn::NotEct, sent }
+    Packet { payload, size, flow: 0, ecn: Ecn::NotEct, sent, tail: false }
 }
 
 /// What happened: deliveries and drops with their times.
@@ -238,6 +238,34 @@ fn the_asked_amount_is_reordered_by_the_asked_time() {
 }
 
 #[test]
+fn a_shifted_packet_comes_later_and_nothing_overtakes_it() {
+    let us = Duration::from_micros;
+    // A packet of 1,000 bytes every 80 µs at 100 Mbps: one microsecond hurts nobody else, a hundred hold up those behind.
+    for (by, others) in [(us(1), vec![]), (us(200), vec![(6, us(120)), (7, us(40))])] {
+        let config = DirectionConfig { delay: ms(10).into(), shifts: vec![(5, by)], ..constant("100 Mbps") };
+        let (log, stats) = run(&config, spaced(100, us(80)));
+        for (at, packet) in &log.delivered {
+            let known = others.iter().find(|(payload, _)| *payload == packet.payload).map(|(_, by)| *by);
+            let expected = if packet.payload == 5 { by } else { known.unwrap_or_default() };
+            assert_eq!(*at - packet.sent, ms(10) + us(80) + expected, "packet {}", packet.payload);
+        }
+        assert!(is_in_order(&log) && stats.reordered == 0);
+    }
+}
+
+#[test]
+fn the_last_packets_of_messages_can_be_lost() {
+    let config = DirectionConfig { loss: vec![LossModel::Tail], ..constant("100 Mbps") };
+    let (mut link, mut log) = (build(&config), Log::default());
+    for n in 0..9 {
+        link.send(START, Packet { tail: n % 3 == 2, ..packet(n, 1000, START) }, &mut log);
+    }
+    link.advance(START + ms(100), &mut log);
+    assert_eq!(log.dropped(), [2, 5, 8]);
+    assert_eq!(link.stats().dropped_by(DropCause::Loss), 3);
+}
+
+#[test]
 fn the_two_forms_of_suspension_are_told_apart() {
     // A packet per millisecond over 12 Mbps and 10 ms, suspended from 20 to 40 ms.
     let offers = || (0..60).map(|n| (ms(n), 1500));
@@ -388,6 +416,39 @@ fn an_impairment_more_leaves_the_dice_of_the_others_alone() {
     let two = DirectionConfig { loss: [&base.loss[..], &[periodic]].concat(), ..base };
     let both = lost(&two);
     assert!(plain.iter().all(|ordinal| both.contains(ordinal)) && both.len() > plain.len());
+}
+
+#[test]
+fn a_flow_more_leaves_the_dice_of_the_others_alone() {
+    let share = |den| Probability::ratio(1, den);
+    let config = DirectionConfig {
+        loss: vec![LossModel::Random(share(20))],
+        jitter: Some(Jitter { spread: Spread::Exponential(ms(1)), reorder: true }),
+        reorder: vec![Reorder { share: share(10), by: ms(5) }],
+        duplicate: share(30),
+        corrupt: share(40),
+        ..constant("1 Gbps")
+    };
+    // What becomes of flow 0, alone and with another flow between its packets: which arrive, how damaged, and how late.
+    let fates = |others: u64| {
+        let (mut link, mut log) = (build(&config), Log::default());
+        for n in 0..5_000 {
+            let at = START + Duration::from_micros(100 * n);
+            link.advance(at, &mut log);
+            link.send(at, packet(n << 32, 500, at), &mut log);
+            for _ in 0..others {
+                link.send(at, Packet { flow: 1, ..packet(u64::MAX, 500, at) }, &mut log);
+            }
+        }
+        link.advance(START + Duration::from_secs(10), &mut log);
+        let mine = log.delivered.iter().filter(|(_, packet)| packet.flow == 0);
+        let mut mine: Vec<_> = mine.map(|(at, packet)| (packet.payload, *at - packet.sent)).collect();
+        mine.sort_unstable();
+        (mine, log.delivered.len())
+    };
+    let ((alone, few), (among, many)) = (fates(0), fates(3));
+    assert_eq!(alone, among);
+    assert!((4_500..5_200).contains(&few) && many > 3 * few, "{few} {many}");
 }
 
 #[test]

@@ -71,6 +71,7 @@ prop_compose! {
         outages in windows(),
         suspend_before in windows(),
         suspend_after in windows(),
+        shifts in proptest::collection::vec((0u64..300, 0u64..1_000_000), 0..4),
         policer in proptest::option::of((1u64..50_000_000, 1u64..100_000)),
         mtu in proptest::option::of(500u32..2000),
     ) -> DirectionConfig {
@@ -84,6 +85,7 @@ prop_compose! {
             jitter: jitter.map(|(mean, reorder)| Jitter { spread: Spread::Exponential(ms(mean)), reorder }),
             loss: vec![LossModel::Random(loss)],
             reorder: vec![Reorder { share: reorder, by: ms(7) }],
+            shifts: shifts.into_iter().map(|(ordinal, nanos)| (ordinal, Duration::from_nanos(nanos))).collect(),
             duplicate,
             corrupt,
             outages,
@@ -139,7 +141,7 @@ proptest! {
             while let Some(at) = link.next_event().filter(|at| *at <= now) {
                 prop_assert!(step(&mut link, &mut sink, at), "a delivery at another time than announced");
             }
-            link.send(now, Packet { payload, size: *size, flow: 0, ecn: Ecn::Ect0, sent: now }, &mut sink);
+            link.send(now, Packet { payload, size: *size, flow: 0, ecn: Ecn::Ect0, sent: now, tail: false }, &mut sink);
         }
         while let Some(at) = link.next_event() {
             prop_assert!(step(&mut link, &mut sink, at), "a delivery at another time than announced");

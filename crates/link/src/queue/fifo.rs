@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     fn packet(payload: u64, size: u32) -> Packet<u64> {
-        Packet { payload, size, flow: 0, ecn: Ecn::NotEct, sent: Instant::ZERO }
+        Packet { payload, size, flow: 0, ecn: Ecn::NotEct, sent: Instant::ZERO, tail: false }
     }
 
     /// Offers packets of these sizes; returns which wait and which were dropped.
