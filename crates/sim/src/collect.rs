@@ -1,10 +1,11 @@
 //! Listens to the connections of one side of a flow: what held the sender back, and series on request.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_link::Quantiles;
 use thalweg_proto::observe::{
-    Limit, ObservedConnection, Observer, ObserverEvent, ObserverFactory, PacketInfo, PacketKind,
+    FrameInfo, Limit, ObservedConnection, Observer, ObserverEvent, ObserverFactory, PacketInfo, PacketKind,
 };
 use thalweg_recovery::SpaceId;
 use thalweg_recovery::trace::Event;
@@ -20,10 +21,15 @@ pub(crate) struct Collector {
     shared: Arc<Mutex<Collected>>,
     origin: Instant,
     record: Record,
+    /// Whether to look for the last packets of messages.
+    tails: bool,
 }
 
 #[derive(Debug, Default)]
 struct Collected {
+    /// For each packet with application data sent since the last question, whether it is the last of a message.
+    tails: Vec<bool>,
+    early_probes: u64,
     limited_by: [Duration; Limit::ALL.len()],
     series: Series,
     connections: Vec<Holding>,
@@ -39,8 +45,17 @@ struct Holding {
 }
 
 impl Collector {
-    pub(crate) fn new(origin: Instant, record: Record) -> Self {
-        Collector { shared: Arc::default(), origin, record }
+    pub(crate) fn new(origin: Instant, record: Record, tails: bool) -> Self {
+        Collector { shared: Arc::default(), origin, record, tails }
+    }
+
+    /// For each packet with application data sent since this was last asked, whether it is the last of a message, sent for the first
+    /// time. Empty if nobody wants to know.
+    pub(crate) fn tails(&self) -> Vec<bool> {
+        if !self.tails {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner).tails)
     }
 
     /// Writes what was collected up to `now`.
@@ -52,6 +67,7 @@ impl Collector {
         result.limited_by = collected.limited_by;
         result.retransmitted = collected.retransmitted;
         result.rtt = std::mem::take(&mut collected.rtt);
+        result.early_probes = collected.early_probes;
         result.series = std::mem::take(&mut collected.series);
     }
 }
@@ -72,7 +88,14 @@ impl ObserverFactory for Collector {
         let mut collected = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         collected.connections.push(Holding { limit: None, since: self.origin });
         let index = collected.connections.len() - 1;
-        Some(Box::new(Listener { collector: self.clone(), index, ledger: Ledger::default() }))
+        Some(Box::new(Listener {
+            collector: self.clone(),
+            index,
+            ledger: Ledger::default(),
+            next_number: 0,
+            expired: Vec::new(),
+            finished: BTreeSet::new(),
+        }))
     }
 }
 
@@ -82,6 +105,12 @@ struct Listener {
     collector: Collector,
     index: usize,
     ledger: Ledger,
+    /// The number of the next packet with application data.
+    next_number: u64,
+    /// Expiries of the probe timer that no acknowledgment has followed yet: the number that was next then.
+    expired: Vec<u64>,
+    /// Streams whose last packet was sent.
+    finished: BTreeSet<u64>,
 }
 
 impl Observer for Listener {
@@ -90,6 +119,10 @@ impl Observer for Listener {
         let at = now.saturating_since(self.collector.origin);
         let point = |number, what, size| PacketPoint { at, number, what, size };
         self.account(at, event);
+        self.judge_probes(event);
+        if self.collector.tails {
+            self.find_tails(event);
+        }
         let mut collected = match event {
             // The lock only for what is kept.
             ObserverEvent::LimitedBy { .. } | ObserverEvent::ConnectionClosed { .. } => self.lock(),
@@ -138,6 +171,45 @@ impl Listener {
                 let point = PacketPoint { at, number, what: PacketFate::Acked, size: 0 };
                 collector.shared.lock().unwrap_or_else(PoisonError::into_inner).series.packets.push(point);
             });
+        }
+    }
+
+    /// An expiry of the probe timer was too early if the next acknowledgment is for nothing newer than what had been sent before it:
+    /// the path was slow, not silent.
+    fn judge_probes(&mut self, event: &ObserverEvent<'_>) {
+        match event {
+            ObserverEvent::PacketSent(PacketInfo { kind: PacketKind::OneRtt, number: Some(number), .. }) => {
+                self.next_number = number + 1;
+            }
+            ObserverEvent::Recovery { event: Event::PtoExpired { space: SpaceId::Data, .. }, .. } => {
+                self.expired.push(self.next_number);
+            }
+            ObserverEvent::PacketReceived(PacketInfo { kind: PacketKind::OneRtt, frames, .. })
+                if !self.expired.is_empty() =>
+            {
+                let largest = frames.iter().find_map(|frame| match frame {
+                    FrameInfo::Ack { range_count: 1.., ranges, .. } => Some(ranges[0].1),
+                    _ => None,
+                });
+                if let Some(largest) = largest {
+                    let early = self.expired.drain(..).filter(|next| largest < *next).count();
+                    self.lock().early_probes += early as u64;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes note of packets that carry the end of a stream for the first time.
+    fn find_tails(&mut self, event: &ObserverEvent<'_>) {
+        if let ObserverEvent::PacketSent(PacketInfo { kind: PacketKind::OneRtt, frames, .. }) = event {
+            let mut tail = false;
+            for frame in *frames {
+                if let FrameInfo::Stream { id, fin: true, .. } = frame {
+                    tail |= self.finished.insert(*id);
+                }
+            }
+            self.lock().tails.push(tail);
         }
     }
 

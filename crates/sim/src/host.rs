@@ -56,7 +56,15 @@ pub enum Status {
 #[derive(Debug)]
 pub struct Outbox<'a> {
     pub(crate) pool: &'a mut Vec<Vec<u8>>,
-    pub(crate) out: &'a mut Vec<(Ecn, Vec<u8>)>,
+    pub(crate) out: &'a mut Vec<Outgoing>,
+}
+
+/// A datagram on its way to the network.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) ecn: Ecn,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) tail: bool,
 }
 
 impl Outbox<'_> {
@@ -65,7 +73,16 @@ impl Outbox<'_> {
         let mut buffer = self.pool.pop().unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(bytes);
-        self.out.push((ecn, buffer));
+        self.out.push(Outgoing { ecn, payload: buffer, tail: false });
+    }
+
+    /// Sends one datagram that is the last of a message, for the first time: what [`LossModel::Tail`](thalweg_link::LossModel::Tail)
+    /// takes.
+    pub fn push_tail(&mut self, ecn: Ecn, bytes: &[u8]) {
+        self.push(ecn, bytes);
+        if let Some(last) = self.out.last_mut() {
+            last.tail = true;
+        }
     }
 }
 
@@ -75,8 +92,10 @@ pub struct StackContext<'a> {
     pub plan: &'a Plan,
     /// The flow.
     pub flow: &'a FlowPlan,
-    /// Chance, for this flow alone.
+    /// Chance for what this flow carries: sizes, arrivals, pauses.
     pub streams: Streams,
+    /// Chance for its endpoints: connection IDs, keys, packet numbers skipped.
+    pub endpoints: Streams,
     /// When the run starts.
     pub origin: Instant,
     /// When the client starts.
@@ -85,6 +104,8 @@ pub struct StackContext<'a> {
     pub crypto: Crypto,
     /// What to keep.
     pub record: Record,
+    /// Whether a path of the plan loses the last packets of messages, so that [`Outbox::push_tail`] matters.
+    pub tails: bool,
     /// The run's event log, if it is wanted: one observer per connection.
     pub hash: Option<EventHash>,
 }

@@ -21,6 +21,9 @@ pub struct Plan {
     pub flows: Vec<FlowPlan>,
     /// From this follows all chance, each part of the world by a stream of its own.
     pub seed: u64,
+    /// From this follows what the endpoints draw for themselves (connection IDs, keys, packet numbers skipped) if it is not to be
+    /// `seed`: runs then differ in nothing else.
+    pub endpoint_seed: Option<u64>,
     /// Virtual time after which the run is stopped; flows that have an end and have not reached it then have failed.
     pub time_limit: Duration,
     /// Real or null packet protection; the handshake is TLS in both cases, and so is every size.
@@ -38,6 +41,7 @@ impl Default for Plan {
             paths: Vec::new(),
             flows: Vec::new(),
             seed: 1,
+            endpoint_seed: None,
             time_limit: Duration::from_secs(60),
             crypto: Crypto::Real,
             perturb_start: false,

@@ -93,6 +93,8 @@ pub struct SideResult {
     pub retransmitted: u64,
     /// The newest round-trip sample at every acknowledgment.
     pub rtt: Quantiles,
+    /// Expiries of the probe timer that were too early: the next acknowledgment was for nothing newer than what had been sent before.
+    pub early_probes: u64,
     /// On request.
     pub series: Series,
     /// What only TCP counts.

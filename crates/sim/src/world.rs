@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use thalweg_link::{Direction, DirectionConfig, DropCause, Packet, QueueLimit, RateModel, Sink, Streams};
+use thalweg_link::{Direction, DirectionConfig, DropCause, LossModel, Packet, QueueLimit, RateModel, Sink, Streams};
 use thalweg_proto::observe::EventHash;
-use thalweg_units::{Duration, DurationExt, Ecn, Instant};
+use thalweg_units::{Duration, DurationExt, Instant};
 
 use crate::hash::Hash;
-use crate::host::{Host, Outbox, Registry, StackContext, Status};
+use crate::host::{Host, Outbox, Outgoing, Registry, StackContext, Status};
 use crate::plan::{HostModel, Plan, PlanError};
 use crate::result::{FlowResult, Frames, LinkResult, RunResult};
 
@@ -58,7 +58,7 @@ struct World<'a> {
     scheduled: Vec<Instant>,
     arrivals: Vec<Packet<Vec<u8>>>,
     pool: Vec<Vec<u8>>,
-    out: Vec<(Ecn, Vec<u8>)>,
+    out: Vec<Outgoing>,
     /// Nodes that something happened to in the current event.
     touched: Vec<usize>,
     hash: Hash,
@@ -146,6 +146,7 @@ impl<'a> World<'a> {
     fn new(plan: &'a Plan, registry: &Registry) -> Result<Self, PlanError> {
         plan.check()?;
         let streams = Streams::new(plan.seed);
+        let endpoints = Streams::new(plan.endpoint_seed.unwrap_or(plan.seed));
         let mut world = World {
             plan,
             now: ORIGIN,
@@ -168,7 +169,7 @@ impl<'a> World<'a> {
         };
         world.add_paths(&streams)?;
         for flow in 0..plan.flows.len() {
-            world.add_flow(flow, registry, &streams)?;
+            world.add_flow(flow, registry, [&streams, &endpoints])?;
         }
         world.scheduled = vec![Instant::FAR_FUTURE; world.links.len() + world.nodes.len()];
         for node in 0..world.nodes.len() {
@@ -214,13 +215,13 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn add_flow(&mut self, index: usize, registry: &Registry, streams: &Streams) -> Result<(), PlanError> {
+    fn add_flow(&mut self, index: usize, registry: &Registry, streams: [&Streams; 2]) -> Result<(), PlanError> {
         let flow = &self.plan.flows[index];
         let Some(stack) = registry.get(&flow.stack) else {
             let known = registry.names().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
             return Err(PlanError::Stack { flow: flow.name.clone(), stack: flow.stack.clone(), known });
         };
-        let streams = streams.scope(&format!("flow/{}", flow.name));
+        let [streams, endpoints] = streams.map(|streams| streams.scope(&format!("flow/{}", flow.name)));
         let mut start = ORIGIN + flow.start;
         if self.plan.perturb_start {
             start += Duration::from_nanos(streams.dice("start").below(self.plan.round_trip(flow).nanos()));
@@ -229,10 +230,14 @@ impl<'a> World<'a> {
             plan: self.plan,
             flow,
             streams,
+            endpoints,
             origin: ORIGIN,
             start,
             crypto: self.plan.crypto,
             record: self.plan.record,
+            tails: self.plan.paths.iter().any(|path| {
+                [&path.up, &path.down].into_iter().any(|direction| direction.loss.contains(&LossModel::Tail))
+            }),
             hash: self.log.clone(),
         };
         let (client, server) = stack.hosts(&context)?;
@@ -443,10 +448,10 @@ impl<'a> World<'a> {
             self.unfinished -= usize::from(!self.plan.flows[flow].traffic.is_endless());
         }
         let mut out = std::mem::take(&mut self.out);
-        for (ecn, payload) in out.drain(..) {
+        for Outgoing { ecn, payload, tail } in out.drain(..) {
             self.datagrams += 1;
             let size = u32::try_from(payload.len()).unwrap_or(u32::MAX).saturating_add(overhead);
-            self.send(first_link, Packet { payload, size, flow: flow as u32, ecn, sent: self.now });
+            self.send(first_link, Packet { payload, size, flow: flow as u32, ecn, sent: self.now, tail });
         }
         self.out = out;
     }

@@ -1,7 +1,9 @@
 //! Whole runs: that they repeat, that they end, and that they say what they should.
 #![allow(clippy::unwrap_used)]
 
-use thalweg_link::{DirectionConfig, LossModel, Probability, RateModel, Reorder, Spread, WifiProfile, Windows};
+use thalweg_link::{
+    DirectionConfig, DropCause, LossModel, Probability, RateModel, Reorder, Spread, WifiProfile, Windows,
+};
 use thalweg_sim::*;
 use thalweg_units::{Duration, Ecn, Instant};
 
@@ -387,6 +389,57 @@ impl Host for Idle {
     fn report(&mut self, _: Instant) -> SideResult {
         SideResult::default()
     }
+}
+
+/// Ten responses of 20 kB, far apart.
+fn responses() -> Traffic {
+    let think = Spread::Fixed(ms(500));
+    Traffic::Requests { count: 10, request: Size::Fixed(300), response: Size::Fixed(20_000), think }
+}
+
+#[test]
+fn the_last_packet_of_each_response_can_be_lost_and_only_a_probe_brings_it_back() {
+    let (clean, mut tail) = (plan(responses()), plan(responses()));
+    tail.paths[0].down.loss.push(LossModel::Tail);
+    let (clean, tail) = (ok(&clean), ok(&tail));
+    assert_eq!(tail.links[1].stats.dropped_by(DropCause::Loss), 10);
+    let (clean, tail) = (&clean.flows[0], &tail.flows[0]);
+    assert_eq!((clean.server.stats.path.ptos, tail.server.stats.path.ptos), (0, 10));
+    // The last loss may not be known before the end.
+    assert!((9..=10).contains(&tail.server.stats.path.packets_lost));
+    for (clean, tail) in clean.transfers.iter().zip(&tail.transfers) {
+        // A smoothed round trip and 25 ms of ACK delay, and the way of the probe.
+        assert!(tail.took > clean.took + ms(65), "{clean:?} {tail:?}");
+    }
+}
+
+#[test]
+fn probes_were_too_early_when_nothing_was_lost_and_not_when_all_was() {
+    let early = |held: bool| {
+        let mut plan = plan(Traffic::Download(Some(4 * MB)));
+        let window = Windows::once(ms(600), ms(800));
+        let path = &mut plan.paths[0];
+        for direction in [&mut path.up, &mut path.down] {
+            let list = if held { &mut direction.suspend_after } else { &mut direction.outages };
+            list.push(window.clone());
+        }
+        let server = ok(&plan).flows[0].server.clone();
+        (server.stats.path.ptos, server.early_probes)
+    };
+    let (held, lost) = (early(true), early(false));
+    assert!(held.0 >= 2 && held.1 == held.0, "{held:?}");
+    assert!(lost.0 >= 2 && lost.1 == 0, "{lost:?}");
+}
+
+#[test]
+fn the_endpoints_chance_can_be_changed_without_the_rest() {
+    let plan = rough(Traffic::Download(Some(MB)));
+    let with = |endpoint_seed| ok(&Plan { endpoint_seed, ..plan.clone() });
+    let (same, own, other) = (with(Some(plan.seed)), with(None), with(Some(77)));
+    assert_eq!(same.event_log_hash, own.event_log_hash);
+    assert_ne!(other.event_log_hash, own.event_log_hash);
+    // The phase is drawn from the seed, not by the endpoint.
+    assert_eq!(other.flows[0].start, own.flows[0].start);
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl StackFactory for Thalweg {
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
         let refuse = |reason: String| PlanError::Setup { flow: context.flow.name.clone(), reason };
         let date = UnixTime::since_unix_epoch(Duration::from_secs(DATE));
-        let seed = |name: &str| context.streams.bytes(name);
+        let seed = |name: &str| context.endpoints.bytes(name);
         let client =
             DeterministicClient::new(seed("client tls"), ALPN, date).map_err(|error| refuse(error.to_string()))?;
         let server =
@@ -57,7 +57,7 @@ impl StackFactory for Thalweg {
             client = Arc::new(NullClient::new(client));
             server = Arc::new(NullServer::new(server));
         }
-        let collectors = [(); 2].map(|()| Collector::new(context.origin, context.record));
+        let collectors = [(); 2].map(|()| Collector::new(context.origin, context.record, context.tails));
         let transport = |config: &TransportConfig, side: usize| {
             let mut config = config.clone();
             let mut factory: Arc<dyn ObserverFactory> = Arc::new(collectors[side].clone());
@@ -212,8 +212,14 @@ impl QuicHost {
             let wrote = !live.done && live.app.poll(now, &mut Quic(&mut live.connection), &mut self.meter);
             let mut sent = false;
             while let Some(transmit) = live.connection.poll_transmit(now, self.batch, &mut self.buf) {
-                for datagram in self.buf[..transmit.size].chunks(transmit.segment.unwrap_or(transmit.size).max(1)) {
-                    out.push(transmit.ecn, datagram);
+                let datagrams = self.buf[..transmit.size].chunks(transmit.segment.unwrap_or(transmit.size).max(1));
+                let tails = self.collector.tails();
+                for (left, datagram) in (0..datagrams.len()).rev().zip(datagrams) {
+                    // Counted from the end: datagrams without application data come first.
+                    match tails.iter().rev().nth(left) {
+                        Some(true) => out.push_tail(transmit.ecn, datagram),
+                        _ => out.push(transmit.ecn, datagram),
+                    }
                 }
                 sent = true;
             }
