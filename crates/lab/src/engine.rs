@@ -3,7 +3,8 @@
 //! What seeds change, each by a stream of its own name, so that adding a flow does not shift another's dice: the start of
 //! every flow within one round trip of its path (`phase = false` keeps a flow's start where the file says), the endpoints' own
 //! randomness (connection IDs, keys, skipped packet numbers), every impairment of every direction, drawn times of outages
-//! and suspensions, synthetic traces, and the sizes and times of traffic.
+//! and suspensions, synthetic traces, and the sizes and times of traffic. With `perturb = "microsecond"` a seed changes the
+//! endpoints' own randomness, and one packet takes a microsecond longer; nothing else.
 
 mod collect;
 
@@ -18,8 +19,8 @@ use thalweg_units::{Duration, DurationExt, Rate, math};
 
 use crate::record::{Engine, Output, RunRecord};
 use crate::scenario::world::{
-    self, Aqm, DirectionSpec, EcnSpec, FlowSpec, HeldWhere, Interruption, JitterShape, LossSpec, PathSpec, QueueSpec,
-    TraceSpec, TransportSpec, World,
+    self, Aqm, DirectionSpec, EcnSpec, FlowSpec, HeldWhere, Interruption, JitterShape, LossSpec, PathSpec, Perturb,
+    QueueSpec, TraceSpec, TransportSpec, World,
 };
 
 /// Time between points of delivery curves and queues.
@@ -87,7 +88,11 @@ impl Engine for SimEngine {
 
 /// A world as the simulator wants it, with everything drawn that a seed decides.
 fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruptions), String> {
-    let streams = Streams::new(seed).scope("lab");
+    let shared = match world.perturb {
+        Perturb::All => seed,
+        Perturb::Microsecond => UNPERTURBED,
+    };
+    let streams = Streams::new(shared).scope("lab");
     let mut paths = Vec::new();
     let mut ends = Vec::new();
     for path in &world.paths {
@@ -112,14 +117,35 @@ fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruption
         }
         flows.push(plan);
     }
+    if world.perturb == Perturb::Microsecond && !paths.is_empty() {
+        let mut dice = Streams::new(seed).dice("microsecond");
+        let direction = dice.below(2 * paths.len() as u64) as usize;
+        let path = &mut paths[direction / 2];
+        let config = if direction.is_multiple_of(2) { &mut path.up } else { &mut path.down };
+        config.shifts.push((dice.below(SHIFTED_AMONG), Duration::from_micros(1)));
+    }
     let crypto = match world.crypto {
         world::Crypto::Real => thalweg_sim::Crypto::Real,
         world::Crypto::Null => thalweg_sim::Crypto::Null,
     };
     let record = Record { hash: true, step: STEP, metrics: recording, packets: recording };
-    let plan = Plan { paths, flows, seed, time_limit: world.time_limit, crypto, perturb_start: false, record };
+    let plan = Plan {
+        paths,
+        flows,
+        seed: shared,
+        endpoint_seed: Some(seed),
+        time_limit: world.time_limit,
+        crypto,
+        perturb_start: false,
+        record,
+    };
     Ok((plan, Interruptions { ends }))
 }
+
+/// The seed of everything that `perturb = "microsecond"` leaves alone.
+const UNPERTURBED: u64 = 1;
+/// One of so many packets is shifted: few enough that even a short transfer has them.
+const SHIFTED_AMONG: u64 = 200;
 
 /// What goes wrong between a scenario and a plan, in words.
 fn words(error: ConfigError) -> String {
@@ -218,6 +244,7 @@ fn direction(
             },
             // Scenarios count packets from 1, links from 0.
             LossSpec::Every(every) => LossModel::Periodic { every: *every, first: every.saturating_sub(1), burst: 1 },
+            LossSpec::Tail => LossModel::Tail,
             LossSpec::Packets(packets) => {
                 LossModel::List(packets.iter().map(|packet| packet.saturating_sub(1)).collect())
             }
@@ -425,8 +452,8 @@ fn transport(spec: &TransportSpec, config: &mut TransportConfig) {
     if let Some(window) = spec.receive_window {
         let streams = &mut config.streams;
         (streams.receive_window, streams.max_receive_window) = (window, window);
-        streams.stream_receive_window = streams.stream_receive_window.min(window);
-        streams.max_stream_receive_window = streams.max_stream_receive_window.min(window);
+        // One stream may use all of it.
+        (streams.stream_receive_window, streams.max_stream_receive_window) = (window, window);
     }
 }
 

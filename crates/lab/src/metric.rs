@@ -75,6 +75,7 @@ metrics! {
         "loss_rate" Share "packets declared lost over packets sent",
         "ptos" Count "timeouts: expiries of the probe timer, both ends",
         "persistent_congestions" Count "times that everything sent for three probe timeouts was lost",
+        "early_probes" Count "expiries of the probe timer, both ends, that were too early: what had been sent before was acknowledged next",
         "congestion_events" Count "reductions of the window",
         "undos" Count "reductions taken back because nothing had been lost",
         "ce_marks" Count "packets that arrived marked Congestion Experienced",

@@ -22,6 +22,8 @@ pub enum Statistic {
     Max,
     /// Standard deviation of a sample (divided by n − 1).
     Deviation,
+    /// From the 5 % quantile to the 95 % quantile, over the median.
+    Spread,
 }
 
 impl Statistic {
@@ -29,7 +31,7 @@ impl Statistic {
     pub const MEDIAN: Statistic = Statistic::Quantile(0.5);
 
     /// What can be written.
-    pub const ACCEPTED: &'static str = "p50 (or any pNN, p99.9), median, mean, min, max, deviation, rate (of shares)";
+    pub const ACCEPTED: &'static str = "p50 (or any pNN, p99.9), median, mean, min, max, deviation, spread (p5 to p95 over the median), rate (of shares)";
 
     /// Reads "p50", "median", "mean", "rate" and so on.
     pub fn parse(text: &str) -> Option<Statistic> {
@@ -39,6 +41,7 @@ impl Statistic {
             "min" => Some(Statistic::Min),
             "max" => Some(Statistic::Max),
             "deviation" | "stddev" => Some(Statistic::Deviation),
+            "spread" => Some(Statistic::Spread),
             _ => {
                 let percent: f64 = text.strip_prefix('p')?.parse().ok()?;
                 // Through millionths of a per cent, so that p99.9 is exactly 0.999.
@@ -63,6 +66,7 @@ impl Statistic {
             Statistic::Min => *first,
             Statistic::Max => *last,
             Statistic::Deviation => deviation(sorted),
+            Statistic::Spread => (quantile(sorted, 0.95) - quantile(sorted, 0.05)) / quantile(sorted, 0.5),
         }
     }
 }
@@ -76,6 +80,7 @@ impl core::fmt::Display for Statistic {
             Statistic::Min => f.write_str("min"),
             Statistic::Max => f.write_str("max"),
             Statistic::Deviation => f.write_str("deviation"),
+            Statistic::Spread => f.write_str("spread"),
         }
     }
 }
@@ -274,6 +279,13 @@ mod tests {
     }
 
     #[test]
+    fn the_spread_is_from_5_to_95_per_cent_over_the_median() {
+        let values: Vec<f64> = (0..=100).map(|n| 100.0 + f64::from(n) / 10.0).collect();
+        assert!(close(Statistic::Spread.of(&values), 9.0 / 105.0));
+        assert_eq!(Statistic::Spread.of(&[3.0]), 0.0);
+    }
+
+    #[test]
     fn statistics_have_names() {
         for (text, statistic) in [
             ("median", Statistic::MEDIAN),
@@ -281,6 +293,7 @@ mod tests {
             ("p99.9", Statistic::Quantile(0.999)),
             ("rate", Statistic::Mean),
             ("max", Statistic::Max),
+            ("spread", Statistic::Spread),
         ] {
             assert_eq!(Statistic::parse(text), Some(statistic), "{text}");
         }

@@ -127,6 +127,7 @@ fn flow_part(flow: &FlowResult, plan: &Plan, flow_plan: &FlowPlan, end: Duration
         ("packets_spurious", stats.path.packets_spurious),
         ("ptos", stats.path.ptos + receiver.stats.path.ptos),
         ("persistent_congestions", stats.path.persistent_congestions),
+        ("early_probes", sender.early_probes + receiver.early_probes),
         ("congestion_events", stats.path.congestion_events),
         ("undos", stats.path.undos),
         ("ce_marks", stats.path.ce_marks),

@@ -144,3 +144,25 @@ fn changes_of_rate_and_mtu_reach_the_link() {
     assert_eq!(down.mtu.as_ref().unwrap().at(Duration::from_secs(2)).0, 1300);
     assert_eq!(plan.paths[0].up.mtu, None);
 }
+
+#[test]
+fn a_microsecond_is_all_that_a_seed_changes_if_asked() {
+    let rough = HOME.replace(
+        "delay = \"10 ms\" }",
+        "delay = \"10 ms\", loss = \"1 %\", outage = { at = \"200 ms\", for = \"1 ms..900 ms\" } }",
+    );
+    let mut world = world(&rough, "transfer = { download = \"2 MB\" }");
+    let plans = |world: &World| [1, 2].map(|seed| plan(world, seed, false).unwrap().0);
+    let [one, other] = plans(&world);
+    assert!(one.seed != other.seed && one.paths[0].down.outages != other.paths[0].down.outages);
+    world.perturb = Perturb::Microsecond;
+    let [one, other] = plans(&world);
+    assert_eq!(one.seed, other.seed);
+    assert_ne!(one.endpoint_seed, other.endpoint_seed);
+    assert_eq!((one.flows[0].start, &one.paths[0].down.outages), (other.flows[0].start, &other.paths[0].down.outages));
+    for plan in [&one, &other] {
+        let shifts: Vec<_> =
+            plan.paths.iter().flat_map(|path| [&path.up, &path.down]).flat_map(|way| &way.shifts).collect();
+        assert!(matches!(shifts[..], [(0..200, by)] if *by == Duration::from_micros(1)), "{shifts:?}");
+    }
+}

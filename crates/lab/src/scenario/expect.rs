@@ -44,7 +44,7 @@ impl Expectation {
 
     /// The unit of the bounds.
     pub fn unit(&self) -> Unit {
-        if self.relative_to.is_some() { Unit::Ratio } else { self.metric.unit }
+        unit(self.relative_to.is_some(), self.metric, self.statistic)
     }
 
     /// The bounds for people.
@@ -57,6 +57,15 @@ impl Expectation {
             (None, Some(most)) => format!("at most {}", print(most)),
             (None, None) => "anything".to_owned(),
         }
+    }
+}
+
+/// The unit of a bound: ratios and spreads have none of the metric's own.
+fn unit(relative: bool, metric: &Metric, statistic: Statistic) -> Unit {
+    match statistic {
+        _ if relative => Unit::Ratio,
+        Statistic::Spread => Unit::Share,
+        _ => metric.unit,
     }
 }
 
@@ -132,11 +141,7 @@ fn one(line: usize, reader: Reader<'_>, Known { axes, absent, flows, paths }: &K
     });
     let measured = reader.need("metric", "\"completion.p50\"").and_then(|field| measured(&field));
     let because = reader.get("because").and_then(|field| field.text("a reason in quotes")).map(str::to_owned);
-    let unit = match (&relative_to, measured) {
-        (Some(_), _) => Unit::Ratio,
-        (None, Some((metric, _))) => metric.unit,
-        (None, None) => Unit::Ratio,
-    };
+    let unit = measured.map_or(Unit::Ratio, |(metric, statistic)| unit(relative_to.is_some(), metric, statistic));
     let known = measured.is_some();
     let bound = |field: Field<'_>| if known { value(&field, unit) } else { None };
     let mut at_least = reader.get("at_least").and_then(bound);

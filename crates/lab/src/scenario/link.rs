@@ -176,7 +176,10 @@ fn jitter(field: &Field<'_>) -> Option<JitterSpec> {
 
 fn loss(field: &Field<'_>) -> Option<LossSpec> {
     const EXPECTED: &str = "a share such as \"0.1 %\", or { random = \"0.1 %\" }, { burst = { enter = 0.001, leave = 0.2 } }, \
-                            { every = 100 }, { packets = [7, 8] }";
+                            { every = 100 }, { packets = [7, 8] }, or \"tail\" for the last packet of every message";
+    if matches!(&field.node.value, super::tree::Value::Text(text) if text == "tail") {
+        return Some(LossSpec::Tail);
+    }
     if !field.is_table() {
         return field.share().map(LossSpec::Random);
     }

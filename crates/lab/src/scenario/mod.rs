@@ -46,7 +46,7 @@ use crate::hash::Digest;
 use diagnostic::Source;
 use read::Reader;
 use tree::{Node, Value};
-use world::{Crypto, World};
+use world::{Crypto, Perturb, World};
 
 /// The most points that `[vary]` may span.
 pub const MOST_POINTS: u64 = 100_000;
@@ -183,7 +183,7 @@ fn read(
     source: &Source<'_>,
 ) -> Option<Scenario> {
     let root = Reader::root(document, source)?;
-    for key in ["path", "flow", "crypto", "time_limit"] {
+    for key in ["path", "flow", "crypto", "time_limit", "perturb"] {
         root.note(key);
     }
     let title = root.need("title", "\"What this is about\"").and_then(|field| field.text("a title in quotes"));
@@ -303,6 +303,9 @@ fn world(mut document: Node, directory: &Path, stacks: &[String], source: &Sourc
     let crypto = root
         .get("crypto")
         .map_or(Some(Crypto::Real), |field| field.choice(&[("real", Crypto::Real), ("null", Crypto::Null)]));
+    let perturb = root.get("perturb").map_or(Some(Perturb::All), |field| {
+        field.choice(&[("all", Perturb::All), ("microsecond", Perturb::Microsecond)])
+    });
     let mut paths = Vec::new();
     let mut names = Vec::new();
     if let Some(table) = root.need("path", "[path.NAME] with up and down").and_then(|field| field.table("[path.NAME]"))
@@ -336,7 +339,7 @@ fn world(mut document: Node, directory: &Path, stacks: &[String], source: &Sourc
             list.complain("is empty; write at least one [[flow]]");
         }
     }
-    Some(World { paths, flows, time_limit: time_limit?, crypto: crypto? })
+    Some(World { paths, flows, time_limit: time_limit?, crypto: crypto?, perturb: perturb? })
 }
 
 #[cfg(test)]

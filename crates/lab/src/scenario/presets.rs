@@ -41,12 +41,12 @@ down = { rate = "10 Mbps", delay = "35 ms", queue = "1 BDP", changes = [{ at = "
     },
     Preset {
         name: "wifi-fade",
-        doc: "the rate fades from 50 Mbps to 2 Mbps and back between 2 s and 5 s",
+        doc: "the rate fades from 50 Mbps to 2 Mbps and back between 1 s and 4 s",
         toml: r#"
 up   = { rate = "10 Mbps", delay = "10 ms", queue = "1 BDP" }
 down = { rate = "50 Mbps", delay = "10 ms", queue = "100 ms", changes = [
-  { at = "2 s", rate = "20 Mbps" }, { at = "2.5 s", rate = "6 Mbps" }, { at = "3 s", rate = "2 Mbps" },
-  { at = "4 s", rate = "6 Mbps" }, { at = "4.5 s", rate = "20 Mbps" }, { at = "5 s", rate = "50 Mbps" } ] }"#,
+  { at = "1 s", rate = "20 Mbps" }, { at = "1.5 s", rate = "6 Mbps" }, { at = "2 s", rate = "2 Mbps" },
+  { at = "3 s", rate = "6 Mbps" }, { at = "3.5 s", rate = "20 Mbps" }, { at = "4 s", rate = "50 Mbps" } ] }"#,
     },
     Preset {
         name: "suspended",
@@ -98,6 +98,27 @@ down = { rate = "8 Mbps", delay = "15 ms", queue = "2 s" }"#,
         toml: r#"
 up   = { rate = "50 Mbps", delay = "20 ms", queue = "1 BDP" }
 down = { rate = "50 Mbps", delay = "20 ms", queue = "1 BDP", policer = { rate = "10 Mbps", burst = "100 kB" } }"#,
+    },
+    Preset {
+        name: "reordering",
+        doc: "5 % of the packets of the data path come 5 ms late and are overtaken by others",
+        toml: r#"
+up   = { rate = "50 Mbps", delay = "25 ms", queue = "1 BDP" }
+down = { rate = "50 Mbps", delay = "25 ms", queue = "1 BDP", reorder = { share = "5 %", by = "5 ms" } }"#,
+    },
+    Preset {
+        name: "random-loss",
+        doc: "1 % of the packets of the data path are lost, whatever the load",
+        toml: r#"
+up   = { rate = "20 Mbps", delay = "25 ms", queue = "1 BDP" }
+down = { rate = "20 Mbps", delay = "25 ms", queue = "1 BDP", loss = "1 %" }"#,
+    },
+    Preset {
+        name: "mtu-drop",
+        doc: "the path's MTU falls from 1500 to 1394 bytes after 1 s",
+        toml: r#"
+up   = { rate = "10 Mbps", delay = "25 ms", queue = "1 BDP" }
+down = { rate = "10 Mbps", delay = "25 ms", queue = "1 BDP", mtu = "1500 B", changes = [{ at = "1 s", mtu = "1394 B" }] }"#,
     },
     Preset {
         name: "asymmetric",

@@ -42,7 +42,7 @@ impl Varied {
 }
 
 /// Keys that describe the world and can therefore be varied.
-const ROOTS: [&str; 4] = ["path", "flow", "crypto", "time_limit"];
+const ROOTS: [&str; 5] = ["path", "flow", "crypto", "time_limit", "perturb"];
 
 pub(crate) fn read(field: &Field<'_>) -> Option<Vec<Varied>> {
     let table = field.table("[vary] with lines such as \"flow.0.policies.start\" = [\"standard\", \"hystart++\"]")?;

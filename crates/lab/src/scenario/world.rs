@@ -18,6 +18,20 @@ pub struct World {
     pub time_limit: Duration,
     /// Whether packets are really encrypted.
     pub crypto: Crypto,
+    /// What a seed changes.
+    pub perturb: Perturb,
+}
+
+/// What a seed changes.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Perturb {
+    /// Everything that chance decides: start phase, endpoints, impairments, traffic.
+    #[default]
+    All,
+    /// Next to nothing: the endpoints' random bytes, and one of the first 200 packets of one direction takes a microsecond
+    /// longer.
+    Microsecond,
 }
 
 /// How packets are protected inside the simulator.
@@ -177,6 +191,8 @@ pub enum LossSpec {
     Every(u64),
     /// These packets, counted from 1 in this direction.
     Packets(Vec<u64>),
+    /// The last packet of every message, when it is sent for the first time.
+    Tail,
 }
 
 /// Some packets come late.
