@@ -279,7 +279,7 @@ fn series_are_kept_on_request() {
     assert_eq!(count(PacketFate::Spurious), stats.path.packets_spurious);
     assert!(count(PacketFate::Lost) >= stats.path.packets_lost);
     let (sent, acked) = (count(PacketFate::Sent), count(PacketFate::Acked));
-    assert!(acked <= sent && acked > sent * 9 / 10, "{acked} of {sent}");
+    assert!(acked <= sent && acked > sent * 8 / 10, "{acked} of {sent}");
 }
 
 #[test]
