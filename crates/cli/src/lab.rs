@@ -1,5 +1,7 @@
 //! `thalweg lab`: questions as scenario files, answered with intervals and verdicts.
 
+mod collection;
+
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,18 +55,21 @@ enum LabCommand {
 #[command(after_help = "\
 Examples:
   thalweg lab run scenarios/satellite.toml
-  thalweg lab run scenarios --seeds 100 --out results
+  thalweg lab run scenarios --seeds 100 --out results      # every scenario in the folder, in one report
   thalweg lab run sweep.toml --shard 3/16 --out part-3     # then: thalweg lab merge part-* --out all")]
 struct RunArgs {
     /// Scenario files, or folders with such
     #[arg(required = true, value_name = "FILE-or-FOLDER")]
     scenarios: Vec<PathBuf>,
-    /// Where results go; with several scenarios, each gets a folder in it [default: results/NAME]
+    /// Where results go; of several scenarios, each gets a folder in it, and all one report [default: results/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Instead of the scenario's number of seeds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seeds: Option<u64>,
+    /// No more than so many seeds of each scenario; what is expected is judged on them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000), conflicts_with = "seeds")]
+    max_seeds: Option<u64>,
     /// Only part i of n of the runs
     #[arg(long, value_name = "i/n", value_parser = parse_shard)]
     shard: Option<Shard>,
@@ -266,29 +271,63 @@ impl RunArgs {
             return Err(Failure::usage(format!("{file} has {count} points, so --point goes from 0 to {}", count - 1)));
         }
         let stop = stop_on_interrupt();
-        let mut failed = Vec::new();
         let several = scenarios.len() > 1;
-        for scenario in scenarios {
+        let root = collection::root(&self.scenarios, self.out.as_deref(), scenarios.first(), several);
+        let directories = collection::directories(&scenarios, &root, several);
+        let mut done = Vec::new();
+        let mut failed = Vec::new();
+        let mut ended = Ok(());
+        for (scenario, out) in scenarios.into_iter().zip(directories) {
             let name = scenario.name.clone();
-            let out = match (&self.out, several) {
-                (Some(out), false) => out.clone(),
-                (Some(out), true) => out.join(&name),
-                (None, _) => Path::new("results").join(&name),
-            };
-            if let Err(failure) = self.one(scenario, engine, &out, stop) {
-                match failure {
-                    Failure::Failed(reason) if !stop.load(Ordering::Relaxed) && several => {
-                        eprintln!("thalweg: {reason}");
-                        failed.push(name);
-                    }
-                    other => return Err(other),
+            match self.one(scenario, engine, &out, stop).and_then(|(results, verdict)| {
+                done.push(results);
+                verdict
+            }) {
+                Ok(()) => {}
+                Err(Failure::Failed(reason)) if !stop.load(Ordering::Relaxed) && several => {
+                    eprintln!("thalweg: {reason}");
+                    failed.push(name);
+                }
+                Err(other) => {
+                    ended = Err(other);
+                    break;
                 }
             }
         }
+        // An interrupt does not take away the report of what is done.
+        if several && !done.is_empty() {
+            let page = collection::write(&root, &done)?;
+            if self.json {
+                output::json(&json!({ "report": page }));
+            } else {
+                output::line(&page.display().to_string());
+            }
+        }
+        ended?;
         if failed.is_empty() { Ok(()) } else { Err(Failure::failed(format!("failed: {}", failed.join(", ")))) }
     }
 
-    fn one(&self, scenario: Scenario, engine: &dyn Engine, out: &Path, stop: &AtomicBool) -> Result<()> {
+    /// Keeps to `--max-seeds`, and says if the scenario is judged on fewer seeds than it asks for.
+    fn capped(&self, scenario: &mut Scenario) {
+        if let Some(few) = self.seeds.or(self.max_seeds).filter(|few| *few < scenario.seeds) {
+            eprintln!("thalweg: {}: judged on {few} seeds instead of {}", scenario.name, scenario.seeds);
+        }
+        let Some(most) = self.max_seeds else { return };
+        scenario.seeds = scenario.seeds.min(most);
+        if let Some(until) = &mut scenario.until {
+            until.max_seeds = until.max_seeds.min(most);
+        }
+    }
+
+    /// Runs one scenario: its results, and whether they are as they should be.
+    fn one(
+        &self,
+        mut scenario: Scenario,
+        engine: &dyn Engine,
+        out: &Path,
+        stop: &AtomicBool,
+    ) -> Result<(Results, Result<()>)> {
+        self.capped(&mut scenario);
         let store = Store::create(out).map_err(Failure::failed)?;
         let bar = bar(self.quiet);
         bar.set_message(scenario.name.clone());
@@ -341,7 +380,7 @@ impl RunArgs {
             output::line(&page.display().to_string());
         }
         if interrupted {
-            return Err(Failure::failed(format!("interrupted; {resume}")));
+            return Ok((results, Err(Failure::failed(format!("interrupted; {resume}")))));
         }
         // A shard, a single point or seed sees only part of what the expectations are about.
         let whole = self.shard.is_none() && self.seed.is_none() && self.point.is_none();
@@ -349,20 +388,14 @@ impl RunArgs {
         let judged = results.scenario.expectations.iter().any(|e| matches!(e.metric.name, "success" | "completed"));
         let lost = if judged && whole { 0 } else { ours_failed };
         let broken = verdicts.iter().filter(|verdict| whole && !verdict.outcome.is_good()).count();
-        match (broken, lost) {
+        let all = verdicts.len();
+        let verdict = match (broken, lost) {
             (0, 0) => Ok(()),
-            (0, runs) => Err(Failure::failed(format!("{runs} runs failed; see {}", page.display()))),
-            (broken, 0) => Err(Failure::failed(format!(
-                "{broken} of {} expectations do not hold; see {}",
-                verdicts.len(),
-                page.display()
-            ))),
-            (broken, runs) => Err(Failure::failed(format!(
-                "{broken} of {} expectations do not hold and {runs} runs failed; see {}",
-                verdicts.len(),
-                page.display()
-            ))),
-        }
+            (0, runs) => Err(format!("{runs} runs failed")),
+            (broken, 0) => Err(format!("{broken} of {all} expectations do not hold")),
+            (broken, runs) => Err(format!("{broken} of {all} expectations do not hold and {runs} runs failed")),
+        };
+        Ok((results, verdict.map_err(|reason| Failure::failed(format!("{reason}; see {}", page.display())))))
     }
 }
 
@@ -555,22 +588,43 @@ fn template(preset: &str) -> String {
 
 impl ReportArgs {
     fn run(self, engine: &dyn Engine) -> Result<()> {
-        let page = load(&self.directory, engine)?.write().map_err(Failure::failed)?;
-        output::line(&page.display().to_string());
+        let mut sets = Vec::new();
+        for directory in collection::inside(&self.directory) {
+            let results = load(&directory, engine)?;
+            let page = results.write().map_err(Failure::failed)?;
+            output::line(&page.display().to_string());
+            sets.push(results);
+        }
+        if sets.len() > 1 || sets.first().is_some_and(|results| results.store.directory() != self.directory) {
+            output::line(&collection::write(&self.directory, &sets)?.display().to_string());
+        }
         Ok(())
     }
 }
 
 impl VerifyArgs {
     fn run(self, engine: &dyn Engine) -> Result<()> {
-        let results = load(&self.directory, engine)?;
+        let stop = stop_on_interrupt();
+        let mut wrong = Vec::new();
+        for directory in collection::inside(&self.directory) {
+            if let Err(failure) = self.one(&directory, engine, stop) {
+                match failure {
+                    Failure::Failed(reason) if !stop.load(Ordering::Relaxed) => wrong.push(reason),
+                    other => return Err(other),
+                }
+            }
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(Failure::failed(wrong.join("; "))) }
+    }
+
+    fn one(&self, directory: &Path, engine: &dyn Engine, stop: &AtomicBool) -> Result<()> {
+        let results = load(directory, engine)?;
         let version = engine.version();
         if results.manifest.engine != version {
             eprintln!("thalweg: the results are of {}, this is {version}", results.manifest.engine);
         }
-        let stop = stop_on_interrupt();
         let bar = bar(false);
-        bar.set_message("verifying");
+        bar.set_message(format!("verifying {}", results.scenario.name));
         let progress = |progress| show(&bar, progress);
         let options = RunOptions {
             seeds: None,
@@ -607,10 +661,11 @@ impl VerifyArgs {
             }
         }
         if mismatches.is_empty() {
-            eprintln!("thalweg: all {total} runs came out the same");
+            eprintln!("thalweg: {}: all {total} runs came out the same", results.scenario.name);
             Ok(())
         } else {
-            Err(Failure::failed(format!("{} of {total} runs came out differently", mismatches.len())))
+            let (name, wrong) = (&results.scenario.name, mismatches.len());
+            Err(Failure::failed(format!("{name}: {wrong} of {total} runs came out differently")))
         }
     }
 }

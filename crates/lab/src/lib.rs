@@ -15,6 +15,7 @@ pub mod record;
 pub mod report;
 pub mod runner;
 pub mod scenario;
+pub mod shipped;
 pub mod stats;
 pub mod store;
 pub mod summary;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::metric::{self, METRICS, Metric, Scope, Unit};
@@ -111,10 +112,10 @@ pub struct Row {
 /// How each flow was set up at each point, in order, what is the same everywhere once: the stack, then its own words.
 pub fn settings(scenario: &Scenario, runs: &Runs) -> Vec<(String, String)> {
     let mut settings: Vec<(String, String)> = Vec::new();
-    for row in rows(scenario, runs, Scope::Flow) {
-        let note = |name: &str| row.notes.get(name).cloned();
+    for (_, subject, notes) in places(scenario, runs, Scope::Flow) {
+        let note = |name: &str| notes.get(name).cloned();
         let Some(text) = note("settings") else { continue };
-        let stack = note("stack").unwrap_or(row.subject);
+        let stack = note("stack").unwrap_or(subject);
         if !settings.iter().any(|known| known.0 == stack && known.1 == text) {
             settings.push((stack, text));
         }
@@ -130,14 +131,26 @@ pub fn absent(scenario: &Scenario) -> Option<String> {
 
 /// What every metric comes to at every point.
 pub fn rows(scenario: &Scenario, runs: &Runs, scope: Scope) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for point in 0..scenario.points.len() {
-        for subject in subjects(scenario, point, scope) {
+    // Bootstrapping is most of the work of a report.
+    places(scenario, runs, scope)
+        .into_par_iter()
+        .map(|(point, subject, notes)| {
             let cells: Vec<Cell> = METRICS
                 .iter()
                 .filter(|metric| metric.scope == scope)
                 .filter_map(|metric| cell(runs, point, &subject, metric))
                 .collect();
+            Row { point, subject, cells, notes }
+        })
+        .filter(|row| !row.cells.is_empty())
+        .collect()
+}
+
+/// What of a scope there is at every point: point, name, and what should be known about it.
+pub fn places(scenario: &Scenario, runs: &Runs, scope: Scope) -> Vec<(usize, String, BTreeMap<String, String>)> {
+    let mut places = Vec::new();
+    for point in 0..scenario.points.len() {
+        for subject in subjects(scenario, point, scope) {
             let notes = runs
                 .range((point, 0)..=(point, u64::MAX))
                 .find_map(|(_, record)| {
@@ -145,12 +158,10 @@ pub fn rows(scenario: &Scenario, runs: &Runs, scope: Scope) -> Vec<Row> {
                     parts.iter().find(|part| part.name == subject).map(|part| part.notes.clone())
                 })
                 .unwrap_or_default();
-            if !cells.is_empty() {
-                rows.push(Row { point, subject, cells, notes });
-            }
+            places.push((point, subject, notes));
         }
     }
-    rows
+    places
 }
 
 fn cell(runs: &Runs, point: usize, subject: &str, metric: &'static Metric) -> Option<Cell> {

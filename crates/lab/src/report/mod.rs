@@ -1,9 +1,12 @@
 //! The answer as one page that opens from a file: verdicts, tables, distributions, time plots, and how to reproduce it.
 
+mod collection;
 pub mod csv;
 mod page;
 pub mod svg;
 mod thin;
+
+use std::path::Path;
 
 use crate::record::Recording;
 use crate::scenario::Scenario;
@@ -112,6 +115,18 @@ pub enum LoadError {
 pub fn comparison(a: &Results, b: &Results) -> Result<(String, Vec<Difference>), ReportError> {
     let differences = summary::compare((&a.scenario, &a.runs), (&b.scenario, &b.runs));
     Ok((page::comparison(a, b, &differences)?, differences))
+}
+
+/// One page for several scenarios, with a link to each scenario's own page; the directories of the results are below `directory`.
+///
+/// # Errors
+/// When the template does not work.
+pub fn collection(title: &str, sets: &[Results], directory: &Path) -> Result<String, ReportError> {
+    let link = |set: &Results| {
+        let inside = set.store.directory().strip_prefix(directory).unwrap_or(set.store.directory());
+        inside.join("report.html").display().to_string()
+    };
+    collection::page(title, sets, &sets.iter().map(link).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

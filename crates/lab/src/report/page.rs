@@ -8,15 +8,16 @@ use serde::Serialize;
 use super::svg::{self, Group};
 use super::{ReportError, Results, thin};
 use crate::metric::{self, METRICS, Metric, Scope, Unit};
+use crate::shipped;
 use crate::stats::{Interval, Statistic};
 use crate::store::Manifest;
-use crate::summary::{self, Difference, Outcome, Row};
+use crate::summary::{self, Difference, Outcome, Row, Verdict};
 
 const TEMPLATE: &str = include_str!("../../assets/report.html");
-const CSS: &str = include_str!("../../assets/report.css");
-const JS: &str = include_str!("../../assets/report.js");
-const UPLOT_JS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
-const UPLOT_CSS: &str = include_str!("../../assets/uplot/uPlot.min.css");
+pub(super) const CSS: &str = include_str!("../../assets/report.css");
+pub(super) const JS: &str = include_str!("../../assets/report.js");
+pub(super) const UPLOT_JS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
+pub(super) const UPLOT_CSS: &str = include_str!("../../assets/uplot/uPlot.min.css");
 
 /// How many recordings are put into the page; the rest is in files beside it.
 const MOST_RECORDINGS: usize = 12;
@@ -39,36 +40,36 @@ const DRAWN: [&str; 10] = [
 ];
 
 #[derive(Serialize)]
-struct Table {
+pub(super) struct Table {
     id: &'static str,
     title: &'static str,
     first: &'static str,
     note: String,
     columns: Vec<Column>,
-    rows: Vec<TableRow>,
+    pub(super) rows: Vec<TableRow>,
 }
 
 #[derive(Serialize)]
-struct Column {
+pub(super) struct Column {
     name: String,
     doc: &'static str,
 }
 
 #[derive(Serialize)]
-struct TableRow {
+pub(super) struct TableRow {
     label: String,
-    cells: Vec<TableCell>,
+    pub(super) cells: Vec<TableCell>,
 }
 
 #[derive(Serialize, Default)]
-struct TableCell {
+pub(super) struct TableCell {
     value: String,
     interval: Option<String>,
-    title: Option<String>,
+    pub(super) title: Option<String>,
 }
 
 #[derive(Serialize)]
-struct Distribution {
+pub(super) struct Distribution {
     title: String,
     doc: &'static str,
     box_plot: String,
@@ -79,17 +80,6 @@ pub(super) fn single(results: &Results) -> Result<String, ReportError> {
     let scenario = &results.scenario;
     let verdicts = results.verdicts();
     let differences = summary::differences(scenario, &results.runs);
-    let judged = verdicts.iter().map(|verdict| {
-        context! {
-            measured => verdict.measured.clone(),
-            because => verdict.because.clone(),
-            where => join(&verdict.point_name, &verdict.subject),
-            expected => verdict.expected.clone(),
-            found => verdict.found.clone(),
-            word => verdict.outcome.word(),
-            class => class(verdict.outcome),
-        }
-    });
     let good = verdicts.iter().filter(|verdict| verdict.outcome.is_good()).count();
     let banner = if good == verdicts.len() {
         context! { class => "good", text => format!("{good} of {good} expectations hold") }
@@ -102,7 +92,8 @@ pub(super) fn single(results: &Results) -> Result<String, ReportError> {
         context! {
             title => scenario.title.clone(),
             question => scenario.question.clone(),
-            verdicts => judged.collect::<Vec<_>>(),
+            verdicts => verdicts.iter().map(judged).collect::<Vec<_>>(),
+            shipped => super::collection::shipped(results),
             banner => banner,
             lines => lines.join(", "),
         },
@@ -114,6 +105,19 @@ pub(super) fn single(results: &Results) -> Result<String, ReportError> {
             "Differences to the first point, on the same seeds"
         },
     )
+}
+
+/// A verdict for the template.
+pub(super) fn judged(verdict: &Verdict) -> Value {
+    context! {
+        measured => verdict.measured.clone(),
+        because => verdict.because.clone(),
+        where => join(&verdict.point_name, &verdict.subject),
+        expected => verdict.expected.clone(),
+        found => verdict.found.clone(),
+        word => verdict.outcome.word(),
+        class => class(verdict.outcome),
+    }
 }
 
 pub(super) fn comparison(a: &Results, b: &Results, differences: &[Difference]) -> Result<String, ReportError> {
@@ -130,8 +134,7 @@ pub(super) fn comparison(a: &Results, b: &Results, differences: &[Difference]) -
 }
 
 fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str) -> Result<String, ReportError> {
-    let tables: Vec<Table> =
-        [flow_table(sets), table(sets, Scope::Link), table(sets, Scope::Run)].into_iter().flatten().collect();
+    let tables = tables(sets);
     let distributions = distributions(sets);
     let mut recordings = Vec::new();
     for (at, set) in sets.iter().enumerate() {
@@ -165,6 +168,9 @@ fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str)
     if !failures.is_empty() {
         nav.push(("failures", "Failed runs"));
     }
+    if !head.get_attr("shipped")?.is_undefined() {
+        nav.push(("shipped", "As shipped and best"));
+    }
     nav.extend(tables.iter().map(|table| (table.id, table.title)));
     if !settings.is_empty() {
         nav.push(("settings", "Settings"));
@@ -181,6 +187,7 @@ fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str)
     nav.push(("manifest", "Reproduce"));
     let mut environment = Environment::new();
     environment.add_template("report.html", TEMPLATE)?;
+    environment.add_template("shipped.html", super::collection::SHIPPED)?;
     let body = context! {
         absent => absent.join("; "),
         settings => serde(&settings),
@@ -204,7 +211,7 @@ fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str)
 }
 
 /// A value for the template.
-fn serde<T: Serialize + ?Sized>(value: &T) -> Value {
+pub(super) fn serde<T: Serialize + ?Sized>(value: &T) -> Value {
     Value::from(minijinja::value::Serde(value))
 }
 
@@ -224,12 +231,12 @@ fn prefix(sets: &[&Results], at: usize) -> String {
     }
 }
 
-fn join(one: &str, two: &str) -> String {
+pub(super) fn join(one: &str, two: &str) -> String {
     let parts: Vec<&str> = [one, two].into_iter().filter(|part| !part.is_empty()).collect();
     parts.join(", ")
 }
 
-fn facts(sets: &[&Results]) -> String {
+pub(super) fn facts(sets: &[&Results]) -> String {
     let parts: Vec<String> = sets
         .iter()
         .enumerate()
@@ -250,10 +257,10 @@ fn facts(sets: &[&Results]) -> String {
 }
 
 /// A label for a row: what is varied, and the flow where there are several.
-fn row_label(set: &Results, row: &Row, scope: Scope) -> String {
-    let point = set.scenario.points.get(row.point).map(|point| point.name(&set.scenario.axes)).unwrap_or_default();
-    let alone = summary::subjects(&set.scenario, row.point, scope).len() == 1;
-    let subject = if alone && !point.is_empty() { "" } else { &row.subject };
+fn row_label(set: &Results, point: usize, subject: &str, scope: Scope) -> String {
+    let alone = summary::subjects(&set.scenario, point, scope).len() == 1;
+    let point = set.scenario.points.get(point).map(|point| point.name(&set.scenario.axes)).unwrap_or_default();
+    let subject = if alone && !point.is_empty() { "" } else { subject };
     let label = join(&point, subject);
     if label.is_empty() { "this run".to_owned() } else { label }
 }
@@ -279,6 +286,10 @@ const TABLED: [&str; 17] = [
     "reverse_packets",
 ];
 
+pub(super) fn tables(sets: &[&Results]) -> Vec<Table> {
+    [flow_table(sets), table(sets, Scope::Link), table(sets, Scope::Run)].into_iter().flatten().collect()
+}
+
 fn flow_table(sets: &[&Results]) -> Option<Table> {
     let mut table = table(sets, Scope::Flow)?;
     let kept: Vec<bool> =
@@ -297,9 +308,9 @@ fn table(sets: &[&Results], scope: Scope) -> Option<Table> {
         .iter()
         .enumerate()
         .flat_map(|(at, set)| {
-            summary::rows(&set.scenario, &set.runs, scope)
-                .into_iter()
-                .map(move |row| (format!("{}{}", prefix(sets, at), row_label(set, &row, scope)), row))
+            summary::rows(&set.scenario, &set.runs, scope).into_iter().map(move |row| {
+                (format!("{}{}", prefix(sets, at), row_label(set, row.point, &row.subject, scope)), row)
+            })
         })
         .collect();
     let metrics: Vec<&Metric> = METRICS
@@ -348,17 +359,14 @@ fn table(sets: &[&Results], scope: Scope) -> Option<Table> {
     Some(Table { id, title, first, note, columns, rows })
 }
 
-fn print_or_never(value: f64, unit: Unit) -> String {
+pub(super) fn print_or_never(value: f64, unit: Unit) -> String {
     if value == f64::INFINITY { "never".to_owned() } else { metric::format(value, unit) }
 }
 
-fn print_interval(interval: Interval, unit: Unit) -> Option<String> {
+pub(super) fn print_interval(interval: Interval, unit: Unit) -> Option<String> {
     let (low, high) = (print_or_never(interval.low, unit), print_or_never(interval.high, unit));
     (low != high).then(|| format!("{low} … {high}"))
 }
-
-/// Of all other metrics that are compared, less is better.
-const MORE_IS_BETTER: [&str; 1] = ["goodput"];
 
 fn difference(difference: &Difference) -> Value {
     let unit = metric::find(difference.metric).map_or(Unit::Ratio, |metric| metric.unit);
@@ -371,7 +379,7 @@ fn difference(difference: &Difference) -> Value {
         difference_interval => paired.difference_interval.and_then(|interval| print_interval(interval, unit)),
         ratio => metric::format(paired.ratio, Unit::Ratio),
         ratio_interval => paired.ratio_interval.and_then(|interval| print_interval(interval, Unit::Ratio)),
-        class => match (sure, (paired.ratio > 1.0) == MORE_IS_BETTER.contains(&difference.metric)) {
+        class => match (sure, (paired.ratio > 1.0) == shipped::MORE_IS_BETTER.contains(&difference.metric)) {
             (false, _) => "",
             (true, true) => "good",
             (true, false) => "bad",
@@ -382,18 +390,18 @@ fn difference(difference: &Difference) -> Value {
     }
 }
 
-fn distributions(sets: &[&Results]) -> Vec<Distribution> {
+pub(super) fn distributions(sets: &[&Results]) -> Vec<Distribution> {
     let mut distributions = Vec::new();
     for metric in DRAWN.iter().filter_map(|name| metric::find(name)) {
         let mut groups = Vec::new();
         for (at, set) in sets.iter().enumerate() {
-            for row in summary::rows(&set.scenario, &set.runs, Scope::Flow) {
-                let values = summary::values(&set.runs, row.point, &row.subject, metric);
+            for (point, subject, _) in summary::places(&set.scenario, &set.runs, Scope::Flow) {
+                let values = summary::values(&set.runs, point, &subject, metric);
                 let runs: Vec<&[f64]> = values.iter().map(|(_, values)| values.as_slice()).collect();
-                let (_, interval) = summary::sum_up(&runs, metric, Statistic::MEDIAN);
                 let flat = runs.concat();
                 if !flat.is_empty() {
-                    let label = format!("{}{}", prefix(sets, at), row_label(set, &row, Scope::Flow));
+                    let (_, interval) = summary::sum_up(&runs, metric, Statistic::MEDIAN);
+                    let label = format!("{}{}", prefix(sets, at), row_label(set, point, &subject, Scope::Flow));
                     groups.push(Group { label, values: flat, interval });
                 }
             }
@@ -418,15 +426,15 @@ fn capital(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-fn manifest(set: &Results, prefix: &str) -> Value {
+pub(super) fn manifest(set: &Results, prefix: &str) -> Value {
     let manifest: &Manifest = &set.manifest;
     let mut notes: Vec<(String, String, String)> = Vec::new();
     let mut seen: BTreeMap<(String, String), String> = BTreeMap::new();
-    for row in summary::rows(&set.scenario, &set.runs, Scope::Flow) {
-        let label = row_label(set, &row, Scope::Flow);
-        for (name, value) in row.notes {
+    for (point, subject, known) in summary::places(&set.scenario, &set.runs, Scope::Flow) {
+        let label = row_label(set, point, &subject, Scope::Flow);
+        for (name, value) in known {
             // What is the same everywhere is said once.
-            if seen.insert((row.subject.clone(), name.clone()), value.clone()).as_ref() != Some(&value) {
+            if seen.insert((subject.clone(), name.clone()), value.clone()).as_ref() != Some(&value) {
                 notes.push((label.clone(), name, value));
             }
         }

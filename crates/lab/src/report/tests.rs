@@ -106,3 +106,22 @@ fn two_sets_side_by_side() {
         std::fs::write(Path::new(&keep).with_extension("compare.html"), page).unwrap();
     }
 }
+
+#[test]
+fn several_scenarios_are_one_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let a = results(&directory.path().join("a"), &Toy::default());
+    let b = results(&directory.path().join("b"), &Toy { change: 1, ..Toy::default() });
+    let page = collection("Both", &[a, b], directory.path()).unwrap();
+    assert!(page.contains("2 of 4 expectations do not hold"));
+    assert!(page.contains("href=\"a&#x2f;report.html\"") && page.contains("href=\"b&#x2f;report.html\""));
+    assert!(page.contains("id=\"scenario-1\"") && page.contains("What does not hold"));
+    // The default is hystart++, which is the better of the stand-in's; every row says what is shipped.
+    assert!(page.contains("<th class=\"n\">as shipped</th><th class=\"n\">best policy</th>"));
+    assert_eq!(page.matches(">as shipped</td>").count(), 4, "two metrics are asked for in each");
+    assert_eq!(page.matches("<details").count(), page.matches("</details>").count());
+    assert_eq!(page.matches("<table").count(), page.matches("</table>").count());
+    for fetched in ["src=\"http", "src='http", "url(http", "@import", "<link rel=\"stylesheet"] {
+        assert!(!page.contains(fetched), "{fetched}");
+    }
+}

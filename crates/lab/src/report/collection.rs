@@ -1,0 +1,157 @@
+//! Several scenarios as one page: a summary, then a section for each with what is shipped beside what would be best.
+
+use minijinja::{Environment, Value, context};
+use serde::Serialize;
+
+use super::page::{self, Table, judged};
+use super::{ReportError, Results, thin};
+use crate::metric::{self, Unit};
+use crate::record::Recording;
+use crate::shipped::{self, Found};
+use crate::summary;
+
+const TEMPLATE: &str = include_str!("../../assets/collection.html");
+pub(super) const SHIPPED: &str = include_str!("../../assets/shipped.html");
+
+/// Recordings in the page, shared out evenly among the scenarios.
+const MOST_RECORDINGS: usize = 24;
+
+/// Failures listed per scenario.
+const MOST_FAILURES: usize = 20;
+
+#[derive(Serialize)]
+struct ShippedCell {
+    value: String,
+    interval: Option<String>,
+    choice: String,
+}
+
+#[derive(Serialize)]
+struct ShippedRow {
+    place: String,
+    metric: String,
+    doc: &'static str,
+    shipped: Option<ShippedCell>,
+    best: Option<ShippedCell>,
+    same: bool,
+    rivals: Vec<Option<ShippedCell>>,
+}
+
+/// The table of what is shipped, what would be best, and rivals, for the template.
+pub(super) fn shipped(results: &Results) -> Value {
+    let rows = shipped::rows(&results.scenario, &results.runs);
+    let mut stacks: Vec<&str> = rows.iter().flat_map(|row| row.rivals.keys().map(String::as_str)).collect();
+    stacks.sort_unstable();
+    stacks.dedup();
+    let several = results.scenario.points.first().is_some_and(|point| point.world.flows.len() > 1);
+    let rows: Vec<ShippedRow> = rows
+        .iter()
+        .map(|row| {
+            let known = metric::find(row.metric);
+            let unit = known.map_or(Unit::Ratio, |metric| metric.unit);
+            let cell = |found: &Found| ShippedCell {
+                value: page::print_or_never(found.estimate, unit),
+                interval: found.interval.and_then(|interval| page::print_interval(interval, unit)),
+                choice: found.choice.clone(),
+            };
+            // What was chosen to be as shipped is said below the table.
+            let plain = |found: &Found| ShippedCell { choice: String::new(), ..cell(found) };
+            ShippedRow {
+                place: page::join(&row.place, if several || row.place.is_empty() { &row.flow } else { "" }),
+                metric: row.metric.replace('_', " "),
+                doc: known.map_or("", |metric| metric.doc),
+                same: row.shipped.is_some() && row.shipped == row.best,
+                shipped: row.shipped.as_ref().map(plain),
+                best: row.best.as_ref().map(cell),
+                rivals: stacks.iter().map(|stack| row.rivals.get(*stack).map(plain)).collect(),
+            }
+        })
+        .collect();
+    context! {
+        policies => thalweg_recovery::Policies::default().to_string(),
+        stacks => page::serde(&stacks),
+        rows => page::serde(&rows),
+    }
+}
+
+/// The page. `links` are the pages of the scenarios themselves, relative to this one.
+pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<String, ReportError> {
+    let per_scenario = (MOST_RECORDINGS / sets.len().max(1)).max(1);
+    let (mut sections, mut broken) = (Vec::new(), Vec::new());
+    let mut names: Vec<String> = Vec::new();
+    let mut recordings: Vec<Recording> = Vec::new();
+    let (mut all, mut held, mut failed, mut runs) = (0, 0, 0, 0);
+    for (at, (set, link)) in sets.iter().zip(links).enumerate() {
+        let verdicts = set.verdicts();
+        let good = verdicts.iter().filter(|verdict| verdict.outcome.is_good()).count();
+        (all, held, runs) = (all + verdicts.len(), held + good, runs + set.runs.len());
+        let name = &set.scenario.name;
+        for verdict in verdicts.iter().filter(|verdict| !verdict.outcome.is_good()) {
+            broken.push(context! { scenario => name.clone(), ..judged(verdict) });
+        }
+        let failures: Vec<&str> = set.runs.values().filter_map(|record| record.failed.as_deref()).collect();
+        failed += failures.len();
+        let shown = set
+            .recordings()
+            .into_iter()
+            .filter(|(_, recording)| !(recording.series.is_empty() && recording.packets.is_empty()));
+        for (label, recording) in shown.take(per_scenario) {
+            names.push(format!("{name}: {label}"));
+            recordings.push(thin::thin(&recording));
+        }
+        sections.push(context! {
+            id => format!("scenario-{at}"),
+            name => name.clone(),
+            link => link.clone(),
+            title => set.scenario.title.clone(),
+            question => set.scenario.question.clone(),
+            facts => page::facts(&[set]),
+            absent => summary::absent(&set.scenario),
+            settings => page::serde(&summary::settings(&set.scenario, &set.runs)),
+            runs => set.runs.len(),
+            failed => failures.len(),
+            failures => page::serde(&failures[..failures.len().min(MOST_FAILURES)]),
+            good => good,
+            class => if good == verdicts.len() { "good" } else { "bad" },
+            verdicts => verdicts.iter().map(judged).collect::<Vec<_>>(),
+            shipped => shipped(set),
+            tables => page::serde(&tables(set)),
+            distributions => page::serde(&page::distributions(&[set])),
+            manifest => page::manifest(set, ""),
+        });
+    }
+    let json = serde_json::to_string(&recordings)?.replace("</", "<\\/");
+    let banner = match (held == all, failed) {
+        (true, _) => context! { class => "good", text => format!("{all} of {all} expectations hold") },
+        (false, _) => context! { class => "bad", text => format!("{} of {all} expectations do not hold", all - held) },
+    };
+    let facts = format!("{} scenarios, {runs} runs, {failed} of them failed", sets.len());
+    let mut environment = Environment::new();
+    environment.add_template("collection.html", TEMPLATE)?;
+    environment.add_template("shipped.html", SHIPPED)?;
+    let body = context! {
+        title => title,
+        banner => banner,
+        facts => facts,
+        broken => broken,
+        sections => sections,
+        recordings => page::serde(&names),
+        recordings_json => json,
+        css => page::CSS,
+        js => page::JS,
+        uplot_css => page::UPLOT_CSS,
+        uplot_js => page::UPLOT_JS,
+    };
+    Ok(environment.get_template("collection.html")?.render(body)?)
+}
+
+fn tables(set: &Results) -> Vec<Table> {
+    let mut tables: Vec<Table> = page::tables(&[set]);
+    for table in &mut tables {
+        // The range of a number is in the scenario's own page; here it would double the size.
+        for cell in table.rows.iter_mut().flat_map(|row| &mut row.cells) {
+            cell.title = None;
+        }
+    }
+    tables
+}
