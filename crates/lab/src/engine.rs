@@ -14,13 +14,14 @@ use thalweg_link::{
     QueueLimit, RateModel, Reorder, Schedule, Spread, Streams, WifiProfile, Window, Windows,
 };
 use thalweg_proto::TransportConfig;
-use thalweg_sim::{FlowPlan, HostModel, PathPlan, Plan, Record, Registry, Size, Traffic};
+use thalweg_recovery::{Flight, InitialWindow};
+use thalweg_sim::{FlowPlan, HostModel, MinRto, PathPlan, Plan, Record, Registry, Size, TcpConfig, Traffic};
 use thalweg_units::{Duration, DurationExt, Rate, math};
 
 use crate::record::{Engine, Output, RunRecord};
 use crate::scenario::world::{
     self, Aqm, DirectionSpec, EcnSpec, FlowSpec, HeldWhere, Interruption, JitterShape, LossSpec, PathSpec, Perturb,
-    QueueSpec, TraceSpec, TransportSpec, World,
+    QueueSpec, TcpSpec, TraceSpec, TransportSpec, World,
 };
 
 /// Time between points of delivery curves and queues.
@@ -419,11 +420,39 @@ fn flow_plan(flow: &FlowSpec, path: usize) -> FlowPlan {
     let mut plan = FlowPlan::new(&flow.name, traffic).policies(flow.policies);
     transport(&flow.transport, &mut plan.client);
     transport(&flow.transport, &mut plan.server);
+    tcp(flow.tcp.as_ref(), &mut plan.tcp);
     flow.stack.clone_into(&mut plan.stack);
     plan.route = vec![path];
     plan.start = flow.start;
     (plan.client_host, plan.server_host) = (host, host);
     plan
+}
+
+fn tcp(spec: Option<&TcpSpec>, config: &mut TcpConfig) {
+    let Some(spec) = spec else { return };
+    if let Some(window) = spec.initial_window {
+        config.initial_window = match window {
+            world::InitialWindow::Rfc6928 => InitialWindow::Rfc6928,
+            world::InitialWindow::Rfc3390 => InitialWindow::Rfc3390,
+            world::InitialWindow::Segments(count) => InitialWindow::Datagrams(count),
+        };
+    }
+    if let Some(least) = spec.min_rto {
+        config.min_rto = match least {
+            world::MinRto::Linux => MinRto::Linux,
+            world::MinRto::Rfc6298 => MinRto::Rfc6298,
+            world::MinRto::At(span) => MinRto::At(span),
+        };
+    }
+    if spec.reduces_flight_size == Some(true) {
+        config.flight = Flight::Outstanding;
+    }
+    config.delayed_ack = spec.delayed_ack.unwrap_or(config.delayed_ack);
+    config.ecn = spec.ecn.unwrap_or(config.ecn);
+    config.tail_loss_probe = spec.tail_loss_probe.unwrap_or(config.tail_loss_probe);
+    config.rack = spec.rack.unwrap_or(config.rack);
+    config.mtu = spec.mtu.map_or(config.mtu, |mtu| u16::try_from(mtu).unwrap_or(u16::MAX));
+    config.receive_window = spec.receive_window.unwrap_or(config.receive_window);
 }
 
 fn transport(spec: &TransportSpec, config: &mut TransportConfig) {

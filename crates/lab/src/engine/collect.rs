@@ -152,6 +152,7 @@ fn flow_part(flow: &FlowResult, plan: &Plan, flow_plan: &FlowPlan, end: Duration
         }
         part.set("rtt_max", sender.rtt.max().as_secs_f64());
     }
+    recovery(&mut part, sender);
     let total: Duration = sender.limited_by.iter().sum();
     if !total.is_zero() {
         for (name, limit) in [
@@ -188,6 +189,27 @@ fn flow_part(flow: &FlowResult, plan: &Plan, flow_plan: &FlowPlan, end: Duration
         note("failed", reason.clone());
     }
     part
+}
+
+/// How the sender's episodes of repair began and ended, and what only TCP counts.
+fn recovery(part: &mut Part, sender: &SideResult) {
+    let path = &sender.stats.path;
+    let share = |count: u64, of: u64| count as f64 / of as f64;
+    let entries = path.entries_above + path.entries_at + path.entries_below;
+    if entries > 0 {
+        part.set("recovery_entry_above", share(path.entries_above, entries));
+        part.set("recovery_entry_at", share(path.entries_at, entries));
+        part.set("recovery_entry_below", share(path.entries_below, entries));
+    }
+    if path.episodes_ended > 0 {
+        part.set("recovery_end_window", share(path.end_window_datagrams, path.episodes_ended));
+        part.set("recovery_end_slow_start", share(path.ended_in_slow_start, path.episodes_ended));
+    }
+    if let Some(tcp) = &sender.tcp {
+        part.set("timeouts", tcp.timeouts as f64);
+        part.set("retransmissions", tcp.retransmissions as f64);
+        part.set("lost_retransmissions", tcp.lost_retransmissions as f64);
+    }
 }
 
 /// From the last end of an interruption to the next arrival of new data; none if the flow was done before, or had not

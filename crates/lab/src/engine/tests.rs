@@ -166,3 +166,20 @@ fn a_microsecond_is_all_that_a_seed_changes_if_asked() {
         assert!(matches!(shifts[..], [(0..200, by)] if *by == Duration::from_micros(1)), "{shifts:?}");
     }
 }
+
+#[test]
+fn tcp_runs_as_it_is_told_and_gives_its_figures() {
+    let path = HOME.replace("down = { rate", "down = { queue = \"20 BDP\", loss = { packets = [40] }, rate");
+    let tcp = "stack = \"tcp\"\npolicies = \"start=standard\"\ntransfer = { download = \"200 kB\" }\ntcp = { initial_window = 20, rack = false }";
+    let record = run(&path, tcp);
+    assert_eq!(record.failed, None);
+    assert!(record.flows[0].notes["settings"].contains("initial window 29200 B"), "{record:?}");
+    assert_eq!((value(&record, "retransmissions"), value(&record, "timeouts")), (1.0, 0.0));
+    assert_eq!((value(&record, "lost_retransmissions"), value(&record, "congestion_events")), (0.0, 1.0));
+    assert_eq!(value(&record, "recovery_entry_above"), 1.0);
+    assert!(value(&record, "recovery_end_window") >= 2.0);
+    assert!((1.0..2.5).contains(&value(&record, "completion_over_floor")));
+    let recording = SimEngine::default().run(&world(&path, tcp), 1, true).recording.unwrap();
+    let packets = &recording.packets[0];
+    assert!(packets.sent.len() >= 138 && packets.acked.len() > 25 && packets.lost.len() == 1, "{packets:?}");
+}

@@ -4,6 +4,7 @@ use thalweg_recovery::{Policies, PolicyError};
 use thalweg_units::Duration;
 
 use super::read::{Field, Reader};
+use super::tcp;
 use super::tree::Value;
 use super::world::{FlowSpec, HostModel, PageObject, Traffic, TransportSpec};
 
@@ -53,6 +54,12 @@ pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &
     let traffic = traffic(&reader);
     let policies = reader.get("policies").map_or(Some(Policies::default()), |field| policies(&field));
     let transport = reader.get("transport").map_or(Some(TransportSpec::default()), |field| transport(&field));
+    let tcp = reader.get("tcp").map(|field| {
+        if stack.as_deref().is_some_and(|stack| stack != "tcp") {
+            field.complain("has the settings of the stack \"tcp\", which this flow does not run");
+        }
+        tcp::tcp(&field)
+    });
     let host = reader.get("host").map_or(Some(HostModel::Ideal), |field| {
         field.choice(&[("ideal", HostModel::Ideal), ("linux", HostModel::Linux)])
     });
@@ -66,6 +73,7 @@ pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &
         traffic: traffic?,
         policies: policies?,
         transport: transport?,
+        tcp: tcp.flatten(),
         host: host?,
     })
 }

@@ -30,6 +30,7 @@ mod link;
 pub mod presets;
 mod read;
 mod rivals;
+mod tcp;
 mod tree;
 mod vary;
 pub mod world;

@@ -291,6 +291,9 @@ pub struct FlowSpec {
     pub policies: Policies,
     /// Settings of its transport.
     pub transport: TransportSpec,
+    /// Settings of its transport if that is TCP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpSpec>,
     /// How its hosts behave.
     pub host: HostModel,
 }
@@ -329,6 +332,53 @@ pub struct TransportSpec {
     pub ecn: Option<bool>,
     /// Receive window of a connection, bytes.
     pub receive_window: Option<u64>,
+}
+
+/// Settings of TCP; what is left out is as the stack has it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TcpSpec {
+    /// The first window.
+    pub initial_window: Option<InitialWindow>,
+    /// For how long the ACK of a single segment may wait; zero: every segment is acknowledged.
+    pub delayed_ack: Option<Duration>,
+    /// The shortest retransmission timeout.
+    pub min_rto: Option<MinRto>,
+    /// Whether segments are marked ECT and marks responded to.
+    pub ecn: Option<bool>,
+    /// Whether silence is probed before the timeout.
+    pub tail_loss_probe: Option<bool>,
+    /// Whether segments are lost by time, too.
+    pub rack: Option<bool>,
+    /// Bytes of a full packet, headers included.
+    pub mtu: Option<u64>,
+    /// Bytes beyond the last one acknowledged that may be sent.
+    pub receive_window: Option<u64>,
+    /// Whether a reduction is a share of FlightSize (RFC 6937) rather than of the window (RFC 9937).
+    pub reduces_flight_size: Option<bool>,
+}
+
+/// The first window of a TCP.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InitialWindow {
+    /// Ten segments.
+    Rfc6928,
+    /// Three, of Ethernet's size.
+    Rfc3390,
+    /// So many.
+    Segments(u16),
+}
+
+/// The shortest retransmission timeout of a TCP.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MinRto {
+    /// 200 ms beyond the smoothed round trip.
+    Linux,
+    /// A second.
+    Rfc6298,
+    /// This.
+    At(Duration),
 }
 
 /// What a flow carries.
