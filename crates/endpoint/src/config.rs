@@ -85,6 +85,13 @@ impl ClientConfig {
         self
     }
 
+    /// Sets the QUIC versions that the client would rather use, best first: a server that can moves the connection there
+    /// without another round trip (RFC 9368 section 3). Default: none, the version of the first flight is the best.
+    pub fn preferred_versions(mut self, versions: impl Into<Vec<Version>>) -> Self {
+        self.inner.preferred_versions = versions.into();
+        self
+    }
+
     /// Sets where address tokens are kept; `None` forgets them. Default: in memory, shared by clones.
     pub fn token_store(mut self, store: Option<Arc<dyn TokenStore>>) -> Self {
         self.inner.tokens = store;
@@ -155,6 +162,13 @@ impl ServerConfig {
     /// Sets the key that seals address tokens; share it between the servers of one service. Default: random.
     pub fn token_key(mut self, key: Arc<TokenKey>) -> Self {
         self.inner.token_key = key;
+        self
+    }
+
+    /// Sets the QUIC versions that clients are moved to if they can follow (RFC 9368 section 2.3), best first. Default:
+    /// none, every client keeps the version it came with.
+    pub fn preferred_versions(mut self, versions: impl Into<Vec<Version>>) -> Self {
+        self.inner.preferred_versions = versions.into();
         self
     }
 

@@ -94,6 +94,9 @@ pub struct ClientConfig {
     pub transport: Arc<TransportConfig>,
     /// The version of the first flight. Default v1.
     pub version: Version,
+    /// Versions the client would rather use, best first: a server that can moves the connection there (RFC 9368 section
+    /// 3). Default: none, the version of the first flight is the best.
+    pub preferred_versions: Vec<Version>,
     /// Where NEW_TOKEN tokens are kept; `None` forgets them.
     pub tokens: Option<Arc<dyn TokenStore>>,
 }
@@ -101,7 +104,7 @@ pub struct ClientConfig {
 impl ClientConfig {
     /// A configuration with default transport, QUIC v1.
     pub fn new(crypto: Arc<dyn ClientCrypto>) -> Self {
-        Self { crypto, transport: Arc::default(), version: Version::V1, tokens: None }
+        Self { crypto, transport: Arc::default(), version: Version::V1, preferred_versions: Vec::new(), tokens: None }
     }
 }
 

@@ -34,3 +34,11 @@ fn a_server_that_prefers_version_2_moves_the_client_there_without_a_round_trip()
 fn without_a_preference_the_client_keeps_its_version() {
     check(Setup::default(), Version::V1);
 }
+
+#[test]
+fn a_client_says_which_version_it_would_rather_use() {
+    let tweak_client =
+        Box::new(|config: &mut thalweg_proto::ClientConfig| config.preferred_versions = vec![Version::V2]);
+    // A server without a preference of its own leaves the client where it began.
+    check(Setup { tweak_client, ..Setup::default() }, Version::V1);
+}

@@ -59,7 +59,7 @@ def locked(package):
 class Thalweg:
     name = "thalweg"
     lacks = {}
-    asks_for_v2, upgrades_to_v2 = False, False
+    asks_for_v2, upgrades_to_v2 = True, True
 
     def build(self):
         self.command = [cargo_program(ROOT / "peers", "thalweg-interop", "thalweg-interop")]

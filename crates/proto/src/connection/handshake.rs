@@ -134,7 +134,12 @@ impl Connection {
         let dcid = ConnectionId::random(&mut rng, 8);
         let token = config.tokens.as_ref().and_then(|tokens| tokens.take(server_name)).unwrap_or_default();
         let streams = Streams::new(Side::Client, config.transport.streams.clone());
-        let params = local_parameters(&config.transport, &streams.initial_limits(), local_cid, config.version);
+        let mut params = local_parameters(&config.transport, &streams.initial_limits(), local_cid, config.version);
+        if let Some(versions) = &mut params.version_information {
+            // Best first (RFC 9368 section 3); a stable sort leaves the rest as it is.
+            let rank = |version: &Version| config.preferred_versions.iter().position(|preferred| preferred == version);
+            versions.available.sort_by_key(|version| rank(version).unwrap_or(usize::MAX));
+        }
         let mut encoded = Vec::new();
         params.encode(&mut encoded, Some(&mut rng));
         let session = config.crypto.start(config.version, server_name, &encoded)?;

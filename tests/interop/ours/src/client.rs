@@ -22,8 +22,11 @@ pub async fn run(task: &Task) -> Result<(), Failure> {
     let (crypto, _) = tls::client(task)?;
     let transport = TransportConfig { observer: Some(Arc::new(watch.clone())), ..TransportConfig::default() };
     let mut config = ClientConfig::with_rustls(Arc::new(crypto)).transport(transport);
-    if task.is("v2") && contract::variable("V2START")? == "direct" {
-        config = config.version(Version::V2);
+    if task.is("v2") {
+        config = match contract::variable("V2START")?.as_str() {
+            "direct" => config.version(Version::V2),
+            _ => config.preferred_versions([Version::V2]),
+        };
     }
     let endpoint = Endpoint::client(([127, 0, 0, 1], 0).into())?;
     endpoint.set_default_client_config(config);

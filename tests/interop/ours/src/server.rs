@@ -5,7 +5,7 @@ use std::sync::Arc;
 use contract::evidence::{Counter, Evidence, Ledger};
 use contract::{Failure, NOT_FOUND, Task, tls};
 use thalweg::{
-    Connection, EndpointBuilder, Incoming, RecvStream, RetryPolicy, SendStream, ServerConfig, TransportConfig,
+    Connection, EndpointBuilder, Incoming, RecvStream, RetryPolicy, SendStream, ServerConfig, TransportConfig, Version,
 };
 
 use crate::watch::Watch;
@@ -17,6 +17,9 @@ pub async fn run(task: &Task) -> Result<(), Failure> {
     let mut config = ServerConfig::with_rustls(Arc::new(crypto))?.transport(transport);
     if task.is("retry") {
         config = config.retry(RetryPolicy::Always);
+    }
+    if task.is("v2") {
+        config = config.preferred_versions([Version::V2]);
     }
     let endpoint = EndpointBuilder::new().server(config).workers(1).bind(contract::address("LISTEN")?)?;
     contract::announce(endpoint.local_addr()?);
