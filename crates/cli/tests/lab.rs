@@ -1,0 +1,302 @@
+//! `thalweg lab` as people run it: what is wrong with a scenario, runs that cannot end, interrupts, panics, parts of a sweep.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use clap::Parser;
+use common::{finish, run, signal, text, thalweg, until};
+use serde_json::Value;
+use thalweg_cli::lab::LabArgs;
+use thalweg_lab::engine::SimEngine;
+use thalweg_lab::record::{Engine, Output as RunOutput};
+use thalweg_lab::scenario::world::World;
+
+const SMALL: &str = r#"title = "A small download"
+question = "Does it arrive?"
+seeds = 4
+time_limit = "20 s"
+
+[path.p]
+down = { rate = "10 Mbps", delay = "10 ms" }
+up = { rate = "10 Mbps", delay = "10 ms" }
+
+[[flow]]
+transfer = { download = "200 kB" }
+
+[vary]
+"flow.0.policies.controller" = ["cubic", "new-reno"]
+
+[[expect]]
+metric = "success"
+equals = 1
+"#;
+
+/// A directory with the scenario `q.toml`, run from within.
+struct Lab {
+    directory: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new(scenario: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("q.toml"), scenario).unwrap();
+        Lab { directory }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn arg(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// `thalweg lab run q.toml --out OUT MORE…`
+    fn run(&self, out: &str, more: &[&str]) -> Output {
+        let (file, out) = (self.arg("q.toml"), self.arg(out));
+        run(&[&["lab", "run", &file, "--out", &out], more].concat())
+    }
+
+    fn json(&self, name: &str) -> Value {
+        serde_json::from_slice(&std::fs::read(self.path(name)).unwrap()).unwrap()
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+}
+
+/// Files of runs that are done.
+fn done(out: &Path) -> usize {
+    let Ok(keys) = std::fs::read_dir(out.join("runs")) else { return 0 };
+    let files = keys.flatten().flat_map(|key| std::fs::read_dir(key.path()).into_iter().flatten().flatten());
+    files.filter(|file| !file.file_name().to_string_lossy().starts_with('.')).count()
+}
+
+#[test]
+fn what_is_wrong_is_told_with_file_line_key_and_what_would_do() {
+    let cases: &[(&str, &str, usize, &[&str])] = &[
+        // What is replaced, by what, the line that is named, and what the message says.
+        ("seeds = 4", "sedes = 4", 3, &["sedes", "did you mean", "seeds"]),
+        ("delay = \"10 ms\" }\nup", "delay = 10 }\nup", 7, &["path.p.down.delay", "\"10 ms\""]),
+        (
+            "rate = \"10 Mbps\", delay = \"10 ms\" }\nup",
+            "rate = \"-1 Mbps\", delay = \"10 ms\" }\nup",
+            7,
+            &["path.p.down.rate"],
+        ),
+        (
+            "rate = \"10 Mbps\", delay = \"10 ms\" }\nup",
+            "rate = \"0 Mbps\", delay = \"10 ms\" }\nup",
+            7,
+            &["path.p.down.rate"],
+        ),
+        ("delay = \"10 ms\" }\nup", "delay = \"10 ms\", loss = \"150 %\" }\nup", 7, &["path.p.down.loss", "1 %"]),
+        ("[\"cubic\", \"new-reno\"]", "[]", 14, &["vary.flow.0.policies.controller", "empty list"]),
+        ("seeds = 4", "seeds = 0", 3, &["seeds", "from 1"]),
+        ("metric = \"success\"", "metric = \"sucess\"", 17, &["sucess", "did you mean", "success"]),
+        ("metric = \"success\"", "metric = \"speed\"", 17, &["speed", "completion", "goodput", "link_idle"]),
+        (
+            "rate = \"10 Mbps\", delay = \"10 ms\" }\nup",
+            "trace = \"t.csv\", delay = \"10 ms\" }\nup",
+            7,
+            &["t.csv", "line 3"],
+        ),
+    ];
+    for (old, new, line, parts) in cases {
+        assert!(SMALL.contains(old), "{old}");
+        let lab = Lab::new(&SMALL.replacen(old, new, 1));
+        std::fs::write(lab.path("t.csv"), "t_ms,rate_bps\n0,1000000\n1000,fast\n").unwrap();
+        let ended = lab.run("out", &[]);
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{new}: {said}");
+        assert!(said.contains(&format!("q.toml:{line}:")), "{new}: {said}");
+        for part in *parts {
+            assert!(said.contains(part), "{new}: \"{part}\" is not in: {said}");
+        }
+        assert!(!lab.path("out").exists(), "{new}");
+    }
+}
+
+#[test]
+fn ten_million_points_are_refused_at_once() {
+    let list: Vec<String> = (1..=216).map(|n| format!("\"{n} ms\"")).collect();
+    let list = list.join(", ");
+    let vary = format!(
+        "\"path.p.up.delay\" = [{list}]\n\"path.p.down.delay\" = [{list}]\n\"flow.0.start\" = [{list}]\n[[expect]]"
+    );
+    let ended = Lab::new(&SMALL.replace("[[expect]]", &vary)).run("out", &[]);
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert!(said.contains("points or more; at most 100000 are accepted"), "{said}");
+}
+
+#[test]
+fn what_cannot_finish_is_a_failed_run_with_its_reason() {
+    for (old, new) in [
+        ("delay = \"10 ms\" }\nup", "delay = \"10 ms\", loss = 1.0 }\nup"),
+        ("delay = \"10 ms\" }\nup", "delay = \"10 ms\", outage = { at = \"0 s\", for = \"20 s\" } }\nup"),
+        ("rate = \"10 Mbps\", delay = \"10 ms\" }\nup", "rate = \"1 bps\", delay = \"10 ms\" }\nup"),
+    ] {
+        let lab = Lab::new(&SMALL.replacen(old, new, 1));
+        let ended = lab.run("out", &["--seeds", "1"]);
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{new}: {said}");
+        assert!(
+            said.contains("flow \"flow 0\"")
+                && said.contains("time limit of 20 s")
+                && said.contains("--point 0 --seed 1"),
+            "{new}: {said}"
+        );
+        let manifest = lab.json("out/manifest.json");
+        assert!(manifest["runs"][0]["failed"].as_str().unwrap().contains("flow 0"), "{manifest}");
+    }
+}
+
+#[test]
+fn an_interrupt_keeps_what_is_finished_and_the_same_command_goes_on() {
+    let lab = Lab::new(&SMALL.replace("seeds = 4", "seeds = 400"));
+    let (file, out) = (lab.arg("q.toml"), lab.arg("out"));
+    let args = ["lab", "run", &file, "--out", &out, "--threads", "1"];
+    let child = thalweg(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("some runs", || done(&lab.path("out")) >= 3);
+    signal(&child, "INT");
+    let ended = finish(child);
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("interrupted") && said.contains("run the same command again"), "{said}");
+    let kept = done(&lab.path("out"));
+    assert!((3..800).contains(&kept), "{kept}");
+    let manifest = lab.json("out/manifest.json");
+    assert_eq!((manifest["runs"].as_array().unwrap().len(), &manifest["complete"]), (kept, &Value::Bool(false)));
+    assert!(lab.read("out/report.html").contains("not complete"));
+    let rest = run(&["lab", "run", &file, "--out", &out]);
+    let said = text(&rest.stderr);
+    assert_eq!(rest.status.code(), Some(0), "{said}");
+    assert!(said.contains(&format!("800 runs ({kept} done before)")), "{said}");
+    assert_eq!(lab.json("out/manifest.json")["complete"], true);
+}
+
+/// The simulator, except that seed 3 panics.
+struct Unlucky(SimEngine);
+
+impl Engine for Unlucky {
+    fn version(&self) -> String {
+        self.0.version()
+    }
+
+    fn stacks(&self) -> Vec<String> {
+        self.0.stacks()
+    }
+
+    fn run(&self, world: &World, seed: u64, recording: bool) -> RunOutput {
+        assert_ne!(seed, 3, "on purpose");
+        self.0.run(world, seed, recording)
+    }
+}
+
+#[derive(Parser)]
+struct Program {
+    #[command(flatten)]
+    lab: LabArgs,
+}
+
+#[test]
+fn a_panic_fails_its_run_and_the_sweep_goes_on() {
+    let lab = Lab::new(SMALL);
+    let (file, out) = (lab.arg("q.toml"), lab.arg("out"));
+    let command = || Program::parse_from(["lab", "run", &file, "--out", &out, "--quiet"]);
+    let failure = command().lab.run_with(&Unlucky(SimEngine::default())).unwrap_err().to_string();
+    assert!(failure.contains("2 of 2 expectations do not hold"), "{failure}");
+    let manifest = lab.json("out/manifest.json");
+    let runs = manifest["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 8);
+    for run in runs {
+        let failed = run["failed"].as_str();
+        assert_eq!(failed.is_some(), run["seed"] == 3, "{run}");
+        if let Some(reason) = failed {
+            let replay = format!("replay with: thalweg lab run {file} --point {} --seed 3", run["point"]);
+            assert!(reason.contains("panicked: ") && reason.contains("on purpose"), "{reason}");
+            assert!(reason.ends_with(&replay), "{reason}");
+        }
+    }
+    // What was lost to the panic is all that a better program has to run.
+    command().lab.run_with(&SimEngine::default()).unwrap();
+    assert!(lab.json("out/manifest.json")["runs"].as_array().unwrap().iter().all(|run| run["failed"].is_null()));
+}
+
+#[test]
+fn parts_make_the_whole_and_verify_repeats_it() {
+    let lab = Lab::new(SMALL);
+    assert!(lab.run("whole", &[]).status.success());
+    let mut runs = 0;
+    for part in ["1/3", "2/3", "3/3"] {
+        let name = part.replace('/', "-");
+        assert!(lab.run(&name, &["--shard", part]).status.success());
+        runs += done(&lab.path(&name));
+    }
+    assert_eq!(runs, 8);
+    let parts = ["1-3", "2-3", "3-3"].map(|name| lab.arg(name));
+    let merged = run(&["lab", "merge", &parts[0], &parts[1], &parts[2], "--out", &lab.arg("merged")]);
+    assert!(merged.status.success(), "{}", text(&merged.stderr));
+    assert_eq!(lab.read("merged/runs.csv"), lab.read("whole/runs.csv"));
+    assert_eq!(lab.read("merged/manifest.json"), lab.read("whole/manifest.json"));
+    assert_eq!(lab.read("merged/results.json"), lab.read("whole/results.json"));
+
+    let same = run(&["lab", "verify", &lab.arg("merged")]);
+    assert!(same.status.success() && text(&same.stderr).contains("all 8 runs came out the same"));
+    // A run that claims to have been another is found.
+    let manifest = lab.json("merged/manifest.json");
+    let hash = manifest["runs"][5]["event_log_hash"].as_str().unwrap();
+    let text_of = lab.read("merged/manifest.json").replace(hash, &"0".repeat(32));
+    std::fs::write(lab.path("merged/manifest.json"), text_of).unwrap();
+    let other = run(&["lab", "verify", &lab.arg("merged")]);
+    let said = text(&other.stderr);
+    assert_eq!(other.status.code(), Some(1), "{said}");
+    assert!(said.contains("1 of 8 runs came out differently") && said.contains("--point 1 --seed 2"), "{said}");
+}
+
+#[test]
+fn seeds_are_added_until_the_interval_is_narrow() {
+    let loss = SMALL.replace("delay = \"10 ms\" }\nup", "delay = \"10 ms\", loss = \"1 %\" }\nup");
+    let until = "seeds = 4\nuntil = { metric = \"completion.p50\", width = \"10 %\", max_seeds = 300 }";
+    let lab = Lab::new(&loss.replace("seeds = 4", until).replace("200 kB", "1 MB"));
+    let ended = lab.run("out", &["--quiet"]);
+    assert!(ended.status.success(), "{}", text(&ended.stderr));
+    let results = lab.json("out/results.json");
+    for flow in results["flows"].as_array().unwrap() {
+        let cells = flow["cells"].as_array().unwrap();
+        let completion = cells.iter().find(|cell| cell["metric"] == "completion").unwrap();
+        let count = completion["count"].as_u64().unwrap();
+        let number = |key: &str| completion["interval"][key].as_f64().unwrap();
+        let width = (number("high") - number("low")) / completion["estimate"].as_f64().unwrap();
+        assert!((5..300).contains(&count) && width <= 0.1, "{completion}");
+    }
+    // A cap is kept, and said.
+    let few = lab.run("few", &["--max-seeds", "2"]);
+    assert!(text(&few.stderr).contains("judged on 2 seeds instead of 4"), "{}", text(&few.stderr));
+    assert_eq!(done(&lab.path("few")), 4);
+}
+
+#[test]
+fn a_folder_is_one_report() {
+    let lab = Lab::new(SMALL);
+    std::fs::create_dir(lab.path("s")).unwrap();
+    std::fs::write(lab.path("s/good.toml"), SMALL).unwrap();
+    std::fs::write(lab.path("s/bad.toml"), SMALL.replace("equals = 1", "equals = 0")).unwrap();
+    let ended = run(&["lab", "run", &lab.arg("s"), "--out", &lab.arg("out")]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(text(&ended.stderr).contains("failed: bad"), "{}", text(&ended.stderr));
+    assert_eq!(text(&ended.stdout).lines().last(), Some(lab.arg("out/report.html").as_str()));
+    let page = lab.read("out/report.html");
+    assert!(page.contains("2 of 4 expectations do not hold") && page.contains("as shipped"));
+    // It can be made again, and what it is made of can be checked.
+    std::fs::remove_file(lab.path("out/report.html")).unwrap();
+    assert!(run(&["lab", "report", &lab.arg("out")]).status.success());
+    assert_eq!(lab.read("out/report.html"), page);
+    assert!(run(&["lab", "verify", &lab.arg("out")]).status.success());
+}
