@@ -148,7 +148,7 @@ pub enum Traffic {
         count: u64,
         /// Time from one start to the next (exponential for Poisson arrivals).
         arrivals: Spread,
-        /// Bytes of a download.
+        /// Bytes of a download; `u64::MAX` for one without end.
         size: Size,
         /// Each on a connection of its own, rather than all as streams of one.
         new_connections: bool,
@@ -173,7 +173,12 @@ pub enum Traffic {
 impl Traffic {
     /// Whether it goes on until the run is stopped.
     pub fn is_endless(&self) -> bool {
-        matches!(self, Traffic::Download(None) | Traffic::Upload(None) | Traffic::Media { frames: None, .. })
+        let endless = Size::Fixed(u64::MAX);
+        match self {
+            Traffic::Download(None) | Traffic::Upload(None) | Traffic::Media { frames: None, .. } => true,
+            Traffic::Flows { size, .. } => *size == endless,
+            _ => false,
+        }
     }
 
     fn check(&self) -> Result<(), &'static str> {

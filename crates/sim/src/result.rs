@@ -71,6 +71,8 @@ pub struct Frames {
     pub late: u64,
     /// From sending to arrival of the last piece.
     pub delay: Quantiles,
+    /// How long no frame arrived in time, each time that this was longer than the deadline.
+    pub stalls: Vec<Duration>,
 }
 
 impl Frames {

@@ -479,6 +479,7 @@ impl<'a> World<'a> {
                 sent: frames.sent + meters[1].frames.sent,
                 received: frames.received + meters[1].frames.received,
                 late: frames.late + meters[1].frames.late,
+                stalls: [&frames.stalls[..], &meters[1].frames.stalls[..]].concat(),
                 delay: {
                     frames.delay.merge(&meters[1].frames.delay);
                     frames.delay

@@ -189,6 +189,8 @@ fn a_suspension_makes_media_miss_their_deadline() {
     // 300 ms are 15 frames; those of the last 80 ms are still in time.
     assert!((10..=12).contains(&raw.frames.late), "{:?}", raw.frames);
     assert_eq!(raw.frames.received, 200);
+    // One stall: from the last frame before the suspension to the first after it that was not late.
+    assert!(matches!(raw.frames.stalls[..], [stall] if stall > ms(200) && stall < ms(340)), "{:?}", raw.frames.stalls);
     assert!(quic.frames.missed() >= 9 && quic.frames.missed() <= 20, "{:?}", quic.frames);
 }
 

@@ -111,6 +111,7 @@ fn flow_part(flow: &FlowResult, plan: &Plan, flow_plan: &FlowPlan, end: Duration
     if flow.frames.sent > 0 {
         part.set("deadline_misses", flow.frames.missed() as f64 / flow.frames.sent as f64);
         set_many(&mut part, "frame_delay", percentiles(&flow.frames.delay));
+        set_many(&mut part, "stall", flow.frames.stalls.iter().map(Duration::as_secs_f64).collect());
     }
     if let Some(silence) = silence_after(flow, ends, end) {
         part.set("silence_after_repair", silence.as_secs_f64());
@@ -139,6 +140,7 @@ fn flow_part(flow: &FlowResult, plan: &Plan, flow_plan: &FlowPlan, end: Duration
         part.set(name, value as f64);
     }
     if stats.path.packets_sent > 0 {
+        part.set("probe_share", stats.path.ptos as f64 / stats.path.packets_sent as f64);
         part.set("loss_rate", stats.path.packets_lost as f64 / stats.path.packets_sent as f64);
         part.set("rtt", stats.rtt.as_secs_f64());
         part.set("min_rtt", stats.min_rtt.as_secs_f64());

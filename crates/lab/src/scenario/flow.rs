@@ -176,7 +176,10 @@ fn traffic(reader: &Reader<'_>) -> Option<Traffic> {
         "short_flows" => {
             let every = table.need("every", "\"100 ms\"").and_then(|field| field.span());
             let count = table.need("count", "100").and_then(|field| field.count(1..=100_000));
-            let size = table.need("size", "\"30 kB\"").and_then(|field| field.size());
+            let size = table.need("size", "\"30 kB\", or \"endless\"").and_then(|field| match &field.node.value {
+                Value::Text(text) if text == "endless" => Some(u64::MAX),
+                _ => field.size(),
+            });
             let spread = table.get("spread").map_or(Some(1.0), |field| {
                 let spread = field.number("a number from 1 (all alike) to 100")?;
                 if !(1.0..=100.0).contains(&spread) {
@@ -184,6 +187,9 @@ fn traffic(reader: &Reader<'_>) -> Option<Traffic> {
                 }
                 Some(spread)
             });
+            if size == Some(u64::MAX) && table.has("spread") {
+                table.complain("has sizes without end, which cannot spread; leave spread out");
+            }
             (|| Some(Traffic::ShortFlows { every: every?, count: count?, size: size?, spread: spread? }))()
         }
         "page" => table.need("objects", "[{ size = \"30 kB\" }]").and_then(|field| page(&field)),

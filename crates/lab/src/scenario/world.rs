@@ -415,7 +415,7 @@ pub enum Traffic {
         every: Duration,
         /// How many.
         count: u64,
-        /// Median size, bytes.
+        /// Median size, bytes; `u64::MAX` for downloads without end.
         size: u64,
         /// Lognormal sizes with this ratio of 84th percentile to median; 1 for sizes that are all alike.
         spread: f64,

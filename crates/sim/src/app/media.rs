@@ -81,6 +81,8 @@ pub struct MediaSink {
     /// Pieces seen per incomplete frame, as a set of bits in words.
     incomplete: BTreeMap<u32, Pieces>,
     last: Instant,
+    /// When the last frame came in time.
+    in_time: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -92,7 +94,7 @@ struct Pieces {
 impl MediaSink {
     /// Frames later than `deadline` count as late.
     pub fn new(deadline: Duration) -> Self {
-        MediaSink { deadline, incomplete: BTreeMap::new(), last: Instant::ZERO }
+        MediaSink { deadline, incomplete: BTreeMap::new(), last: Instant::ZERO, in_time: None }
     }
 
     /// Takes what has arrived.
@@ -135,6 +137,13 @@ impl MediaSink {
             meter.frames.received += 1;
             meter.frames.late += u64::from(delay > self.deadline);
             meter.frames.delay.record(delay);
+            if delay <= self.deadline {
+                let stall = self.in_time.map_or(Duration::ZERO, |before| now.saturating_since(before));
+                if stall > self.deadline {
+                    meter.frames.stalls.push(stall);
+                }
+                self.in_time = Some(now);
+            }
         }
         while self.incomplete.len() > INCOMPLETE {
             self.incomplete.pop_first();
@@ -201,6 +210,8 @@ mod tests {
         assert!(source.poll(start + ms(45), &mut wire, &mut meter));
         sink.poll(start + ms(100), &mut wire, &mut meter);
         assert_eq!(source.next(), None);
+        // None was in time between the first, at 10 ms, and the end: not a stall, as nothing came after it.
+        assert!(meter.frames.stalls.is_empty());
         let frames = &meter.frames;
         assert_eq!((frames.sent, frames.received, frames.late, frames.missed()), (3, 2, 1, 2));
         assert_eq!(meter.bytes(), 200 + 116 + 200);
