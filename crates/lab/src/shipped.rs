@@ -40,7 +40,7 @@ pub struct Row {
     pub metric: &'static str,
     /// With the policies that are the default; none if the scenario does not run them there.
     pub shipped: Option<Found>,
-    /// With the policies that came out best.
+    /// With the policies that came out best; none if the scenario runs no others there.
     pub best: Option<Found>,
     /// Other stacks by name.
     pub rivals: BTreeMap<String, Found>,
@@ -112,6 +112,10 @@ fn row(scenario: &Scenario, runs: &Runs, group: &[usize], index: usize, metric: 
         if row.best.as_ref().is_none_or(|best| is_better(metric, found.estimate, best.estimate)) {
             row.best = Some(found);
         }
+    }
+    let ours = group.iter().filter(|point| flow_at(**point).is_some_and(|flow| flow.stack == OURS)).count();
+    if ours < 2 && row.shipped.is_some() {
+        row.best = None;
     }
     // As good as any: nothing has to be chosen.
     if let (Some(shipped), Some(best)) = (&row.shipped, &row.best)

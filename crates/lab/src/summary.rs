@@ -146,11 +146,14 @@ pub fn rows(scenario: &Scenario, runs: &Runs, scope: Scope) -> Vec<Row> {
         .collect()
 }
 
-/// What of a scope there is at every point: point, name, and what should be known about it.
+/// What of a scope there is at every point: point, name, and what should be known about it. Links that no flow takes are left out.
 pub fn places(scenario: &Scenario, runs: &Runs, scope: Scope) -> Vec<(usize, String, BTreeMap<String, String>)> {
     let mut places = Vec::new();
     for point in 0..scenario.points.len() {
         for subject in subjects(scenario, point, scope) {
+            if scope == Scope::Link && !is_taken(scenario, point, &subject) {
+                continue;
+            }
             let notes = runs
                 .range((point, 0)..=(point, u64::MAX))
                 .find_map(|(_, record)| {
@@ -162,6 +165,11 @@ pub fn places(scenario: &Scenario, runs: &Runs, scope: Scope) -> Vec<(usize, Str
         }
     }
     places
+}
+
+fn is_taken(scenario: &Scenario, point: usize, link: &str) -> bool {
+    let path = link.rsplit_once('.').map_or(link, |(path, _)| path);
+    scenario.points.get(point).is_some_and(|point| point.world.flows.iter().any(|flow| flow.path == path))
 }
 
 fn cell(runs: &Runs, point: usize, subject: &str, metric: &'static Metric) -> Option<Cell> {

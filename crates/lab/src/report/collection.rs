@@ -99,6 +99,10 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             names.push(format!("{name}: {label}"));
             recordings.push(thin::thin(&recording));
         }
+        // Of what the scenario asks; the rest is in its own page.
+        let asked: Vec<&str> = shipped::rows(&set.scenario, &set.runs).iter().map(|row| row.metric).collect();
+        let mut distributions = page::distributions(&[set]);
+        distributions.retain(|distribution| asked.contains(&distribution.metric));
         sections.push(context! {
             id => format!("scenario-{at}"),
             name => name.clone(),
@@ -116,7 +120,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             verdicts => verdicts.iter().map(judged).collect::<Vec<_>>(),
             shipped => shipped(set),
             tables => page::serde(&tables(set)),
-            distributions => page::serde(&page::distributions(&[set])),
+            distributions => page::serde(&distributions),
             manifest => page::manifest(set, ""),
         });
     }

@@ -70,6 +70,7 @@ pub(super) struct TableCell {
 
 #[derive(Serialize)]
 pub(super) struct Distribution {
+    pub(super) metric: &'static str,
     title: String,
     doc: &'static str,
     box_plot: String,
@@ -244,16 +245,20 @@ pub(super) fn facts(sets: &[&Results]) -> String {
             let manifest = &set.manifest;
             let state = if manifest.complete { "" } else { ", not complete" };
             format!(
-                "{}{} points, {} seeds, {} runs{state}; {}",
+                "{}{}, {}, {}{state}; {}",
                 prefix(sets, at),
-                manifest.points.len(),
-                manifest.seeds,
-                manifest.runs.len(),
+                count(manifest.points.len() as u64, "point"),
+                count(manifest.seeds, "seed"),
+                count(manifest.runs.len() as u64, "run"),
                 manifest.engine
             )
         })
         .collect();
     parts.join(" · ")
+}
+
+fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// A label for a row: what is varied, and the flow where there are several.
@@ -406,7 +411,11 @@ pub(super) fn distributions(sets: &[&Results]) -> Vec<Distribution> {
                 }
             }
         }
-        let alike = groups.iter().flat_map(|group| &group.values).all(|value| Some(value) == groups[0].values.first());
+        // What differs by less than a thousandth is one number, which the table has.
+        let finite = || groups.iter().flat_map(|group| &group.values).filter(|value| value.is_finite());
+        let (low, high) =
+            finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)));
+        let alike = high - low <= 1e-3 * high.abs() && finite().count() > 0 && !groups.iter().any(has_endless);
         if groups.is_empty() || alike {
             continue;
         }
@@ -415,10 +424,20 @@ pub(super) fn distributions(sets: &[&Results]) -> Vec<Distribution> {
         if let (Some(box_plot), Some(cdf)) =
             (svg::box_plot(&name, metric.unit, &groups), svg::cdf(&name, metric.unit, &groups))
         {
-            distributions.push(Distribution { title: capital(&name), doc: metric.doc, box_plot, cdf });
+            distributions.push(Distribution {
+                metric: metric.name,
+                title: capital(&name),
+                doc: metric.doc,
+                box_plot,
+                cdf,
+            });
         }
     }
     distributions
+}
+
+fn has_endless(group: &Group) -> bool {
+    group.values.iter().any(|value| !value.is_finite())
 }
 
 fn capital(text: &str) -> String {
