@@ -20,8 +20,8 @@ use thalweg_units::{Duration, DurationExt, Rate, math};
 
 use crate::record::{Engine, Output, RunRecord};
 use crate::scenario::world::{
-    self, Aqm, DirectionSpec, EcnSpec, FlowSpec, HeldWhere, Interruption, JitterShape, LossSpec, PathSpec, Perturb,
-    QueueSpec, TcpSpec, TraceSpec, TransportSpec, World,
+    self, Aqm, Arrivals, DirectionSpec, EcnSpec, FlowSpec, HeldWhere, Interruption, JitterShape, LossSpec, PathSpec,
+    Perturb, QueueSpec, TcpSpec, TraceSpec, TransportSpec, World,
 };
 
 /// Time between points of delivery curves and queues.
@@ -230,6 +230,8 @@ fn direction(
         ecn: match spec.ecn {
             EcnSpec::Keep => None,
             EcnSpec::Bleach => Some(Schedule::constant(EcnTreatment::Bleach)),
+            EcnSpec::MarkAll => Some(Schedule::constant(EcnTreatment::MarkAll)),
+            EcnSpec::Ect1ToEct0 => Some(Schedule::constant(EcnTreatment::Ect1ToEct0)),
         },
         round_trip,
         ..DirectionConfig::default()
@@ -357,6 +359,15 @@ fn windows(when: &Interruption, streams: &Streams, name: &str, horizon: Duration
     Windows::List(list)
 }
 
+/// Times from one start to the next.
+fn distances(mean: Duration, arrivals: Arrivals) -> Spread {
+    match arrivals {
+        Arrivals::Poisson => Spread::Exponential(mean),
+        Arrivals::Uniform => Spread::Uniform(Duration::ZERO, mean * 2),
+        Arrivals::Regular => Spread::Fixed(mean),
+    }
+}
+
 fn flow_plan(flow: &FlowSpec, path: usize) -> FlowPlan {
     let fixed = Spread::Fixed;
     let traffic = match &flow.traffic {
@@ -368,22 +379,25 @@ fn flow_plan(flow: &FlowSpec, path: usize) -> FlowPlan {
             response: Size::Fixed(*response),
             think: fixed(*think),
         },
-        world::Traffic::OnOff { burst, pause, count } => Traffic::Requests {
+        world::Traffic::OnOff { burst, pause, pauses, count } => Traffic::Requests {
             count: *count,
             request: Size::Fixed(100),
             response: Size::Fixed(*burst),
-            think: fixed(*pause),
+            think: distances(*pause, *pauses),
         },
-        world::Traffic::ShortFlows { every, count, size, spread } => Traffic::Flows {
+        world::Traffic::ShortFlows { every, arrivals, count, size, spread, pareto, one_connection } => Traffic::Flows {
             count: *count,
-            arrivals: Spread::Exponential(*every),
-            size: if *spread > 1.0 {
+            arrivals: distances(*every, *arrivals),
+            size: match pareto {
+                // Half of the sizes are below scale × (2^(1/shape) - 1).
+                Some(shape) => {
+                    Size::Pareto { scale: (*size as f64 / (math::pow(2.0, 1.0 / shape) - 1.0)) as u64, shape: *shape }
+                }
                 // The 84th percentile lies one deviation of the logarithm above the median.
-                Size::LogNormal { median: *size, sigma: math::ln(*spread) }
-            } else {
-                Size::Fixed(*size)
+                None if *spread > 1.0 => Size::LogNormal { median: *size, sigma: math::ln(*spread) },
+                None => Size::Fixed(*size),
             },
-            new_connections: true,
+            new_connections: !one_connection,
         },
         world::Traffic::Page { objects } => Traffic::Page(
             objects
@@ -391,7 +405,7 @@ fn flow_plan(flow: &FlowSpec, path: usize) -> FlowPlan {
                 .map(|object| thalweg_sim::PageObject {
                     size: object.size,
                     after: object.after.iter().map(|at| usize::try_from(*at).unwrap_or(usize::MAX)).collect(),
-                    delay: Duration::ZERO,
+                    delay: object.delay,
                 })
                 .collect(),
         ),
@@ -416,6 +430,14 @@ fn flow_plan(flow: &FlowSpec, path: usize) -> FlowPlan {
     let host = match flow.host {
         world::HostModel::Ideal => HostModel::IDEAL,
         world::HostModel::Linux => HostModel::LINUX,
+        world::HostModel::LinuxCoarse => HostModel::LINUX_COARSE,
+        world::HostModel::Custom { timer, wake, receive, nic, batch } => HostModel {
+            timer_granularity: timer,
+            wake_delay: wake,
+            receive_delay: receive,
+            nic: nic.map(Rate::from_bps),
+            batch: usize::try_from(batch).unwrap_or(usize::MAX),
+        },
     };
     let mut plan = FlowPlan::new(&flow.name, traffic).policies(flow.policies);
     transport(&flow.transport, &mut plan.client);

@@ -183,3 +183,37 @@ fn tcp_runs_as_it_is_told_and_gives_its_figures() {
     let packets = &recording.packets[0];
     assert!(packets.sent.len() >= 138 && packets.acked.len() > 25 && packets.lost.len() == 1, "{packets:?}");
 }
+
+#[test]
+fn traffic_and_hosts_are_what_the_scenario_says() {
+    let flow = |text: &str| flow_plan(&world(HOME, text).flows[0], 0);
+    let Traffic::Flows { arrivals, size, new_connections, .. } =
+        flow("short_flows = { every = \"10 ms\", arrivals = \"regular\", count = 5, size = \"30 kB\", pareto = 2, one_connection = true }").traffic
+    else {
+        panic!("not flows")
+    };
+    assert_eq!((arrivals, new_connections), (Spread::Fixed(Duration::from_millis(10)), false));
+    let mut dice = Streams::new(1).dice("sizes");
+    let below = (0..20_000).filter(|_| size.draw(&mut dice) < 30_000).count();
+    assert!((9_700..10_300).contains(&below), "{below}: the size is to be the median");
+    let endless = flow("short_flows = { every = \"10 ms\", count = 5, size = \"endless\" }").traffic;
+    assert!(endless.is_endless());
+    let Traffic::Requests { think, .. } =
+        flow("on_off = { burst = \"1 MB\", pause = \"50 ms\", pauses = \"uniform\", count = 3 }").traffic
+    else {
+        panic!("not bursts")
+    };
+    assert_eq!(think, Spread::Uniform(Duration::ZERO, Duration::from_millis(100)));
+    let Traffic::Page(objects) = flow("page = { objects = [{ size = \"1 kB\", delay = \"5 ms\" }] }").traffic else {
+        panic!("not a page")
+    };
+    assert_eq!(objects[0].delay, Duration::from_millis(5));
+    let host = flow("transfer = { download = \"1 MB\" }\nhost = { timer = \"1 ms\", wake = \"50 us\", nic = \"1 Gbps\", batch = 32 }").client_host;
+    assert_eq!(
+        (host.timer_granularity, host.wake_delay, host.batch),
+        (Duration::from_millis(1), Duration::from_micros(50), 32)
+    );
+    assert_eq!((host.receive_delay, host.nic), (Duration::ZERO, Some(Rate::from_bps(1_000_000_000))));
+    let coarse = flow("transfer = { download = \"1 MB\" }\nhost = \"linux-coarse\"").server_host;
+    assert_eq!(coarse, HostModel::LINUX_COARSE);
+}

@@ -6,7 +6,7 @@ use thalweg_units::Duration;
 use super::read::{Field, Reader};
 use super::tcp;
 use super::tree::Value;
-use super::world::{FlowSpec, HostModel, PageObject, Traffic, TransportSpec};
+use super::world::{Arrivals, FlowSpec, HostModel, PageObject, Traffic, TransportSpec};
 
 const TRAFFIC: [(&str, &str); 7] = [
     ("transfer", "{ download = \"10 MB\" }"),
@@ -60,9 +60,7 @@ pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &
         }
         tcp::tcp(&field)
     });
-    let host = reader.get("host").map_or(Some(HostModel::Ideal), |field| {
-        field.choice(&[("ideal", HostModel::Ideal), ("linux", HostModel::Linux)])
-    });
+    let host = reader.get("host").map_or(Some(HostModel::Ideal), |field| host(&field));
     reader.finish();
     Some(FlowSpec {
         name: name?,
@@ -75,6 +73,29 @@ pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &
         transport: transport?,
         tcp: tcp.flatten(),
         host: host?,
+    })
+}
+
+/// A profile by name, or a table of delays.
+fn host(field: &Field<'_>) -> Option<HostModel> {
+    if !field.is_table() {
+        let profiles =
+            [("ideal", HostModel::Ideal), ("linux", HostModel::Linux), ("linux-coarse", HostModel::LinuxCoarse)];
+        return field.choice(&profiles);
+    }
+    let reader = field.table("\"ideal\", \"linux\", \"linux-coarse\" or { timer = \"1 ms\", wake = \"50 us\" }")?;
+    let span = |key| reader.get(key).map_or(Some(Duration::ZERO), |field| field.duration());
+    let nic = reader.get("nic").map_or(Some(None), |field| field.rate().map(|rate| Some(rate.bps())));
+    let batch = reader.get("batch").map_or(Some(10), |field| field.count(1..=1_000));
+    let (timer, wake, receive) = (span("timer"), span("wake"), span("receive"));
+    reader.finish();
+    Some(HostModel::Custom { timer: timer?, wake: wake?, receive: receive?, nic: nic?, batch: batch? })
+}
+
+/// How times are distributed, under this key.
+fn arrivals(table: &Reader<'_>, key: &'static str, fallback: Arrivals) -> Option<Arrivals> {
+    table.get(key).map_or(Some(fallback), |field| {
+        field.choice(&[("poisson", Arrivals::Poisson), ("uniform", Arrivals::Uniform), ("regular", Arrivals::Regular)])
     })
 }
 
@@ -171,7 +192,8 @@ fn traffic(reader: &Reader<'_>) -> Option<Traffic> {
             let burst = table.need("burst", "\"1 MB\"").and_then(|field| field.size());
             let pause = table.need("pause", "\"500 ms\"").and_then(|field| field.duration());
             let count = table.need("count", "10").and_then(|field| field.count(1..=1_000_000));
-            (|| Some(Traffic::OnOff { burst: burst?, pause: pause?, count: count? }))()
+            let pauses = arrivals(&table, "pauses", Arrivals::Regular);
+            (|| Some(Traffic::OnOff { burst: burst?, pause: pause?, pauses: pauses?, count: count? }))()
         }
         "short_flows" => {
             let every = table.need("every", "\"100 ms\"").and_then(|field| field.span());
@@ -187,10 +209,32 @@ fn traffic(reader: &Reader<'_>) -> Option<Traffic> {
                 }
                 Some(spread)
             });
-            if size == Some(u64::MAX) && table.has("spread") {
-                table.complain("has sizes without end, which cannot spread; leave spread out");
+            let pareto = table.get("pareto").map_or(Some(None), |field| {
+                let shape = field.number("a tail exponent from 1.01 to 10")?;
+                if !(1.01..=10.0).contains(&shape) {
+                    field.complain("is out of range; write a tail exponent from 1.01 (heavy) to 10");
+                }
+                Some(Some(shape))
+            });
+            if size == Some(u64::MAX) && (table.has("spread") || table.has("pareto")) {
+                table.complain("has sizes without end, which have no distribution; leave spread and pareto out");
             }
-            (|| Some(Traffic::ShortFlows { every: every?, count: count?, size: size?, spread: spread? }))()
+            if table.has("spread") && table.has("pareto") {
+                table.complain("has two distributions of its sizes; write spread (lognormal) or pareto");
+            }
+            let arrivals = arrivals(&table, "arrivals", Arrivals::Poisson);
+            let one_connection = table.get("one_connection").map_or(Some(false), |field| field.boolean());
+            (|| {
+                Some(Traffic::ShortFlows {
+                    every: every?,
+                    arrivals: arrivals?,
+                    count: count?,
+                    size: size?,
+                    spread: spread?,
+                    pareto: pareto?,
+                    one_connection: one_connection?,
+                })
+            })()
         }
         "page" => table.need("objects", "[{ size = \"30 kB\" }]").and_then(|field| page(&field)),
         "media" => {
@@ -239,8 +283,9 @@ fn page(field: &Field<'_>) -> Option<Traffic> {
                 None => {}
             }
         }
+        let delay = table.get("delay").map_or(Some(Duration::ZERO), |field| field.duration());
         table.finish();
-        objects.push(PageObject { size: size.unwrap_or(1), after });
+        objects.push(PageObject { size: size.unwrap_or(1), after, delay: delay.unwrap_or_default() });
     }
     if objects.is_empty() {
         field.complain("is empty; a page needs at least one object, { size = \"30 kB\" }");

@@ -104,7 +104,14 @@ fn direction(reader: Reader<'_>, directory: &Path) -> Option<DirectionSpec> {
         mtu: reader.get("mtu").and_then(|field| mtu(&field)),
         ecn: reader
             .get("ecn")
-            .and_then(|field| field.choice(&[("keep", EcnSpec::Keep), ("bleach", EcnSpec::Bleach)]))
+            .and_then(|field| {
+                field.choice(&[
+                    ("keep", EcnSpec::Keep),
+                    ("bleach", EcnSpec::Bleach),
+                    ("mark-all", EcnSpec::MarkAll),
+                    ("ect1-to-ect0", EcnSpec::Ect1ToEct0),
+                ])
+            })
             .unwrap_or_default(),
     };
     if spec.repeat.is_some_and(|repeat| spec.changes.iter().any(|change| change.at >= repeat)) {

@@ -269,6 +269,10 @@ pub enum EcnSpec {
     Keep,
     /// Clears them.
     Bleach,
+    /// Marks every packet that can be marked.
+    MarkAll,
+    /// Makes ECT(0) of ECT(1).
+    Ect1ToEct0,
 }
 
 /// One flow, or one group of flows from one generator.
@@ -309,8 +313,36 @@ pub enum HostModel {
     /// Reacts at once.
     #[default]
     Ideal,
-    /// With the timer granularity, wake-up delay and batches of a Linux host.
+    /// With the wake-up delay, merged interrupts, network card and batches of a Linux host.
     Linux,
+    /// The same with timers at whole milliseconds, as asynchronous runtimes have them.
+    LinuxCoarse,
+    /// As described.
+    Custom {
+        /// Timers fire at multiples of this.
+        timer: Duration,
+        /// From a timer to the program.
+        wake: Duration,
+        /// From the wire to the program, with all that arrives in between.
+        receive: Duration,
+        /// Bits per second of the network card, if it limits.
+        nic: Option<u64>,
+        /// Datagrams per batch.
+        batch: u64,
+    },
+}
+
+/// How the times between starts are distributed.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// Exponentially: as if nobody knew of the others.
+    #[default]
+    Poisson,
+    /// Between zero and twice the mean.
+    Uniform,
+    /// All alike.
+    Regular,
 }
 
 /// Settings of a transport that are not policies.
@@ -404,21 +436,29 @@ pub enum Traffic {
     OnOff {
         /// Bytes of a burst.
         burst: u64,
-        /// Pause between bursts.
+        /// Pause between bursts, on average.
         pause: Duration,
+        /// How that is distributed.
+        pauses: Arrivals,
         /// How many bursts.
         count: u64,
     },
     /// Many short downloads, each a connection of its own.
     ShortFlows {
-        /// Mean distance of their starts (exponentially distributed).
+        /// Mean distance of their starts.
         every: Duration,
+        /// How that is distributed.
+        arrivals: Arrivals,
         /// How many.
         count: u64,
         /// Median size, bytes; `u64::MAX` for downloads without end.
         size: u64,
         /// Lognormal sizes with this ratio of 84th percentile to median; 1 for sizes that are all alike.
         spread: f64,
+        /// Pareto sizes instead, with this tail exponent.
+        pareto: Option<f64>,
+        /// As streams of one connection rather than each on its own.
+        one_connection: bool,
     },
     /// A web page: objects that wait for others.
     Page {
@@ -458,4 +498,6 @@ pub struct PageObject {
     pub size: u64,
     /// Which earlier objects have to be complete before it is asked for, by index.
     pub after: Vec<u64>,
+    /// How long after that: parsing and running what came.
+    pub delay: Duration,
 }
