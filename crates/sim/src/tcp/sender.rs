@@ -426,7 +426,8 @@ impl Sender {
                 let sent = segment.record.sent();
                 let is_repeated = segment.transmissions > 1;
                 // Too soon for the repeat to have been answered: it was the first transmission (RFC 8985 section 6.2, step 2).
-                let is_first = is_repeated && now.saturating_since(sent) < self.path.path().rtt().min;
+                let rtt = self.path.path().rtt();
+                let is_first = is_repeated && rtt.has_sample && now.saturating_since(sent) < rtt.min;
                 if !is_repeated && sample.is_none_or(|(newest, _)| newest <= ordinal) {
                     *sample = Some((ordinal, sent));
                 }
