@@ -42,8 +42,8 @@ impl Default for SimEngine {
 
 /// When a run's links are down or held, for [`collect`].
 pub(crate) struct Interruptions {
-    /// Ends of the outages and suspensions of each path, in order of time.
-    pub(crate) ends: Vec<Vec<Duration>>,
+    /// Begin and end of the outages and suspensions of each path, in the order of their ends.
+    pub(crate) spans: Vec<Vec<(Duration, Duration)>>,
 }
 
 impl SimEngine {
@@ -95,14 +95,14 @@ fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruption
     };
     let streams = Streams::new(shared).scope("lab");
     let mut paths = Vec::new();
-    let mut ends = Vec::new();
+    let mut spans = Vec::new();
     for path in &world.paths {
         let mut stops = Vec::new();
         let plan = path_plan(path, &streams, world.time_limit, &mut stops)
             .map_err(|reason| format!("path \"{}\": {reason}", path.name))?;
         paths.push(plan);
-        stops.sort_unstable();
-        ends.push(stops);
+        stops.sort_unstable_by_key(|(start, end)| (*end, *start));
+        spans.push(stops);
     }
     let mut flows = Vec::new();
     for flow in &world.flows {
@@ -140,7 +140,7 @@ fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruption
         perturb_start: false,
         record,
     };
-    Ok((plan, Interruptions { ends }))
+    Ok((plan, Interruptions { spans }))
 }
 
 /// The seed of everything that `perturb = "microsecond"` leaves alone.
@@ -157,22 +157,22 @@ fn path_plan(
     path: &PathSpec,
     streams: &Streams,
     horizon: Duration,
-    ends: &mut Vec<Duration>,
+    spans: &mut Vec<(Duration, Duration)>,
 ) -> Result<PathPlan, String> {
     let streams = streams.scope(&path.name);
     let round_trip = path.up.delay + path.down.delay;
     let mut both = Vec::new();
     for (name, spec) in [("up", &path.up), ("down", &path.down)] {
-        both.push(direction(spec, &streams.scope(name), round_trip, horizon, ends)?);
+        both.push(direction(spec, &streams.scope(name), round_trip, horizon, spans)?);
     }
     for (number, outage) in path.outages.iter().enumerate() {
-        let windows = windows(outage, &streams, &format!("outage {number}"), horizon, ends);
+        let windows = windows(outage, &streams, &format!("outage {number}"), horizon, spans);
         for config in &mut both {
             config.outages.push(windows.clone());
         }
     }
     for (number, suspension) in path.suspensions.iter().enumerate() {
-        let windows = windows(&suspension.when, &streams, &format!("suspension {number}"), horizon, ends);
+        let windows = windows(&suspension.when, &streams, &format!("suspension {number}"), horizon, spans);
         for config in &mut both {
             hold(config, suspension.held, windows.clone());
         }
@@ -195,7 +195,7 @@ fn direction(
     streams: &Streams,
     round_trip: Duration,
     horizon: Duration,
-    ends: &mut Vec<Duration>,
+    spans: &mut Vec<(Duration, Duration)>,
 ) -> Result<DirectionConfig, String> {
     let probability = |share| Probability::new(share).map_err(words);
     let rate = spec.rate.map_or(Rate::MAX, Rate::from_bps);
@@ -273,10 +273,10 @@ fn direction(
         }
     }
     for (number, outage) in spec.outages.iter().enumerate() {
-        config.outages.push(windows(outage, streams, &format!("outage {number}"), horizon, ends));
+        config.outages.push(windows(outage, streams, &format!("outage {number}"), horizon, spans));
     }
     for (number, suspension) in spec.suspensions.iter().enumerate() {
-        let windows = windows(&suspension.when, streams, &format!("suspension {number}"), horizon, ends);
+        let windows = windows(&suspension.when, streams, &format!("suspension {number}"), horizon, spans);
         hold(&mut config, suspension.held, windows);
     }
     Ok(config)
@@ -327,14 +327,20 @@ fn spread(jitter: &world::JitterSpec) -> Spread {
 /// No more interruptions than this are drawn one by one.
 const MOST_WINDOWS: u64 = 100_000;
 
-/// Interruptions with everything drawn that can be drawn ahead; their ends go to `ends`.
-fn windows(when: &Interruption, streams: &Streams, name: &str, horizon: Duration, ends: &mut Vec<Duration>) -> Windows {
+/// Interruptions with everything drawn that can be drawn ahead; where they begin and end goes to `spans`.
+fn windows(
+    when: &Interruption,
+    streams: &Streams,
+    name: &str,
+    horizon: Duration,
+    spans: &mut Vec<(Duration, Duration)>,
+) -> Windows {
     let mut dice = streams.dice(name);
     let mut draw = |(low, high): (Duration, Duration)| Spread::Uniform(low, high).draw(&mut dice);
     let first = draw(when.at);
     let mut list = Vec::new();
     let mut one = |start: Duration, length: Duration| {
-        ends.push(start + length);
+        spans.push((start, start + length));
         list.push(Window { start, end: start + length, lose_first: false });
     };
     match when.every {

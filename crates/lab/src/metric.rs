@@ -56,6 +56,7 @@ metrics! {
     Flow {
         "completed" Share "whether everything arrived within the time limit (1 or 0)",
         "completion" Seconds "from the client's first datagram to the last byte",
+        "completion_less_interruptions" Seconds "completion less the time for which the path was out or held meanwhile",
         "completion_over_floor" Ratio "completion over what the link allows at best",
         "goodput" BitsPerSecond "application bytes over completion",
         "auc_delivered" Share "area under the delivery curve over that of a flow that runs at the floor",
@@ -76,6 +77,7 @@ metrics! {
         "probe_share" Share "expiries of the data sender's probe timer over packets sent",
         "loss_rate" Share "packets declared lost over packets sent",
         "ptos" Count "timeouts: expiries of the probe timer, both ends",
+        "probes" Count "probe datagrams that the data sender's probe timer asked for",
         "persistent_congestions" Count "times that everything sent for three probe timeouts was lost",
         "early_probes" Count "expiries of the probe timer, both ends, that were too early: what had been sent before was acknowledged next",
         "congestion_events" Count "reductions of the window",

@@ -47,7 +47,7 @@ pub fn subjects(scenario: &Scenario, point: usize, scope: Scope) -> Vec<String> 
 
 /// Metrics of which a flow that does not complete has none, and which are then as bad as can be: leaving these runs out
 /// would make a transport look better the more often it fails.
-const ENDLESS: [&str; 2] = ["completion", "completion_over_floor"];
+const ENDLESS: [&str; 3] = ["completion", "completion_over_floor", "completion_less_interruptions"];
 
 /// The values of a metric at a point, seed by seed.
 pub fn values(runs: &Runs, point: usize, subject: &str, metric: &Metric) -> Vec<(u64, Vec<f64>)> {
@@ -317,6 +317,20 @@ fn judge(scenario: &Scenario, runs: &Runs, expectation: &Expectation, point: usi
             stats::paired(&pairs).map_or((f64::NAN, None), |paired| (paired.ratio, paired.ratio_interval))
         }
     };
+    let (value, interval) = match &expectation.versus {
+        None => (value, interval),
+        Some(base) => {
+            let base = sibling(scenario, point, base).unwrap_or(point);
+            let differences = differences_by_seed(runs, (base, &subject), (point, &subject), metric);
+            let groups: Vec<&[f64]> = differences.chunks(1).collect();
+            match differences.is_empty() {
+                true => (f64::NAN, None),
+                false => {
+                    (stats::estimate(&groups, expectation.statistic), stats::bootstrap(&groups, expectation.statistic))
+                }
+            }
+        }
+    };
     let unit = expectation.unit();
     // Of yes and no, what was seen is what counts: "always" has been seen or not.
     let counted = matches!(metric.name, "success" | "completed");
@@ -334,12 +348,13 @@ fn judge(scenario: &Scenario, runs: &Runs, expectation: &Expectation, point: usi
         (false, false) if overlaps => Outcome::FailsBarely,
         (false, false) => Outcome::Fails,
     };
-    let relative = match &expectation.relative_to {
-        Some(base) => {
-            let base: Vec<String> = base.iter().map(|(axis, value)| format!("{axis} = {value}")).collect();
-            format!(" over that of {}", base.join(", "))
-        }
-        None => String::new(),
+    let words = |base: &[(String, String)]| {
+        base.iter().map(|(axis, value)| format!("{axis} = {value}")).collect::<Vec<_>>().join(", ")
+    };
+    let relative = match (&expectation.relative_to, &expectation.versus) {
+        (Some(base), _) => format!(" over that of {}", words(base)),
+        (None, Some(base)) => format!(" less that of {}", words(base)),
+        (None, None) => String::new(),
     };
     Verdict {
         line: expectation.line,
@@ -365,6 +380,20 @@ pub fn with_interval(value: f64, interval: Option<Interval>, unit: Unit) -> Stri
         }
         _ => print(value),
     }
+}
+
+/// What the second has more than the first, seed by seed: the difference of the medians within each run. A run of the second that never ended
+/// counts as endless; where the first never did there is nothing to compare with.
+fn differences_by_seed(runs: &Runs, first: (usize, &str), second: (usize, &str), metric: &Metric) -> Vec<f64> {
+    let firsts: BTreeMap<u64, Vec<f64>> = values(runs, first.0, first.1, metric).into_iter().collect();
+    values(runs, second.0, second.1, metric)
+        .iter()
+        .filter_map(|(seed, second)| {
+            let base = Statistic::MEDIAN.of(firsts.get(seed)?);
+            let value = Statistic::MEDIAN.of(second);
+            (base.is_finite() && !value.is_nan()).then_some(value - base)
+        })
+        .collect()
 }
 
 /// The statistic of two points, or of two flows, on the seeds that both have.

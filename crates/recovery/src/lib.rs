@@ -386,14 +386,14 @@ impl<T: Clone> Recovery<T> {
             TimerKind::Probe => {
                 self.pto_count = self.pto_count.saturating_add(1);
                 self.last_pto = Some(now);
-                let active = self.paths.active();
-                self.paths.get_mut(active).on_pto();
-                let expired = Event::PtoExpired { space: timer.space, count: self.pto_count };
-                self.trace.push(now, active, expired);
                 let datagrams = match self.spaces[timer.space.index()].has_eliciting() {
                     true => probe::datagrams(self.config.policies.probe, self.pto_count),
                     false => 1,
                 };
+                let active = self.paths.active();
+                self.paths.get_mut(active).on_pto(datagrams);
+                let expired = Event::PtoExpired { space: timer.space, count: self.pto_count };
+                self.trace.push(now, active, expired);
                 self.set_timer(now);
                 Timeout::Probe { space: timer.space, datagrams }
             }

@@ -57,6 +57,8 @@ pub struct PathStats {
     pub persistent_congestions: u64,
     /// Expiries of the probe timer while this path was the active one.
     pub ptos: u64,
+    /// Datagrams that they asked for.
+    pub probes: u64,
     /// RTT samples.
     pub rtt_samples: u64,
     /// Packets that the peer counted as marked CE.
@@ -292,8 +294,9 @@ impl Path {
         self.outstanding == 0
     }
 
-    pub(crate) fn on_pto(&mut self) {
+    pub(crate) fn on_pto(&mut self, datagrams: u8) {
         self.stats.ptos += 1;
+        self.stats.probes += u64::from(datagrams);
     }
 
     /// What makes a packet of this path lost when its packets from the oldest open one to the next to be sent are `span`.

@@ -217,7 +217,7 @@ impl SegmentPath {
 
     /// A tail loss probe leaves.
     pub fn on_tail_probe(&mut self) {
-        self.path.on_pto();
+        self.path.on_pto(1);
     }
 
     /// Retransmission timeouts in a row.

@@ -32,8 +32,8 @@ pub(super) fn output(
     let mut complete = result.failed.is_none();
     for ((flow, spec), plan_flow) in result.flows.iter().zip(&world.flows).zip(&plan.flows) {
         let path = plan_flow.route.first().copied().unwrap_or(0);
-        let ends = interruptions.ends.get(path).map_or(&[][..], Vec::as_slice);
-        let part = flow_part(flow, plan, plan_flow, result.virtual_time, ends);
+        let stops = interruptions.spans.get(path).map_or(&[][..], Vec::as_slice);
+        let part = flow_part(flow, plan, plan_flow, result.virtual_time, stops);
         complete &= part.values.get("completed").is_none_or(|values| values.first() == Some(&1.0));
         goodputs.extend(part.values.get("goodput").and_then(|values| values.first().copied()));
         debug_assert_eq!(flow.name, spec.name);
@@ -64,7 +64,13 @@ fn sender<'r>(flow: &'r FlowResult, traffic: &Traffic) -> (&'r SideResult, &'r S
     }
 }
 
-fn flow_part(flow: &FlowResult, plan: &Plan, flow_plan: &FlowPlan, end: Duration, ends: &[Duration]) -> Part {
+fn flow_part(
+    flow: &FlowResult,
+    plan: &Plan,
+    flow_plan: &FlowPlan,
+    end: Duration,
+    stops: &[(Duration, Duration)],
+) -> Part {
     let mut part = Part { name: flow.name.clone(), ..Part::default() };
     let traffic = &flow_plan.traffic;
     let lasted = flow.completion.unwrap_or_else(|| end.saturating_sub(flow.start));
@@ -73,6 +79,8 @@ fn flow_part(flow: &FlowResult, plan: &Plan, flow_plan: &FlowPlan, end: Duration
     }
     if let Some(completion) = flow.completion {
         part.set("completion", completion.as_secs_f64());
+        let interrupted = interrupted(stops, flow.start, flow.start + completion);
+        part.set("completion_less_interruptions", completion.as_secs_f64() - interrupted.as_secs_f64());
     }
     if (flow.completion.is_some() || traffic.is_endless()) && !lasted.is_zero() {
         part.set("goodput", flow.bytes as f64 * 8.0 / lasted.as_secs_f64());
@@ -113,7 +121,7 @@ fn flow_part(flow: &FlowResult, plan: &Plan, flow_plan: &FlowPlan, end: Duration
         set_many(&mut part, "frame_delay", percentiles(&flow.frames.delay));
         set_many(&mut part, "stall", flow.frames.stalls.iter().map(Duration::as_secs_f64).collect());
     }
-    if let Some(silence) = silence_after(flow, ends, end) {
+    if let Some(silence) = silence_after(flow, stops, end) {
         part.set("silence_after_repair", silence.as_secs_f64());
     }
     let (sender, receiver) = sender(flow, traffic);
@@ -127,6 +135,7 @@ fn flow_part(flow: &FlowResult, plan: &Plan, flow_plan: &FlowPlan, end: Duration
         ("packets_lost", stats.path.packets_lost),
         ("packets_spurious", stats.path.packets_spurious),
         ("ptos", stats.path.ptos + receiver.stats.path.ptos),
+        ("probes", stats.path.probes),
         ("persistent_congestions", stats.path.persistent_congestions),
         ("early_probes", sender.early_probes + receiver.early_probes),
         ("congestion_events", stats.path.congestion_events),
@@ -216,11 +225,31 @@ fn recovery(part: &mut Part, sender: &SideResult) {
 
 /// From the last end of an interruption to the next arrival of new data; none if the flow was done before, or had not
 /// begun.
-fn silence_after(flow: &FlowResult, ends: &[Duration], end: Duration) -> Option<Duration> {
+fn silence_after(flow: &FlowResult, stops: &[(Duration, Duration)], end: Duration) -> Option<Duration> {
     let done = flow.completion.map_or(end, |completion| flow.start + completion);
-    let repaired = ends.iter().rev().copied().find(|repaired| *repaired > flow.start && *repaired < done)?;
+    let repaired = stops
+        .iter()
+        .rev()
+        .map(|(_, repaired)| *repaired)
+        .find(|repaired| *repaired > flow.start && *repaired < done)?;
     let next = flow.delivered.iter().map(|(at, _)| *at).find(|at| *at >= repaired).unwrap_or(done);
     Some(next.saturating_sub(repaired))
+}
+
+/// For how much of the time between two moments the path was out or held; `stops` are sorted by their ends and may overlap.
+pub(super) fn interrupted(stops: &[(Duration, Duration)], from: Duration, to: Duration) -> Duration {
+    let mut counted_from = to;
+    let mut total = Duration::ZERO;
+    // From the latest end backwards, so that nothing is counted twice.
+    for (start, end) in stops.iter().rev() {
+        let end = (*end).min(counted_from);
+        let start = (*start).max(from);
+        if start < end {
+            total += end - start;
+            counted_from = start;
+        }
+    }
+    total
 }
 
 /// A sketch as a hundred values.

@@ -111,14 +111,27 @@ fn silence_is_counted_from_the_repair() {
 }
 
 #[test]
+fn the_time_of_interruptions_is_taken_off_once() {
+    let ms = Duration::from_millis;
+    // Two directions with the same outage, one that overlaps it, one before the flow and one after it.
+    let stops = [(ms(0), ms(50)), (ms(500), ms(900)), (ms(500), ms(900)), (ms(800), ms(1_000)), (ms(1_900), ms(3_000))];
+    assert_eq!(collect::interrupted(&stops, ms(40), ms(2_000)), ms(10 + 500 + 100));
+    assert_eq!(collect::interrupted(&[], ms(40), ms(2_000)), Duration::ZERO);
+    let held = "suspend = { at = \"500 ms\", for = \"250 ms\" }\n";
+    let record = run(&format!("{held}{HOME}"), "transfer = { download = \"4 MB\" }");
+    let (whole, less) = (value(&record, "completion"), value(&record, "completion_less_interruptions"));
+    assert!((whole - less - 0.25).abs() < 1e-9, "{whole} {less}");
+}
+
+#[test]
 fn drawn_times_differ_from_seed_to_seed_and_are_the_same_both_ways() {
     let outage = "outage = { at = \"500 ms\", for = \"1 s..24 s\" }\n";
     let world = world(&format!("{outage}{HOME}"), "transfer = { download = \"4 MB\" }");
     let draw = |seed| plan(&world, seed, false).unwrap();
-    let (one, ends) = draw(1);
+    let (one, spans) = draw(1);
     assert_eq!(one.paths[0].up.outages, one.paths[0].down.outages);
-    assert_eq!(ends.ends, draw(1).1.ends);
-    assert_ne!(ends.ends, draw(2).1.ends);
+    assert_eq!(spans.spans, draw(1).1.spans);
+    assert_ne!(spans.spans, draw(2).1.spans);
     assert_ne!(one.flows[0].start, draw(2).0.flows[0].start);
     assert!(one.flows[0].start < Duration::from_millis(20));
 }

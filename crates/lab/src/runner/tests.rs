@@ -1,4 +1,5 @@
 use super::*;
+use crate::metric::Scope;
 use crate::summary::{self, Outcome};
 use crate::testing::Toy;
 use std::path::Path;
@@ -28,6 +29,12 @@ where = { start = "hystart++" }
 metric = "completion.p50"
 relative_to = { start = "standard" }
 at_most = 0.95
+
+[[expect]]
+where = { start = "hystart++" }
+metric = "completion.max"
+versus = { start = "standard" }
+at_most = 0
 
 [[expect]]
 metric = "success"
@@ -125,7 +132,7 @@ fn a_panic_fails_one_run_and_says_how_to_see_it_again() {
     let verdicts = summary::verdicts(&scenario, &done.runs);
     assert_eq!(
         verdicts.iter().map(|verdict| verdict.outcome.is_good()).collect::<Vec<_>>(),
-        [true, true, false, false]
+        [true, true, true, false, false]
     );
     // A better program has only those to run.
     let better = run(&scenario, &Toy::default(), &store, &options(&NEVER, &|_| {})).unwrap();
@@ -174,9 +181,14 @@ fn expectations_are_judged_with_their_intervals() {
     let scenario = scenario(TEXT);
     let done = run(&scenario, &Toy::default(), &store, &options(&NEVER, &|_| {})).unwrap();
     let verdicts = summary::verdicts(&scenario, &done.runs);
-    assert_eq!(verdicts.len(), 4);
+    assert_eq!(verdicts.len(), 5);
     assert!(verdicts.iter().all(|verdict| verdict.outcome == Outcome::Holds), "{verdicts:#?}");
     assert_eq!(verdicts[1].measured, "completion.median over that of start = standard");
+    // The largest difference of one seed, not the difference of the largest.
+    let completion = |point: usize, seed: u64| done.runs[&(point, seed)].get(Scope::Flow, "flow 0", "completion")[0];
+    let largest = (1..=20).map(|seed| completion(1, seed) - completion(0, seed)).fold(f64::NEG_INFINITY, f64::max);
+    assert_eq!(verdicts[2].measured, "completion.max less that of start = standard");
+    assert!((verdicts[2].value.unwrap() - largest).abs() < 1e-12 && largest < 0.0, "{largest} {verdicts:#?}");
     let tight = self::scenario(&TEXT.replace("at_most = 1.3", "at_most = 1.1"));
     assert_eq!(summary::verdicts(&tight, &done.runs)[0].outcome, Outcome::Fails);
     let none = summary::verdicts(&scenario, &Runs::new());

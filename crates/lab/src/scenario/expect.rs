@@ -30,6 +30,9 @@ pub struct Expectation {
     pub at_most: Option<f64>,
     /// If present, the bounds speak of the ratio to the same statistic at these points, seed by seed.
     pub relative_to: Option<Vec<(String, String)>>,
+    /// If present, the bounds speak of what is left over the same seed's value at these points: the statistic is that of the
+    /// differences.
+    pub versus: Option<Vec<(String, String)>>,
     /// Where the numbers come from.
     pub because: Option<String>,
 }
@@ -129,6 +132,10 @@ pub(crate) fn read(field: &Field<'_>, text: &str, known: &Known<'_>) -> Vec<Expe
 fn one(line: usize, reader: Reader<'_>, Known { axes, absent, flows, paths }: &Known<'_>) -> Option<Expectation> {
     let selected = reader.get("where").map_or(Some(Vec::new()), |field| points(&field, axes, absent));
     let relative_to = reader.get("relative_to").map(|field| points(&field, axes, absent));
+    let versus = reader.get("versus").map(|field| points(&field, axes, absent));
+    if relative_to.is_some() && versus.is_some() {
+        reader.complain("compares twice; write relative_to for a ratio or versus for a difference");
+    }
     let flow = reader.get("flow").and_then(|field| {
         let choices: Vec<(&str, &str)> = flows.iter().map(|flow| (flow.name.as_str(), flow.name.as_str())).collect();
         field.choice(&choices).map(str::to_owned)
@@ -180,10 +187,12 @@ fn one(line: usize, reader: Reader<'_>, Known { axes, absent, flows, paths }: &K
     }
     reader.finish();
     let (metric, statistic) = measured?;
-    let relative_to = match relative_to {
-        Some(points) => Some(points?),
-        None => None,
-    };
+    // None within: present but wrong.
+    let (relative_to, versus) = (
+        relative_to.map_or(Some(None), |points| points.map(Some)),
+        versus.map_or(Some(None), |points| points.map(Some)),
+    );
+    let (relative_to, versus) = (relative_to?, versus?);
     Some(Expectation {
         line,
         points: selected?,
@@ -194,6 +203,7 @@ fn one(line: usize, reader: Reader<'_>, Known { axes, absent, flows, paths }: &K
         at_least,
         at_most,
         relative_to,
+        versus,
         because,
     })
 }

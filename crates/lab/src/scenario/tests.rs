@@ -337,6 +337,12 @@ fn expectations_have_to_be_about_something() {
         ("at_most = 1.25", "within = 3", "expect.0.within", &["no pair"]),
         ("start = \"hystart++\" }", "start = \"hystart\" }", "expect.0.where.start", &["did you mean \"hystart++\"?"]),
         ("where = { start", "where = { strat", "expect.0.where.strat", &["did you mean \"start\"?"]),
+        (
+            "at_most = 1.25",
+            "at_most = 1.25\nrelative_to = { start = \"standard\" }\nversus = { start = \"standard\" }",
+            "expect.0",
+            &["compares twice"],
+        ),
         ("at_most = 1.25", "at_most = 1.25\nlink = \"sat.down\"", "expect.0", &["not measured per link"]),
         ("at_most = 1.25", "at_most = 1.25\nflow = \"two\"", "expect.0.flow", &["flow 0"]),
     ] {
@@ -366,6 +372,8 @@ fn expectations_know_their_units() {
     assert_eq!((expect.statistic, expect.at_least, expect.at_most), (Statistic::Mean, Some(1.0), Some(1.0)));
     let expect = with_expect("metric = \"completion.p50\"\nrelative_to = { start = \"standard\" }\nat_most = 0.9");
     assert_eq!(expect.bounds(), "at most 0.9");
+    let expect = with_expect("metric = \"completion.p95\"\nversus = { start = \"standard\" }\nat_most = \"750 ms\"");
+    assert_eq!((expect.bounds().as_str(), expect.versus.as_deref().map(<[_]>::len)), ("at most 750 ms", Some(1)));
     let expect = with_expect("metric = \"packets_lost.max\"\nequals = 0\nbecause = \"nothing is lost here\"");
     assert_eq!(expect.at_most, Some(0.0));
 }
