@@ -10,13 +10,15 @@
 //! | `half-in-flight` | `max(3, span / 2)` | `9/8 rtt` | nginx, commit aa49a416b |
 //! | `time-only` | – | `9/8 rtt` | the discussion of nginx pull request 443 |
 //! | `adaptive` | 3 until reordering is proven, then – | `rtt + max(rtt / 8, min(steps × min_rtt / 4, srtt))` | RACK, RFC 8985 section 6.2, step 4 |
+//! | `rack` | – | the same; reordering that was waited out counts as a first step | the same |
 //!
 //! where `rtt = max(smoothed, latest)` and `span` counts the path's packets from the oldest open one to the next to be sent.
 //!
 //! What they trade: a smaller threshold repairs a loss sooner, a larger one takes less reordering for loss. `half-in-flight` still acts
 //! on counts, so large displacement in a small flight fools it. `time-only` costs a loss an eighth of a round trip (more while a queue
 //! drains, because `rtt` is then larger than the packet's own). `adaptive` pays the price of waiting only on paths that have been seen to
-//! reorder; [`Adaptation`] says how it learns and forgets.
+//! reorder, and pays it with a reduction that has to be taken back. `rack` waits an eighth of a round trip everywhere, so that most reordering
+//! is only ever observed; it learns from the observation what `adaptive` learns from mistakes. [`Adaptation`] says how both learn and forget.
 
 use thalweg_units::{Duration, Instant};
 
@@ -50,8 +52,10 @@ const MAX_STEPS: u32 = 1_024;
 /// still needed. When [`PERSIST`] reductions in a row have come without either, the path starts over with the fixed thresholds.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Adaptation {
-    /// How many steps wide the window is; 0 while the path has not been seen to reorder.
+    /// How many steps wide the window is; 0 while no declaration has proven wrong.
     steps: u32,
+    /// Packets have been acknowledged long after later ones.
+    has_reordered: bool,
     /// When the last step was taken.
     grown: Option<Instant>,
     /// Reductions since reordering was last seen.
@@ -74,6 +78,7 @@ impl Adaptation {
 
     /// A packet was acknowledged so long after later ones that the fixed thresholds would have declared it lost.
     pub(crate) fn on_reordering(&mut self) {
+        self.has_reordered = true;
         self.reductions = 0;
     }
 
@@ -86,8 +91,14 @@ impl Adaptation {
     }
 
     /// How long to wait beyond the round-trip time.
-    fn window(&self, rtt: &Rtt) -> Duration {
-        (rtt.min / STEP_DIVISOR).saturating_mul(self.steps).min(rtt.smoothed)
+    fn window(&self, rtt: &Rtt, steps: u32) -> Duration {
+        (rtt.min / STEP_DIVISOR).saturating_mul(steps).min(rtt.smoothed)
+    }
+
+    /// How long after it was sent a packet counts as lost, with a window of so many steps but never less than RFC 9002 waits.
+    fn deadline(&self, rtt: &Rtt, steps: u32) -> Duration {
+        let base = rtt.smoothed.max(rtt.latest);
+        base.saturating_add(self.window(rtt, steps).max(base / 8)).max(GRANULARITY)
     }
 }
 
@@ -109,14 +120,15 @@ impl Thresholds {
             ReorderingPolicy::HalfInFlight => Thresholds { packets: Some(PACKET_THRESHOLD.max(span / 2)), ..fixed },
             ReorderingPolicy::TimeOnly => Thresholds { packets: None, ..fixed },
             ReorderingPolicy::Adaptive if learnt.steps == 0 => fixed,
-            ReorderingPolicy::Adaptive => {
-                let base = rtt.smoothed.max(rtt.latest);
-                let time = base.saturating_add(learnt.window(rtt).max(base / 8)).max(GRANULARITY);
-                Thresholds { packets: None, time }
+            ReorderingPolicy::Adaptive => Thresholds { packets: None, time: learnt.deadline(rtt, learnt.steps) },
+            ReorderingPolicy::Rack => {
+                let steps = learnt.steps.max(u32::from(learnt.has_reordered));
+                Thresholds { packets: None, time: learnt.deadline(rtt, steps) }
             }
         }
     }
 }
+
 /// What is to be said of a packet that is older than an acknowledged one.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -258,6 +270,26 @@ mod tests {
         }
         learnt.on_reduction();
         assert_eq!(learnt, Adaptation::default());
+    }
+
+    #[test]
+    fn rfc8985_6_2_rack_waits_a_quarter_of_the_minimum_once_reordering_was_seen_and_an_eighth_until_then() {
+        let mut learnt = Adaptation::default();
+        assert_eq!(thresholds(ReorderingPolicy::Rack, &learnt, 200), (None, 90));
+        learnt.on_reordering();
+        assert_eq!(thresholds(ReorderingPolicy::Rack, &learnt, 200), (None, 100));
+        assert_eq!(
+            thresholds(ReorderingPolicy::Adaptive, &learnt, 200),
+            (Some(3), 90),
+            "which learns from mistakes only"
+        );
+        // 41 ms beyond the round trip.
+        learnt.on_spurious(at(121), at(0), &eighty());
+        assert_eq!(thresholds(ReorderingPolicy::Rack, &learnt, 200), (None, 140));
+        for _ in 0..17 {
+            learnt.on_reduction();
+        }
+        assert_eq!(thresholds(ReorderingPolicy::Rack, &learnt, 200), (None, 90), "and forgets");
     }
 
     #[test]

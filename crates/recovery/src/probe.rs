@@ -16,15 +16,15 @@ const MAX_DOUBLINGS: u32 = 20;
 
 /// The longest a ladder waits between probes, as a divisor of the idle timeout.
 ///
-/// A silence that ends is noticed half of this late on average. 30 makes it a second of the usual 30 s of idle timeout; every doubling of it
-/// halves the lateness and doubles the probes into a dead path.
-const LADDER_CAP: u32 = 30;
+/// A silence that ends is noticed half of this late on average, and what was lost arrives one and a half round trips after that. 32 makes both
+/// together about half a second of the usual 30 s of idle timeout; doubling it halves the lateness and doubles the probes into a dead path.
+const LADDER_CAP: u32 = 32;
 
 /// A ladder doubles until it waits this share of the idle timeout: so far a congested path cannot be told from a dead one.
 const LADDER_DOUBLES: u32 = 60;
 
-/// From there on a ladder waits a fifth of the silence so far: what a probe finds out late stays in proportion to what was lost anyway.
-const LADDER_SHARE: u32 = 5;
+/// From there on a ladder waits a quarter of the silence so far: what a probe finds out late stays in proportion to what was lost anyway.
+const LADDER_SHARE: u32 = 4;
 
 /// Probes of a ladder that are sent twice, as RFC 9002 section 6.2.4 allows, against the loss of one of them; a dead path swallows both.
 const LADDER_TWINS: u32 = 3;
@@ -39,7 +39,7 @@ const LADDER_TWINS: u32 = 3;
 /// |---|---|
 /// | `rfc` | `base × 2^count` (RFC 9002 section 6.2.1: MUST double) |
 /// | `capped/n` | the same, but no more than `max(idle / n, base)` |
-/// | `ladder` | `min(base × 2^count, max(silence / 5, idle / 60))`, but no more than `idle / 30` and no less than `base` |
+/// | `ladder` | `min(base × 2^count, max(silence / 4, idle / 60))`, but no more than `idle / 32` and no less than `base` |
 ///
 /// Doubling is for a path that may be congested. Once silence has lasted many round trips that is not the question any more; it is when
 /// the path comes back, and the idle timeout says how long the application is prepared to wait for it. The floor matters: a cap below
@@ -222,9 +222,9 @@ mod tests {
     }
 
     #[test]
-    fn a_ladder_doubles_then_grows_by_a_fifth_of_the_silence_and_stops_at_a_thirtieth_of_the_idle_timeout() {
+    fn a_ladder_doubles_then_grows_by_a_quarter_of_the_silence_and_stops_at_a_thirty_second_of_the_idle_timeout() {
         let expected =
-            [100, 300, 700, 1_200, 1_700, 2_200, 2_700, 3_240, 3_888, 4_665, 5_598, 6_598, 7_598, 8_598, 9_598, 10_598];
+            [100, 300, 700, 1_200, 1_700, 2_200, 2_750, 3_437, 4_296, 5_234, 6_171, 7_109, 8_046, 8_984, 9_921, 10_859];
         assert_eq!(probes(ProbePolicy::Ladder, 100, 30_000, 10_000), expected);
     }
 
@@ -261,7 +261,7 @@ mod tests {
                 ProbePolicy::Capped8 => idle / 8,
                 ProbePolicy::Capped16 => idle / 16,
                 ProbePolicy::Capped32 => idle / 32,
-                ProbePolicy::Ladder => idle / 30,
+                ProbePolicy::Ladder => idle / 32,
             };
             prop_assert!(gap >= base);
             prop_assert!(gap <= cap.max(base));
