@@ -45,7 +45,8 @@ mod tests {
     use thalweg_units::Instant;
 
     fn requested(datagram_size: u16, rtt: Duration) -> AckRequest {
-        request(&Path::new(&Config::default(), PathId(0), Instant::ZERO, datagram_size, rtt))
+        let config = Config { policies: "reordering=fixed".parse().unwrap(), ..Config::default() };
+        request(&Path::new(&config, PathId(0), Instant::ZERO, datagram_size, rtt))
     }
 
     #[test]
@@ -71,7 +72,8 @@ mod tests {
 
     #[test]
     fn the_reordering_threshold_is_that_of_loss_detection() {
-        for (policy, threshold) in [("fixed", 3), ("half-in-flight", 5), ("time-only", 0), ("adaptive", 3)] {
+        for (policy, threshold) in [("fixed", 3), ("half-in-flight", 5), ("time-only", 0), ("adaptive", 3), ("rack", 0)]
+        {
             let policies = format!("reordering={policy}").parse().unwrap();
             let config = Config { policies, ..Config::default() };
             let path = Path::new(&config, PathId(0), Instant::ZERO, 1_200, Duration::from_millis(40));

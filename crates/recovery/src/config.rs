@@ -163,7 +163,7 @@ macro_rules! policies {
         /// let policies: Policies = "controller=new-reno, pacing=off".parse()?;
         /// assert_eq!(
         ///     policies.to_string(),
-        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=fixed, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=rfc, undo=episode, pacing=off",
+        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, undo=episode, pacing=off",
         /// );
         /// # Ok::<(), thalweg_recovery::PolicyError>(())
         /// ```
@@ -242,7 +242,8 @@ policies! {
         HalfInFlight "half-in-flight" "half of what is in flight but at least three packets, or 9/8 of the round-trip time (nginx)",
         TimeOnly "time-only" "9/8 of the round-trip time, however many packets",
         Adaptive "adaptive" "fixed until a declaration proves wrong; then time only, with a window that grows and shrinks (RACK, RFC 8985)",
-    } default Fixed, reserved {}
+        Rack "rack" "time only, with that window from the first reordering seen on (RACK, RFC 8985)",
+    } default Rack, reserved {}
 
     #[doc = "How round-trip samples become the estimate that the probe timer waits by."]
     rtt "rtt": RttPolicy {
@@ -275,8 +276,8 @@ policies! {
         Capped8 "capped/8" "as rfc, but never longer than an eighth of the idle timeout",
         Capped16 "capped/16" or "capped" "as rfc, but never longer than a sixteenth of the idle timeout",
         Capped32 "capped/32" "as rfc, but never longer than a thirty-second of the idle timeout",
-        Ladder "ladder" "doubling at first, then growing by a fifth of the silence, to a thirtieth of the idle timeout; single probes after the third",
-    } default Rfc, reserved {}
+        Ladder "ladder" "doubling at first, then growing by a quarter of the silence, to a thirty-second of the idle timeout; single probes after the third",
+    } default Ladder, reserved {}
 
     #[doc = "Whether a reduction is taken back when its losses prove to have been reordering."]
     undo "undo": UndoPolicy {
@@ -399,8 +400,8 @@ mod tests {
 
     #[test]
     fn defaults_are_the_documented_ones() {
-        let text = "controller=cubic, start=hystart++, reduction=immediate, reordering=fixed, \
-                    rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=rfc, undo=episode, pacing=on";
+        let text = "controller=cubic, start=hystart++, reduction=immediate, reordering=rack, \
+                    rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, undo=episode, pacing=on";
         assert_eq!(Policies::default().to_string(), text);
         assert_eq!(text.parse::<Policies>().unwrap(), Policies::default());
         assert_eq!("".parse::<Policies>().unwrap(), Policies::default());

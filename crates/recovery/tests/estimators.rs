@@ -4,7 +4,7 @@
 mod common;
 
 use common::world::{Link, World};
-use common::{Stage, at, ms};
+use common::{Stage, at, ms, of_rfc9002, rfc9002};
 use thalweg_recovery::trace::State;
 use thalweg_recovery::{Config, SpaceId};
 use thalweg_units::Duration;
@@ -45,8 +45,8 @@ fn rfc9002_6_2_1_the_timer_of_every_policy_doubles_and_includes_the_ack_delay() 
 #[test]
 fn pacing_spreads_a_window_over_the_estimate_of_its_policy() {
     let rate = |policies: &str| {
-        let policies = format!("start=standard, {policies}").parse().unwrap();
-        let mut stage = Stage::new(Config { policies, ecn: false, ..Config::default() }, false);
+        let policies = of_rfc9002(&format!("start=standard, {policies}"));
+        let mut stage = Stage::new(Config { policies, ecn: false, ..rfc9002() }, false);
         stage.recovery.set_handshake_confirmed(at(0));
         for (number, latest) in [100, 300].into_iter().enumerate() {
             stage.send(1);

@@ -28,7 +28,7 @@ mod common;
 use std::sync::Arc;
 
 use common::world::{Link, World};
-use common::{SIZE, Stage, at, ms};
+use common::{SIZE, Stage, at, ms, rfc9002};
 use thalweg_recovery::trace::{Event, State};
 use thalweg_recovery::{
     AckEvent, Budget, Config, Controller, ControllerFactory, LossTrigger, Recovery, SpaceId, Timeout,
@@ -135,8 +135,8 @@ fn n4_after_persistent_congestion_packets_in_flight_open_the_window_in_slow_star
 fn n5_n6_the_origin_of_the_clock_changes_nothing() {
     let run = |origin: u64| {
         let origin = Instant::ZERO + ms(origin);
-        let mut stage = Stage::new(Config { trace: true, ..Config::default() }, false);
-        stage.recovery = Recovery::new(Config { trace: true, ..Config::default() }, false);
+        let mut stage = Stage::new(Config { trace: true, ..rfc9002() }, false);
+        stage.recovery = Recovery::new(Config { trace: true, ..rfc9002() }, false);
         stage.now = origin;
         stage.path = stage.recovery.add_path(origin, 1_200, None);
         stage.recovery.set_handshake_confirmed(origin);
@@ -179,7 +179,7 @@ fn n5_n6_the_origin_of_the_clock_changes_nothing() {
 /// only of what left, so that there is nothing to roll back, in no space.
 #[test]
 fn n7_n14_a_datagram_that_never_left_leaves_no_trace_in_any_space() {
-    let mut stage = Stage::new(Config { ecn: false, ..Config::default() }, true);
+    let mut stage = Stage::new(Config { ecn: false, ..rfc9002() }, true);
     stage.send_in(SpaceId::Initial, 2);
     stage.send_in(SpaceId::Handshake, 1);
     let (timer, in_flight) = (stage.recovery.timer(), stage.recovery.bytes_in_flight(stage.path));
@@ -303,7 +303,7 @@ fn n11_cubic_is_back_at_its_plateau_after_k() {
 /// A window as large as it takes for 2.5 Gbps at 100 ms: nothing else limits the sender, and what it remembers goes when it is acknowledged.
 #[test]
 fn n12_bookkeeping_never_limits_the_sender() {
-    let config = Config { controller: Some(Arc::new(Huge)), ecn: false, ..Config::default() };
+    let config = Config { controller: Some(Arc::new(Huge)), ecn: false, ..rfc9002() };
     let mut stage = Stage::new(config, false);
     stage.recovery.set_handshake_confirmed(at(0));
     let sent = 31_250_000 / DATAGRAM;

@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::world::{Link, World};
-use common::{SIZE, Stage, at, ms};
+use common::{SIZE, Stage, at, ms, of_rfc9002, rfc9002};
 use thalweg_recovery::trace::State;
 use thalweg_recovery::{Budget, Config};
 use thalweg_units::Duration;
@@ -130,8 +130,8 @@ fn rfc6937_fifteen_losses_in_quic_end_with_the_whole_difference_at_once() {
 #[test]
 fn a_congestion_mark_is_responded_to_in_the_same_way() {
     let sent = |policy: &str| {
-        let policies = format!("controller=new-reno, start=standard, pacing=off, reduction={policy}").parse().unwrap();
-        let mut stage = Stage::new(Config { policies, ..Config::default() }, false);
+        let policies = of_rfc9002(&format!("controller=new-reno, start=standard, pacing=off, reduction={policy}"));
+        let mut stage = Stage::new(Config { policies, ..rfc9002() }, false);
         stage.recovery.set_handshake_confirmed(at(0));
         let count = stage.fill();
         stage.wait(100);

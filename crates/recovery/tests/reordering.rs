@@ -79,7 +79,7 @@ fn on_a_path_that_only_reorders_adaptive_comes_to_rest_and_fixed_never_does() {
     assert!(fixed > 20, "{fixed}");
     // Without undo to restore it the window needs a while to open, so that the lesson of the first round is all there is.
     // 5 ms are within an eighth of the round trip, but for the burst of the initial window, which is serialised in 2 ms.
-    for policy in ["adaptive", "time-only"] {
+    for policy in ["adaptive", "time-only", "rack"] {
         let (first, rest) = reductions(policy);
         assert!(first <= 2, "{policy}: {first}");
         assert_eq!(rest, 0, "{policy}");
@@ -105,7 +105,7 @@ fn adaptive_grows_to_the_extent_of_the_reordering_and_stays_there() {
 /// Real loss is still found: what is declared lost under any policy is what the link dropped.
 #[test]
 fn every_policy_finds_what_is_really_lost() {
-    for policy in ["fixed", "half-in-flight", "time-only", "adaptive"] {
+    for policy in ["fixed", "half-in-flight", "time-only", "adaptive", "rack"] {
         let mut link = Link::new(20_000_000, ms(20), 1_000_000);
         link.lose = Box::new(|number, _| number % 211 == 100);
         let mut world = World::new(&format!("reordering={policy}"), link);

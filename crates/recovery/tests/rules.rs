@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{SIZE, Stage, at, ms};
+use common::{SIZE, Stage, at, ms, of_rfc9002, rfc9002};
 use thalweg_recovery::trace::{EcnState, Event, State};
 use thalweg_recovery::{
     AckOfUnsent, Budget, Config, Ecn, EcnCounts, LossTrigger, Policies, Recovery, Sent, SpaceId, Timeout,
@@ -47,7 +47,7 @@ mod round_trip_time {
     #[test]
     fn rfc9002_5_3_the_reported_delay_is_capped_once_the_handshake_is_confirmed() {
         let adjusted = |confirmed: bool, space: SpaceId| {
-            let mut stage = Stage::new(Config::default(), false);
+            let mut stage = Stage::new(rfc9002(), false);
             if confirmed {
                 stage.recovery.set_handshake_confirmed(at(0));
             }
@@ -112,7 +112,7 @@ mod probing {
 
     #[test]
     fn rfc9002_6_2_1_there_is_no_probe_for_application_data_before_the_handshake_is_confirmed() {
-        let mut stage = Stage::new(Config::default(), false);
+        let mut stage = Stage::new(rfc9002(), false);
         stage.send(1);
         assert_eq!(stage.recovery.timer(), None);
         stage.wait(10);
@@ -122,7 +122,7 @@ mod probing {
 
     #[test]
     fn rfc9002_6_2_1_one_timer_for_the_earliest_space() {
-        let mut stage = Stage::new(Config::default(), false);
+        let mut stage = Stage::new(rfc9002(), false);
         stage.send_in(SpaceId::Initial, 1);
         stage.wait(5);
         stage.send_in(SpaceId::Handshake, 1);
@@ -159,7 +159,7 @@ mod probing {
 
     #[test]
     fn rfc9002_6_2_2_acknowledgments_in_initial_do_not_reset_the_backoff_of_an_unvalidated_client() {
-        let mut stage = Stage::new(Config::default(), true);
+        let mut stage = Stage::new(rfc9002(), true);
         stage.send_in(SpaceId::Initial, 2);
         stage.expire();
         assert_eq!(stage.recovery.pto_count(), 1);
@@ -172,7 +172,7 @@ mod probing {
 
     #[test]
     fn rfc9002_6_2_2_discarding_keys_resets_the_backoff() {
-        let mut stage = Stage::new(Config::default(), true);
+        let mut stage = Stage::new(rfc9002(), true);
         stage.send_in(SpaceId::Initial, 1);
         stage.expire();
         stage.recovery.discard(stage.now, SpaceId::Initial);
@@ -195,7 +195,7 @@ mod probing {
 
     #[test]
     fn rfc9002_6_2_2_1_a_client_with_nothing_in_flight_probes_against_a_deadlock() {
-        let mut stage = Stage::new(Config::default(), true);
+        let mut stage = Stage::new(rfc9002(), true);
         assert_eq!(stage.recovery.timer(), None, "nothing has begun");
         stage.send_in(SpaceId::Initial, 1);
         stage.wait(100);
@@ -210,7 +210,7 @@ mod probing {
 
     #[test]
     fn rfc9002_6_2_2_1_early_data_in_flight_does_not_hide_the_deadlock() {
-        let mut stage = Stage::new(Config::default(), true);
+        let mut stage = Stage::new(rfc9002(), true);
         stage.send_in(SpaceId::Initial, 1);
         stage.send(3);
         stage.wait(100);
@@ -220,7 +220,7 @@ mod probing {
 
     #[test]
     fn rfc9002_6_2_2_1_a_server_at_the_amplification_limit_has_no_timer_and_an_overdue_one_fires_at_once() {
-        let mut stage = Stage::new(Config::default(), false);
+        let mut stage = Stage::new(rfc9002(), false);
         stage.send_in(SpaceId::Initial, 3);
         stage.recovery.set_amplification_limited(stage.now, true);
         assert_eq!(stage.recovery.timer(), None);
@@ -301,7 +301,7 @@ mod loss {
 
     #[test]
     fn rfc9002_6_1_spaces_do_not_affect_each_other() {
-        let mut stage = Stage::new(Config::default(), false);
+        let mut stage = Stage::new(rfc9002(), false);
         stage.send_in(SpaceId::Initial, 1);
         stage.send_in(SpaceId::Handshake, 10);
         stage.wait(1_000);
@@ -361,7 +361,7 @@ mod loss {
 
     #[test]
     fn discarded_packets_are_forgotten_without_congestion() {
-        let mut stage = Stage::new(Config::default(), false);
+        let mut stage = Stage::new(rfc9002(), false);
         stage.send_in(SpaceId::Initial, 3);
         stage.send_in(SpaceId::Handshake, 2);
         let window = stage.window();
@@ -376,7 +376,7 @@ mod loss {
 
     #[test]
     fn withdrawn_packets_come_back_once_without_congestion() {
-        let mut stage = Stage::new(Config::default(), true);
+        let mut stage = Stage::new(rfc9002(), true);
         stage.send(4);
         let window = stage.window();
         stage.out.clear();
@@ -611,8 +611,8 @@ mod congestion {
 
     #[test]
     fn rfc9002_7_8_being_held_by_the_pacer_is_not_underutilisation() {
-        let policies = "start=standard, pacing=on".parse().unwrap();
-        let mut stage = Stage::new(Config { policies, ecn: false, ..Config::default() }, false);
+        let policies = of_rfc9002("start=standard, pacing=on");
+        let mut stage = Stage::new(Config { policies, ecn: false, ..rfc9002() }, false);
         stage.recovery.set_handshake_confirmed(at(0));
         stage.send(1);
         stage.wait(100);
@@ -637,7 +637,7 @@ mod congestion {
 
     #[test]
     fn rfc9002_7_7_the_pacer_answers_with_a_time() {
-        let mut stage = Stage::new(Config { ecn: false, ..Config::default() }, false);
+        let mut stage = Stage::new(Config { ecn: false, ..rfc9002() }, false);
         stage.recovery.set_handshake_confirmed(at(0));
         stage.send(1);
         stage.wait(100);
@@ -763,7 +763,7 @@ mod spurious_loss {
 
     #[test]
     fn a_congestion_mark_confirms_the_reduction() {
-        let mut stage = Stage::new(Config { policies: "pacing=off".parse().unwrap(), ..Config::default() }, false);
+        let mut stage = Stage::new(Config { policies: of_rfc9002("pacing=off"), ..rfc9002() }, false);
         stage.recovery.set_handshake_confirmed(at(0));
         stage.send(10);
         stage.wait(100);
@@ -800,8 +800,8 @@ mod congestion_marks {
     use super::*;
 
     fn marking() -> Stage {
-        let policies = "controller=new-reno, start=standard, pacing=off".parse().unwrap();
-        let mut stage = Stage::new(Config { policies, trace: true, ..Config::default() }, false);
+        let policies = of_rfc9002("controller=new-reno, start=standard, pacing=off");
+        let mut stage = Stage::new(Config { policies, trace: true, ..rfc9002() }, false);
         stage.recovery.set_handshake_confirmed(at(0));
         stage
     }
@@ -872,7 +872,7 @@ mod tracing {
 
     #[test]
     fn without_a_listener_nothing_is_recorded() {
-        let mut stage = Stage::new(Config::default(), false);
+        let mut stage = Stage::new(rfc9002(), false);
         stage.send(3);
         stage.ack(0..=2);
         assert_eq!(stage.events(), []);
@@ -893,7 +893,7 @@ mod tracing {
 
 #[test]
 fn an_unknown_path_is_harmless() {
-    let mut recovery: Recovery<()> = Recovery::new(Config::default(), true);
+    let mut recovery: Recovery<()> = Recovery::new(rfc9002(), true);
     let nowhere = thalweg_recovery::PathId(7);
     recovery.path_mut(nowhere).set_datagram_size(at(0), 1_500);
     recovery.on_app_limited(nowhere);
@@ -917,8 +917,8 @@ fn an_unknown_path_is_harmless() {
 
 #[test]
 fn policies_reach_the_path() {
-    let policies: Policies = "controller=new-reno".parse().unwrap();
-    let mut stage = Stage::new(Config { policies, ..Config::default() }, false);
+    let policies: Policies = of_rfc9002("controller=new-reno");
+    let mut stage = Stage::new(Config { policies, ..rfc9002() }, false);
     stage.send(4);
     stage.ack(1..=3);
     assert_eq!(stage.window(), 6_000);

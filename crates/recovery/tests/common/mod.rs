@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use thalweg_recovery::trace::Event;
 use thalweg_recovery::{
-    AckOfUnsent, Budget, Config, Ecn, EcnCounts, Outcome, Path, PathId, Recovery, Sent, SpaceId, Timeout,
+    AckOfUnsent, Budget, Config, Ecn, EcnCounts, Outcome, Path, PathId, Policies, Recovery, Sent, SpaceId, Timeout,
 };
 use thalweg_units::{Duration, Instant};
 
@@ -19,6 +19,26 @@ pub fn ms(ms: u64) -> Duration {
 
 pub fn at(at: u64) -> Instant {
     Instant::ZERO + ms(at)
+}
+
+/// The thresholds and the probe timer of RFC 9002, which tests of rules count by, and what `policies` says besides.
+pub fn of_rfc9002(policies: &str) -> Policies {
+    let fields = |text: &str| -> Vec<(String, String)> {
+        text.split(',')
+            .filter_map(|item| item.split_once('='))
+            .map(|(field, value)| (field.trim().to_owned(), value.trim().to_owned()))
+            .collect()
+    };
+    let mut all = Policies::default();
+    for (field, value) in fields("reordering=fixed, probe=rfc").into_iter().chain(fields(policies)) {
+        all.set(&field, &value).unwrap();
+    }
+    all
+}
+
+/// A configuration with [`of_rfc9002`].
+pub fn rfc9002() -> Config {
+    Config { policies: of_rfc9002(""), ..Config::default() }
 }
 
 pub struct Stage {
@@ -38,7 +58,7 @@ impl Stage {
 
     /// A server with the handshake behind it, without pacing and ECN.
     pub fn confirmed(policies: &str) -> Stage {
-        let policies = format!("pacing=off, {policies}").parse().unwrap();
+        let policies = of_rfc9002(&format!("pacing=off, {policies}"));
         let mut stage = Stage::new(Config { policies, ecn: false, trace: true, ..Config::default() }, false);
         stage.recovery.set_handshake_confirmed(Instant::ZERO);
         stage

@@ -86,7 +86,7 @@ pub struct World {
 
 impl World {
     pub fn new(policies: &str, link: Link) -> World {
-        let config = Config { policies: policies.parse().unwrap(), ecn: false, ..Config::default() };
+        let config = Config { policies: super::of_rfc9002(policies), ecn: false, ..Config::default() };
         let mut recovery = Recovery::new(config, false);
         let path = recovery.add_path(Instant::ZERO, SIZE as u16, None);
         recovery.set_handshake_confirmed(Instant::ZERO);
