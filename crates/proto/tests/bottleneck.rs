@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use harness::{Link, Setup, World};
 use rand_core::Rng;
+use thalweg_proto::config::TransportConfig;
 use thalweg_proto::connection::ConnectionStats;
 
 const RATE: u64 = 50_000_000 / 8;
 const SIZE: u64 = 5_000_000;
 
 /// Downloads `SIZE` bytes over 50 Mbps, 50 ms, a queue of one BDP, with a share (per mille) of packets `late`.
-fn download(seed: u64, per_mille: u32, late: Duration) -> (Duration, ConnectionStats) {
+fn download(policies: &str, seed: u64, per_mille: u32, late: Duration) -> (Duration, ConnectionStats) {
     let link = Link {
         rate: RATE,
         queue: RATE / 20,
@@ -22,7 +23,8 @@ fn download(seed: u64, per_mille: u32, late: Duration) -> (Duration, ConnectionS
         }),
         ..Link::new(Duration::from_millis(25))
     };
-    let mut world = World::new(Setup { seed, link, ..Setup::default() });
+    let server = TransportConfig { policies: policies.parse().unwrap(), ..TransportConfig::default() };
+    let mut world = World::new(Setup { seed, link, server, ..Setup::default() });
     let handle = world.handshake();
     let took = world.transfer(handle, true, SIZE, Duration::from_secs(300)).expect("the download ends");
     (took, world.server_conn().stats())
@@ -35,15 +37,19 @@ fn floor() -> Duration {
 
 #[test]
 fn a_clean_link_is_used_within_a_third_of_its_floor() {
-    let (took, stats) = download(1, 0, Duration::ZERO);
+    let (took, stats) = download("", 1, 0, Duration::ZERO);
     eprintln!("took {took:?}, floor {:?}, {:?}", floor(), stats);
     assert!(took < floor() * 4 / 3, "{took:?} against a floor of {:?}", floor());
 }
 
 #[test]
 fn reordering_without_loss_is_recognised_as_spurious_and_undone() {
-    let (_, stats) = download(1, 50, Duration::from_millis(5));
+    let late = Duration::from_millis(5);
+    let (_, stats) = download("reordering=fixed", 1, 50, late);
     eprintln!("{stats:?}");
     assert!(stats.path.packets_spurious > 0);
     assert!(stats.path.undos > 0, "{:?}", stats.path);
+    // As shipped, next to nothing has to be taken back.
+    let (_, shipped) = download("", 1, 50, late);
+    assert!(shipped.path.packets_spurious * 20 < stats.path.packets_spurious, "{:?}", shipped.path);
 }

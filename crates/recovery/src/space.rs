@@ -9,7 +9,7 @@ use core::ops::RangeInclusive;
 use thalweg_units::{Duration, Instant};
 
 use crate::ecn::{Report, Reported};
-use crate::loss::{self, Verdict};
+use crate::loss::{self, PACKET_THRESHOLD, Verdict};
 use crate::paths::Paths;
 use crate::probe::{self, LossRun};
 use crate::sent::{Record, SentPackets};
@@ -311,11 +311,15 @@ impl<T: Clone> Space<T> {
             } else {
                 if let Some(record) = self.sent.get(number).filter(|record| record.path == lane.path) {
                     let behind = lane.newest_acked.unwrap_or(0).saturating_sub(record.ordinal);
-                    let thresholds = *thresholds.get_or_insert_with(|| {
+                    let mut thresholds = *thresholds.get_or_insert_with(|| {
                         // The first one to be looked at is the oldest.
                         let span = lane.sent + 1 - record.ordinal;
                         consequences.paths.get(lane.path).thresholds(span)
                     });
+                    if record.mtu_probe {
+                        // A mistake about it costs a probe and no window: the search need not wait.
+                        thresholds.packets = Some(PACKET_THRESHOLD);
+                    }
                     match loss::judge(consequences.now, record.time, behind, thresholds) {
                         Verdict::Lost(trigger) => {
                             self.declare_lost(number, trigger, &mut lane, max_ack_delay, consequences)

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use thalweg_link::{DirectionConfig, EcnTreatment, LossModel, Probability, RateModel, Reorder, Schedule, Spread};
-use thalweg_recovery::InitialWindow;
+use thalweg_recovery::{InitialWindow, Policies};
 use thalweg_sim::*;
 use thalweg_units::Duration;
 
@@ -21,8 +21,14 @@ fn link(rate: &str, delay: u64) -> DirectionConfig {
     }
 }
 
+/// Three duplicates make a loss, unless said otherwise.
+fn rfc6675(policies: &str) -> Policies {
+    let default = if policies.contains("reordering=") { "" } else { "reordering=fixed, " };
+    format!("{default}{policies}").parse().unwrap()
+}
+
 fn tcp(name: &str, traffic: Traffic, policies: &str) -> FlowPlan {
-    let mut flow = FlowPlan::new(name, traffic).policies(policies.parse().unwrap());
+    let mut flow = FlowPlan::new(name, traffic).policies(rfc6675(policies));
     flow.stack = "tcp".to_owned();
     flow
 }
