@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use thalweg_lab::distinct;
 use thalweg_lab::engine::SimEngine;
+use thalweg_lab::hash::Digest;
 use thalweg_lab::metric::{self, METRICS, Scope, Unit};
 use thalweg_lab::record::Engine;
 use thalweg_lab::report::{self, Results};
@@ -168,8 +169,7 @@ impl LabArgs {
     ///
     /// When an expectation or a run failed (1), or the scenario or command line is wrong (2).
     pub fn run(self) -> Result<()> {
-        let program = std::env::current_exe().and_then(std::fs::read).unwrap_or_default();
-        self.run_with(&SimEngine::default().with_build(&program))
+        self.run_with(&SimEngine::default().with_build(&this_program()))
     }
 
     /// Runs the command with an engine that may know more stacks.
@@ -189,6 +189,13 @@ impl LabArgs {
             LabCommand::Policies(args) => args.run(engine),
         }
     }
+}
+
+/// A digest of the program that runs, by which its results are known from those of another build.
+pub fn this_program() -> Digest {
+    let program = std::env::current_exe().and_then(std::fs::File::open).and_then(Digest::of_reader);
+    // Whoever cannot read itself is not told from others of its kind.
+    program.unwrap_or_else(|_| Digest::of(b""))
 }
 
 /// Becomes true at the first Ctrl-C; the second ends the program.

@@ -18,6 +18,7 @@ use thalweg_recovery::{Flight, InitialWindow};
 use thalweg_sim::{FlowPlan, HostModel, MinRto, PathPlan, Plan, Record, Registry, Size, TcpConfig, Traffic};
 use thalweg_units::{Duration, DurationExt, Rate, math};
 
+use crate::hash::Digest;
 use crate::record::{Engine, Output, RunRecord};
 use crate::scenario::world::{
     self, Aqm, Arrivals, DirectionSpec, EcnSpec, FlowSpec, HeldWhere, Interruption, JitterShape, LossSpec, PathSpec,
@@ -55,9 +56,8 @@ impl SimEngine {
     /// Ties results to one build of the program: those of another are made again rather than reused, as nobody can know what
     /// has changed between them.
     #[must_use]
-    pub fn with_build(mut self, program: &[u8]) -> SimEngine {
-        let digest = crate::hash::Digest::of(program);
-        self.name = format!("{}, build {}", self.name, digest.short());
+    pub fn with_build(mut self, program: &Digest) -> SimEngine {
+        self.name = format!("{}, build {}", self.name, program.short());
         self
     }
 }
