@@ -42,7 +42,8 @@ fn ours(controller: &str, rate: u64, delay: u64, queue: u64, seconds: u64, lost:
     // Ours needs no packet of its own to acknowledge the SYN/ACK.
     let lost = lost.iter().map(|packet| packet - 1).collect();
     let up = DirectionConfig { loss: vec![LossModel::List(lost)], queue: QueueLimit::Packets(queue), ..link.clone() };
-    let policies = format!("controller={controller}, start=standard, reduction=prr-ssrb, pacing=off, undo=off");
+    let policies =
+        format!("controller={controller}, start=standard, reordering=fixed, reduction=prr-ssrb, pacing=off, undo=off");
     let mut flow = FlowPlan::new("f", Traffic::Upload(None)).policies(policies.parse().unwrap());
     flow.stack = "tcp".to_owned();
     flow.tcp = TcpConfig { rack: false, tail_loss_probe: false, ..TcpConfig::default() };

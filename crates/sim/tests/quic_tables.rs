@@ -22,7 +22,8 @@ fn upload(reduction: &str, lost: &[u64]) -> FlowResult {
         ..DirectionConfig::default()
     };
     let up = DirectionConfig { loss: vec![LossModel::List(lost.to_vec())], ..link.clone() };
-    let policies = format!("controller=new-reno, start=standard, pacing=off, undo=off, reduction={reduction}");
+    let policies =
+        format!("controller=new-reno, start=standard, reordering=fixed, pacing=off, undo=off, reduction={reduction}");
     let mut flow = FlowPlan::new("f", Traffic::Upload(Some(400_000))).policies(policies.parse().unwrap());
     for side in [&mut flow.client, &mut flow.server] {
         (side.initial_mtu, side.max_mtu, side.ack_every_second) = (1_200, 1_200, true);

@@ -22,7 +22,7 @@ fn plan(reduction: &str, traffic: Traffic, loss: LossModel, window: u16) -> Plan
         ..DirectionConfig::default()
     };
     let up = DirectionConfig { loss: vec![loss], ..link.clone() };
-    let policies = format!("controller=new-reno, start=standard, pacing=off, reduction={reduction}");
+    let policies = format!("controller=new-reno, start=standard, reordering=fixed, pacing=off, reduction={reduction}");
     let mut flow = FlowPlan::new("f", traffic).policies(policies.parse().unwrap());
     flow.stack = "tcp".to_owned();
     let initial_window = InitialWindow::Datagrams(window);
