@@ -163,16 +163,16 @@ fn parse_shard(text: &str) -> std::result::Result<Shard, String> {
 }
 
 impl LabArgs {
-    /// Runs the command with the simulator's own stacks.
+    /// Runs the command on the simulator with the stacks that `engine` knows. Its results are those of this very build.
     ///
     /// # Errors
     ///
     /// When an expectation or a run failed (1), or the scenario or command line is wrong (2).
-    pub fn run(self) -> Result<()> {
-        self.run_with(&SimEngine::default().with_build(&this_program()))
+    pub fn run(self, engine: SimEngine) -> Result<()> {
+        self.run_with(&engine.with_build(&this_program()))
     }
 
-    /// Runs the command with an engine that may know more stacks.
+    /// Runs the command on any engine.
     ///
     /// # Errors
     ///

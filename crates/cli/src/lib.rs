@@ -28,7 +28,8 @@ use std::ffi::OsString;
 use std::future::Future;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use thalweg_lab::engine::SimEngine;
 
 use crate::failure::{Context, Result};
 
@@ -62,7 +63,18 @@ enum Command {
 
 /// Runs the program with these arguments, the first being its name.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+    main_as("thalweg", args, SimEngine::default)
+}
+
+/// The same under another name, its lab running on `engine`, which may know more stacks.
+pub fn main_as(
+    name: &'static str,
+    args: impl IntoIterator<Item = OsString>,
+    engine: impl FnOnce() -> SimEngine,
+) -> ExitCode {
+    let command = Cli::command().name(name).bin_name(name);
+    let parsed = command.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to stdout with 0, everything else to stderr with 2.
@@ -70,16 +82,16 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    match run(cli.command) {
+    match run(cli.command, engine) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("thalweg: {failure}");
+            eprintln!("{name}: {failure}");
             failure.exit_code()
         }
     }
 }
 
-fn run(command: Command) -> Result<()> {
+fn run(command: Command, engine: impl FnOnce() -> SimEngine) -> Result<()> {
     match command {
         Command::Serve(args) => block_on(args.run()),
         Command::Get(args) => block_on(args.run()),
@@ -87,7 +99,7 @@ fn run(command: Command) -> Result<()> {
         Command::Perf(args) => block_on(args.run()),
         Command::Qlog(args) => args.run(),
         Command::Policies(args) => args.run(),
-        Command::Lab(args) => args.run(),
+        Command::Lab(args) => args.run(engine()),
         Command::Demo(args) => block_on(args.run()),
     }
 }

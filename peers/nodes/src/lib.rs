@@ -6,6 +6,7 @@
 //! | `quinn-shipped` | the same with every setting as the crate ships it | to the bit |
 //! | `quinn-bbr` | `quinn` with its experimental BBR | no: it draws its cycle from the system |
 //! | `noq`, `noq-shipped`, `noq-bbr` | noq-proto likewise; its BBR is version 3 | to the bit, except `noq-bbr` |
+//! | `quiche`, `quiche-bbr` | quiche with feature `quiche`: CUBIC or its BBR 2, windows likewise | to the bit |
 //!
 //! [`register`] adds them to a simulator's registry. What each is run with (version, windows, MTU, ACKs) is part of every flow's
 //! result.
@@ -16,9 +17,13 @@
 mod clock;
 mod node;
 mod noq;
+#[cfg(feature = "quiche")]
+mod quiche;
 mod quinn;
 mod settings;
 mod tls;
+#[cfg(feature = "quiche")]
+mod virtual_world;
 
 pub use settings::{Controller, Settings, Variant};
 use thalweg_sim::Registry;
@@ -32,8 +37,9 @@ pub fn registry() -> Registry {
 
 /// Names and versions of the stacks, for what must be told apart by them.
 pub fn versions() -> String {
-    let packages = ["quinn-proto", "noq-proto"];
-    let named: Vec<String> = packages.iter().map(|name| format!("{name} {}", settings::version(name))).collect();
+    let packages = ["quinn-proto", "noq-proto", "quiche"];
+    let built = if cfg!(feature = "quiche") { &packages[..] } else { &packages[..2] };
+    let named: Vec<String> = built.iter().map(|name| format!("{name} {}", settings::version(name))).collect();
     named.join(", ")
 }
 
@@ -42,5 +48,9 @@ pub fn register(registry: &mut Registry) {
     for variant in Variant::ALL {
         registry.add(Box::new(quinn::Quinn(variant)));
         registry.add(Box::new(noq::Noq(variant)));
+        #[cfg(feature = "quiche")]
+        if variant != Variant::Shipped {
+            registry.add(Box::new(quiche::Quiche(variant)));
+        }
     }
 }

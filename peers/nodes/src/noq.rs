@@ -26,6 +26,11 @@ impl StackFactory for Noq {
         driver::hosts(self.name(), self.0, context)
     }
 
+    fn is_repeatable(&self) -> bool {
+        // Its BBR draws from the system.
+        self.0 != Variant::Bbr
+    }
+
     fn settings(&self, flow: &FlowPlan) -> String {
         driver::describe(self.name(), "noq-proto", self.0, flow)
     }

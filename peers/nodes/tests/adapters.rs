@@ -40,9 +40,15 @@ fn finish(plan: &Plan) -> RunResult {
 
 const MB: u64 = 1_000_000;
 
+/// The stacks with CUBIC and large windows.
+fn stacks() -> Vec<&'static str> {
+    if cfg!(feature = "quiche") { vec!["quinn", "noq", "quiche"] } else { vec!["quinn", "noq"] }
+}
+
 #[test]
 fn every_stack_carries_five_megabytes_either_way() {
-    for stack in ["quinn", "quinn-shipped", "quinn-bbr", "noq", "noq-shipped", "noq-bbr"] {
+    let more = ["quinn-shipped", "quinn-bbr", "noq-shipped", "noq-bbr"];
+    for stack in stacks().into_iter().chain(more) {
         for traffic in [Traffic::Download(Some(5 * MB)), Traffic::Upload(Some(5 * MB))] {
             let result = finish(&plan(stack, traffic.clone(), 1));
             let flow = &result.flows[0];
@@ -57,7 +63,7 @@ fn every_stack_carries_five_megabytes_either_way() {
 
 #[test]
 fn the_same_seed_is_the_same_run() {
-    for stack in ["quinn", "noq"] {
+    for stack in stacks() {
         // Reordering and the loss it feigns make every bit of chance count.
         let seeded = |seed| {
             let mut plan = plan(stack, Traffic::Download(Some(5 * MB)), seed);
@@ -72,11 +78,12 @@ fn the_same_seed_is_the_same_run() {
 }
 
 /// Measured before with an independent driver around the same cores: 3.575 s for quinn-proto 0.11.19, 3.583 s for noq-proto
-/// 1.4.0, 627 drops for both. That driver's link carried UDP payload; this one carries 28 bytes of headers more per packet, hence
-/// its rate and queue.
+/// 1.4.0, 627 drops for both; 3.703 s and 585 drops for quiche 0.30.0, whose chance was not seeded there. That driver's link
+/// carried UDP payload; this one carries 28 bytes of headers more per packet, hence its rate and queue.
 #[test]
 fn the_clean_link_takes_as_long_as_elsewhere() {
-    for (stack, expected) in [("quinn", 3.575), ("noq", 3.583)] {
+    let known = [("quinn", 3.575, 627, 0.02), ("noq", 3.583, 627, 0.02), ("quiche", 3.703, 585, 0.1)];
+    for (stack, expected, dropped, within) in known.into_iter().filter(|(stack, ..)| stacks().contains(stack)) {
         let mut plan = plan(stack, Traffic::Download(Some(20 * MB)), 1);
         let path = &mut plan.paths[0];
         for direction in [&mut path.up, &mut path.down] {
@@ -87,14 +94,14 @@ fn the_clean_link_takes_as_long_as_elsewhere() {
         let seconds = result.flows[0].completion.unwrap().as_secs_f64();
         let drops = result.links[1].stats.dropped_total();
         println!("{stack}: {seconds:.3} s, {drops} drops, {}", result.flows[0].settings);
-        assert!((seconds - expected).abs() < 0.02, "{stack}: {seconds} s");
-        assert!((600..660).contains(&drops), "{stack}: {drops} drops");
+        assert!((seconds - expected).abs() < within, "{stack}: {seconds} s");
+        assert!(drops.abs_diff(dropped) < if stack == "quiche" { 300 } else { 40 }, "{stack}: {drops} drops");
     }
 }
 
 #[test]
 fn requests_pages_and_media_run_on_foreign_stacks() {
-    for stack in ["quinn", "noq"] {
+    for stack in stacks() {
         let ms = Duration::from_millis;
         let think = Spread::Fixed(ms(10));
         let requests = Traffic::Requests { count: 20, request: Size::Fixed(300), response: Size::Fixed(20_000), think };
@@ -126,4 +133,21 @@ fn rules_of_our_own_are_refused() {
     plan.flows[0].client.policies.set("start", "standard").unwrap();
     let error = run(&plan).unwrap_err().to_string();
     assert!(error.contains("stack noq cannot do"), "{error}");
+}
+
+/// Threads run quiche side by side, each at its own virtual time, and the program's own clock goes on.
+#[cfg(feature = "quiche")]
+#[test]
+fn quiche_has_a_clock_of_its_own_on_every_thread() {
+    let before = std::time::Instant::now();
+    let alone = |seed| {
+        let result = finish(&plan("quiche", Traffic::Download(Some(MB)), seed));
+        (result.flows[0].completion, result.event_log_hash)
+    };
+    let expected: Vec<_> = (0..4).map(alone).collect();
+    let threads: Vec<_> = (0..4).map(|seed| std::thread::spawn(move || alone(seed))).collect();
+    let found: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert_eq!(found, expected);
+    let took = before.elapsed();
+    assert!(took > std::time::Duration::ZERO && took < std::time::Duration::from_secs(600), "{took:?}");
 }

@@ -1,0 +1,53 @@
+//! The program as a user runs it.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const SCENARIO: &str = r#"
+title = "A megabyte"
+question = "Who is quicker?"
+seeds = 2
+rivals = ["quinn", "noq"]
+
+[path.link]
+down = { rate = "20 Mbps", delay = "10 ms", queue = "1 BDP" }
+up = { rate = "20 Mbps", delay = "10 ms", queue = "1 BDP" }
+
+[[flow]]
+transfer = { download = "1 MB" }
+
+[vary]
+"flow.0.policies.controller" = ["cubic", "new-reno"]
+
+[[expect]]
+metric = "success"
+equals = 1
+
+[[expect]]
+where = { stack = "quinn" }
+metric = "completion_over_floor.p50"
+within = [1, 3]
+"#;
+
+fn run(directory: &Path, args: &[&str]) -> (Output, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_thalweg-peers")).args(args).current_dir(directory).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, said)
+}
+
+#[test]
+fn rivals_run_beside_ours_and_can_be_verified() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("q.toml"), SCENARIO).unwrap();
+    let (output, said) = run(directory.path(), &["lab", "run", "q.toml", "--out", "r"]);
+    assert!(output.status.success(), "{said}");
+    for part in ["stack = noq, flow 0: completion", "quinn: quinn-proto 0.11.", "noq: noq-proto 1.", "HOLDS"] {
+        assert!(said.contains(part), "{part} is missing: {said}");
+    }
+    assert!(!said.contains("not in this program"), "{said}");
+    let rows = std::fs::read_to_string(directory.path().join("r/runs.csv")).unwrap();
+    assert_eq!(rows.lines().filter(|row| row.contains("quinn-proto 0.11.")).count(), 2, "{rows}");
+    let (output, said) = run(directory.path(), &["lab", "verify", "r"]);
+    assert!(output.status.success() && said.contains("all 8 runs came out the same"), "{said}");
+}
