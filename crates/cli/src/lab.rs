@@ -279,7 +279,13 @@ impl RunArgs {
         }
         let stop = stop_on_interrupt();
         let several = scenarios.len() > 1;
-        let root = collection::root(&self.scenarios, self.out.as_deref(), scenarios.first(), several);
+        let mut root = collection::root(&self.scenarios, self.out.as_deref(), scenarios.first(), several);
+        if self.out.is_none() {
+            // One run by itself does not take the place of the sweep that it was part of.
+            let part = |letter, number: Option<u64>| number.map_or_else(String::new, |n| format!("-{letter}{n}"));
+            let alone = part('p', self.point.map(|point| point as u64)) + &part('s', self.seed);
+            root.as_mut_os_string().push(alone);
+        }
         let directories = collection::directories(&scenarios, &root, several);
         let mut done = Vec::new();
         let mut failed = Vec::new();
@@ -667,7 +673,9 @@ impl VerifyArgs {
                 eprintln!("thalweg: not checked: {runs} runs {what}");
             }
         }
-        if mismatches.is_empty() {
+        if total == 0 {
+            Err(Failure::failed(format!("{}: there was no run to check", results.scenario.name)))
+        } else if mismatches.is_empty() {
             eprintln!("thalweg: {}: all {total} runs came out the same", results.scenario.name);
             Ok(())
         } else {

@@ -166,13 +166,13 @@ fn path_plan(
         both.push(direction(spec, &streams.scope(name), round_trip, horizon, spans)?);
     }
     for (number, outage) in path.outages.iter().enumerate() {
-        let windows = windows(outage, &streams, &format!("outage {number}"), horizon, spans);
+        let windows = windows(outage, &streams, &format!("outage {number}"), horizon, spans)?;
         for config in &mut both {
             config.outages.push(windows.clone());
         }
     }
     for (number, suspension) in path.suspensions.iter().enumerate() {
-        let windows = windows(&suspension.when, &streams, &format!("suspension {number}"), horizon, spans);
+        let windows = windows(&suspension.when, &streams, &format!("suspension {number}"), horizon, spans)?;
         for config in &mut both {
             hold(config, suspension.held, windows.clone());
         }
@@ -273,10 +273,10 @@ fn direction(
         }
     }
     for (number, outage) in spec.outages.iter().enumerate() {
-        config.outages.push(windows(outage, streams, &format!("outage {number}"), horizon, spans));
+        config.outages.push(windows(outage, streams, &format!("outage {number}"), horizon, spans)?);
     }
     for (number, suspension) in spec.suspensions.iter().enumerate() {
-        let windows = windows(&suspension.when, streams, &format!("suspension {number}"), horizon, spans);
+        let windows = windows(&suspension.when, streams, &format!("suspension {number}"), horizon, spans)?;
         hold(&mut config, suspension.held, windows);
     }
     Ok(config)
@@ -324,7 +324,7 @@ fn spread(jitter: &world::JitterSpec) -> Spread {
     }
 }
 
-/// No more interruptions than this are drawn one by one.
+/// More interruptions than this are an error, for each is drawn ahead and kept.
 const MOST_WINDOWS: u64 = 100_000;
 
 /// Interruptions with everything drawn that can be drawn ahead; where they begin and end goes to `spans`.
@@ -334,7 +334,7 @@ fn windows(
     name: &str,
     horizon: Duration,
     spans: &mut Vec<(Duration, Duration)>,
-) -> Windows {
+) -> Result<Windows, String> {
     let mut dice = streams.dice(name);
     let mut draw = |(low, high): (Duration, Duration)| Spread::Uniform(low, high).draw(&mut dice);
     let first = draw(when.at);
@@ -346,7 +346,7 @@ fn windows(
     match when.every {
         None => one(first, draw(when.lasts)),
         Some(every) => {
-            let most = if when.times == 0 { MOST_WINDOWS } else { when.times.min(MOST_WINDOWS) };
+            let most = if when.times == 0 { u64::MAX } else { when.times };
             let mut start = first;
             for number in 0..most {
                 if when.random {
@@ -356,13 +356,16 @@ fn windows(
                 if start >= horizon {
                     break;
                 }
+                if number == MOST_WINDOWS {
+                    return Err(format!("`{name}`: more than {MOST_WINDOWS} interruptions; make `every` longer"));
+                }
                 let length = draw(when.lasts);
                 one(start, length);
                 start = if when.random { start + length } else { start + every };
             }
         }
     }
-    Windows::List(list)
+    Ok(Windows::List(list))
 }
 
 /// Times from one start to the next.

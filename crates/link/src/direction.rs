@@ -508,8 +508,11 @@ impl<P: Payload> Line<P> {
             arrival += jitter.spread.draw(dice.of(packet.flow));
             in_order = !jitter.reorder;
         }
-        if let Some((_, by)) = self.shifts.front().filter(|(shifted, _)| *shifted == ordinal) {
-            arrival += *by;
+        // Those of lost packets are passed over.
+        while let Some((shifted, by)) = self.shifts.front().filter(|(shifted, _)| *shifted <= ordinal) {
+            if *shifted == ordinal {
+                arrival += *by;
+            }
             self.shifts.pop_front();
         }
         let mut late = Duration::ZERO;

@@ -254,6 +254,20 @@ fn a_shifted_packet_comes_later_and_nothing_overtakes_it() {
 }
 
 #[test]
+fn the_shift_of_a_lost_packet_does_not_keep_later_ones_from_theirs() {
+    let us = Duration::from_micros;
+    let shifts = vec![(5, us(1)), (7, us(1))];
+    let loss = vec![LossModel::Periodic { every: 1000, first: 5, burst: 1 }];
+    let config = DirectionConfig { delay: ms(10).into(), shifts, loss, ..constant("100 Mbps") };
+    let (log, _) = run(&config, spaced(20, us(80)));
+    assert_eq!(log.dropped(), [5]);
+    for (at, packet) in &log.delivered {
+        let shift = if packet.payload == 7 { us(1) } else { Duration::ZERO };
+        assert_eq!(*at - packet.sent, ms(10) + us(80) + shift, "packet {}", packet.payload);
+    }
+}
+
+#[test]
 fn the_last_packets_of_messages_can_be_lost() {
     let config = DirectionConfig { loss: vec![LossModel::Tail], ..constant("100 Mbps") };
     let (mut link, mut log) = (build(&config), Log::default());

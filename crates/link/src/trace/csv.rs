@@ -6,7 +6,7 @@ use super::TraceError;
 use crate::{ConfigError, DelayModel, DirectionConfig, LossModel, Probability, RateModel, Schedule};
 
 const EXPECTED: &str = "\"t_ms,rate_bps,delay_ms,loss\": time in ms, bits per second, one-way delay in ms, loss as a share from 0 to 1; \
-                        the last two may be left out";
+                        the last two may be left out, the delay also by an empty field";
 
 /// What a link is like from a time on.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -15,8 +15,8 @@ pub struct TracePoint {
     pub at: Duration,
     /// Rate of the link.
     pub rate: Rate,
-    /// One-way delay.
-    pub delay: Duration,
+    /// One-way delay; without one the direction keeps its own.
+    pub delay: Option<Duration>,
     /// Share of packets lost.
     pub loss: Probability,
 }
@@ -75,12 +75,16 @@ impl CsvTrace {
     /// The trace as text that [`parse`](Self::parse) reads.
     pub fn to_text(&self) -> String {
         let ms = |span: Duration| span.as_nanos() as f64 / 1e6;
+        let row = |at, point: &TracePoint| {
+            let delay = point.delay.map_or_else(String::new, |delay| ms(delay).to_string());
+            format!("{},{},{delay},{}\n", ms(at), point.rate.bps(), point.loss)
+        };
         let mut text = String::from("t_ms,rate_bps,delay_ms,loss\n");
         for point in &self.points {
-            text += &format!("{},{},{},{}\n", ms(point.at), point.rate.bps(), ms(point.delay), point.loss);
+            text += &row(point.at, point);
         }
         if let (Some(period), Some(last)) = (self.period, self.points.last()) {
-            text += &format!("{},{},{},{}\n", ms(period), last.rate.bps(), ms(last.delay), last.loss);
+            text += &row(period, last);
         }
         text
     }
@@ -91,7 +95,10 @@ impl CsvTrace {
     /// When the points are not in order.
     pub fn apply(&self, config: &mut DirectionConfig) -> Result<(), ConfigError> {
         config.rate = RateModel::Schedule(self.schedule(|point| point.rate)?);
-        config.delay = DelayModel::Schedule(self.schedule(|point| point.delay)?);
+        if self.points.iter().any(|point| point.delay.is_some()) {
+            let given = config.delay.nominal();
+            config.delay = DelayModel::Schedule(self.schedule(|point| point.delay.unwrap_or(given))?);
+        }
         if self.points.iter().any(|point| point.loss > Probability::NEVER) {
             config.loss.push(LossModel::Schedule(self.schedule(|point| point.loss)?));
         }
@@ -115,7 +122,10 @@ fn read(line: &str) -> Option<TracePoint> {
     let mut fields = line.split(',').map(str::trim);
     let at = millis(fields.next()?)?;
     let rate = format!("{} bps", fields.next()?).parse().ok()?;
-    let delay = fields.next().map_or(Some(Duration::ZERO), millis)?;
+    let delay = match fields.next() {
+        None | Some("") => None,
+        Some(text) => Some(millis(text)?),
+    };
     let loss = fields.next().map_or(Ok(Probability::NEVER), |text| {
         text.parse::<f64>().map_err(|_| ConfigError::Probability(text.to_owned())).and_then(Probability::new)
     });
@@ -137,7 +147,7 @@ mod tests {
             "t_ms,rate_bps,delay_ms,loss\n# comment\n0,1000000,20,0\n1500.5,2000000,20.25,0.01\n3000,0,20.25,0\n";
         let trace = CsvTrace::parse(text, false).unwrap();
         assert_eq!(trace.points[1].at, Duration::from_micros(1_500_500));
-        assert_eq!(trace.points[1].delay, Duration::from_micros(20_250));
+        assert_eq!(trace.points[1].delay, Some(Duration::from_micros(20_250)));
         let mut config = DirectionConfig::default();
         trace.apply(&mut config).unwrap();
         let RateModel::Schedule(rate) = &config.rate else { panic!("{config:?}") };
@@ -146,6 +156,18 @@ mod tests {
         assert_eq!(delay.values().count(), 2, "steps without a change are left out");
         assert!(matches!(&config.loss[..], [LossModel::Schedule(_)]));
         assert_eq!(CsvTrace::parse(&trace.to_text(), false).unwrap(), trace);
+    }
+
+    #[test]
+    fn without_a_column_of_delays_the_direction_keeps_its_own() {
+        let trace = CsvTrace::parse("0,1000000\n1000,2000000\n", false).unwrap();
+        let mut config = DirectionConfig { delay: DelayModel::Constant(10 * MS), ..DirectionConfig::default() };
+        trace.apply(&mut config).unwrap();
+        assert_eq!(config.delay.nominal(), 10 * MS);
+        let partly = CsvTrace::parse("0,1000000,,0\n1000,2000000,30,0\n", false).unwrap();
+        partly.apply(&mut config).unwrap();
+        assert_eq!((config.delay.nominal(), config.delay.shortest()), (10 * MS, 10 * MS));
+        assert_eq!(CsvTrace::parse(&partly.to_text(), false).unwrap(), partly);
     }
 
     #[test]

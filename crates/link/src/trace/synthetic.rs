@@ -121,7 +121,7 @@ impl Leo {
                     at: self.interval * n,
                     rate: Rate::from_bps(rate),
                     // In whole microseconds, so that the trace's text form is exact.
-                    delay: self.delay.0 + Duration::from_micros((span * share / 1000).as_micros() as u64),
+                    delay: Some(self.delay.0 + Duration::from_micros((span * share / 1000).as_micros() as u64)),
                     loss: self.loss,
                 }
             })
@@ -173,7 +173,7 @@ mod tests {
         for (n, point) in (0u32..).zip(&trace.points) {
             assert_eq!(point.at, Duration::from_secs(15) * n);
             assert!(point.rate >= leo.rate.0 && point.rate <= leo.rate.1);
-            assert!(point.delay >= leo.delay.0 && point.delay <= leo.delay.1);
+            assert!(point.delay >= Some(leo.delay.0) && point.delay <= Some(leo.delay.1));
         }
         assert!(trace.points.windows(2).any(|pair| pair[0].delay > pair[1].delay));
         assert_eq!(CsvTrace::parse(&trace.to_text(), true).unwrap(), trace);

@@ -33,6 +33,7 @@ pub(crate) fn add(total: &mut ConnectionStats, other: &ConnectionStats) {
     path.undos += before.undos;
     path.persistent_congestions += before.persistent_congestions;
     path.ptos += before.ptos;
+    path.probes += before.probes;
     path.rtt_samples += before.rtt_samples;
     path.ce_marks += before.ce_marks;
     path.timeouts += before.timeouts;
