@@ -481,7 +481,7 @@ fn tcp(spec: Option<&TcpSpec>, config: &mut TcpConfig) {
     config.delayed_ack = spec.delayed_ack.unwrap_or(config.delayed_ack);
     config.ecn = spec.ecn.unwrap_or(config.ecn);
     config.tail_loss_probe = spec.tail_loss_probe.unwrap_or(config.tail_loss_probe);
-    config.rack = spec.rack.unwrap_or(config.rack);
+    config.time_threshold = spec.time_threshold.unwrap_or(config.time_threshold);
     config.mtu = spec.mtu.map_or(config.mtu, |mtu| u16::try_from(mtu).unwrap_or(u16::MAX));
     config.receive_window = spec.receive_window.unwrap_or(config.receive_window);
 }

@@ -11,7 +11,7 @@
 //! | minimum window | 2 datagrams | 1 segment (the loss window, RFC 5681); the threshold stays at 2 |
 //! | a repeated packet's RTT | cannot be | gives no sample (Karn's algorithm, RFC 6298 section 3) |
 //! | an ACK is safe (RFC 9937) | acknowledges something sent since the episode began | advances the cumulative ACK |
-//! | lost by time alone | 9/8 of the round trip (RFC 9002 section 6.1.2) | only under reordering policies that work by time (RACK, where it is wanted, sets [`Profile::has_time_threshold`]) |
+//! | lost by time alone | 9/8 of the round trip (RFC 9002 section 6.1.2) | only under reordering policies that work by time, as long as [`Profile::has_time_threshold`] is not set |
 //! | the window at an episode's end | the target | no more than in flight + 1 under `immediate` (RFC 6582 section 3.2) |
 
 /// When the response to a congestion is over: until then further losses call for no other.

@@ -46,7 +46,7 @@ fn ours(controller: &str, rate: u64, delay: u64, queue: u64, seconds: u64, lost:
         format!("controller={controller}, start=standard, reordering=fixed, reduction=prr-ssrb, pacing=off, undo=off");
     let mut flow = FlowPlan::new("f", Traffic::Upload(None)).policies(policies.parse().unwrap());
     flow.stack = "tcp".to_owned();
-    flow.tcp = TcpConfig { rack: false, tail_loss_probe: false, ..TcpConfig::default() };
+    flow.tcp = TcpConfig { time_threshold: false, tail_loss_probe: false, ..TcpConfig::default() };
     let plan = Plan {
         paths: vec![PathPlan::new("p", up, link)],
         flows: vec![flow],

@@ -26,7 +26,7 @@ fn plan(reduction: &str, traffic: Traffic, loss: LossModel, window: u16) -> Plan
     let mut flow = FlowPlan::new("f", traffic).policies(policies.parse().unwrap());
     flow.stack = "tcp".to_owned();
     let initial_window = InitialWindow::Datagrams(window);
-    flow.tcp = TcpConfig { initial_window, rack: false, tail_loss_probe: false, ..TcpConfig::default() };
+    flow.tcp = TcpConfig { initial_window, time_threshold: false, tail_loss_probe: false, ..TcpConfig::default() };
     Plan {
         paths: vec![PathPlan::new("p", up, link)],
         flows: vec![flow],

@@ -123,7 +123,7 @@ fn tcp_traffic_finishes_in_every_world_and_repeats() {
             mtu: 1228,
             ecn: dice.below(2) == 0,
             tail_loss_probe: dice.below(2) == 0,
-            rack: dice.below(2) == 0,
+            time_threshold: dice.below(2) == 0,
             delayed_ack: ms(40 * dice.below(2)),
             min_rto: [MinRto::Linux, MinRto::Rfc6298, MinRto::At(ms(50))][dice.below(3) as usize],
             ..TcpConfig::default()

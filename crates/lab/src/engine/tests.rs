@@ -183,7 +183,7 @@ fn a_microsecond_is_all_that_a_seed_changes_if_asked() {
 #[test]
 fn tcp_runs_as_it_is_told_and_gives_its_figures() {
     let path = HOME.replace("down = { rate", "down = { queue = \"20 BDP\", loss = { packets = [40] }, rate");
-    let tcp = "stack = \"tcp\"\npolicies = \"start=standard\"\ntransfer = { download = \"200 kB\" }\ntcp = { initial_window = 20, rack = false }";
+    let tcp = "stack = \"tcp\"\npolicies = \"start=standard\"\ntransfer = { download = \"200 kB\" }\ntcp = { initial_window = 20, time_threshold = false }";
     let record = run(&path, tcp);
     assert_eq!(record.failed, None);
     assert!(record.flows[0].notes["settings"].contains("initial window 29200 B"), "{record:?}");

@@ -15,7 +15,7 @@ pub(crate) fn tcp(field: &Field<'_>) -> Option<TcpSpec> {
         min_rto: reader.get("min_rto").and_then(|field| min_rto(&field)),
         ecn: reader.get("ecn").and_then(|field| field.boolean()),
         tail_loss_probe: reader.get("tail_loss_probe").and_then(|field| field.boolean()),
-        rack: reader.get("rack").and_then(|field| field.boolean()),
+        time_threshold: reader.get("time_threshold").and_then(|field| field.boolean()),
         mtu: reader.get("mtu").and_then(|field| field.bytes_in(100..=65_535)),
         receive_window: reader.get("receive_window").and_then(|field| field.bytes_in(1..=1 << 30)),
         reduces_flight_size: reader

@@ -432,12 +432,12 @@ fn until_is_read() {
 
 #[test]
 fn settings_of_tcp_are_read_where_tcp_runs() {
-    let tcp = "tcp = { initial_window = \"rfc3390\", delayed_ack = \"0 ms\", min_rto = \"300 ms\", rack = false, reduce = \"flight-size\" }";
+    let tcp = "tcp = { initial_window = \"rfc3390\", delayed_ack = \"0 ms\", min_rto = \"300 ms\", time_threshold = false, reduce = \"flight-size\" }";
     let stacks = ["thalweg".to_owned(), "tcp".to_owned()];
     let text = SATELLITE.replace("stack = \"thalweg\"", &format!("stack = \"tcp\"\n{tcp}"));
     let scenario = Scenario::parse("q.toml", &text, Path::new(""), &stacks).unwrap();
     let spec = scenario.points[0].world.flows[0].tcp.clone().unwrap();
-    assert_eq!((spec.initial_window, spec.rack, spec.ecn), (Some(InitialWindow::Rfc3390), Some(false), None));
+    assert_eq!((spec.initial_window, spec.time_threshold, spec.ecn), (Some(InitialWindow::Rfc3390), Some(false), None));
     assert_eq!(spec.min_rto, Some(MinRto::At(Duration::from_millis(300))));
     assert_eq!((spec.delayed_ack, spec.reduces_flight_size), (Some(Duration::ZERO), Some(true)));
     let wrong = SATELLITE.replace("stack = \"thalweg\"", &format!("stack = \"thalweg\"\n{tcp}"));

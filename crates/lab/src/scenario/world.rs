@@ -380,7 +380,7 @@ pub struct TcpSpec {
     /// Whether silence is probed before the timeout.
     pub tail_loss_probe: Option<bool>,
     /// Whether segments are lost by time, too.
-    pub rack: Option<bool>,
+    pub time_threshold: Option<bool>,
     /// Bytes of a full packet, headers included.
     pub mtu: Option<u64>,
     /// Bytes beyond the last one acknowledged that may be sent.

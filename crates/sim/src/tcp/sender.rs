@@ -5,9 +5,10 @@
 //! order      the same by time: every transmission, so that a repair can be found lost too (RFC 8985 section 6)
 //! ```
 //!
-//! A transmission is lost when enough transmissions after it were delivered, as the reordering policy says: with `fixed`, three (RFC 6675
-//! section 4), and with RACK the time threshold of RFC 9002 as well. Limited transmit (RFC 3042) needs no rule of its own: a SACKed segment leaves the flight, and what the window then has room
-//! for may leave. Of RFC 6675's NextSeg, rules 1 and 2 apply (what is lost, then new data); a tail loss probe stands in for the rescue.
+//! A transmission is lost when enough transmissions after it were delivered, or enough time has passed since, as the reordering policy
+//! says; `fixed` without its time threshold is RFC 6675 section 4. Limited transmit (RFC 3042) needs no rule of its own: a SACKed segment leaves
+//! the flight, and what the window then has room for may leave. Of RFC 6675's NextSeg, rules 1 and 2 apply (what is lost, then new data); a
+//! tail loss probe stands in for the rescue.
 
 use std::collections::VecDeque;
 

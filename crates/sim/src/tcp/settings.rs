@@ -41,9 +41,10 @@ pub struct TcpConfig {
     pub ecn: bool,
     /// Tail loss probes (RFC 8985 section 7). Default true.
     pub tail_loss_probe: bool,
-    /// Whether a segment is lost by time, too, once a later one was delivered, as RACK has it (RFC 8985), by the threshold of RFC 9002: 9/8 of
-    /// the round trip. Without it three later ones have to be (RFC 6675), whatever the reordering policy says of time. Default true.
-    pub rack: bool,
+    /// Whether reordering policies that count segments also lose one by time, once a later one was delivered: 9/8 of the round trip, as in QUIC.
+    /// Without it `reordering=fixed` is RFC 6675: three later ones have to be delivered. Policies that work by time (`rack`) do so either
+    /// way. Default true.
+    pub time_threshold: bool,
     /// Bytes of a full packet, IP header included. Default 1500.
     pub mtu: u16,
     /// Bytes beyond the last one acknowledged that the peer may send. Default 64 MiB: no limit.
@@ -60,7 +61,7 @@ impl Default for TcpConfig {
             min_rto: MinRto::Linux,
             ecn: false,
             tail_loss_probe: true,
-            rack: true,
+            time_threshold: true,
             mtu: 1500,
             receive_window: 64 << 20,
             flight: Flight::Window,
@@ -77,7 +78,7 @@ impl TcpConfig {
     pub(crate) fn profile(&self) -> Profile {
         Profile {
             initial_window: self.initial_window,
-            has_time_threshold: self.rack,
+            has_time_threshold: self.time_threshold,
             flight: self.flight,
             ..Profile::TCP
         }
@@ -90,12 +91,12 @@ impl fmt::Display for TcpConfig {
         let window = self.initial_window.bytes(self.segment_size());
         write!(
             f,
-            "segments of {} B, initial window {window} B, ack delay {}, min rto {}, ecn {}, rack {}, tail loss probes {}",
+            "segments of {} B, initial window {window} B, ack delay {}, min rto {}, ecn {}, loss by time {}, tail loss probes {}",
             self.segment_size(),
             exact_duration(self.delayed_ack),
             self.min_rto,
             on(self.ecn),
-            on(self.rack),
+            on(self.time_threshold),
             on(self.tail_loss_probe),
         )
     }
