@@ -76,10 +76,9 @@ impl Outbox<'_> {
         self.out.push(Outgoing { ecn, payload: buffer, tail: false });
     }
 
-    /// Sends one datagram that is the last of a message, for the first time: what [`LossModel::Tail`](thalweg_link::LossModel::Tail)
+    /// The datagram pushed last is the last of a message, sent for the first time: what [`LossModel::Tail`](thalweg_link::LossModel::Tail)
     /// takes.
-    pub fn push_tail(&mut self, ecn: Ecn, bytes: &[u8]) {
-        self.push(ecn, bytes);
+    pub fn mark_tail(&mut self) {
         if let Some(last) = self.out.last_mut() {
             last.tail = true;
         }
@@ -104,7 +103,7 @@ pub struct StackContext<'a> {
     pub crypto: Crypto,
     /// What to keep.
     pub record: Record,
-    /// Whether a path of the plan loses the last packets of messages, so that [`Outbox::push_tail`] matters.
+    /// Whether a path of the plan loses the last packets of messages, so that [`Outbox::mark_tail`] matters.
     pub tails: bool,
     /// The run's event log, if it is wanted: one observer per connection.
     pub hash: Option<EventHash>,

@@ -416,6 +416,19 @@ fn the_last_packet_of_each_response_can_be_lost_and_only_a_probe_brings_it_back(
 }
 
 #[test]
+fn tcp_loses_its_tails_too() {
+    let mut plan = plan(responses());
+    plan.flows[0].stack = "tcp".to_owned();
+    let clean = ok(&plan);
+    plan.paths[0].down.loss.push(LossModel::Tail);
+    let tail = ok(&plan);
+    assert_eq!(tail.links[1].stats.dropped_by(DropCause::Loss), 10);
+    for (clean, tail) in clean.flows[0].transfers.iter().zip(&tail.flows[0].transfers) {
+        assert!(tail.took > clean.took + ms(40), "{clean:?} {tail:?}");
+    }
+}
+
+#[test]
 fn probes_were_too_early_when_nothing_was_lost_and_not_when_all_was() {
     let early = |held: bool| {
         let mut plan = plan(Traffic::Download(Some(4 * MB)));

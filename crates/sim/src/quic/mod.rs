@@ -216,9 +216,9 @@ impl QuicHost {
                 let tails = self.collector.tails();
                 for (left, datagram) in (0..datagrams.len()).rev().zip(datagrams) {
                     // Counted from the end: datagrams without application data come first.
-                    match tails.iter().rev().nth(left) {
-                        Some(true) => out.push_tail(transmit.ecn, datagram),
-                        _ => out.push(transmit.ecn, datagram),
+                    out.push(transmit.ecn, datagram);
+                    if tails.iter().rev().nth(left) == Some(&true) {
+                        out.mark_tail();
                     }
                 }
                 sent = true;

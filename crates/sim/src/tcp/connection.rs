@@ -368,6 +368,10 @@ impl Connection {
             header.flags |= CWR;
         }
         self.send(&header, ecn, transmit.length as usize, buf, out);
+        if transmit.is_new && self.sender.unsent() == 0 {
+            // The application has nothing more to say for the moment.
+            out.mark_tail();
+        }
         if self.record.packets {
             self.point(now, transmit.start, PacketFate::Sent, transmit.length);
         }
