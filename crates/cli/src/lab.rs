@@ -115,6 +115,9 @@ struct ListArgs {
     /// List what is measured
     #[arg(long)]
     metrics: bool,
+    /// List what is measured as tables for docs/lab.md
+    #[arg(long, conflicts_with_all = ["presets", "metrics"])]
+    markdown: bool,
 }
 
 #[derive(Debug, Args)]
@@ -523,6 +526,10 @@ fn difference_sentence(difference: &Difference) -> String {
 
 impl ListArgs {
     fn run(self, engine: &dyn Engine) -> Result<()> {
+        if self.markdown {
+            output::line(metric::markdown().trim_end());
+            return Ok(());
+        }
         if self.presets {
             for preset in presets::PRESETS {
                 output::line(&format!("{:<14} {}", preset.name, preset.doc));

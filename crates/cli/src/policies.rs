@@ -1,5 +1,7 @@
 //! `thalweg policies`: what can be named where.
 
+mod manual;
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -19,6 +21,9 @@ pub struct PoliciesArgs {
     /// Print JSON instead
     #[arg(long)]
     json: bool,
+    /// Print docs/policies.md instead
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
 }
 
 impl PoliciesArgs {
@@ -28,7 +33,11 @@ impl PoliciesArgs {
     ///
     /// None but those of JSON.
     pub fn run(&self) -> Result<()> {
-        let text = if self.json { json()? } else { text() };
+        let text = match (self.json, self.markdown) {
+            (true, _) => json()?,
+            (_, true) => manual::markdown(),
+            _ => text(),
+        };
         // Whoever closes our output early has seen enough.
         let _ = std::io::stdout().write_all(text.as_bytes());
         Ok(())

@@ -96,13 +96,13 @@
     const subjects = [...new Set(recording.series.map((s) => s.subject).concat(recording.packets.map((p) => p.subject)))];
     for (const subject of subjects) {
       const mine = recording.series.filter((s) => s.subject === subject && s.t.length);
-      const packets = recording.packets.find((p) => p.subject === subject);
-      if (!mine.length && !packets) continue;
+      const shots = recording.packets.filter((p) => p.subject === subject);
+      if (!mine.length && !shots.length) continue;
       const heading = document.createElement("h3");
       heading.textContent = subject;
       holder.append(heading);
       for (const [caption, wanted, unit] of groups) {
-        const chosen = wanted.map((name) => mine.find((s) => s.name === name)).filter(Boolean);
+        const chosen = wanted.flatMap((name) => mine.filter((s) => s.name === name));
         if (!chosen.length) continue;
         const series = [{ label: "time", value: (_, v) => (v == null ? "–" : v.toFixed(4) + " s") }];
         const tables = [];
@@ -113,13 +113,14 @@
             value: (_, v) => (v == null ? "–" : print[unit](v)) });
         };
         for (const s of chosen) {
-          const pieces = s.name === "window" ? split(s) : null;
+          // Of two sets over each other, colours tell the sets apart.
+          const pieces = s.name === "window" && !s.set ? split(s) : null;
           if (pieces) for (const piece of pieces) add("window: " + piece.kind, piece, 2);
-          else add(title(s.name), s, s.name === "window" ? 2 : 1.3);
+          else add((s.set ? s.set + ": " : "") + title(s.name), s, s.name === "window" ? 2 : 1.3);
         }
         draw(caption, unit, series, forward(join(tables)), caption.startsWith("Window") ? 300 : 200, end);
       }
-      if (packets && packets.sent.length) {
+      for (const packets of shots.filter((p) => p.sent.length)) {
         const kinds = [["sent", "k0", 3], ["acked", "k2", 3], ["lost", "k5", 7], ["spurious", "k3", 9]].filter(([kind]) => packets[kind].length);
         const series = [{ label: "time", value: (_, v) => (v == null ? "–" : v.toFixed(4) + " s") }];
         for (const [kind, stroke, size] of kinds)
@@ -132,7 +133,7 @@
           for (const [time, packet] of packets[kind]) { t.push(t.length && time <= t[t.length - 1] ? t[t.length - 1] + 1e-9 : time); v.push(packet); }
           return { t, v };
         }));
-        draw("Packet numbers over time", "", series, data.map((c, at) => (at ? c.map((v) => (v === undefined ? null : v)) : c)), 340, end);
+        draw((packets.set ? packets.set + ": packet" : "Packet") + " numbers over time", "", series, data.map((c, at) => (at ? c.map((v) => (v === undefined ? null : v)) : c)), 340, end);
       }
     }
     window.thalwegPlots = plots;

@@ -137,6 +137,31 @@ pub fn find(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.name == name)
 }
 
+/// Every metric as tables in Markdown, for the documentation.
+pub fn markdown() -> String {
+    let mut out = String::new();
+    for (scope, title) in [
+        (Scope::Flow, "Of a flow (`flow = \"NAME\"` chooses one)"),
+        (Scope::Link, "Of a direction of a path (`link = \"PATH.down\"` chooses one)"),
+        (Scope::Run, "Of the run as a whole"),
+    ] {
+        out.push_str(&format!("{title}:\n\n| metric | unit | what |\n|---|---|---|\n"));
+        for metric in METRICS.iter().filter(|metric| metric.scope == scope) {
+            let unit = match metric.unit {
+                Unit::Seconds => "time",
+                Unit::Bytes => "bytes",
+                Unit::BitsPerSecond => "bit/s",
+                Unit::Share => "share",
+                Unit::Ratio => "ratio",
+                Unit::Count => "count",
+            };
+            out.push_str(&format!("| `{}` | {unit} | {} |\n", metric.name, metric.doc));
+        }
+        out.push('\n');
+    }
+    out
+}
+
 /// A number as people read it.
 pub fn format(value: f64, unit: Unit) -> String {
     if !value.is_finite() {

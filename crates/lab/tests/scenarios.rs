@@ -25,3 +25,15 @@ fn every_scenario_can_be_read_and_expects_something() {
     }
     assert!(files.len() >= 14, "{}", files.len());
 }
+
+#[test]
+fn every_metric_is_in_the_documentation() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab.md");
+    let docs = std::fs::read_to_string(docs).unwrap();
+    let (_, after) = docs.split_once("<!-- metrics: thalweg lab list --markdown -->\n").unwrap();
+    let (written, _) = after.split_once("<!-- end of metrics -->").unwrap();
+    assert!(
+        written.trim() == thalweg_lab::metric::markdown().trim(),
+        "docs/lab.md is old; put the output of `thalweg lab list --markdown` between its two marks"
+    );
+}

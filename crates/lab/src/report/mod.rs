@@ -2,6 +2,7 @@
 
 mod collection;
 pub mod csv;
+mod overlay;
 mod page;
 pub mod svg;
 mod thin;

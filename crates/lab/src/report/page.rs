@@ -6,7 +6,7 @@ use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
 use super::svg::{self, Group};
-use super::{ReportError, Results, thin};
+use super::{ReportError, Results, overlay};
 use crate::metric::{self, METRICS, Metric, Scope, Unit};
 use crate::shipped;
 use crate::stats::{Interval, Statistic};
@@ -137,17 +137,7 @@ pub(super) fn comparison(a: &Results, b: &Results, differences: &[Difference]) -
 fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str) -> Result<String, ReportError> {
     let tables = tables(sets);
     let distributions = distributions(sets);
-    let mut recordings = Vec::new();
-    for (at, set) in sets.iter().enumerate() {
-        for (name, recording) in set.recordings() {
-            if recording.series.is_empty() && recording.packets.is_empty() {
-                continue;
-            }
-            recordings.push((format!("{}{name}", prefix(sets, at)), thin::thin(&recording)));
-        }
-    }
-    recordings.truncate(MOST_RECORDINGS);
-    let (names, recordings): (Vec<String>, Vec<_>) = recordings.into_iter().unzip();
+    let (names, recordings): (Vec<String>, Vec<_>) = overlay::recordings(sets, MOST_RECORDINGS)?.into_iter().unzip();
     // A script ends at the first "</", whatever the JSON around it means.
     let json = serde_json::to_string(&recordings)?.replace("</", "<\\/");
     let failures: Vec<&str> =
