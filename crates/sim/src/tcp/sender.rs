@@ -635,3 +635,6 @@ impl Sender {
         self.rto_at = Some(now + self.rto());
     }
 }
+
+#[cfg(test)]
+mod tests;

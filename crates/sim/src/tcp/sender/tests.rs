@@ -1,0 +1,139 @@
+//! The scoreboard against a plain account of the same: random networks between a sender and a real receiver.
+
+use thalweg_link::{Dice, Streams};
+use thalweg_recovery::Policies;
+use thalweg_units::Ecn;
+
+use super::super::receiver::Receiver;
+use super::*;
+
+const SIZE: u16 = 1_000;
+
+/// The SACK blocks of an ACK.
+type Blocks = Vec<(u64, u64)>;
+
+fn at(micros: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(1) + Duration::from_micros(micros)
+}
+
+fn sender(policies: &str, config: TcpConfig) -> Sender {
+    let policies: Policies = policies.parse().unwrap();
+    let recovery = Config { policies, profile: config.profile(), ecn: false, ..Config::default() };
+    let mut sender = Sender::new(&recovery, config, at(0), SIZE, true);
+    sender.set_window(1 << 30);
+    sender.on_handshake(at(0), Instant::ZERO + Duration::from_millis(980), false);
+    sender
+}
+
+/// Everything that is kept twice says the same.
+fn check(sender: &Sender) {
+    let of = |state: State| sender.segments.iter().filter(move |segment| segment.state == state);
+    let in_flight: u64 = of(State::InFlight).map(|segment| u64::from(segment.length)).sum();
+    assert_eq!(in_flight, sender.path().path().bytes_in_flight());
+    let lost: Vec<u64> = of(State::Lost).map(|segment| segment.start).collect();
+    assert_eq!(lost, sender.lost.iter().copied().collect::<Vec<_>>());
+    let sacked: u64 = of(State::Delivered).map(|segment| u64::from(segment.length)).sum();
+    assert_eq!(sacked, sender.sacked.iter().map(|(start, end)| end - start.max(&sender.una)).sum::<u64>());
+    assert!(sender.sacked.windows(2).all(|pair| pair[0].1 < pair[1].0), "{:?}", sender.sacked);
+    let delivered = sender.order.iter().filter(|slot| **slot == Slot::Delivered).count() as u64;
+    assert_eq!(delivered, sender.delivered);
+    for segment in of(State::InFlight) {
+        assert_eq!(sender.order[(segment.ordinal - sender.base) as usize], Slot::Open(segment.start));
+    }
+    assert_eq!(sender.order.iter().filter(|slot| matches!(slot, Slot::Open(_))).count(), of(State::InFlight).count());
+    if sender.una < sender.next {
+        assert!(sender.rto_at.is_some(), "something is out and nobody waits for it");
+    }
+}
+
+/// Segments and ACKs are lost, delayed and doubled as the dice say, until everything has arrived.
+fn converse(seed: u64, policies: &str, config: TcpConfig) -> Sender {
+    let dice: &mut Dice = &mut Streams::new(seed).dice("scoreboard");
+    let mut sender = sender(policies, config);
+    let mut receiver = Receiver::new(config.delayed_ack, SIZE);
+    let total = 50_000 + dice.below(100_000);
+    sender.set_written(total);
+    let loss = dice.below(30);
+    // What is on its way: when it arrives, and the segment, or the ACK with its blocks.
+    let mut segments: Vec<(Instant, u64, u64)> = Vec::new();
+    let mut acks: Vec<(Instant, u64, Blocks)> = Vec::new();
+    let mut now = at(0);
+    for step in 0..200_000 {
+        while let Ok(transmit) = sender.poll(now) {
+            let copies = if dice.below(100) < loss { 0 } else { 1 + u64::from(dice.below(50) == 0) };
+            for _ in 0..copies {
+                let late = if dice.below(10) == 0 { 8_000 } else { 0 };
+                let arrives = now + Duration::from_micros(10_000 + dice.below(200) + late);
+                segments.push((arrives, transmit.start, transmit.start + u64::from(transmit.length)));
+            }
+            check(&sender);
+        }
+        if receiver.is_due(now) {
+            let mut blocks = [(0, 0); MAX_SACKS];
+            let count = receiver.on_ack_sent(&mut blocks);
+            if dice.below(100) >= loss {
+                let arrives = now + Duration::from_micros(10_000 + dice.below(3_000));
+                acks.push((arrives, receiver.next(), blocks[..count].to_vec()));
+            }
+        }
+        if sender.una() == total {
+            check(&sender);
+            assert_eq!(sender.path().path().bytes_in_flight(), 0);
+            return sender;
+        }
+        let paced = match sender.poll(now) {
+            Err(Blocked::Pacing(at)) => Some(at),
+            _ => None,
+        };
+        let arrivals = segments.iter().map(|(at, ..)| *at).chain(acks.iter().map(|(at, ..)| *at));
+        let timers = [sender.timer(), receiver.timer(), paced].into_iter().flatten();
+        now = arrivals.chain(timers).min().unwrap_or_else(|| panic!("seed {seed}: deadlock at step {step}")).max(now);
+        if let Some(index) = segments.iter().position(|(at, ..)| *at <= now) {
+            let (_, start, end) = segments.swap_remove(index);
+            receiver.on_segment(now, start, end, Ecn::NotEct, false);
+        } else if let Some(index) = acks.iter().position(|(at, ..)| *at <= now) {
+            let (_, una, blocks) = acks.swap_remove(index);
+            sender.on_ack(now, Ack { una, blocks: &blocks, echoes: false, has_data: false });
+            check(&sender);
+        } else {
+            sender.on_timer(now);
+            check(&sender);
+        }
+    }
+    panic!("seed {seed}: no end")
+}
+
+#[test]
+fn everything_arrives_and_the_accounts_agree() {
+    let reorderings = ["fixed", "half-in-flight", "time-only", "adaptive", "rack"];
+    for seed in 0..200 {
+        let reduction = ["immediate", "rate-halving", "prr-crb", "prr-ssrb", "prr"][seed as usize % 5];
+        let reordering = reorderings[seed as usize / 5 % 5];
+        let policies = format!("reduction={reduction}, reordering={reordering}, pacing=off");
+        let config = TcpConfig {
+            tail_loss_probe: seed % 2 == 0,
+            time_threshold: seed % 3 == 0,
+            delayed_ack: Duration::from_millis(40 * (seed % 2)),
+            ..TcpConfig::default()
+        };
+        converse(seed, &policies, config);
+    }
+}
+
+#[test]
+fn acks_from_the_past_and_of_the_future_change_nothing() {
+    let mut sender = sender("pacing=off", TcpConfig::default());
+    sender.set_written(20_000);
+    while sender.poll(at(0)).is_ok() {}
+    let ack = |sender: &mut Sender, una: u64, blocks: &[(u64, u64)]| {
+        sender.on_ack(at(20_000), Ack { una, blocks, echoes: false, has_data: false });
+        check(sender);
+    };
+    ack(&mut sender, 2_000, &[]);
+    let before = sender.path().path().stats();
+    ack(&mut sender, 1_000, &[(4_000, 5_000)]);
+    ack(&mut sender, 1 << 40, &[]);
+    ack(&mut sender, 2_000, &[(1 << 40, 1 << 41), (9_000, 8_000)]);
+    assert_eq!(sender.path().path().stats().packets_acked, before.packets_acked);
+    assert_eq!(sender.una(), 2_000);
+}
