@@ -257,8 +257,8 @@ pub fn verdicts(scenario: &Scenario, runs: &Runs) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     // What is said in relation to a rival that is not there cannot be judged.
     let judged = |expectation: &&Expectation| {
-        let base = expectation.relative_to.iter().flatten();
-        base.clone().all(|(axis, value)| axis != STACK || !scenario.absent.contains(value))
+        let mut base = expectation.relative_to.iter().chain(&expectation.versus).flatten();
+        base.all(|(axis, value)| axis != STACK || !scenario.absent.contains(value))
     };
     for expectation in scenario.expectations.iter().filter(judged) {
         for (point, _) in scenario.points.iter().enumerate() {

@@ -80,7 +80,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
     let (mut sections, mut broken) = (Vec::new(), Vec::new());
     let mut names: Vec<String> = Vec::new();
     let mut recordings: Vec<Recording> = Vec::new();
-    let (mut all, mut held, mut failed, mut runs) = (0, 0, 0, 0);
+    let (mut all, mut held, mut failed, mut theirs, mut runs) = (0, 0, 0, 0, 0);
     for (at, (set, link)) in sets.iter().zip(links).enumerate() {
         let verdicts = set.verdicts();
         let good = verdicts.iter().filter(|verdict| verdict.outcome.is_good()).count();
@@ -91,6 +91,11 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         }
         let failures: Vec<&str> = set.runs.values().filter_map(|record| record.failed.as_deref()).collect();
         failed += failures.len();
+        // That a rival fails is a result.
+        let points = &set.scenario.points;
+        let is_rival = |point: usize| points.get(point).is_some_and(|point| point.rival.is_some());
+        let rivals = set.runs.iter().filter(|((point, _), record)| record.failed.is_some() && is_rival(*point)).count();
+        theirs += rivals;
         let shown = set
             .recordings()
             .into_iter()
@@ -114,6 +119,8 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             settings => page::serde(&summary::settings(&set.scenario, &set.runs)),
             runs => set.runs.len(),
             failed => failures.len(),
+            failed_rivals => rivals,
+            has_rivals => points.iter().any(|point| point.rival.is_some()),
             failures => page::serde(&failures[..failures.len().min(MOST_FAILURES)]),
             good => good,
             class => if good == verdicts.len() { "good" } else { "bad" },
@@ -129,7 +136,8 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         (true, _) => context! { class => "good", text => format!("{all} of {all} expectations hold") },
         (false, _) => context! { class => "bad", text => format!("{} of {all} expectations do not hold", all - held) },
     };
-    let facts = format!("{} scenarios, {runs} runs, {failed} of them failed", sets.len());
+    let of_rivals = if theirs > 0 { format!(", {theirs} of these are of rivals") } else { String::new() };
+    let facts = format!("{} scenarios, {runs} runs, {failed} of them failed{of_rivals}", sets.len());
     let mut environment = Environment::new();
     environment.add_template("collection.html", TEMPLATE)?;
     environment.add_template("shipped.html", SHIPPED)?;
