@@ -20,7 +20,7 @@ use thalweg_lab::runner::{self, Finished, Progress, RunOptions, Shard};
 use thalweg_lab::scenario::{Scenario, presets};
 use thalweg_lab::stats::Statistic;
 use thalweg_lab::store::{Store, write_whole};
-use thalweg_lab::summary::{self, Difference, Verdict};
+use thalweg_lab::summary::{self, Difference, Outcome, Verdict};
 
 use crate::failure::{Context, Failure, Result};
 use crate::output;
@@ -326,7 +326,10 @@ impl RunArgs {
     /// Keeps to `--max-seeds`, and says if the scenario is judged on fewer seeds than it asks for.
     fn capped(&self, scenario: &mut Scenario) {
         if let Some(few) = self.seeds.or(self.max_seeds).filter(|few| *few < scenario.seeds) {
-            eprintln!("thalweg: {}: judged on {few} seeds instead of {}", scenario.name, scenario.seeds);
+            let (name, asked) = (&scenario.name, scenario.seeds);
+            eprintln!(
+                "thalweg: {name}: judged on {few} seeds instead of {asked}; what fails only barely does not count"
+            );
         }
         let Some(most) = self.max_seeds else { return };
         scenario.seeds = scenario.seeds.min(most);
@@ -343,6 +346,7 @@ impl RunArgs {
         out: &Path,
         stop: &AtomicBool,
     ) -> Result<(Results, Result<()>)> {
+        let asked = scenario.seeds;
         self.capped(&mut scenario);
         let store = Store::create(out).map_err(Failure::failed)?;
         let bar = bar(self.quiet);
@@ -403,7 +407,10 @@ impl RunArgs {
         // Where the scenario says how many runs may fail, it has been judged; elsewhere none may.
         let judged = results.scenario.expectations.iter().any(|e| matches!(e.metric.name, "success" | "completed"));
         let lost = if judged && whole { 0 } else { ours_failed };
-        let broken = verdicts.iter().filter(|verdict| whole && !verdict.outcome.is_good()).count();
+        // On fewer seeds than were asked for intervals are wide: only what lies beyond them is held against the scenario.
+        let few = results.manifest.seeds < asked;
+        let is_good = |outcome: Outcome| outcome.is_good() || few && outcome == Outcome::FailsBarely;
+        let broken = verdicts.iter().filter(|verdict| whole && !is_good(verdict.outcome)).count();
         let all = verdicts.len();
         let verdict = match (broken, lost) {
             (0, 0) => Ok(()),
