@@ -1,18 +1,4 @@
 //! What differs between QUIC and TCP in the eyes of recovery, in one place.
-//!
-//! Estimators, controllers, reductions and pacing are the same for both. What is not follows from what an acknowledgment can tell: a packet
-//! number is never used twice, a byte's sequence number is, and a TCP receiver answers with one cumulative number first.
-//!
-//! | | [`Profile::QUIC`] | [`Profile::TCP`] |
-//! |---|---|---|
-//! | an episode ends | with the first delivery of something sent since it began (RFC 9002 section 7.3.2) | when all that was sent before it began is acknowledged cumulatively (RFC 6675 section 5) |
-//! | a timeout means | silence: probe, nothing is lost (RFC 9002 section 6.2) | loss of all that is not SACKed; the window falls to the minimum (RFC 5681 section 3.1) |
-//! | initial window | 10 datagrams within 14720 B (RFC 9002 section 7.2) | 10 segments within 14600 B (RFC 6928) |
-//! | minimum window | 2 datagrams | 1 segment (the loss window, RFC 5681); the threshold stays at 2 |
-//! | a repeated packet's RTT | cannot be | gives no sample (Karn's algorithm, RFC 6298 section 3) |
-//! | an ACK is safe (RFC 9937) | acknowledges something sent since the episode began | advances the cumulative ACK |
-//! | lost by time alone | 9/8 of the round trip (RFC 9002 section 6.1.2) | only under reordering policies that work by time, as long as [`Profile::has_time_threshold`] is not set |
-//! | the window at an episode's end | the target | no more than in flight + 1 under `immediate` (RFC 6582 section 3.2) |
 
 /// When the response to a congestion is over: until then further losses call for no other.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +62,21 @@ pub enum Flight {
     Outstanding,
 }
 
-/// See the [module](self).
+/// What differs between QUIC and TCP in the eyes of recovery, in one place.
+///
+/// Estimators, controllers, reductions and pacing are the same for both. What is not follows from what an acknowledgment can tell: a packet
+/// number is never used twice, a byte's sequence number is, and a TCP receiver answers with one cumulative number first.
+///
+/// | | [`Profile::QUIC`] | [`Profile::TCP`] |
+/// |---|---|---|
+/// | an episode ends | with the first delivery of something sent since it began (RFC 9002 section 7.3.2) | when all that was sent before it began is acknowledged cumulatively (RFC 6675 section 5) |
+/// | a timeout means | silence: probe, nothing is lost (RFC 9002 section 6.2) | loss of all that is not SACKed; the window falls to the minimum (RFC 5681 section 3.1) |
+/// | initial window | 10 datagrams within 14720 B (RFC 9002 section 7.2) | 10 segments within 14600 B (RFC 6928) |
+/// | minimum window | 2 datagrams | 1 segment (the loss window, RFC 5681); the threshold stays at 2 |
+/// | a repeated packet's RTT | cannot be | gives no sample (Karn's algorithm, RFC 6298 section 3) |
+/// | an ACK is safe (RFC 9937) | acknowledges something sent since the episode began | advances the cumulative ACK |
+/// | lost by time alone | 9/8 of the round trip (RFC 9002 section 6.1.2) | only under reordering policies that work by time, as long as [`Profile::has_time_threshold`] is not set |
+/// | the window at an episode's end | the target | no more than in flight + 1 under `immediate` (RFC 6582 section 3.2) |
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Profile {
     /// When an episode ends.

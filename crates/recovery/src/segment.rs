@@ -1,33 +1,4 @@
 //! A path under a transport that numbers bytes instead of packets and keeps a scoreboard of its own: TCP.
-//!
-//! [`Recovery`](crate::Recovery) owns the packet numbers of QUIC. TCP has none; what was sent, what a SACK means and when a repair was sent
-//! is its own business. [`SegmentPath`] is what remains when that is taken away: a [`Path`] under a [`Profile`](crate::Profile), with its
-//! round trip, window, reduction, pacing and trace.
-//!
-//! One ACK is told in this order, each line as often as it applies:
-//!
-//! ```text
-//! on_cumulative_ack ──► on_delivered, on_late ──► on_rtt_sample ──► on_ecn_echo ──► judge, on_lost ──► finish
-//! ```
-//!
-//! ```
-//! use thalweg_recovery::{Budget, Config, Profile, SegmentPath};
-//! use thalweg_units::{Duration, Instant};
-//!
-//! let config = Config { profile: Profile::TCP, ..Config::default() };
-//! let mut now = Instant::ZERO;
-//! let mut path = SegmentPath::new(&config, now, 1_448);
-//! assert_eq!(path.budget(now), Budget::Now(14_480));
-//!
-//! let segment = path.on_sent(now, 1_448, 1_448, false);
-//! now += Duration::from_millis(50);
-//! path.on_cumulative_ack(1_448);
-//! path.on_delivered(now, &segment, 0);
-//! path.on_rtt_sample(now, segment.sent(), false);
-//! path.finish(now);
-//! assert_eq!(path.path().rtt().smoothed, Duration::from_millis(50));
-//! assert_eq!(path.path().bytes_in_flight(), 0);
-//! ```
 
 use thalweg_units::{Duration, Instant};
 
@@ -71,7 +42,36 @@ pub enum Judgement {
     NotBefore(Option<Instant>),
 }
 
-/// See the [module](self).
+/// A path under a transport that numbers bytes instead of packets and keeps a scoreboard of its own: TCP.
+///
+/// [`Recovery`](crate::Recovery) owns the packet numbers of QUIC. TCP has none; what was sent, what a SACK means and when a repair was sent
+/// is its own business. [`SegmentPath`] is what remains when that is taken away: a [`Path`] under a [`Profile`](crate::Profile), with its
+/// round trip, window, reduction, pacing and trace.
+///
+/// One ACK is told in this order, each line as often as it applies:
+///
+/// ```text
+/// on_cumulative_ack ──► on_delivered, on_late ──► on_rtt_sample ──► on_ecn_echo ──► judge, on_lost ──► finish
+/// ```
+///
+/// ```
+/// use thalweg_recovery::{Budget, Config, Profile, SegmentPath};
+/// use thalweg_units::{Duration, Instant};
+///
+/// let config = Config { profile: Profile::TCP, ..Config::default() };
+/// let mut now = Instant::ZERO;
+/// let mut path = SegmentPath::new(&config, now, 1_448);
+/// assert_eq!(path.budget(now), Budget::Now(14_480));
+///
+/// let segment = path.on_sent(now, 1_448, 1_448, false);
+/// now += Duration::from_millis(50);
+/// path.on_cumulative_ack(1_448);
+/// path.on_delivered(now, &segment, 0);
+/// path.on_rtt_sample(now, segment.sent(), false);
+/// path.finish(now);
+/// assert_eq!(path.path().rtt().smoothed, Duration::from_millis(50));
+/// assert_eq!(path.path().bytes_in_flight(), 0);
+/// ```
 #[derive(Debug)]
 pub struct SegmentPath {
     path: Path,
