@@ -53,7 +53,7 @@ impl End {
 
 fn transport(threshold: Option<u32>) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
-    config.stream_receive_window(VarInt::from_u32(1 << 26)).send_window(1 << 26);
+    config.stream_receive_window(VarInt::from_u32(1 << 27)).send_window(1 << 27);
     config.max_idle_timeout(Some(VarInt::from_u32(30_000).into()));
     if let Some(threshold) = threshold {
         // Against the time threshold as well: only real loss is to be loss.
@@ -210,4 +210,14 @@ fn quinn_collapses_when_five_percent_are_late_and_the_threshold_is_why() {
     assert!(clean < Duration::from_secs(4), "{clean:?}");
     assert!(slow > 8 * clean, "{slow:?} against {clean:?}");
     assert!(patient < clean * 3 / 2, "{patient:?} against {clean:?}");
+}
+
+/// A slow start into the queue of a long fast link leaves more holes than the receiver keeps count of (1,024 chunks; `Assembler`),
+/// and it closes the connection.
+#[test]
+fn quinn_closes_the_connection_when_slow_start_leaves_many_holes() {
+    let delay = Duration::from_millis(300);
+    let long = Link { bits_per_second: 250_000_000, delay, queue: 18_750_000, late: None };
+    let error = download(100 * MB, long, None).unwrap_err();
+    assert!(error.contains("too many gaps"), "{error}");
 }
