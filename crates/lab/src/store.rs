@@ -322,6 +322,12 @@ impl Store {
             if (manifest.seeds, manifest.first_seed) != (part.seeds, part.first_seed) {
                 return Err(differs("the number of seeds", &manifest.seeds.to_string(), &part.seeds.to_string()));
             }
+            // A part knows the settings only of points of which it has runs.
+            for (point, known) in manifest.points.iter_mut().zip(&part.points) {
+                if point.settings.is_empty() {
+                    point.settings.clone_from(&known.settings);
+                }
+            }
             for run in part.runs {
                 let Some(point) = manifest.points.get(run.point) else { continue };
                 let record = other.run(&point.key, run.seed);
