@@ -23,7 +23,8 @@ fn download(policies: &str, seed: u64, per_mille: u32, late: Duration) -> (Durat
         }),
         ..Link::new(Duration::from_millis(25))
     };
-    let server = TransportConfig { policies: policies.parse().unwrap(), ..TransportConfig::default() };
+    let server =
+        TransportConfig { policies: policies.parse().expect("they can be read"), ..TransportConfig::default() };
     let mut world = World::new(Setup { seed, link, server, ..Setup::default() });
     let handle = world.handshake();
     let took = world.transfer(handle, true, SIZE, Duration::from_secs(300)).expect("the download ends");
