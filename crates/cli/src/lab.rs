@@ -701,15 +701,26 @@ impl VerifyArgs {
 
 impl MergeArgs {
     fn run(self, engine: &dyn Engine) -> Result<()> {
-        let parts: std::result::Result<Vec<Store>, _> =
-            self.directories.iter().map(|directory| Store::open(directory).map(|(store, _)| store)).collect();
-        let parts = parts.map_err(Failure::usage)?;
-        let store = Store::create(&self.out).map_err(Failure::failed)?;
-        let manifest = store.merge(&parts).map_err(Failure::usage)?;
-        let asked = manifest.seeds * manifest.points.len() as u64;
-        eprintln!("thalweg: {} of {asked} runs", manifest.runs.len());
-        let page = load(&self.out, engine)?.write().map_err(Failure::failed)?;
-        output::line(&page.display().to_string());
+        let groups = collection::parts(&self.directories);
+        let several = groups.len() > 1 || groups.keys().any(|name| !name.as_os_str().is_empty());
+        let mut sets = Vec::new();
+        for (name, directories) in groups {
+            let parts: std::result::Result<Vec<Store>, _> =
+                directories.iter().map(|directory| Store::open(directory).map(|(store, _)| store)).collect();
+            let parts = parts.map_err(Failure::usage)?;
+            let out = self.out.join(name);
+            let store = Store::create(&out).map_err(Failure::failed)?;
+            let manifest = store.merge(&parts).map_err(Failure::usage)?;
+            let asked = manifest.seeds * manifest.points.len() as u64;
+            eprintln!("thalweg: {}: {} of {asked} runs", manifest.scenario.name, manifest.runs.len());
+            let results = load(&out, engine)?;
+            let page = results.write().map_err(Failure::failed)?;
+            output::line(&page.display().to_string());
+            sets.push(results);
+        }
+        if several {
+            output::line(&collection::write(&self.out, &sets)?.display().to_string());
+        }
         Ok(())
     }
 }

@@ -306,4 +306,15 @@ fn a_folder_is_one_report() {
     assert!(run(&["lab", "report", &lab.arg("out")]).status.success());
     assert_eq!(lab.read("out/report.html"), page);
     assert!(run(&["lab", "verify", &lab.arg("out")]).status.success());
+    // Parts of a folder are merged scenario by scenario.
+    for part in ["1/2", "2/2"] {
+        let ended = run(&["lab", "run", &lab.arg("s"), "--shard", part, "--out", &lab.arg(&part.replace('/', "-"))]);
+        assert!(ended.status.success(), "{}", text(&ended.stderr));
+    }
+    let merged = run(&["lab", "merge", &lab.arg("1-2"), &lab.arg("2-2"), "--out", &lab.arg("merged")]);
+    assert!(merged.status.success(), "{}", text(&merged.stderr));
+    for name in ["good", "bad"] {
+        assert_eq!(lab.read(&format!("merged/{name}/runs.csv")), lab.read(&format!("out/{name}/runs.csv")));
+    }
+    assert!(lab.read("merged/report.html").contains("2 of 4 expectations do not hold"));
 }

@@ -1,6 +1,6 @@
 //! Where the results of several scenarios go, and the one report of all of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use thalweg_lab::report::{self, Results};
@@ -55,6 +55,19 @@ pub(super) fn inside(directory: &Path) -> Vec<PathBuf> {
     folders.sort();
     // A directory without results is named by the error about its manifest.
     if own || folders.is_empty() { vec![directory.to_owned()] } else { folders }
+}
+
+/// The parts of a sharded sweep that belong together: by the name of the scenario's folder, which is empty where a part is the results
+/// of one scenario itself.
+pub(super) fn parts(directories: &[PathBuf]) -> BTreeMap<PathBuf, Vec<PathBuf>> {
+    let mut parts: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
+    for directory in directories {
+        for folder in inside(directory) {
+            let name = folder.strip_prefix(directory).unwrap_or(Path::new("")).to_owned();
+            parts.entry(name).or_default().push(folder);
+        }
+    }
+    parts
 }
 
 /// Writes the report of all.
