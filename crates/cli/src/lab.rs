@@ -348,6 +348,13 @@ impl RunArgs {
     ) -> Result<(Results, Result<()>)> {
         let asked = scenario.seeds;
         self.capped(&mut scenario);
+        if let (Some(shard), Some(until)) = (self.shard, &scenario.until) {
+            let seeds = self.seeds.unwrap_or(scenario.seeds);
+            eprintln!(
+                "thalweg: {}: part {shard} of {seeds} seeds of each point; \"until\" needs all of them, so the interval of {} may stay wide",
+                scenario.name, until.metric.name
+            );
+        }
         let store = Store::create(out).map_err(Failure::failed)?;
         let bar = bar(self.quiet);
         bar.set_message(scenario.name.clone());
@@ -376,6 +383,7 @@ impl RunArgs {
         // That a rival fails is a result.
         let ours = done.runs.iter().filter(|((point, _), _)| scenario.points[*point].rival.is_none());
         let ours_failed = ours.filter(|(_, record)| record.failed.is_some()).count();
+        let unexpected = summary::unexpected_failures(&scenario, &done.runs).0;
         let results = Results { scenario, runs: done.runs, manifest: done.manifest, store };
         let page = results.write().map_err(Failure::failed)?;
         let verdicts = results.verdicts();
@@ -405,8 +413,7 @@ impl RunArgs {
         // A shard, a single point or seed sees only part of what the expectations are about.
         let whole = self.shard.is_none() && self.seed.is_none() && self.point.is_none();
         // Where the scenario says how many runs may fail, it has been judged; elsewhere none may.
-        let judged = results.scenario.expectations.iter().any(|e| matches!(e.metric.name, "success" | "completed"));
-        let lost = if judged && whole { 0 } else { ours_failed };
+        let lost = if whole { unexpected } else { ours_failed };
         // On fewer seeds than were asked for intervals are wide: only what lies beyond them is held against the scenario.
         let few = results.manifest.seeds < asked;
         let is_good = |outcome: Outcome| outcome.is_good() || few && outcome == Outcome::FailsBarely;
@@ -414,7 +421,7 @@ impl RunArgs {
         let all = verdicts.len();
         let verdict = match (broken, lost) {
             (0, 0) => Ok(()),
-            (0, runs) => Err(format!("{runs} runs failed")),
+            (0, runs) => Err(format!("{runs} runs failed of which the scenario does not say that they may")),
             (broken, 0) => Err(format!("{broken} of {all} expectations do not hold")),
             (broken, runs) => Err(format!("{broken} of {all} expectations do not hold and {runs} runs failed")),
         };
@@ -518,8 +525,12 @@ impl CompareArgs {
 fn difference_sentence(difference: &Difference) -> String {
     let unit = metric::find(difference.metric).map_or(Unit::Ratio, |metric| metric.unit);
     let paired = &difference.paired;
+    let never = match paired.first_never {
+        0 => String::new(),
+        never => format!("; on {never} more there is no end of {} to compare with", difference.base),
+    };
     format!(
-        "{} ({}, {}): {}, ratio {}; smaller on {}, larger on {} of {} seeds",
+        "{} ({}, {}): {}, ratio {}; smaller on {}, larger on {} of {} seeds{never}",
         difference.metric,
         difference.other,
         difference.subject,

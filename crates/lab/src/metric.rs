@@ -30,6 +30,17 @@ pub enum Scope {
     Run,
 }
 
+/// What a larger value means.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Nothing good.
+    Less,
+    /// Something good.
+    More,
+    /// Neither: it describes, and does not judge.
+    Neither,
+}
+
 /// Something measured in every run.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
@@ -39,27 +50,58 @@ pub struct Metric {
     pub unit: Unit,
     /// What it belongs to.
     pub scope: Scope,
+    /// What a larger value means.
+    pub better: Better,
     /// One line on what it is.
     pub doc: &'static str,
 }
 
+// Less is better of what does not say otherwise.
 macro_rules! metrics {
-    ($( $scope:ident { $( $name:literal $unit:ident $doc:literal, )+ } )+) => {
+    (@ better) => { Better::Less };
+    (@ better $better:ident) => { Better::$better };
+    ($( $scope:ident { $( $name:literal $unit:ident $($better:ident)? $doc:literal, )+ } )+) => {
         /// Every metric, in the order of tables.
         pub const METRICS: &[Metric] = &[
-            $( $( Metric { name: $name, unit: Unit::$unit, scope: Scope::$scope, doc: $doc }, )+ )+
+            $( $( Metric {
+                name: $name,
+                unit: Unit::$unit,
+                scope: Scope::$scope,
+                better: metrics!(@ better $($better)?),
+                doc: $doc,
+            }, )+ )+
         ];
     };
 }
 
+impl Metric {
+    /// Whether one value is better than another; never if the metric does not judge.
+    pub fn is_better(&self, one: f64, other: f64) -> bool {
+        match self.better {
+            Better::Less => one < other,
+            Better::More => one > other,
+            Better::Neither => false,
+        }
+    }
+
+    /// What counts where a failed run has no value: as bad as can be. None if the metric does not judge.
+    pub fn worst(&self) -> Option<f64> {
+        match self.better {
+            Better::Less => Some(f64::INFINITY),
+            Better::More => Some(0.0),
+            Better::Neither => None,
+        }
+    }
+}
+
 metrics! {
     Flow {
-        "completed" Share "whether everything arrived within the time limit (1 or 0)",
+        "completed" Share More "whether everything arrived within the time limit (1 or 0)",
         "completion" Seconds "from the client's first datagram to the last byte",
         "completion_less_interruptions" Seconds "completion less the time for which the path was out or held meanwhile",
         "completion_over_floor" Ratio "completion over what the link allows at best",
-        "goodput" BitsPerSecond "application bytes over completion",
-        "auc_delivered" Share "area under the delivery curve over that of a flow that runs at the floor",
+        "goodput" BitsPerSecond More "application bytes over completion",
+        "auc_delivered" Share More "area under the delivery curve over that of a flow that runs at the floor",
         "handshake" Seconds "from the client's first datagram to its completed handshake",
         "response" Seconds "from a request to the last byte of its response; one value per request",
         "flow_completion" Seconds "duration of each of many short flows; one value per flow",
@@ -67,11 +109,11 @@ metrics! {
         "frame_delay" Seconds "delay of real-time frames; one value per frame",
         "stall" Seconds "how long no real-time frame came in time, whenever that was longer than the deadline; one value per stall",
         "silence_after_repair" Seconds "from the end of the last outage or suspension to the next delivery of new data",
-        "bytes_sent" Bytes "UDP payload that the data sender sent",
+        "bytes_sent" Bytes Neither "UDP payload that the data sender sent",
         "bytes_retransmitted" Bytes "stream data that the data sender sent more than once, each time after the first",
         "bytes_lost" Bytes "UDP payload declared lost by the data sender",
         "bytes_spurious" Bytes "UDP payload declared lost that arrived after all",
-        "packets_sent" Count "packets that the data sender sent",
+        "packets_sent" Count Neither "packets that the data sender sent",
         "packets_lost" Count "packets declared lost by the data sender",
         "packets_spurious" Count "packets declared lost that arrived after all",
         "probe_share" Share "expiries of the data sender's probe timer over packets sent",
@@ -80,44 +122,44 @@ metrics! {
         "probes" Count "probe datagrams that the data sender's probe timer asked for",
         "persistent_congestions" Count "times that everything sent for three probe timeouts was lost",
         "early_probes" Count "expiries of the probe timer, both ends, that were too early: what had been sent before was acknowledged next",
-        "congestion_events" Count "reductions of the window",
-        "undos" Count "reductions taken back because nothing had been lost",
-        "ce_marks" Count "packets that arrived marked Congestion Experienced",
-        "recovery_entry_above" Share "episodes of loss that began with more in flight than the threshold",
-        "recovery_entry_at" Share "episodes of loss that began with as much in flight as the threshold, in whole packets",
-        "recovery_entry_below" Share "episodes of loss that began with less in flight than the threshold",
-        "recovery_end_window" Count "window at the end of an episode of loss, in full packets; mean over episodes",
-        "recovery_end_slow_start" Share "episodes of loss that ended with the window below the threshold",
+        "congestion_events" Count Neither "reductions of the window",
+        "undos" Count Neither "reductions taken back because nothing had been lost",
+        "ce_marks" Count Neither "packets that arrived marked Congestion Experienced",
+        "recovery_entry_above" Share Neither "episodes of loss that began with more in flight than the threshold",
+        "recovery_entry_at" Share Neither "episodes of loss that began with as much in flight as the threshold, in whole packets",
+        "recovery_entry_below" Share Neither "episodes of loss that began with less in flight than the threshold",
+        "recovery_end_window" Count Neither "window at the end of an episode of loss, in full packets; mean over episodes",
+        "recovery_end_slow_start" Share Neither "episodes of loss that ended with the window below the threshold",
         "timeouts" Count "TCP: expiries of the retransmission timer",
         "retransmissions" Count "TCP: segments sent again",
         "lost_retransmissions" Count "TCP: segments sent again that were found lost again, without a timeout",
-        "max_window" Bytes "largest congestion window",
-        "max_in_flight" Bytes "most bytes in flight",
+        "max_window" Bytes Neither "largest congestion window",
+        "max_in_flight" Bytes Neither "most bytes in flight",
         "rtt" Seconds "smoothed round-trip time of the data sender at the end",
         "min_rtt" Seconds "smallest round-trip time",
         "rtt_p50" Seconds "median of the data sender's newest round-trip sample at every acknowledgment",
         "rtt_p95" Seconds "its 95th percentile",
         "rtt_p99" Seconds "its 99th percentile",
         "rtt_max" Seconds "its largest value",
-        "reverse_bytes" Bytes "UDP payload that the data receiver sent: acknowledgements and requests",
-        "reverse_packets" Count "packets that the data receiver sent",
-        "reverse_share" Share "bytes that the data receiver sent over bytes that the data sender sent",
-        "limited_by_application" Share "share of the time in which the application was the limit",
-        "limited_by_window" Share "share of the time in which the congestion window was the limit",
-        "limited_by_pacing" Share "share of the time in which pacing was the limit",
-        "limited_by_flow_control" Share "share of the time in which flow control was the limit",
-        "limited_by_amplification" Share "share of the time in which the unvalidated address was the limit",
+        "reverse_bytes" Bytes Neither "UDP payload that the data receiver sent: acknowledgements and requests",
+        "reverse_packets" Count Neither "packets that the data receiver sent",
+        "reverse_share" Share Neither "bytes that the data receiver sent over bytes that the data sender sent",
+        "limited_by_application" Share Neither "share of the time in which the application was the limit",
+        "limited_by_window" Share Neither "share of the time in which the congestion window was the limit",
+        "limited_by_pacing" Share Neither "share of the time in which pacing was the limit",
+        "limited_by_flow_control" Share Neither "share of the time in which flow control was the limit",
+        "limited_by_amplification" Share Neither "share of the time in which the unvalidated address was the limit",
     }
     Link {
-        "link_packets" Count "packets delivered",
-        "link_bytes" Bytes "bytes delivered, headers included",
+        "link_packets" Count Neither "packets delivered",
+        "link_bytes" Bytes Neither "bytes delivered, headers included",
         "link_dropped" Count "packets dropped, for whatever reason",
         "link_queue_dropped" Count "packets dropped by the queue",
-        "link_idle" Share "share of the time with nothing to send",
-        "link_idle_time" Seconds "time with nothing to send",
-        "link_use" Share "bytes carried over what the configured rate allows",
-        "link_marked" Count "packets marked Congestion Experienced by the queue",
-        "link_reordered" Count "packets delivered after one that had left the queue later",
+        "link_idle" Share Neither "share of the time with nothing to send",
+        "link_idle_time" Seconds Neither "time with nothing to send",
+        "link_use" Share More "bytes carried over what the configured rate allows",
+        "link_marked" Count Neither "packets marked Congestion Experienced by the queue",
+        "link_reordered" Count Neither "packets delivered after one that had left the queue later",
         "queue_max" Bytes "most bytes that waited",
         "sojourn_p50" Seconds "median wait in the queue",
         "sojourn_p95" Seconds "95th percentile of the wait in the queue",
@@ -125,10 +167,10 @@ metrics! {
         "sojourn_max" Seconds "longest wait in the queue",
     }
     Run {
-        "success" Share "whether the run came to its end and every flow completed (1 or 0)",
-        "fairness" Share "Jain's index over the goodputs of the flows",
-        "virtual_time" Seconds "how long the run lasted in virtual time",
-        "events" Count "events of the simulator",
+        "success" Share More "whether the run came to its end and every flow completed (1 or 0)",
+        "fairness" Share More "Jain's index over the goodputs of the flows",
+        "virtual_time" Seconds Neither "how long the run lasted in virtual time",
+        "events" Count Neither "events of the simulator",
     }
 }
 
@@ -164,6 +206,9 @@ pub fn markdown() -> String {
 
 /// A number as people read it.
 pub fn format(value: f64, unit: Unit) -> String {
+    if value == f64::INFINITY {
+        return if unit == Unit::Seconds { "never" } else { "∞" }.to_owned();
+    }
     if !value.is_finite() {
         return "–".to_owned();
     }
@@ -254,6 +299,8 @@ mod tests {
         assert_eq!(format(0.005, Unit::Share), "0.5 %");
         assert_eq!(format(1234567.0, Unit::Count), "1234567");
         assert_eq!(format(f64::NAN, Unit::Count), "–");
+        assert_eq!(format(f64::INFINITY, Unit::Seconds), "never");
+        assert_eq!(format(f64::INFINITY, Unit::Ratio), "∞");
     }
 
     #[test]

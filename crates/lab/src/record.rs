@@ -1,6 +1,6 @@
 //! What a run leaves behind: values by metric, and, if asked for, what happened when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,9 @@ pub struct Part {
     pub name: String,
     /// What was measured.
     pub values: Values,
+    /// Metrics of time of which there is no value because what they wait for never came.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub never: BTreeSet<String>,
     /// What should be known about it: settings, the floor and how it was computed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notes: BTreeMap<String, String>,
@@ -41,6 +44,12 @@ impl Part {
     /// Adds a value; one that is not finite is left out, as it could not be stored.
     pub fn set(&mut self, metric: &str, value: f64) {
         put(&mut self.values, metric, value);
+    }
+
+    /// Notes that a time has no end.
+    pub fn never(&mut self, metric: &str) {
+        debug_assert!(crate::metric::find(metric).is_some(), "{metric}");
+        self.never.insert(metric.to_owned());
     }
 }
 
@@ -58,6 +67,11 @@ impl RunRecord {
         let mut record = RunRecord { failed: Some(reason), ..RunRecord::default() };
         put(&mut record.values, "success", 0.0);
         record
+    }
+
+    /// Whether a time of this flow has no end.
+    pub fn is_never(&self, flow: &str, metric: &str) -> bool {
+        self.flows.iter().any(|part| part.name == flow && part.never.contains(metric))
     }
 
     /// The values of a metric. `subject` names the flow or link.
@@ -79,6 +93,13 @@ pub struct Recording {
     pub series: Vec<Series>,
     /// Packets over time.
     pub packets: Vec<PacketPlot>,
+}
+
+impl Recording {
+    /// Whether nothing was kept.
+    pub fn is_empty(&self) -> bool {
+        self.series.is_empty() && self.packets.is_empty()
+    }
 }
 
 /// A quantity over time.

@@ -7,14 +7,11 @@ use serde::Serialize;
 use thalweg_recovery::Policies;
 
 use crate::hash::Digest;
-use crate::metric::{self, Metric, Scope};
+use crate::metric::{self, Better, Metric, Scope};
 use crate::scenario::world::{FlowSpec, Traffic};
 use crate::scenario::{Axis, OURS, STACK, Scenario};
-use crate::stats::{Interval, Statistic};
+use crate::stats::{self, Interval, Statistic};
 use crate::summary::{self, Runs};
-
-/// Metrics of which more is better; of all others less is.
-pub const MORE_IS_BETTER: [&str; 3] = ["goodput", "completed", "auc_delivered"];
 
 /// A number with its interval, and at which point it was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -40,9 +37,10 @@ pub struct Row {
     pub metric: &'static str,
     /// With the policies that are the default; none if the scenario does not run them there.
     pub shipped: Option<Found>,
-    /// With the policies that came out best; none if the scenario runs no others there.
+    /// With the policies that came out best, where that is beyond doubt; as shipped, if others are no better. None if the scenario
+    /// runs no others there, if the metric does not judge, or if nothing is shipped and no choice stands out.
     pub best: Option<Found>,
-    /// Other stacks by name.
+    /// Other stacks by name; what was chosen is part of the name, where one stack is run with several choices.
     pub rivals: BTreeMap<String, Found>,
 }
 
@@ -99,35 +97,66 @@ fn row(scenario: &Scenario, runs: &Runs, group: &[usize], index: usize, metric: 
     let name = flow_at(*group.first()?)?.name.clone();
     let (place, choices) = words(scenario, group);
     let mut row = Row { place, flow: name, metric: metric.name, shipped: None, best: None, rivals: BTreeMap::new() };
+    let mut ours: Vec<Found> = Vec::new();
     for (point, choice) in group.iter().zip(choices) {
         let Some(flow) = flow_at(*point) else { continue };
         let Some(found) = find(runs, *point, &row.flow, metric, choice) else { continue };
         if flow.stack != OURS {
-            row.rivals.entry(flow.stack.clone()).or_insert(found);
+            let alone =
+                group.iter().filter(|other| flow_at(**other).is_some_and(|it| it.stack == flow.stack)).count() == 1;
+            let name = if alone || found.choice.is_empty() {
+                flow.stack.clone()
+            } else {
+                format!("{}, {}", flow.stack, found.choice)
+            };
+            row.rivals.entry(name).or_insert(found);
             continue;
         }
         if flow.policies == Policies::default() && row.shipped.is_none() {
             row.shipped = Some(found.clone());
         }
-        if row.best.as_ref().is_none_or(|best| is_better(metric, found.estimate, best.estimate)) {
-            row.best = Some(found);
-        }
+        ours.push(found);
     }
-    let ours = group.iter().filter(|point| flow_at(**point).is_some_and(|flow| flow.stack == OURS)).count();
-    if ours < 2 && row.shipped.is_some() {
-        row.best = None;
+    if ours.len() > 1 || row.shipped.is_none() {
+        row.best = best(runs, &ours, row.shipped.as_ref(), &row.flow, metric);
     }
-    // As good as any: nothing has to be chosen.
-    if let (Some(shipped), Some(best)) = (&row.shipped, &row.best)
-        && shipped.estimate == best.estimate
-    {
-        row.best = Some(shipped.clone());
-    }
-    (row.shipped.is_some() || row.best.is_some() || !row.rivals.is_empty()).then_some(row)
+    (!ours.is_empty() || !row.rivals.is_empty()).then_some(row)
 }
 
-fn is_better(metric: &Metric, one: f64, other: f64) -> bool {
-    if MORE_IS_BETTER.contains(&metric.name) { one > other } else { one < other }
+/// The best of what was found, if the interval of its ratio to the next, seed by seed, excludes that they are equal. The next is
+/// what is shipped, which is the best until another proves better, or else the runner-up.
+fn best(runs: &Runs, ours: &[Found], shipped: Option<&Found>, flow: &str, metric: &Metric) -> Option<Found> {
+    let first_of = |except: Option<usize>| {
+        let others = ours.iter().filter(|found| Some(found.point) != except && !found.estimate.is_nan());
+        others.reduce(|best, found| if metric.is_better(found.estimate, best.estimate) { found } else { best })
+    };
+    if metric.better == Better::Neither {
+        return None;
+    }
+    let first = first_of(None)?;
+    let next = match shipped {
+        Some(shipped) => shipped,
+        None => match first_of(Some(first.point)) {
+            Some(next) => next,
+            // The only one there is.
+            None => return Some(first.clone()),
+        },
+    };
+    let pairs = summary::pairs((runs, next.point, flow), (runs, first.point, flow), metric, statistic(metric));
+    // Where the next never came to an end there is no ratio; to have come to one is better without doubt.
+    let paired = stats::paired(&pairs);
+    let differs = paired.is_some_and(|paired| {
+        let saved = pairs.iter().filter(|(next, first)| next.is_infinite() && first.is_finite()).count();
+        paired.ratio_interval.is_some_and(|interval| !interval.contains(1.0)) || (paired.pairs == 0 && saved >= 3)
+    });
+    match differs && metric.is_better(first.estimate, next.estimate) {
+        true => Some(first.clone()),
+        false => shipped.cloned(),
+    }
+}
+
+fn statistic(metric: &Metric) -> Statistic {
+    if metric.unit == metric::Unit::Share { Statistic::Mean } else { Statistic::MEDIAN }
 }
 
 fn find(runs: &Runs, point: usize, flow: &str, metric: &Metric, choice: String) -> Option<Found> {
@@ -136,8 +165,7 @@ fn find(runs: &Runs, point: usize, flow: &str, metric: &Metric, choice: String) 
     if groups.iter().all(|group| group.is_empty()) {
         return None;
     }
-    let statistic = if metric.unit == metric::Unit::Share { Statistic::Mean } else { Statistic::MEDIAN };
-    let (estimate, interval) = summary::sum_up(&groups, metric, statistic);
+    let (estimate, interval) = summary::sum_up(&groups, metric, statistic(metric));
     Some(Found { point, choice, estimate, interval })
 }
 
@@ -187,11 +215,14 @@ at_most = 9
         let scenario = Scenario::parse("t.toml", TEXT, Path::new(""), &stacks).unwrap();
         let mut runs = Runs::new();
         for (point, at) in scenario.points.iter().enumerate() {
-            let mut flow = Part { name: "f".to_owned(), ..Part::default() };
-            let ours = at.labels[1] == "thalweg";
-            flow.set("completion", if ours { point as f64 + 1.0 } else { 100.0 });
-            flow.set("ptos", 3.0);
-            runs.insert((point, 1), RunRecord { flows: vec![flow], ..RunRecord::default() });
+            for seed in 0..5 {
+                let mut flow = Part { name: "f".to_owned(), ..Part::default() };
+                let ours = at.labels[1] == "thalweg";
+                flow.set("completion", if ours { point as f64 + 1.0 } else { 100.0 });
+                // Lower by chance on most seeds.
+                flow.set("ptos", if at.labels[2] == "off" && seed % 2 == 0 { 2.0 } else { 3.0 });
+                runs.insert((point, seed), RunRecord { flows: vec![flow], ..RunRecord::default() });
+            }
         }
         let rows = rows(&scenario, &runs);
         assert_eq!(rows.len(), 4, "{rows:#?}");
@@ -200,8 +231,9 @@ at_most = 9
         let (shipped, best) = (row.shipped.as_ref().unwrap(), row.best.as_ref().unwrap());
         assert_eq!((shipped.estimate, best.estimate), (2.0, 1.0));
         assert!(best.choice.contains("pacing = off"), "{}", best.choice);
-        assert_eq!(row.rivals["quinn"].estimate, 100.0);
-        // Equal is no reason to choose.
+        assert_eq!(row.rivals["quinn, pacing = off"].estimate, 100.0);
+        assert_eq!(row.rivals.len(), 2, "each choice of another stack stands for itself");
+        // A lower median is no reason to choose, as long as the interval of the ratio reaches 1.
         let timeouts = &rows[1];
         assert_eq!((timeouts.metric, timeouts.best.as_ref()), ("ptos", timeouts.shipped.as_ref()));
     }

@@ -198,8 +198,10 @@ pub fn wilson(successes: u64, trials: u64) -> Option<(f64, Interval)> {
 /// How two ways of doing something differ on the same seeds.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Paired {
-    /// How many seeds both have.
+    /// How many seeds can be compared: both have a value, and that of the first is finite.
     pub pairs: usize,
+    /// On how many seeds more the first never came to an end, so that there is nothing to compare with.
+    pub first_never: usize,
     /// The statistic of the second minus that of the first, seed by seed: the median of these differences.
     pub difference: f64,
     /// Its bootstrap interval.
@@ -210,24 +212,31 @@ pub struct Paired {
     pub ratio_interval: Option<Interval>,
     /// On how many seeds the second is smaller.
     pub smaller: usize,
-    /// On how many seeds the second is larger.
+    /// On how many seeds the second is larger; endless is larger than anything.
     pub larger: usize,
 }
 
-/// Compares two values per seed, `(first, second)`; none without pairs.
+/// Second over first. Of two zeros neither is larger; what is endless, or something where there was nothing, is endlessly more.
+pub fn ratio(first: f64, second: f64) -> f64 {
+    if first == second { 1.0 } else { second / first }
+}
+
+/// Compares two values per seed, `(first, second)`; none if no seed tells anything.
 pub fn paired(pairs: &[(f64, f64)]) -> Option<Paired> {
-    if pairs.is_empty() {
+    let known = pairs.iter().filter(|(first, second)| !first.is_nan() && !second.is_nan());
+    let (finite, endless): (Vec<_>, Vec<_>) = known.partition(|(first, _)| first.is_finite());
+    if finite.is_empty() && endless.iter().all(|(_, second)| second.is_infinite()) {
         return None;
     }
-    let differences: Vec<f64> = pairs.iter().map(|(first, second)| second - first).collect();
-    let ratios: Vec<f64> =
-        pairs.iter().filter(|(first, _)| *first != 0.0).map(|(first, second)| second / first).collect();
+    let differences: Vec<f64> = finite.iter().map(|(first, second)| second - first).collect();
+    let ratios: Vec<f64> = finite.iter().map(|(first, second)| ratio(*first, *second)).collect();
     let interval = |values: &[f64]| {
         let runs: Vec<&[f64]> = values.chunks(1).collect();
         bootstrap(&runs, Statistic::MEDIAN)
     };
     Some(Paired {
-        pairs: pairs.len(),
+        pairs: finite.len(),
+        first_never: endless.len(),
         difference: Statistic::MEDIAN.of(&differences),
         difference_interval: interval(&differences),
         ratio: Statistic::MEDIAN.of(&ratios),
@@ -372,6 +381,22 @@ mod tests {
         assert_eq!(paired.difference_interval, Some(Interval { low: -1.0, high: -1.0 }));
         assert!(paired.ratio < 1.0);
         assert_eq!(super::paired(&[]), None);
+    }
+
+    #[test]
+    fn what_never_ends_is_counted_and_not_left_out() {
+        let endless = f64::INFINITY;
+        let paired = paired(&[(1.0, 2.0), (1.0, endless), (2.0, endless), (endless, 1.0), (f64::NAN, 1.0)]).unwrap();
+        assert_eq!((paired.pairs, paired.first_never, paired.larger, paired.smaller), (3, 1, 3, 0));
+        assert_eq!((paired.ratio, paired.difference), (endless, endless));
+        // Nothing over nothing is even; something over nothing is not.
+        assert_eq!((ratio(0.0, 0.0), ratio(0.0, 3.0), ratio(2.0, 3.0)), (1.0, endless, 1.5));
+        let even = super::paired(&[(0.0, 0.0), (0.0, 0.0), (0.0, 3.0)]).unwrap();
+        assert_eq!((even.pairs, even.ratio), (3, 1.0));
+        // The first never ends, the second does: there is no ratio, but it is said.
+        let saved = super::paired(&[(endless, 1.0), (endless, 2.0)]).unwrap();
+        assert!(saved.ratio.is_nan() && (saved.pairs, saved.first_never) == (0, 2));
+        assert_eq!(super::paired(&[(endless, endless)]), None);
     }
 
     #[test]

@@ -303,6 +303,7 @@ impl Store {
     /// when a file cannot be read or written.
     pub fn merge(&self, others: &[Store]) -> Result<Manifest, StoreError> {
         let mut merged: Option<Manifest> = None;
+        let mut known: BTreeMap<(usize, u64), String> = BTreeMap::new();
         for other in others {
             let part = other.manifest()?;
             let manifest = merged.get_or_insert_with(|| Manifest { runs: Vec::new(), shard: None, ..part.clone() });
@@ -337,14 +338,12 @@ impl Store {
                         message: "the manifest says it is done, but it cannot be read; run that part again".to_owned(),
                     });
                 }
-                if let Some(known) =
-                    manifest.runs.iter().find(|known| (known.point, known.seed) == (run.point, run.seed))
-                {
-                    if known.event_log_hash != run.event_log_hash {
+                if let Some(hash) = known.get(&(run.point, run.seed)) {
+                    if *hash != run.event_log_hash {
                         return Err(StoreError::Conflict(format!(
                             "point {} (\"{}\"), seed {}: event-log hashes {} and {} differ; one of the machines did not \
                              reproduce the run, see thalweg lab verify",
-                            run.point, point.name, run.seed, known.event_log_hash, run.event_log_hash
+                            run.point, point.name, run.seed, hash, run.event_log_hash
                         )));
                     }
                     continue;
@@ -355,6 +354,7 @@ impl Store {
                 if let Some(recording) = other.recording(&point.key, run.seed) {
                     self.save_recording(&point.key, run.seed, &recording)?;
                 }
+                known.insert((run.point, run.seed), run.event_log_hash.clone());
                 manifest.runs.push(run);
             }
         }

@@ -47,17 +47,29 @@ pub fn subjects(scenario: &Scenario, point: usize, scope: Scope) -> Vec<String> 
 
 /// Metrics of which a flow that does not complete has none, and which are then as bad as can be: leaving these runs out
 /// would make a transport look better the more often it fails.
-const ENDLESS: [&str; 3] = ["completion", "completion_over_floor", "completion_less_interruptions"];
+const DUE: [&str; 4] = ["completion", "completion_over_floor", "completion_less_interruptions", "goodput"];
 
-/// The values of a metric at a point, seed by seed.
+/// Whether a run, or a flow of it, did not come to its end.
+fn is_unfinished(record: &RunRecord, subject: &str) -> bool {
+    record.failed.is_some() || record.get(Scope::Flow, subject, "completed").first() == Some(&0.0)
+}
+
+/// The values of a metric at a point, seed by seed. What a failed run should have had is as bad as can be.
 pub fn values(runs: &Runs, point: usize, subject: &str, metric: &Metric) -> Vec<(u64, Vec<f64>)> {
-    runs.range((point, 0)..=(point, u64::MAX))
+    let at_point = || runs.range((point, 0)..=(point, u64::MAX));
+    let is_here = |record: &RunRecord| {
+        record.is_never(subject, metric.name) || !record.get(metric.scope, subject, metric.name).is_empty()
+    };
+    at_point()
         .map(|((_, seed), record)| {
             let mut values = record.get(metric.scope, subject, metric.name).to_vec();
-            let unfinished =
-                record.failed.is_some() || record.get(Scope::Flow, subject, "completed").first() == Some(&0.0);
-            if values.is_empty() && unfinished && ENDLESS.contains(&metric.name) {
+            if record.is_never(subject, metric.name) {
                 values.push(f64::INFINITY);
+            } else if values.is_empty() && is_unfinished(record, subject) {
+                // Of a run that came to nothing it is not even known what it should have had, so the others are asked.
+                let lost = metric.scope == Scope::Flow && !record.flows.iter().any(|part| part.name == subject);
+                let due = DUE.contains(&metric.name) || lost && at_point().any(|(_, other)| is_here(other));
+                values.extend(metric.worst().filter(|_| due));
             }
             (*seed, values)
         })
@@ -203,7 +215,7 @@ pub enum Outcome {
     FailsBarely,
     /// It does not hold, nor does any value in the interval.
     Fails,
-    /// There is nothing to judge: the runs have not been made.
+    /// There is nothing to judge: the runs have not been made, or have nothing to be compared with.
     Unknown,
 }
 
@@ -220,7 +232,7 @@ impl Outcome {
             Outcome::HoldsBarely => "holds, barely",
             Outcome::FailsBarely => "fails, barely",
             Outcome::Fails => "fails",
-            Outcome::Unknown => "not run",
+            Outcome::Unknown => "unknown",
         }
     }
 }
@@ -252,17 +264,18 @@ pub struct Verdict {
     pub because: Option<String>,
 }
 
-/// Judges every expectation at every point it speaks of.
+/// Judges every expectation at every point it speaks of, but none against itself.
 pub fn verdicts(scenario: &Scenario, runs: &Runs) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     // What is said in relation to a rival that is not there cannot be judged.
     let judged = |expectation: &&Expectation| {
-        let mut base = expectation.relative_to.iter().chain(&expectation.versus).flatten();
+        let mut base = expectation.base().into_iter().flatten();
         base.all(|(axis, value)| axis != STACK || !scenario.absent.contains(value))
     };
     for expectation in scenario.expectations.iter().filter(judged) {
         for (point, _) in scenario.points.iter().enumerate() {
-            if !matches_point(scenario, point, &expectation.points) {
+            let base = expectation.base().map(|base| sibling(scenario, point, base));
+            if !speaks_of(scenario, expectation, point) || base == Some(Some(point)) {
                 continue;
             }
             for subject in subjects(scenario, point, expectation.metric.scope) {
@@ -272,12 +285,43 @@ pub fn verdicts(scenario: &Scenario, runs: &Runs) -> Vec<Verdict> {
                     Scope::Run => &None,
                 };
                 if chosen.as_ref().is_none_or(|chosen| *chosen == subject) {
-                    verdicts.push(judge(scenario, runs, expectation, point, subject));
+                    verdicts.push(judge(scenario, runs, expectation, (point, base), subject));
                 }
             }
         }
     }
     verdicts
+}
+
+/// Whether an expectation is about a point.
+pub fn speaks_of(scenario: &Scenario, expectation: &Expectation, point: usize) -> bool {
+    matches_point(scenario, point, &expectation.points)
+}
+
+/// The runs that failed, ours and then those of rivals, without those that an expectation of success or completion speaks
+/// of: whoever says how many may fail has them judged by that.
+pub fn unexpected_failures(scenario: &Scenario, runs: &Runs) -> (usize, usize) {
+    let is_judged = |point: usize| {
+        let said = |metric: &str, flow: Option<&str>| {
+            scenario.expectations.iter().any(|expectation| {
+                expectation.metric.name == metric
+                    && expectation.base().is_none()
+                    && expectation.flow.as_deref().is_none_or(|name| Some(name) == flow)
+                    && speaks_of(scenario, expectation, point)
+            })
+        };
+        let flows = subjects(scenario, point, Scope::Flow);
+        said("success", None) || flows.iter().all(|flow| said("completed", Some(flow)))
+    };
+    let judged: Vec<bool> = (0..scenario.points.len()).map(is_judged).collect();
+    let (mut ours, mut rivals) = (0, 0);
+    for ((point, _), record) in runs {
+        let Some(at) = scenario.points.get(*point).filter(|_| record.failed.is_some() && !judged[*point]) else {
+            continue;
+        };
+        *(if at.rival.is_some() { &mut rivals } else { &mut ours }) += 1;
+    }
+    (ours, rivals)
 }
 
 /// Rivals are meant only by name.
@@ -303,34 +347,81 @@ fn sibling(scenario: &Scenario, point: usize, wanted: &[(String, String)]) -> Op
     scenario.points.iter().position(|other| agree(&other.labels))
 }
 
-fn judge(scenario: &Scenario, runs: &Runs, expectation: &Expectation, point: usize, subject: String) -> Verdict {
+/// What an expectation is held against.
+struct Measured {
+    value: f64,
+    interval: Option<Interval>,
+    /// What it rests on, in words.
+    on: String,
+    /// Why nothing can be said, if so.
+    doubt: Option<String>,
+}
+
+/// Fewer pairs say nothing about a difference.
+const FEWEST_PAIRS: usize = 3;
+
+/// What the expectation is about, at a point and, if it compares, at another.
+fn measure(
+    runs: &Runs,
+    expectation: &Expectation,
+    (point, base): (usize, Option<Option<usize>>),
+    subject: &str,
+) -> Measured {
+    let (metric, statistic) = (expectation.metric, expectation.statistic);
+    let Some(base) = base else {
+        let values = values(runs, point, subject, metric);
+        let groups: Vec<&[f64]> = values.iter().map(|(_, values)| values.as_slice()).collect();
+        let (value, interval) = sum_up(&groups, metric, statistic);
+        let filled = groups.iter().filter(|group| !group.is_empty()).count();
+        return Measured { value, interval, on: format!("n = {filled}"), doubt: None };
+    };
+    let Some(base) = base else {
+        let doubt = Some("there is no point to compare with".to_owned());
+        return Measured { value: f64::NAN, interval: None, on: "no pairs".to_owned(), doubt };
+    };
+    let (first, second) = ((runs, base, subject), (runs, point, subject));
+    let single = [first, second]
+        .iter()
+        .all(|place| values(place.0, place.1, place.2, metric).iter().all(|(_, values)| values.len() <= 1));
+    // Ratios are of the statistic within each run, where a run has many values: then it is summed up already.
+    let (within, over) = match (&expectation.relative_to, single) {
+        (Some(_), false) => (statistic, Statistic::MEDIAN),
+        _ => (Statistic::MEDIAN, statistic),
+    };
+    let pairs = pairs(first, second, metric, within);
+    let compared: Vec<f64> = pairs
+        .iter()
+        .filter(|(first, second)| first.is_finite() && !second.is_nan())
+        .map(|(first, second)| match expectation.relative_to {
+            Some(_) => stats::ratio(*first, *second),
+            None => second - first,
+        })
+        .collect();
+    let never = pairs.iter().filter(|(first, _)| first.is_infinite()).count();
+    let groups: Vec<&[f64]> = compared.chunks(1).collect();
+    let on = match compared.len() == pairs.len() {
+        true => format!("n = {} pairs", pairs.len()),
+        false => format!("n = {} of {} pairs", compared.len(), pairs.len()),
+    };
+    let doubt = match compared.len() {
+        _ if never > 0 => Some(format!("what it is compared with never came to it on {never} seeds")),
+        n if n < pairs.len() => Some(format!("{} runs have no value", pairs.len() - n)),
+        n if n < FEWEST_PAIRS => Some(format!("{FEWEST_PAIRS} pairs are the fewest that say anything")),
+        _ => None,
+    };
+    let (value, interval) = (stats::estimate(&groups, over), stats::bootstrap(&groups, over));
+    Measured { value, interval, on, doubt }
+}
+
+fn judge(
+    scenario: &Scenario,
+    runs: &Runs,
+    expectation: &Expectation,
+    (point, base): (usize, Option<Option<usize>>),
+    subject: String,
+) -> Verdict {
     let metric = expectation.metric;
-    let (value, interval) = match &expectation.relative_to {
-        None => {
-            let values = values(runs, point, &subject, metric);
-            let groups: Vec<&[f64]> = values.iter().map(|(_, values)| values.as_slice()).collect();
-            sum_up(&groups, metric, expectation.statistic)
-        }
-        Some(base) => {
-            let base = sibling(scenario, point, base).unwrap_or(point);
-            let pairs = pairs(runs, (base, &subject), (point, &subject), metric, expectation.statistic);
-            stats::paired(&pairs).map_or((f64::NAN, None), |paired| (paired.ratio, paired.ratio_interval))
-        }
-    };
-    let (value, interval) = match &expectation.versus {
-        None => (value, interval),
-        Some(base) => {
-            let base = sibling(scenario, point, base).unwrap_or(point);
-            let differences = differences_by_seed(runs, (base, &subject), (point, &subject), metric);
-            let groups: Vec<&[f64]> = differences.chunks(1).collect();
-            match differences.is_empty() {
-                true => (f64::NAN, None),
-                false => {
-                    (stats::estimate(&groups, expectation.statistic), stats::bootstrap(&groups, expectation.statistic))
-                }
-            }
-        }
-    };
+    let Measured { value, interval, on, doubt } = measure(runs, expectation, (point, base), &subject);
     let unit = expectation.unit();
     // Of yes and no, what was seen is what counts: "always" has been seen or not.
     let counted = matches!(metric.name, "success" | "completed");
@@ -341,7 +432,7 @@ fn judge(scenario: &Scenario, runs: &Runs, expectation: &Expectation, point: usi
         expectation.at_least.is_none_or(|least| interval.high >= least)
             && expectation.at_most.is_none_or(|most| interval.low <= most)
     });
-    let outcome = match (value.is_nan(), expectation.holds(value)) {
+    let outcome = match (value.is_nan() || doubt.is_some(), expectation.holds(value)) {
         (true, _) => Outcome::Unknown,
         (false, true) if all => Outcome::Holds,
         (false, true) => Outcome::HoldsBarely,
@@ -365,7 +456,10 @@ fn judge(scenario: &Scenario, runs: &Runs, expectation: &Expectation, point: usi
         expected: expectation.bounds(),
         value: (!value.is_nan()).then_some(value),
         interval,
-        found: with_interval(value, interval, unit),
+        found: match doubt {
+            Some(doubt) => format!("{}, {on}: {doubt}", with_interval(value, interval, unit)),
+            None => format!("{}, {on}", with_interval(value, interval, unit)),
+        },
         outcome,
         because: expectation.because.clone(),
     }
@@ -382,41 +476,30 @@ pub fn with_interval(value: f64, interval: Option<Interval>, unit: Unit) -> Stri
     }
 }
 
-/// What the second has more than the first, seed by seed: the difference of the medians within each run. A run of the second that never ended
-/// counts as endless; where the first never did there is nothing to compare with.
-fn differences_by_seed(runs: &Runs, first: (usize, &str), second: (usize, &str), metric: &Metric) -> Vec<f64> {
-    let firsts: BTreeMap<u64, Vec<f64>> = values(runs, first.0, first.1, metric).into_iter().collect();
-    values(runs, second.0, second.1, metric)
-        .iter()
-        .filter_map(|(seed, second)| {
-            let base = Statistic::MEDIAN.of(firsts.get(seed)?);
-            let value = Statistic::MEDIAN.of(second);
-            (base.is_finite() && !value.is_nan()).then_some(value - base)
-        })
-        .collect()
+/// A flow or link at a point of some runs.
+pub type Place<'a> = (&'a Runs, usize, &'a str);
+
+/// The statistic of each run of two places, on the seeds that both have. Where a run has no value, it is not a number; if that
+/// is because the run failed, it is as bad as can be.
+pub fn pairs(first: Place<'_>, second: Place<'_>, metric: &Metric, statistic: Statistic) -> Vec<(f64, f64)> {
+    let of = |(runs, point, subject): Place<'_>| -> BTreeMap<u64, f64> {
+        let sum_up = |(seed, values): (u64, Vec<f64>)| {
+            let failed = || runs.get(&(point, seed)).is_some_and(|record| is_unfinished(record, subject));
+            let value = match values.is_empty() {
+                true => metric.worst().filter(|_| failed()).unwrap_or(f64::NAN),
+                false => statistic.of(&values),
+            };
+            (seed, value)
+        };
+        values(runs, point, subject, metric).into_iter().map(sum_up).collect()
+    };
+    let seconds = of(second);
+    of(first).into_iter().filter_map(|(seed, first)| Some((first, *seconds.get(&seed)?))).collect()
 }
 
-/// The statistic of two points, or of two flows, on the seeds that both have.
-pub fn pairs(
-    runs: &Runs,
-    first: (usize, &str),
-    second: (usize, &str),
-    metric: &Metric,
-    statistic: Statistic,
-) -> Vec<(f64, f64)> {
-    let seconds: BTreeMap<u64, Vec<f64>> = values(runs, second.0, second.1, metric).into_iter().collect();
-    pair_up(&values(runs, first.0, first.1, metric), &seconds, statistic)
-}
-
-/// The statistic, seed by seed, of what both have; seeds on which either is endless are left out.
-pub fn pair_up(firsts: &[(u64, Vec<f64>)], seconds: &BTreeMap<u64, Vec<f64>>, statistic: Statistic) -> Vec<(f64, f64)> {
-    firsts
-        .iter()
-        .filter_map(|(seed, first)| {
-            let pair = (statistic.of(first), statistic.of(seconds.get(seed)?));
-            (pair.0.is_finite() && pair.1.is_finite()).then_some(pair)
-        })
-        .collect()
+/// Whether there is something to tell: not if both sides have nothing but zeros.
+fn tells(pairs: &[(f64, f64)]) -> bool {
+    pairs.iter().any(|(first, second)| *first != 0.0 || *second != 0.0)
 }
 
 /// How a point, or another set of results, differs from a base in one metric.
@@ -449,11 +532,11 @@ pub const COMPARED: [&str; 10] = [
 ];
 
 /// What a point is compared with: the first; if it is a rival's, the first of ours on the same links.
-fn base(scenario: &Scenario, point: usize) -> usize {
+fn base(scenario: &Scenario, point: usize) -> Option<usize> {
     if scenario.points[point].rival.is_none() {
-        return 0;
+        return Some(0);
     }
-    sibling(scenario, point, &[(STACK.to_owned(), crate::scenario::OURS.to_owned())]).unwrap_or(0)
+    sibling(scenario, point, &[(STACK.to_owned(), crate::scenario::OURS.to_owned())])
 }
 
 /// Every point against the first, rivals against ours on the same links, on the same seeds.
@@ -461,13 +544,10 @@ pub fn differences(scenario: &Scenario, runs: &Runs) -> Vec<Difference> {
     let mut differences = Vec::new();
     for metric in COMPARED.iter().filter_map(|name| metric::find(name)) {
         for point in 1..scenario.points.len() {
-            let base = base(scenario, point);
+            let Some(base) = base(scenario, point) else { continue };
             for subject in subjects(scenario, point, metric.scope) {
-                let pairs = pairs(runs, (base, &subject), (point, &subject), metric, Statistic::MEDIAN);
-                let Some(paired) = stats::paired(&pairs) else { continue };
-                if pairs.iter().all(|(first, second)| *first == 0.0 && *second == 0.0) {
-                    continue;
-                }
+                let pairs = pairs((runs, base, &subject), (runs, point, &subject), metric, Statistic::MEDIAN);
+                let Some(paired) = stats::paired(&pairs).filter(|_| tells(&pairs)) else { continue };
                 differences.push(Difference {
                     base: scenario.points[base].name(&scenario.axes),
                     other: scenario.points[point].name(&scenario.axes),
@@ -490,12 +570,8 @@ pub fn compare(a: (&Scenario, &Runs), b: (&Scenario, &Runs)) -> Vec<Difference> 
             let Some(bt) = b.0.points.iter().position(|other| other.name(&b.0.axes) == name) else { continue };
             let others = subjects(b.0, bt, metric.scope);
             for subject in subjects(a.0, at, metric.scope).into_iter().filter(|subject| others.contains(subject)) {
-                let seconds: BTreeMap<u64, Vec<f64>> = values(b.1, bt, &subject, metric).into_iter().collect();
-                let pairs = pair_up(&values(a.1, at, &subject, metric), &seconds, Statistic::MEDIAN);
-                let Some(paired) = stats::paired(&pairs) else { continue };
-                if pairs.iter().all(|(first, second)| *first == 0.0 && *second == 0.0) {
-                    continue;
-                }
+                let pairs = pairs((a.1, at, &subject), (b.1, bt, &subject), metric, Statistic::MEDIAN);
+                let Some(paired) = stats::paired(&pairs).filter(|_| tells(&pairs)) else { continue };
                 let other = if name.is_empty() { "B".to_owned() } else { format!("B: {name}") };
                 differences.push(Difference { base: "A".to_owned(), other, subject, metric: metric.name, paired });
             }
@@ -503,3 +579,6 @@ pub fn compare(a: (&Scenario, &Runs), b: (&Scenario, &Runs)) -> Vec<Difference> 
     }
     differences
 }
+
+#[cfg(test)]
+mod tests;

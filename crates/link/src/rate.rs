@@ -28,6 +28,26 @@ impl RateModel {
         }
     }
 
+    /// Bytes that leave a link with enough to send in the first `span` after its start, rounded down.
+    pub fn capacity(&self, span: Duration) -> u64 {
+        let bits = |rate: Rate, nanos: u64| u128::from(rate.bps()) * u128::from(nanos);
+        let total = match self {
+            RateModel::Constant(rate) => bits(*rate, span.nanos()),
+            RateModel::Schedule(schedule) => {
+                let (mut total, mut at) = (0u128, Duration::ZERO);
+                while at < span {
+                    let (rate, next) = schedule.at(at);
+                    let until = next.map_or(span, |next| next.min(span));
+                    total = total.saturating_add(bits(rate, (until - at).nanos()));
+                    at = until;
+                }
+                total
+            }
+            RateModel::Mahimahi(trace) => u128::from(trace.until(span)) * u128::from(Mahimahi::OPPORTUNITY) * BIT_NANOS,
+        };
+        u64::try_from(total / BIT_NANOS).unwrap_or(u64::MAX)
+    }
+
     /// Says what is wrong with the model, if anything.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let moves = match self {
@@ -164,6 +184,24 @@ mod tests {
                 prop_assert_eq!(back_to_back(&mut server, sizes.iter().copied()), Instant::ZERO + exact);
             }
         }
+    }
+
+    #[test]
+    fn capacity_counts_every_step_and_every_opportunity() {
+        let (s, mbps) = (Duration::from_secs, |mbps: u64| Rate::from_bps(mbps * 1_000_000));
+        assert_eq!(RateModel::Constant(mbps(8)).capacity(s(3)), 3_000_000);
+        let steps = vec![(s(0), mbps(8)), (s(2), mbps(80)), (s(3), Rate::ZERO)];
+        let once = RateModel::Schedule(Schedule::new(steps.clone(), None).unwrap());
+        assert_eq!(once.capacity(s(1)), 1_000_000);
+        assert_eq!(once.capacity(s(1_000)), 12_000_000);
+        let again = RateModel::Schedule(Schedule::new(steps, Some(s(4))).unwrap());
+        assert_eq!(again.capacity(s(10)), 26_000_000);
+        let trace = Mahimahi::from_millis(vec![1, 1, 10]).unwrap();
+        let opportunity = u64::from(Mahimahi::OPPORTUNITY);
+        let trace = RateModel::Mahimahi(trace);
+        assert_eq!(trace.capacity(Duration::from_micros(999)), 0);
+        assert_eq!(trace.capacity(Duration::from_millis(10)), 3 * opportunity);
+        assert_eq!(trace.capacity(Duration::from_millis(25)), 8 * opportunity);
     }
 
     #[test]

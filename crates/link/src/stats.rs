@@ -69,6 +69,7 @@ pub struct Quantiles {
     counts: Vec<u64>,
     total: u64,
     sum: u128,
+    min: Duration,
     max: Duration,
 }
 
@@ -80,6 +81,7 @@ impl Quantiles {
             self.counts.resize(bucket + 1, 0);
         }
         self.counts[bucket] += 1;
+        self.min = if self.total == 0 { span } else { self.min.min(span) };
         self.total += 1;
         self.sum += u128::from(span.nanos());
         self.max = self.max.max(span);
@@ -88,6 +90,11 @@ impl Quantiles {
     /// How many were added.
     pub const fn count(&self) -> u64 {
         self.total
+    }
+
+    /// The smallest; zero if nothing was added.
+    pub const fn min(&self) -> Duration {
+        self.min
     }
 
     /// The largest.
@@ -122,6 +129,11 @@ impl Quantiles {
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
             *mine += theirs;
         }
+        self.min = match (self.total, other.total) {
+            (_, 0) => self.min,
+            (0, _) => other.min,
+            _ => self.min.min(other.min),
+        };
         self.total += other.total;
         self.sum += other.sum;
         self.max = self.max.max(other.max);
@@ -181,13 +193,14 @@ mod tests {
             let found = histogram.quantile(num, 100).nanos();
             prop_assert!(found <= exact && exact - found <= exact / 32, "{} {}", found, exact);
             prop_assert_eq!(histogram.max().nanos(), *nanos.last().unwrap());
+            prop_assert_eq!(histogram.min().nanos(), nanos[0]);
         }
     }
 
     #[test]
     fn nothing_recorded_is_zero() {
         let empty = Quantiles::default();
-        assert_eq!((empty.quantile(1, 2), empty.mean(), empty.max()), Default::default());
+        assert_eq!((empty.quantile(1, 2), empty.mean(), empty.min(), empty.max()), Default::default());
     }
 
     #[test]

@@ -57,7 +57,8 @@ pub use host::{Host, Hosts, Outbox, Registry, StackContext, StackFactory, Status
 pub use meter::{Meter, Transfer};
 pub use plan::{Crypto, FlowPlan, HostModel, PageObject, PathPlan, Plan, PlanError, Record, Size, Traffic};
 pub use result::{
-    FlowResult, Frames, LinkResult, PacketFate, PacketPoint, RunResult, Series, SideResult, TcpStats, is_measured,
+    Figure, FlowResult, Frames, LinkResult, PacketFate, PacketPoint, RunResult, Series, SideResult, TcpStats,
+    is_measured,
 };
 pub use tcp::{MinRto, TcpConfig};
 pub use world::{run, run_with};

@@ -101,6 +101,95 @@ pub struct SideResult {
     pub series: Series,
     /// What only TCP counts.
     pub tcp: Option<TcpStats>,
+    /// Which of all this the stack measures; of the rest a zero means nothing.
+    pub measured: &'static [Figure],
+}
+
+/// Something that a stack may or may not measure. What is not listed here, every stack has or shows by being there.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Datagrams sent and received, and their bytes.
+    Datagrams,
+    /// Packets sent, packets declared lost, and their bytes.
+    Packets,
+    /// The smoothed round-trip time.
+    Rtt,
+    /// The smallest round-trip time.
+    MinRtt,
+    /// The largest window.
+    MaxWindow,
+    /// The most bytes in flight.
+    MaxInFlight,
+    /// Reductions of the window.
+    CongestionEvents,
+    /// Reductions taken back.
+    Undos,
+    /// Times that persistent congestion was established.
+    PersistentCongestions,
+    /// Packets declared lost that arrived.
+    SpuriousPackets,
+    /// Bytes of these.
+    SpuriousBytes,
+    /// Bytes of streams sent again.
+    Retransmitted,
+    /// Expiries of the probe timer.
+    Ptos,
+    /// Probe datagrams.
+    Probes,
+    /// Expiries of the probe timer that were too early.
+    EarlyProbes,
+    /// Packets that arrived marked Congestion Experienced.
+    CeMarks,
+}
+
+impl Figure {
+    /// What the QUIC of this project measures.
+    pub const ALL: &'static [Figure] = &[
+        Figure::Datagrams,
+        Figure::Packets,
+        Figure::Rtt,
+        Figure::MinRtt,
+        Figure::MaxWindow,
+        Figure::MaxInFlight,
+        Figure::CongestionEvents,
+        Figure::Undos,
+        Figure::PersistentCongestions,
+        Figure::SpuriousPackets,
+        Figure::SpuriousBytes,
+        Figure::Retransmitted,
+        Figure::Ptos,
+        Figure::Probes,
+        Figure::EarlyProbes,
+        Figure::CeMarks,
+    ];
+
+    /// What the TCP of this project measures: it has no persistent congestion, and nobody judges its tail loss probes.
+    pub const TCP: &'static [Figure] = &[
+        Figure::Datagrams,
+        Figure::Packets,
+        Figure::Rtt,
+        Figure::MinRtt,
+        Figure::MaxWindow,
+        Figure::MaxInFlight,
+        Figure::CongestionEvents,
+        Figure::Undos,
+        Figure::SpuriousPackets,
+        Figure::SpuriousBytes,
+        Figure::Retransmitted,
+        Figure::Ptos,
+        Figure::Probes,
+        Figure::CeMarks,
+    ];
+
+    /// What about every transport tells.
+    pub const BASIC: &'static [Figure] = &[Figure::Datagrams, Figure::Packets, Figure::Rtt, Figure::MaxWindow];
+}
+
+impl SideResult {
+    /// Whether the stack measures this.
+    pub fn measures(&self, figure: Figure) -> bool {
+        self.measured.contains(&figure)
+    }
 }
 
 /// What a TCP sender counts beside what every transport does.

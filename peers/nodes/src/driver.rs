@@ -10,7 +10,7 @@ use ring::hmac;
 use thalweg_link::{Dice, Streams};
 use thalweg_proto::connection::ConnectionStats;
 use thalweg_sim::app::Transport;
-use thalweg_sim::{FlowPlan, Hosts, Outbox, PlanError, StackContext};
+use thalweg_sim::{Figure, FlowPlan, Hosts, Outbox, PlanError, StackContext};
 use thalweg_units::{Ecn, Instant};
 
 use super::{bridge, proto};
@@ -295,6 +295,10 @@ impl Stack for Socket {
         let mut stats = bridge::stats(&mut entry.connection);
         stats.path.max_window = entry.max_window.max(stats.window);
         stats
+    }
+
+    fn measured(&self) -> &'static [Figure] {
+        bridge::MEASURED
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use thalweg_link::Streams;
 use thalweg_proto::connection::ConnectionStats;
 use thalweg_sim::app::{self, App, Launcher, Transport};
-use thalweg_sim::{Host, Hosts, Meter, Outbox, SideResult, StackContext, Status, Traffic};
+use thalweg_sim::{Figure, Host, Hosts, Meter, Outbox, SideResult, StackContext, Status, Traffic};
 use thalweg_units::{Ecn, Instant};
 
 /// A socket's worth of a foreign stack: connections, by number.
@@ -28,6 +28,10 @@ pub(crate) trait Stack: Send {
     fn news(&mut self, connection: usize, now: Instant) -> News;
     /// The connection's figures.
     fn stats(&mut self, connection: usize) -> ConnectionStats;
+    /// Which of these figures [`stats`](Self::stats) fills; the others are zero for want of a count.
+    fn measured(&self) -> &'static [Figure] {
+        Figure::BASIC
+    }
 }
 
 /// Where a datagram went.
@@ -279,6 +283,7 @@ impl<S: Stack + 'static> Host for Node<S> {
                 self.account(index, live.handshake);
             }
         }
+        self.gone.measured = self.stack.measured();
         self.gone.clone()
     }
 }

@@ -45,6 +45,7 @@ mod bridge {
 
     use bytes::{Bytes, BytesMut};
     use thalweg_proto::connection::ConnectionStats;
+    use thalweg_sim::Figure;
 
     use super::proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
     use super::proto::{
@@ -103,6 +104,10 @@ mod bridge {
         // Takes what there is room for off the front.
         stream.write_chunks(&mut std::slice::from_mut(data)).unwrap_or(0)
     }
+
+    /// What [`stats`] fills.
+    pub(super) const MEASURED: &[Figure] =
+        &[Figure::Datagrams, Figure::Packets, Figure::Rtt, Figure::MaxWindow, Figure::CongestionEvents, Figure::Undos];
 
     pub(super) fn stats(connection: &mut Connection) -> ConnectionStats {
         let (from, mut to) = (connection.stats(), ConnectionStats::default());

@@ -17,7 +17,7 @@ use thalweg_link::Dice;
 use thalweg_proto::connection::ConnectionStats;
 use thalweg_proto::crypto::deterministic::{test_certificate, test_key};
 use thalweg_sim::app::Transport;
-use thalweg_sim::{FlowPlan, Hosts, Outbox, PlanError, StackContext, StackFactory};
+use thalweg_sim::{Figure, FlowPlan, Hosts, Outbox, PlanError, StackContext, StackFactory};
 use thalweg_units::{Duration, Ecn, Instant, human_bytes};
 
 use crate::clock::Clock;
@@ -327,6 +327,18 @@ impl Stack for Socket {
         }
         to.path.max_window = entry.max_window.max(to.window);
         to
+    }
+
+    fn measured(&self) -> &'static [Figure] {
+        &[
+            Figure::Datagrams,
+            Figure::Packets,
+            Figure::Rtt,
+            Figure::MinRtt,
+            Figure::MaxWindow,
+            Figure::SpuriousPackets,
+            Figure::Ptos,
+        ]
     }
 }
 

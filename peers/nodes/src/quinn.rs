@@ -44,6 +44,7 @@ mod bridge {
 
     use bytes::{Bytes, BytesMut};
     use thalweg_proto::connection::ConnectionStats;
+    use thalweg_sim::Figure;
 
     use super::proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
     use super::proto::{
@@ -102,6 +103,10 @@ mod bridge {
         // Takes what there is room for off the front.
         stream.write_chunks(std::slice::from_mut(data)).map_or(0, |written| written.bytes)
     }
+
+    /// What [`stats`] fills.
+    pub(super) const MEASURED: &[Figure] =
+        &[Figure::Datagrams, Figure::Packets, Figure::Rtt, Figure::MinRtt, Figure::MaxWindow, Figure::CongestionEvents];
 
     pub(super) fn stats(connection: &mut Connection) -> ConnectionStats {
         let (from, mut to) = (connection.stats(), ConnectionStats::default());

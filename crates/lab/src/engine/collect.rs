@@ -1,8 +1,8 @@
 //! What came out of a run, as values by metric and as series for plots.
 
-use thalweg_link::{DropCause, Quantiles};
+use thalweg_link::{DropCause, Quantiles, RateModel};
 use thalweg_proto::observe::Limit;
-use thalweg_sim::{FlowPlan, FlowResult, LinkResult, PacketFate, Plan, RunResult, SideResult, Traffic};
+use thalweg_sim::{Figure, FlowPlan, FlowResult, LinkResult, PacketFate, Plan, RunResult, SideResult, Traffic};
 use thalweg_units::{Duration, human_bytes, human_duration};
 
 use super::Interruptions;
@@ -35,16 +35,14 @@ pub(super) fn output(
         let stops = interruptions.spans.get(path).map_or(&[][..], Vec::as_slice);
         let part = flow_part(flow, plan, plan_flow, result.virtual_time, stops);
         complete &= part.values.get("completed").is_none_or(|values| values.first() == Some(&1.0));
-        goodputs.extend(part.values.get("goodput").and_then(|values| values.first().copied()));
+        goodputs.push(rate_of(flow, result.virtual_time));
         debug_assert_eq!(flow.name, spec.name);
         record.flows.push(part);
     }
     for (index, link) in result.links.iter().enumerate() {
-        let rate = plan
-            .paths
-            .get(index / 2)
-            .map(|path| if index % 2 == 0 { path.up.rate.nominal().bps() } else { path.down.rate.nominal().bps() });
-        record.links.push(link_part(link, rate.unwrap_or(0), result.virtual_time));
+        let path = plan.paths.get(index / 2);
+        let rate = path.map(|path| if index % 2 == 0 { &path.up.rate } else { &path.down.rate });
+        record.links.push(link_part(link, rate, result.virtual_time));
     }
     put(&mut record.values, "success", f64::from(u8::from(complete)));
     if result.flows.len() > 1 {
@@ -62,6 +60,12 @@ fn sender<'r>(flow: &'r FlowResult, traffic: &Traffic) -> (&'r SideResult, &'r S
         Traffic::Upload(_) | Traffic::Media { up: true, .. } => (&flow.client, &flow.server),
         _ => (&flow.server, &flow.client),
     }
+}
+
+/// How fast a flow was, in bits per second; one that did not finish had until the end of the run.
+fn rate_of(flow: &FlowResult, end: Duration) -> f64 {
+    let lasted = flow.completion.unwrap_or_else(|| end.saturating_sub(flow.start));
+    if lasted.is_zero() { 0.0 } else { flow.bytes as f64 * 8.0 / lasted.as_secs_f64() }
 }
 
 fn flow_part(
@@ -83,7 +87,7 @@ fn flow_part(
         part.set("completion_less_interruptions", completion.as_secs_f64() - interrupted.as_secs_f64());
     }
     if (flow.completion.is_some() || traffic.is_endless()) && !lasted.is_zero() {
-        part.set("goodput", flow.bytes as f64 * 8.0 / lasted.as_secs_f64());
+        part.set("goodput", rate_of(flow, end));
     }
     if let (Some(floor), Some(completion)) = (plan.floor(flow_plan), flow.completion) {
         part.set("completion_over_floor", completion.as_secs_f64() / floor.total.as_secs_f64());
@@ -121,48 +125,13 @@ fn flow_part(
         set_many(&mut part, "frame_delay", percentiles(&flow.frames.delay));
         set_many(&mut part, "stall", flow.frames.stalls.iter().map(Duration::as_secs_f64).collect());
     }
-    if let Some(silence) = silence_after(flow, stops, end) {
-        part.set("silence_after_repair", silence.as_secs_f64());
+    match silence_after(flow, stops, end) {
+        Some(Some(silence)) => part.set("silence_after_repair", silence.as_secs_f64()),
+        Some(None) => part.never("silence_after_repair"),
+        None => {}
     }
     let (sender, receiver) = sender(flow, traffic);
-    let stats = &sender.stats;
-    for (name, value) in [
-        ("bytes_sent", stats.udp_sent.bytes),
-        ("bytes_retransmitted", sender.retransmitted),
-        ("bytes_lost", stats.path.bytes_lost),
-        ("bytes_spurious", stats.path.bytes_spurious),
-        ("packets_sent", stats.path.packets_sent),
-        ("packets_lost", stats.path.packets_lost),
-        ("packets_spurious", stats.path.packets_spurious),
-        ("ptos", stats.path.ptos + receiver.stats.path.ptos),
-        ("probes", stats.path.probes),
-        ("persistent_congestions", stats.path.persistent_congestions),
-        ("early_probes", sender.early_probes + receiver.early_probes),
-        ("congestion_events", stats.path.congestion_events),
-        ("undos", stats.path.undos),
-        ("ce_marks", stats.path.ce_marks),
-        ("max_window", stats.path.max_window),
-        ("max_in_flight", stats.path.max_bytes_in_flight),
-        ("reverse_bytes", receiver.stats.udp_sent.bytes),
-        ("reverse_packets", receiver.stats.udp_sent.datagrams),
-    ] {
-        part.set(name, value as f64);
-    }
-    if stats.path.packets_sent > 0 {
-        part.set("probe_share", stats.path.ptos as f64 / stats.path.packets_sent as f64);
-        part.set("loss_rate", stats.path.packets_lost as f64 / stats.path.packets_sent as f64);
-        part.set("rtt", stats.rtt.as_secs_f64());
-        part.set("min_rtt", stats.min_rtt.as_secs_f64());
-    }
-    if stats.udp_sent.bytes > 0 {
-        part.set("reverse_share", receiver.stats.udp_sent.bytes as f64 / stats.udp_sent.bytes as f64);
-    }
-    if sender.rtt.count() > 0 {
-        for (name, num, den) in [("rtt_p50", 1, 2), ("rtt_p95", 19, 20), ("rtt_p99", 99, 100)] {
-            part.set(name, sender.rtt.quantile(num, den).as_secs_f64());
-        }
-        part.set("rtt_max", sender.rtt.max().as_secs_f64());
-    }
+    counters(&mut part, sender, receiver);
     recovery(&mut part, sender);
     let total: Duration = sender.limited_by.iter().sum();
     if !total.is_zero() {
@@ -188,7 +157,7 @@ fn flow_part(
             "datagrams",
             format!(
                 "{} B of UDP payload at first, up to {} B; {} B at the end",
-                flow_plan.server.initial_mtu, flow_plan.server.max_mtu, stats.mtu
+                flow_plan.server.initial_mtu, flow_plan.server.max_mtu, sender.stats.mtu
             ),
         );
         let every = if flow_plan.client.ack_every_second { "every second packet" } else { "thinned after 100 packets" };
@@ -200,6 +169,59 @@ fn flow_part(
         note("failed", reason.clone());
     }
     part
+}
+
+/// What the stack of both ends counts. Of what it does not count there is no value: a zero would be a statement.
+fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult) {
+    let (path, back) = (&sender.stats.path, &receiver.stats.path);
+    let (sent, returned) = (&sender.stats.udp_sent, &receiver.stats.udp_sent);
+    for (figure, name, value) in [
+        (Figure::Datagrams, "bytes_sent", sent.bytes),
+        (Figure::Retransmitted, "bytes_retransmitted", sender.retransmitted),
+        (Figure::Packets, "bytes_lost", path.bytes_lost),
+        (Figure::SpuriousBytes, "bytes_spurious", path.bytes_spurious),
+        (Figure::Packets, "packets_sent", path.packets_sent),
+        (Figure::Packets, "packets_lost", path.packets_lost),
+        (Figure::SpuriousPackets, "packets_spurious", path.packets_spurious),
+        (Figure::Ptos, "ptos", path.ptos + back.ptos),
+        (Figure::Probes, "probes", path.probes),
+        (Figure::PersistentCongestions, "persistent_congestions", path.persistent_congestions),
+        (Figure::EarlyProbes, "early_probes", sender.early_probes + receiver.early_probes),
+        (Figure::CongestionEvents, "congestion_events", path.congestion_events),
+        (Figure::Undos, "undos", path.undos),
+        (Figure::CeMarks, "ce_marks", path.ce_marks),
+        (Figure::MaxWindow, "max_window", path.max_window),
+        (Figure::MaxInFlight, "max_in_flight", path.max_bytes_in_flight),
+        (Figure::Datagrams, "reverse_bytes", returned.bytes),
+        (Figure::Datagrams, "reverse_packets", returned.datagrams),
+    ] {
+        // Both ends are of one stack, and what is summed over both needs both.
+        if sender.measures(figure) && receiver.measures(figure) {
+            part.set(name, value as f64);
+        }
+    }
+    let of_packets = |count: u64| count as f64 / path.packets_sent as f64;
+    if sender.measures(Figure::Packets) && path.packets_sent > 0 {
+        part.set("loss_rate", of_packets(path.packets_lost));
+        if sender.measures(Figure::Ptos) {
+            part.set("probe_share", of_packets(path.ptos));
+        }
+        if sender.measures(Figure::Rtt) {
+            part.set("rtt", sender.stats.rtt.as_secs_f64());
+        }
+        if sender.measures(Figure::MinRtt) {
+            part.set("min_rtt", sender.stats.min_rtt.as_secs_f64());
+        }
+    }
+    if sender.measures(Figure::Datagrams) && sent.bytes > 0 {
+        part.set("reverse_share", returned.bytes as f64 / sent.bytes as f64);
+    }
+    if sender.rtt.count() > 0 {
+        for (name, num, den) in [("rtt_p50", 1, 2), ("rtt_p95", 19, 20), ("rtt_p99", 99, 100)] {
+            part.set(name, sender.rtt.quantile(num, den).as_secs_f64());
+        }
+        part.set("rtt_max", sender.rtt.max().as_secs_f64());
+    }
 }
 
 /// How the sender's episodes of repair began and ended, and what only TCP counts.
@@ -223,17 +245,22 @@ fn recovery(part: &mut Part, sender: &SideResult) {
     }
 }
 
-/// From the last end of an interruption to the next arrival of new data; none if the flow was done before, or had not
-/// begun.
-fn silence_after(flow: &FlowResult, stops: &[(Duration, Duration)], end: Duration) -> Option<Duration> {
+/// From the last end of an interruption to the next arrival of new data: no end if nothing arrived any more or the connection
+/// was lost. None if the flow was done before the repair, or had not begun.
+fn silence_after(flow: &FlowResult, stops: &[(Duration, Duration)], end: Duration) -> Option<Option<Duration>> {
     let done = flow.completion.map_or(end, |completion| flow.start + completion);
     let repaired = stops
         .iter()
         .rev()
         .map(|(_, repaired)| *repaired)
         .find(|repaired| *repaired > flow.start && *repaired < done)?;
-    let next = flow.delivered.iter().map(|(at, _)| *at).find(|at| *at >= repaired).unwrap_or(done);
-    Some(next.saturating_sub(repaired))
+    if flow.failed.is_some() {
+        return Some(None);
+    }
+    // The curve has points only so often; a flow that is complete was complete when it says so.
+    let arrived = flow.delivered.iter().map(|(at, _)| *at).find(|at| *at >= repaired);
+    let next = arrived.or_else(|| flow.completion.map(|_| done));
+    Some(next.map(|next| next.saturating_sub(repaired)))
 }
 
 /// For how much of the time between two moments the path was out or held; `stops` are sorted by their ends and may overlap.
@@ -252,25 +279,32 @@ pub(super) fn interrupted(stops: &[(Duration, Duration)], from: Duration, to: Du
     total
 }
 
-/// A sketch as a hundred values.
-fn percentiles(sketch: &Quantiles) -> Vec<f64> {
-    if sketch.count() == 0 {
-        return Vec::new();
-    }
-    (0..100).map(|percent| sketch.quantile(percent * 2 + 1, 200).as_secs_f64()).collect()
+/// A sketch as so many values as it was made of, at most [`MOST_VALUES`]; the smallest and the largest are exact.
+pub(super) fn percentiles(sketch: &Quantiles) -> Vec<f64> {
+    let values = sketch.count().min(MOST_VALUES as u64);
+    (0..values)
+        .map(|at| match at {
+            _ if at + 1 == values => sketch.max(),
+            0 => sketch.min(),
+            _ => sketch.quantile(2 * at + 1, 2 * values).max(sketch.min()),
+        })
+        .map(|value| value.as_secs_f64())
+        .collect()
 }
 
-fn set_many(part: &mut Part, metric: &str, mut values: Vec<f64>) {
+pub(super) fn set_many(part: &mut Part, metric: &str, mut values: Vec<f64>) {
     if values.len() > MOST_VALUES {
         values.sort_unstable_by(f64::total_cmp);
-        values = (0..MOST_VALUES).map(|at| stats::quantile(&values, (at as f64 + 0.5) / MOST_VALUES as f64)).collect();
+        // From end to end, so that the smallest and the largest stay what they are.
+        let last = (MOST_VALUES - 1) as f64;
+        values = (0..MOST_VALUES).map(|at| stats::quantile(&values, at as f64 / last)).collect();
     }
     for value in values {
         part.set(metric, value);
     }
 }
 
-fn link_part(link: &LinkResult, rate: u64, end: Duration) -> Part {
+fn link_part(link: &LinkResult, rate: Option<&RateModel>, end: Duration) -> Part {
     let mut part = Part { name: link.name.replace('/', "."), ..Part::default() };
     let stats = &link.stats;
     part.set("link_packets", stats.delivered as f64);
@@ -281,8 +315,9 @@ fn link_part(link: &LinkResult, rate: u64, end: Duration) -> Part {
     if !end.is_zero() {
         part.set("link_idle", (1.0 - link.busy.as_secs_f64() / end.as_secs_f64()).max(0.0));
         part.set("link_idle_time", end.saturating_sub(link.busy).as_secs_f64());
-        if rate > 0 && rate < u64::MAX {
-            part.set("link_use", stats.served_bytes as f64 * 8.0 / (rate as f64 * end.as_secs_f64()));
+        let limited = rate.filter(|rate| rate.nominal().bps() < u64::MAX);
+        if let Some(room) = limited.map(|rate| rate.capacity(end)).filter(|room| *room > 0) {
+            part.set("link_use", stats.served_bytes as f64 / room as f64);
         }
     }
     part.set("link_marked", stats.marked as f64);

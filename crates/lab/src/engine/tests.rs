@@ -230,3 +230,69 @@ fn traffic_and_hosts_are_what_the_scenario_says() {
     let coarse = flow("transfer = { download = \"1 MB\" }\nhost = \"linux-coarse\"").server_host;
     assert_eq!(coarse, HostModel::LINUX_COARSE);
 }
+
+#[test]
+fn what_a_stack_does_not_count_has_no_value() {
+    let none = |record: &RunRecord, metrics: &[&str]| {
+        for metric in metrics {
+            assert!(record.get(Scope::Flow, "f", metric).is_empty(), "{metric}");
+        }
+    };
+    let raw = run(HOME, "stack = \"raw\"\ndatagrams = { rate = \"1 Mbps\", duration = \"1 s\" }");
+    none(
+        &raw,
+        &["packets_spurious", "ptos", "bytes_sent", "packets_lost", "max_window", "rtt", "min_rtt", "loss_rate"],
+    );
+    let tcp = run(HOME, "stack = \"tcp\"\ntransfer = { download = \"200 kB\" }");
+    none(&tcp, &["early_probes", "persistent_congestions"]);
+    assert_eq!(value(&tcp, "packets_spurious"), 0.0);
+    let ours = run(HOME, "transfer = { download = \"200 kB\" }");
+    assert_eq!((value(&ours, "packets_spurious"), value(&ours, "early_probes")), (0.0, 0.0));
+    assert!(value(&ours, "packets_sent") > 140.0);
+}
+
+#[test]
+fn a_connection_that_dies_in_the_dark_is_silent_for_ever() {
+    let outage = "outage = { at = \"500 ms\", for = \"4 s\" }\n";
+    let flow =
+        "transfer = { download = \"4 MB\" }\npolicies = { probe = \"rfc\" }\ntransport = { idle_timeout = \"4.2 s\" }";
+    let record = run(&format!("{outage}{HOME}"), flow);
+    assert!(record.failed.is_some() && value(&record, "completed") == 0.0, "{record:?}");
+    assert!(record.get(Scope::Flow, "f", "silence_after_repair").is_empty());
+    assert!(record.is_never("f", "silence_after_repair"));
+}
+
+#[test]
+fn a_flow_that_starves_is_not_fair() {
+    let text = format!(
+        "title = \"t\"\nquestion = \"q\"\ntime_limit = \"5 s\"\n[path.p]\n{HOME}\n[path.dead]\nup = {{ rate = \"5 Mbps\", delay = \"10 ms\" }}\ndown = {{ rate = \"5 Mbps\", delay = \"10 ms\", loss = 1.0 }}\n\
+         [[flow]]\nname = \"f\"\npath = \"p\"\ntransfer = {{ download = \"500 kB\" }}\n[[flow]]\nname = \"g\"\npath = \"dead\"\ntransfer = {{ download = \"500 kB\" }}\n"
+    );
+    let scenario = Scenario::parse("t.toml", &text, Path::new(""), &SimEngine::default().stacks());
+    let world = scenario.unwrap_or_else(|error| panic!("{error}")).points.remove(0).world;
+    let record = SimEngine::default().run(&world, 1, false).record;
+    assert_eq!(record.get(Scope::Run, "", "fairness"), [0.5], "{record:?}");
+}
+
+#[test]
+fn the_use_of_a_link_counts_every_step_of_its_rate() {
+    let path = "up = { rate = \"5 Mbps\", delay = \"10 ms\" }\ndown = { rate = \"20 Mbps\", delay = \"10 ms\", changes = [{ at = \"0 s\", rate = \"2 Mbps\" }, { at = \"1 s\", rate = \"20 Mbps\" }] }";
+    let record = run(path, "transfer = { download = \"10 MB\" }");
+    let used = record.get(Scope::Link, "p.down", "link_use")[0];
+    // Of the first rate alone it would be more than the whole, several times.
+    assert!((0.2..=1.0).contains(&used), "{used}");
+}
+
+#[test]
+fn the_smallest_and_the_largest_of_many_are_kept() {
+    let mut part = crate::record::Part::default();
+    collect::set_many(&mut part, "response", (1..=5_000).rev().map(f64::from).collect());
+    let values = &part.values["response"];
+    assert_eq!((values.len(), values[0], values[999]), (1_000, 1.0, 5_000.0));
+    let mut sketch = thalweg_link::Quantiles::default();
+    (1..=3_000).for_each(|n| sketch.record(Duration::from_micros(7 * n)));
+    let values = collect::percentiles(&sketch);
+    assert_eq!((values.len(), values[0], values[999]), (1_000, 7e-6, 21e-3));
+    assert!(values.is_sorted() && (values[500] - 10.5e-3).abs() < 0.4e-3, "{}", values[500]);
+    assert!(collect::percentiles(&thalweg_link::Quantiles::default()).is_empty());
+}

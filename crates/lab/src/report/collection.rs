@@ -81,6 +81,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
     let mut names: Vec<String> = Vec::new();
     let mut recordings: Vec<Recording> = Vec::new();
     let (mut all, mut held, mut failed, mut theirs, mut runs) = (0, 0, 0, 0, 0);
+    let mut all_lost = page::Failures::default();
     for (at, (set, link)) in sets.iter().zip(links).enumerate() {
         let verdicts = set.verdicts();
         let good = verdicts.iter().filter(|verdict| verdict.outcome.is_good()).count();
@@ -90,16 +91,15 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             broken.push(context! { scenario => name.clone(), ..judged(verdict) });
         }
         let failures: Vec<&str> = set.runs.values().filter_map(|record| record.failed.as_deref()).collect();
+        let lost = page::failures(set);
         failed += failures.len();
+        all_lost += lost;
         // That a rival fails is a result.
         let points = &set.scenario.points;
         let is_rival = |point: usize| points.get(point).is_some_and(|point| point.rival.is_some());
         let rivals = set.runs.iter().filter(|((point, _), record)| record.failed.is_some() && is_rival(*point)).count();
         theirs += rivals;
-        let shown = set
-            .recordings()
-            .into_iter()
-            .filter(|(_, recording)| !(recording.series.is_empty() && recording.packets.is_empty()));
+        let shown = set.recordings().filter(|(_, recording)| !recording.is_empty());
         for (label, recording) in shown.take(per_scenario) {
             names.push(format!("{name}: {label}"));
             recordings.push(thin::thin(&recording));
@@ -123,7 +123,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             has_rivals => points.iter().any(|point| point.rival.is_some()),
             failures => page::serde(&failures[..failures.len().min(MOST_FAILURES)]),
             good => good,
-            class => if good == verdicts.len() { "good" } else { "bad" },
+            class => page::class_of(verdicts.len(), good, lost),
             verdicts => verdicts.iter().map(judged).collect::<Vec<_>>(),
             shipped => shipped(set),
             tables => page::serde(&tables(set)),
@@ -132,10 +132,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         });
     }
     let json = serde_json::to_string(&recordings)?.replace("</", "<\\/");
-    let banner = match (held == all, failed) {
-        (true, _) => context! { class => "good", text => format!("{all} of {all} expectations hold") },
-        (false, _) => context! { class => "bad", text => format!("{} of {all} expectations do not hold", all - held) },
-    };
+    let banner = page::banner(all, held, all_lost);
     let of_rivals = if theirs > 0 { format!(", {theirs} of these are of rivals") } else { String::new() };
     let facts = format!("{} scenarios, {runs} runs, {failed} of them failed{of_rivals}", sets.len());
     let mut environment = Environment::new();

@@ -5,6 +5,7 @@ use core::fmt::Write;
 use serde_json::{Value, json};
 
 use super::Results;
+use crate::hash::Digest;
 use crate::metric::{METRICS, Scope};
 use crate::record::{PacketPlot, Series};
 use crate::scenario::Scenario;
@@ -116,9 +117,17 @@ pub fn file_name(parts: &[&str]) -> String {
             _ => out.push('-'),
         }
     }
-    out.truncate(180);
-    out
+    if out.len() <= MOST_NAME {
+        return out;
+    }
+    // What is cut off may be all that tells two names apart.
+    let digest = Digest::of(parts.join("\n").as_bytes());
+    out.truncate(MOST_NAME - digest.short().len() - 1);
+    format!("{out}-{}", digest.short())
 }
+
+/// The longest name of a file without its extension: systems take 255 bytes.
+const MOST_NAME: usize = 180;
 
 /// A cell that holds commas, quotes or line ends is quoted (RFC 4180).
 fn cell(text: &str) -> String {

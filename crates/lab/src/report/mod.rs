@@ -80,21 +80,17 @@ impl Results {
         Ok(self.store.write("report.html", page.as_bytes())?)
     }
 
-    /// Every recording with the point and seed it is of.
-    fn recordings(&self) -> Vec<(String, Recording)> {
-        let mut recordings = Vec::new();
-        for run in &self.manifest.runs {
-            let Some(point) = self.manifest.points.get(run.point) else { continue };
-            if let Some(recording) = self.store.recording(&point.key, run.seed) {
-                let name = if point.name.is_empty() {
-                    format!("seed {}", run.seed)
-                } else {
-                    format!("{}, seed {}", point.name, run.seed)
-                };
-                recordings.push((name, recording));
-            }
-        }
-        recordings
+    /// Every recording with the point and seed it is of, read from disk one by one.
+    fn recordings(&self) -> impl Iterator<Item = (String, Recording)> + '_ {
+        self.manifest.runs.iter().filter_map(|run| {
+            let point = self.manifest.points.get(run.point)?;
+            let recording = self.store.recording(&point.key, run.seed)?;
+            let name = match point.name.is_empty() {
+                true => format!("seed {}", run.seed),
+                false => format!("{}, seed {}", point.name, run.seed),
+            };
+            Some((name, recording))
+        })
     }
 }
 

@@ -6,33 +6,36 @@ use serde_json::{Value, json};
 use super::{ReportError, Results, thin};
 use crate::record::Recording;
 
-/// Recordings by name, at most `most`. Series and packets of an overlay say which set they are of.
+/// Recordings by name, at most `most`; no more than these are held at a time. Series and packets of an overlay say which set
+/// they are of.
 pub(super) fn recordings(sets: &[&Results], most: usize) -> Result<Vec<(String, Value)>, ReportError> {
-    let of = |set: &Results| -> Vec<(String, Recording)> {
-        let all = set.recordings().into_iter();
-        all.filter(|(_, recording)| !(recording.series.is_empty() && recording.packets.is_empty())).collect()
-    };
     let plain = |recording: &Recording| serde_json::to_value(thin::thin(recording));
-    let (firsts, seconds) = match sets {
-        [a, b] => (of(a), of(b)),
-        _ => {
-            let all = sets.iter().flat_map(|set| of(set)).take(most);
-            return all.map(|(name, recording)| Ok((name, plain(&recording)?))).collect();
-        }
+    let [a, b] = sets else {
+        let all = sets.iter().flat_map(|set| kept(set)).take(most);
+        return all.map(|(name, recording)| Ok((name, plain(&recording)?))).collect();
     };
     let mut shown = Vec::new();
-    for (name, first) in firsts.iter().take(most) {
-        match seconds.iter().find(|(other, _)| other == name) {
-            Some((_, second)) => shown.push((name.clone(), over(plain(first)?, plain(second)?))),
-            None => shown.push((format!("A: {name}"), plain(first)?)),
+    for (name, first) in kept(a).take(most) {
+        shown.push((name, Some(plain(&first)?), None));
+    }
+    for (name, second) in kept(b) {
+        if let Some(at) = shown.iter().position(|(other, ..)| *other == name) {
+            shown[at].2 = Some(plain(&second)?);
+        } else if shown.len() < most {
+            shown.push((name, None, Some(plain(&second)?)));
         }
     }
-    for (name, second) in seconds.iter().filter(|(name, _)| !firsts.iter().any(|(other, _)| other == name)) {
-        if shown.len() < most {
-            shown.push((format!("B: {name}"), plain(second)?));
-        }
-    }
-    Ok(shown)
+    let named = shown.into_iter().filter_map(|(name, first, second)| match (first, second) {
+        (Some(first), Some(second)) => Some((name, over(first, second))),
+        (Some(first), None) => Some((format!("A: {name}"), first)),
+        (None, second) => Some((format!("B: {name}"), second?)),
+    });
+    Ok(named.collect())
+}
+
+/// Recordings that hold something, read one by one.
+fn kept(set: &Results) -> impl Iterator<Item = (String, Recording)> + '_ {
+    set.recordings().filter(|(_, recording)| !recording.is_empty())
 }
 
 fn over(first: Value, second: Value) -> Value {

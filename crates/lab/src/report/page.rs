@@ -7,8 +7,7 @@ use serde::Serialize;
 
 use super::svg::{self, Group};
 use super::{ReportError, Results, overlay};
-use crate::metric::{self, METRICS, Metric, Scope, Unit};
-use crate::shipped;
+use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
 use crate::stats::{Interval, Statistic};
 use crate::store::Manifest;
 use crate::summary::{self, Difference, Outcome, Row, Verdict};
@@ -82,11 +81,7 @@ pub(super) fn single(results: &Results) -> Result<String, ReportError> {
     let verdicts = results.verdicts();
     let differences = summary::differences(scenario, &results.runs);
     let good = verdicts.iter().filter(|verdict| verdict.outcome.is_good()).count();
-    let banner = if good == verdicts.len() {
-        context! { class => "good", text => format!("{good} of {good} expectations hold") }
-    } else {
-        context! { class => "bad", text => format!("{} of {} expectations do not hold", verdicts.len() - good, verdicts.len()) }
-    };
+    let banner = banner(verdicts.len(), good, failures(results));
     let mut lines: Vec<String> = verdicts.iter().map(|verdict| verdict.line.to_string()).collect();
     lines.dedup();
     page(
@@ -106,6 +101,50 @@ pub(super) fn single(results: &Results) -> Result<String, ReportError> {
             "Differences to the first point, on the same seeds"
         },
     )
+}
+
+/// Runs that failed: all of them, those of ours that nothing says may, and those of rivals of which nothing is said.
+#[derive(Copy, Clone, Default)]
+pub(super) struct Failures {
+    all: usize,
+    ours: usize,
+    rivals: usize,
+}
+
+impl core::ops::AddAssign for Failures {
+    fn add_assign(&mut self, other: Failures) {
+        (self.all, self.ours, self.rivals) = (self.all + other.all, self.ours + other.ours, self.rivals + other.rivals);
+    }
+}
+
+pub(super) fn failures(results: &Results) -> Failures {
+    let all = results.runs.values().filter(|record| record.failed.is_some()).count();
+    let (ours, rivals) = summary::unexpected_failures(&results.scenario, &results.runs);
+    Failures { all, ours, rivals }
+}
+
+/// What it comes to: good only if everything holds and no run failed but those that are expected to.
+pub(super) fn class_of(all: usize, good: usize, failed: Failures) -> &'static str {
+    match (good == all && failed.ours == 0, failed.rivals) {
+        (false, _) => "bad",
+        (true, 0) => "good",
+        (true, _) => "warn",
+    }
+}
+
+/// The line at the top.
+pub(super) fn banner(all: usize, good: usize, failed: Failures) -> Value {
+    let verdicts = match all - good {
+        0 => format!("{all} of {all} expectations hold"),
+        broken => format!("{broken} of {all} expectations do not hold"),
+    };
+    let failures = match (failed.all, failed.ours, failed.rivals) {
+        (0, ..) => String::new(),
+        (runs, 0, 0) => format!("; {} failed, as expected", count(runs as u64, "run")),
+        (runs, 0, _) => format!("; {} failed, none of ours that should not", count(runs as u64, "run")),
+        (runs, ours, _) => format!("; {} failed, {ours} of ours that should not", count(runs as u64, "run")),
+    };
+    context! { class => class_of(all, good, failed), text => format!("{verdicts}{failures}") }
 }
 
 /// A verdict for the template.
@@ -364,7 +403,8 @@ pub(super) fn print_interval(interval: Interval, unit: Unit) -> Option<String> {
 }
 
 fn difference(difference: &Difference) -> Value {
-    let unit = metric::find(difference.metric).map_or(Unit::Ratio, |metric| metric.unit);
+    let known = metric::find(difference.metric);
+    let unit = known.map_or(Unit::Ratio, |metric| metric.unit);
     let paired = &difference.paired;
     let sure = paired.ratio_interval.is_some_and(|interval| !interval.contains(1.0));
     context! {
@@ -374,11 +414,12 @@ fn difference(difference: &Difference) -> Value {
         difference_interval => paired.difference_interval.and_then(|interval| print_interval(interval, unit)),
         ratio => metric::format(paired.ratio, Unit::Ratio),
         ratio_interval => paired.ratio_interval.and_then(|interval| print_interval(interval, Unit::Ratio)),
-        class => match (sure, (paired.ratio > 1.0) == shipped::MORE_IS_BETTER.contains(&difference.metric)) {
-            (false, _) => "",
-            (true, true) => "good",
-            (true, false) => "bad",
+        class => match known.filter(|metric| sure && metric.better != Better::Neither) {
+            None => "",
+            Some(metric) if metric.is_better(paired.ratio, 1.0) => "good",
+            Some(_) => "bad",
         },
+        first_never => paired.first_never,
         smaller => paired.smaller,
         larger => paired.larger,
         pairs => paired.pairs,

@@ -125,3 +125,30 @@ fn several_scenarios_are_one_page() {
         assert!(!page.contains(fetched), "{fetched}");
     }
 }
+
+#[test]
+fn a_failed_run_is_said_at_the_top() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut results = results(directory.path(), &Toy::default());
+    results.scenario.expectations.truncate(1);
+    let page = page::single(&results).unwrap();
+    assert!(page.contains("<span class=\"banner good\">1 of 1 expectations hold</span>"));
+    results.runs.insert((0, 3), crate::record::RunRecord::failure("lightning".to_owned()));
+    let page = page::single(&results).unwrap();
+    assert!(
+        page.contains("<span class=\"banner bad\">1 of 1 expectations hold; 1 run failed, 1 of ours that should not")
+    );
+    let page = collection("All", &[results], directory.path()).unwrap();
+    assert!(
+        page.contains("<span class=\"banner bad\">1 of 1 expectations hold; 1 run failed, 1 of ours that should not")
+    );
+}
+
+#[test]
+fn long_names_of_files_stay_apart() {
+    let long = |end: &str| csv::file_name(&[&"policies = something long, ".repeat(10), end]);
+    let (one, other) = (long("window"), long("rtt"));
+    assert_ne!(one, other);
+    assert!(one.len() <= 180 && other.len() <= 180);
+    assert_eq!(csv::file_name(&["a = b, seed 1", "window"]), "a-b-seed-1-window");
+}

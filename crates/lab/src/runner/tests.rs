@@ -130,10 +130,10 @@ fn a_panic_fails_one_run_and_says_how_to_see_it_again() {
         ))
     );
     let verdicts = summary::verdicts(&scenario, &done.runs);
-    assert_eq!(
-        verdicts.iter().map(|verdict| verdict.outcome.is_good()).collect::<Vec<_>>(),
-        [true, true, true, false, false]
-    );
+    // What is compared with a run that failed is not known.
+    let outcomes: Vec<Outcome> = verdicts.iter().map(|verdict| verdict.outcome).collect();
+    assert_eq!(outcomes[..3], [Outcome::Holds, Outcome::Unknown, Outcome::Unknown]);
+    assert!(outcomes.len() == 5 && outcomes[3..].iter().all(|outcome| !outcome.is_good()), "{outcomes:?}");
     // A better program has only those to run.
     let better = run(&scenario, &Toy::default(), &store, &options(&NEVER, &|_| {})).unwrap();
     assert_eq!((better.executed, better.reused), (2, 38));

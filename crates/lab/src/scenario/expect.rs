@@ -38,9 +38,14 @@ pub struct Expectation {
 }
 
 impl Expectation {
-    /// Whether a value is as expected.
+    /// The points it compares with, if it does.
+    pub fn base(&self) -> Option<&[(String, String)]> {
+        self.relative_to.as_deref().or(self.versus.as_deref())
+    }
+
+    /// Whether a value is as expected. What is endless never is, but a ratio to nothing may be at least something.
     pub fn holds(&self, value: f64) -> bool {
-        value.is_finite()
+        (value.is_finite() || value == f64::INFINITY && self.relative_to.is_some())
             && self.at_least.is_none_or(|least| value >= least)
             && self.at_most.is_none_or(|most| value <= most)
     }

@@ -106,6 +106,12 @@ impl Mahimahi {
         cycle.saturating_mul(self.period_nanos()).saturating_add(self.times[index])
     }
 
+    /// How many opportunities there are up to `offset`, one at that very time included.
+    pub fn until(&self, offset: Duration) -> u64 {
+        let (cycle, index) = self.first_after(offset.nanos());
+        cycle.saturating_mul(self.times.len() as u64).saturating_add(index as u64)
+    }
+
     /// The time of the `n`-th opportunity (from 0) after `offset`.
     pub fn nth_after(&self, offset: Duration, n: u64) -> Duration {
         let (cycle, index) = self.first_after(offset.nanos());

@@ -26,7 +26,7 @@ use crate::collect::Collector;
 use crate::host::{Host, Hosts, Outbox, StackContext, StackFactory, Status};
 use crate::meter::Meter;
 use crate::plan::{Crypto, FlowPlan, PlanError, Traffic};
-use crate::result::SideResult;
+use crate::result::{Figure, SideResult};
 
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1000);
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 443);
@@ -333,6 +333,7 @@ impl Host for QuicHost {
             stats::add(&mut result.stats, &live.connection.stats());
         }
         self.collector.finish(now, &mut result);
+        result.measured = Figure::ALL;
         result
     }
 }

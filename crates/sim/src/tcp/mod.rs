@@ -30,7 +30,7 @@ use crate::app::{self, App, Launcher};
 use crate::host::{Host, Hosts, Outbox, StackContext, StackFactory, Status};
 use crate::meter::Meter;
 use crate::plan::{FlowPlan, PlanError, Record, Traffic};
-use crate::result::SideResult;
+use crate::result::{Figure, SideResult};
 
 use connection::{Connection, Shared};
 use content::Contents;
@@ -309,6 +309,7 @@ impl Host for TcpHost {
             }
         }
         total.tcp.get_or_insert_default();
+        total.measured = Figure::TCP;
         total
     }
 }

@@ -237,8 +237,9 @@ fn rivals_are_compared_with_ours_on_the_same_links() {
     let differences = summary::differences(&results.scenario, &results.runs);
     let lossy = differences.iter().find(|one| one.metric == "completion" && one.other == "loss = 1 %, stack = quinn");
     assert_eq!(lossy.unwrap().base, "start = standard, loss = 1 %, stack = thalweg");
-    // On the seed on which it fails, there is nothing to compare.
-    assert_eq!(lossy.unwrap().paired.pairs, 4);
+    // On the seed on which it fails, it takes for ever.
+    let paired = lossy.unwrap().paired;
+    assert!(paired.pairs == 5 && paired.larger >= 1, "{paired:?}");
 }
 
 #[test]
