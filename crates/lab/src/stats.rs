@@ -143,13 +143,22 @@ pub fn estimate(runs: &[&[f64]], statistic: Statistic) -> f64 {
 
 /// Percentile bootstrap over runs, 95 %; none with fewer than three runs that have values.
 pub fn bootstrap(runs: &[&[f64]], statistic: Statistic) -> Option<Interval> {
-    resample(runs.iter().filter(|run| !run.is_empty()).count(), |drawn, pool: &mut Vec<f64>| {
-        pool.clear();
-        let filled: Vec<&&[f64]> = runs.iter().filter(|run| !run.is_empty()).collect();
-        for index in drawn {
-            pool.extend_from_slice(filled[*index]);
+    let filled = runs.iter().filter(|run| !run.is_empty());
+    let count = filled.clone().count();
+    // Sorted once: what is drawn is then in order as well, however many values a run has.
+    let mut sorted: Vec<(f64, usize)> =
+        filled.enumerate().flat_map(|(run, values)| values.iter().map(move |value| (*value, run))).collect();
+    sorted.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+    let mut times = vec![0; count];
+    resample(count, |drawn, pool: &mut Vec<f64>| {
+        times.fill(0);
+        for run in drawn {
+            times[*run] += 1;
         }
-        pool.sort_unstable_by(f64::total_cmp);
+        pool.clear();
+        for (value, run) in &sorted {
+            pool.extend(core::iter::repeat_n(*value, times[*run]));
+        }
         statistic.of_sorted(pool)
     })
 }
@@ -326,6 +335,18 @@ mod tests {
         let (share, interval) = wilson(30, 30).unwrap();
         assert!(share == 1.0 && interval.high == 1.0 && close(interval.low, 0.8865), "{interval:?}");
         assert_eq!(wilson(0, 0), None);
+    }
+
+    #[test]
+    fn the_bootstrap_draws_whole_runs() {
+        let runs: [&[f64]; 4] = [&[5.0, 1.0, 3.0], &[2.0], &[9.0, 4.0], &[7.0, 7.0, 0.5, 6.0]];
+        for statistic in [Statistic::MEDIAN, Statistic::Quantile(0.9), Statistic::Min, Statistic::Deviation] {
+            let plainly = resample(runs.len(), |drawn, _| {
+                let values: Vec<f64> = drawn.iter().flat_map(|run| runs[*run]).copied().collect();
+                statistic.of(&values)
+            });
+            assert_eq!(bootstrap(&runs, statistic), plainly, "{statistic}");
+        }
     }
 
     #[test]
