@@ -163,7 +163,7 @@ macro_rules! policies {
         /// let policies: Policies = "controller=new-reno, pacing=off".parse()?;
         /// assert_eq!(
         ///     policies.to_string(),
-        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, undo=episode, pacing=off",
+        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, undo=episode, pacing=off",
         /// );
         /// # Ok::<(), thalweg_recovery::PolicyError>(())
         /// ```
@@ -236,7 +236,7 @@ policies! {
         Prr "prr" "in proportion to what is delivered; below the target as in slow start only while repairs get through (RFC 9937)",
     } default Immediate, reserved {}
 
-    #[doc = "How much reordering is taken for reordering before it is taken for loss."]
+    #[doc = "How much reordering to tolerate before declaring a packet lost."]
     reordering "reordering": ReorderingPolicy {
         Fixed "fixed" "three packets, or 9/8 of the round-trip time (RFC 9002 section 6.1)",
         HalfInFlight "half-in-flight" "half of what is in flight but at least three packets, or 9/8 of the round-trip time (nginx)",
@@ -276,8 +276,14 @@ policies! {
         Capped8 "capped/8" "as rfc, but never longer than an eighth of the idle timeout",
         Capped16 "capped/16" or "capped" "as rfc, but never longer than a sixteenth of the idle timeout",
         Capped32 "capped/32" "as rfc, but never longer than a thirty-second of the idle timeout",
-        Ladder "ladder" "doubling at first, then growing by a quarter of the silence, to a thirty-second of the idle timeout; single probes after the third",
+        Ladder "ladder" "doubling at first, then growing by a quarter of the silence, to a thirty-second of the idle timeout, of a crowded path to a sixth; single probes after the third",
     } default Ladder, reserved {}
+
+    #[doc = "Whether the probe timer allows for acknowledgments that the peer holds back."]
+    ack_allowance "ack-allowance": AckAllowancePolicy {
+        Always "always" "by the peer's maximum ACK delay, always (RFC 9002 section 6.2.1)",
+        Lone "lone" "only while a single ack-eliciting packet is in flight, as every second one is acknowledged at once (RFC 9000 section 13.2.2); always, once a probe was early",
+    } default Lone, reserved {}
 
     #[doc = "Whether a reduction is taken back when its losses prove to have been reordering."]
     undo "undo": UndoPolicy {
@@ -368,6 +374,13 @@ pub struct Config {
     pub initial_rtt: Duration,
     /// The longest the peer says that it delays an ACK, until it says otherwise. Default 25 ms (RFC 9000 section 18.2).
     pub max_ack_delay: Duration,
+    /// Our own idle timeout: the probe timer goes by it until the endpoints have agreed on one ([`Recovery::set_idle_timeout`]). Default none.
+    ///
+    /// [`Recovery::set_idle_timeout`]: crate::Recovery::set_idle_timeout
+    pub idle_timeout: Option<Duration>,
+    /// What everything follows from that is left to chance, such as how far apart probes into a crowded path are. Default 0; a transport draws
+    /// one for each connection.
+    pub seed: u64,
     /// Whether to mark packets ECT(0) and to heed the peer's counts. Default true.
     pub ecn: bool,
     /// Whether to record trace events for [`Recovery::drain_trace`](crate::Recovery::drain_trace), which then has
@@ -385,6 +398,8 @@ impl Default for Config {
             policies: Policies::default(),
             initial_rtt: crate::rtt::INITIAL_RTT,
             max_ack_delay: Duration::from_millis(25),
+            idle_timeout: None,
+            seed: 0,
             ecn: true,
             trace: false,
             profile: Profile::QUIC,
@@ -401,7 +416,8 @@ mod tests {
     #[test]
     fn defaults_are_the_documented_ones() {
         let text = "controller=cubic, start=hystart++, reduction=immediate, reordering=rack, \
-                    rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, undo=episode, pacing=on";
+                    rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, undo=episode, \
+                    pacing=on";
         assert_eq!(Policies::default().to_string(), text);
         assert_eq!(text.parse::<Policies>().unwrap(), Policies::default());
         assert_eq!("".parse::<Policies>().unwrap(), Policies::default());
@@ -418,7 +434,7 @@ mod tests {
         let error = "colour=blue".parse::<Policies>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "there is no policy field \"colour\"; fields are controller, start, reduction, reordering, rtt, pacing-rtt, exit-rtt, probe, undo, pacing"
+            "there is no policy field \"colour\"; fields are controller, start, reduction, reordering, rtt, pacing-rtt, exit-rtt, probe, ack-allowance, undo, pacing"
         );
     }
 

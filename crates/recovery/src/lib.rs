@@ -87,7 +87,7 @@ use core::ops::RangeInclusive;
 use thalweg_units::{Duration, Instant};
 
 pub use config::{
-    Choice, Config, ControllerPolicy, ExitRttPolicy, Field, PacingPolicy, PacingRttPolicy, Policies, PolicyError,
+    AckAllowancePolicy, Choice, Config, ControllerPolicy, ExitRttPolicy, Field, PacingPolicy, PacingRttPolicy, Policies, PolicyError,
     ProbePolicy, ReductionPolicy, ReorderingPolicy, RttPolicy, StartPolicy, UndoPolicy,
 };
 pub use controller::{AckEvent, Congestion, Controller, ControllerFactory};
@@ -101,6 +101,7 @@ pub use types::{
 };
 
 use paths::Paths;
+use probe::Silence;
 use rtt::Sample;
 use space::{Consequences, NewlyAcked, Space};
 use trace::{Event, TimerKind, Trace};
@@ -129,9 +130,17 @@ pub struct Recovery<T> {
     max_ack_delay: Duration,
     /// Probe policies other than that of the RFC never wait longer than a share of it.
     idle_timeout: Option<Duration>,
+    /// The idle timeout is what the endpoints agreed on, rather than our own.
+    is_idle_timeout_agreed: bool,
     pto_count: u32,
     /// When the probe timer last expired in the current row: the next expiry counts from here even if no probe could be sent.
     last_pto: Option<Instant>,
+    /// Since when a client has had nothing in flight that a server with an unvalidated client could answer.
+    deadlocked_since: Option<Instant>,
+    /// The first packet of the space after the probe timer expired, until an acknowledgment tells whether that was early.
+    first_probe: Option<(SpaceId, u64)>,
+    /// The peer holds acknowledgments back although several packets are in flight: a probe was early.
+    holds_acks: bool,
     timer: Option<Timer>,
     /// The latest time seen.
     now: Instant,
@@ -149,9 +158,13 @@ impl<T: Clone> Recovery<T> {
             has_handshake_keys: false,
             amplification_limited: false,
             max_ack_delay: config.max_ack_delay,
-            idle_timeout: None,
+            idle_timeout: config.idle_timeout.filter(|timeout| !timeout.is_zero()),
+            is_idle_timeout_agreed: false,
             pto_count: 0,
             last_pto: None,
+            deadlocked_since: None,
+            first_probe: None,
+            holds_acks: false,
             timer: None,
             now: Instant::ZERO,
             trace: Trace::new(config.trace),
@@ -239,8 +252,9 @@ impl<T: Clone> Recovery<T> {
         self.set_timer(self.now);
     }
 
-    /// The idle timeout that the endpoints agreed on, for probe policies that depend on it.
+    /// The idle timeout that the endpoints agreed on, for probe policies that depend on it. Until then [`Config::idle_timeout`] holds.
     pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) {
+        self.is_idle_timeout_agreed = true;
         self.idle_timeout = timeout.filter(|timeout| !timeout.is_zero());
         self.set_timer(self.now);
     }
@@ -287,6 +301,8 @@ impl<T: Clone> Recovery<T> {
             return Ok(());
         };
         self.take_rtt_sample(now, space, newly, ack_delay, out);
+        self.judge_probe(space, newly.largest.number);
+        self.deadlocked_since = None;
         self.take_ecn_counts(now, space, newly, ecn);
         self.tell_other_spaces(space);
         self.detect_lost(now, space, out);
@@ -324,12 +340,20 @@ impl<T: Clone> Recovery<T> {
         out.rtt_sample = Some(latest);
     }
 
+    /// A probe was early if the first acknowledgment after it names only what was sent before it.
+    fn judge_probe(&mut self, space: SpaceId, largest: u64) {
+        if let Some((_, first)) = self.first_probe.filter(|(probed, _)| *probed == space) {
+            self.first_probe = None;
+            self.holds_acks |= space == SpaceId::Data && largest < first;
+        }
+    }
+
     fn take_ecn_counts(&mut self, now: Instant, space: SpaceId, newly: NewlyAcked, counts: Option<EcnCounts>) {
         // An ACK that does not raise the largest number may have been overtaken; its counts mean nothing (RFC 9000 section 13.4.2.1).
         if newly.is_advance {
             let report = self.spaces[space.index()].judge_ecn(counts, newly.ect0);
             let path = self.paths.get_mut(newly.largest.path);
-            path.on_ecn_report(now, report, newly.largest.sent, newly.ect0);
+            path.on_ecn_report(now, report, newly.largest.order, newly.ect0);
         }
     }
 
@@ -386,8 +410,12 @@ impl<T: Clone> Recovery<T> {
             TimerKind::Probe => {
                 self.pto_count = self.pto_count.saturating_add(1);
                 self.last_pto = Some(now);
-                let datagrams = match self.spaces[timer.space.index()].has_eliciting() {
-                    true => probe::datagrams(self.config.policies.probe, self.pto_count),
+                let space = &self.spaces[timer.space.index()];
+                self.first_probe.get_or_insert((timer.space, space.next_number()));
+                let datagrams = match space.has_eliciting() {
+                    true => {
+                        probe::datagrams(self.config.policies.probe, self.pto_count, self.is_idle_timeout_agreed)
+                    }
                     false => 1,
                 };
                 let active = self.paths.active();
@@ -411,12 +439,24 @@ impl<T: Clone> Recovery<T> {
     }
 
     fn probe_timeout(&self, space: SpaceId, count: u32) -> Duration {
+        let path = self.paths.get(self.paths.active());
         let ack_delay = match space {
-            SpaceId::Data => self.max_ack_delay,
+            SpaceId::Data if self.allows_for_ack_delay() => self.max_ack_delay,
             _ => Duration::ZERO,
         };
-        let base = self.paths.get(self.paths.active()).rtt().probe_base().saturating_add(ack_delay);
-        probe::timeout(self.config.policies.probe, base, self.idle_timeout, count)
+        let silence = Silence {
+            base: path.rtt().probe_base().saturating_add(ack_delay),
+            idle_timeout: self.idle_timeout,
+            crowd: path.is_crowded().then_some(self.config.seed),
+        };
+        probe::timeout(self.config.policies.probe, silence, count)
+    }
+
+    fn allows_for_ack_delay(&self) -> bool {
+        match self.config.policies.ack_allowance {
+            AckAllowancePolicy::Always => true,
+            AckAllowancePolicy::Lone => self.holds_acks || self.spaces[SpaceId::Data.index()].eliciting() < 2,
+        }
     }
 
     /// The keys of a space are gone: its packets are forgotten and no longer in flight (RFC 9002 section 6.4).
@@ -510,7 +550,7 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    fn next_timer(&self, now: Instant) -> Option<Timer> {
+    fn next_timer(&mut self, now: Instant) -> Option<Timer> {
         let earliest = |deadline: &dyn Fn(SpaceId) -> Option<Instant>, kind: TimerKind| {
             SpaceId::ALL
                 .into_iter()
@@ -524,13 +564,19 @@ impl<T: Clone> Recovery<T> {
         }
         let probe = earliest(&|space| self.probe_deadline(space), TimerKind::Probe);
         if probe.is_some() || self.peer_validated {
+            self.deadlocked_since = None;
             return probe;
         }
         // A client with nothing in flight that the server may not be allowed to answer: without a probe both would wait for ever
         // (RFC 9002 section 6.2.2.1).
         let space = if self.has_handshake_keys { SpaceId::Handshake } else { SpaceId::Initial };
         let is_started = SpaceId::ALL.into_iter().any(|space| self.spaces[space.index()].has_sent());
-        is_started.then(|| Timer { at: now + self.probe_timeout(space, self.pto_count), kind: TimerKind::Probe, space })
+        if !is_started {
+            return None;
+        }
+        // Counted from when it began, not from now: 0-RTT data that go on being sent would push the probe out without end.
+        let since = (*self.deadlocked_since.get_or_insert(now)).max(self.last_pto.unwrap_or(Instant::ZERO));
+        Some(Timer { at: since + self.probe_timeout(space, self.pto_count), kind: TimerKind::Probe, space })
     }
 
     /// When a space is to be probed, if there is anything to probe for.

@@ -19,7 +19,7 @@ use crate::rtt::{Rtt, Sample};
 use crate::sent::Record;
 use crate::trace::{CongestionCause, EcnState, Event, Metrics, StartExit, State, Trace};
 use crate::types::{Budget, Ecn, PathId, Sent};
-use crate::undo::{Episodes, LostPacket, NO_EPISODE};
+use crate::undo::{Episodes, LostPacket, NO_EPISODE, Period};
 use crate::window::Window;
 
 mod sequence;
@@ -91,7 +91,7 @@ struct Tally {
     touched: bool,
     prior_in_flight: u64,
     acked: u64,
-    /// Of these, in flight until now and sent after the current recovery period began.
+    /// Of these, in flight until now, sent after the current recovery period began, and in full use of the window.
     growth: u64,
     lost: u64,
     has_rtt_sample: bool,
@@ -130,14 +130,20 @@ pub struct Path {
     episodes: Option<Episodes>,
     datagram_size: u16,
     bytes_in_flight: u64,
+    /// What became of the last 32 packets in flight, the newest in the lowest bit: 1 for a packet that was declared lost.
+    fates: u32,
     /// Packets neither acknowledged nor declared lost, whether they count in flight or not.
     outstanding: u64,
     /// The number of the latest reduction.
     episode: u32,
-    /// When the current or last recovery period began. `None`: never, or forgotten through persistent congestion.
-    recovery_start: Option<Instant>,
-    /// No packet sent after `recovery_start` has been acknowledged yet.
+    /// The current or last recovery period.
+    period: Period,
+    /// No packet sent since the period began has been acknowledged yet.
     in_recovery: bool,
+    /// The newest packet in flight when the window was full: up to it everything was sent in full use of the window.
+    filled: u64,
+    /// The newest packet sent when the application had nothing more to send and the window had room.
+    unfilled: u64,
     /// One packet may leave above the window, to repair the loss that began the recovery period (RFC 9002 section 7.3.2).
     repair_packet: bool,
     /// A loss is being repaired, and how that ends has not been counted yet.
@@ -178,10 +184,13 @@ impl Path {
             episodes: (config.policies.undo == UndoPolicy::Episode).then(Episodes::default),
             datagram_size,
             bytes_in_flight: 0,
+            fates: 0,
             outstanding: 0,
             episode: NO_EPISODE,
-            recovery_start: None,
+            period: Period::default(),
             in_recovery: false,
+            filled: 0,
+            unfilled: 0,
             repair_packet: false,
             is_repairing: false,
             application_limited: false,
@@ -289,6 +298,13 @@ impl Path {
         self.application_limited
     }
 
+    /// Whether so many of the latest packets were lost that silence is likely to be congestion rather than an outage: a quarter of the last 32.
+    ///
+    /// Random loss that bad leaves no transport much; more flows than a bottleneck has room for lose two of three.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.fates.count_ones() >= u32::BITS / 4
+    }
+
     /// Nothing sent on it is open any more.
     pub(crate) fn is_settled(&self) -> bool {
         self.outstanding == 0
@@ -332,6 +348,7 @@ impl Path {
     pub(crate) fn set_application_limited(&mut self, now: Instant, limited: bool, trace: &mut Trace) {
         let limited = limited && !self.is_full(self.bytes_in_flight);
         if limited {
+            self.unfilled = self.stats.packets_sent;
             self.delivery.on_application_limited(self.bytes_in_flight);
         }
         if limited != self.application_limited {
@@ -342,22 +359,27 @@ impl Path {
         }
     }
 
-    /// A packet leaves on this path. Returns what it has to remember.
-    pub(crate) fn on_sent<T>(&mut self, packet: &Sent<T>, in_flight: bool) -> Snapshot {
+    /// A packet leaves on this path. Returns what it has to remember: its place among the packets of the path, counted from 1, and what
+    /// delivery looks like.
+    pub(crate) fn on_sent<T>(&mut self, packet: &Sent<T>, in_flight: bool) -> (u64, Snapshot) {
         let size = u64::from(packet.size);
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += size;
         self.outstanding += 1;
         self.ecn.on_sent(packet.time, packet.ecn, self.rtt.probe_base());
+        let order = self.stats.packets_sent;
         if !in_flight {
-            return Snapshot::default();
+            return (order, Snapshot::default());
         }
         self.bytes_in_flight += size;
+        if self.is_full(self.bytes_in_flight) {
+            self.filled = order;
+        }
         self.stats.max_bytes_in_flight = self.stats.max_bytes_in_flight.max(self.bytes_in_flight);
         self.repair_packet = false;
         self.pacer.on_sent(packet.time, size);
         self.controller.on_sent(packet.time, size, self.bytes_in_flight);
-        self.delivery.on_sent(packet.time, self.bytes_in_flight, size)
+        (order, self.delivery.on_sent(packet.time, self.bytes_in_flight, size))
     }
 
     /// A packet that was outstanding is so no longer, whatever became of it.
@@ -384,21 +406,29 @@ impl Path {
             self.reordering.on_reordering();
         }
         self.on_settled(record);
-        match self.profile.episode_end {
+        if record.in_flight {
+            self.fates <<= 1;
+        }
+        let may_grow = match self.profile.episode_end {
             EpisodeEnd::FirstDelivery => {
-                let is_after_recovery_start = self.recovery_start.is_none_or(|start| record.time > start);
-                if is_after_recovery_start {
-                    self.in_recovery = false;
-                    if record.in_flight {
-                        self.tally.growth += u64::from(record.size);
-                        self.tally.is_fresh |= self.profile.safe_ack == SafeAck::SentSince;
-                    }
-                }
+                let is_since = record.order > self.period.closed;
+                self.in_recovery &= !is_since;
+                self.tally.is_fresh |= is_since && record.in_flight && self.profile.safe_ack == SafeAck::SentSince;
+                is_since && record.in_flight
             }
-            EpisodeEnd::RecoveryPoint if self.sequence.opens_window => self.tally.growth += u64::from(record.size),
-            EpisodeEnd::RecoveryPoint => {}
+            EpisodeEnd::RecoveryPoint => self.sequence.opens_window,
+        };
+        if may_grow && self.used_the_window(record.order) {
+            self.tally.growth += u64::from(record.size);
         }
         self.on_delivered(now, record);
+    }
+
+    /// Whether a packet belongs to a flight that filled the window, or was cut short by nothing that the application did (RFC 9002 section
+    /// 7.8). What the window looks like when the acknowledgment arrives does not matter: it would make growth depend on how many packets one
+    /// acknowledgment names.
+    fn used_the_window(&self, order: u64) -> bool {
+        order <= self.filled || order > self.unfilled
     }
 
     /// A packet that had been declared lost was acknowledged: delivered, but it was not in flight and opens no window.
@@ -440,12 +470,13 @@ impl Path {
             return NO_EPISODE;
         }
         let size = u64::from(record.size);
+        self.fates = self.fates << 1 | 1;
         self.stats.packets_lost += 1;
         self.stats.bytes_lost += size;
         self.tally.lost += size;
         self.delivery.on_lost(size);
-        if !self.is_in_recovery_period(record.time) {
-            self.begin_recovery(now, CongestionCause::Loss);
+        if !self.is_in_recovery_period(record.order) {
+            self.begin_recovery(CongestionCause::Loss);
         }
         if let Some(episodes) = &mut self.episodes {
             episodes.on_lost(self.episode);
@@ -474,41 +505,41 @@ impl Path {
         self.rtt.on_sample(sample);
     }
 
-    /// An ACK reported ECN counts; `sent` is when the largest packet it acknowledges was sent, `newly` how many marked ones it newly did.
-    pub(crate) fn on_ecn_report(&mut self, now: Instant, report: Report, sent: Instant, newly: u64) {
+    /// An ACK reported ECN counts; `order` is the place of the largest packet it acknowledges, `newly` how many marked ones it newly did.
+    pub(crate) fn on_ecn_report(&mut self, now: Instant, report: Report, order: u64, newly: u64) {
         self.touch();
         let marked = self.ecn.on_report(report, newly);
         self.stats.ce_marks += marked;
         if marked > 0 {
-            if self.is_in_recovery_period(sent) {
+            if self.is_in_recovery_period(order) {
                 // The path confirms what the losses said.
                 if let Some(episodes) = &mut self.episodes {
                     episodes.justify_all();
                 }
             } else {
-                self.begin_recovery(now, CongestionCause::Ecn);
+                self.begin_recovery(CongestionCause::Ecn);
             }
         }
     }
 
-    /// Whether what happened to a packet sent then has been responded to already (RFC 9002 section 7.3.2).
-    fn is_in_recovery_period(&self, sent: Instant) -> bool {
+    /// Whether what happened to the packet at this place has been responded to already (RFC 9002 section 7.3.2).
+    fn is_in_recovery_period(&self, order: u64) -> bool {
         match self.profile.episode_end {
-            EpisodeEnd::FirstDelivery => self.recovery_start.is_some_and(|start| sent <= start),
+            EpisodeEnd::FirstDelivery => order <= self.period.answered,
             EpisodeEnd::RecoveryPoint => self.sequence.recovery_point.is_some(),
         }
     }
 
-    fn begin_recovery(&mut self, now: Instant, cause: CongestionCause) {
+    fn begin_recovery(&mut self, cause: CongestionCause) {
         self.touch();
         self.episode += 1;
         if let Some(episodes) = &mut self.episodes {
             match cause {
-                CongestionCause::Loss => episodes.begin(self.episode, self.recovery_start),
+                CongestionCause::Loss => episodes.begin(self.episode, self.period),
                 CongestionCause::Ecn => episodes.justify_all(),
             }
         }
-        self.recovery_start = Some(now);
+        self.period = Period::after(self.stats.packets_sent);
         self.sequence.recovery_point = Some(self.sequence.next);
         self.in_recovery = true;
         self.repair_packet = cause == CongestionCause::Loss;
@@ -534,15 +565,19 @@ impl Path {
         let application_limited = self.application_limited && !self.is_full(tally.prior_in_flight);
         let starts_recovery = tally.congestion.is_some();
         if tally.persistent_congestion {
-            self.recovery_start = None;
+            // RFC 9002 appendix B.8 forgets the period, so that all deliveries open the window again. That its losses have been responded to
+            // stays true: a straggler among them would lower the threshold to the minimum.
+            self.period.closed = 0;
             self.in_recovery = false;
             self.repair_packet = false;
             match self.profile.timeout {
                 TimeoutMeaning::Probe => self.stats.persistent_congestions += 1,
                 TimeoutMeaning::Loss => self.stats.timeouts += 1,
             }
-            if tally.has_rtt_sample {
-                self.rtt.restart_min();
+            // RFC 9002 section 5.2. Found by the loss timer, it comes without a sample.
+            match tally.has_rtt_sample {
+                true => self.rtt.restart_min(),
+                false => self.rtt.restart_min_with_next_sample(),
             }
         }
         self.controller.on_ack(&AckEvent {
@@ -550,7 +585,7 @@ impl Path {
             rtt: &self.rtt,
             has_rtt_sample: tally.has_rtt_sample,
             acked: tally.acked,
-            growth: if application_limited || starts_recovery { 0 } else { tally.growth },
+            growth: if starts_recovery { 0 } else { tally.growth },
             lost: tally.lost,
             prior_in_flight: match self.profile.flight {
                 Flight::Outstanding if starts_recovery => self.sequence.prior_flight,
@@ -612,7 +647,7 @@ impl Path {
 
     fn take_back_spurious_reductions(&mut self, now: Instant, trace: &mut Trace) {
         while let Some((episode, previous)) = self.episodes.as_mut().and_then(Episodes::take_spurious) {
-            self.recovery_start = previous;
+            self.period = previous;
             self.sequence.recovery_point = None;
             self.in_recovery = false;
             self.repair_packet = false;

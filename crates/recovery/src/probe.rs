@@ -1,6 +1,8 @@
 //! When silence means something: the probe timeout, and persistent congestion (RFC 9002 sections 6.2 and 7.6).
 
-use thalweg_units::{Duration, Instant};
+use smallvec::SmallVec;
+use thalweg_units::math::mul_div;
+use thalweg_units::{Duration, DurationExt, Instant};
 
 use crate::config::ProbePolicy;
 use crate::rtt::Rtt;
@@ -20,8 +22,18 @@ const MAX_DOUBLINGS: u32 = 20;
 /// together about half a second of the usual 30 s of idle timeout; doubling it halves the lateness and doubles the probes into a dead path.
 const LADDER_CAP: u32 = 32;
 
+/// Where a thirty-second of the idle timeout is too short to back off at all, a ladder waits up to so many times the timeout without backoff, …
+const LADDER_BACKOFF: u32 = 4;
+
+/// … but no longer than this share of the idle timeout.
+const LADDER_LONGEST: u32 = 8;
+
 /// A ladder doubles until it waits this share of the idle timeout: so far a congested path cannot be told from a dead one.
-const LADDER_DOUBLES: u32 = 60;
+const LADDER_DOUBLES: u32 = 50;
+
+/// How often a ladder may wait less than this share of the idle timeout: on a path of a few milliseconds, doubling alone would spend a dozen
+/// probes before it reaches a tenth of a second.
+const LADDER_QUICK: (u32, u32) = (3, 100);
 
 /// From there on a ladder waits a quarter of the silence so far: what a probe finds out late stays in proportion to what was lost anyway.
 const LADDER_SHARE: u32 = 4;
@@ -29,56 +41,117 @@ const LADDER_SHARE: u32 = 4;
 /// Probes of a ladder that are sent twice, as RFC 9002 section 6.2.4 allows, against the loss of one of them; a dead path swallows both.
 const LADDER_TWINS: u32 = 3;
 
-/// How long after the last ack-eliciting packet, or the last probe, to probe, after `count` probe timeouts in a row.
+/// How long before the idle timeout a ladder's last useful probe leaves, in timeouts without backoff: late enough to find a path that comes back
+/// at the last moment, early enough for the answer and one repeat of it.
+const LADDER_LAST_CALL: u32 = 3;
+
+/// The longest wait on a crowded path, as a divisor of the idle timeout.
 ///
-/// `base` is the timeout without backoff. It includes the peer's maximum ACK delay in the space of application data; in the others
-/// packets are acknowledged at once. `idle_timeout` is what the endpoints agreed on; without one there is nothing to take a share of, and
-/// every policy doubles.
+/// Two hundred flows on 1 Mbps that each probe every second offer twice what the link carries, whatever their windows say. A sixth leaves five
+/// probes within the idle timeout, so that two of three may be lost.
+const CROWD_CAP: u32 = 6;
+
+/// How far the longest wait on a crowded path is drawn apart, in millionths of it: flows that probe in step lose in step.
+const CROWD_SPREAD: core::ops::RangeInclusive<u64> = 750_000..=1_250_000;
+
+/// What the waits of a silence depend on.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Silence {
+    /// The timeout without backoff. In the space of application data it includes the peer's maximum ACK delay as far as the timer allows for it;
+    /// in the others packets are acknowledged at once.
+    pub(crate) base: Duration,
+    /// What the endpoints agreed on, or our own until they have. Without one there is nothing to take a share of, and every policy doubles.
+    pub(crate) idle_timeout: Option<Duration>,
+    /// The path was losing much before it fell silent; then this is what waits are drawn from.
+    pub(crate) crowd: Option<u64>,
+}
+
+/// How long after the last ack-eliciting packet, or the last probe, to probe, after `count` probe timeouts in a row.
 ///
 /// | `probe=` | waits |
 /// |---|---|
 /// | `rfc` | `base × 2^count` (RFC 9002 section 6.2.1: MUST double) |
 /// | `capped/n` | the same, but no more than `max(idle / n, base)` |
-/// | `ladder` | `min(base × 2^count, max(silence / 4, idle / 60))`, but no more than `idle / 32` and no less than `base` |
+/// | `ladder` | `base`, `2 base`, then `min(base × 2^count, max(silence / 4, idle / 50))`, but no more than `max(idle / 32, min(4 base, idle / 8))` and never less than the wait before |
+/// | `ladder`, crowded | as `rfc`, but no more than `idle / 6`, drawn between 0.75 and 1.25 of it |
 ///
 /// Doubling is for a path that may be congested. Once silence has lasted many round trips that is not the question any more; it is when
 /// the path comes back, and the idle timeout says how long the application is prepared to wait for it. The floor matters: a cap below
 /// `base` would probe before an answer can have come.
-pub(crate) fn timeout(policy: ProbePolicy, base: Duration, idle_timeout: Option<Duration>, count: u32) -> Duration {
-    let doubled = base.saturating_mul(1 << count.min(MAX_DOUBLINGS));
+///
+/// A ladder departs from RFC 9002 section 6.2.1 as soon as a wait grows by less than a factor of two. From the fourth wait on it doubles at least from
+/// a hundredth of the idle timeout. One of its waits is cut short so that a probe leaves shortly before or at `idle - 3 base`: the last one whose
+/// answer is certain to be in time.
+pub(crate) fn timeout(policy: ProbePolicy, silence: Silence, count: u32) -> Duration {
+    let Silence { base, idle_timeout, crowd } = silence;
     let Some(idle) = idle_timeout else {
-        return doubled;
+        return doubled(base, count);
     };
+    let capped = |cap: Duration| doubled(base, count).min(cap.max(base));
     match policy {
-        ProbePolicy::Rfc => doubled,
-        ProbePolicy::Capped8 => doubled.min((idle / 8).max(base)),
-        ProbePolicy::Capped16 => doubled.min((idle / 16).max(base)),
-        ProbePolicy::Capped32 => doubled.min((idle / 32).max(base)),
-        ProbePolicy::Ladder => ladder(base, idle, count),
+        ProbePolicy::Rfc => doubled(base, count),
+        ProbePolicy::Capped8 => capped(idle / 8),
+        ProbePolicy::Capped16 => capped(idle / 16),
+        ProbePolicy::Capped32 => capped(idle / 32),
+        ProbePolicy::Ladder => match crowd {
+            Some(seed) => capped(crowd_cap(idle, seed, count)),
+            None => ladder(base, idle, count),
+        },
     }
 }
 
-/// The step of the ladder after `count` others. Every step is at least a share of the silence, so that the walk ends at the cap after a few
-/// dozen, whatever `count` is.
+fn doubled(base: Duration, count: u32) -> Duration {
+    base.saturating_mul(1 << count.min(MAX_DOUBLINGS))
+}
+
+/// The longest wait on a crowded path at the `count`-th probe: every probe draws anew.
+fn crowd_cap(idle: Duration, seed: u64, count: u32) -> Duration {
+    let (low, high) = (*CROWD_SPREAD.start(), *CROWD_SPREAD.end());
+    let share = low + scatter(seed.wrapping_add(u64::from(count))) % (high - low + 1);
+    let nanos = mul_div((idle / CROWD_CAP).nanos(), share, 1_000_000);
+    Duration::from_nanos(nanos)
+}
+
+/// Turns neighboring numbers into unrelated ones (the finalizer of SplitMix64, Steele, Lea and Flood 2014).
+fn scatter(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}
+
+/// The wait of the ladder after `count` others. Every wait is at least a share of the silence, so that the walk is past the idle timeout after a
+/// few dozen, whatever `count` is.
 fn ladder(base: Duration, idle: Duration, count: u32) -> Duration {
-    let cap = (idle / LADDER_CAP).max(base);
-    let mut silence = Duration::ZERO;
-    let mut step = base;
+    let cap = (idle / LADDER_CAP).max(base.saturating_mul(LADDER_BACKOFF).min(idle / LADDER_LONGEST));
+    let last_call = idle.saturating_sub(base.saturating_mul(LADDER_LAST_CALL));
+    let (mut silence, mut step, mut wait) = (Duration::ZERO, base, base);
     for steps in 1..=count {
-        if step == cap {
+        silence += wait;
+        if silence > idle {
             break;
         }
-        silence += step;
-        let doubled = base.saturating_mul(1 << steps.min(MAX_DOUBLINGS));
-        step = doubled.min((silence / LADDER_SHARE).max(idle / LADDER_DOUBLES)).clamp(base, cap);
+        let share = (silence / LADDER_SHARE).max(idle / LADDER_DOUBLES);
+        let (quick, least) = LADDER_QUICK;
+        let fast = match steps.checked_sub(quick) {
+            Some(more) => doubled(base, steps).max(doubled(idle / least, more)),
+            None => doubled(base, steps),
+        };
+        let next = if steps == 1 { fast } else { fast.min(share).min(cap) };
+        step = step.max(next);
+        // Where the probe before is close to the last call anyway, nothing is gained.
+        let is_cut = silence + base.max(step / 2) <= last_call && last_call < silence + step;
+        wait = if is_cut { last_call - silence } else { step };
     }
-    step
+    if silence > idle { step } else { wait }
 }
 
 /// How many datagrams to send at the `count`-th expiry in a row (RFC 9002 section 6.2.4: at least one, at most two).
-pub(crate) fn datagrams(policy: ProbePolicy, count: u32) -> u8 {
+///
+/// As long as the endpoints have not agreed on an idle timeout, every probe is one of few, and the handshake waits for it.
+pub(crate) fn datagrams(policy: ProbePolicy, count: u32, is_idle_timeout_agreed: bool) -> u8 {
     match policy {
-        ProbePolicy::Ladder if count > LADDER_TWINS => 1,
+        ProbePolicy::Ladder if is_idle_timeout_agreed && count > LADDER_TWINS => 1,
         _ => 2,
     }
 }
@@ -89,13 +162,18 @@ pub(crate) fn persistent_congestion_duration(rtt: &Rtt, max_ack_delay: Duration)
 }
 
 /// A run of lost packets with nothing delivered between them, in one space on one path.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LossRun {
-    /// When the first ack-eliciting packet of the run was sent.
-    start: Option<Instant>,
-    /// Something sent then, in another space, was delivered: a run cannot span it.
-    delivered_elsewhere: Option<Instant>,
+    /// When the first and the last ack-eliciting packet of the run were sent.
+    span: Option<(Instant, Instant)>,
+    /// When packets were sent that were delivered in another space, or late: no run spans them. Ascending; those that no later loss can have
+    /// before it are left out.
+    deliveries: SmallVec<[Instant; 4]>,
 }
+
+/// How many deliveries in other spaces a run remembers, the newest ones: spaces other than that of application data live as long as a
+/// handshake does.
+const MAX_DELIVERIES: usize = 64;
 
 impl LossRun {
     /// The next packet in order was lost. Answers whether the run now proves persistent congestion.
@@ -105,23 +183,36 @@ impl LossRun {
         if first_sample.is_none_or(|first| sent <= first) {
             return false;
         }
-        let is_cut = |start: Instant| self.delivered_elsewhere.is_some_and(|at| start <= at);
-        let start = self.start.filter(|start| !is_cut(*start)).unwrap_or(sent);
+        let start = match self.span {
+            Some((start, _)) if !self.deliveries.iter().any(|at| (start..=sent).contains(at)) => start,
+            _ => sent,
+        };
+        self.deliveries.retain(|at| *at >= sent);
         let established = sent.saturating_since(start) > duration;
-        self.start = (!established).then_some(start);
+        self.span = (!established).then_some((start, sent));
         established
     }
 
     /// The next packet in order was acknowledged.
     pub(crate) fn on_delivered(&mut self) {
-        self.start = None;
+        self.span = None;
     }
 
-    /// A packet sent at `sent` was acknowledged: one of the run after all, or one in another space.
+    /// A packet sent at `sent` was acknowledged: one of the run after all, or one in another space. What was sent after the last packet of the
+    /// run does not interrupt it, but keeps later losses from joining it.
     pub(crate) fn on_delivered_elsewhere(&mut self, sent: Instant) {
-        self.delivered_elsewhere = self.delivered_elsewhere.max(Some(sent));
-        if self.start.is_some_and(|start| start <= sent) {
-            self.start = None;
+        if let Some((start, _)) = self.span.filter(|(_, end)| sent <= *end) {
+            if start <= sent {
+                self.span = None;
+            }
+            return;
+        }
+        let at = self.deliveries.partition_point(|known| *known < sent);
+        if self.deliveries.get(at) != Some(&sent) {
+            self.deliveries.insert(at, sent);
+            if self.deliveries.len() > MAX_DELIVERIES {
+                self.deliveries.remove(0);
+            }
         }
     }
 }
@@ -148,6 +239,14 @@ mod tests {
         rtt
     }
 
+    fn idle(base: u64, idle: u64) -> Silence {
+        Silence { base: ms(base), idle_timeout: Some(ms(idle)), crowd: None }
+    }
+
+    fn without_idle(base: u64) -> Silence {
+        Silence { base: ms(base), idle_timeout: None, crowd: None }
+    }
+
     const POLICIES: [ProbePolicy; 5] =
         [ProbePolicy::Rfc, ProbePolicy::Capped8, ProbePolicy::Capped16, ProbePolicy::Capped32, ProbePolicy::Ladder];
 
@@ -155,7 +254,7 @@ mod tests {
     fn rfc9002_6_2_1_pto_is_smoothed_plus_four_variations() {
         assert_eq!(sampled().probe_base(), ms(300));
         for policy in POLICIES {
-            assert_eq!(timeout(policy, ms(325), Some(Duration::from_secs(30)), 0), ms(325));
+            assert_eq!(timeout(policy, idle(325, 30_000), 0), ms(325));
         }
     }
 
@@ -168,11 +267,11 @@ mod tests {
     fn rfc9002_6_2_1_the_timeout_doubles_at_each_expiry() {
         for policy in POLICIES {
             for (count, expected) in [(1, 650), (2, 1_300), (3, 2_600), (4, 5_200)] {
-                assert_eq!(timeout(policy, ms(325), None, count), ms(expected), "{policy}: without an idle timeout");
+                assert_eq!(timeout(policy, without_idle(325), count), ms(expected), "{policy}: without an idle timeout");
             }
-            assert!(timeout(policy, ms(325), None, u32::MAX) < Duration::from_secs(4_000_000));
+            assert!(timeout(policy, without_idle(325), u32::MAX) < Duration::from_secs(4_000_000));
         }
-        assert_eq!(timeout(ProbePolicy::Rfc, ms(325), Some(Duration::from_secs(1)), 4), ms(5_200));
+        assert_eq!(timeout(ProbePolicy::Rfc, idle(325, 1_000), 4), ms(5_200));
     }
 
     /// When the probes of a silence from 0 on are sent, in milliseconds, up to the first at or after `until`.
@@ -180,7 +279,7 @@ mod tests {
         let mut now = Duration::ZERO;
         let mut times = Vec::new();
         while now < ms(until) {
-            now += timeout(policy, ms(base), Some(ms(idle)), times.len() as u32);
+            now += timeout(policy, self::idle(base, idle), times.len() as u32);
             times.push(now.as_millis() as u64);
         }
         times
@@ -206,44 +305,85 @@ mod tests {
         for (policy, cap) in
             [(ProbePolicy::Capped8, 3_750_000), (ProbePolicy::Capped16, 1_875_000), (ProbePolicy::Capped32, 937_500)]
         {
-            let idle = Some(Duration::from_secs(30));
-            assert_eq!(timeout(policy, ms(100), idle, 20), Duration::from_micros(cap), "{policy}");
+            assert_eq!(timeout(policy, idle(100, 30_000), 20), Duration::from_micros(cap), "{policy}");
         }
     }
 
     #[test]
     fn a_cap_below_the_timeout_itself_leaves_the_timeout() {
         // An idle timeout of 2 s would make the cap 125 ms.
-        for policy in [ProbePolicy::Capped16, ProbePolicy::Capped32, ProbePolicy::Ladder] {
-            for count in [0, 1, 5, 100] {
-                assert_eq!(timeout(policy, ms(400), Some(ms(2_000)), count), ms(400), "{policy}");
-            }
+        for count in [0, 1, 5, 100] {
+            assert_eq!(timeout(ProbePolicy::Capped16, idle(400, 2_000), count), ms(400));
         }
     }
 
     #[test]
     fn a_ladder_doubles_then_grows_by_a_quarter_of_the_silence_and_stops_at_a_thirty_second_of_the_idle_timeout() {
         let expected =
-            [100, 300, 700, 1_200, 1_700, 2_200, 2_750, 3_437, 4_296, 5_234, 6_171, 7_109, 8_046, 8_984, 9_921, 10_859];
+            [100, 300, 700, 1_300, 1_900, 2_500, 3_125, 3_906, 4_843, 5_781, 6_718, 7_656, 8_593, 9_531, 10_468];
         assert_eq!(probes(ProbePolicy::Ladder, 100, 30_000, 10_000), expected);
     }
 
+    /// 10 s at a round trip of 100 ms: a thirty-second of the idle timeout is less than the timeout without backoff.
     #[test]
-    fn thirty_seconds_of_darkness_cost_a_ladder_about_forty_datagrams() {
-        for base in [30, 75, 100, 175, 325, 1_000] {
+    fn a_ladder_backs_off_where_its_cap_is_below_the_timeout_itself() {
+        let expected = [325, 975, 1_625, 2_275, 2_925, 3_656, 4_570, 5_712, 6_962, 8_212, 9_025];
+        assert_eq!(probes(ProbePolicy::Ladder, 325, 10_000, 9_000), expected, "the last at 10 s - 3 x 325 ms");
+    }
+
+    /// Nothing is known but our own idle timeout of 30 s; no wait is longer than 3.75 s.
+    #[test]
+    fn a_ladder_of_a_handshake_probes_often_enough_to_survive_an_outage_of_twenty_four_seconds() {
+        let probes = probes(ProbePolicy::Ladder, 1_000, 30_000, 27_000);
+        assert!(probes.windows(2).all(|pair| pair[1] - pair[0] <= 3_750), "{probes:?}");
+        assert!(probes.iter().any(|time| (24_000..=27_000).contains(time)), "{probes:?}");
+    }
+
+    const BASES: [u64; 14] = [3, 30, 75, 100, 175, 325, 500, 900, 1_000, 2_000, 3_000, 5_000, 6_000, 7_500];
+
+    #[test]
+    fn thirty_seconds_of_outage_cost_a_ladder_at_most_forty_datagrams() {
+        for base in (1..100).chain(BASES) {
             let probes = probes(ProbePolicy::Ladder, base, 30_000, 30_000);
-            let sent = probes.iter().filter(|time| **time <= 30_000).count();
-            let datagrams: u32 = (1..=sent as u32).map(|count| u32::from(datagrams(ProbePolicy::Ladder, count))).sum();
+            let sent = probes.iter().filter(|time| **time <= 30_000).count() as u32;
+            let datagrams: u32 = (1..=sent).map(|count| u32::from(datagrams(ProbePolicy::Ladder, count, true))).sum();
             assert!(datagrams <= 40, "{datagrams} datagrams at a timeout of {base} ms: {probes:?}");
         }
     }
 
     #[test]
+    fn a_ladder_probes_once_more_when_an_answer_can_still_be_in_time() {
+        for base in BASES {
+            let probes = probes(ProbePolicy::Ladder, base, 30_000, 30_000);
+            let last_call = 30_000 - 3 * base;
+            let last = probes.iter().filter(|time| **time <= last_call).max().unwrap();
+            let next = probes.iter().find(|time| **time > last_call).unwrap();
+            assert!(last_call - last <= (next - last) / 2, "timeout {base} ms: none shortly before {last_call} ms: {probes:?}");
+        }
+    }
+
+    #[test]
     fn rfc9002_6_2_4_a_ladder_sends_two_datagrams_three_times_and_then_one() {
-        let sent = |policy| (1..=5).map(|count| datagrams(policy, count)).collect::<Vec<_>>();
-        assert_eq!(sent(ProbePolicy::Ladder), [2, 2, 2, 1, 1]);
-        assert_eq!(sent(ProbePolicy::Rfc), [2; 5]);
-        assert_eq!(sent(ProbePolicy::Capped16), [2; 5]);
+        let sent = |policy, agreed| (1..=5).map(|count| datagrams(policy, count, agreed)).collect::<Vec<_>>();
+        assert_eq!(sent(ProbePolicy::Ladder, true), [2, 2, 2, 1, 1]);
+        assert_eq!(sent(ProbePolicy::Ladder, false), [2; 5], "no idle timeout has been agreed on");
+        assert_eq!(sent(ProbePolicy::Rfc, true), [2; 5]);
+        assert_eq!(sent(ProbePolicy::Capped16, true), [2; 5]);
+    }
+
+    #[test]
+    fn on_a_crowded_path_a_ladder_doubles_to_a_sixth_of_the_idle_timeout_drawn_apart() {
+        let waits = |seed| {
+            let silence = Silence { crowd: Some(seed), ..idle(100, 30_000) };
+            (0..20).map(|count| timeout(ProbePolicy::Ladder, silence, count)).collect::<Vec<_>>()
+        };
+        for seed in 0..50 {
+            let waits = waits(seed);
+            assert_eq!(waits[..6], [100, 200, 400, 800, 1_600, 3_200].map(ms));
+            assert!(waits[6..].iter().all(|wait| (ms(3_750)..=ms(6_250)).contains(wait)), "{waits:?}");
+        }
+        assert_ne!(waits(1)[6..], waits(2)[6..], "two flows do not probe in step");
+        assert_ne!(waits(1)[8], waits(1)[9]);
     }
 
     proptest! {
@@ -255,18 +395,38 @@ mod tests {
             count in 0u32..200,
         ) {
             let (base, idle) = (Duration::from_micros(base), Duration::from_micros(idle));
-            let gap = timeout(policy, base, Some(idle), count);
+            let silence = Silence { base, idle_timeout: Some(idle), crowd: None };
+            let gap = timeout(policy, silence, count);
             let cap = match policy {
                 ProbePolicy::Rfc => Duration::MAX,
-                ProbePolicy::Capped8 => idle / 8,
-                ProbePolicy::Capped16 => idle / 16,
-                ProbePolicy::Capped32 => idle / 32,
-                ProbePolicy::Ladder => idle / 32,
+                ProbePolicy::Capped8 => (idle / 8).max(base),
+                ProbePolicy::Capped16 => (idle / 16).max(base),
+                ProbePolicy::Capped32 => (idle / 32).max(base),
+                ProbePolicy::Ladder => (idle / 32).max((4 * base).min(idle / 8)).max(2 * base),
             };
             prop_assert!(gap >= base);
-            prop_assert!(gap <= cap.max(base));
-            prop_assert!(gap <= timeout(policy, base, Some(idle), count + 1), "and never shrinks");
-            prop_assert!(gap <= timeout(ProbePolicy::Rfc, base, Some(idle), count), "nor exceeds that of the RFC");
+            prop_assert!(gap <= cap);
+            prop_assert!(gap <= timeout(ProbePolicy::Rfc, silence, count), "nor exceeds that of the RFC");
+            let next = timeout(policy, silence, count + 1);
+            if policy != ProbePolicy::Ladder {
+                prop_assert!(gap <= next, "and never shrinks");
+            }
+        }
+
+        #[test]
+        fn of_the_waits_of_a_ladder_only_the_one_that_ends_at_the_last_call_is_shorter_than_the_one_before(
+            base in 1u64..10_000_000,
+            idle in 1u64..600_000_000,
+        ) {
+            let (base, idle) = (Duration::from_micros(base), Duration::from_micros(idle));
+            let silence = Silence { base, idle_timeout: Some(idle), crowd: None };
+            let (mut passed, mut longest) = (Duration::ZERO, Duration::ZERO);
+            for count in 0..200 {
+                let wait = timeout(ProbePolicy::Ladder, silence, count);
+                passed += wait;
+                prop_assert!(wait >= longest || passed == idle - 3 * base, "{wait:?} after {longest:?}");
+                longest = longest.max(wait);
+            }
         }
     }
 
@@ -329,6 +489,23 @@ mod tests {
         assert!(!run.on_lost(at(1), Some(at(0)), ms(6)));
         assert!(!run.on_lost(at(8), Some(at(0)), ms(6)));
         assert!(run.on_lost(at(15), Some(at(0)), ms(6)));
+    }
+
+    #[test]
+    fn rfc9002_7_6_2_a_delivery_of_what_was_sent_after_the_run_does_not_interrupt_it() {
+        let mut run = LossRun::default();
+        run.on_delivered_elsewhere(at(9));
+        assert!(!run.on_lost(at(1), Some(at(0)), ms(6)));
+        assert!(run.on_lost(at(8), Some(at(0)), ms(6)));
+        let mut run = LossRun::default();
+        assert!(!run.on_lost(at(1), Some(at(0)), ms(6)));
+        run.on_delivered_elsewhere(at(9));
+        assert!(run.on_lost(at(8), Some(at(0)), ms(6)), "known between the two losses");
+        let mut run = LossRun::default();
+        run.on_delivered_elsewhere(at(4));
+        run.on_delivered_elsewhere(at(20));
+        assert!(!run.on_lost(at(1), Some(at(0)), ms(6)));
+        assert!(!run.on_lost(at(8), Some(at(0)), ms(6)), "a later delivery does not hide an earlier one");
     }
 
     #[test]

@@ -115,12 +115,13 @@ impl SegmentPath {
             path: self.path.id(),
             data: (),
         };
-        let delivery = self.path.on_sent(&sent, true);
+        let (order, delivery) = self.path.on_sent(&sent, true);
         self.path.on_sequence(next);
         self.path.set_application_limited(now, !app_has_more, &mut self.trace);
         let record = Record {
             time: now,
             ordinal: 0,
+            order,
             delivery,
             size,
             path: self.path.id(),

@@ -28,6 +28,9 @@ pub(crate) struct Record<T> {
     /// Its place among the packets sent in this space on this path. What separates two packets is counted in these, so that neither numbers
     /// skipped on purpose nor packets on another path look like reordering.
     pub(crate) ordinal: u64,
+    /// Its place among all packets sent on this path, in whatever space. What belongs to a recovery period is decided by it: a clock may stand
+    /// still between two packets.
+    pub(crate) order: u64,
     /// What delivery looked like then.
     pub(crate) delivery: Snapshot,
     /// Bytes.
@@ -206,6 +209,7 @@ mod tests {
         Record {
             time: Instant::ZERO,
             ordinal: 0,
+            order: 0,
             delivery: Snapshot::default(),
             size: 1_200,
             path: PathId(0),

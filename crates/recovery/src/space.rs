@@ -25,7 +25,7 @@ const REMEMBER_TIMEOUTS: u32 = 3;
 const MAX_QUIET: u64 = 1_024;
 
 /// What a space keeps of one path.
-#[derive(Copy, Clone, Debug)]
+#[derive(Clone, Debug)]
 struct Lane {
     path: PathId,
     /// How many packets this space has sent on the path.
@@ -59,6 +59,8 @@ pub(crate) struct NewlyAcked {
 pub(crate) struct NewestPacket {
     pub(crate) number: u64,
     pub(crate) sent: Instant,
+    /// Its place among the packets sent on the path.
+    pub(crate) order: u64,
     pub(crate) path: PathId,
 }
 
@@ -123,6 +125,16 @@ impl<T: Clone> Space<T> {
         self.eliciting > 0
     }
 
+    /// How many ack-eliciting packets are in flight.
+    pub(crate) fn eliciting(&self) -> u64 {
+        self.eliciting
+    }
+
+    /// The number that a packet sent now gets, or a larger one.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.sent.next_number()
+    }
+
     /// When the last ack-eliciting packet was sent, if any is in flight.
     pub(crate) fn last_eliciting(&self) -> Option<Instant> {
         self.last_eliciting.filter(|_| self.eliciting > 0)
@@ -137,7 +149,7 @@ impl<T: Clone> Space<T> {
     pub(crate) fn on_sent(&mut self, packet: Sent<T>, paths: &mut Paths) {
         // What elicits an acknowledgment counts in flight (RFC 9002 section 2).
         let in_flight = packet.in_flight || packet.ack_eliciting;
-        let delivery = paths.get_mut(packet.path).on_sent(&packet, in_flight);
+        let (order, delivery) = paths.get_mut(packet.path).on_sent(&packet, in_flight);
         self.ecn.on_sent(packet.ecn);
         if packet.ack_eliciting {
             self.eliciting += 1;
@@ -147,6 +159,7 @@ impl<T: Clone> Space<T> {
         let record = Record {
             time: packet.time,
             ordinal,
+            order,
             delivery,
             size: packet.size,
             path: packet.path,
@@ -221,7 +234,7 @@ impl<T: Clone> Space<T> {
             is_eliciting |= record.ack_eliciting;
             ect0 += u64::from(record.ect0);
             if largest.is_none_or(|largest| largest.number < number) {
-                largest = Some(NewestPacket { number, sent: record.time, path: record.path });
+                largest = Some(NewestPacket { number, sent: record.time, order: record.order, path: record.path });
             }
         };
         for range in ranges {
@@ -281,8 +294,9 @@ impl<T: Clone> Space<T> {
             return;
         };
         for index in 0..self.lanes.len() {
-            let lane = self.detect_lost_in(self.lanes[index], largest_acked, max_ack_delay, consequences);
-            self.lanes[index] = lane;
+            let run = core::mem::take(&mut self.lanes[index].run);
+            let lane = Lane { run, ..self.lanes[index].clone() };
+            self.lanes[index] = self.detect_lost_in(lane, largest_acked, max_ack_delay, consequences);
         }
         let Consequences { now, paths, .. } = consequences;
         self.lost.forget(*now, |packet| paths.get_mut(packet.record.path).on_lost_for_good(packet.episode));

@@ -87,13 +87,30 @@ impl<T> LostPackets<T> {
     }
 }
 
+/// The latest recovery period of a path (RFC 9002 section 7.3.2), by the order of sending.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Period {
+    /// The last packet sent before it began. The loss of this packet, or of an older one, has been responded to. Zero: there was no period yet.
+    pub(crate) answered: u64,
+    /// The last packet whose delivery opens no window. Behind `answered` once persistent congestion has ended the period: then everything that
+    /// is delivered may open the window again.
+    pub(crate) closed: u64,
+}
+
+impl Period {
+    /// A period begins after `order` packets.
+    pub(crate) fn after(order: u64) -> Period {
+        Period { answered: order, closed: order }
+    }
+}
+
 #[derive(Copy, Clone, Debug)]
 struct Episode {
     number: u32,
     /// Packets of the episode that are still missing.
     missing: u32,
     /// The recovery period that was in force before.
-    previous_recovery: Option<Instant>,
+    previous: Period,
 }
 
 /// The latest reductions of one path that can still be taken back, oldest first.
@@ -103,12 +120,12 @@ pub(crate) struct Episodes {
 }
 
 impl Episodes {
-    /// A reduction begins; `previous_recovery` is when the recovery period before it began.
-    pub(crate) fn begin(&mut self, number: u32, previous_recovery: Option<Instant>) {
+    /// A reduction begins; `previous` is the recovery period before it.
+    pub(crate) fn begin(&mut self, number: u32, previous: Period) {
         if self.stack.len() == DEPTH {
             self.stack.remove(0);
         }
-        self.stack.push(Episode { number, missing: 0, previous_recovery });
+        self.stack.push(Episode { number, missing: 0, previous });
     }
 
     /// A packet's loss belongs to episode `number`.
@@ -138,9 +155,9 @@ impl Episodes {
     }
 
     /// The newest reduction, if none of its packets is missing any more, with the recovery period to return to. Older ones wait for it.
-    pub(crate) fn take_spurious(&mut self) -> Option<(u32, Option<Instant>)> {
+    pub(crate) fn take_spurious(&mut self) -> Option<(u32, Period)> {
         let newest = self.stack.last().filter(|episode| episode.missing == 0)?;
-        let result = (newest.number, newest.previous_recovery);
+        let result = (newest.number, newest.previous);
         self.stack.pop();
         Some(result)
     }
@@ -161,6 +178,7 @@ mod tests {
         let record = Record {
             time: at(0),
             ordinal: number,
+            order: number,
             delivery: Snapshot::default(),
             size: 1_200,
             path: PathId(0),
@@ -176,20 +194,20 @@ mod tests {
     #[test]
     fn rfc9438_4_9_an_episode_is_spurious_only_when_every_packet_of_it_was_acknowledged() {
         let mut episodes = Episodes::default();
-        episodes.begin(1, Some(at(5)));
+        episodes.begin(1, Period::after(5));
         episodes.on_lost(1);
         episodes.on_lost(1);
         episodes.on_late_ack(1);
         assert_eq!(episodes.take_spurious(), None);
         episodes.on_late_ack(1);
-        assert_eq!(episodes.take_spurious(), Some((1, Some(at(5)))));
+        assert_eq!(episodes.take_spurious(), Some((1, Period::after(5))));
         assert_eq!(episodes.take_spurious(), None);
     }
 
     #[test]
     fn a_packet_that_never_turns_up_justifies_its_episode() {
         let mut episodes = Episodes::default();
-        episodes.begin(1, None);
+        episodes.begin(1, Period::default());
         episodes.on_lost(1);
         episodes.on_lost(1);
         episodes.justify(1);
@@ -202,14 +220,14 @@ mod tests {
     fn a_later_reduction_that_stands_keeps_an_earlier_one() {
         let mut episodes = Episodes::default();
         for number in [1, 2] {
-            episodes.begin(number, None);
+            episodes.begin(number, Period::default());
             episodes.on_lost(number);
         }
         episodes.on_late_ack(1);
         assert_eq!(episodes.take_spurious(), None, "2 still stands");
         episodes.on_late_ack(2);
-        assert_eq!(episodes.take_spurious(), Some((2, None)));
-        assert_eq!(episodes.take_spurious(), Some((1, None)), "and then what lies beneath");
+        assert_eq!(episodes.take_spurious(), Some((2, Period::default())));
+        assert_eq!(episodes.take_spurious(), Some((1, Period::default())), "and then what lies beneath");
         assert_eq!(episodes.take_spurious(), None);
     }
 
@@ -217,14 +235,14 @@ mod tests {
     fn justifying_a_reduction_justifies_what_came_before_it() {
         let mut episodes = Episodes::default();
         for number in [1, 2, 3] {
-            episodes.begin(number, None);
+            episodes.begin(number, Period::default());
             episodes.on_lost(number);
         }
         episodes.justify(2);
         for number in [1, 2, 3] {
             episodes.on_late_ack(number);
         }
-        assert_eq!(episodes.take_spurious(), Some((3, None)));
+        assert_eq!(episodes.take_spurious(), Some((3, Period::default())));
         assert_eq!(episodes.take_spurious(), None);
     }
 
@@ -232,7 +250,7 @@ mod tests {
     fn the_oldest_reductions_are_dropped_when_they_pile_up() {
         let mut episodes = Episodes::default();
         for number in 1..=6 {
-            episodes.begin(number, None);
+            episodes.begin(number, Period::default());
         }
         let taken: Vec<u32> = core::iter::from_fn(|| episodes.take_spurious()).map(|(number, _)| number).collect();
         assert_eq!(taken, [6, 5, 4, 3]);

@@ -147,14 +147,14 @@ fn pick(under_way: &mut Vec<u64>, positions: &[u8]) -> Vec<u64> {
 /// later than the cap of the policy allows.
 fn check_gap(stage: &Stage, policy: ProbePolicy) {
     let gap = stage.recovery.timer().unwrap().saturating_since(stage.now);
-    // The peer's ACK delay is 25 ms.
-    let base = stage.recovery.path(stage.recovery.active_path()).rtt().probe_base() + Duration::from_millis(25);
+    let base = stage.recovery.pto(DATA);
     let cap = match policy {
         ProbePolicy::Rfc => base.saturating_mul(1 << stage.recovery.pto_count().min(20)),
         ProbePolicy::Capped8 => IDLE / 8,
         ProbePolicy::Capped16 => IDLE / 16,
         ProbePolicy::Capped32 => IDLE / 32,
-        ProbePolicy::Ladder => IDLE / 30,
+        // On a crowded path up to a sixth and a quarter of it.
+        ProbePolicy::Ladder => (IDLE * 5 / 24).max(2 * base),
     };
     assert!(gap >= base && gap <= cap.max(base), "{policy}: {gap:?} after {base:?}");
     if policy == ProbePolicy::Rfc {

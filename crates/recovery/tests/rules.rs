@@ -90,6 +90,30 @@ mod round_trip_time {
         assert!(stage.out.persistent_congestion, "{:?}", stage.out);
         assert_eq!(stage.path().rtt().min, ms(180));
     }
+
+    #[test]
+    fn rfc9002_5_2_persistent_congestion_found_by_the_loss_timer_restarts_the_minimum_with_the_next_sample() {
+        let mut stage = Stage::sampled("reordering=time-only");
+        stage.wait(1);
+        stage.send(1);
+        stage.wait(2_000);
+        stage.send(1);
+        stage.wait(1);
+        stage.send(1);
+        stage.wait(80);
+        stage.ack(3..=3);
+        assert!(!stage.out.persistent_congestion && stage.path().rtt().min < ms(100), "the second loss is not due yet");
+        assert_eq!(stage.expire(), Timeout::Lost);
+        assert!(stage.out.persistent_congestion, "{:?}", stage.out);
+        stage.send(1);
+        stage.wait(180);
+        stage.ack(4..=4);
+        assert_eq!(stage.path().rtt().min, ms(180));
+        stage.send(1);
+        stage.wait(190);
+        stage.ack(5..=5);
+        assert_eq!(stage.path().rtt().min, ms(180), "once");
+    }
 }
 
 mod probing {
@@ -238,6 +262,115 @@ mod probing {
         stage.wait(324);
         assert_eq!(stage.recovery.on_timeout(stage.now, &mut stage.out), Timeout::None);
         assert_eq!(stage.recovery.pto_count(), 0);
+    }
+
+    /// 0-RTT data that go on being sent do not push the probe out.
+    #[test]
+    fn rfc9002_6_2_2_1_the_timer_against_a_deadlock_counts_from_when_the_deadlock_began() {
+        let mut stage = Stage::new(rfc9002(), true);
+        stage.send_in(SpaceId::Initial, 1);
+        stage.wait(50);
+        stage.ack_in(SpaceId::Initial, 0..=0, Duration::ZERO);
+        let deadline = stage.recovery.timer().unwrap();
+        for _ in 0..20 {
+            stage.wait(10);
+            stage.send(1);
+            assert_eq!(stage.recovery.timer(), Some(deadline));
+        }
+        assert_eq!(stage.expire(), Timeout::Probe { space: SpaceId::Initial, datagrams: 1 });
+        let next = stage.recovery.timer().unwrap();
+        assert_eq!(next.saturating_since(stage.now), (deadline.saturating_since(at(50))) * 2, "and backs off from there");
+    }
+
+    #[test]
+    fn rfc9000_13_2_2_with_two_packets_in_flight_the_lone_allowance_does_not_wait_for_a_held_ack() {
+        let mut stage = Stage::sampled("ack-allowance=lone");
+        stage.send(1);
+        assert_eq!(stage.recovery.timer(), Some(stage.now + ms(325)), "a single one may be held back for 25 ms");
+        stage.send(1);
+        assert_eq!(stage.recovery.timer(), Some(stage.now + ms(300)), "the second is acknowledged at once");
+    }
+
+    #[test]
+    fn an_early_probe_restores_the_allowance_for_the_rest_of_the_connection() {
+        let mut stage = Stage::sampled("ack-allowance=lone");
+        stage.send(2);
+        assert_eq!(stage.expire(), Timeout::Probe { space: DATA, datagrams: 2 });
+        stage.send(2);
+        // The answer to what was sent before the probes: they were not needed.
+        stage.ack(1..=2);
+        stage.ack(3..=4);
+        stage.send(2);
+        let timeout = stage.recovery.path(stage.path).rtt().probe_base() + ms(25);
+        assert_eq!(stage.recovery.timer(), Some(stage.now + timeout));
+    }
+
+    #[test]
+    fn a_probe_that_was_needed_leaves_the_allowance_alone() {
+        let mut stage = Stage::sampled("ack-allowance=lone");
+        stage.send(2);
+        assert_eq!(stage.expire(), Timeout::Probe { space: DATA, datagrams: 2 });
+        stage.send(2);
+        stage.wait(100);
+        stage.ack(3..=4);
+        stage.send(2);
+        let timeout = stage.recovery.path(stage.path).rtt().probe_base();
+        assert_eq!(stage.recovery.timer(), Some(stage.now + timeout));
+    }
+
+    /// The ladder goes by our own idle timeout until the endpoints have agreed on one.
+    #[test]
+    fn a_handshake_backs_off_by_our_own_idle_timeout() {
+        let policies = of_rfc9002("probe=ladder");
+        let config = Config { policies, idle_timeout: Some(Duration::from_secs(30)), ..Config::default() };
+        let mut stage = Stage::new(config, true);
+        stage.send_in(SpaceId::Initial, 1);
+        let mut before = stage.now;
+        while stage.now < at(26_000) {
+            assert_eq!(stage.expire(), Timeout::Probe { space: SpaceId::Initial, datagrams: 2 });
+            assert!(stage.now.saturating_since(before) <= ms(3_750), "{:?} after {before:?}", stage.now);
+            before = stage.now;
+            stage.send_in(SpaceId::Initial, 1);
+        }
+    }
+
+    #[test]
+    fn a_path_that_lost_a_quarter_of_its_latest_packets_is_probed_as_a_crowded_one() {
+        let waits = |losses: u64| {
+            let mut stage = Stage::sampled("probe=ladder");
+            stage.recovery.set_idle_timeout(Some(Duration::from_secs(30)));
+            // Of every 32 packets, so many are lost one by one, the last one last.
+            for index in 0..32 {
+                stage.send(4);
+                let next = stage.next[2];
+                stage.wait(100);
+                match index % 4 == 3 && index / 4 < losses {
+                    true => stage.ack(next - 3..=next - 1),
+                    false => stage.ack(next - 4..=next - 1),
+                }
+            }
+            let _ = stage.recovery.on_timeout(stage.now + ms(500), &mut stage.out);
+            stage.send(32 - losses);
+            let next = stage.next[2];
+            for number in next - (32 - losses)..next {
+                stage.ack(number..=number);
+            }
+            for _ in 0..losses {
+                stage.send(4);
+                let next = stage.next[2];
+                stage.ack(next - 3..=next - 1);
+            }
+            stage.send(1);
+            let mut longest = Duration::ZERO;
+            for _ in 0..20 {
+                let before = stage.now;
+                stage.expire();
+                longest = longest.max(stage.now.saturating_since(before));
+            }
+            longest
+        };
+        assert!(waits(1) <= ms(2_000), "{:?}", waits(1));
+        assert!(waits(10) >= ms(3_750), "{:?}", waits(10));
     }
 
     #[test]
@@ -595,6 +728,97 @@ mod congestion {
         stage.expire();
         assert_eq!(stage.lost(), [3]);
         assert!(stage.out.persistent_congestion, "1200 ms apart");
+    }
+
+    /// The order of sending decides, not a clock: a transport may send the repair in the same instant in which it finds the loss.
+    #[test]
+    fn rfc9002_7_3_2_what_is_sent_in_the_instant_in_which_recovery_begins_is_sent_after_it() {
+        let mut stage = Stage::sampled("");
+        stage.send(10);
+        stage.wait(100);
+        stage.ack(2..=10);
+        assert_eq!(stage.lost(), [1]);
+        let reduced = stage.window();
+        stage.send(5);
+        stage.wait(100);
+        stage.ack(12..=15);
+        assert_eq!(stage.lost(), [11], "the repair is lost too");
+        assert!(stage.window() < reduced, "{} after {reduced}: a loss of what was sent since is another congestion", stage.window());
+        assert_eq!(stage.path().stats().congestion_events, 2);
+    }
+
+    #[test]
+    fn rfc9002_7_3_2_the_window_grows_with_the_first_delivery_of_what_was_sent_when_recovery_began() {
+        let mut stage = Stage::sampled("controller=new-reno");
+        stage.send(10);
+        stage.wait(100);
+        stage.ack(2..=10);
+        let reduced = stage.window();
+        for _ in 0..2 {
+            let first = stage.next[2];
+            let sent = stage.fill();
+            stage.wait(100);
+            stage.ack(first..=first + sent - 1);
+        }
+        // Two flights of five open a window of five and a half by one, if both count.
+        assert!(stage.window() > reduced, "{} after {reduced}", stage.window());
+    }
+
+    /// A packet that was sent before persistent congestion and is declared lost after it has been answered by the reduction before.
+    #[test]
+    fn rfc9002_7_6_2_a_straggler_after_persistent_congestion_does_not_reduce_again() {
+        let mut stage = Stage::sampled("");
+        stage.wait(1);
+        stage.send(8);
+        stage.wait(2_000);
+        stage.send(6);
+        let straggler = stage.next[2] - 2;
+        stage.wait(100);
+        stage.ack(12..=12);
+        assert!(stage.out.persistent_congestion, "{:?}", stage.out);
+        let threshold = stage.path().ssthresh().unwrap();
+        let events = stage.path().stats().congestion_events;
+        assert!(threshold > 2 * DATAGRAM, "{threshold}");
+        stage.send(1);
+        let next = stage.next[2];
+        stage.wait(200);
+        stage.ack(next - 1..=next - 1);
+        assert!(stage.lost().contains(&straggler), "{:?}", stage.lost());
+        assert_eq!(stage.path().ssthresh(), Some(threshold));
+        assert_eq!(stage.path().stats().congestion_events, events);
+        assert!(stage.window() > 2 * DATAGRAM, "and what was delivered opens the window: {}", stage.window());
+    }
+
+    /// An application that sends bursts of one initial window: how many packets one acknowledgment names does not matter.
+    #[test]
+    fn rfc9002_7_8_bursts_that_fill_the_window_grow_it_alike_however_many_packets_an_ack_names() {
+        let grown = |per_ack: u64| {
+            let mut stage = Stage::confirmed("start=standard");
+            let burst = stage.fill();
+            assert_eq!(burst, 10);
+            stage.recovery.on_app_limited(stage.path);
+            stage.wait(100);
+            for first in (0..burst).step_by(per_ack as usize) {
+                stage.ack(first..=(first + per_ack - 1).min(burst - 1));
+                stage.recovery.on_app_limited(stage.path);
+            }
+            stage.window() / DATAGRAM
+        };
+        assert_eq!([1, 2, 5, 10].map(grown), [20; 4]);
+    }
+
+    #[test]
+    fn rfc9002_7_8_bursts_that_leave_the_window_unused_do_not_grow_it() {
+        let mut stage = Stage::confirmed("start=standard");
+        let before = stage.window();
+        for _ in 0..5 {
+            let first = stage.next[2];
+            stage.send(5);
+            stage.recovery.on_app_limited(stage.path);
+            stage.wait(100);
+            stage.ack(first..=first + 4);
+        }
+        assert_eq!(stage.window(), before);
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Path {
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         self.touch();
         if self.sequence.recovery_point.is_none() {
-            self.begin_recovery(now, CongestionCause::Loss);
+            self.begin_recovery(CongestionCause::Loss);
         }
         self.sequence.recovery_point = Some(self.sequence.next);
         self.tally.persistent_congestion = true;
@@ -64,7 +64,7 @@ impl Path {
     pub(crate) fn on_ecn_echo(&mut self, now: Instant) {
         self.touch();
         if self.sequence.recovery_point.is_none() {
-            self.begin_recovery(now, CongestionCause::Ecn);
+            self.begin_recovery(CongestionCause::Ecn);
         } else if let Some(episodes) = &mut self.episodes {
             episodes.justify_all();
         }
@@ -74,7 +74,7 @@ impl Path {
     pub(crate) fn on_repaired_loss(&mut self, now: Instant) {
         self.touch();
         if self.sequence.recovery_point.is_none() {
-            self.begin_recovery(now, CongestionCause::Loss);
+            self.begin_recovery(CongestionCause::Loss);
             // There is no packet left whose late arrival could prove it wrong.
             if let Some(episodes) = &mut self.episodes {
                 episodes.justify_all();

@@ -61,6 +61,8 @@ pub struct Rtt {
     pub has_sample: bool,
     /// When the first sample was taken; persistent congestion asks for it (RFC 9002 section 7.6.2).
     pub first_sample: Option<Instant>,
+    /// The next sample becomes the minimum.
+    restarts_min: bool,
     probe_policy: RttPolicy,
     pacing_policy: PacingRttPolicy,
     exit_policy: ExitRttPolicy,
@@ -105,6 +107,7 @@ impl Rtt {
             exit: initial,
             has_sample: false,
             first_sample: None,
+            restarts_min: false,
             probe_policy: probe,
             pacing_policy: pacing,
             exit_policy: exit,
@@ -147,7 +150,8 @@ impl Rtt {
             self.adjusted = sample.latest;
             return;
         }
-        self.min = self.min.min(sample.latest);
+        let keeps_min = !core::mem::take(&mut self.restarts_min);
+        self.min = if keeps_min { self.min.min(sample.latest) } else { sample.latest };
         // MUST NOT take the sample below the minimum: a peer that overstates its delay cannot make the path look faster than it ever was.
         let has_room = sample.latest >= self.min.saturating_add(sample.ack_delay);
         self.adjusted = if has_room { sample.latest - sample.ack_delay } else { sample.latest };
@@ -182,6 +186,11 @@ impl Rtt {
         if self.has_sample {
             self.min = self.latest;
         }
+    }
+
+    /// The same where there is no sample yet that is newer than the persistent congestion: the next one becomes the minimum.
+    pub(crate) fn restart_min_with_next_sample(&mut self) {
+        self.restarts_min = self.has_sample;
     }
 
     /// How many round trips a windowed maximum is to remember: the length of a cycle of the controller.
