@@ -23,6 +23,10 @@ const DENSE_PACKETS: u64 = 100;
 const ACKS_PER_ROUND_TRIP: u64 = 4;
 /// The most packets per ACK under thinning. Beyond it the uplink gains little and the sender's bursts grow.
 const MAX_PACKETS_PER_ACK: u64 = 10;
+/// An acknowledgment is held back for this share of the round trip at most: 4 keeps feedback as dense in time as thinning does in packets.
+const SHARE_OF_ROUND_TRIP: u32 = 4;
+/// … but may be held back this long on any path: less than the timer granularity of common hosts saves nothing.
+const SHORTEST_HOLD: Duration = Duration::from_millis(1);
 /// How many ranges are remembered for telling duplicates; what is below them counts as duplicate.
 const MAX_KEPT_RANGES: usize = 256;
 /// How many late arrivals are remembered one by one; more are lumped together.
@@ -279,7 +283,18 @@ impl AckTracker {
     }
 
     fn deadline(&self) -> Instant {
-        self.first_unacked_at + self.max_ack_delay
+        self.first_unacked_at + self.hold()
+    }
+
+    /// How long an acknowledgment may be held back. No longer than the transport parameter says, and no longer than a quarter of the round trip: on
+    /// a short path 25 ms would be many round trips, for which a sender with a small window has nothing else to go by. A peer that asked for
+    /// a delay (ACK_FREQUENCY) gets that.
+    fn hold(&self) -> Duration {
+        match self.frequency {
+            Some(_) => self.max_ack_delay,
+            None if self.rate.rtt.is_zero() => self.max_ack_delay,
+            None => self.max_ack_delay.min((self.rate.rtt / SHARE_OF_ROUND_TRIP).max(SHORTEST_HOLD)),
+        }
     }
 
     /// Appends an ACK frame that ends at `limit` (a length of `buf`) or before: the highest ranges that fit. Returns the

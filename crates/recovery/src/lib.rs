@@ -87,8 +87,8 @@ use core::ops::RangeInclusive;
 use thalweg_units::{Duration, Instant};
 
 pub use config::{
-    AckAllowancePolicy, Choice, Config, ControllerPolicy, ExitRttPolicy, Field, PacingPolicy, PacingRttPolicy, Policies, PolicyError,
-    ProbePolicy, ReductionPolicy, ReorderingPolicy, RttPolicy, StartPolicy, UndoPolicy,
+    AckAllowancePolicy, Choice, Config, ControllerPolicy, ExitRttPolicy, Field, PacingPolicy, PacingRttPolicy,
+    Policies, PolicyError, ProbePolicy, ReductionPolicy, ReorderingPolicy, RttPolicy, StartPolicy, UndoPolicy,
 };
 pub use controller::{AckEvent, Congestion, Controller, ControllerFactory};
 pub use delivery::{RateSample, Round};
@@ -137,10 +137,9 @@ pub struct Recovery<T> {
     last_pto: Option<Instant>,
     /// Since when a client has had nothing in flight that a server with an unvalidated client could answer.
     deadlocked_since: Option<Instant>,
-    /// The first packet of the space after the probe timer expired, until an acknowledgment tells whether that was early.
-    first_probe: Option<(SpaceId, u64)>,
-    /// The peer holds acknowledgments back although several packets are in flight: a probe was early.
-    holds_acks: bool,
+    /// The longest delay that the peer reported in an acknowledgment of two packets or more of application data: so long it holds
+    /// acknowledgments back although several packets have arrived.
+    longest_hold: Duration,
     timer: Option<Timer>,
     /// The latest time seen.
     now: Instant,
@@ -163,8 +162,7 @@ impl<T: Clone> Recovery<T> {
             pto_count: 0,
             last_pto: None,
             deadlocked_since: None,
-            first_probe: None,
-            holds_acks: false,
+            longest_hold: Duration::ZERO,
             timer: None,
             now: Instant::ZERO,
             trace: Trace::new(config.trace),
@@ -301,7 +299,9 @@ impl<T: Clone> Recovery<T> {
             return Ok(());
         };
         self.take_rtt_sample(now, space, newly, ack_delay, out);
-        self.judge_probe(space, newly.largest.number);
+        if space == SpaceId::Data && newly.gives_rtt_sample && newly.eliciting > 1 {
+            self.longest_hold = self.longest_hold.max(ack_delay);
+        }
         self.deadlocked_since = None;
         self.take_ecn_counts(now, space, newly, ecn);
         self.tell_other_spaces(space);
@@ -338,14 +338,6 @@ impl<T: Clone> Recovery<T> {
         };
         self.paths.get_mut(newly.largest.path).on_rtt_sample(Sample { now, latest, ack_delay });
         out.rtt_sample = Some(latest);
-    }
-
-    /// A probe was early if the first acknowledgment after it names only what was sent before it.
-    fn judge_probe(&mut self, space: SpaceId, largest: u64) {
-        if let Some((_, first)) = self.first_probe.filter(|(probed, _)| *probed == space) {
-            self.first_probe = None;
-            self.holds_acks |= space == SpaceId::Data && largest < first;
-        }
     }
 
     fn take_ecn_counts(&mut self, now: Instant, space: SpaceId, newly: NewlyAcked, counts: Option<EcnCounts>) {
@@ -410,12 +402,8 @@ impl<T: Clone> Recovery<T> {
             TimerKind::Probe => {
                 self.pto_count = self.pto_count.saturating_add(1);
                 self.last_pto = Some(now);
-                let space = &self.spaces[timer.space.index()];
-                self.first_probe.get_or_insert((timer.space, space.next_number()));
-                let datagrams = match space.has_eliciting() {
-                    true => {
-                        probe::datagrams(self.config.policies.probe, self.pto_count, self.is_idle_timeout_agreed)
-                    }
+                let datagrams = match self.spaces[timer.space.index()].has_eliciting() {
+                    true => probe::datagrams(self.config.policies.probe, self.pto_count, self.is_idle_timeout_agreed),
                     false => 1,
                 };
                 let active = self.paths.active();
@@ -441,7 +429,7 @@ impl<T: Clone> Recovery<T> {
     fn probe_timeout(&self, space: SpaceId, count: u32) -> Duration {
         let path = self.paths.get(self.paths.active());
         let ack_delay = match space {
-            SpaceId::Data if self.allows_for_ack_delay() => self.max_ack_delay,
+            SpaceId::Data => self.ack_allowance(),
             _ => Duration::ZERO,
         };
         let silence = Silence {
@@ -452,10 +440,13 @@ impl<T: Clone> Recovery<T> {
         probe::timeout(self.config.policies.probe, silence, count)
     }
 
-    fn allows_for_ack_delay(&self) -> bool {
+    /// For how long the peer may hold back the acknowledgment of the application data in flight.
+    fn ack_allowance(&self) -> Duration {
         match self.config.policies.ack_allowance {
-            AckAllowancePolicy::Always => true,
-            AckAllowancePolicy::Lone => self.holds_acks || self.spaces[SpaceId::Data.index()].eliciting() < 2,
+            AckAllowancePolicy::Lone if self.spaces[SpaceId::Data.index()].eliciting() > 1 => {
+                self.longest_hold.min(self.max_ack_delay)
+            }
+            _ => self.max_ack_delay,
         }
     }
 

@@ -267,7 +267,11 @@ mod tests {
     fn rfc9002_6_2_1_the_timeout_doubles_at_each_expiry() {
         for policy in POLICIES {
             for (count, expected) in [(1, 650), (2, 1_300), (3, 2_600), (4, 5_200)] {
-                assert_eq!(timeout(policy, without_idle(325), count), ms(expected), "{policy}: without an idle timeout");
+                assert_eq!(
+                    timeout(policy, without_idle(325), count),
+                    ms(expected),
+                    "{policy}: without an idle timeout"
+                );
             }
             assert!(timeout(policy, without_idle(325), u32::MAX) < Duration::from_secs(4_000_000));
         }
@@ -358,7 +362,10 @@ mod tests {
             let last_call = 30_000 - 3 * base;
             let last = probes.iter().filter(|time| **time <= last_call).max().unwrap();
             let next = probes.iter().find(|time| **time > last_call).unwrap();
-            assert!(last_call - last <= (next - last) / 2, "timeout {base} ms: none shortly before {last_call} ms: {probes:?}");
+            assert!(
+                last_call - last <= (next - last) / 2,
+                "timeout {base} ms: none shortly before {last_call} ms: {probes:?}"
+            );
         }
     }
 

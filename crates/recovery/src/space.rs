@@ -52,6 +52,8 @@ pub(crate) struct NewlyAcked {
     pub(crate) is_advance: bool,
     /// How many newly acknowledged packets carried ECT(0).
     pub(crate) ect0: u64,
+    /// How many of them were ack-eliciting.
+    pub(crate) eliciting: u64,
 }
 
 /// The newest of a set of packets.
@@ -128,11 +130,6 @@ impl<T: Clone> Space<T> {
     /// How many ack-eliciting packets are in flight.
     pub(crate) fn eliciting(&self) -> u64 {
         self.eliciting
-    }
-
-    /// The number that a packet sent now gets, or a larger one.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.sent.next_number()
     }
 
     /// When the last ack-eliciting packet was sent, if any is in flight.
@@ -228,10 +225,10 @@ impl<T: Clone> Space<T> {
         }
         let mut largest_named: Option<u64> = None;
         let mut largest: Option<NewestPacket> = None;
-        let mut is_eliciting = false;
+        let mut newly_eliciting = 0;
         let mut ect0 = 0;
         let mut note = |number: u64, record: &Record<T>| {
-            is_eliciting |= record.ack_eliciting;
+            newly_eliciting += u64::from(record.ack_eliciting);
             ect0 += u64::from(record.ect0);
             if largest.is_none_or(|largest| largest.number < number) {
                 largest = Some(NewestPacket { number, sent: record.time, order: record.order, path: record.path });
@@ -270,9 +267,10 @@ impl<T: Clone> Space<T> {
         self.largest_acked = self.largest_acked.max(largest_named);
         Ok(largest.map(|largest| NewlyAcked {
             largest,
-            gives_rtt_sample: is_eliciting && Some(largest.number) == largest_named,
+            gives_rtt_sample: newly_eliciting > 0 && Some(largest.number) == largest_named,
             is_advance,
             ect0,
+            eliciting: newly_eliciting,
         }))
     }
 

@@ -279,7 +279,11 @@ mod probing {
         }
         assert_eq!(stage.expire(), Timeout::Probe { space: SpaceId::Initial, datagrams: 1 });
         let next = stage.recovery.timer().unwrap();
-        assert_eq!(next.saturating_since(stage.now), (deadline.saturating_since(at(50))) * 2, "and backs off from there");
+        assert_eq!(
+            next.saturating_since(stage.now),
+            (deadline.saturating_since(at(50))) * 2,
+            "and backs off from there"
+        );
     }
 
     #[test]
@@ -291,31 +295,26 @@ mod probing {
         assert_eq!(stage.recovery.timer(), Some(stage.now + ms(300)), "the second is acknowledged at once");
     }
 
+    /// A peer that thins out its acknowledgments holds them back although several packets have arrived, and says for how long.
     #[test]
-    fn an_early_probe_restores_the_allowance_for_the_rest_of_the_connection() {
+    fn the_lone_allowance_grows_to_the_longest_delay_reported_for_several_packets() {
         let mut stage = Stage::sampled("ack-allowance=lone");
-        stage.send(2);
-        assert_eq!(stage.expire(), Timeout::Probe { space: DATA, datagrams: 2 });
-        stage.send(2);
-        // The answer to what was sent before the probes: they were not needed.
-        stage.ack(1..=2);
-        stage.ack(3..=4);
-        stage.send(2);
-        let timeout = stage.recovery.path(stage.path).rtt().probe_base() + ms(25);
-        assert_eq!(stage.recovery.timer(), Some(stage.now + timeout));
-    }
-
-    #[test]
-    fn a_probe_that_was_needed_leaves_the_allowance_alone() {
-        let mut stage = Stage::sampled("ack-allowance=lone");
-        stage.send(2);
-        assert_eq!(stage.expire(), Timeout::Probe { space: DATA, datagrams: 2 });
-        stage.send(2);
-        stage.wait(100);
-        stage.ack(3..=4);
-        stage.send(2);
-        let timeout = stage.recovery.path(stage.path).rtt().probe_base();
-        assert_eq!(stage.recovery.timer(), Some(stage.now + timeout));
+        let allowance = |stage: &mut Stage| {
+            stage.send(2);
+            let wait = stage.recovery.timer().unwrap().saturating_since(stage.now);
+            wait - stage.path().rtt().probe_base()
+        };
+        assert_eq!(allowance(&mut stage), Duration::ZERO);
+        stage.wait(120);
+        stage.ack_in(DATA, 1..=1, ms(20));
+        stage.ack_in(DATA, 2..=2, ms(20));
+        assert_eq!(allowance(&mut stage), Duration::ZERO, "both were acknowledged alone");
+        stage.wait(115);
+        stage.ack_in(DATA, 3..=4, ms(15));
+        assert_eq!(allowance(&mut stage), ms(15));
+        stage.wait(140);
+        stage.ack_in(DATA, 5..=6, ms(40));
+        assert_eq!(allowance(&mut stage), ms(25), "the peer's maximum ACK delay is the limit");
     }
 
     /// The ladder goes by our own idle timeout until the endpoints have agreed on one.
@@ -743,7 +742,11 @@ mod congestion {
         stage.wait(100);
         stage.ack(12..=15);
         assert_eq!(stage.lost(), [11], "the repair is lost too");
-        assert!(stage.window() < reduced, "{} after {reduced}: a loss of what was sent since is another congestion", stage.window());
+        assert!(
+            stage.window() < reduced,
+            "{} after {reduced}: a loss of what was sent since is another congestion",
+            stage.window()
+        );
         assert_eq!(stage.path().stats().congestion_events, 2);
     }
 

@@ -3,6 +3,7 @@
 use std::{net::IpAddr, net::SocketAddr, sync::Arc, time::Duration};
 
 use rand_chacha::ChaCha8Rng;
+use rand_core::Rng as _;
 use thalweg_recovery::{Config as RecoveryConfig, Outcome, Recovery, SpaceId};
 use thalweg_units::Instant;
 
@@ -229,7 +230,7 @@ impl Connection {
     }
 
     fn born(birth: Birth, session: Box<dyn Session>, streams: Streams) -> Connection {
-        let Birth { side, now, config, version, remote, .. } = birth;
+        let Birth { side, now, config, version, remote, mut rng, .. } = birth;
         let observer = config.observer.as_ref().and_then(|factory| {
             factory.build(&ObservedConnection {
                 side,
@@ -245,6 +246,8 @@ impl Connection {
                 initial_rtt: config.initial_rtt,
                 ecn: config.ecn,
                 trace: observer.is_some(),
+                idle_timeout: config.max_idle_timeout,
+                seed: rng.next_u64(),
                 ..RecoveryConfig::default()
             },
             side.is_client(),
@@ -265,7 +268,7 @@ impl Connection {
         let mut this = Connection {
             side,
             version,
-            rng: birth.rng,
+            rng,
             session,
             handshake: Handshake {
                 complete: false,

@@ -30,7 +30,9 @@ pub fn of_rfc9002(policies: &str) -> Policies {
             .collect()
     };
     let mut all = Policies::default();
-    for (field, value) in fields("reordering=fixed, probe=rfc, ack-allowance=always").into_iter().chain(fields(policies)) {
+    for (field, value) in
+        fields("reordering=fixed, probe=rfc, ack-allowance=always").into_iter().chain(fields(policies))
+    {
         all.set(&field, &value).unwrap();
     }
     all
