@@ -190,6 +190,18 @@ const WHEN: &[(&str, &str, &str, &str)] = &[
         "outages from a second to the idle timeout: short silence after each with few probes",
         "silence 0.50 s, 38 datagrams (`recovery/outage`); 200 flows on 1 Mbps: goodput 0.83 of `rfc` (`crowd`)",
     ),
+    (
+        "ack-allowance",
+        "always",
+        "the RFC's letter; peers that hold acknowledgments back without reporting it",
+        "2 MB under 15 % loss each way take 1.8 times as long (`recovery/heavy-loss`)",
+    ),
+    (
+        "ack-allowance",
+        "lone",
+        "short paths with small windows, where 25 ms are many round trips",
+        "2 MB under 15 % loss each way in 1.27 s (`recovery/heavy-loss`)",
+    ),
     ("undo", "episode", "always, unless it is the subject", "what the others are compared with"),
     (
         "undo",
