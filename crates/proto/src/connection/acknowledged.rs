@@ -68,8 +68,8 @@ impl Connection {
         for range in &frames.crypto {
             self.spaces[space.index()].crypto.on_acked(range);
         }
-        if let Some(largest) = frames.acked {
-            self.spaces[space.index()].acks.on_ack_acked(largest);
+        if let Some(reported) = frames.acked {
+            self.spaces[space.index()].acks.on_ack_acked(reported);
         }
         for control in &frames.control {
             if let Control::RetireConnectionId(sequence) = control {
