@@ -172,7 +172,7 @@ impl Connection {
         };
         let (header, payload) = packet.split_at_mut(open.payload.start);
         let opened = match kind {
-            PacketKind::OneRtt => self.keys.open_short(open.number, open.key_phase(), header, payload),
+            PacketKind::OneRtt => self.keys.open_short(open.number, open.key_phase(), header, payload)?,
             _ => self.keys.open_long(space, open.number, header, payload, first_version).map(Opened::Known),
         };
         let len = match opened {
