@@ -625,7 +625,7 @@ fn local_parameters(
     version: Version,
 ) -> TransportParameters {
     TransportParameters {
-        max_idle_timeout: config.max_idle_timeout,
+        max_idle_timeout: config.max_idle_timeout.filter(|timeout| !timeout.is_zero()),
         max_udp_payload_size: u64::from(config.max_udp_payload),
         initial_max_data: limits.max_data,
         initial_max_stream_data_bidi_local: limits.stream_data_bidi_local,
