@@ -60,7 +60,6 @@ use crate::{
     packet,
     streams::{StreamEvent, Streams},
     transport_parameters::TransportParameters,
-    udp::DatagramMeta,
     version::Version,
 };
 
@@ -171,7 +170,7 @@ pub struct Connection {
     error: Option<ConnectionError>,
     events: VecDeque<Event>,
     endpoint_events: VecDeque<EndpointEvent>,
-    undecryptable: Vec<(DatagramMeta, Vec<u8>)>,
+    undecryptable: Vec<receive::Waiting>,
     /// Until when the pacer holds us.
     paced_until: Option<Instant>,
     /// Since when nothing is heard, if a suspension was reported.
