@@ -319,6 +319,8 @@ impl Connection {
             observer,
             config,
         };
+        // Handshakes are short, and a gap in theirs would look like a loss: only application data are worth the trap.
+        this.spaces[SpaceId::Data.index()].numbers.start_skipping(&mut this.rng);
         this.observe(
             now,
             &ObserverEvent::ConnectionStarted {

@@ -13,6 +13,7 @@ mod keys;
 mod lifecycle;
 mod migrate;
 mod net_path;
+mod numbers;
 mod receive;
 mod sent;
 mod space;

@@ -2,14 +2,13 @@
 
 use thalweg_recovery::SpaceId;
 
-use super::crypto_stream::CryptoStream;
+use super::{crypto_stream::CryptoStream, numbers::PacketNumbers};
 use crate::ack::{AckConfig, AckTracker};
 
 /// One packet-number space (RFC 9000 section 12.3).
 #[derive(Debug)]
 pub(super) struct Space {
-    /// Number of the next packet.
-    pub(super) next_number: u64,
+    pub(super) numbers: PacketNumbers,
     /// What we received and have to acknowledge.
     pub(super) acks: AckTracker,
     pub(super) crypto: CryptoStream,
@@ -22,7 +21,7 @@ pub(super) struct Space {
 impl Space {
     pub(super) fn new(space: SpaceId, config: AckConfig) -> Self {
         Self {
-            next_number: 0,
+            numbers: PacketNumbers::default(),
             acks: AckTracker::new(config, space != SpaceId::Data),
             crypto: CryptoStream::default(),
             probes: 0,

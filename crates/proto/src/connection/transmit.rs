@@ -227,7 +227,7 @@ impl Connection {
     }
 
     fn begin_packet_to(&mut self, buf: &mut Vec<u8>, space: SpaceId, dcid: &ConnectionId) -> OpenPacket {
-        let number = self.spaces[space.index()].next_number;
+        let number = self.spaces[space.index()].numbers.next();
         let number_len = packet::number_len(number, self.recovery.largest_acked(space));
         let scid = self.local_cid;
         let mut long =
@@ -403,7 +403,7 @@ impl Connection {
             Some((header, key)) => mark.seal(buf, 0, key, header).is_ok(),
             None => false,
         };
-        self.spaces[space.index()].next_number = mark.number + 1;
+        self.spaces[space.index()].numbers.on_used(&mut self.rng);
         if !sealed {
             // Cannot happen with the keys we checked for; the packet is as good as lost, its content is not.
             buf.truncate(mark.start);
