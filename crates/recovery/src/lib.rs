@@ -498,7 +498,12 @@ impl<T: Clone> Recovery<T> {
 
     /// Number and data of the packets that are neither acknowledged nor declared lost, oldest first: what a probe may repeat.
     pub fn outstanding_data(&self, space: SpaceId) -> impl Iterator<Item = (u64, &T)> {
-        self.spaces[space.index()].outstanding().map(|(number, record)| (number, &record.data))
+        self.outstanding_data_from(space, 0)
+    }
+
+    /// The same from packet `number` on.
+    pub fn outstanding_data_from(&self, space: SpaceId, number: u64) -> impl Iterator<Item = (u64, &T)> {
+        self.spaces[space.index()].outstanding_from(number).map(|(number, record)| (number, &record.data))
     }
 
     /// Hands out the events recorded since the last call, oldest first. None unless [`Config::trace`] is set.

@@ -195,7 +195,14 @@ impl<T> SentPackets<T> {
 
     /// The open packets, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Record<T>)> {
-        (self.base..).zip(&self.ring).filter_map(|(number, slot)| match slot {
+        self.iter_from(self.base)
+    }
+
+    /// The open packets from `number` on, oldest first.
+    pub(crate) fn iter_from(&self, number: u64) -> impl Iterator<Item = (u64, &Record<T>)> {
+        let from = number.clamp(self.base, self.next_number());
+        let slots = self.ring.range((from - self.base) as usize..);
+        (from..).zip(slots).filter_map(|(number, slot)| match slot {
             Slot::Outstanding(record) => Some((number, record)),
             _ => None,
         })

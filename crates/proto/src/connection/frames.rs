@@ -78,8 +78,14 @@ impl Connection {
             Frame::Padding(_) | Frame::Ping => Ok(()),
             Frame::Crypto { offset, data } => {
                 let unproven = space == SpaceId::Initial && self.side == Side::Server;
+                let crypto = &self.spaces[space.index()].crypto;
+                let is_repeated = unproven && !data.is_empty() && crypto.has_read(offset.saturating_add(data.len() as u64));
                 let ahead = if unproven { crypto_stream::MAX_UNPROVEN } else { crypto_stream::MAX_BUFFERED };
                 self.spaces[space.index()].crypto.receive(offset, data, ahead)?;
+                if is_repeated {
+                    // The client has not got our answer, or only parts it cannot read.
+                    self.speed_up_handshake(now);
+                }
                 self.read_crypto(now, space)
             }
             Frame::ResetStream { id, error_code, final_size } => {

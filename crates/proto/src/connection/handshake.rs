@@ -60,7 +60,7 @@ pub(super) struct Handshake {
     /// The space that bytes from TLS now belong to.
     write_level: SpaceId,
     params_applied: bool,
-    started: Instant,
+    pub(super) started: Instant,
     /// The version of the client's first flight.
     pub(super) original_version: Version,
     client: Option<ClientSide>,
@@ -308,6 +308,7 @@ impl Connection {
             events: Default::default(),
             endpoint_events: Default::default(),
             undecryptable: Vec::new(),
+            probing: Default::default(),
             paced_until: None,
             suspended: None,
             local_cid: birth.local_cid,

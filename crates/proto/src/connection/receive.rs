@@ -328,6 +328,10 @@ impl Connection {
             SpaceId::Handshake => !self.handshake.complete && !self.handshake.confirmed,
             SpaceId::Data => !self.handshake.complete,
         };
+        if self.side.is_client() && !self.keys.has(SpaceId::Handshake) && space != SpaceId::Initial {
+            // The server has answered, and what brings its keys is lost.
+            self.speed_up_handshake(now);
+        }
         if coming && self.undecryptable.len() < MAX_UNDECRYPTABLE {
             self.observe(now, &ObserverEvent::PacketBuffered { kind, size: packet.len() as u32 });
             self.undecryptable.push(Waiting { meta: arrival.meta, at: arrival.at, packet: packet.to_vec() });

@@ -1,5 +1,7 @@
 //! What a connection keeps per packet-number space besides recovery: numbers, acknowledgements, CRYPTO, probes.
 
+use std::ops::Range;
+
 use thalweg_recovery::SpaceId;
 
 use super::{crypto_stream::CryptoStream, numbers::PacketNumbers};
@@ -14,6 +16,8 @@ pub(super) struct Space {
     pub(super) crypto: CryptoStream,
     /// Ack-eliciting packets still owed to a probe timeout; they ignore the congestion window.
     pub(super) probes: u8,
+    /// What the probes may repeat next: the outstanding packets with these numbers.
+    pub(super) repeats: Range<u64>,
     /// A PING is wanted (keep-alive, or a probe without data).
     pub(super) ping: bool,
 }
@@ -25,7 +29,14 @@ impl Space {
             acks: AckTracker::new(config, space != SpaceId::Data),
             crypto: CryptoStream::default(),
             probes: 0,
+            repeats: 0..0,
             ping: false,
         }
+    }
+
+    /// Owes `probes` ack-eliciting packets, which begin with what is oldest.
+    pub(super) fn probe(&mut self, probes: u8) {
+        self.probes = probes;
+        self.repeats = 0..self.numbers.next();
     }
 }
