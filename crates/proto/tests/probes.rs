@@ -11,7 +11,6 @@ use std::{
 };
 
 use harness::{Fate, Link, Packet, Pump, Setup, World, watch};
-use rand_core::Rng;
 use thalweg_proto::{
     Connection, ConnectionHandle, Side,
     crypto::{
@@ -63,14 +62,15 @@ fn large_certificates(certificates: usize) -> Setup {
     }
 }
 
-/// How long handshakes take until both ends have confirmed them, sorted; those that fail count as forever.
+/// How long handshakes take until the client has completed them, sorted; those that fail count as forever.
 fn handshakes(seeds: u64, setup: impl Fn(u64) -> Setup) -> Vec<Duration> {
     let mut times: Vec<Duration> = (0..seeds)
         .map(|seed| {
             let mut world = World::new(Setup { seed, ..setup(seed) });
             let started = world.now;
             let handle = world.connect();
-            match world.run_until(100 * SECOND, |world| both_confirmed(world, handle)) {
+            let is_done = |world: &mut World| world.client.connections.get(&handle).is_none_or(|c| !c.is_handshaking());
+            match world.run_until(100 * SECOND, is_done) && world.client_error().is_none() {
                 true => world.now.saturating_since(started),
                 false => Duration::MAX,
             }
@@ -186,8 +186,11 @@ fn rfc9002_6_2_4_probes_without_new_data_repeat_the_oldest_in_full_datagrams() {
         let ranges: Vec<_> = probes.iter().map(|probe| probe.stream_ranges()).collect();
         assert_eq!(ranges[0][0].start, 0, "the oldest first: {ranges:?}");
         let lens: Vec<u64> = ranges.iter().map(|ranges| ranges.iter().map(|range| range.end - range.start).sum()).collect();
-        let enough = if small { [1000, 800] } else { [1000, 1000] };
-        assert!(lens[0] >= enough[0] && lens[1] >= enough[1], "bytes in the probes: {lens:?}");
+        if small {
+            assert_eq!(lens.iter().sum::<u64>(), 2000, "bytes in the probes: {lens:?}");
+        } else {
+            assert!(lens.iter().all(|len| *len > 1000), "bytes in the probes: {lens:?}");
+        }
         let ends: Vec<u64> = ranges.iter().map(|ranges| ranges.last().unwrap().end).collect();
         assert_eq!(ranges[1][0].start, ends[0], "the second goes on where the first ended: {ranges:?}");
     }
@@ -300,8 +303,9 @@ fn rfc9002_6_2_3_a_server_that_gets_a_hello_again_repeats_its_flight() {
 /// A client that repeats its hello for ever gets few answers ahead of the timer.
 #[test]
 fn rfc9002_6_2_3_a_handshake_is_sped_up_a_few_times_at_most() {
-    let mut hello: Option<Packet> = None;
+    let (observer, log) = recorder();
     let mut world = World::new(Setup {
+        observer: Some(observer),
         link: link(|packet, _| if packet.is_from_client() { passes(packet) } else { vec![] }),
         client: thalweg_proto::TransportConfig { initial_rtt: ms(10), ..Default::default() },
         ..large_certificates(8)
@@ -309,10 +313,12 @@ fn rfc9002_6_2_3_a_handshake_is_sped_up_a_few_times_at_most() {
     world.connect();
     world.run_for(ms(900));
     // The client's timer expires again and again; every probe is a hello.
-    let (sent, received) = (world.server.sent, world.client.sent);
-    assert!(received >= 8, "{received} hellos");
-    assert!(sent <= 3 + 2 * 3, "{sent} datagrams in answer to {received} hellos before the server's timer expires");
-    hello.take();
+    let log = log.lock().unwrap();
+    let hellos = |by| log.iter().filter(move |packet| packet.by == by && packet.crypto_offsets().contains(&0));
+    let of_client = hellos(Side::Client).count();
+    let of_server = hellos(Side::Server).filter(|packet| packet.kind == PacketKind::Initial).count();
+    assert!(of_client >= 8, "{of_client} hellos");
+    assert!(of_server > 1 && of_server <= 1 + 2 * 3, "{of_client} hellos were answered {of_server} times");
 }
 
 #[test]
@@ -372,14 +378,4 @@ fn a_single_loss_in_the_servers_flight_does_not_turn_marks_off() {
         let marked = world.client_conn(handle).stats().ecn_received[0];
         assert!(marked > 50, "{marked} packets with marks, datagram {lost} lost");
     }
-}
-
-#[test]
-fn lossy_links_lose_what_they_say() {
-    let mut link = Link::lossy(ZERO, 30);
-    let mut world = World::new(Setup::default());
-    let packet = Packet { from: harness::CLIENT, to: harness::SERVER, ecn: Ecn::NotEct, bytes: vec![], ordinal: 0 };
-    let passed = (0..10_000).filter(|_| !(link.meddle)(packet.clone(), &mut world.rng).is_empty()).count();
-    assert!((6_700..7_300).contains(&passed), "{passed}");
-    let _ = world.rng.next_u32();
 }

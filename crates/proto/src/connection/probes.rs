@@ -67,5 +67,9 @@ impl Connection {
             self.spaces[space.index()].probe(datagrams);
         }
         self.probing.datagrams = datagrams;
+        if !self.side.is_client() {
+            // All that is known is that the client's packets get through.
+            self.recovery.path_mut(self.paths[self.active].id).suspend_ecn();
+        }
     }
 }

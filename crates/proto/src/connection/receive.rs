@@ -1,6 +1,6 @@
 //! From a received datagram to frames: coalesced packets, keys, duplicates, paths.
 
-use thalweg_recovery::SpaceId;
+use thalweg_recovery::{Ecn, SpaceId};
 use thalweg_units::Instant;
 
 use super::{Connection, keys::Opened, lifecycle::Lifecycle};
@@ -227,6 +227,10 @@ impl Connection {
             }
         };
         self.stats.packets_received += 1;
+        if !self.handshake.heard && self.side == Side::Server && arrival.meta.ecn == Ecn::NotEct {
+            // The client may have tried with marks before, and got no answer.
+            self.recovery.path_mut(self.paths[path].id).postpone_ecn();
+        }
         self.handshake.heard = true;
         self.idle.on_received(now);
         if kind == PacketKind::Handshake && self.side == Side::Server {
