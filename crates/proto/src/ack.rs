@@ -360,8 +360,7 @@ impl AckTracker {
     /// Whether to put a PING beside the next ACK: ACKs carry many ranges, and none was acknowledged for a while, so the
     /// peer sends no packets that would let us forget ranges (RFC 9000 section 13.2.4). Says so once in a while.
     pub fn should_elicit(&mut self) -> bool {
-        let ask = self.unconfirmed_acks >= ACKS_BEFORE_ELICITING
-            && self.unreported().nth(1).is_some();
+        let ask = self.unconfirmed_acks >= ACKS_BEFORE_ELICITING && self.unreported().nth(1).is_some();
         if ask {
             self.unconfirmed_acks = 0;
         }

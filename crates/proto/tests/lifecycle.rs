@@ -320,9 +320,13 @@ fn rfc9000_18_2_an_idle_timeout_of_zero_means_none() {
         max_idle_timeout: seconds.map(Duration::from_secs),
         ..TransportConfig::default()
     };
-    for (client, server, expected) in
-        [(Some(0), Some(0), None), (Some(0), None, None), (None, Some(0), None), (Some(0), Some(7), Some(7)), (Some(7), Some(0), Some(7))]
-    {
+    for (client, server, expected) in [
+        (Some(0), Some(0), None),
+        (Some(0), None, None),
+        (None, Some(0), None),
+        (Some(0), Some(7), Some(7)),
+        (Some(7), Some(0), Some(7)),
+    ] {
         let mut world = World::new(Setup { client: idle(client), server: idle(server), ..Setup::default() });
         let handle = world.handshake();
         world.run_for(6 * SECOND);

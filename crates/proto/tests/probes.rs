@@ -62,22 +62,24 @@ fn large_certificates(certificates: usize) -> Setup {
     }
 }
 
-/// How long handshakes take until the client has completed them, sorted; those that fail count as forever.
-fn handshakes(seeds: u64, setup: impl Fn(u64) -> Setup) -> Vec<Duration> {
-    let mut times: Vec<Duration> = (0..seeds)
-        .map(|seed| {
-            let mut world = World::new(Setup { seed, ..setup(seed) });
-            let started = world.now;
-            let handle = world.connect();
-            let is_done = |world: &mut World| world.client.connections.get(&handle).is_none_or(|c| !c.is_handshaking());
-            match world.run_until(100 * SECOND, is_done) && world.client_error().is_none() {
-                true => world.now.saturating_since(started),
-                false => Duration::MAX,
-            }
-        })
-        .collect();
-    times.sort();
-    times
+/// How long handshakes take, sorted: until the client has completed them, and until both ends have confirmed them. Those that
+/// fail count as forever.
+fn handshakes(seeds: u64, setup: impl Fn(u64) -> Setup) -> [Vec<Duration>; 2] {
+    let [mut completed, mut confirmed] = [Vec::new(), Vec::new()];
+    for seed in 0..seeds {
+        let mut world = World::new(Setup { seed, ..setup(seed) });
+        let started = world.now;
+        let handle = world.connect();
+        let is_done = |world: &mut World| world.client.connections.get(&handle).is_some_and(|c| !c.is_handshaking());
+        let done = world.run_until(100 * SECOND, is_done);
+        completed.push(if done { world.now.saturating_since(started) } else { Duration::MAX });
+        let done = world.run_until(100 * SECOND, |world| both_confirmed(world, handle));
+        confirmed.push(if done { world.now.saturating_since(started) } else { Duration::MAX });
+    }
+    [completed, confirmed].map(|mut times| {
+        times.sort();
+        times
+    })
 }
 
 /// The smallest of sorted values that `per_mille` of 1,000 do not exceed.
@@ -185,7 +187,8 @@ fn rfc9002_6_2_4_probes_without_new_data_repeat_the_oldest_in_full_datagrams() {
         assert_eq!(probes.len(), 2, "{probes:?}");
         let ranges: Vec<_> = probes.iter().map(|probe| probe.stream_ranges()).collect();
         assert_eq!(ranges[0][0].start, 0, "the oldest first: {ranges:?}");
-        let lens: Vec<u64> = ranges.iter().map(|ranges| ranges.iter().map(|range| range.end - range.start).sum()).collect();
+        let lens: Vec<u64> =
+            ranges.iter().map(|ranges| ranges.iter().map(|range| range.end - range.start).sum()).collect();
         if small {
             assert_eq!(lens.iter().sum::<u64>(), 2000, "bytes in the probes: {lens:?}");
         } else {
@@ -241,18 +244,20 @@ fn rfc9002_6_2_4_probes_carry_new_data_and_fill_up_with_the_oldest() {
 /// 500 handshakes with 30 % loss each way.
 #[test]
 fn handshakes_under_heavy_loss_are_quick() {
-    let times = handshakes(500, |_| Setup { null: true, link: Link::lossy(ms(20), 30), ..Setup::default() });
-    let (p90, p99) = (percentile(&times, 900), percentile(&times, 990));
-    assert!(p99 <= ms(5000), "p90 {p90:?}, p99 {p99:?}, longest {:?}", times.last());
+    let [times, _] = handshakes(500, |_| Setup { null: true, link: Link::lossy(ms(20), 30), ..Setup::default() });
+    let slowest = times[450..].iter().sum::<Duration>() / 50;
+    assert!(slowest <= ms(2900), "the slowest tenth takes {slowest:?} on average, the longest {:?}", times.last());
 }
 
 /// Run with `--ignored --nocapture`: how long handshakes take under heavy loss, and with a large certificate chain.
 #[test]
 #[ignore = "prints figures"]
 fn measure_handshakes() {
-    let print = |what: &str, times: &[Duration]| {
-        let figures = [500, 900, 950, 990, 999].map(|per_mille| percentile(times, per_mille).as_millis());
-        println!("{what}: p50, p90, p95, p99, p99.9 = {figures:?} ms of {}", times.len());
+    let print = |what: &str, times: &[Vec<Duration>; 2]| {
+        for (until, times) in ["complete at the client", "confirmed at both ends"].iter().zip(times) {
+            let figures = [500, 900, 950, 990, 999].map(|per_mille| percentile(times, per_mille).as_millis());
+            println!("{what}, {until}: p50, p90, p95, p99, p99.9 = {figures:?} ms of {}", times.len());
+        }
     };
     let times = handshakes(3000, |_| Setup { null: true, link: Link::lossy(ms(20), 30), ..Setup::default() });
     print("30 % loss each way, RTT 40 ms", &times);
@@ -323,7 +328,7 @@ fn rfc9002_6_2_3_a_handshake_is_sped_up_a_few_times_at_most() {
 
 #[test]
 fn handshakes_with_a_large_chain_survive_single_losses_without_a_timeout() {
-    let times = handshakes(400, |_| Setup { link: Link::lossy(ms(20), 3), ..large_certificates(8) });
+    let [times, _] = handshakes(400, |_| Setup { link: Link::lossy(ms(20), 3), ..large_certificates(8) });
     let (p50, p95) = (percentile(&times, 500), percentile(&times, 950));
     assert!(p95 <= ms(220), "p50 {p50:?}, p95 {p95:?}");
 }
@@ -367,9 +372,11 @@ fn rfc9000_13_4_2_a_handshake_over_a_path_that_swallows_marked_packets_takes_a_s
 #[test]
 fn a_single_loss_in_the_servers_flight_does_not_turn_marks_off() {
     for lost in 0..3 {
-        let link = link(move |packet, _| {
-            if !packet.is_from_client() && packet.ordinal == lost { vec![] } else { passes(packet) }
-        });
+        let link = link(
+            move |packet, _| {
+                if !packet.is_from_client() && packet.ordinal == lost { vec![] } else { passes(packet) }
+            },
+        );
         let mut world = World::new(Setup { link, ..large_certificates(8) });
         let handle = world.handshake();
         let stream = world.client_conn(handle).streams().open(Dir::Bi).unwrap();

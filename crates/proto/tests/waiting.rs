@@ -91,11 +91,8 @@ fn rfc9002_5_3_an_ack_that_waited_for_keys_is_sampled_at_its_arrival() {
     let sent = world.server.sent;
     world.link.meddle = slow_long_headers(false, sent).meddle;
 
-    let (handle, mut connection) = world
-        .client
-        .endpoint
-        .connect(world.now, world.client_config.clone(), harness::SERVER, "localhost")
-        .unwrap();
+    let (handle, mut connection) =
+        world.client.endpoint.connect(world.now, world.client_config.clone(), harness::SERVER, "localhost").unwrap();
     assert!(connection.is_early(), "0-RTT keys from the ticket");
     let stream = connection.streams().open(Dir::Bi).unwrap();
     world.client.connections.insert(handle, connection);

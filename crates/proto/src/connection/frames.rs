@@ -79,7 +79,8 @@ impl Connection {
             Frame::Crypto { offset, data } => {
                 let unproven = space == SpaceId::Initial && self.side == Side::Server;
                 let crypto = &self.spaces[space.index()].crypto;
-                let is_repeated = unproven && !data.is_empty() && crypto.has_read(offset.saturating_add(data.len() as u64));
+                let is_repeated =
+                    unproven && !data.is_empty() && crypto.has_read(offset.saturating_add(data.len() as u64));
                 let ahead = if unproven { crypto_stream::MAX_UNPROVEN } else { crypto_stream::MAX_BUFFERED };
                 self.spaces[space.index()].crypto.receive(offset, data, ahead)?;
                 if is_repeated {

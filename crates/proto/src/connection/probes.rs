@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use thalweg_recovery::SpaceId;
 use thalweg_units::Instant;
 
@@ -51,11 +52,17 @@ impl Connection {
     /// Handshake messages of ours must have been lost: the peer repeats its own that we have read, or sends what we cannot
     /// read without more of them. Repeats those that are unacknowledged without waiting for the probe timer, a few times per
     /// connection and not twice for the same loss (RFC 9002 section 6.2.3).
+    ///
+    /// Two hellos that arrive together are the probes of a client whose first was lost: the answer goes out twice too.
     pub(super) fn speed_up_handshake(&mut self, now: Instant) {
-        let spaces = [SpaceId::Initial, SpaceId::Handshake];
-        let is_outstanding = |space: SpaceId| self.keys.local(space).is_some() && self.recovery.in_flight(space);
+        let is_unanswered = |space: &SpaceId| {
+            let is_outstanding = self.recovery.in_flight(*space) || self.spaces[space.index()].crypto.can_send();
+            self.keys.local(*space).is_some() && is_outstanding
+        };
+        let mut spaces: SmallVec<[SpaceId; 2]> = SmallVec::from_buf([SpaceId::Initial, SpaceId::Handshake]);
+        spaces.retain(|space| is_unanswered(space));
         let is_too_early = self.probing.not_before.is_some_and(|at| now < at);
-        if self.probing.speed_ups >= MAX_SPEED_UPS || is_too_early || !spaces.into_iter().any(is_outstanding) {
+        if self.probing.speed_ups >= MAX_SPEED_UPS || is_too_early || spaces.is_empty() {
             return;
         }
         self.probing.speed_ups += 1;
@@ -63,7 +70,7 @@ impl Connection {
         let round_trip = now.saturating_since(self.handshake.started).max(Duration::from_millis(1));
         self.probing.not_before = Some(now + round_trip);
         let datagrams = if self.side.is_client() { 1 } else { SPEED_UP_DATAGRAMS };
-        for space in spaces.into_iter().filter(|space| is_outstanding(*space)).collect::<smallvec::SmallVec<[_; 2]>>() {
+        for space in spaces {
             self.spaces[space.index()].probe(datagrams);
         }
         self.probing.datagrams = datagrams;

@@ -37,6 +37,7 @@ impl Space {
     /// Owes `probes` ack-eliciting packets, which begin with what is oldest.
     pub(super) fn probe(&mut self, probes: u8) {
         self.probes = probes;
-        self.repeats = 0..self.numbers.next();
+        // Where nothing was sent yet, the second probe repeats the first.
+        self.repeats = 0..self.numbers.next().max(1);
     }
 }
