@@ -1,7 +1,8 @@
 //! One QUIC connection, sans IO: datagrams and the time go in; datagrams, a deadline and events come out.
 //!
 //! The parts: `keys` (encryption levels, key update), `handshake` (TLS, transport parameters, 0-RTT, Retry),
-//! `receive` (datagram to frames), `frames` (what each frame does), `transmit` (state to datagrams),
+//! `receive` (datagram to frames), `frames` (what each frame does), `transmit` (state to datagrams), `probes` (what is sent
+//! ahead of or after a timeout), `numbers` (packet numbers),
 //! `acknowledged` (what acknowledgement and loss do), `migrate` (paths), `lifecycle` (closing, idle).
 //! Recovery, streams and acknowledgement tracking are modules of their own, with no knowledge of this one.
 
