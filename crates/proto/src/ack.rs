@@ -8,6 +8,7 @@
 //! packets that arrive in a round trip, between 2 and 10; reordering, CE marks and the peer's wishes still bring one at once.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 use thalweg_recovery::{Ecn, EcnCounts};
@@ -31,6 +32,9 @@ const SHORTEST_HOLD: Duration = Duration::from_millis(1);
 const MAX_KEPT_RANGES: usize = 256;
 /// How many late arrivals are remembered one by one; more are lumped together.
 const MAX_LATE: usize = 64;
+/// How many separate spans of reported numbers are remembered. Beyond it the oldest gap between two counts as reported:
+/// there have been that many ACKs with too many ranges, and none since with room for what they left out.
+const MAX_REPORTED_SPANS: usize = 64;
 /// How many ACKs with several ranges go out without one being acknowledged before we ask for it.
 const ACKS_BEFORE_ELICITING: u32 = 32;
 /// The value an ACK_FREQUENCY frame must stay below, in microseconds (RFC 9000 section 18.2: 2^14 ms).
@@ -72,6 +76,25 @@ impl Default for AckConfig {
     }
 }
 
+/// What the recipient of one ACK frame has learned: the fate of all numbers from `from` up to `largest`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Reported {
+    /// The lowest number the frame tells of; 0 unless there were more ranges than the frame had room for.
+    pub from: u64,
+    /// The largest number acknowledged.
+    pub largest: u64,
+}
+
+/// A packet that arrived late, after larger numbers.
+#[derive(Copy, Clone, Debug)]
+struct Late {
+    /// Its number. The entry stands for all later numbers of its time too, up to `below`.
+    number: u64,
+    below: u64,
+    /// The largest number at the time: an ACK with the same largest may not tell of it, one with a larger does.
+    largest_then: u64,
+}
+
 /// Received packets of one space and the acknowledgment they are owed.
 #[derive(Debug)]
 pub struct AckTracker {
@@ -88,11 +111,11 @@ pub struct AckTracker {
     largest_at: Instant,
     counts: EcnCounts,
 
-    /// The peer has seen acknowledged what is below, or has seen that it is missing; late arrivals excepted.
-    reported_below: u64,
-    /// Packets that arrived late, with the largest number at the time: an ACK with the same largest may not tell of them,
-    /// one with a larger does. Both columns ascend; an entry stands for all later numbers of its time too.
-    late: VecDeque<(u64, u64)>,
+    /// Numbers that the peer has seen acknowledged, or has seen to be missing; late arrivals excepted. One span from 0 on,
+    /// unless ACKs had more ranges to report than room.
+    reported: RangeSet,
+    /// Packets that arrived late. All columns ascend.
+    late: VecDeque<Late>,
     /// ACKs written since the peer last acknowledged one.
     unconfirmed_acks: u32,
 
@@ -132,7 +155,7 @@ impl AckTracker {
             largest: None,
             largest_at: Instant::ZERO,
             counts: EcnCounts::default(),
-            reported_below: 0,
+            reported: RangeSet::new(),
             late: VecDeque::new(),
             unconfirmed_acks: 0,
             unacked: 0,
@@ -218,13 +241,13 @@ impl AckTracker {
 
     fn note_late(&mut self, number: u64, largest: u64) {
         // What is larger and came earlier is remembered by this entry.
-        while self.late.back().is_some_and(|(other, _)| *other >= number) {
+        while self.late.back().is_some_and(|other| other.number >= number) {
             self.late.pop_back();
         }
         let full = self.late.len() >= MAX_LATE;
         match self.late.back_mut() {
-            Some(last) if full => last.1 = largest,
-            _ => self.late.push_back((number, largest)),
+            Some(last) if full => *last = Late { number: last.number, below: u64::MAX, largest_then: largest },
+            _ => self.late.push_back(Late { number, below: u64::MAX, largest_then: largest }),
         }
     }
 
@@ -297,50 +320,62 @@ impl AckTracker {
         }
     }
 
-    /// Appends an ACK frame that ends at `limit` (a length of `buf`) or before: the highest ranges that fit. Returns the
-    /// largest number acknowledged; `None`, and nothing written, if there is nothing to report or no room.
-    pub fn write(&mut self, now: Instant, buf: &mut Vec<u8>, limit: usize) -> Option<u64> {
-        let from = self.report_from();
-        let ranges = self
-            .received
-            .iter_descending()
-            .take_while(move |r| r.end > from)
-            .take(self.config.max_ranges)
-            .map(move |r| r.start.max(from)..r.end);
+    /// Appends an ACK frame that ends at `limit` (a length of `buf`) or before: the highest ranges that fit, of those that
+    /// the peer may not know. Returns what it reports; `None`, and nothing written, if there is nothing to report or no room.
+    pub fn write(&mut self, now: Instant, buf: &mut Vec<u8>, limit: usize) -> Option<Reported> {
+        let ranges = self.unreported().take(self.config.max_ranges);
         // ack_delay_exponent does not hold in Initial and Handshake packets (RFC 9000 section 18.2).
         let exponent = if self.immediate { 3 } else { self.config.exponent.min(20) };
         let delay = now.saturating_since(self.largest_at).as_micros().min(u128::from(u64::MAX)) as u64;
         let ecn = (self.counts != EcnCounts::default()).then_some(self.counts);
-        frame::encode_ack(buf, limit.checked_sub(buf.len())?, delay >> exponent, ranges, ecn)?;
+        let written = frame::encode_ack(buf, limit.checked_sub(buf.len())?, delay >> exponent, ranges, ecn)?;
+        let mut rest = self.unreported().skip(written.saturating_sub(1));
+        let lowest = rest.next().map_or(0, |range| range.start);
+        let from = if rest.next().is_some() { lowest } else { 0 };
+        drop(rest);
 
         self.unacked = 0;
         self.due = false;
         self.forced = false;
         self.unconfirmed_acks = self.unconfirmed_acks.saturating_add(1);
         self.largest_acked = self.largest;
-        self.largest
+        self.largest.map(|largest| Reported { from, largest })
     }
 
-    /// The lowest number that the peer may still have to be told of.
-    fn report_from(&self) -> u64 {
-        self.late.front().map_or(self.reported_below, |(number, _)| self.reported_below.min(*number))
+    /// What was received and the peer may not know of, from the highest range down. The range with the largest number comes
+    /// first in any case (RFC 9000 section 13.2.3).
+    fn unreported(&self) -> impl Iterator<Item = Range<u64>> + Clone + '_ {
+        let reported_below = self.reported.first().filter(|span| span.start == 0).map_or(0, |span| span.end);
+        let from = self.late.front().map_or(reported_below, |late| late.number.min(reported_below));
+        let ranges = self.received.iter_descending().take_while(move |range| range.end > from);
+        ranges.enumerate().filter_map(move |(index, range)| {
+            let range = range.start.max(from)..range.end;
+            let is_late = || self.late.iter().any(|late| late.number < range.end && range.start < late.below);
+            (index == 0 || !self.reported.covers(range.clone()) || is_late()).then_some(range)
+        })
     }
 
-    /// The peer received an ACK frame of ours with this largest number: what it told need not be told again (RFC 9000
-    /// section 13.2.4). Numbers are still remembered to tell duplicates.
-    pub fn on_ack_acked(&mut self, largest: u64) {
-        self.reported_below = self.reported_below.max(largest.saturating_add(1));
-        while self.late.front().is_some_and(|(_, largest_then)| *largest_then < largest) {
-            self.late.pop_front();
+    /// The peer received an ACK frame of ours: what it told need not be told again (RFC 9000 section 13.2.4). Numbers are
+    /// still remembered to tell duplicates.
+    pub fn on_ack_acked(&mut self, ack: Reported) {
+        let Reported { from, largest } = ack;
+        self.reported.insert(from..largest.saturating_add(1));
+        while self.reported.len_ranges() > MAX_REPORTED_SPANS {
+            let lowest = self.reported.pop_min().map_or(0, |span| span.start);
+            let next = self.reported.min().unwrap_or(lowest);
+            self.reported.insert(lowest..next);
         }
+        for late in self.late.iter_mut().filter(|late| late.largest_then < largest) {
+            late.below = late.below.min(from);
+        }
+        self.late.retain(|late| late.number < late.below);
         self.unconfirmed_acks = 0;
     }
 
     /// Whether to put a PING beside the next ACK: ACKs carry many ranges, and none was acknowledged for a while, so the
     /// peer sends no packets that would let us forget ranges (RFC 9000 section 13.2.4). Says so once in a while.
     pub fn should_elicit(&mut self) -> bool {
-        let ask = self.unconfirmed_acks >= ACKS_BEFORE_ELICITING
-            && self.received.iter_descending().take_while(|r| r.end > self.report_from()).nth(1).is_some();
+        let ask = self.unconfirmed_acks >= ACKS_BEFORE_ELICITING && self.unreported().nth(1).is_some();
         if ask {
             self.unconfirmed_acks = 0;
         }

@@ -25,7 +25,7 @@ pub struct TransportConfig {
     pub controller: Option<Arc<dyn ControllerFactory>>,
     /// RTT assumed before the first sample (RFC 9002 section 6.2.2: 333 ms).
     pub initial_rtt: Duration,
-    /// Silence after which the connection is given up; `None` disables (RFC 9000 section 10.1). Default 30 s.
+    /// Silence after which the connection is given up; `None` or zero disables (RFC 9000 section 10.1). Default 30 s.
     pub max_idle_timeout: Option<Duration>,
     /// Send a PING after this much silence so that neither end times out. Default off.
     pub keep_alive: Option<Duration>,

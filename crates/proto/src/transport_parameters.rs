@@ -44,7 +44,7 @@ const MAX_VERSIONS_KEPT: usize = 64;
 pub struct TransportParameters {
     /// The destination ID of the client's very first Initial. Servers only; required of them.
     pub original_destination_connection_id: Option<ConnectionId>,
-    /// After how much silence the connection is closed; `None` for never. Sent in whole milliseconds.
+    /// After how much silence the connection is closed; `None` or zero for never. Sent in whole milliseconds.
     pub max_idle_timeout: Option<Duration>,
     /// The token of the first ID. Servers only.
     pub stateless_reset_token: Option<ResetToken>,
@@ -207,7 +207,8 @@ impl TransportParameters {
             }
         };
         let millis = |d: Duration| d.as_millis().min(u128::from(varint::MAX)) as u64;
-        integer(id::MAX_IDLE_TIMEOUT, self.max_idle_timeout.map_or(0, |t| millis(t).max(1)), 0);
+        let idle = self.max_idle_timeout.filter(|timeout| !timeout.is_zero());
+        integer(id::MAX_IDLE_TIMEOUT, idle.map_or(0, |t| millis(t).max(1)), 0);
         integer(id::MAX_UDP_PAYLOAD_SIZE, self.max_udp_payload_size, default.max_udp_payload_size);
         integer(id::INITIAL_MAX_DATA, self.initial_max_data, 0);
         integer(id::INITIAL_MAX_STREAM_DATA_BIDI_LOCAL, self.initial_max_stream_data_bidi_local, 0);

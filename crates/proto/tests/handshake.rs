@@ -363,6 +363,33 @@ fn a_retry_after_the_servers_first_packet_is_ignored() {
     World::new(Setup { link, ..Setup::default() }).handshake();
 }
 
+/// A token in a server's Initial must be empty; a client discards what is not so.
+#[test]
+fn rfc9000_17_2_2_a_servers_initial_with_a_token_is_discarded() {
+    for (token, arrives) in [(&[][..], true), (&[7; 5][..], false)] {
+        let mut spy = Spy::default();
+        let forged = Rc::new(RefCell::new(0));
+        let count = forged.clone();
+        let link = link(move |packet, _| {
+            let parts = spy.look(&packet);
+            if packet.is_from_client() || !parts[0].is_initial() {
+                return passes(packet);
+            }
+            *count.borrow_mut() += 1;
+            let bytes = spy.with_token(&packet, token).expect("an authentic Initial");
+            passes(Packet { bytes, ..packet })
+        });
+        let mut world = World::new(Setup { link, ..Setup::default() });
+        let handle = world.connect();
+        world.run_for(100 * Duration::from_millis(1));
+        assert!(*forged.borrow() >= 1);
+        let acknowledged = world.client_conn(handle).stats().path.packets_acked;
+        assert_eq!(acknowledged > 0, arrives, "token of {} bytes", token.len());
+        assert_eq!(world.client_conn(handle).stats().packets_dropped > 0, !arrives);
+        assert_eq!(world.client_error(), None);
+    }
+}
+
 // NEW_TOKEN: RFC 9000 section 8.1.3.
 
 #[derive(Debug, Default)]

@@ -7,11 +7,12 @@ use std::{
     cell::RefCell,
     net::{IpAddr, SocketAddr},
     rc::Rc,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use bytes::Bytes;
-use harness::{CLIENT, DATE, Fate, Link, Packet, SERVER, Setup, World, alloc, tap::Tap};
+use harness::{CLIENT, DATE, Fate, Link, Packet, SERVER, Setup, World, alloc, tap::Tap, watch};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use thalweg_proto::{
@@ -19,6 +20,7 @@ use thalweg_proto::{
     cid::{ConnectionId, NewConnectionId, ResetToken},
     crypto::Level,
     frame::{self, Frame},
+    observe::{ObserverEvent, ObserverFactory, PacketKind},
     streams::{Dir, StreamId, StreamsConfig},
     varint,
 };
@@ -284,11 +286,16 @@ fn small_limits() -> TransportConfig {
 
 impl Liars {
     fn new(config: TransportConfig) -> Liars {
+        Liars::observed(config, None)
+    }
+
+    fn observed(config: TransportConfig, observer: Option<Arc<dyn ObserverFactory>>) -> Liars {
         let taps = [Tap::default(), Tap::default()];
         let [client, server] = taps.clone();
         let mut world = World::new(Setup {
             client: config.clone(),
             server: config,
+            observer,
             tweak_client: Box::new(move |config| client.client(config)),
             tweak_server: Box::new(move |config| server.server(config)),
             ..Setup::default()
@@ -522,6 +529,33 @@ fn every_broken_rule_closes_the_connection_with_its_code_at_both_ends() {
             liars.say(by, &payload, bits);
             assert_refused(&what, &mut liars, by, code);
         }
+    }
+}
+
+/// A peer that acknowledges what it has not received runs into a number that was never sent.
+#[test]
+fn rfc9000_21_4_an_acknowledgment_of_a_skipped_packet_number_closes_the_connection() {
+    for victim in [Side::Client, Side::Server] {
+        let numbers = Arc::new(Mutex::new(Vec::new()));
+        let seen = numbers.clone();
+        let observer = watch(move |side, _, event| {
+            if let ObserverEvent::PacketSent(packet) = event
+                && (side, packet.kind) == (victim, PacketKind::OneRtt)
+            {
+                seen.lock().unwrap().push(packet.number.unwrap());
+            }
+        });
+        let mut liars = Liars::observed(TransportConfig::default(), Some(observer));
+        let handle = liars.handle;
+        assert!(liars.world.transfer(handle, victim == Side::Server, 400_000, 10 * SECOND).is_some());
+        liars.world.run_for(SECOND);
+        assert_eq!((liars.error(Side::Client), liars.error(Side::Server)), (None, None), "an honest peer is safe");
+        let sent = numbers.lock().unwrap().clone();
+        let largest = *sent.last().unwrap();
+        let skipped = largest + 1 - sent.len() as u64;
+        assert!((1..10).contains(&skipped), "{skipped} of {largest} numbers skipped by the {victim:?}");
+        liars.say(victim.peer(), &ack(0..largest + 1), 0);
+        assert_refused("ack of everything", &mut liars, victim.peer(), TransportErrorCode::PROTOCOL_VIOLATION);
     }
 }
 

@@ -315,6 +315,32 @@ fn without_idle_timeouts_silence_lasts_for_ever() {
 }
 
 #[test]
+fn rfc9000_18_2_an_idle_timeout_of_zero_means_none() {
+    let idle = |seconds: Option<u64>| TransportConfig {
+        max_idle_timeout: seconds.map(Duration::from_secs),
+        ..TransportConfig::default()
+    };
+    for (client, server, expected) in [
+        (Some(0), Some(0), None),
+        (Some(0), None, None),
+        (None, Some(0), None),
+        (Some(0), Some(7), Some(7)),
+        (Some(7), Some(0), Some(7)),
+    ] {
+        let mut world = World::new(Setup { client: idle(client), server: idle(server), ..Setup::default() });
+        let handle = world.handshake();
+        world.run_for(6 * SECOND);
+        assert_eq!(world.client_error(), None, "{client:?} {server:?}");
+        world.run_for(1000 * SECOND);
+        assert_eq!(world.client_error().is_some(), expected.is_some(), "{client:?} {server:?}");
+        assert_eq!(world.server_error().is_some(), expected.is_some(), "{client:?} {server:?}");
+        if expected.is_none() {
+            assert!(world.transfer(handle, true, 1000, 10 * SECOND).is_some());
+        }
+    }
+}
+
+#[test]
 fn keep_alive_at_either_end_holds_the_connection() {
     for by in [Side::Client, Side::Server] {
         let with = TransportConfig { keep_alive: Some(8 * SECOND), ..TransportConfig::default() };

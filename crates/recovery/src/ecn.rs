@@ -1,7 +1,8 @@
 //! Explicit congestion notification: finding out whether a path carries it, and counting marks (RFC 9000 section 13.4.2).
 //!
-//! A path starts by marking its first packets ECT(0). Enough sent, it stops and waits; an ACK that accounts for the marked packets
-//! makes it *capable*, one that does not makes it *failed*, for good. The peer's counters belong to a space ([`Reported`]), the verdict to
+//! A path starts by marking its first packets ECT(0). Enough sent, or a probe timeout expired, it stops and waits; an ACK that accounts
+//! for the marked packets makes it *capable*, one that does not makes it *failed*, for good. So does the loss of all that were marked: a
+//! path that swallows marks costs one probe timeout, since probes go without. The peer's counters belong to a space ([`Reported`]), the verdict to
 //! a path ([`Validation`]).
 
 use thalweg_units::{Duration, Instant};
@@ -70,13 +71,15 @@ pub(crate) struct Validation {
     lost: u32,
     /// When the test ends at the latest; set by its first packet.
     until: Option<Instant>,
+    /// The test begins with the first ACK.
+    is_postponed: bool,
 }
 
 impl Validation {
     /// An untested path; failed from the start when ECN is off.
     pub(crate) fn new(enabled: bool) -> Validation {
         let state = if enabled { EcnState::Testing } else { EcnState::Failed };
-        Validation { state, tested: 0, lost: 0, until: None }
+        Validation { state, tested: 0, lost: 0, until: None, is_postponed: false }
     }
 
     pub(crate) fn state(&self) -> EcnState {
@@ -86,14 +89,28 @@ impl Validation {
     /// How to mark the next packet.
     pub(crate) fn codepoint(&self) -> Ecn {
         match self.state {
+            EcnState::Testing if self.is_postponed => Ecn::NotEct,
             EcnState::Testing | EcnState::Capable => Ecn::Ect0,
             EcnState::Unknown | EcnState::Failed => Ecn::NotEct,
         }
     }
 
+    /// Nothing is to be marked before the first ACK: what the peer sent came without a mark, perhaps because marks do not get through.
+    pub(crate) fn postpone(&mut self) {
+        self.is_postponed |= self.tested == 0;
+    }
+
+    /// A probe timeout expired, or the peer has shown in another way that what was sent did not arrive. If marks were the cause, probes
+    /// with marks would meet the same fate: the test waits for what becomes of the packets marked so far.
+    pub(crate) fn on_silence(&mut self) {
+        if self.state == EcnState::Testing && self.tested > 0 {
+            self.state = EcnState::Unknown;
+        }
+    }
+
     /// A packet was sent; `pto` is the path's probe timeout.
     pub(crate) fn on_sent(&mut self, now: Instant, ecn: Ecn, pto: Duration) {
-        if self.state != EcnState::Testing {
+        if self.state != EcnState::Testing || self.is_postponed {
             return;
         }
         self.tested += u32::from(ecn == Ecn::Ect0);
@@ -115,6 +132,7 @@ impl Validation {
 
     /// Takes the verdict on an ACK that newly acknowledged `newly` marked packets of this path. Answers how many CE marks are to be heeded.
     pub(crate) fn on_report(&mut self, report: Report, newly: u64) -> u64 {
+        self.is_postponed = false;
         match (self.state, report) {
             (EcnState::Failed, _) => 0,
             (_, Report::Invalid) => {
@@ -182,6 +200,50 @@ mod tests {
         assert_eq!(validation.state(), EcnState::Unknown);
         validation.on_lost();
         assert_eq!(validation.state(), EcnState::Failed);
+    }
+
+    #[test]
+    fn rfc9000_13_4_2_probes_go_without_marks_and_the_loss_of_all_marked_packets_fails_the_path() {
+        let mut validation = tested(2);
+        validation.on_silence();
+        assert_eq!(validation.codepoint(), Ecn::NotEct);
+        assert_eq!(validation.state(), EcnState::Unknown);
+        // The probe is acknowledged, what it repeated is declared lost.
+        validation.on_report(Report::Valid { marked: 0 }, 0);
+        validation.on_lost();
+        assert_eq!(validation.state(), EcnState::Unknown);
+        validation.on_lost();
+        assert_eq!(validation.state(), EcnState::Failed);
+    }
+
+    #[test]
+    fn a_silence_for_another_reason_ends_with_the_verdict_on_the_packets_marked_before() {
+        let mut validation = tested(2);
+        validation.on_silence();
+        validation.on_lost();
+        assert_eq!(validation.on_report(Report::Valid { marked: 0 }, 1), 0);
+        assert_eq!(validation.state(), EcnState::Capable);
+        validation.on_silence();
+        assert_eq!(validation.codepoint(), Ecn::Ect0, "a path known to carry marks keeps them");
+    }
+
+    #[test]
+    fn a_silence_before_anything_was_marked_leaves_the_test_for_later() {
+        let mut validation = Validation::new(true);
+        validation.on_silence();
+        assert_eq!(validation.state(), EcnState::Testing);
+    }
+
+    #[test]
+    fn a_postponed_test_begins_with_the_first_ack() {
+        let mut validation = Validation::new(true);
+        validation.postpone();
+        for _ in 0..20 {
+            assert_eq!(validation.codepoint(), Ecn::NotEct);
+            validation.on_sent(Instant::ZERO, Ecn::NotEct, PTO);
+        }
+        validation.on_report(Report::Valid { marked: 0 }, 0);
+        assert_eq!((validation.state(), validation.codepoint()), (EcnState::Testing, Ecn::Ect0));
     }
 
     #[test]

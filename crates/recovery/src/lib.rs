@@ -292,13 +292,32 @@ impl<T: Clone> Recovery<T> {
         ecn: Option<EcnCounts>,
         out: &mut Outcome<T>,
     ) -> Result<(), AckOfUnsent> {
+        self.on_kept_ack(now, now, space, ranges, ack_delay, ecn, out)
+    }
+
+    /// The same for an ACK frame that arrived at `arrived` and could not be read before `now`, because its keys were missing. Its RTT
+    /// sample ends with its arrival (RFC 9002 section 5.3: the wait is no part of the path's delay).
+    ///
+    /// # Errors
+    /// As [`on_ack`](Self::on_ack).
+    #[allow(clippy::too_many_arguments)] // an ACK frame, and when
+    pub fn on_kept_ack(
+        &mut self,
+        now: Instant,
+        arrived: Instant,
+        space: SpaceId,
+        ranges: impl Iterator<Item = RangeInclusive<u64>>,
+        ack_delay: Duration,
+        ecn: Option<EcnCounts>,
+        out: &mut Outcome<T>,
+    ) -> Result<(), AckOfUnsent> {
         self.see(now);
         let mut consequences = Consequences { now, paths: &mut self.paths, out, trace: &mut self.trace };
         let newly = self.spaces[space.index()].take_acked(ranges, &mut consequences)?;
         let Some(newly) = newly else {
             return Ok(());
         };
-        self.take_rtt_sample(now, space, newly, ack_delay, out);
+        self.take_rtt_sample(now, arrived, space, newly, ack_delay, out);
         if space == SpaceId::Data && newly.gives_rtt_sample && newly.eliciting > 1 {
             self.longest_hold = self.longest_hold.max(ack_delay);
         }
@@ -321,6 +340,7 @@ impl<T: Clone> Recovery<T> {
     fn take_rtt_sample(
         &mut self,
         now: Instant,
+        arrived: Instant,
         space: SpaceId,
         newly: NewlyAcked,
         ack_delay: Duration,
@@ -329,7 +349,7 @@ impl<T: Clone> Recovery<T> {
         if !newly.gives_rtt_sample {
             return;
         }
-        let latest = now.saturating_since(newly.largest.sent);
+        let latest = arrived.min(now).saturating_since(newly.largest.sent);
         let ack_delay = match space {
             // Acknowledged at once, whatever the field says (RFC 9002 section 5.3).
             SpaceId::Initial => Duration::ZERO,
@@ -509,7 +529,12 @@ impl<T: Clone> Recovery<T> {
 
     /// Number and data of the packets that are neither acknowledged nor declared lost, oldest first: what a probe may repeat.
     pub fn outstanding_data(&self, space: SpaceId) -> impl Iterator<Item = (u64, &T)> {
-        self.spaces[space.index()].outstanding().map(|(number, record)| (number, &record.data))
+        self.outstanding_data_from(space, 0)
+    }
+
+    /// The same from packet `number` on.
+    pub fn outstanding_data_from(&self, space: SpaceId, number: u64) -> impl Iterator<Item = (u64, &T)> {
+        self.spaces[space.index()].outstanding_from(number).map(|(number, record)| (number, &record.data))
     }
 
     /// Hands out the events recorded since the last call, oldest first. None unless [`Config::trace`] is set.

@@ -257,6 +257,16 @@ impl Path {
         self.ecn.codepoint()
     }
 
+    /// What came by this path carried no mark: nothing is marked before the first ACK, in case the path swallows marked packets.
+    pub fn postpone_ecn(&mut self) {
+        self.ecn.postpone();
+    }
+
+    /// What was sent on this path has not arrived, as the peer has shown: until it is known whether marks were the cause, no more are set.
+    pub fn suspend_ecn(&mut self) {
+        self.ecn.on_silence();
+    }
+
     /// Whether the path carries ECN.
     pub fn ecn_state(&self) -> EcnState {
         self.ecn.state()
@@ -311,6 +321,7 @@ impl Path {
     }
 
     pub(crate) fn on_pto(&mut self, datagrams: u8) {
+        self.ecn.on_silence();
         self.stats.ptos += 1;
         self.stats.probes += u64::from(datagrams);
     }

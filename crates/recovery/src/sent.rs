@@ -64,11 +64,13 @@ pub(crate) struct SentPackets<T> {
     base: u64,
     /// The first number ever used.
     first: Option<u64>,
+    /// The latest number skipped: remembered after its slot is forgotten, so that it stays an error to acknowledge it.
+    skipped: Option<u64>,
 }
 
 impl<T> SentPackets<T> {
     pub(crate) fn new() -> Self {
-        SentPackets { ring: VecDeque::new(), base: 0, first: None }
+        SentPackets { ring: VecDeque::new(), base: 0, first: None, skipped: None }
     }
 
     /// The number after the largest sent.
@@ -88,8 +90,9 @@ impl<T> SentPackets<T> {
             self.base = number;
         }
         debug_assert!(number >= self.next_number(), "packet numbers increase");
-        for _ in self.next_number()..number {
+        for skipped in self.next_number()..number {
             self.ring.push_back(Slot::Skipped);
+            self.skipped = Some(skipped);
         }
         self.ring.push_back(Slot::Outstanding(record));
     }
@@ -130,6 +133,9 @@ impl<T> SentPackets<T> {
         }
         if start < self.first.unwrap_or(0) {
             return Err(start);
+        }
+        if let Some(skipped) = self.skipped.filter(|skipped| (start..=end).contains(skipped)) {
+            return Err(skipped);
         }
         let from = start.max(self.base);
         let mut number = from;
@@ -192,7 +198,14 @@ impl<T> SentPackets<T> {
 
     /// The open packets, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Record<T>)> {
-        (self.base..).zip(&self.ring).filter_map(|(number, slot)| match slot {
+        self.iter_from(self.base)
+    }
+
+    /// The open packets from `number` on, oldest first.
+    pub(crate) fn iter_from(&self, number: u64) -> impl Iterator<Item = (u64, &Record<T>)> {
+        let from = number.clamp(self.base, self.next_number());
+        let slots = self.ring.range((from - self.base) as usize..);
+        (from..).zip(slots).filter_map(|(number, slot)| match slot {
             Slot::Outstanding(record) => Some((number, record)),
             _ => None,
         })
@@ -261,6 +274,19 @@ mod tests {
     }
 
     #[test]
+    fn rfc9000_21_4_the_latest_number_skipped_is_refused_even_when_all_around_it_is_settled() {
+        let mut sent = filled([0, 1, 3, 4, 6, 7]);
+        assert_eq!(take(&mut sent, 6..=7), Ok(vec![6, 7]));
+        assert_eq!(take(&mut sent, 3..=4), Ok(vec![3, 4]));
+        assert_eq!(take(&mut sent, 0..=1), Ok(vec![0, 1]));
+        sent.trim();
+        assert_eq!(sent.base(), 8);
+        assert_eq!(take(&mut sent, 0..=7), Err(5));
+        assert_eq!(take(&mut sent, 5..=5), Err(5));
+        assert_eq!(take(&mut sent, 6..=7), Ok(vec![]));
+    }
+
+    #[test]
     fn a_repeated_range_is_crossed_in_few_steps() {
         const COUNT: u64 = 10_000;
         let mut sent = filled(0..COUNT);
@@ -303,7 +329,10 @@ mod tests {
             let mut open = all.clone();
             for (start, length, trim) in operations {
                 let range = start..=start + length;
-                let never_sent = range.clone().any(|number| number >= sent.base() && !all.contains(&number)) || start < numbers[0];
+                let skipped = numbers.windows(2).filter(|pair| pair[0] + 1 < pair[1]).map(|pair| pair[1] - 1).next_back();
+                let is_known = |number: u64| number >= sent.base() || Some(number) == skipped;
+                let never_sent =
+                    range.clone().any(|number| is_known(number) && !all.contains(&number)) || start < numbers[0];
                 let expected: Vec<u64> = open.range(range.clone()).copied().collect();
                 match take(&mut sent, range) {
                     Ok(taken) => {

@@ -117,6 +117,11 @@ impl<T: Clone> Space<T> {
         self.sent.iter()
     }
 
+    /// The open packets from `number` on, oldest first.
+    pub(crate) fn outstanding_from(&self, number: u64) -> impl Iterator<Item = (u64, &Record<T>)> {
+        self.sent.iter_from(number)
+    }
+
     /// Whether anything was ever sent.
     pub(crate) fn has_sent(&self) -> bool {
         self.sent.next_number() > 0

@@ -23,7 +23,7 @@ fn tracker() -> AckTracker {
 /// The ranges of the ACK that the tracker writes, descending, with its raw delay and ECN counts.
 fn write(t: &mut AckTracker, now: Instant) -> Option<(Vec<RangeInclusive<u64>>, u64, Option<EcnCounts>)> {
     let mut buf = Vec::new();
-    let largest = t.write(now, &mut buf, 1200)?;
+    let Reported { largest, .. } = t.write(now, &mut buf, 1200)?;
     match FrameIter::new(&buf).next() {
         Some(Ok(Frame::Ack(ack))) => {
             assert_eq!(ack.largest, largest);
@@ -188,7 +188,7 @@ fn a_packet_received_must_be_told_from_a_new_one() {
     let duplicates: Vec<u64> = (0..8).filter(|n| t.is_duplicate(*n)).collect();
     assert_eq!(duplicates, [0, 1, 5]);
     write(&mut t, at(0));
-    t.on_ack_acked(5);
+    t.on_ack_acked(Reported { from: 0, largest: 5 });
     assert!(t.is_duplicate(0) && !t.is_duplicate(2), "what is missing may still come");
     assert_eq!(t.largest(), Some(5));
 }
@@ -203,9 +203,9 @@ fn what_the_peer_knows_is_not_reported_again() {
     }
     assert_eq!(ranges(&mut t, at(0)), [7..=7, 3..=4, 0..=1]);
     t.on_packet(at(0), 8, Ecn::NotEct, true);
-    t.on_ack_acked(7);
+    t.on_ack_acked(Reported { from: 0, largest: 7 });
     assert_eq!(ranges(&mut t, at(0)), [8..=8]);
-    t.on_ack_acked(8);
+    t.on_ack_acked(Reported { from: 0, largest: 8 });
     assert_eq!(write(&mut t, at(0)), None);
 }
 
@@ -218,11 +218,11 @@ fn a_late_packet_is_reported_until_an_ack_surely_told_of_it() {
     assert_eq!(ranges(&mut t, at(0)), [6..=6, 0..=2]);
     // 4 arrives when an ACK with largest 6 is on its way, which does not tell of it.
     t.on_packet(at(1), 4, Ecn::NotEct, true);
-    t.on_ack_acked(6);
+    t.on_ack_acked(Reported { from: 0, largest: 6 });
     assert_eq!(ranges(&mut t, at(1)), [6..=6, 4..=4]);
     t.on_packet(at(2), 7, Ecn::NotEct, true);
     assert_eq!(ranges(&mut t, at(2)), [6..=7, 4..=4]);
-    t.on_ack_acked(7);
+    t.on_ack_acked(Reported { from: 0, largest: 7 });
     assert_eq!(write(&mut t, at(2)), None);
 }
 
@@ -237,10 +237,48 @@ fn the_most_recent_ranges_that_fit_are_reported() {
     assert_eq!(t.write(at(0), &mut buf, 10 + 4), None);
     assert_eq!(buf.len(), 10);
     assert_eq!(t.write(at(0), &mut buf, 9), None);
-    assert_eq!(t.write(at(0), &mut buf, 10 + 20), Some(398));
+    assert_eq!(t.write(at(0), &mut buf, 10 + 20).map(|reported| reported.largest), Some(398));
     assert!(buf.len() <= 30);
     let Some(Ok(Frame::Ack(ack))) = FrameIter::new(&buf[10..]).next() else { panic!() };
     assert_eq!(ack.ranges().take(2).collect::<Vec<_>>(), [398..=398, 396..=396]);
+}
+
+/// Every ACK reports the most recent 64 ranges; what it leaves out follows once those are known to the peer.
+#[test]
+fn rfc9000_13_2_3_ranges_that_found_no_room_are_reported_once_there_is() {
+    let mut t = tracker();
+    for number in (0..400).step_by(2) {
+        t.on_packet(at(0), number, Ecn::NotEct, true);
+    }
+    let mut told = BTreeSet::new();
+    let mut acks = 0;
+    let mut next = 400;
+    while told.len() < 200 && acks < 10 {
+        let mut buf = Vec::new();
+        let reported = t.write(at(0), &mut buf, 1200).unwrap();
+        let Some(Ok(Frame::Ack(ack))) = FrameIter::new(&buf).next() else { panic!() };
+        told.extend(ack.ranges().flatten().filter(|number| *number < 400));
+        acks += 1;
+        // The packet that acknowledges the ACK.
+        t.on_ack_acked(reported);
+        t.on_packet(at(1), next, Ecn::NotEct, true);
+        next += 1;
+    }
+    assert_eq!((told.len(), acks), (200, 4), "64 ranges each");
+    assert!(t.unreported().all(|range| range.start >= 400 - 2));
+}
+
+#[test]
+fn the_memory_of_what_was_reported_is_bounded() {
+    let mut t = AckTracker::new(AckConfig { max_ranges: 1, ..AckConfig::default() }, false);
+    for number in (0..100_000).step_by(3) {
+        t.on_packet(at(0), number, Ecn::NotEct, true);
+        t.on_packet(at(0), number + 2, Ecn::NotEct, true);
+        let reported = t.write(at(0), &mut Vec::new(), 1200).unwrap();
+        t.on_ack_acked(reported);
+        assert!(t.reported.len_ranges() <= MAX_REPORTED_SPANS);
+        assert!(t.late.len() <= MAX_LATE);
+    }
 }
 
 #[test]
@@ -278,16 +316,16 @@ fn a_peer_that_never_acknowledges_our_acks_is_asked_to_once_in_a_while() {
 }
 
 proptest! {
-    /// Packets arrive in any order, ACKs get lost or come through in any order: what the peer learns is true, and after
-    /// one ACK that is not lost it has learned of everything.
+    /// Packets arrive in any order, ACKs get lost or come through in any order, and have room for few ranges: what the peer
+    /// learns is true, and after enough ACKs that are not lost it has learned of everything.
     #[test]
     fn every_packet_received_is_told_at_least_once(
-        steps in vec((0u64..40, any::<bool>(), 0u8..10), 1..200), losses in vec(any::<bool>(), 64),
+        steps in vec((0u64..40, any::<bool>(), 0u8..10), 1..200), losses in vec(any::<bool>(), 64), max_ranges in 2usize..6,
     ) {
-        let mut t = tracker();
+        let mut t = AckTracker::new(AckConfig { max_ranges, ..AckConfig::default() }, false);
         let mut received = BTreeSet::new();
         let mut told = BTreeSet::new();
-        let mut in_flight: Vec<(u64, Vec<RangeInclusive<u64>>)> = Vec::new();
+        let mut in_flight: Vec<(Reported, Vec<RangeInclusive<u64>>)> = Vec::new();
         let mut base = 0;
         for (i, (jump, eliciting, action)) in steps.into_iter().enumerate() {
             let now = at(i as u64);
@@ -299,22 +337,33 @@ proptest! {
             }
             if action < 4 {
                 let mut buf = Vec::new();
-                if let Some(largest) = t.write(now, &mut buf, 2000) {
+                if let Some(reported) = t.write(now, &mut buf, 2000) {
                     let Some(Ok(Frame::Ack(ack))) = FrameIter::new(&buf).next() else { panic!() };
-                    prop_assert_eq!(largest, *received.last().unwrap());
+                    prop_assert_eq!(reported.largest, *received.last().unwrap());
                     prop_assert!(ack.ranges().flatten().all(|n| received.contains(&n)), "never a packet not received");
                     prop_assert!(!t.pending() && !t.due(now));
-                    in_flight.push((largest, ack.ranges().collect()));
+                    in_flight.push((reported, ack.ranges().collect()));
                 }
             } else if action < 8 && !in_flight.is_empty() {
-                let (largest, ranges) = in_flight.remove(number as usize % in_flight.len());
+                let (reported, ranges) = in_flight.remove(number as usize % in_flight.len());
                 if !losses[i % 64] {
                     told.extend(ranges.into_iter().flatten());
-                    t.on_ack_acked(largest);
+                    t.on_ack_acked(reported);
                 }
             }
         }
-        told.extend(ranges(&mut t, at(10_000)).into_iter().flatten());
+        for _ in 0..2 * received.len() + 8 {
+            let mut buf = Vec::new();
+            let Some(reported) = t.write(at(10_000), &mut buf, 1200) else { break };
+            let Some(Ok(Frame::Ack(ack))) = FrameIter::new(&buf).next() else { panic!() };
+            told.extend(ack.ranges().flatten());
+            // The peer's next packet has to be told too, and makes the acknowledgment of this ACK newer than late arrivals.
+            let next = received.last().unwrap() + 2;
+            received.insert(next);
+            t.on_packet(at(10_000), next, Ecn::NotEct, true);
+            told.insert(next);
+            t.on_ack_acked(reported);
+        }
         prop_assert_eq!(told, received);
     }
 

@@ -12,10 +12,11 @@ use super::{
 use crate::{error::TransportError, frame, mtu::MtuDiscovery, observe::ObserverEvent};
 
 impl Connection {
-    /// Processes an ACK frame of `space`.
+    /// Processes an ACK frame of `space` that came `at` a time that is now or in the past.
     pub(super) fn on_ack_frame(
         &mut self,
         now: Instant,
+        at: Instant,
         space: SpaceId,
         ack: &frame::Ack<'_>,
     ) -> Result<(), TransportError> {
@@ -26,7 +27,7 @@ impl Connection {
         };
         let mut outcome = std::mem::take(&mut self.outcome);
         outcome.clear();
-        let result = self.recovery.on_ack(now, space, ack.ranges(), delay, ack.ecn, &mut outcome);
+        let result = self.recovery.on_kept_ack(now, at, space, ack.ranges(), delay, ack.ecn, &mut outcome);
         if result.is_err() {
             self.outcome = outcome;
             return Err(TransportError::protocol_violation("acknowledgement of a packet that was never sent"));
@@ -68,8 +69,8 @@ impl Connection {
         for range in &frames.crypto {
             self.spaces[space.index()].crypto.on_acked(range);
         }
-        if let Some(largest) = frames.acked {
-            self.spaces[space.index()].acks.on_ack_acked(largest);
+        if let Some(reported) = frames.acked {
+            self.spaces[space.index()].acks.on_ack_acked(reported);
         }
         for control in &frames.control {
             if let Control::RetireConnectionId(sequence) = control {

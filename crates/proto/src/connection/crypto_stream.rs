@@ -87,6 +87,16 @@ impl CryptoStream {
         (end > self.sent).then(|| std::mem::replace(&mut self.sent, end)..end)
     }
 
+    /// How many bytes are to be sent again.
+    pub(super) fn lost_len(&self) -> u64 {
+        self.lost.total()
+    }
+
+    /// Whether the peer sends again what was read long ago.
+    pub(super) fn has_read(&self, end: u64) -> bool {
+        end <= self.read
+    }
+
     /// Where the next chunk will start.
     pub(super) fn next_offset(&self) -> u64 {
         self.lost.iter().next().map_or(self.sent, |lost| lost.start)

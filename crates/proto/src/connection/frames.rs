@@ -25,10 +25,12 @@ pub(super) struct Effects {
 }
 
 impl Connection {
-    /// Applies all frames of one packet, in order.
+    /// Applies all frames of one packet, which came `at` a time that is now or in the past, in order.
+    #[allow(clippy::too_many_arguments)] // what a packet is, apart from its frames
     pub(super) fn on_frames(
         &mut self,
         now: Instant,
+        at: Instant,
         space: SpaceId,
         kind: PacketKind,
         path: usize,
@@ -48,7 +50,7 @@ impl Connection {
             effects.ack_eliciting |= frame.is_ack_eliciting();
             effects.probing_only &= frame.is_probing();
             let ty = frame.ty();
-            self.on_frame(now, space, path, dcid, frame).map_err(|error| error.in_frame(ty))?;
+            self.on_frame(now, at, space, path, dcid, frame).map_err(|error| error.in_frame(ty))?;
             if !self.lifecycle.is_open() {
                 break;
             }
@@ -59,6 +61,7 @@ impl Connection {
     fn on_frame(
         &mut self,
         now: Instant,
+        at: Instant,
         space: SpaceId,
         path: usize,
         dcid: &ConnectionId,
@@ -71,12 +74,19 @@ impl Connection {
                 }
                 self.streams.on_stream(id, offset, fin, data)
             }
-            Frame::Ack(ack) => self.on_ack_frame(now, space, &ack),
+            Frame::Ack(ack) => self.on_ack_frame(now, at, space, &ack),
             Frame::Padding(_) | Frame::Ping => Ok(()),
             Frame::Crypto { offset, data } => {
                 let unproven = space == SpaceId::Initial && self.side == Side::Server;
+                let crypto = &self.spaces[space.index()].crypto;
+                let is_repeated =
+                    unproven && !data.is_empty() && crypto.has_read(offset.saturating_add(data.len() as u64));
                 let ahead = if unproven { crypto_stream::MAX_UNPROVEN } else { crypto_stream::MAX_BUFFERED };
                 self.spaces[space.index()].crypto.receive(offset, data, ahead)?;
+                if is_repeated {
+                    // The client has not got our answer, or only parts it cannot read.
+                    self.speed_up_handshake(now);
+                }
                 self.read_crypto(now, space)
             }
             Frame::ResetStream { id, error_code, final_size } => {

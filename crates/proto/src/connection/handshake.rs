@@ -61,7 +61,7 @@ pub(super) struct Handshake {
     /// The space that bytes from TLS now belong to.
     write_level: SpaceId,
     params_applied: bool,
-    started: Instant,
+    pub(super) started: Instant,
     /// The version of the client's first flight.
     pub(super) original_version: Version,
     client: Option<ClientSide>,
@@ -311,6 +311,7 @@ impl Connection {
             events: Default::default(),
             endpoint_events: Default::default(),
             undecryptable: Vec::new(),
+            probing: Default::default(),
             paced_until: None,
             suspended: None,
             local_cid: birth.local_cid,
@@ -322,6 +323,8 @@ impl Connection {
             observer,
             config,
         };
+        // Handshakes are short, and a gap in theirs would look like a loss: only application data are worth the trap.
+        this.spaces[SpaceId::Data.index()].numbers.start_skipping(&mut this.rng);
         this.observe(
             now,
             &ObserverEvent::ConnectionStarted {
@@ -628,7 +631,7 @@ fn local_parameters(
     version: Version,
 ) -> TransportParameters {
     TransportParameters {
-        max_idle_timeout: config.max_idle_timeout,
+        max_idle_timeout: config.max_idle_timeout.filter(|timeout| !timeout.is_zero()),
         max_udp_payload_size: u64::from(config.max_udp_payload),
         initial_max_data: limits.max_data,
         initial_max_stream_data_bidi_local: limits.stream_data_bidi_local,

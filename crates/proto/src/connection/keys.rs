@@ -24,6 +24,10 @@ struct OneRtt {
     confirmed: bool,
     /// Lowest number received under the current keys.
     first_received: Option<u64>,
+    /// Highest number received under the current keys or older ones.
+    last_received: Option<u64>,
+    /// Highest number received under older keys.
+    last_before: Option<u64>,
     /// Packets sealed under the current keys.
     sealed: u64,
 }
@@ -88,6 +92,8 @@ impl KeyStore {
             first_sent: None,
             confirmed: false,
             first_received: None,
+            last_received: None,
+            last_before: None,
             sealed: 0,
         });
     }
@@ -172,28 +178,54 @@ impl KeyStore {
 
     /// Opens a 1-RTT packet with the generation its phase bit and number name (RFC 9001 section 6.3).
     /// `None` when it does not authenticate.
-    pub(super) fn open_short(&mut self, number: u64, phase: bool, header: &[u8], payload: &mut [u8]) -> Option<Opened> {
-        let keys = self.one_rtt.as_mut()?;
+    ///
+    /// # Errors
+    /// `KEY_UPDATE_ERROR` if the packet shows that a higher number was protected with older keys (RFC 9001 section 6.4).
+    pub(super) fn open_short(
+        &mut self,
+        number: u64,
+        phase: bool,
+        header: &[u8],
+        payload: &mut [u8],
+    ) -> Result<Option<Opened>, TransportError> {
+        let Some(keys) = self.one_rtt.as_mut() else { return Ok(None) };
         if phase == keys.phase {
-            let len = keys.current.remote.open(0, number, header, payload).ok()?;
+            let Ok(len) = keys.current.remote.open(0, number, header, payload) else { return Ok(None) };
+            if keys.last_before.is_some_and(|last| number < last) {
+                return Err(TransportError::key_update("a packet number carries newer keys than a higher one"));
+            }
             if keys.first_received.is_none_or(|first| number < first) {
                 keys.first_received = Some(number);
             }
-            return Some(Opened::Known(len));
+            keys.last_received = keys.last_received.max(Some(number));
+            return Ok(Some(Opened::Known(len)));
         }
         // The other phase: an older number than any of this generation is a delayed packet of the last one.
         let delayed = keys.first_received.is_none_or(|first| number < first);
         if let Some(previous) = keys.previous.as_ref().filter(|_| delayed) {
-            return previous.remote.open(0, number, header, payload).ok().map(Opened::Known);
+            let Ok(len) = previous.remote.open(0, number, header, payload) else { return Ok(None) };
+            keys.last_before = keys.last_before.max(Some(number));
+            keys.last_received = keys.last_received.max(Some(number));
+            return Ok(Some(Opened::Known(len)));
         }
-        let next = keys.next.as_ref()?;
-        next.remote.open(0, number, header, payload).ok().map(Opened::Updated)
+        let Some(next) = keys.next.as_ref() else { return Ok(None) };
+        // Opening in place destroys what does not open, and the old keys may have to try too.
+        let copy = keys.previous.as_ref().map(|previous| (previous, payload.to_vec()));
+        if let Ok(len) = next.remote.open(0, number, header, payload) {
+            return Ok(Some(Opened::Updated(len)));
+        }
+        if let Some((previous, mut copy)) = copy
+            && previous.remote.open(0, number, header, &mut copy).is_ok()
+        {
+            return Err(TransportError::key_update("a packet number carries older keys than a lower one"));
+        }
+        Ok(None)
     }
 
     /// Switches to the generation the peer has begun to use. `number` is the packet that showed it.
     ///
     /// # Errors
-    /// `KEY_UPDATE_ERROR` if the number is older than packets of the generation before.
+    /// `KEY_UPDATE_ERROR` if a packet of the generation before has a higher number (RFC 9001 section 6.4).
     pub(super) fn commit_remote_update(
         &mut self,
         number: u64,
@@ -202,12 +234,13 @@ impl KeyStore {
         let Some(keys) = self.one_rtt.as_ref() else {
             return Ok(());
         };
-        if keys.first_received.is_some_and(|first| number < first) {
-            return Err(TransportError::key_update("an old packet number carries a newer key phase"));
+        if keys.last_received.is_some_and(|last| number < last) {
+            return Err(TransportError::key_update("a packet number carries newer keys than a higher one"));
         }
         self.rotate(session);
         if let Some(keys) = self.one_rtt.as_mut() {
             keys.first_received = Some(number);
+            keys.last_received = Some(number);
         }
         Ok(())
     }
@@ -243,6 +276,7 @@ impl KeyStore {
         keys.phase = !keys.phase;
         keys.first_sent = None;
         keys.first_received = None;
+        keys.last_before = keys.last_received;
         keys.confirmed = false;
         keys.sealed = 0;
         self.updates += 1;
@@ -286,6 +320,146 @@ impl KeyStore {
         }
         if let Some(keys) = self.one_rtt.as_mut() {
             keys.previous = keys.previous.take().filter(|previous| previous.until.is_none_or(|t| t > now));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        crypto::{
+            TAG_LEN,
+            deterministic::{DeterministicClient, DeterministicServer},
+            testing::{self, date},
+        },
+        error::TransportErrorCode,
+        version::Version,
+    };
+
+    /// The keys of both ends after a handshake.
+    struct Ends {
+        pair: testing::Pair,
+        client: KeyStore,
+        server: KeyStore,
+    }
+
+    type Sealed = (u64, bool, Vec<u8>);
+
+    impl Ends {
+        fn new() -> Ends {
+            let client = DeterministicClient::new([1; 32], &[b"test"], date()).unwrap();
+            let server = DeterministicServer::new([2; 32], &[b"test"], date()).unwrap();
+            let mut pair = testing::handshake(&client, &server, Version::V1);
+            let mut ends = [KeyStore::default(), KeyStore::default()];
+            for (store, end) in ends.iter_mut().zip([&mut pair.client, &mut pair.server]) {
+                store.install_one_rtt(end.one_rtt.take().unwrap(), &mut *end.session);
+            }
+            let [client, server] = ends;
+            Ends { pair, client, server }
+        }
+
+        /// The client seals packets with its current keys.
+        fn seal(&self, numbers: impl IntoIterator<Item = u64>) -> Vec<Sealed> {
+            let (_, key) = self.client.local(SpaceId::Data).unwrap();
+            let seal = |number| {
+                let mut packet = vec![7; 20 + TAG_LEN];
+                key.seal(0, number, b"header", &mut packet).unwrap();
+                (number, self.client.phase(), packet)
+            };
+            numbers.into_iter().map(seal).collect()
+        }
+
+        fn update_client(&mut self) {
+            self.client.update(&mut *self.pair.client.session);
+        }
+
+        fn update_server(&mut self) {
+            self.server.update(&mut *self.pair.server.session);
+        }
+
+        /// The server opens one. `Ok(false)`: it does not authenticate.
+        fn open(&mut self, (number, phase, packet): &Sealed) -> Result<bool, TransportErrorCode> {
+            let mut packet = packet.clone();
+            match self.server.open_short(*number, *phase, b"header", &mut packet).map_err(|error| error.code)? {
+                None => Ok(false),
+                Some(Opened::Known(20)) => Ok(true),
+                Some(Opened::Updated(20)) => {
+                    let session = &mut *self.pair.server.session;
+                    self.server.commit_remote_update(*number, session).map_err(|error| error.code)?;
+                    Ok(true)
+                }
+                Some(other) => panic!("{other:?}"),
+            }
+        }
+    }
+
+    const VIOLATION: Result<bool, TransportErrorCode> = Err(TransportErrorCode::KEY_UPDATE_ERROR);
+
+    #[test]
+    fn rfc9001_6_4_newer_keys_below_a_number_with_older_ones_are_a_key_update_error() {
+        let mut ends = Ends::new();
+        let old = ends.seal([0, 10]);
+        ends.update_client();
+        let new = ends.seal([5]);
+        assert_eq!([ends.open(&old[0]), ends.open(&old[1])], [Ok(true); 2]);
+        assert_eq!(ends.open(&new[0]), VIOLATION);
+    }
+
+    #[test]
+    fn rfc9001_6_4_older_keys_above_a_number_with_newer_ones_are_a_key_update_error() {
+        let mut ends = Ends::new();
+        let old = ends.seal([0, 10]);
+        ends.update_client();
+        let new = ends.seal([5]);
+        assert_eq!([ends.open(&old[0]), ends.open(&new[0])], [Ok(true); 2]);
+        assert_eq!(ends.open(&old[1]), VIOLATION);
+    }
+
+    #[test]
+    fn rfc9001_6_4_it_does_not_matter_who_began_the_update() {
+        let mut ends = Ends::new();
+        let old = ends.seal([0, 10]);
+        ends.update_client();
+        let new = ends.seal([5]);
+        ends.update_server();
+        assert_eq!([ends.open(&old[0]), ends.open(&old[1])], [Ok(true); 2], "delayed");
+        assert_eq!(ends.open(&new[0]), VIOLATION);
+    }
+
+    #[test]
+    fn rfc9001_6_5_packets_in_any_order_across_updates_of_either_end_are_no_error() {
+        for reverse in [false, true] {
+            for own in [false, true] {
+                let mut ends = Ends::new();
+                let old = ends.seal(0..5);
+                ends.update_client();
+                let mut packets = [old, ends.seal(5..10)].concat();
+                assert_eq!(ends.open(&packets[2]), Ok(true));
+                packets.remove(2);
+                if own {
+                    ends.update_server();
+                }
+                if reverse {
+                    packets.reverse();
+                }
+                for packet in &packets {
+                    assert_eq!(ends.open(packet), Ok(true), "{} {reverse} {own}", packet.0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_packets_of_either_phase_do_not_authenticate_and_are_no_error() {
+        let mut ends = Ends::new();
+        let mut old = ends.seal([0, 3, 9]);
+        ends.update_client();
+        let mut new = ends.seal([5, 8]);
+        assert_eq!([ends.open(&old[0]), ends.open(&new[0])], [Ok(true); 2]);
+        for packet in old.iter_mut().chain(&mut new) {
+            packet.2[3] ^= 1;
+            assert_eq!(ends.open(packet), Ok(false));
         }
     }
 }

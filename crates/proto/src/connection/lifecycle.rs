@@ -57,7 +57,7 @@ impl Lifecycle {
 /// The idle timer and the keep-alive.
 #[derive(Debug)]
 pub(super) struct IdleTimers {
-    /// The effective timeout, the smaller of both ends' (zero or `None`: never).
+    /// The effective timeout, the smaller of both ends' (`None`: never).
     pub(super) timeout: Option<Duration>,
     keep_alive: Option<Duration>,
     /// The last time something restarted the timer.
@@ -72,7 +72,7 @@ pub(super) struct IdleTimers {
 impl IdleTimers {
     pub(super) fn new(now: Instant, timeout: Option<Duration>, keep_alive: Option<Duration>) -> Self {
         Self {
-            timeout,
+            timeout: timeout.filter(|timeout| !timeout.is_zero()),
             keep_alive,
             restarted: now,
             sent_since_received: false,
@@ -81,13 +81,9 @@ impl IdleTimers {
         }
     }
 
-    /// Takes the peer's `max_idle_timeout`; zero means it has none (RFC 9000 section 18.2).
+    /// Takes the peer's `max_idle_timeout`; zero, at either end, means none (RFC 9000 section 18.2).
     pub(super) fn set_peer(&mut self, local: Option<Duration>, peer: Option<Duration>) {
-        let peer = peer.filter(|timeout| !timeout.is_zero());
-        self.timeout = match (local, peer) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
+        self.timeout = local.into_iter().chain(peer).filter(|timeout| !timeout.is_zero()).min();
     }
 
     /// A packet of the peer was received and processed.

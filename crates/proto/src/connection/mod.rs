@@ -1,7 +1,8 @@
 //! One QUIC connection, sans IO: datagrams and the time go in; datagrams, a deadline and events come out.
 //!
 //! The parts: `keys` (encryption levels, key update), `handshake` (TLS, transport parameters, 0-RTT, Retry),
-//! `receive` (datagram to frames), `frames` (what each frame does), `transmit` (state to datagrams),
+//! `receive` (datagram to frames), `frames` (what each frame does), `transmit` (state to datagrams), `probes` (what is sent
+//! ahead of or after a timeout), `numbers` (packet numbers),
 //! `acknowledged` (what acknowledgement and loss do), `migrate` (paths), `lifecycle` (closing, idle).
 //! Recovery, streams and acknowledgement tracking are modules of their own, with no knowledge of this one.
 
@@ -13,6 +14,8 @@ mod keys;
 mod lifecycle;
 mod migrate;
 mod net_path;
+mod numbers;
+mod probes;
 mod receive;
 mod sent;
 mod space;
@@ -29,7 +32,6 @@ use std::{
 
 use bytes::Bytes;
 use rand_chacha::ChaCha8Rng;
-use smallvec::SmallVec;
 use thalweg_recovery::{Outcome, PathId, Recovery, SpaceId, Timeout};
 use thalweg_units::Instant;
 
@@ -60,7 +62,6 @@ use crate::{
     packet,
     streams::{StreamEvent, Streams},
     transport_parameters::TransportParameters,
-    udp::DatagramMeta,
     version::Version,
 };
 
@@ -171,7 +172,8 @@ pub struct Connection {
     error: Option<ConnectionError>,
     events: VecDeque<Event>,
     endpoint_events: VecDeque<EndpointEvent>,
-    undecryptable: Vec<(DatagramMeta, Vec<u8>)>,
+    undecryptable: Vec<receive::Waiting>,
+    probing: probes::Probing,
     /// Until when the pacer holds us.
     paced_until: Option<Instant>,
     /// Since when nothing is heard, if a suspension was reported.
@@ -437,38 +439,6 @@ impl Connection {
             Timeout::Probe { space, datagrams } => self.on_probe_timeout(now, space, datagrams),
         }
         self.outcome = outcome;
-    }
-
-    /// Probes are due: they carry new data if there are any, else the oldest that are unacknowledged, else a PING
-    /// (RFC 9002 section 6.2.4). Other spaces with something in flight speak along: their packets share the datagram.
-    fn on_probe_timeout(&mut self, now: Instant, space: SpaceId, datagrams: u8) {
-        for other in SpaceId::ALL {
-            let probes = match other == space {
-                true => datagrams,
-                false => u8::from(self.keys.local(other).is_some() && self.recovery.in_flight(other)),
-            };
-            if probes > 0 {
-                self.queue_probes(other, probes);
-            }
-        }
-        if self.recovery.pto_count() >= 2 && self.suspended.is_none() && self.handshake.complete {
-            self.suspended = Some(self.idle.last_received);
-            let silence = now.saturating_since(self.idle.last_received);
-            self.events.push_back(Event::Path(PathEvent::Suspended { silence }));
-        }
-    }
-
-    fn queue_probes(&mut self, space: SpaceId, probes: u8) {
-        self.spaces[space.index()].probes = probes;
-        if self.has_new_data(space) {
-            return;
-        }
-        let worth_repeating = self.recovery.outstanding_data(space).filter(|(_, sent)| sent.is_worth_repeating());
-        let oldest: SmallVec<[SentFrames; 2]> =
-            worth_repeating.take(usize::from(probes)).map(|(_, sent)| sent.clone()).collect();
-        for sent in &oldest {
-            self.send_again(sent);
-        }
     }
 
     fn on_idle_timeout(&mut self, now: Instant) {

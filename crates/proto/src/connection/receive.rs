@@ -1,6 +1,6 @@
 //! From a received datagram to frames: coalesced packets, keys, duplicates, paths.
 
-use thalweg_recovery::SpaceId;
+use thalweg_recovery::{Ecn, SpaceId};
 use thalweg_units::Instant;
 
 use super::{Connection, keys::Opened, lifecycle::Lifecycle};
@@ -19,12 +19,23 @@ const MAX_UNDECRYPTABLE: usize = 16;
 /// A datagram on its way in.
 pub(super) struct Arrival {
     pub(super) meta: DatagramMeta,
+    /// When it arrived: earlier than it is processed if it waited for keys.
+    pub(super) at: Instant,
     /// Its path, once known.
     pub(super) path: Option<usize>,
     /// Bytes of the whole datagram.
     size: usize,
     /// The destination of its first packet; coalesced packets must agree (RFC 9000 section 12.2).
     dcid: Option<ConnectionId>,
+}
+
+/// A packet whose keys are still to come.
+pub(super) struct Waiting {
+    meta: DatagramMeta,
+    /// When it arrived. The wait is no part of the path's delay: what the packet acknowledges is sampled at its arrival
+    /// (RFC 9002 section 5.3), and the delay that its acknowledgment reports includes it (RFC 9000 section 13.2.5).
+    at: Instant,
+    packet: Vec<u8>,
 }
 
 /// The keys there are, to notice new ones.
@@ -49,7 +60,7 @@ impl Connection {
             None if self.may_come_from_new_path() => {}
             None => return self.drop_packet(now, None, size, DropReason::UnknownPath),
         }
-        let mut arrival = Arrival { meta: *meta, path, size, dcid: None };
+        let mut arrival = Arrival { meta: *meta, at: now, path, size, dcid: None };
         let rtt = self.rtt();
         self.streams.set_clock(now, rtt);
         self.spaces[SpaceId::Data.index()].acks.set_rtt(rtt);
@@ -100,9 +111,9 @@ impl Connection {
 
     /// Gives packets that came too early another chance, now that there are new keys.
     fn retry_undecryptable(&mut self, now: Instant) {
-        for (meta, mut packet) in std::mem::take(&mut self.undecryptable) {
+        for Waiting { meta, at, mut packet } in std::mem::take(&mut self.undecryptable) {
             let path = self.find_path(&meta);
-            let mut arrival = Arrival { meta, path, size: packet.len(), dcid: None };
+            let mut arrival = Arrival { meta, at, path, size: packet.len(), dcid: None };
             self.handle_coalesced(now, &mut arrival, &mut packet);
         }
     }
@@ -149,6 +160,12 @@ impl Connection {
                 return Ok(());
             }
         }
+        // RFC 9000 section 17.2.2: only a client's Initial carries a token.
+        let has_token = matches!(&partial.header, Header::Initial { token, .. } if !token.is_empty());
+        if has_token && self.side == Side::Client {
+            self.drop_packet(now, Some(kind), size, DropReason::Invalid);
+            return Ok(());
+        }
         // RFC 9000 section 14.1: no datagram with a client's Initial is this small.
         let too_small = kind == PacketKind::Initial
             && self.side == Side::Server
@@ -172,7 +189,7 @@ impl Connection {
         };
         let (header, payload) = packet.split_at_mut(open.payload.start);
         let opened = match kind {
-            PacketKind::OneRtt => self.keys.open_short(open.number, open.key_phase(), header, payload),
+            PacketKind::OneRtt => self.keys.open_short(open.number, open.key_phase(), header, payload)?,
             _ => self.keys.open_long(space, open.number, header, payload, first_version).map(Opened::Known),
         };
         let len = match opened {
@@ -210,6 +227,10 @@ impl Connection {
             }
         };
         self.stats.packets_received += 1;
+        if !self.handshake.heard && self.side == Side::Server && arrival.meta.ecn == Ecn::NotEct {
+            // The client may have tried with marks before, and got no answer.
+            self.recovery.path_mut(self.paths[path].id).postpone_ecn();
+        }
         self.handshake.heard = true;
         self.idle.on_received(now);
         if kind == PacketKind::Handshake && self.side == Side::Server {
@@ -217,13 +238,13 @@ impl Connection {
         }
         let payload = &payload[..len];
         self.observe_received(now, kind, open.number, size, path, arrival, payload);
-        let effects = self.on_frames(now, space, kind, path, partial.header.dcid(), payload)?;
+        let effects = self.on_frames(now, arrival.at, space, kind, path, partial.header.dcid(), payload)?;
         self.forget_settled_paths();
         if !self.lifecycle.is_open() || !self.keys.has(space) && !early {
             return Ok(());
         }
         let acks = &mut self.spaces[space.index()].acks;
-        acks.on_packet(now, open.number, arrival.meta.ecn, effects.ack_eliciting);
+        acks.on_packet(arrival.at, open.number, arrival.meta.ecn, effects.ack_eliciting);
         if space == SpaceId::Data && self.largest_received_data.is_none_or(|largest| open.number > largest) {
             self.largest_received_data = Some(open.number);
             // The frames may have made us forget paths, which moves the others.
@@ -311,9 +332,13 @@ impl Connection {
             SpaceId::Handshake => !self.handshake.complete && !self.handshake.confirmed,
             SpaceId::Data => !self.handshake.complete,
         };
+        if self.side.is_client() && !self.keys.has(SpaceId::Handshake) && space != SpaceId::Initial {
+            // The server has answered, and what brings its keys is lost.
+            self.speed_up_handshake(now);
+        }
         if coming && self.undecryptable.len() < MAX_UNDECRYPTABLE {
             self.observe(now, &ObserverEvent::PacketBuffered { kind, size: packet.len() as u32 });
-            self.undecryptable.push((arrival.meta, packet.to_vec()));
+            self.undecryptable.push(Waiting { meta: arrival.meta, at: arrival.at, packet: packet.to_vec() });
         } else {
             self.drop_packet(now, Some(kind), packet.len(), DropReason::KeyUnavailable);
         }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 use thalweg_recovery::SpaceId;
 
-use crate::streams::SentStreams;
+use crate::{ack::Reported, streams::SentStreams};
 
 /// The frames of one sent packet that matter afterwards.
 #[derive(Clone, Debug)]
@@ -16,8 +16,8 @@ pub(crate) struct SentFrames {
     pub(super) streams: SentStreams,
     /// CRYPTO ranges.
     pub(super) crypto: SmallVec<[Range<u64>; 1]>,
-    /// Largest packet number acknowledged by the ACK frame in this packet.
-    pub(super) acked: Option<u64>,
+    /// What the ACK frame in this packet reports.
+    pub(super) acked: Option<Reported>,
     /// Connection-level control frames.
     pub(super) control: SmallVec<[Control; 1]>,
 }

@@ -25,6 +25,8 @@ use crate::{
 pub(super) const MIN_INITIAL: u16 = 1200;
 /// Do not begin another packet in a datagram with less room than this: header, tag and a frame worth having.
 pub(super) const MIN_PACKET: usize = 96;
+/// A probe with less room than this is full.
+const MIN_REPEAT: usize = 32;
 /// The most bytes of reason phrase sent with a close.
 const MAX_REASON: usize = 256;
 
@@ -35,6 +37,8 @@ struct OpenPacket {
     mark: HeaderMark,
     frames: SentFrames,
     ack_eliciting: bool,
+    /// It is one of the packets owed to a probe timeout.
+    probe: bool,
 }
 
 /// What a packet may hold.
@@ -153,6 +157,7 @@ impl Connection {
         let start = buf.len();
         let mut open: Option<OpenPacket> = None;
         let mut pad = false;
+        let mut probe = false;
         for space in SpaceId::ALL {
             let wanted = self.wanted(now, space, content);
             let Some(content) = wanted else { continue };
@@ -174,7 +179,11 @@ impl Connection {
                 continue;
             }
             pad |= space == SpaceId::Initial && (self.side == Side::Client || packet.ack_eliciting);
+            probe |= packet.probe;
             open = Some(packet);
+        }
+        if probe {
+            self.on_probe_datagram();
         }
         if let Some(last) = open {
             let pad_to = pad.then_some(start + usize::from(MIN_INITIAL).min(room));
@@ -227,7 +236,7 @@ impl Connection {
     }
 
     fn begin_packet_to(&mut self, buf: &mut Vec<u8>, space: SpaceId, dcid: &ConnectionId) -> OpenPacket {
-        let number = self.spaces[space.index()].next_number;
+        let number = self.spaces[space.index()].numbers.next();
         let number_len = packet::number_len(number, self.recovery.largest_acked(space));
         let scid = self.local_cid;
         let mut long =
@@ -242,7 +251,7 @@ impl Connection {
                 (PacketKind::OneRtt, mark)
             }
         };
-        OpenPacket { space, kind, mark, frames: SentFrames::new(space), ack_eliciting: false }
+        OpenPacket { space, kind, mark, frames: SentFrames::new(space), ack_eliciting: false, probe: false }
     }
 
     /// Appends frames until `limit` (an offset in `buf`) or until there is nothing left to say.
@@ -270,28 +279,82 @@ impl Connection {
             packet.ack_eliciting = buf.len() > acks_end;
             return;
         }
-        if !early {
-            self.write_crypto(buf, limit, packet);
-            if space == SpaceId::Data {
-                self.write_connection_control(buf, limit, packet);
-            }
+        packet.probe = state.probes > 0;
+        if packet.probe && space != SpaceId::Data {
+            // What follows cannot be read without it.
+            self.write_repeats(buf, acks_end, limit, packet);
         }
-        if space == SpaceId::Data {
-            self.streams.write_control(buf, limit, &mut packet.frames.streams);
-            if self.datagrams.can_send() {
-                self.write_datagram_frames(buf, limit);
-            }
-            self.streams.write_data(buf, limit, &mut packet.frames.streams);
+        self.write_frames(buf, limit, packet);
+        if packet.probe && space == SpaceId::Data {
+            self.write_repeats(buf, acks_end, limit, packet);
         }
         let state = &mut self.spaces[space.index()];
         if buf.len() == acks_end && (state.probes > 0 || state.ping) && buf.len() < limit {
             Frame::Ping.encode(buf);
         }
         packet.ack_eliciting = buf.len() > acks_end;
+        packet.probe &= packet.ack_eliciting;
         if packet.ack_eliciting {
             state.ping = false;
             state.probes = state.probes.saturating_sub(1);
         }
+    }
+
+    /// Appends what waits to be sent.
+    fn write_frames(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
+        let is_data = packet.space == SpaceId::Data;
+        if packet.kind != PacketKind::ZeroRtt {
+            self.write_crypto(buf, limit, packet);
+            if is_data {
+                self.write_connection_control(buf, limit, packet);
+            }
+        }
+        if is_data {
+            self.streams.write_control(buf, limit, &mut packet.frames.streams);
+            if self.datagrams.can_send() {
+                self.write_datagram_frames(buf, limit);
+            }
+            self.streams.write_data(buf, limit, &mut packet.frames.streams);
+        }
+    }
+
+    /// Appends what is outstanding, the oldest first, as far as it fits: what no probe of this timeout has repeated yet or,
+    /// if there is no more of that and the packet has nothing beyond `acks_end` yet, the oldest once again (RFC 9002 section
+    /// 6.2.4).
+    fn write_repeats(&mut self, buf: &mut Vec<u8>, acks_end: usize, limit: usize, packet: &mut OpenPacket) {
+        let space = packet.space;
+        let is_data = space == SpaceId::Data;
+        let mut repeats = self.spaces[space.index()].repeats.clone();
+        let mut is_second_round = false;
+        loop {
+            let room = limit.saturating_sub(buf.len());
+            // Handshake bytes are gathered first, so that none that were never sent come between them.
+            let waiting = if is_data { 0 } else { self.spaces[space.index()].crypto.lost_len() };
+            if room < MIN_REPEAT || waiting >= room as u64 {
+                break;
+            }
+            let next = self
+                .recovery
+                .outstanding_data_from(space, repeats.start)
+                .take_while(|(number, _)| *number < repeats.end)
+                .find(|(_, sent)| sent.is_worth_repeating())
+                .map(|(number, sent)| (number, sent.clone()));
+            match next {
+                Some((number, sent)) => {
+                    repeats.start = number + 1;
+                    self.send_again(&sent);
+                    if is_data {
+                        self.write_frames(buf, limit, packet);
+                    }
+                }
+                None if buf.len() == acks_end && !is_second_round && (is_data || !self.has_new_data(space)) => {
+                    is_second_round = true;
+                    repeats.start = 0;
+                }
+                None => break,
+            }
+        }
+        self.spaces[space.index()].repeats = repeats;
     }
 
     fn write_crypto(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
@@ -376,7 +439,7 @@ impl Connection {
         path: thalweg_recovery::PathId,
         mtu_probe: bool,
     ) {
-        let OpenPacket { space, kind, mark, frames, ack_eliciting } = packet;
+        let OpenPacket { space, kind, mark, frames, ack_eliciting, .. } = packet;
         // Room for the header protection sample, then what the datagram demands (RFC 9001 section 5.4.2).
         let before = buf.len();
         let least = mark.payload_pos() + mark.min_payload();
@@ -403,7 +466,7 @@ impl Connection {
             Some((header, key)) => mark.seal(buf, 0, key, header).is_ok(),
             None => false,
         };
-        self.spaces[space.index()].next_number = mark.number + 1;
+        self.spaces[space.index()].numbers.on_used(&mut self.rng);
         if !sealed {
             // Cannot happen with the keys we checked for; the packet is as good as lost, its content is not.
             buf.truncate(mark.start);

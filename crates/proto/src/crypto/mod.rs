@@ -14,7 +14,7 @@ pub mod initial;
 pub mod null;
 pub mod rustls;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use ::rustls::pki_types::CertificateDer;
 

@@ -229,6 +229,8 @@ fn min_ack_delay_above_max_ack_delay_is_refused() {
 #[test]
 fn an_idle_timeout_of_zero_means_none() {
     assert_eq!(accepted(&integer(id::MAX_IDLE_TIMEOUT, 0), Side::Client).max_idle_timeout, None);
+    let zero = TransportParameters { max_idle_timeout: Some(Duration::ZERO), ..Default::default() };
+    assert_eq!(accepted(&encoded(&zero), Side::Client).max_idle_timeout, None);
     let tiny = TransportParameters { max_idle_timeout: Some(Duration::from_micros(1)), ..Default::default() };
     assert_eq!(accepted(&encoded(&tiny), Side::Client).max_idle_timeout, Some(Duration::from_millis(1)));
 }

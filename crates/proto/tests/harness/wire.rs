@@ -5,7 +5,7 @@ use thalweg_proto::{
     cid::ConnectionId,
     crypto::{Keys, initial},
     frame::FrameIter,
-    packet::{Header, Partial},
+    packet::{Header, LongType, Partial, write_long_header},
     version::Version,
 };
 
@@ -79,6 +79,25 @@ impl Spy {
             seen.push(Seen { header: partial.header, number, payload });
         }
         seen
+    }
+
+    /// The Initial packet that a server's datagram begins with, authentic, but with a token in its header.
+    pub fn with_token(&mut self, packet: &Packet, token: &[u8]) -> Option<Vec<u8>> {
+        let seen = self.look(packet).into_iter().next()?;
+        let Header::Initial { version, dcid, scid, .. } = &seen.header else { return None };
+        let (number, payload) = seen.number.zip(seen.payload)?;
+        let partial = &parse(&packet.bytes)[0];
+        let (_, _, server) = self.keys.iter().find(|(_, client, _)| {
+            let mut bytes = packet.bytes[..partial.len].to_vec();
+            let open = partial.unprotect(&mut bytes, &*client.remote.header, None).unwrap();
+            let (header, payload) = bytes.split_at_mut(open.payload.start);
+            client.remote.packet.open(0, open.number, header, payload).is_ok()
+        })?;
+        let mut forged = Vec::new();
+        let mark = write_long_header(&mut forged, LongType::Initial, *version, dcid, scid, token, number, 2);
+        forged.extend_from_slice(&payload);
+        mark.seal(&mut forged, 0, &*server.local.packet, &*server.local.header).unwrap();
+        Some(forged)
     }
 
     fn open(&mut self, from_client: bool, partial: &Partial, bytes: &[u8]) -> Option<(u64, Vec<u8>)> {

@@ -1,0 +1,82 @@
+//! Probes after a silence, and what may be repeated before it has lasted (RFC 9002 sections 6.2.3 and 6.2.4).
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use thalweg_recovery::SpaceId;
+use thalweg_units::Instant;
+
+use super::{Connection, Event, PathEvent};
+
+/// How often a connection repeats handshake messages ahead of its probe timer. Once makes good a single loss; each further
+/// time costs a server that does not know its client's address two datagrams.
+const MAX_SPEED_UPS: u8 = 3;
+/// How many datagrams a server repeats then: enough for a large ServerHello and the messages behind it.
+const SPEED_UP_DATAGRAMS: u8 = 2;
+
+/// Probes that are owed, and how often the handshake was sped up.
+#[derive(Debug, Default)]
+pub(super) struct Probing {
+    /// Datagrams owed to the probe timeout; the packets of all spaces share them.
+    datagrams: u8,
+    speed_ups: u8,
+    /// The next speed-up comes no earlier.
+    not_before: Option<Instant>,
+}
+
+impl Connection {
+    /// Probes are due: they carry new data if there are any, and as much of what is unacknowledged as fits, the oldest first;
+    /// else a PING (RFC 9002 section 6.2.4). Other spaces with something in flight share the datagrams.
+    pub(super) fn on_probe_timeout(&mut self, now: Instant, space: SpaceId, datagrams: u8) {
+        for other in SpaceId::ALL {
+            if other == space || self.keys.local(other).is_some() && self.recovery.in_flight(other) {
+                self.spaces[other.index()].probe(datagrams);
+            }
+        }
+        self.probing.datagrams = datagrams;
+        if self.recovery.pto_count() >= 2 && self.suspended.is_none() && self.handshake.complete {
+            self.suspended = Some(self.idle.last_received);
+            let silence = now.saturating_since(self.idle.last_received);
+            self.events.push_back(Event::Path(PathEvent::Suspended { silence }));
+        }
+    }
+
+    /// A datagram with probes was written. After the last, what no longer found room in it is not owed any more.
+    pub(super) fn on_probe_datagram(&mut self) {
+        self.probing.datagrams = self.probing.datagrams.saturating_sub(1);
+        if self.probing.datagrams == 0 {
+            self.spaces.iter_mut().for_each(|space| space.probes = 0);
+        }
+    }
+
+    /// Handshake messages of ours must have been lost: the peer repeats its own that we have read, or sends what we cannot
+    /// read without more of them. Repeats those that are unacknowledged without waiting for the probe timer, a few times per
+    /// connection and not twice for the same loss (RFC 9002 section 6.2.3).
+    ///
+    /// Two hellos that arrive together are the probes of a client whose first was lost: the answer goes out twice too.
+    pub(super) fn speed_up_handshake(&mut self, now: Instant) {
+        let is_unanswered = |space: &SpaceId| {
+            let is_outstanding = self.recovery.in_flight(*space) || self.spaces[space.index()].crypto.can_send();
+            self.keys.local(*space).is_some() && is_outstanding
+        };
+        let mut spaces: SmallVec<[SpaceId; 2]> = SmallVec::from_buf([SpaceId::Initial, SpaceId::Handshake]);
+        spaces.retain(|space| is_unanswered(space));
+        let is_too_early = self.probing.not_before.is_some_and(|at| now < at);
+        if self.probing.speed_ups >= MAX_SPEED_UPS || is_too_early || spaces.is_empty() {
+            return;
+        }
+        self.probing.speed_ups += 1;
+        // The answer takes a round trip, which is no longer than the handshake took so far.
+        let round_trip = now.saturating_since(self.handshake.started).max(Duration::from_millis(1));
+        self.probing.not_before = Some(now + round_trip);
+        let datagrams = if self.side.is_client() { 1 } else { SPEED_UP_DATAGRAMS };
+        for space in spaces {
+            self.spaces[space.index()].probe(datagrams);
+        }
+        self.probing.datagrams = datagrams;
+        if !self.side.is_client() {
+            // All that is known is that the client's packets get through.
+            self.recovery.path_mut(self.paths[self.active].id).suspend_ecn();
+        }
+    }
+}
