@@ -283,6 +283,7 @@ impl RunArgs {
         }
         let stop = stop_on_interrupt();
         let several = scenarios.len() > 1;
+        self.check_runs(&scenarios)?;
         let (root, directories) = self.places(&scenarios)?;
         let mut done = Vec::new();
         let mut failed = Vec::new();
@@ -342,6 +343,25 @@ impl RunArgs {
             eprintln!("thalweg: {} holds other results; these go to {}", root.display(), beside.display());
         }
         Ok((beside, directories))
+    }
+
+    /// Refuses what nobody waits for and no memory holds.
+    fn check_runs(&self, scenarios: &[Scenario]) -> Result<()> {
+        for scenario in scenarios {
+            let points = if self.point.is_some() { 1 } else { scenario.points.len() as u64 };
+            let seeds = self.seeds.unwrap_or(scenario.seeds).min(self.max_seeds.unwrap_or(u64::MAX));
+            let seeds = if self.seed.is_some() { 1 } else { seeds };
+            let runs = points.saturating_mul(seeds);
+            if runs > runner::MOST_RUNS {
+                return Err(Failure::usage(format!(
+                    "{}: {points} points with {seeds} seeds are {runs} runs; at most {} are accepted, so ask for fewer seeds \
+                     or split the scenario",
+                    scenario.file,
+                    runner::MOST_RUNS
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// What tells the folder of a part from that of the whole: "-p0-s3" or "-1of4"; empty for the whole.

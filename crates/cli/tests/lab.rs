@@ -136,6 +136,17 @@ fn ten_million_points_are_refused_at_once() {
 }
 
 #[test]
+fn a_hundred_million_runs_are_refused_at_once() {
+    let list: Vec<String> = (1..=100).map(|n| format!("\"{n} ms\"")).collect();
+    let lab = Lab::new(&SMALL.replace("[[expect]]", &format!("\"flow.0.start\" = [{}]\n[[expect]]", list.join(", "))));
+    let ended = lab.run("out", &["--seeds", "1000000"]);
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert!(said.contains("200 points with 1000000 seeds are 200000000 runs; at most 10000000"), "{said}");
+    assert!(!lab.path("out").exists());
+}
+
+#[test]
 fn what_cannot_finish_is_a_failed_run_with_its_reason() {
     for (old, new) in [
         ("delay = \"10 ms\" }\nup", "delay = \"10 ms\", loss = 1.0 }\nup"),

@@ -63,6 +63,9 @@ pub struct Progress {
     pub failed: usize,
 }
 
+/// The most runs that are asked for at once: points times seeds.
+pub const MOST_RUNS: u64 = 10_000_000;
+
 /// What to run of a scenario, and whom to tell.
 pub struct RunOptions<'a> {
     /// Instead of the scenario's number of seeds.
