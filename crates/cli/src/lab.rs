@@ -62,8 +62,8 @@ struct RunArgs {
     /// Scenario files, or folders with such
     #[arg(required = true, value_name = "FILE-or-FOLDER")]
     scenarios: Vec<PathBuf>,
-    /// Where results go; of several scenarios, each gets a folder in it, and all one report. Part of the runs never replaces
-    /// other results: it goes beside them, to DIR-1of4 or DIR-p0-s3 [default: results/NAME]
+    /// Where results go; of several scenarios, each gets a folder in it, and all one report. Part of the runs never
+    /// replaces other results: it goes beside them, to DIR-1of4 or DIR-p0-s3 [default: results/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Instead of the scenario's number of seeds
@@ -318,8 +318,9 @@ impl RunArgs {
         if failed.is_empty() { Ok(()) } else { Err(Failure::failed(format!("failed: {}", failed.join(", ")))) }
     }
 
-    /// Where the results of all go, and those of each scenario. A part of a scenario's runs goes to a folder of its own beside
-    /// the results that it is a part of, never over them: to the folder of `--out` itself if that has no other results.
+    /// Where the results of all go, and those of each scenario. A part of a scenario's runs goes to a folder of its own
+    /// beside the results that it is a part of, never over them: to the folder of `--out` itself if that has no other
+    /// results.
     fn places(&self, scenarios: &[Scenario]) -> Result<(PathBuf, Vec<PathBuf>)> {
         let several = scenarios.len() > 1;
         let root = collection::root(&self.scenarios, self.out.as_deref(), scenarios.first(), several);

@@ -1,11 +1,11 @@
 //! The simulator as the lab's engine: worlds become plans, results become values.
 //!
-//! What seeds change, each by a stream of its own name, so that adding a flow does not shift another's dice: the start of
-//! every flow within one round trip of its path (`phase = false` keeps a flow's start where the file says), the delays of
-//! hosts (`host_delay = false` lets them send at once), the endpoints' own
-//! randomness (connection IDs, keys, skipped packet numbers), every impairment of every direction, drawn times of outages
-//! and suspensions, synthetic traces, and the sizes and times of traffic. With `perturb = "microsecond"` a seed changes the
-//! endpoints' own randomness, and one packet takes a microsecond longer; nothing else.
+//! What seeds change, each by a stream of its own name, so that adding a flow does not shift another's dice: the start
+//! of every flow within one round trip of its path (`phase = false` keeps a flow's start where the file says), the
+//! delays of hosts (`host_delay = false` lets them send at once), the endpoints' own randomness (connection IDs, keys,
+//! skipped packet numbers), every impairment of every direction, drawn times of outages and suspensions, synthetic
+//! traces, and the sizes and times of traffic. With `perturb = "microsecond"` a seed changes the endpoints' own
+//! randomness, and one packet takes a microsecond longer; nothing else.
 
 mod collect;
 

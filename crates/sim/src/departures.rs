@@ -1,12 +1,13 @@
 //! Chance delay between a host that sends a datagram and the network that gets it.
 //!
-//! Two senders whose packets are spaced by the same bottleneck fall into step with its drop-tail queue, and then one of them
-//! meets a full queue every time: a phase effect, an artefact of a world without noise (S. Floyd, V. Jacobson, "On Traffic
-//! Phase Effects in Packet-Switched Gateways", 1992, which removes it by a random processing time in the hosts; ns-2's TCP
-//! has the same as `overhead_`). The delay also makes runs of different seeds different where nothing else is left to chance.
+//! Two senders whose packets are spaced by the same bottleneck fall into step with its drop-tail queue, and then one of
+//! them meets a full queue every time: a phase effect, an artifact of a world without noise (S. Floyd, V. Jacobson, "On
+//! Traffic Phase Effects in Packet-Switched Gateways", 1992, which removes it by a random processing time in the hosts;
+//! ns-2's TCP has the same as `overhead_`). The delay also makes runs of different seeds different where nothing else
+//! is left to chance.
 //!
-//! Each datagram draws its delay uniformly from zero to two packet times of the bottleneck, one millisecond at most, and
-//! never overtakes the one before: it leaves at the later of the time drawn and the departure before it.
+//! Each datagram draws its delay uniformly from zero to two packet times of the bottleneck, one millisecond at most,
+//! and never overtakes the one before: it leaves at the later of the time drawn and the departure before it.
 
 use std::collections::VecDeque;
 
@@ -21,8 +22,8 @@ const FULL_PACKET: u64 = 1500;
 const PACKET_TIMES: u32 = 2;
 
 /// The longest delay of a host whose packets take links of these rates: two packet times of the slowest. The rate of a
-/// schedule is that at its start, the rate of a trace its mean; a link that starts at rate zero and one without limit do not
-/// count, and if no link counts there is no delay.
+/// schedule is that at its start, the rate of a trace its mean; a link that starts at rate zero and one without limit
+/// do not count, and if no link counts there is no delay.
 pub(crate) fn longest<'a>(rates: impl Iterator<Item = &'a RateModel>) -> Duration {
     let limits = |rate: &Rate| *rate > Rate::ZERO && *rate < Rate::MAX;
     let slowest = rates.map(RateModel::nominal).filter(limits).min();

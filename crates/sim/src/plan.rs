@@ -30,9 +30,10 @@ pub struct Plan {
     pub crypto: Crypto,
     /// Draws each flow's start within one round trip of its path, so that seeds differ in phase.
     pub perturb_start: bool,
-    /// Delays every datagram of every host by chance before it reaches the network: uniformly from zero to two packet times
-    /// of the slowest link in its direction, one millisecond at most, in order. Without it, senders that share a drop-tail
-    /// queue fall into step with it (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992).
+    /// Delays every datagram of every host by chance before it reaches the network: uniformly from zero to two packet
+    /// times of the slowest link in its direction, one millisecond at most, in order. Without it, senders that share a
+    /// drop-tail queue fall into step with it (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched
+    /// Gateways", 1992).
     pub host_delay: bool,
     /// What to keep of the run.
     pub record: Record,

@@ -123,8 +123,8 @@ impl HostModel {
     }
 }
 
-/// What the paths dropped and why, for the reason of a run that failed: "; path "p" down dropped 31 of 40 packets: queue full
-/// (limit 3 kB) 31". Empty if they dropped nothing.
+/// What the paths dropped and why, for the reason of a run that failed: "; path "p" down dropped 31 of 40 packets:
+/// queue full (limit 3 kB) 31". Empty if they dropped nothing.
 fn drops(links: &[Link]) -> String {
     /// Directions that are named one by one.
     const NAMED: usize = 4;

@@ -143,8 +143,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The text with its middle left out if it is longer than so many characters: what is wrong stands at the beginning, what
-/// would be accepted at the end.
+/// The text with its middle left out if it is longer than so many characters: what is wrong stands at the beginning,
+/// what would be accepted at the end.
 fn shortened(text: String, most: usize) -> String {
     if text.len() <= most || text.chars().nth(most).is_none() {
         return text;

@@ -7,8 +7,8 @@ use thalweg_units::{Instant, Rate};
 use super::{Dropped, Queue, QueueLimit, Queued};
 use crate::{DropCause, Packet};
 
-/// A queue that serves in order of arrival. A packet is accepted when what then waits, itself included, is within the limit,
-/// or when it finds the link idle.
+/// A queue that serves in order of arrival. A packet is accepted when what then waits, itself included, is within the
+/// limit, or when it finds the link idle.
 #[derive(Debug)]
 pub struct Fifo<P> {
     packets: VecDeque<Queued<P>>,

@@ -39,8 +39,8 @@ pub trait Queue<P>: Debug + Send {
     /// Takes in `packet`, or discards it or others into `dropped`.
     fn enqueue(&mut self, now: Instant, packet: Packet<P>, dropped: &mut Vec<Dropped<P>>);
 
-    /// Takes in `packet` while the link is idle and nothing waits: it is next to be serialised, so it needs no place and the
-    /// limit does not apply to it. A queue that does not say otherwise treats it like any other.
+    /// Takes in `packet` while the link is idle and nothing waits: it is next to be serialized, so it needs no place
+    /// and the limit does not apply to it. A queue that does not say otherwise treats it like any other.
     fn enqueue_idle(&mut self, now: Instant, packet: Packet<P>, dropped: &mut Vec<Dropped<P>>) {
         self.enqueue(now, packet, dropped);
     }
@@ -62,9 +62,9 @@ pub trait Queue<P>: Debug + Send {
 
 /// How much may wait in a queue.
 ///
-/// A limit that follows from the link ([`Time`](Self::Time) and [`Bdp`](Self::Bdp)) is never below [`LEAST`](Self::LEAST):
-/// on a slow or short path it would otherwise be smaller than a packet, which no device has. A limit given in bytes or
-/// packets is taken as it is.
+/// A limit that follows from the link ([`Time`](Self::Time) and [`Bdp`](Self::Bdp)) is never below
+/// [`LEAST`](Self::LEAST): on a slow or short path it would otherwise be smaller than a packet, which no device has. A
+/// limit given in bytes or packets is taken as it is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
     /// No limit.
