@@ -62,7 +62,8 @@ struct RunArgs {
     /// Scenario files, or folders with such
     #[arg(required = true, value_name = "FILE-or-FOLDER")]
     scenarios: Vec<PathBuf>,
-    /// Where results go; of several scenarios, each gets a folder in it, and all one report [default: results/NAME]
+    /// Where results go; of several scenarios, each gets a folder in it, and all one report. Part of the runs never
+    /// replaces other results: it goes beside them, to DIR-1of4 or DIR-p0-s3 [default: results/NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Instead of the scenario's number of seeds
@@ -282,14 +283,8 @@ impl RunArgs {
         }
         let stop = stop_on_interrupt();
         let several = scenarios.len() > 1;
-        let mut root = collection::root(&self.scenarios, self.out.as_deref(), scenarios.first(), several);
-        if self.out.is_none() {
-            // One run by itself does not take the place of the sweep that it was part of.
-            let part = |letter, number: Option<u64>| number.map_or_else(String::new, |n| format!("-{letter}{n}"));
-            let alone = part('p', self.point.map(|point| point as u64)) + &part('s', self.seed);
-            root.as_mut_os_string().push(alone);
-        }
-        let directories = collection::directories(&scenarios, &root, several);
+        self.check_runs(&scenarios)?;
+        let (root, directories) = self.places(&scenarios)?;
         let mut done = Vec::new();
         let mut failed = Vec::new();
         let mut ended = Ok(());
@@ -321,6 +316,70 @@ impl RunArgs {
         }
         ended?;
         if failed.is_empty() { Ok(()) } else { Err(Failure::failed(format!("failed: {}", failed.join(", ")))) }
+    }
+
+    /// Where the results of all go, and those of each scenario. A part of a scenario's runs goes to a folder of its own
+    /// beside the results that it is a part of, never over them: to the folder of `--out` itself if that has no other
+    /// results.
+    fn places(&self, scenarios: &[Scenario]) -> Result<(PathBuf, Vec<PathBuf>)> {
+        let several = scenarios.len() > 1;
+        let root = collection::root(&self.scenarios, self.out.as_deref(), scenarios.first(), several);
+        let directories = collection::directories(scenarios, &root, several);
+        let part = self.part();
+        if part.is_empty() || self.out.is_some() && directories.iter().all(|directory| self.is_free(directory)) {
+            return Ok((root, directories));
+        }
+        let mut beside = root.components().as_path().to_owned();
+        match beside.file_name() {
+            Some(_) => beside.as_mut_os_string().push(&part),
+            // Of "." and ".." there is no beside.
+            None => beside.push(part.trim_start_matches('-')),
+        }
+        let directories = collection::directories(scenarios, &beside, several);
+        if let Some(taken) = directories.iter().find(|directory| !self.is_free(directory)) {
+            let taken = taken.display();
+            return Err(Failure::usage(format!("{taken} holds other results; name another folder with --out")));
+        }
+        if self.out.is_some() {
+            eprintln!("thalweg: {} holds other results; these go to {}", root.display(), beside.display());
+        }
+        Ok((beside, directories))
+    }
+
+    /// Refuses what nobody waits for and no memory holds.
+    fn check_runs(&self, scenarios: &[Scenario]) -> Result<()> {
+        for scenario in scenarios {
+            let points = if self.point.is_some() { 1 } else { scenario.points.len() as u64 };
+            let seeds = self.seeds.unwrap_or(scenario.seeds).min(self.max_seeds.unwrap_or(u64::MAX));
+            let seeds = if self.seed.is_some() { 1 } else { seeds };
+            let runs = points.saturating_mul(seeds);
+            if runs > runner::MOST_RUNS {
+                return Err(Failure::usage(format!(
+                    "{}: {points} points with {seeds} seeds are {runs} runs; at most {} are accepted, so ask for fewer seeds \
+                     or split the scenario",
+                    scenario.file,
+                    runner::MOST_RUNS
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What tells the folder of a part from that of the whole: "-p0-s3" or "-1of4"; empty for the whole.
+    fn part(&self) -> String {
+        let part = |letter, number: Option<u64>| number.map_or_else(String::new, |n| format!("-{letter}{n}"));
+        let shard = self.shard.map_or_else(String::new, |shard| format!("-{}", shard.to_string().replace('/', "of")));
+        shard + &part('p', self.point.map(|point| point as u64)) + &part('s', self.seed)
+    }
+
+    /// Whether a folder has no results, or those of the same part.
+    fn is_free(&self, directory: &Path) -> bool {
+        if !directory.join("manifest.json").exists() {
+            return true;
+        }
+        let shard = self.shard.map(|shard| shard.to_string());
+        Store::open(directory)
+            .is_ok_and(|(_, known)| (known.shard, known.only_point, known.only_seed) == (shard, self.point, self.seed))
     }
 
     /// Keeps to `--max-seeds`, and says if the scenario is judged on fewer seeds than it asks for.
@@ -398,6 +457,10 @@ impl RunArgs {
             for verdict in &verdicts {
                 eprintln!("  {}", sentence(verdict));
             }
+        }
+        let until = runner::enough(&results.scenario, &results.runs, &results.manifest);
+        if let Some(until) = until.filter(|until| !until.is_met()) {
+            eprintln!("thalweg: {}: {until}", results.scenario.name);
         }
         for failure in failures.iter().take(10) {
             eprintln!("thalweg: {failure}");

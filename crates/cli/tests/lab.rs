@@ -136,6 +136,17 @@ fn ten_million_points_are_refused_at_once() {
 }
 
 #[test]
+fn a_hundred_million_runs_are_refused_at_once() {
+    let list: Vec<String> = (1..=100).map(|n| format!("\"{n} ms\"")).collect();
+    let lab = Lab::new(&SMALL.replace("[[expect]]", &format!("\"flow.0.start\" = [{}]\n[[expect]]", list.join(", "))));
+    let ended = lab.run("out", &["--seeds", "1000000"]);
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert!(said.contains("200 points with 1000000 seeds are 200000000 runs; at most 10000000"), "{said}");
+    assert!(!lab.path("out").exists());
+}
+
+#[test]
 fn what_cannot_finish_is_a_failed_run_with_its_reason() {
     for (old, new) in [
         ("delay = \"10 ms\" }\nup", "delay = \"10 ms\", loss = 1.0 }\nup"),
@@ -317,4 +328,91 @@ fn a_folder_is_one_report() {
         assert_eq!(lab.read(&format!("merged/{name}/runs.csv")), lab.read(&format!("out/{name}/runs.csv")));
     }
     assert!(lab.read("merged/report.html").contains("2 of 4 expectations do not hold"));
+}
+
+#[test]
+fn a_replay_and_a_part_go_beside_the_results_and_never_over_them() {
+    let lab = Lab::new(SMALL);
+    assert!(lab.run("out", &[]).status.success());
+    let files = ["manifest.json", "results.json", "runs.csv", "report.html"];
+    let whole = || files.map(|file| lab.read(&format!("out/{file}")));
+    let before = whole();
+    let parts: [(&[&str], &str); 3] = [
+        (&["--point", "1", "--seed", "2"], "out-p1-s2"),
+        (&["--point", "1"], "out-p1"),
+        (&["--shard", "1/2"], "out-1of2"),
+    ];
+    for (part, beside) in parts {
+        let ended = lab.run("out", part);
+        let said = text(&ended.stderr);
+        assert!(ended.status.success(), "{part:?}: {said}");
+        assert!(said.contains("holds other results") && said.contains(beside), "{part:?}: {said}");
+        assert_eq!(text(&ended.stdout).trim(), lab.arg(&format!("{beside}/report.html")));
+        // Where it went it is found again.
+        assert!(text(&lab.run("out", part).stderr).contains("all of them done before"), "{part:?}");
+    }
+    assert_eq!(lab.json("out-p1-s2/manifest.json")["runs"].as_array().unwrap().len(), 1);
+    assert!(lab.read("out-p1-s2/report.html").contains("--point 1 --seed 2"));
+    // Two parts do not share a folder either, and a part may have a folder to itself.
+    assert!(lab.run("part", &["--shard", "1/2"]).status.success());
+    assert!(lab.run("part", &["--shard", "2/2"]).status.success());
+    assert_eq!(lab.json("part/manifest.json")["shard"], "1/2");
+    assert_eq!(lab.json("part-2of2/manifest.json")["shard"], "2/2");
+    assert!(whole() == before, "results were replaced");
+    // What else lies there is not replaced.
+    std::fs::write(lab.path("out-p0-s1"), "").unwrap();
+    assert!(!lab.run("out", &["--point", "0", "--seed", "1"]).status.success());
+    assert_eq!(lab.read("out-p0-s1"), "");
+}
+
+#[test]
+fn the_command_that_is_printed_works_as_printed() {
+    let lab = Lab::new("");
+    let name = "it's a test.toml";
+    let dead = SMALL.replacen("delay = \"10 ms\" }\nup", "delay = \"10 ms\", loss = 1.0 }\nup", 1);
+    std::fs::write(lab.path(name), dead).unwrap();
+    let here = |command: &mut std::process::Command| {
+        let programs = Path::new(env!("CARGO_BIN_EXE_thalweg")).parent().unwrap().to_owned();
+        let path = std::env::join_paths([programs, "/usr/bin".into(), "/bin".into()]).unwrap();
+        let command = command.current_dir(lab.directory.path()).env("PATH", path);
+        finish(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let ended = here(&mut thalweg(&["lab", "run", name, "--seeds", "2"]));
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    let failure = said.lines().find(|line| line.contains("seed 2")).unwrap();
+    let (_, command) = failure.split_once("replay with: ").unwrap();
+    let before = lab.read("results/it's a test/manifest.json");
+    let again = here(std::process::Command::new("sh").args(["-c", command]));
+    assert_eq!(again.status.code(), Some(1), "{command}: {}", text(&again.stderr));
+    assert!(text(&again.stderr).lines().any(|line| line == failure), "{command}: {}", text(&again.stderr));
+    assert_eq!(lab.read("results/it's a test/manifest.json"), before);
+    // So does the one that the report gives.
+    let manifest = lab.json("results/it's a test-p0-s2/manifest.json");
+    assert_eq!((&manifest["only_point"], &manifest["only_seed"]), (&Value::from(0), &Value::from(2)));
+}
+
+#[test]
+fn seeds_that_are_not_enough_are_told() {
+    let until = "seeds = 4\nuntil = { metric = \"completion.p50\", width = \"0.0001 %\", max_seeds = 6 }";
+    let lab = Lab::new(&SMALL.replace("seeds = 4", until));
+    let ended = lab.run("out", &["--quiet"]);
+    let said = text(&ended.stderr);
+    let sentence = "until is not met: after 6 seeds the interval of completion.median is wider than 0.0001 %";
+    assert!(ended.status.success() && said.contains(sentence), "{said}");
+    let until = &lab.json("out/results.json")["until"];
+    assert_eq!((&until["met"], &until["asked"]["seeds"]), (&Value::Bool(false), &Value::from(6)), "{until}");
+    assert!(lab.read("out/report.html").contains(sentence));
+}
+
+#[test]
+fn a_device_is_refused_at_once() {
+    let trace = "rate = \"10 Mbps\", delay = \"10 ms\" }\nup";
+    let lab = Lab::new(&SMALL.replacen(trace, "trace = \"/dev/zero\", delay = \"10 ms\" }\nup", 1));
+    let ended = lab.run("out", &[]);
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert!(said.contains("q.toml:7:") && said.contains("cannot read /dev/zero: it is a device"), "{said}");
+    let ended = run(&["lab", "run", "/dev/zero"]);
+    assert_eq!(ended.status.code(), Some(2), "{}", text(&ended.stderr));
 }

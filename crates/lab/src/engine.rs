@@ -1,14 +1,15 @@
 //! The simulator as the lab's engine: worlds become plans, results become values.
 //!
-//! What seeds change, each by a stream of its own name, so that adding a flow does not shift another's dice: the start of
-//! every flow within one round trip of its path (`phase = false` keeps a flow's start where the file says), the endpoints' own
-//! randomness (connection IDs, keys, skipped packet numbers), every impairment of every direction, drawn times of outages
-//! and suspensions, synthetic traces, and the sizes and times of traffic. With `perturb = "microsecond"` a seed changes the
-//! endpoints' own randomness, and one packet takes a microsecond longer; nothing else.
+//! What seeds change, each by a stream of its own name, so that adding a flow does not shift another's dice: the start
+//! of every flow within one round trip of its path (`phase = false` keeps a flow's start where the file says), the
+//! delays of hosts (`host_delay = false` lets them send at once), the endpoints' own randomness (connection IDs, keys,
+//! skipped packet numbers), every impairment of every direction, drawn times of outages and suspensions, synthetic
+//! traces, and the sizes and times of traffic. With `perturb = "microsecond"` a seed changes the endpoints' own
+//! randomness, and one packet takes a microsecond longer; nothing else.
 
 mod collect;
 
-use thalweg_link::trace::{CsvTrace, Leo, Lte, Mahimahi, TraceError};
+use thalweg_link::trace::{Leo, Lte, TraceError};
 use thalweg_link::{
     ConfigError, DelayModel, DirectionConfig, Discipline, EcnTreatment, Jitter, LossModel, Policer, Probability,
     QueueLimit, RateModel, Reorder, Schedule, Spread, Streams, WifiProfile, Window, Windows,
@@ -138,6 +139,7 @@ fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruption
         time_limit: world.time_limit,
         crypto,
         perturb_start: false,
+        host_delay: world.host_delay,
         record,
     };
     Ok((plan, Interruptions { spans }))
@@ -268,8 +270,8 @@ fn direction(
                 leo.trace(&mut streams.dice("trace")).apply(&mut config).map_err(words)?;
                 config.outages.push(leo.gaps());
             }
-            TraceSpec::Mahimahi(lines) => config.rate = RateModel::Mahimahi(Mahimahi::parse(lines).map_err(text)?),
-            TraceSpec::Csv(lines) => CsvTrace::parse(lines, true).map_err(text)?.apply(&mut config).map_err(words)?,
+            TraceSpec::Mahimahi(file) => config.rate = RateModel::Mahimahi((*file.trace).clone()),
+            TraceSpec::Csv(file) => file.trace.apply(&mut config).map_err(words)?,
         }
     }
     for (number, outage) in spec.outages.iter().enumerate() {

@@ -1,12 +1,13 @@
 //! Every point with every seed, in parallel: what is done stays done, what panics is one failed run, and an interrupt
 //! keeps what is finished.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
+use serde::Serialize;
 
 use crate::hash::Digest;
 use crate::record::{Engine, Output, Part, RunRecord};
@@ -62,6 +63,9 @@ pub struct Progress {
     pub failed: usize,
 }
 
+/// The most runs that are asked for at once: points times seeds.
+pub const MOST_RUNS: u64 = 10_000_000;
+
 /// What to run of a scenario, and whom to tell.
 pub struct RunOptions<'a> {
     /// Instead of the scenario's number of seeds.
@@ -100,11 +104,104 @@ pub(crate) fn program(rivals: bool) -> &'static str {
     if rivals { "thalweg-peers" } else { "thalweg" }
 }
 
-/// The command that runs one run again.
+/// The command that runs one run again. Its results go to a folder of their own.
 pub fn replay(scenario: &Scenario, point: usize, seed: u64) -> String {
     let program = program(scenario.points.get(point).is_some_and(|point| point.rival.is_some()));
     let point = if scenario.points.len() > 1 { format!(" --point {point}") } else { String::new() };
-    format!("{program} lab run {}{point} --seed {seed}", scenario.file)
+    format!("{program} lab run {}{point} --seed {seed}", quoted(&scenario.file))
+}
+
+/// The command that makes the runs of a manifest again.
+pub(crate) fn again(scenario: &Scenario, manifest: &Manifest) -> String {
+    let mut command = format!(
+        "{} lab run {}",
+        program(scenario.points.iter().any(|point| point.rival.is_some())),
+        quoted(&manifest.scenario.file)
+    );
+    let part = [
+        ("shard", manifest.shard.clone()),
+        ("point", manifest.only_point.map(|point| point.to_string())),
+        ("seed", manifest.only_seed.map(|seed| seed.to_string())),
+        // Of one seed, there is no number.
+        ("seeds", manifest.only_seed.is_none().then(|| manifest.seeds.to_string())),
+    ];
+    for (name, value) in part {
+        if let Some(value) = value {
+            command += &format!(" --{name} {value}");
+        }
+    }
+    command
+}
+
+/// A file name as a shell takes it: in quotes if it holds what a shell would read otherwise.
+pub(crate) fn quoted(file: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
+    // What begins with a dash would be taken for an option.
+    let dash = if file.starts_with('-') { "./" } else { "" };
+    if !file.is_empty() && file.chars().all(plain) {
+        format!("{dash}{file}")
+    } else {
+        format!("'{dash}{}'", file.replace('\'', "'\\''"))
+    }
+}
+
+/// Whether the seeds were enough for the interval that `until` asks for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Enough {
+    /// The metric and its statistic.
+    pub measured: String,
+    /// The width of its interval over its estimate that was asked for.
+    pub width: f64,
+    /// How many seeds at most.
+    pub max_seeds: u64,
+    /// Points with a wider interval, or none at all, by name; empty if the seeds were enough.
+    pub wide: Vec<String>,
+    /// The most seeds that were run of one of them.
+    pub seeds: u64,
+}
+
+impl Enough {
+    /// Whether they were.
+    pub fn is_met(&self) -> bool {
+        self.wide.is_empty()
+    }
+}
+
+/// What is missing, in a sentence.
+impl core::fmt::Display for Enough {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        /// Points that are named.
+        const NAMED: usize = 3;
+        let Enough { measured, width, seeds, wide, .. } = self;
+        let width = crate::metric::format(*width, crate::metric::Unit::Share);
+        write!(f, "until is not met: after {seeds} seeds the interval of {measured} is wider than {width}")?;
+        let named: Vec<&str> = wide.iter().take(NAMED).filter(|name| !name.is_empty()).map(String::as_str).collect();
+        if !named.is_empty() {
+            write!(f, " at {}", named.join("; "))?;
+        }
+        if wide.len() > NAMED {
+            write!(f, " and {} more points", wide.len() - NAMED)?;
+        }
+        Ok(())
+    }
+}
+
+/// Judges `until` on the runs of a manifest. None if the scenario does not ask for it, or only one seed was to be run.
+pub fn enough(scenario: &Scenario, runs: &Runs, manifest: &Manifest) -> Option<Enough> {
+    let until = scenario.until.as_ref().filter(|_| manifest.only_seed.is_none())?;
+    // One more seed, for whichever point it would be wanted.
+    let one_more = Until { max_seeds: u64::MAX, ..until.clone() };
+    let open: BTreeSet<usize> =
+        wider(scenario, runs, &one_more, 1, manifest.only_point).into_iter().map(|(point, _)| point).collect();
+    let name = |point: &usize| scenario.points[*point].name(&scenario.axes);
+    let seeds = |point: &usize| runs.range((*point, 0)..=(*point, u64::MAX)).count() as u64;
+    Some(Enough {
+        measured: format!("{}.{}", until.metric.name, until.statistic),
+        width: until.width,
+        max_seeds: until.max_seeds,
+        wide: open.iter().map(name).collect(),
+        seeds: open.iter().map(seeds).max().unwrap_or(0),
+    })
 }
 
 /// Runs a scenario.
@@ -156,6 +253,8 @@ pub fn run(
     let mut manifest = Manifest::new(scenario, &version);
     manifest.seeds = seeds;
     manifest.shard = options.shard.map(|shard| shard.to_string());
+    manifest.only_seed = options.only_seed;
+    manifest.only_point = options.only_point;
     manifest.complete = !interrupted;
     manifest.runs = work
         .runs

@@ -90,6 +90,12 @@ pub struct Manifest {
     pub seeds: u64,
     /// Which part of the work this is, as "i/n".
     pub shard: Option<String>,
+    /// The only seed that was asked for, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_seed: Option<u64>,
+    /// The only point that was asked for, if so, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_point: Option<usize>,
     /// Every point, in the order of the scenario.
     pub points: Vec<ManifestPoint>,
     /// Every run that is done, by point and seed.
@@ -165,6 +171,8 @@ impl Manifest {
             first_seed: scenario.first_seed,
             seeds: scenario.seeds,
             shard: None,
+            only_seed: None,
+            only_point: None,
             points: scenario
                 .points
                 .iter()
@@ -182,7 +190,12 @@ impl Manifest {
     /// Where a point of this manifest is in `scenario`, as read by a program that may have fewer stacks; none if it has not.
     pub fn place(&self, scenario: &Scenario, point: usize) -> Option<usize> {
         let name = &self.points.get(point)?.name;
-        scenario.points.iter().position(|point| point.name(&scenario.axes) == *name)
+        let is_it = |point: &Point| point.name(&scenario.axes) == *name;
+        // Nearly always it is where it was; a search for each of thousands of runs would take minutes.
+        if scenario.points.get(point).is_some_and(is_it) {
+            return Some(point);
+        }
+        scenario.points.iter().position(is_it)
     }
 
     /// The scenario, read again from the text that was kept; files it names are looked for where they were.
@@ -306,7 +319,13 @@ impl Store {
         let mut known: BTreeMap<(usize, u64), String> = BTreeMap::new();
         for other in others {
             let part = other.manifest()?;
-            let manifest = merged.get_or_insert_with(|| Manifest { runs: Vec::new(), shard: None, ..part.clone() });
+            let manifest = merged.get_or_insert_with(|| Manifest {
+                runs: Vec::new(),
+                shard: None,
+                only_seed: None,
+                only_point: None,
+                ..part.clone()
+            });
             let differs = |what: &str, one: &str, two: &str| {
                 let (first, second) = (others[0].directory.display(), other.directory.display());
                 StoreError::Conflict(format!(
@@ -430,6 +449,8 @@ mod tests {
             first_seed: 1,
             seeds: 2,
             shard: None,
+            only_seed: None,
+            only_point: None,
             points: vec![ManifestPoint { name: String::new(), key: digest("key"), settings: BTreeMap::new() }],
             runs: seeds
                 .iter()

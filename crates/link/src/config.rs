@@ -14,7 +14,7 @@ pub struct DirectionConfig {
     pub rate: RateModel,
     /// Propagation.
     pub delay: DelayModel,
-    /// How much may wait, the packet being serialised not counted.
+    /// How much may wait; the packet being serialised and one that finds the link idle need no place.
     pub queue: QueueLimit,
     /// Which queue.
     pub discipline: Discipline,
@@ -72,6 +72,11 @@ impl Default for DirectionConfig {
 }
 
 impl DirectionConfig {
+    /// The limit of the queue, one in BDP as the bytes it comes to.
+    pub fn queue_limit(&self) -> QueueLimit {
+        self.queue.resolve(self.rate.nominal(), self.round_trip)
+    }
+
     /// Says what cannot work.
     ///
     /// # Errors

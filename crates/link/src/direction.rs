@@ -122,7 +122,7 @@ impl<P: Payload + 'static> Direction<P> {
     /// What [`DirectionConfig::check`] finds.
     pub fn new(config: &DirectionConfig, start: Instant, streams: &Streams) -> Result<Self, ConfigError> {
         let rate = config.rate.nominal();
-        let queue = config.discipline.build(config.queue.resolve(rate, config.round_trip), rate);
+        let queue = config.discipline.build(config.queue_limit(), rate);
         Self::with_queue(config, queue, start, streams)
     }
 
@@ -209,9 +209,14 @@ impl<P: Payload + 'static> Direction<P> {
                 self.queue.set_rate(rate);
             }
         }
-        self.queue.enqueue(now, packet, &mut self.dropped);
+        let idle = matches!(self.state, State::Idle);
+        if idle && self.queue.len_packets() == 0 {
+            self.queue.enqueue_idle(now, packet, &mut self.dropped);
+        } else {
+            self.queue.enqueue(now, packet, &mut self.dropped);
+        }
         self.report_dropped(sink);
-        if matches!(self.state, State::Idle) {
+        if idle {
             self.begin(now, sink);
         }
         self.stats.max_queue_bytes = self.stats.max_queue_bytes.max(self.queue.len_bytes());

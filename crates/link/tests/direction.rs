@@ -143,6 +143,31 @@ fn limits_in_packets_bytes_and_time_agree_where_they_mean_the_same() {
 }
 
 #[test]
+fn what_finds_the_link_idle_needs_no_place() {
+    // The limit is smaller than a packet: one at a time passes, what comes while it is being sent is dropped.
+    for discipline in [Discipline::TailDrop, Discipline::HeadDrop] {
+        let config = DirectionConfig { queue: QueueLimit::Bytes(640), discipline, ..constant("12 Mbps") };
+        let (log, stats) = run(&config, [0, 0, 1, 2].map(|at| (ms(at), 1500)));
+        assert_eq!(log.arrivals(), [(0, 1_000_000), (2, 2_000_000), (3, 3_000_000)]);
+        assert_eq!((log.dropped(), stats.max_queue_bytes), (vec![1], 0));
+    }
+    // Over a trace as well, whose link is idle when nothing waits for its next opportunity.
+    let trace = RateModel::Mahimahi(Mahimahi::parse("1\n").unwrap());
+    let config = DirectionConfig { rate: trace, queue: QueueLimit::Bytes(640), ..DirectionConfig::default() };
+    let (log, _) = run(&config, [0, 0, 1].map(|at| (ms(at), 1500)));
+    assert_eq!((log.arrivals().len(), log.dropped()), (2, vec![1]));
+}
+
+#[test]
+fn a_bdp_smaller_than_a_packet_still_lets_two_wait() {
+    // 256 kbps and 20 ms are 640 bytes.
+    let config = DirectionConfig { queue: QueueLimit::Bdp(1000), round_trip: ms(20), ..constant("256 kbps") };
+    assert_eq!(config.queue_limit(), QueueLimit::Bytes(3000));
+    let (log, stats) = run(&config, (0..5).map(|_| (Duration::ZERO, 1500)));
+    assert_eq!((log.dropped(), stats.max_queue_packets), (vec![3, 4], 2));
+}
+
+#[test]
 fn head_drop_keeps_the_newest() {
     let config =
         DirectionConfig { queue: QueueLimit::Packets(2), discipline: Discipline::HeadDrop, ..constant("12 Mbps") };

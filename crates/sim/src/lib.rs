@@ -40,6 +40,7 @@
 
 pub mod app;
 mod collect;
+mod departures;
 mod floor;
 mod hash;
 mod host;

@@ -30,12 +30,17 @@ pub struct Plan {
     pub crypto: Crypto,
     /// Draws each flow's start within one round trip of its path, so that seeds differ in phase.
     pub perturb_start: bool,
+    /// Delays every datagram of every host by chance before it reaches the network: uniformly from zero to two packet
+    /// times of the slowest link in its direction, one millisecond at most, in order. Without it, senders that share a
+    /// drop-tail queue fall into step with it (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched
+    /// Gateways", 1992).
+    pub host_delay: bool,
     /// What to keep of the run.
     pub record: Record,
 }
 
 impl Default for Plan {
-    /// No paths, no flows, a minute.
+    /// No paths, no flows, a minute, hosts that send at once.
     fn default() -> Self {
         Plan {
             paths: Vec::new(),
@@ -45,6 +50,7 @@ impl Default for Plan {
             time_limit: Duration::from_secs(60),
             crypto: Crypto::Real,
             perturb_start: false,
+            host_delay: false,
             record: Record::default(),
         }
     }

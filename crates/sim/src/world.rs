@@ -7,6 +7,7 @@ use thalweg_link::{Direction, DirectionConfig, DropCause, LossModel, Packet, Que
 use thalweg_proto::observe::EventHash;
 use thalweg_units::{Duration, DurationExt, Instant};
 
+use crate::departures::{self, Departures};
 use crate::hash::Hash;
 use crate::host::{Host, Outbox, Outgoing, Registry, StackContext, Status};
 use crate::plan::{HostModel, Plan, PlanError};
@@ -75,6 +76,7 @@ struct World<'a> {
 struct Link {
     name: String,
     direction: Direction<Vec<u8>>,
+    limit: QueueLimit,
     is_path: bool,
     series: Vec<(Duration, u64, Duration)>,
     next_point: Instant,
@@ -86,6 +88,8 @@ struct Node {
     flow: usize,
     is_client: bool,
     first_link: usize,
+    /// Sent, but not on the network yet; without chance delay datagrams leave at once.
+    departures: Option<Departures>,
     /// Arrived, but not seen yet.
     inbox: Vec<Packet<Vec<u8>>>,
     inbox_at: Instant,
@@ -96,6 +100,12 @@ struct Node {
 impl Node {
     /// When something happens here next.
     fn next(&self) -> Instant {
+        let departure = self.departures.as_ref().map_or(Instant::FAR_FUTURE, Departures::next);
+        self.wakes().min(departure)
+    }
+
+    /// When the program runs next.
+    fn wakes(&self) -> Instant {
         let timer = self.host.next_timer().map_or(Instant::FAR_FUTURE, |at| self.model.wakes_at(at));
         timer.min(self.inbox_at)
     }
@@ -111,6 +121,34 @@ impl HostModel {
         };
         fires + self.wake_delay
     }
+}
+
+/// What the paths dropped and why, for the reason of a run that failed: "; path "p" down dropped 31 of 40 packets:
+/// queue full (limit 3 kB) 31". Empty if they dropped nothing.
+fn drops(links: &[Link]) -> String {
+    /// Directions that are named one by one.
+    const NAMED: usize = 4;
+    let mut text = String::new();
+    let dropping = || links.iter().filter(|link| link.is_path && link.direction.stats().dropped_total() > 0);
+    for link in dropping().take(NAMED) {
+        let stats = link.direction.stats();
+        let (path, direction) = link.name.rsplit_once('/').unwrap_or((&link.name, ""));
+        let causes = DropCause::ALL.into_iter().filter(|cause| stats.dropped_by(*cause) > 0).map(|cause| {
+            let limit = match cause {
+                DropCause::QueueFull => format!(" (limit {})", link.limit),
+                _ => String::new(),
+            };
+            format!("{}{limit} {}", cause.name().replace('-', " "), stats.dropped_by(cause))
+        });
+        let causes = causes.collect::<Vec<_>>().join(", ");
+        let (dropped, offered) = (stats.dropped_total(), stats.offered);
+        text += &format!("; path \"{path}\" {direction} dropped {dropped} of {offered} packets: {causes}");
+    }
+    let more = dropping().count().saturating_sub(NAMED);
+    if more > 0 {
+        text += &format!("; {more} more directions dropped packets");
+    }
+    text
 }
 
 /// Hears what a link does.
@@ -190,7 +228,8 @@ impl<'a> World<'a> {
             PlanError::Link { path: path.to_owned(), direction: if direction == "up" { "up" } else { "down" }, error }
         };
         let direction = Direction::new(config, ORIGIN, &streams.scope("path").scope(&name)).map_err(refuse)?;
-        self.links.push(Link { name, direction, is_path, series: Vec::new(), next_point: ORIGIN });
+        let limit = config.queue_limit();
+        self.links.push(Link { name, direction, limit, is_path, series: Vec::new(), next_point: ORIGIN });
         self.hops.push(vec![None; self.plan.flows.len()]);
         Ok(self.links.len() - 1)
     }
@@ -226,6 +265,17 @@ impl<'a> World<'a> {
         if self.plan.perturb_start {
             start += Duration::from_nanos(streams.dice("start").below(self.plan.round_trip(flow).nanos()));
         }
+        let host_delay = |name: &str, way: &[usize]| {
+            let rates = way.iter().filter_map(|link| {
+                let path = self.plan.paths.get(link / 2)?;
+                Some(if link.is_multiple_of(2) { &path.up.rate } else { &path.down.rate })
+            });
+            let longest = if self.plan.host_delay { departures::longest(rates) } else { Duration::ZERO };
+            (longest > Duration::ZERO).then(|| Departures::new(longest, streams.scope("host").dice(name)))
+        };
+        let up: Vec<usize> = flow.route.iter().map(|path| 2 * path).collect();
+        let down: Vec<usize> = flow.route.iter().rev().map(|path| 2 * path + 1).collect();
+        let delays = [host_delay("client", &up), host_delay("server", &down)];
         let context = StackContext {
             plan: self.plan,
             flow,
@@ -242,11 +292,9 @@ impl<'a> World<'a> {
         };
         let (client, server) = stack.hosts(&context)?;
         self.settings.push(stack.settings(flow));
-        let up: Vec<usize> = flow.route.iter().map(|path| 2 * path).collect();
-        let down: Vec<usize> = flow.route.iter().rev().map(|path| 2 * path + 1).collect();
         let (client_node, server_node) = (self.nodes.len(), self.nodes.len() + 1);
         let ends = [(client, flow.client_host, up, server_node), (server, flow.server_host, down, client_node)];
-        for (n, (host, model, mut way, peer)) in ends.into_iter().enumerate() {
+        for (n, ((host, model, mut way, peer), departures)) in ends.into_iter().zip(delays).enumerate() {
             if let Some(rate) = model.nic {
                 let rate = RateModel::Constant(rate);
                 let config = DirectionConfig { rate, queue: QueueLimit::Infinite, ..DirectionConfig::default() };
@@ -262,6 +310,7 @@ impl<'a> World<'a> {
                 flow: index,
                 is_client: n == 0,
                 first_link: way[0],
+                departures,
                 inbox: Vec::new(),
                 inbox_at: Instant::FAR_FUTURE,
                 first_sent: None,
@@ -420,7 +469,12 @@ impl<'a> World<'a> {
 
     /// A host's time has come.
     fn wake(&mut self, index: usize) {
+        self.depart(index);
         let node = &mut self.nodes[index];
+        if node.wakes() > self.now {
+            // Datagrams have left, of which the program knows nothing.
+            return;
+        }
         if node.inbox_at <= self.now {
             node.inbox_at = Instant::FAR_FUTURE;
             for mut packet in node.inbox.drain(..) {
@@ -451,9 +505,22 @@ impl<'a> World<'a> {
         for Outgoing { ecn, payload, tail } in out.drain(..) {
             self.datagrams += 1;
             let size = u32::try_from(payload.len()).unwrap_or(u32::MAX).saturating_add(overhead);
-            self.send(first_link, Packet { payload, size, flow: flow as u32, ecn, sent: self.now, tail });
+            let packet = Packet { payload, size, flow: flow as u32, ecn, sent: self.now, tail };
+            match &mut self.nodes[index].departures {
+                Some(departures) => departures.push(self.now, packet),
+                None => self.send(first_link, packet),
+            }
         }
         self.out = out;
+        self.depart(index);
+    }
+
+    /// Hands over to the network what was delayed until now.
+    fn depart(&mut self, index: usize) {
+        let first_link = self.nodes[index].first_link;
+        while let Some(packet) = self.nodes[index].departures.as_mut().and_then(|waiting| waiting.pop(self.now)) {
+            self.send(first_link, packet);
+        }
     }
 
     fn finish(mut self, failed: Option<String>) -> RunResult {
@@ -516,6 +583,9 @@ impl<'a> World<'a> {
                 server: server_side,
                 failed: reason,
             });
+        }
+        if let Some(reason) = &mut failed {
+            reason.push_str(&drops(&self.links));
         }
         let events = self.links.iter().map(|link| link.direction.stats().events()).sum();
         let links = self.links.into_iter().filter(|link| link.is_path).map(|link| LinkResult {

@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Allocations and datagrams of a download.
-fn download(stack: &str, bytes: u64) -> (u64, u64) {
+fn download(stack: &str, host_delay: bool, bytes: u64) -> (u64, u64) {
     let link = DirectionConfig {
         rate: RateModel::Constant(Rate::from_bps(50_000_000)),
         delay: Duration::from_millis(20).into(),
@@ -46,6 +46,7 @@ fn download(stack: &str, bytes: u64) -> (u64, u64) {
     let plan = Plan {
         paths: vec![PathPlan::new("p", link.clone(), link)],
         flows: vec![flow],
+        host_delay,
         record: Record { step: Duration::ZERO, ..Record::default() },
         ..Plan::default()
     };
@@ -57,9 +58,13 @@ fn download(stack: &str, bytes: u64) -> (u64, u64) {
 
 #[test]
 fn a_longer_run_allocates_no_more_than_a_shorter_one() {
-    for stack in ["thalweg", "tcp"] {
-        let (short, long) = (download(stack, 10_000_000), download(stack, 30_000_000));
+    for (stack, host_delay) in [("thalweg", false), ("tcp", false), ("thalweg", true), ("tcp", true)] {
+        let download = |bytes| download(stack, host_delay, bytes);
+        let (short, long) = (download(10_000_000), download(30_000_000));
         let (allocations, datagrams) = (long.0.saturating_sub(short.0), long.1 - short.1);
-        assert!(allocations * 50 < datagrams, "{stack}: {allocations} allocations for {datagrams} datagrams more");
+        assert!(
+            allocations * 50 < datagrams,
+            "{stack}, delay {host_delay}: {allocations} allocations for {datagrams} datagrams more"
+        );
     }
 }

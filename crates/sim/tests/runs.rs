@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use thalweg_link::{
-    DirectionConfig, DropCause, LossModel, Probability, RateModel, Reorder, Spread, WifiProfile, Windows,
+    DirectionConfig, DropCause, LossModel, Probability, QueueLimit, RateModel, Reorder, Spread, WifiProfile, Windows,
 };
 use thalweg_sim::*;
 use thalweg_units::{Duration, Ecn, Instant};
@@ -78,6 +78,85 @@ fn the_null_cipher_gives_the_event_log_of_real_encryption() {
         let null = Plan { crypto: Crypto::Null, ..real.clone() };
         assert_eq!(ok(&real).event_log_hash, ok(&null).event_log_hash);
     }
+}
+
+/// Completion of a clean download with ten seeds, of which nothing but the hosts' delays depends.
+fn completions(stack: &str, host_delay: bool) -> Vec<Duration> {
+    let with = |seed| {
+        let mut plan = Plan { seed, endpoint_seed: Some(1), host_delay, ..plan(Traffic::Download(Some(MB))) };
+        stack.clone_into(&mut plan.flows[0].stack);
+        ok(&plan).flows[0].completion.unwrap()
+    };
+    let mut all: Vec<Duration> = (1..=10).map(with).collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn hosts_that_delay_by_chance_make_every_seed_a_run_of_its_own() {
+    for stack in ["thalweg", "tcp"] {
+        let (mut at_once, mut delayed) = (completions(stack, false), completions(stack, true));
+        let middle = [at_once[5], delayed[5]];
+        at_once.dedup();
+        delayed.dedup();
+        assert_eq!((at_once.len(), delayed.len()), (1, 10), "{stack}: {delayed:?}");
+        // A delay of a millisecond at most, in a transfer of a few round trips of 40 ms; losses fall differently.
+        assert!(middle[1] > middle[0] * 9 / 10 && middle[1] < middle[0] * 11 / 10, "{stack}: {middle:?}");
+    }
+}
+
+#[test]
+fn delays_of_hosts_repeat_and_do_not_depend_on_the_cipher_or_the_thread() {
+    for traffic in [Traffic::Download(Some(2 * MB)), Traffic::Upload(Some(MB))] {
+        let real = Plan { host_delay: true, ..rough(traffic) };
+        let null = Plan { crypto: Crypto::Null, ..real.clone() };
+        let first = ok(&real).event_log_hash;
+        assert_eq!(first, ok(&null).event_log_hash);
+        let there = std::thread::scope(|scope| scope.spawn(|| ok(&real).event_log_hash).join().unwrap());
+        assert_eq!(first, there);
+        assert_ne!(first, ok(&Plan { host_delay: false, ..real }).event_log_hash);
+    }
+}
+
+#[test]
+fn delays_of_hosts_keep_the_order_of_packets() {
+    let mut plan = Plan { host_delay: true, ..plan(Traffic::Download(Some(4 * MB))) };
+    plan.paths[0].down.queue = QueueLimit::Infinite;
+    let result = ok(&plan);
+    let sender = &result.flows[0].server.stats;
+    assert_eq!((sender.path.packets_lost, sender.path.packets_spurious), (0, 0), "{sender:?}");
+}
+
+#[test]
+fn another_flow_does_not_shift_the_delays_of_a_host() {
+    let with = |others: usize| {
+        let mut plan = Plan { host_delay: true, ..plan(Traffic::Download(Some(MB))) };
+        for n in 0..others {
+            plan.paths.push(PathPlan::new(&format!("p{n}"), link("20 Mbps", 20), link("20 Mbps", 20)));
+            plan.flows
+                .push(FlowPlan { route: vec![n + 1], ..FlowPlan::new(&format!("f{n}"), Traffic::Upload(Some(MB))) });
+        }
+        ok(&plan).flows[0].completion
+    };
+    assert_eq!(with(0), with(2));
+}
+
+#[test]
+fn a_run_that_fails_says_what_the_links_dropped_and_why() {
+    let mut plan = plan(Traffic::Download(Some(MB)));
+    plan.time_limit = Duration::from_secs(2);
+    plan.paths[0].down.loss.push(LossModel::Random(Probability::ALWAYS));
+    let reason = run(&plan).unwrap().failed.unwrap();
+    let stats = run(&plan).unwrap().links[1].stats.clone();
+    let (lost, offered) = (stats.dropped_by(DropCause::Loss), stats.offered);
+    assert!(lost > 0 && lost == offered, "{stats:?}");
+    let said = format!("; path \"p\" down dropped {lost} of {offered} packets: loss {lost}");
+    assert!(reason.ends_with(&said), "{reason}");
+    plan.paths[0].down.loss.clear();
+    plan.paths[0].down.queue = QueueLimit::Bytes(4000);
+    plan.time_limit = ms(300);
+    let reason = run(&plan).unwrap().failed.unwrap();
+    assert!(reason.contains("down dropped ") && reason.contains("packets: queue full (limit 4 kB) "), "{reason}");
 }
 
 #[test]

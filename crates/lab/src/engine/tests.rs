@@ -296,3 +296,40 @@ fn the_smallest_and_the_largest_of_many_are_kept() {
     assert!(values.is_sorted() && (values[500] - 10.5e-3).abs() < 0.4e-3, "{}", values[500]);
     assert!(collect::percentiles(&thalweg_link::Quantiles::default()).is_empty());
 }
+
+#[test]
+fn every_seed_on_a_clean_link_is_a_run_of_its_own() {
+    let distinct = |delays: bool| {
+        let mut world = world(HOME, "transfer = { download = \"500 kB\" }");
+        world.host_delay = delays;
+        let completion = |seed| value(&SimEngine::default().run(&world, seed, false).record, "completion");
+        let mut all: Vec<u64> = (1..=10).map(|seed| (completion(seed) * 1e9).round() as u64).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.len()
+    };
+    assert!(world(HOME, "transfer = { download = \"500 kB\" }").host_delay);
+    assert_eq!((distinct(false), distinct(true)), (1, 10));
+}
+
+#[test]
+fn a_default_queue_lets_packets_through_on_any_path() {
+    // One BDP of the first is 640 bytes.
+    for delay in ["10 ms", "25 ms", "30 ms", "40 ms"] {
+        let path = format!(
+            "up = {{ rate = \"256 kbps\", delay = \"10 ms\" }}\ndown = {{ rate = \"256 kbps\", delay = \"{delay}\" }}"
+        );
+        let record = run(&path, "transfer = { download = \"50 kB\" }");
+        assert_eq!(record.failed, None, "{delay}");
+        assert!(value(&record, "completion_over_floor") < 3.0, "{delay}: {record:?}");
+    }
+}
+
+#[test]
+fn a_failed_run_says_what_the_link_dropped() {
+    let path = HOME.replace("down = { rate", "down = { queue = \"1300 B\", loss = { packets = [1, 2] }, rate");
+    let text = "requests = { response = \"2 MB\", count = 900 }";
+    let failed = run(&path, text).failed.unwrap();
+    assert!(failed.contains("; path \"p\" down dropped ") && failed.contains("queue full (limit 1.3 kB) "), "{failed}");
+    assert!(failed.contains(", loss 2"), "{failed}");
+}

@@ -64,6 +64,10 @@ pub fn results(results: &Results) -> Value {
         "rivals_not_in_this_program": scenario.absent,
         "seeds": results.manifest.seeds,
         "complete": results.manifest.complete,
+        "until": crate::runner::enough(scenario, &results.runs, &results.manifest).map(|until| json!({
+            "met": until.is_met(),
+            "asked": until,
+        })),
         "verdicts": results.verdicts(),
         "flows": summary::rows(scenario, &results.runs, Scope::Flow),
         "links": summary::rows(scenario, &results.runs, Scope::Link),

@@ -272,7 +272,11 @@ pub(super) fn facts(sets: &[&Results]) -> String {
         .enumerate()
         .map(|(at, set)| {
             let manifest = &set.manifest;
-            let state = if manifest.complete { "" } else { ", not complete" };
+            let mut state = if manifest.complete { String::new() } else { ", not complete".to_owned() };
+            let until = crate::runner::enough(&set.scenario, &set.runs, manifest);
+            if let Some(until) = until.filter(|until| !until.is_met()) {
+                state += &format!(", {until}");
+            }
             format!(
                 "{}{}, {}, {}{state}; {}",
                 prefix(sets, at),
@@ -497,8 +501,8 @@ pub(super) fn manifest(set: &Results, prefix: &str) -> Value {
         ("engine".to_owned(), manifest.engine.clone()),
         ("build".to_owned(), manifest.build.clone()),
         ("seeds".to_owned(), format!("{} from {}", manifest.seeds, manifest.first_seed)),
-        ("run it".to_owned(), format!("{program} lab run {} --seeds {}", manifest.scenario.file, manifest.seeds)),
-        ("check it".to_owned(), format!("{program} lab verify {directory}")),
+        ("run it".to_owned(), crate::runner::again(&set.scenario, manifest)),
+        ("check it".to_owned(), format!("{program} lab verify {}", crate::runner::quoted(&directory.to_string()))),
     ];
     let runs: Vec<(String, u64, String)> = manifest
         .runs

@@ -244,3 +244,54 @@ fn what_is_reproduced_is_told_from_what_is_not() {
     assert_eq!(mismatches.len(), 40);
     assert!(mismatches[0].seed == 1 && mismatches[0].expected != mismatches[0].found);
 }
+
+#[test]
+fn what_ends_without_a_narrow_interval_says_so() {
+    let text = |width: &str| {
+        let until =
+            format!("until = {{ metric = \"completion.p50\", width = \"{width}\", max_seeds = 30 }}\nseeds = 5");
+        TEXT.replace("seeds = 20", &until)
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let judge = |text: &str, name: &str, options: &RunOptions<'_>| {
+        let scenario = scenario(text);
+        let store = Store::create(&directory.path().join(name)).unwrap();
+        let done = run(&scenario, &Toy::default(), &store, options).unwrap();
+        enough(&scenario, &done.runs, &done.manifest)
+    };
+    let all = options(&NEVER, &|_| {});
+    let open = judge(&text("0.0001 %"), "open", &all).unwrap();
+    assert!(!open.is_met() && open.seeds == 30 && open.wide.len() == 2, "{open:?}");
+    assert_eq!(
+        open.to_string(),
+        "until is not met: after 30 seeds the interval of completion.median is wider than 0.0001 % at start = standard; \
+         start = hystart++"
+    );
+    assert!(judge(&text("50 %"), "met", &all).unwrap().is_met());
+    assert_eq!(judge(TEXT, "none", &all), None);
+    let one = RunOptions { only_seed: Some(3), ..options(&NEVER, &|_| {}) };
+    assert_eq!(judge(&text("0.0001 %"), "one", &one), None);
+}
+
+#[test]
+fn commands_are_written_as_a_shell_takes_them() {
+    for (file, written) in [
+        ("a/b-c_1.toml", "a/b-c_1.toml"),
+        ("my scenario.toml", "'my scenario.toml'"),
+        ("it's $HOME.toml", "'it'\\''s $HOME.toml'"),
+        ("-x.toml", "./-x.toml"),
+        ("- x.toml", "'./- x.toml'"),
+        ("", "''"),
+    ] {
+        assert_eq!(quoted(file), written);
+    }
+    let scenario = Scenario { file: "a b.toml".to_owned(), ..scenario(TEXT) };
+    assert_eq!(replay(&scenario, 1, 7), "thalweg lab run 'a b.toml' --point 1 --seed 7");
+    let mut manifest = Manifest::new(&scenario, "toy");
+    assert_eq!(again(&scenario, &manifest), "thalweg lab run 'a b.toml' --seeds 20");
+    manifest.only_point = Some(1);
+    manifest.shard = Some("1/4".to_owned());
+    assert_eq!(again(&scenario, &manifest), "thalweg lab run 'a b.toml' --shard 1/4 --point 1 --seeds 20");
+    (manifest.only_seed, manifest.shard) = (Some(7), None);
+    assert_eq!(again(&scenario, &manifest), "thalweg lab run 'a b.toml' --point 1 --seed 7");
+}

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::ops::Range;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// One thing wrong in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Diagnostic {
     pub key: String,
     /// What is wrong and what would be accepted.
     pub message: String,
-    /// The line itself.
+    /// The line itself; of a long one, what is around the column.
     pub excerpt: String,
 }
 
@@ -39,8 +39,10 @@ impl fmt::Display for Diagnostic {
 /// Everything wrong with one file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ScenarioError {
-    /// At least one.
+    /// At least one, and 20 at most.
     pub diagnostics: Vec<Diagnostic>,
+    /// How many more were found before reading ended.
+    pub more: usize,
 }
 
 impl fmt::Display for ScenarioError {
@@ -51,43 +53,74 @@ impl fmt::Display for ScenarioError {
             }
             diagnostic.fmt(f)?;
         }
+        if self.more > 0 {
+            write!(f, "\n… and {} more", self.more)?;
+        }
         Ok(())
     }
 }
 
 /// How many diagnostics are gathered before reading gives up.
 const MOST_DIAGNOSTICS: usize = 20;
+/// Characters of a line that are shown, of a key that is named, and of a message: a file of megabytes makes no error of
+/// megabytes.
+const MOST_EXCERPT: usize = 120;
+const MOST_KEY: usize = 120;
+const MOST_MESSAGE: usize = 2000;
 
 /// A file's text, and what has been found wrong with it so far.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
     file: &'a str,
     text: &'a str,
+    /// Where each line begins.
+    lines: Vec<usize>,
     found: RefCell<Vec<(Range<usize>, Diagnostic)>>,
+    more: Cell<usize>,
 }
 
 impl<'a> Source<'a> {
     pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
-        Source { file, text, found: RefCell::new(Vec::new()) }
+        let lines = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Source { file, text, lines, found: RefCell::new(Vec::new()), more: Cell::new(0) }
+    }
+
+    /// The line that holds the byte at `at`, from 1.
+    pub(crate) fn line(&self, at: usize) -> usize {
+        self.lines.partition_point(|start| *start <= at).max(1)
     }
 
     /// Notes that `key`, written at `span`, is wrong. The same complaint about the same place is noted once.
     pub(crate) fn complain(&self, span: &Range<usize>, key: &str, message: impl fmt::Display) {
+        if self.is_full() {
+            return self.more.set(self.more.get() + 1);
+        }
         let mut found = self.found.borrow_mut();
-        let message = message.to_string();
-        if found.len() >= MOST_DIAGNOSTICS
-            || found.iter().any(|(known, diagnostic)| known == span && diagnostic.message == message)
-        {
+        let message = shortened(message.to_string(), MOST_MESSAGE);
+        if found.iter().any(|(known, diagnostic)| known == span && diagnostic.message == message) {
             return;
         }
         let start = span.start.min(self.text.len());
-        let before = self.text.get(..start).unwrap_or("");
-        let line = before.matches('\n').count() + 1;
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        let column = before.get(line_start..).unwrap_or("").chars().count() + 1;
-        let excerpt = self.text.lines().nth(line - 1).unwrap_or("").to_owned();
-        let diagnostic = Diagnostic { file: self.file.to_owned(), line, column, key: key.to_owned(), message, excerpt };
-        found.push((span.clone(), diagnostic));
+        let line = self.line(start);
+        let line_start = self.lines[line - 1];
+        let column = self.text.get(line_start..start).unwrap_or("").chars().count() + 1;
+        let excerpt = self.excerpt(line_start, start);
+        let (file, key) = (self.file.to_owned(), shortened(key.to_owned(), MOST_KEY));
+        found.push((span.clone(), Diagnostic { file, line, column, key, message, excerpt }));
+    }
+
+    /// The line that begins at `line_start`; if it is long, the part of it around `at`.
+    fn excerpt(&self, line_start: usize, at: usize) -> String {
+        let line = self.text.get(line_start..).and_then(|rest| rest.lines().next()).unwrap_or("");
+        if line.chars().nth(MOST_EXCERPT).is_none() {
+            return line.to_owned();
+        }
+        let before = line.get(..at - line_start).unwrap_or(line);
+        let from = before.char_indices().rev().nth(MOST_EXCERPT / 3).map_or(0, |(from, _)| from);
+        let rest = &line[from..];
+        let shown = rest.char_indices().nth(MOST_EXCERPT).map_or(rest.len(), |(to, _)| to);
+        let cut = |is_cut| if is_cut { "…" } else { "" };
+        format!("{}{}{}", cut(from > 0), &rest[..shown], cut(shown < rest.len()))
     }
 
     pub(crate) fn is_clean(&self) -> bool {
@@ -105,17 +138,32 @@ impl<'a> Source<'a> {
             return Ok(value);
         }
         found.sort_by_key(|(span, _)| span.start);
-        Err(ScenarioError { diagnostics: found.into_iter().map(|(_, diagnostic)| diagnostic).collect() })
+        let diagnostics = found.into_iter().map(|(_, diagnostic)| diagnostic).collect();
+        Err(ScenarioError { diagnostics, more: self.more.get() })
     }
+}
+
+/// The text with its middle left out if it is longer than so many characters: what is wrong stands at the beginning,
+/// what would be accepted at the end.
+fn shortened(text: String, most: usize) -> String {
+    if text.len() <= most || text.chars().nth(most).is_none() {
+        return text;
+    }
+    let head = text.char_indices().nth(most / 2).map_or(text.len(), |(at, _)| at);
+    let tail = text.char_indices().rev().nth(most / 2).map_or(0, |(at, _)| at);
+    format!("{} … {}", &text[..head], &text[tail..])
 }
 
 /// The name among `known` that `word` was probably meant to be.
 pub(crate) fn nearest<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let folded = fold(word);
+    let close = |name: &str| 1 + name.chars().count() / 4;
     known
         .into_iter()
+        // Each character too many or too few is an edit.
+        .filter(|name| folded.len().abs_diff(name.chars().count()) <= close(name))
         .map(|name| (distance(&folded, &fold(name)), name))
-        .filter(|(distance, name)| *distance <= 1 + name.chars().count() / 4)
+        .filter(|(distance, name)| *distance <= close(name))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
 }
@@ -154,6 +202,31 @@ mod tests {
         assert_eq!(nearest("dealy", known), Some("delay"));
         assert_eq!(nearest("time-limit", known), Some("time_limit"));
         assert_eq!(nearest("colour", known), None);
+    }
+
+    #[test]
+    fn a_long_line_a_long_key_and_a_long_message_are_shown_in_part() {
+        let text = format!("a = 1\nx = {{ {}wrong = 1, {} }}\n", "ä = 1, ".repeat(5_000), "b = 1, ".repeat(5_000));
+        let at = text.find("wrong").unwrap_or(0);
+        let source = Source::new("x.toml", &text);
+        source.complain(&(at..at + 5), &"k".repeat(100_000), format_args!("{} is wrong; write 1", "v".repeat(100_000)));
+        let error = source.verdict(()).unwrap_err();
+        let found = &error.diagnostics[0];
+        assert_eq!((found.line, found.column), (2, 35_007));
+        assert!(found.excerpt.contains("wrong = 1") && found.excerpt.starts_with('…') && found.excerpt.ends_with('…'));
+        assert!(found.message.ends_with("is wrong; write 1"), "{}", found.message);
+        assert!(error.to_string().chars().count() < 2_500, "{error}");
+    }
+
+    #[test]
+    fn what_is_too_much_to_show_is_counted() {
+        let source = Source::new("x.toml", "a = 1\n");
+        for n in 0..1_000 {
+            source.complain(&(0..1), "a", format_args!("is wrong in way {n}"));
+        }
+        let error = source.verdict(()).unwrap_err();
+        assert_eq!((error.diagnostics.len(), error.more), (20, 980));
+        assert!(error.to_string().ends_with("\n… and 980 more"), "{error}");
     }
 
     #[test]

@@ -119,18 +119,14 @@ pub(crate) struct Known<'a> {
     pub(crate) paths: &'a [PathSpec],
 }
 
-pub(crate) fn read(field: &Field<'_>, text: &str, known: &Known<'_>) -> Vec<Expectation> {
+pub(crate) fn read(field: &Field<'_>, known: &Known<'_>) -> Vec<Expectation> {
     if !field.is_list() {
         field.complain("is one table; write [[expect]] with two brackets, once for each expectation");
     }
     field
         .items()
         .iter()
-        .filter_map(|item| {
-            let start = item.node.span.start.min(text.len());
-            let line = text.get(..start).unwrap_or("").matches('\n').count() + 1;
-            one(line, item.table("[[expect]] with metric and a bound")?, known)
-        })
+        .filter_map(|item| one(item.line(), item.table("[[expect]] with metric and a bound")?, known))
         .collect()
 }
 

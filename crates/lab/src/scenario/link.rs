@@ -1,10 +1,8 @@
 //! Reading `[path.NAME]`: the keys of a direction.
 
-use std::path::Path;
-
-use thalweg_link::trace::{CsvTrace, Mahimahi};
 use thalweg_units::{Duration, parse_bytes, parse_duration};
 
+use super::files::Traces;
 use super::presets;
 use super::read::{Field, Reader};
 use super::tree::Node;
@@ -30,7 +28,7 @@ pub(crate) fn expand_presets(path: &mut Node) {
 }
 
 /// A path; its presets are expanded already.
-pub(crate) fn path(name: &str, reader: Reader<'_>, directory: &Path) -> Option<PathSpec> {
+pub(crate) fn path(name: &str, reader: Reader<'_>, traces: &Traces<'_>) -> Option<PathSpec> {
     if let Some(preset) = reader.get("preset") {
         presets::check(&preset);
     }
@@ -42,7 +40,7 @@ pub(crate) fn path(name: &str, reader: Reader<'_>, directory: &Path) -> Option<P
         *slot = reader
             .need(key, example)
             .and_then(|field| field.table("a table such as { rate = \"25 Mbps\", delay = \"50 ms\" }"))
-            .and_then(|table| direction(table, directory));
+            .and_then(|table| direction(table, traces));
     }
     let list = |key| reader.get(key).map_or_else(Vec::new, |field| field.items());
     let outages = list("outage").iter().filter_map(outage).collect();
@@ -61,13 +59,13 @@ pub(crate) fn path(name: &str, reader: Reader<'_>, directory: &Path) -> Option<P
     Some(PathSpec { name: name.to_owned(), up: up?, down: down?, outages, suspensions, wifi: wifi? })
 }
 
-fn direction(reader: Reader<'_>, directory: &Path) -> Option<DirectionSpec> {
+fn direction(reader: Reader<'_>, traces: &Traces<'_>) -> Option<DirectionSpec> {
     if let Some(preset) = reader.get("preset") {
         presets::check(&preset);
     }
     let endless = reader.get("rate").is_some_and(|field| unlimited(&field));
     let rate = reader.get("rate").filter(|_| !endless).and_then(|field| field.rate()).map(|rate| rate.bps());
-    let trace = reader.get("trace").and_then(|field| trace(&field, directory));
+    let trace = reader.get("trace").and_then(|field| trace(&field, traces));
     if !reader.has("rate") && !reader.has("trace") {
         reader.complain("needs rate, for example rate = \"25 Mbps\", or \"unlimited\", or trace = \"FILE\"");
     } else if reader.has("rate") && reader.has("trace") {
@@ -319,32 +317,7 @@ fn mtu(field: &Field<'_>) -> Option<u64> {
 }
 
 /// Traces come from a built-in name or from a file beside the scenario.
-fn trace(field: &Field<'_>, directory: &Path) -> Option<TraceSpec> {
+fn trace(field: &Field<'_>, traces: &Traces<'_>) -> Option<TraceSpec> {
     let name = field.text("the name of a trace file")?;
-    match name {
-        "lte" => return Some(TraceSpec::Lte),
-        "leo" => return Some(TraceSpec::Leo),
-        _ => {}
-    }
-    let file = directory.join(name);
-    match std::fs::read_to_string(&file) {
-        Ok(text) => {
-            let csv = name.ends_with(".csv");
-            // Read here only to complain in time; the text is what is kept.
-            let wrong =
-                if csv { CsvTrace::parse(&text, true).map(drop).err() } else { Mahimahi::parse(&text).map(drop).err() };
-            if let Some(error) = wrong {
-                field.complain(format!("{}: {error}", file.display()));
-                return None;
-            }
-            Some(if csv { TraceSpec::Csv(text) } else { TraceSpec::Mahimahi(text) })
-        }
-        Err(error) => {
-            field.complain(format!(
-                "cannot read {}: {error}; write the name of a file beside the scenario, or lte, leo",
-                file.display()
-            ));
-            None
-        }
-    }
+    traces.get(name).map_err(|message| field.complain(message)).ok()
 }

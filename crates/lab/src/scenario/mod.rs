@@ -25,6 +25,7 @@
 
 mod diagnostic;
 mod expect;
+mod files;
 mod flow;
 mod link;
 pub mod presets;
@@ -35,6 +36,7 @@ mod tree;
 mod vary;
 pub mod world;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use thalweg_units::Duration;
@@ -45,12 +47,21 @@ pub use rivals::{OURS, STACK};
 
 use crate::hash::Digest;
 use diagnostic::Source;
+use files::Traces;
 use read::Reader;
 use tree::{Node, Value};
 use world::{Crypto, Perturb, World};
 
 /// The most points that `[vary]` may span.
 pub const MOST_POINTS: u64 = 100_000;
+
+/// The most values of which all points together may consist: a bound for the memory and time that reading takes.
+pub const MOST_VALUES: u64 = 50_000_000;
+
+/// The most paths.
+const MOST_PATHS: usize = 1_000;
+/// The most flows; for more short ones there is `short_flows`.
+const MOST_FLOWS: usize = 10_000;
 
 /// The most seeds a scenario may ask for.
 pub const MOST_SEEDS: u64 = 1_000_000;
@@ -147,16 +158,15 @@ impl Scenario {
     /// Everything wrong with the file, or why it cannot be read.
     pub fn load(file: &Path, stacks: &[String]) -> Result<Scenario, ScenarioError> {
         let name = file.display().to_string();
-        let text = match std::fs::read_to_string(file) {
-            Ok(text) => text,
-            Err(error) => {
-                let message = format!("cannot read this file: {error}; write the path of a scenario in TOML");
+        match files::text(file, files::MOST_SCENARIO) {
+            Ok(text) => Scenario::parse(&name, &text, file.parent().unwrap_or(Path::new("")), stacks),
+            Err(reason) => {
+                let message = format!("cannot read this file: {reason}; write the path of a scenario in TOML");
                 let diagnostic =
                     Diagnostic { file: name, line: 1, column: 1, key: String::new(), message, excerpt: String::new() };
-                return Err(ScenarioError { diagnostics: vec![diagnostic] });
+                Err(ScenarioError { diagnostics: vec![diagnostic], more: 0 })
             }
-        };
-        Scenario::parse(&name, &text, file.parent().unwrap_or(Path::new("")), stacks)
+        }
     }
 
     /// Reads the text of a scenario. `directory` is where the files it names are.
@@ -165,12 +175,17 @@ impl Scenario {
     /// Everything wrong with it.
     pub fn parse(file: &str, text: &str, directory: &Path, stacks: &[String]) -> Result<Scenario, ScenarioError> {
         let source = Source::new(file, text);
-        let scenario =
-            Node::parse(text, &source).and_then(|document| read(file, text, directory, stacks, &document, &source));
+        let traces = Traces::new(directory);
+        let scenario = if text.len() as u64 > files::MOST_SCENARIO {
+            source.complain(&(0..0), "", files::too_long(text.len() as u64, files::MOST_SCENARIO));
+            None
+        } else {
+            Node::parse(text, &source).and_then(|document| read(file, text, &traces, stacks, document, &source))
+        };
         match source.verdict(scenario)? {
             Some(scenario) => Ok(scenario),
             // Whatever ends reading has complained; this is for the type.
-            None => Err(ScenarioError { diagnostics: Vec::new() }),
+            None => Err(ScenarioError { diagnostics: Vec::new(), more: 0 }),
         }
     }
 }
@@ -178,13 +193,13 @@ impl Scenario {
 fn read(
     file: &str,
     text: &str,
-    directory: &Path,
+    traces: &Traces<'_>,
     stacks: &[String],
-    document: &Node,
+    document: Node,
     source: &Source<'_>,
 ) -> Option<Scenario> {
-    let root = Reader::root(document, source)?;
-    for key in ["path", "flow", "crypto", "time_limit", "perturb"] {
+    let root = Reader::root(&document, source)?;
+    for key in vary::ROOTS {
         root.note(key);
     }
     let title = root.need("title", "\"What this is about\"").and_then(|field| field.text("a title in quotes"));
@@ -202,16 +217,29 @@ fn read(
     let expect = root.get("expect");
     root.finish();
 
+    let base = described(&document);
+    let values = values(&base, &axes);
+    if values > MOST_VALUES {
+        axes.first()?.complain(
+            source,
+            &format!(
+                "makes points of {values} values all together; at most {MOST_VALUES} are accepted, so shorten the lists or \
+                 split the scenario"
+            ),
+        );
+        return None;
+    }
     let mut points: Vec<Point> = Vec::new();
+    let mut known: BTreeMap<Digest, usize> = BTreeMap::new();
     for combination in vary::combinations(&axes, |_| true) {
         let mut labels: Vec<String> =
             axes.iter().zip(&combination).map(|(axis, at)| axis.axis.values[*at].clone()).collect();
-        if let Some(world) = varied(document, &axes, &combination, |_| true, directory, stacks, source)
+        if let Some(world) = varied(&base, &axes, &combination, |_| true, traces, stacks, source)
             && source.is_clean()
         {
             let digest = Digest::of_json(&world);
-            if let Some(twin) = points.iter().take(1000).find(|point| point.digest == digest) {
-                let (one, other) = (twin.labels.join(", "), labels.join(", "));
+            if let Some(twin) = known.insert(digest.clone(), points.len()).and_then(|at| points.get(at)) {
+                let (one, other) = (twin.labels[..axes.len()].join(", "), labels.join(", "));
                 axes.first()?
                     .complain(source, &format!("\"{one}\" and \"{other}\" describe the same world; leave one out"));
             }
@@ -225,7 +253,7 @@ fn read(
     for rival in rivals.iter().flat_map(|rivals| &rivals.present).filter(|_| source.is_clean()) {
         let concerns = |axis: &Axis| !axis.sets_policies();
         for combination in vary::combinations(&axes, concerns) {
-            let mut world = varied(document, &axes, &combination, concerns, directory, stacks, source)?;
+            let mut world = varied(&base, &axes, &combination, concerns, traces, stacks, source)?;
             if rivals::replace(&mut world, rival) == 0 {
                 listed.as_ref()?.complain("has nothing to replace: every flow names a stack of its own");
                 break;
@@ -246,7 +274,7 @@ fn read(
     let paths = points.first().map(|point| point.world.paths.as_slice()).unwrap_or_default();
     let expectations = expect.map_or_else(Vec::new, |field| {
         let known = expect::Known { axes: &axes, absent: &absent, flows, paths };
-        expect::read(&field, text, &known)
+        expect::read(&field, &known)
     });
     Some(Scenario {
         name: Path::new(file).file_stem().map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned()),
@@ -266,13 +294,27 @@ fn read(
     })
 }
 
+/// What describes the world: the part of the document that is read again at every point.
+fn described(document: &Node) -> Node {
+    let entries = document.entries().unwrap_or_default().iter();
+    let entries = entries.filter(|entry| vary::ROOTS.contains(&entry.key.as_str())).cloned().collect();
+    Node { value: Value::Table(entries), span: document.span.clone() }
+}
+
+/// How many values all points together consist of.
+fn values(base: &Node, axes: &[vary::Varied]) -> u64 {
+    let points = axes.iter().map(|axis| axis.axis.values.len() as u64).fold(1, u64::saturating_mul);
+    let varied = axes.iter().map(|axis| axis.count().saturating_mul(points / (axis.axis.values.len() as u64).max(1)));
+    varied.fold(base.count().saturating_mul(points), u64::saturating_add)
+}
+
 /// The world with everything varied that `concerns` it.
 fn varied(
     document: &Node,
     axes: &[vary::Varied],
     combination: &[usize],
     concerns: impl Fn(&Axis) -> bool,
-    directory: &Path,
+    traces: &Traces<'_>,
     stacks: &[String],
     source: &Source<'_>,
 ) -> Option<World> {
@@ -280,11 +322,11 @@ fn varied(
     for (axis, at) in axes.iter().zip(combination).filter(|(axis, _)| concerns(&axis.axis)) {
         axis.apply(*at, &mut here, source);
     }
-    world(here, directory, stacks, source)
+    world(here, traces, stacks, source)
 }
 
 /// The world at one point: everything but what is varied and what is expected.
-fn world(mut document: Node, directory: &Path, stacks: &[String], source: &Source<'_>) -> Option<World> {
+fn world(mut document: Node, traces: &Traces<'_>, stacks: &[String], source: &Source<'_>) -> Option<World> {
     if let Value::Table(entries) = &mut document.value
         && let Some(entry) = entries.iter_mut().find(|entry| entry.key == "path")
         && let Value::Table(paths) = &mut entry.node.value
@@ -307,28 +349,52 @@ fn world(mut document: Node, directory: &Path, stacks: &[String], source: &Sourc
     let perturb = root.get("perturb").map_or(Some(Perturb::All), |field| {
         field.choice(&[("all", Perturb::All), ("microsecond", Perturb::Microsecond)])
     });
+    let host_delay = match root.get("host_delay") {
+        None => Some(perturb != Some(Perturb::Microsecond)),
+        Some(field) => field.boolean().inspect(|delays| {
+            if *delays && perturb == Some(Perturb::Microsecond) {
+                field.complain(
+                    "does not go together with perturb = \"microsecond\", which changes next to nothing; leave it out",
+                );
+            }
+        }),
+    };
     let mut paths = Vec::new();
     let mut names = Vec::new();
     if let Some(table) = root.need("path", "[path.NAME] with up and down").and_then(|field| field.table("[path.NAME]"))
     {
-        for (name, _, field) in table.all() {
+        let all = table.all();
+        if all.len() > MOST_PATHS {
+            table.complain(format!("has {} paths; at most {MOST_PATHS} are accepted", all.len()));
+            return None;
+        }
+        for (name, _, field) in all {
             names.push(name.to_owned());
             let Some(reader) = field.table("a table with up and down") else { continue };
-            paths.extend(link::path(name, reader, directory));
+            paths.extend(link::path(name, reader, traces));
         }
         if names.is_empty() {
             table.complain("is empty; write [path.NAME] with up and down");
         }
     }
     let mut flows: Vec<world::FlowSpec> = Vec::new();
+    let mut taken = BTreeSet::new();
     if let Some(list) = root.need("flow", "[[flow]] with path and transfer") {
         if !list.is_list() {
             list.complain("is one table; write [[flow]] with two brackets, once for each flow");
         }
-        for (index, field) in list.items().iter().enumerate() {
+        let items = list.items();
+        if items.len() > MOST_FLOWS {
+            list.complain(format!(
+                "has {} flows; at most {MOST_FLOWS} are accepted, so write short_flows for many that are alike",
+                items.len()
+            ));
+            return None;
+        }
+        for (index, field) in items.iter().enumerate() {
             let Some(reader) = field.table("[[flow]]") else { continue };
             let Some(flow) = flow::flow(index, reader, &names, stacks) else { continue };
-            if flows.iter().any(|other| other.name == flow.name) {
+            if !taken.insert(flow.name.clone()) {
                 field.complain(format!("there are two flows named \"{}\"; give each a name of its own", flow.name));
             }
             if time_limit.is_some_and(|limit| flow.start >= limit) {
@@ -336,11 +402,11 @@ fn world(mut document: Node, directory: &Path, stacks: &[String], source: &Sourc
             }
             flows.push(flow);
         }
-        if list.is_list() && list.items().is_empty() {
+        if list.is_list() && items.is_empty() {
             list.complain("is empty; write at least one [[flow]]");
         }
     }
-    Some(World { paths, flows, time_limit: time_limit?, crypto: crypto?, perturb: perturb? })
+    Some(World { paths, flows, time_limit: time_limit?, crypto: crypto?, perturb: perturb?, host_delay: host_delay? })
 }
 
 #[cfg(test)]

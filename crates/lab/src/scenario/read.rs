@@ -78,23 +78,31 @@ impl<'a> Reader<'a> {
 
     /// Complains about keys that nobody asked for.
     pub(crate) fn finish(self) {
-        let known = self.known.borrow();
+        let mut sorted = self.known.into_inner();
+        sorted.sort_unstable();
         for entry in self.entries {
-            if known.contains(&entry.key.as_str()) {
+            if sorted.binary_search(&entry.key.as_str()).is_ok() {
                 continue;
             }
-            let mut sorted = known.clone();
-            sorted.sort_unstable();
+            if self.source.is_full() {
+                // It is only counted.
+                self.source.complain(&entry.key_span, "", "");
+                continue;
+            }
             let hint = nearest(&entry.key, sorted.iter().copied())
                 .map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
             let message = format!("unknown key; {hint}accepted here: {}", sorted.join(", "));
-            self.source.complain(&entry.key_span, &self.inside(&entry.key), message);
+            self.source.complain(&entry.key_span, &inside(&self.path, &entry.key), message);
         }
     }
 
     fn inside(&self, key: &str) -> String {
-        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+        inside(&self.path, key)
     }
+}
+
+fn inside(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
 impl<'a> Field<'a> {
@@ -104,6 +112,11 @@ impl<'a> Field<'a> {
 
     fn wrong_kind(&self, expected: &str) {
         self.complain(format!("is {}; write {expected}", self.node.kind()));
+    }
+
+    /// The line that it begins in, from 1.
+    pub(crate) fn line(&self) -> usize {
+        self.source.line(self.node.span.start)
     }
 
     pub(crate) fn text(&self, expected: &str) -> Option<&'a str> {

@@ -414,7 +414,10 @@ fn a_bad_line_of_a_trace_is_named() {
         Scenario::parse("q.toml", &text, directory.path(), &["thalweg".to_owned()])
     };
     let scenario = read("1\n1\n5\n").unwrap();
-    assert_eq!(scenario.points[0].world.paths[0].down.trace, Some(TraceSpec::Mahimahi("1\n1\n5\n".to_owned())));
+    let Some(TraceSpec::Mahimahi(file)) = &scenario.points[0].world.paths[0].down.trace else { panic!("no trace") };
+    assert_eq!(file.trace.to_text(), "1\n1\n5\n");
+    // A changed file is a changed run, even if it means the same.
+    assert_ne!(read("1\n1\n5\n\n").unwrap().points[0].digest, scenario.points[0].digest);
     for (trace, part) in
         [("1\nx\n", "line 2: \"x\""), ("7\n5\n", "line 2: time 5 ms"), ("\n", "no lines"), ("0\n", "no time")]
     {
@@ -446,4 +449,122 @@ fn settings_of_tcp_are_read_where_tcp_runs() {
     let wrong = text.replace("rfc3390", "rfc6582");
     let error = Scenario::parse("q.toml", &wrong, Path::new(""), &stacks).unwrap_err().to_string();
     assert!(error.contains("flow.0.tcp.initial_window") && error.contains("rfc6928, rfc3390"), "{error}");
+}
+
+#[test]
+fn hosts_delay_by_chance_unless_the_scenario_says_otherwise() {
+    let delays = |text: &str| parse(text).unwrap().points[0].world.host_delay;
+    assert!(delays(SATELLITE));
+    assert!(!delays(&with("time_limit", "host_delay = false")));
+    assert!(!delays(&with("time_limit", "perturb = \"microsecond\"")));
+    complains(
+        &with("time_limit", "perturb = \"microsecond\"\nhost_delay = true"),
+        "host_delay",
+        "host_delay",
+        &["does not go together"],
+    );
+    let varied = parse(&with("[vary]", "host_delay = [true, false]")).unwrap();
+    assert_eq!(varied.points.iter().filter(|point| point.world.host_delay).count(), varied.points.len() / 2);
+}
+
+/// A second is long: before reading was linear, each of these took ten and more.
+fn is_quick(what: &str, read: impl FnOnce() -> Result<Scenario, ScenarioError>) -> Result<Scenario, ScenarioError> {
+    let cpu = || -> u64 {
+        // The time of this thread, in nanoseconds: other tests run beside it.
+        let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        stat.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+    };
+    let before = cpu();
+    let result = read();
+    let took = Duration::from_nanos(cpu() - before);
+    assert!(took < Duration::from_secs(4), "{what} took {took:?}");
+    result
+}
+
+const HEAD: &str = "title = \"t\"\nquestion = \"q\"\n";
+const PATH: &str =
+    "[path.p]\nup = { rate = \"9 Mbps\", delay = \"9 ms\" }\ndown = { rate = \"9 Mbps\", delay = \"9 ms\" }\n";
+const FLOW: &str = "[[flow]]\ntransfer = { download = \"1 MB\" }\n";
+
+#[test]
+fn eight_thousand_values_are_read_in_linear_time() {
+    let values: Vec<String> = (1..=8_000).map(|n| format!("\"{n} us\"")).collect();
+    let text = format!("{HEAD}{PATH}{FLOW}[vary]\n\"path.p.up.delay\" = [{}]\n", values.join(", "));
+    let scenario = is_quick("the list", || parse(&text)).unwrap();
+    assert_eq!(scenario.points.len(), 8_000);
+    assert_eq!(scenario.points[7_999].world.paths[0].up.delay, Duration::from_millis(8));
+    // Twins are found wherever they are.
+    let text = text.replace("\"8000 us\"", "\"7.999 ms\"");
+    let error = is_quick("twins", || parse(&text)).unwrap_err();
+    assert!(error.to_string().contains("\"7999 us\" and \"7.999 ms\" describe the same world"), "{error}");
+}
+
+#[test]
+fn megabytes_of_mistakes_make_a_short_error_in_linear_time() {
+    let lines = |count: usize| (0..count).map(|n| format!("unknown_key_{n} = 1\n")).collect::<String>();
+    let inline: String = (0..100_000).map(|n| format!("unknown_key_{n} = 1, ")).collect();
+    let inline = format!("x = {{ {inline} }}\n");
+    let mut texts = vec![
+        ("unknown keys", format!("{}{HEAD}{PATH}{FLOW}", lines(400_000))),
+        ("unknown keys beside a preset", format!("{HEAD}[path.p]\npreset = \"broadband\"\n{}{FLOW}", lines(100_000))),
+        ("a long line", format!("{inline}{HEAD}{PATH}{FLOW}")),
+        ("a long key", format!("{} = 1\n{HEAD}{PATH}{FLOW}", "k".repeat(3_000_000))),
+        ("deep keys", format!("{} = 1\n{HEAD}{PATH}{FLOW}", vec!["a"; 100_000].join("."))),
+        ("a long value", format!("crypto = \"{}\"\n{HEAD}{PATH}{FLOW}", "v".repeat(3_000_000))),
+    ];
+    let expect = "[[expect]]\nmetric = \"success\"\nequals = 2\nflow = \"x\"\n".repeat(20_000);
+    texts.push(("expectations", format!("{HEAD}{PATH}{FLOW}{expect}")));
+    for (what, text) in texts {
+        let error = is_quick(what, || parse(&text)).unwrap_err();
+        assert!((1..=20).contains(&error.diagnostics.len()), "{what}");
+        let said = error.to_string();
+        assert!(said.len() < 10_000, "{what}: {} bytes", said.len());
+        assert_eq!(error.more > 0, said.contains(&format!("… and {} more", error.more)), "{what}");
+        assert!(what != "unknown keys" || error.more == 400_000 - 20, "{}", error.more);
+    }
+}
+
+#[test]
+fn what_is_absurdly_much_is_refused() {
+    let refused = |text: &str, parts: &[&str]| {
+        let error = is_quick(parts[0], || parse(text)).unwrap_err().to_string();
+        for part in parts {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    };
+    let axes: String = (0..1_000).map(|n| format!("\"flow.0.x{n}\" = [1]\n")).collect();
+    refused(&format!("{HEAD}{PATH}{FLOW}[vary]\n{axes}"), &["varies 1000 keys", "at most 64"]);
+    refused(&format!("{HEAD}{PATH}{}", FLOW.repeat(10_001)), &["10001 flows", "at most 10000", "short_flows"]);
+    let paths: String = (0..1_001).map(|n| PATH.replace("path.p", &format!("path.p{n}"))).collect();
+    refused(&format!("{HEAD}{paths}{FLOW}"), &["1001 paths", "at most 1000"]);
+    // Few points of a large world are as much as many of a small one.
+    let packets: Vec<String> = (1..=100_000).map(|n| n.to_string()).collect();
+    let large =
+        PATH.replace("\"9 ms\" }\nd", &format!("\"9 ms\", loss = {{ packets = [{}] }} }}\nd", packets.join(",")));
+    let starts: Vec<String> = (1..=600).map(|n| format!("\"{n} ms\"")).collect();
+    let vary = format!("[vary]\n\"flow.0.start\" = [{}]\n", starts.join(", "));
+    refused(&format!("{HEAD}{large}{FLOW}{vary}"), &["values all together", "at most 50000000"]);
+    refused(&" ".repeat(16_000_001), &["it is 17 MB long", "at most 16 MB"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_device_is_neither_a_scenario_nor_a_trace() {
+    let error = Scenario::load(Path::new("/dev/zero"), &[]).unwrap_err().to_string();
+    assert!(error.contains("cannot read this file: it is a device"), "{error}");
+    complains(
+        &SATELLITE.replace("rate = \"250 Mbps\"", "trace = \"/dev/zero\""),
+        "/dev/zero",
+        "path.sat.down.trace",
+        &["cannot read /dev/zero: it is a device or a pipe", "lte, leo"],
+    );
+}
+
+#[test]
+fn long_values_have_short_labels_of_their_own() {
+    let list = |last: u64| format!("{{ packets = [{}, {last}] }}", vec!["1"; 1_000].join(", "));
+    let text = format!("{HEAD}{PATH}{FLOW}[vary]\n\"path.p.up.loss\" = [{}, {}]\n", list(7), list(8));
+    let scenario = parse(&text).unwrap();
+    let [one, other] = scenario.axes[0].values.as_slice() else { panic!("{:?}", scenario.axes) };
+    assert!(one != other && one.chars().count() <= 101 && other.chars().count() < 110, "{one}; {other}");
 }

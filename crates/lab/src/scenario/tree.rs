@@ -2,6 +2,7 @@
 //! complaint still points at the right line.
 
 use core::ops::Range;
+use std::collections::BTreeMap;
 
 use toml_edit::{Item, TableLike};
 
@@ -54,6 +55,15 @@ impl Node {
         }
     }
 
+    /// How many values it consists of, itself included.
+    pub(crate) fn count(&self) -> u64 {
+        match &self.value {
+            Value::List(items) => 1 + items.iter().map(Node::count).sum::<u64>(),
+            Value::Table(entries) => 1 + entries.iter().map(|entry| entry.node.count()).sum::<u64>(),
+            _ => 1,
+        }
+    }
+
     pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
         self.entries()?.iter().find(|entry| entry.key == key)
     }
@@ -74,11 +84,14 @@ impl Node {
     pub(crate) fn over(self, base: Node) -> Node {
         match (self.value, base.value) {
             (Value::Table(over), Value::Table(mut merged)) => {
+                // The keys of one table differ from each other.
+                let known: BTreeMap<String, usize> =
+                    merged.iter().enumerate().map(|(at, entry)| (entry.key.clone(), at)).collect();
                 for entry in over {
-                    match merged.iter().position(|known| known.key == entry.key) {
+                    match known.get(&entry.key) {
                         Some(at) => {
-                            let below = merged[at].node.clone();
-                            merged[at] =
+                            let below = merged[*at].node.clone();
+                            merged[*at] =
                                 Entry { key: entry.key, key_span: entry.key_span, node: entry.node.over(below) };
                         }
                         None => merged.push(entry),

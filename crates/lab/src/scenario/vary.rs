@@ -1,6 +1,7 @@
 //! `[vary]`: lists of values for dotted keys; every combination is a point.
 
 use core::ops::Range;
+use std::collections::BTreeSet;
 
 use super::diagnostic::{Source, nearest};
 use super::read::Field;
@@ -16,6 +17,11 @@ pub(crate) struct Varied {
 }
 
 impl Varied {
+    /// How many values the values of the axis consist of, all together.
+    pub(crate) fn count(&self) -> u64 {
+        self.values.iter().map(Node::count).sum()
+    }
+
     /// Puts the value with number `at` where it belongs.
     pub(crate) fn apply(&self, at: usize, document: &mut Node, source: &Source<'_>) {
         let steps: Vec<&str> = self.steps.iter().map(String::as_str).collect();
@@ -42,7 +48,13 @@ impl Varied {
 }
 
 /// Keys that describe the world and can therefore be varied.
-const ROOTS: [&str; 5] = ["path", "flow", "crypto", "time_limit", "perturb"];
+pub(crate) const ROOTS: [&str; 6] = ["path", "flow", "crypto", "time_limit", "perturb", "host_delay"];
+
+/// The most keys that can be varied at once.
+const MOST_AXES: usize = 64;
+
+/// Characters of the label of a value: a long list is named by its beginning.
+const LONGEST_LABEL: usize = 100;
 
 pub(crate) fn read(field: &Field<'_>) -> Option<Vec<Varied>> {
     let table = field.table("[vary] with lines such as \"flow.0.policies.start\" = [\"standard\", \"hystart++\"]")?;
@@ -50,6 +62,13 @@ pub(crate) fn read(field: &Field<'_>) -> Option<Vec<Varied>> {
     let mut points: u64 = 1;
     let mut flat = Vec::new();
     flatten(&table.all(), "", &mut flat);
+    if flat.len() > MOST_AXES {
+        field.complain(format!(
+            "varies {} keys; at most {MOST_AXES} are accepted, so set those with one value where they belong",
+            flat.len()
+        ));
+        return None;
+    }
     for (key, key_span, list) in flat {
         if !list.is_list() {
             list.complain(format!(
@@ -78,18 +97,7 @@ pub(crate) fn read(field: &Field<'_>) -> Option<Vec<Varied>> {
             ));
             return None;
         }
-        let mut values: Vec<String> = Vec::new();
-        for item in &items {
-            let mut label = item.node.label();
-            if values.contains(&label) {
-                if item.is_table() {
-                    label = format!("{label} ({})", values.len() + 1);
-                } else {
-                    item.complain(format!("\"{label}\" is in the list twice; leave one out"));
-                }
-            }
-            values.push(label);
-        }
+        let values = labels(&items);
         let nodes = items.iter().map(|item| without_label(item.node)).collect();
         varied.push(Varied {
             axis: Axis { label: String::new(), key, values },
@@ -100,6 +108,30 @@ pub(crate) fn read(field: &Field<'_>) -> Option<Vec<Varied>> {
     }
     name(&mut varied);
     Some(varied)
+}
+
+/// What the values of an axis are called: no two alike.
+fn labels(items: &[Field<'_>]) -> Vec<String> {
+    let mut whole = BTreeSet::new();
+    let mut taken = BTreeSet::new();
+    let mut labels = Vec::new();
+    for (number, item) in (1..).zip(items) {
+        let mut label = item.node.label();
+        let is_new = whole.insert(label.clone());
+        if !is_new && !item.is_table() {
+            item.complain(format!("\"{label}\" is in the list twice; leave one out"));
+        }
+        if let Some((end, _)) = label.char_indices().nth(LONGEST_LABEL) {
+            label.truncate(end);
+            label.push('…');
+        }
+        if taken.contains(&label) && (item.is_table() || label.ends_with('…')) {
+            label = format!("{label} ({number})");
+        }
+        taken.insert(label.clone());
+        labels.push(label);
+    }
+    labels
 }
 
 /// `label` in a table value names it in reports and is no key of the thing itself.

@@ -3,9 +3,14 @@
 //! This is what a scenario file says at one point of its `[vary]`; its serialised form is what names a run's result in the
 //! [store](crate::store).
 
-use serde::Serialize;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+use thalweg_link::trace::{CsvTrace, Mahimahi};
 use thalweg_recovery::Policies;
 use thalweg_units::Duration;
+
+use crate::hash::Digest;
 
 /// One point of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,6 +25,8 @@ pub struct World {
     pub crypto: Crypto,
     /// What a seed changes.
     pub perturb: Perturb,
+    /// Whether hosts delay what they send by chance.
+    pub host_delay: bool,
 }
 
 /// What a seed changes.
@@ -109,10 +116,25 @@ pub enum TraceSpec {
     Lte,
     /// A synthetic low-orbit satellite with a handover every 15 s, drawn anew for every seed; brings delay and loss.
     Leo,
-    /// A file in mahimahi's format: its text, so that a changed file is a changed run.
-    Mahimahi(String),
-    /// A file of `t_ms,rate_bps,delay_ms,loss`: its text.
-    Csv(String),
+    /// A file in mahimahi's format.
+    Mahimahi(TraceFile<Mahimahi>),
+    /// A file of `t_ms,rate_bps,delay_ms,loss`.
+    Csv(TraceFile<CsvTrace>),
+}
+
+/// A trace from a file. Its serialised form is a digest of the text, so that a changed file is a changed run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceFile<T> {
+    /// Of the file's text.
+    pub digest: Digest,
+    /// What the text says; the points of a scenario share it.
+    pub trace: Arc<T>,
+}
+
+impl<T> Serialize for TraceFile<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.digest.serialize(serializer)
+    }
 }
 
 /// How much may wait in a queue.
@@ -302,7 +324,7 @@ pub struct FlowSpec {
     pub host: HostModel,
 }
 
-fn as_text<S: serde::Serializer>(policies: &Policies, serializer: S) -> Result<S::Ok, S::Error> {
+fn as_text<S: Serializer>(policies: &Policies, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(policies)
 }
 

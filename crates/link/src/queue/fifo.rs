@@ -7,7 +7,8 @@ use thalweg_units::{Instant, Rate};
 use super::{Dropped, Queue, QueueLimit, Queued};
 use crate::{DropCause, Packet};
 
-/// A queue that serves in order of arrival. A packet is accepted when what then waits, itself included, is within the limit.
+/// A queue that serves in order of arrival. A packet is accepted when what then waits, itself included, is within the
+/// limit, or when it finds the link idle.
 #[derive(Debug)]
 pub struct Fifo<P> {
     packets: VecDeque<Queued<P>>,
@@ -31,12 +32,17 @@ impl<P> Fifo<P> {
 
     pub(crate) fn set_limit_rate(&mut self, rate: Rate) {
         if let QueueLimit::Time(span) = self.limit {
-            self.max_bytes = rate.bytes_in(span);
+            self.max_bytes = rate.bytes_in(span).max(QueueLimit::LEAST);
         }
     }
 
     fn fits(&self, size: u64) -> bool {
         self.bytes + size <= self.max_bytes && self.packets.len() < self.max_packets
+    }
+
+    fn push(&mut self, now: Instant, packet: Packet<P>) {
+        self.bytes += u64::from(packet.size);
+        self.packets.push_back(Queued { packet, at: now });
     }
 
     fn pop(&mut self) -> Option<Queued<P>> {
@@ -57,8 +63,11 @@ impl<P: core::fmt::Debug + Send> Queue<P> for Fifo<P> {
             dropped.push(Dropped { packet, at: now, cause: DropCause::QueueFull });
             return;
         }
-        self.bytes += size;
-        self.packets.push_back(Queued { packet, at: now });
+        self.push(now, packet);
+    }
+
+    fn enqueue_idle(&mut self, now: Instant, packet: Packet<P>, _: &mut Vec<Dropped<P>>) {
+        self.push(now, packet);
     }
 
     fn dequeue(&mut self, _: Instant, _: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
@@ -129,15 +138,22 @@ mod tests {
 
     #[test]
     fn a_limit_in_time_follows_the_rate() {
-        let mut queue = Fifo::new(QueueLimit::Time(Duration::from_millis(1)), false);
-        queue.set_rate(Rate::from_bps(8_000_000)); // 1000 bytes per millisecond
+        let mut queue = Fifo::new(QueueLimit::Time(Duration::from_millis(10)), false);
+        queue.set_rate(Rate::from_bps(8_000_000)); // 10,000 bytes in ten milliseconds
         let mut dropped = Vec::new();
-        queue.enqueue(Instant::ZERO, packet(0, 1000), &mut dropped);
+        queue.enqueue(Instant::ZERO, packet(0, 10_000), &mut dropped);
         queue.enqueue(Instant::ZERO, packet(1, 1), &mut dropped);
         assert_eq!(dropped.len(), 1);
         queue.set_rate(Rate::from_bps(16_000_000));
-        queue.enqueue(Instant::ZERO, packet(2, 1000), &mut dropped);
+        queue.enqueue(Instant::ZERO, packet(2, 10_000), &mut dropped);
         assert_eq!((dropped.len(), queue.len_packets()), (1, 2));
+    }
+
+    #[test]
+    fn a_limit_in_time_is_two_packets_at_least() {
+        let mut queue = Fifo::new(QueueLimit::Time(Duration::from_millis(1)), false);
+        queue.set_rate(Rate::from_bps(8_000_000)); // 1,000 bytes per millisecond
+        assert_eq!(offer(queue, &[1500, 1500, 1]), (vec![0, 1], vec![2]));
     }
 
     #[test]

@@ -31,13 +31,19 @@ pub struct Dropped<P> {
     pub cause: DropCause,
 }
 
-/// A queue discipline. The packet that is being serialised has left the queue.
+/// A queue discipline. The packet that is being serialised has left the queue and takes no place in it.
 ///
 /// Nothing here reads a clock: the same object serves a simulation and a real-time emulator. Calls come with times that do
 /// not go back. A queue that marks instead of dropping sets [`Packet::ecn`] to CE.
 pub trait Queue<P>: Debug + Send {
     /// Takes in `packet`, or discards it or others into `dropped`.
     fn enqueue(&mut self, now: Instant, packet: Packet<P>, dropped: &mut Vec<Dropped<P>>);
+
+    /// Takes in `packet` while the link is idle and nothing waits: it is next to be serialized, so it needs no place
+    /// and the limit does not apply to it. A queue that does not say otherwise treats it like any other.
+    fn enqueue_idle(&mut self, now: Instant, packet: Packet<P>, dropped: &mut Vec<Dropped<P>>) {
+        self.enqueue(now, packet, dropped);
+    }
 
     /// Hands out the next packet to serialise. Packets discarded on the way go into `dropped`.
     fn dequeue(&mut self, now: Instant, dropped: &mut Vec<Dropped<P>>) -> Option<Queued<P>>;
@@ -55,6 +61,10 @@ pub trait Queue<P>: Debug + Send {
 }
 
 /// How much may wait in a queue.
+///
+/// A limit that follows from the link ([`Time`](Self::Time) and [`Bdp`](Self::Bdp)) is never below
+/// [`LEAST`](Self::LEAST): on a slow or short path it would otherwise be smaller than a packet, which no device has. A
+/// limit given in bytes or packets is taken as it is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
     /// No limit.
@@ -72,11 +82,15 @@ pub enum QueueLimit {
 }
 
 impl QueueLimit {
+    /// The least that a limit in time or in BDP allows to wait: two packets of 1,500 bytes.
+    pub const LEAST: u64 = 2 * 1500;
+
     /// Puts bytes in the place of a BDP.
     pub(crate) fn resolve(self, rate: Rate, round_trip: Duration) -> QueueLimit {
         match self {
             QueueLimit::Bdp(thousandths) => {
-                QueueLimit::Bytes(math::mul_div(rate.bytes_in(round_trip), thousandths, 1000))
+                let bytes = math::mul_div(rate.bytes_in(round_trip), thousandths, 1000);
+                QueueLimit::Bytes(bytes.max(QueueLimit::LEAST))
             }
             other => other,
         }
@@ -194,5 +208,13 @@ mod tests {
         assert_eq!(QueueLimit::Bdp(1000).resolve(rate, round_trip), QueueLimit::Bytes(18_750_000));
         assert_eq!(QueueLimit::Bdp(500).resolve(rate, round_trip), QueueLimit::Bytes(9_375_000));
         assert_eq!(QueueLimit::Packets(3).resolve(rate, round_trip), QueueLimit::Packets(3));
+    }
+
+    #[test]
+    fn a_bdp_smaller_than_two_packets_is_two_packets() {
+        let (rate, round_trip) = (Rate::from_bps(256_000), Duration::from_millis(20));
+        assert_eq!(rate.bytes_in(round_trip), 640);
+        assert_eq!(QueueLimit::Bdp(1000).resolve(rate, round_trip), QueueLimit::Bytes(3000));
+        assert_eq!(QueueLimit::Bytes(640).resolve(rate, round_trip), QueueLimit::Bytes(640));
     }
 }

@@ -1,0 +1,137 @@
+//! Chance delay between a host that sends a datagram and the network that gets it.
+//!
+//! Two senders whose packets are spaced by the same bottleneck fall into step with its drop-tail queue, and then one of
+//! them meets a full queue every time: a phase effect, an artifact of a world without noise (S. Floyd, V. Jacobson, "On
+//! Traffic Phase Effects in Packet-Switched Gateways", 1992, which removes it by a random processing time in the hosts;
+//! ns-2's TCP has the same as `overhead_`). The delay also makes runs of different seeds different where nothing else
+//! is left to chance.
+//!
+//! Each datagram draws its delay uniformly from zero to two packet times of the bottleneck, one millisecond at most,
+//! and never overtakes the one before: it leaves at the later of the time drawn and the departure before it.
+
+use std::collections::VecDeque;
+
+use thalweg_link::{Dice, Packet, RateModel};
+use thalweg_units::{Duration, DurationExt, Instant, Rate};
+
+/// The longest delay, however slow the bottleneck.
+const MOST: Duration = Duration::from_millis(1);
+/// Bytes of the full packet whose time on the bottleneck is the measure.
+const FULL_PACKET: u64 = 1500;
+/// The longest delay in packet times.
+const PACKET_TIMES: u32 = 2;
+
+/// The longest delay of a host whose packets take links of these rates: two packet times of the slowest. The rate of a
+/// schedule is that at its start, the rate of a trace its mean; a link that starts at rate zero and one without limit
+/// do not count, and if no link counts there is no delay.
+pub(crate) fn longest<'a>(rates: impl Iterator<Item = &'a RateModel>) -> Duration {
+    let limits = |rate: &Rate| *rate > Rate::ZERO && *rate < Rate::MAX;
+    let slowest = rates.map(RateModel::nominal).filter(limits).min();
+    slowest.map_or(Duration::ZERO, |rate| rate.time_for(FULL_PACKET).saturating_mul(PACKET_TIMES).min(MOST))
+}
+
+/// The datagrams of one host that have been sent and have not left.
+#[derive(Debug)]
+pub(crate) struct Departures {
+    longest: Duration,
+    dice: Dice,
+    last: Instant,
+    waiting: VecDeque<(Instant, Packet<Vec<u8>>)>,
+}
+
+impl Departures {
+    /// Nothing waits. `dice` is the host's own stream; no delay is longer than `longest`.
+    pub(crate) fn new(longest: Duration, dice: Dice) -> Self {
+        Departures { longest, dice, last: Instant::ZERO, waiting: VecDeque::new() }
+    }
+
+    /// The host sends a datagram.
+    pub(crate) fn push(&mut self, now: Instant, mut packet: Packet<Vec<u8>>) {
+        let delay = Duration::from_nanos(self.dice.below(self.longest.nanos() + 1));
+        self.last = self.last.max(now + delay);
+        packet.sent = self.last;
+        self.waiting.push_back((self.last, packet));
+    }
+
+    /// When the next datagram leaves.
+    pub(crate) fn next(&self) -> Instant {
+        self.waiting.front().map_or(Instant::FAR_FUTURE, |(at, _)| *at)
+    }
+
+    /// The next datagram that leaves by `now`.
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<Packet<Vec<u8>>> {
+        if self.next() > now {
+            return None;
+        }
+        self.waiting.pop_front().map(|(_, packet)| packet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_link::{Schedule, Streams};
+    use thalweg_units::Ecn;
+
+    use super::*;
+
+    fn packet(number: u8) -> Packet<Vec<u8>> {
+        Packet { payload: vec![number], size: 1500, flow: 0, ecn: Ecn::NotEct, sent: Instant::ZERO, tail: false }
+    }
+
+    #[test]
+    fn the_longest_delay_is_two_packet_times_of_the_slowest_link() {
+        let constant = |bps| RateModel::Constant(Rate::from_bps(bps));
+        let us = Duration::from_micros;
+        let of = |rates: &[RateModel]| longest(rates.iter());
+        assert_eq!(of(&[constant(100_000_000)]), us(240));
+        assert_eq!(of(&[constant(1_000_000_000), constant(50_000_000)]), us(480));
+        assert_eq!(of(&[constant(1_000_000)]), MOST);
+        assert_eq!(of(&[RateModel::Constant(Rate::MAX)]), Duration::ZERO);
+        assert_eq!(of(&[RateModel::Constant(Rate::MAX), constant(100_000_000)]), us(240));
+        let steps = |rates: [u64; 2]| {
+            let at = |n: u64| Duration::from_secs(n);
+            let steps = (0..).zip(rates).map(|(n, bps)| (at(n), Rate::from_bps(bps))).collect();
+            RateModel::Schedule(Schedule::new(steps, None).unwrap_or_else(|error| panic!("{error}")))
+        };
+        assert_eq!(of(&[steps([100_000_000, 1_000_000])]), us(240));
+        assert_eq!(of(&[steps([0, 1_000_000])]), Duration::ZERO);
+    }
+
+    #[test]
+    fn every_datagram_leaves_within_its_bounds_and_none_overtakes() {
+        let longest = Duration::from_micros(240);
+        let mut departures = Departures::new(longest, Streams::new(1).dice("host"));
+        let mut sent = Vec::new();
+        for n in 0..200u64 {
+            // Bursts of three, 100 µs apart: closer together than the longest delay.
+            let now = Instant::from_nanos(1_000_000_000 + n / 3 * 100_000);
+            departures.push(now, packet(n as u8));
+            sent.push(now);
+        }
+        let mut before = Instant::ZERO;
+        for (number, now) in (0..=u8::MAX).zip(sent) {
+            let at = departures.next();
+            assert!(at >= now && at >= before && at <= now + longest, "{number}: sent at {now:?}, left at {at:?}");
+            assert!(departures.pop(at - Duration::from_nanos(1)).is_none());
+            let left = departures.pop(at).unwrap_or_else(|| panic!("{number} is due"));
+            assert_eq!((left.payload, left.sent), (vec![number], at));
+            before = at;
+        }
+        assert_eq!(departures.next(), Instant::FAR_FUTURE);
+    }
+
+    #[test]
+    fn delays_are_spread_evenly() {
+        let longest = Duration::from_micros(240);
+        let mut departures = Departures::new(longest, Streams::new(1).dice("host"));
+        let mut quarters = [0u32; 4];
+        for n in 1..=10_000u64 {
+            let now = Instant::from_nanos(n * 1_000_000);
+            departures.push(now, packet(0));
+            let delay = departures.next().saturating_since(now);
+            quarters[(delay.as_nanos() * 4 / (longest.as_nanos() + 1)) as usize] += 1;
+            departures.pop(now + longest);
+        }
+        assert!(quarters.iter().all(|count| (2_350..2_650).contains(count)), "{quarters:?}");
+    }
+}
