@@ -18,9 +18,9 @@ use thalweg_lab::record::Engine;
 use thalweg_lab::report::{self, Results};
 use thalweg_lab::runner::{self, Finished, Progress, RunOptions, Shard};
 use thalweg_lab::scenario::{Scenario, presets};
-use thalweg_lab::stats::Statistic;
+use thalweg_lab::stats::{Missing, Statistic};
 use thalweg_lab::store::{Store, write_whole};
-use thalweg_lab::summary::{self, Difference, Outcome, Verdict};
+use thalweg_lab::summary::{self, Cell, Difference, Outcome, Tally, Verdict};
 
 use crate::failure::{Context, Failure, Result};
 use crate::output;
@@ -387,7 +387,7 @@ impl RunArgs {
         if let Some(few) = self.seeds.or(self.max_seeds).filter(|few| *few < scenario.seeds) {
             let (name, asked) = (&scenario.name, scenario.seeds);
             eprintln!(
-                "thalweg: {name}: judged on {few} seeds instead of {asked}; what fails only barely does not count"
+                "thalweg: {name}: judged on {few} seeds instead of {asked}; what more seeds may change does not count"
             );
         }
         let Some(most) = self.max_seeds else { return };
@@ -457,6 +457,9 @@ impl RunArgs {
             for verdict in &verdicts {
                 eprintln!("  {}", sentence(verdict));
             }
+            for line in remarks(Tally::of(&verdicts)) {
+                eprintln!("  {line}");
+            }
         }
         let until = runner::enough(&results.scenario, &results.runs, &results.manifest);
         if let Some(until) = until.filter(|until| !until.is_met()) {
@@ -479,9 +482,9 @@ impl RunArgs {
         let lost = if whole { unexpected } else { ours_failed };
         // On fewer seeds than were asked for intervals are wide: only what lies beyond them is held against the scenario.
         let few = results.manifest.seeds < asked;
-        let is_good = |outcome: Outcome| outcome.is_good() || few && outcome == Outcome::FailsBarely;
+        let is_good = |outcome: Outcome| outcome.is_good() || few && outcome == Outcome::CannotTell;
         let broken = verdicts.iter().filter(|verdict| whole && !is_good(verdict.outcome)).count();
-        let all = verdicts.len();
+        let all = Tally::of(&verdicts).expected;
         let verdict = match (broken, lost) {
             (0, 0) => Ok(()),
             (0, runs) => Err(format!("{runs} runs failed of which the scenario does not say that they may")),
@@ -521,20 +524,7 @@ fn table(results: &Results) {
     let rows = summary::rows(&results.scenario, &results.runs, Scope::Flow);
     for row in rows.iter().take(60) {
         let point = results.scenario.points.get(row.point).map(|point| point.name(&results.scenario.axes));
-        let cells: Vec<String> = row
-            .cells
-            .iter()
-            .filter(|cell| SHOWN.contains(&cell.metric))
-            .map(|cell| {
-                let unit = metric::find(cell.metric).map_or(Unit::Ratio, |metric| metric.unit);
-                let name = cell.metric.replace('_', " ");
-                if cell.estimate == f64::INFINITY {
-                    format!("{name} never")
-                } else {
-                    format!("{name} {}", summary::with_interval(cell.estimate, cell.interval, unit))
-                }
-            })
-            .collect();
+        let cells: Vec<String> = row.cells.iter().filter(|cell| SHOWN.contains(&cell.metric)).map(figures).collect();
         let label = [point.unwrap_or_default(), row.subject.clone()];
         let label: Vec<String> = label.into_iter().filter(|part| !part.is_empty()).collect();
         eprintln!("  {}: {}", label.join(", "), cells.join("; "));
@@ -542,6 +532,39 @@ fn table(results: &Results) {
     if rows.len() > 60 {
         eprintln!("  … and {} more in the report", rows.len() - 60);
     }
+}
+
+/// A median with its interval, and the high percentiles of times; "(open)" is one that so few runs do not bound from above.
+fn figures(cell: &Cell) -> String {
+    let unit = metric::find(cell.metric).map_or(Unit::Ratio, |metric| metric.unit);
+    let name = cell.metric.replace('_', " ");
+    let main = match cell.estimate == f64::INFINITY {
+        true => format!("{name} never"),
+        false => format!("{name} {}", summary::with_interval(cell.estimate, cell.interval, unit)),
+    };
+    match cell.missing {
+        // That something never happens is no news.
+        Some(Missing::Alike(_)) if cell.estimate == 0.0 => return main,
+        // Runs with one value each, all the same, have no other percentile.
+        Some(missing @ Missing::Alike(_)) if cell.count == cell.runs => return format!("{main} ({missing})"),
+        Some(Missing::Few(_)) if cell.runs < 2 => return main,
+        _ => {}
+    }
+    let tails = [("p95", cell.p95), ("p99", cell.p99)].into_iter().filter_map(|(name, tail)| Some((name, tail?)));
+    let tails = tails.filter(|_| unit == Unit::Seconds).map(|(name, tail)| {
+        let bounded = tail.interval.is_some_and(|interval| interval.high.is_finite());
+        let open = if bounded || tail.estimate == f64::INFINITY { "" } else { " (open)" };
+        format!(", {name} {}{open}", metric::format(tail.estimate, unit))
+    });
+    main + &tails.collect::<String>()
+}
+
+/// What is to be kept in mind about many verdicts.
+fn remarks(tally: Tally) -> Vec<String> {
+    let beaten = (tally.beaten > 0)
+        .then(|| format!("{} known to fall short, and beaten: write [[expect]] in place of [[known]]", tally.beaten));
+    let many = summary::many_intervals(tally.intervals).map(|many| format!("mind that {many}"));
+    beaten.into_iter().chain(many).collect()
 }
 
 fn sentence(verdict: &Verdict) -> String {
@@ -576,6 +599,10 @@ impl CompareArgs {
         for difference in &differences {
             eprintln!("  {}", difference_sentence(difference));
         }
+        let intervals = differences.iter().filter(|difference| difference.paired.ratio_interval.is_some()).count();
+        if let Some(many) = summary::many_intervals(intervals) {
+            eprintln!("  mind that {many}");
+        }
         if self.json {
             output::json(&json!({ "report": self.out, "differences": differences }));
         } else {
@@ -592,8 +619,9 @@ fn difference_sentence(difference: &Difference) -> String {
         0 => String::new(),
         never => format!("; on {never} more there is no end of {} to compare with", difference.base),
     };
+    let why = paired.missing.map_or_else(String::new, |missing| format!("; {missing}"));
     format!(
-        "{} ({}, {}): {}, ratio {}; smaller on {}, larger on {} of {} seeds{never}",
+        "{} ({}, {}): {}, ratio {}; smaller on {}, larger on {} of {} seeds{never}{why}",
         difference.metric,
         difference.other,
         difference.subject,

@@ -416,3 +416,32 @@ fn a_device_is_refused_at_once() {
     let ended = run(&["lab", "run", "/dev/zero"]);
     assert_eq!(ended.status.code(), Some(2), "{}", text(&ended.stderr));
 }
+
+#[test]
+fn what_is_known_to_fall_short_is_said_and_fails_nothing() {
+    let known = "[[known]]\nmetric = \"completion.p50\"\nat_most = \"1 ms\"\nwhere = { controller = \"cubic\" }\n\n\
+                 [[known]]\nmetric = \"completion.p50\"\nat_most = \"50 s\"\nwhere = { controller = \"cubic\" }\n";
+    let lab = Lab::new(&format!("{SMALL}\n{known}"));
+    let ended = lab.run("out", &[]);
+    let said = text(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    assert!(said.contains("KNOWN: FALLS SHORT: completion.median (") && said.contains("BEATEN"), "{said}");
+    assert!(said.contains("1 known to fall short, and beaten: write [[expect]] in place of [[known]]"), "{said}");
+    let page = lab.read("out/report.html");
+    assert!(page.contains("2 of 2 expectations hold; 1 known to fall short, 1 beaten"));
+    let outcomes: Vec<String> = lab.json("out/results.json")["verdicts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|verdict| verdict["known"] == true)
+        .map(|verdict| verdict["outcome"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(outcomes[0], "falls-short");
+    assert!(outcomes[1].starts_with("beaten"), "{outcomes:?}");
+    // What is wrong with it is said as of an expectation.
+    let wrong = Lab::new(&format!("{SMALL}\n{}", known.replace("completion.p50", "compleion.p50")));
+    let ended = wrong.run("out", &[]);
+    assert_eq!(ended.status.code(), Some(2));
+    let said = text(&ended.stderr);
+    assert!(said.contains("known.0.metric") && said.contains("did you mean \"completion\"?"), "{said}");
+}

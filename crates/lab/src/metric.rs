@@ -84,6 +84,16 @@ impl Metric {
         }
     }
 
+    /// Whether each run answers with yes or no, so that runs are counted.
+    pub fn is_yes_or_no(&self) -> bool {
+        matches!(self.name, "success" | "completed")
+    }
+
+    /// Whether a run can have many values: its description says of what there is one each.
+    pub fn can_repeat(&self) -> bool {
+        self.doc.contains("one value per")
+    }
+
     /// What counts where a failed run has no value: as bad as can be. None if the metric does not judge.
     pub fn worst(&self) -> Option<f64> {
         match self.better {

@@ -12,7 +12,6 @@ use serde::Serialize;
 use crate::hash::Digest;
 use crate::record::{Engine, Output, Part, RunRecord};
 use crate::scenario::{RecordWhich, Scenario, Until};
-use crate::stats;
 use crate::store::{Manifest, ManifestRun, Store, StoreError, key};
 use crate::summary::{Runs, subjects};
 
@@ -284,10 +283,8 @@ fn wider(scenario: &Scenario, runs: &Runs, until: &Until, seeds: u64, only_point
             continue;
         }
         let narrow = subjects(scenario, point, until.metric.scope).iter().all(|subject| {
-            let values = crate::summary::values(runs, point, subject, until.metric);
-            let groups: Vec<&[f64]> = values.iter().map(|(_, values)| values.as_slice()).collect();
-            let (estimate, interval) = crate::summary::sum_up(&groups, until.metric, until.statistic);
-            stats::is_narrow(estimate, interval, until.width)
+            let sample = crate::summary::Sample::new(scenario, runs, point, subject, until.metric);
+            sample.estimate(until.statistic).is_narrow(until.width)
         });
         if !narrow {
             jobs.extend((seeds..most).map(|offset| (point, scenario.first_seed.saturating_add(offset))));

@@ -10,8 +10,8 @@ use crate::hash::Digest;
 use crate::metric::{self, Better, Metric, Scope};
 use crate::scenario::world::{FlowSpec, Traffic};
 use crate::scenario::{Axis, OURS, STACK, Scenario};
-use crate::stats::{self, Interval, Statistic};
-use crate::summary::{self, Runs};
+use crate::stats::{self, Interval, Missing};
+use crate::summary::{self, Runs, Sample, statistic};
 
 /// A number with its interval, and at which point it was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -82,7 +82,7 @@ fn metrics(scenario: &Scenario, flow: &FlowSpec) -> Vec<&'static Metric> {
         Traffic::Media { .. } | Traffic::Datagrams { .. } => "deadline_misses",
     };
     let mut metrics: Vec<&'static Metric> = metric::find(main).into_iter().collect();
-    for expectation in &scenario.expectations {
+    for expectation in scenario.expectations.iter().chain(&scenario.known) {
         let wanted = expectation.metric;
         let mine = expectation.flow.as_ref().is_none_or(|name| *name == flow.name);
         if wanted.scope == Scope::Flow && mine && wanted.name != "completed" && !metrics.contains(&wanted) {
@@ -100,7 +100,7 @@ fn row(scenario: &Scenario, runs: &Runs, group: &[usize], index: usize, metric: 
     let mut ours: Vec<Found> = Vec::new();
     for (point, choice) in group.iter().zip(choices) {
         let Some(flow) = flow_at(*point) else { continue };
-        let Some(found) = find(runs, *point, &row.flow, metric, choice) else { continue };
+        let Some(found) = find(scenario, runs, *point, &row.flow, metric, choice) else { continue };
         if flow.stack != OURS {
             let alone =
                 group.iter().filter(|other| flow_at(**other).is_some_and(|it| it.stack == flow.stack)).count() == 1;
@@ -118,14 +118,21 @@ fn row(scenario: &Scenario, runs: &Runs, group: &[usize], index: usize, metric: 
         ours.push(found);
     }
     if ours.len() > 1 || row.shipped.is_none() {
-        row.best = best(runs, &ours, row.shipped.as_ref(), &row.flow, metric);
+        row.best = best(scenario, runs, &ours, row.shipped.as_ref(), &row.flow, metric);
     }
     (!ours.is_empty() || !row.rivals.is_empty()).then_some(row)
 }
 
 /// The best of what was found, if the interval of its ratio to the next, seed by seed, excludes that they are equal. The next is
 /// what is shipped, which is the best until another proves better, or else the runner-up.
-fn best(runs: &Runs, ours: &[Found], shipped: Option<&Found>, flow: &str, metric: &Metric) -> Option<Found> {
+fn best(
+    scenario: &Scenario,
+    runs: &Runs,
+    ours: &[Found],
+    shipped: Option<&Found>,
+    flow: &str,
+    metric: &Metric,
+) -> Option<Found> {
     let first_of = |except: Option<usize>| {
         let others = ours.iter().filter(|found| Some(found.point) != except && !found.estimate.is_nan());
         others.reduce(|best, found| if metric.is_better(found.estimate, best.estimate) { found } else { best })
@@ -142,12 +149,17 @@ fn best(runs: &Runs, ours: &[Found], shipped: Option<&Found>, flow: &str, metric
             None => return Some(first.clone()),
         },
     };
-    let pairs = summary::pairs((runs, next.point, flow), (runs, first.point, flow), metric, statistic(metric));
+    let at = |point: usize| (scenario, (runs, point, flow));
+    let (pairs, tolerance) = summary::on_same_seeds(at(next.point), at(first.point), metric, statistic(metric));
     // Where the next never came to an end there is no ratio; to have come to one is better without doubt.
-    let paired = stats::paired(&pairs);
+    let paired = stats::paired(&pairs, tolerance);
     let differs = paired.is_some_and(|paired| {
         let saved = pairs.iter().filter(|(next, first)| next.is_infinite() && first.is_finite()).count();
-        paired.ratio_interval.is_some_and(|interval| !interval.contains(1.0)) || (paired.pairs == 0 && saved >= 3)
+        // Seeds that change nothing leave nothing to chance: what differs, differs.
+        let steady = paired.missing == Some(Missing::Alike(paired.pairs)) && paired.difference.abs() > tolerance;
+        paired.ratio_interval.is_some_and(|interval| !interval.contains(1.0))
+            || (steady && paired.pairs >= stats::FEWEST_FOR_MEDIAN)
+            || (paired.pairs == 0 && saved >= 3)
     });
     match differs && metric.is_better(first.estimate, next.estimate) {
         true => Some(first.clone()),
@@ -155,18 +167,9 @@ fn best(runs: &Runs, ours: &[Found], shipped: Option<&Found>, flow: &str, metric
     }
 }
 
-fn statistic(metric: &Metric) -> Statistic {
-    if metric.unit == metric::Unit::Share { Statistic::Mean } else { Statistic::MEDIAN }
-}
-
-fn find(runs: &Runs, point: usize, flow: &str, metric: &Metric, choice: String) -> Option<Found> {
-    let values = summary::values(runs, point, flow, metric);
-    let groups: Vec<&[f64]> = values.iter().map(|(_, values)| values.as_slice()).collect();
-    if groups.iter().all(|group| group.is_empty()) {
-        return None;
-    }
-    let (estimate, interval) = summary::sum_up(&groups, metric, statistic(metric));
-    Some(Found { point, choice, estimate, interval })
+fn find(scenario: &Scenario, runs: &Runs, point: usize, flow: &str, metric: &Metric, choice: String) -> Option<Found> {
+    let estimate = Sample::new(scenario, runs, point, flow, metric).estimate(statistic(metric));
+    (estimate.runs > 0).then_some(Found { point, choice, estimate: estimate.value, interval: estimate.interval })
 }
 
 /// What is common to a group of points, and what each of them chose, in words.
@@ -215,7 +218,7 @@ at_most = 9
         let scenario = Scenario::parse("t.toml", TEXT, Path::new(""), &stacks).unwrap();
         let mut runs = Runs::new();
         for (point, at) in scenario.points.iter().enumerate() {
-            for seed in 0..5 {
+            for seed in 0..8 {
                 let mut flow = Part { name: "f".to_owned(), ..Part::default() };
                 let ours = at.labels[1] == "thalweg";
                 flow.set("completion", if ours { point as f64 + 1.0 } else { 100.0 });

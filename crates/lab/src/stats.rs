@@ -1,13 +1,14 @@
-//! From the values of many seeds to a number and how sure it is: quantiles, bootstrap and Wilson intervals, paired
-//! differences.
+//! From the values of many seeds to a number and how sure it is: quantiles, intervals, paired differences.
 //!
 //! A run can give one value (its completion time) or many (its responses). Values of one run are not independent of each
-//! other, so resampling draws whole runs: with one value per run this is the ordinary bootstrap.
+//! other, so intervals are of one number per run: what the statistic comes to within each run.
 
-use rand_core::{Rng, SeedableRng};
-use rand_pcg::Pcg64;
-use serde::{Deserialize, Serialize};
+mod interval;
+
+use serde::Serialize;
 use thalweg_units::math;
+
+pub use interval::{FEWEST_FOR_MEAN, FEWEST_FOR_MEDIAN, Interval, Missing, distinct};
 
 /// Which number sums up many.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -92,7 +93,11 @@ pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let below = (position.floor() as usize).min(last);
     let above = (below + 1).min(last);
     let part = position - below as f64;
-    if part == 0.0 { sorted[below] } else { sorted[below] * (1.0 - part) + sorted[above] * part }
+    // Between equal values there is nothing to round.
+    if part == 0.0 || sorted[below] == sorted[above] {
+        return sorted[below];
+    }
+    sorted[below] * (1.0 - part) + sorted[above] * part
 }
 
 /// The arithmetic mean; not a number if there are no values.
@@ -109,91 +114,83 @@ fn deviation(values: &[f64]) -> f64 {
     math::sqrt(squares / (values.len() - 1) as f64)
 }
 
-/// A range that holds the true value with 95 % confidence.
-#[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Interval {
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
+/// A statistic of the values of many runs, and how sure it is.
+#[derive(Copy, Clone, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// What it comes to; not a number if there are no values.
+    pub value: f64,
+    /// Where the true value is with 95 % confidence; none if that cannot be said.
+    pub interval: Option<Interval>,
+    /// Why there is no interval, if so.
+    pub missing: Option<Missing>,
+    /// How many runs have a value.
+    pub runs: usize,
+    /// How many different results these runs gave.
+    pub distinct: usize,
 }
 
-impl Interval {
-    /// From end to end.
-    pub fn width(&self) -> f64 {
-        self.high - self.low
+impl Estimate {
+    /// Of one value per run. Values closer than `tolerance`, in the unit of the values, are one result; if all runs
+    /// gave the same there is no interval, as nothing tells them from one run made many times.
+    pub fn of(values: &[f64], statistic: Statistic, tolerance: f64) -> Estimate {
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let distinct = distinct(&sorted, tolerance);
+        Estimate::of_sorted(&sorted, statistic, distinct)
     }
 
-    /// Whether a value lies in it, ends included.
-    pub fn contains(&self, value: f64) -> bool {
-        self.low <= value && value <= self.high
+    /// Of values in ascending order, of runs that gave so many distinct results.
+    fn of_sorted(sorted: &[f64], statistic: Statistic, distinct: usize) -> Estimate {
+        let (value, runs) = (statistic.of_sorted(sorted), sorted.len());
+        let interval = match distinct {
+            1 if runs > 1 => Err(Missing::Alike(runs)),
+            _ => interval::interval(sorted, statistic),
+        };
+        // An estimate between two values can lie beyond an order statistic; a wider interval covers no less.
+        let interval = interval.map(|Interval { low, high }| Interval { low: low.min(value), high: high.max(value) });
+        Estimate { value, interval: interval.ok(), missing: interval.err(), runs, distinct }
     }
-}
 
-/// How often the bootstrap draws. 2,000 is enough for 95 % percentile intervals (Efron and Tibshirani 1993, section 14).
-pub const RESAMPLES: usize = 2_000;
+    /// The share of successes among so many runs with Wilson's interval.
+    pub fn of_share(successes: u64, trials: u64) -> Estimate {
+        let (value, interval) = wilson(successes, trials).unzip();
+        let (missing, runs) = (interval.is_none().then_some(Missing::Few(0)), trials as usize);
+        // That all runs succeed is what Wilson's interval is about: each counts.
+        Estimate { value: value.unwrap_or(f64::NAN), interval, missing, runs, distinct: runs }
+    }
 
-/// Where the bootstrap's dice start: intervals, too, come out the same on every machine.
-const BOOTSTRAP_SEED: u64 = 0x7468_616c_7765_6721;
-
-/// The statistic over all values of all runs.
-pub fn estimate(runs: &[&[f64]], statistic: Statistic) -> f64 {
-    statistic.of(&runs.concat())
-}
-
-/// Percentile bootstrap over runs, 95 %; none with fewer than three runs that have values.
-pub fn bootstrap(runs: &[&[f64]], statistic: Statistic) -> Option<Interval> {
-    let filled = runs.iter().filter(|run| !run.is_empty());
-    let count = filled.clone().count();
-    // Sorted once: what is drawn is then in order as well, however many values a run has.
-    let mut sorted: Vec<(f64, usize)> =
-        filled.enumerate().flat_map(|(run, values)| values.iter().map(move |value| (*value, run))).collect();
-    sorted.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
-    let mut times = vec![0; count];
-    resample(count, |drawn, pool: &mut Vec<f64>| {
-        times.fill(0);
-        for run in drawn {
-            times[*run] += 1;
+    /// Whether more seeds are not worth their time: the interval is narrow, or as many seeds as make an interval of a median
+    /// change nothing.
+    pub fn is_narrow(&self, width: f64) -> bool {
+        match self.missing {
+            Some(Missing::Alike(seeds)) => seeds >= FEWEST_FOR_MEDIAN,
+            _ => is_narrow(self.value, self.interval, width),
         }
-        pool.clear();
-        for (value, run) in &sorted {
-            pool.extend(core::iter::repeat_n(*value, times[*run]));
-        }
-        statistic.of_sorted(pool)
-    })
-}
-
-fn resample(count: usize, mut statistic: impl FnMut(&[usize], &mut Vec<f64>) -> f64) -> Option<Interval> {
-    if count < 3 {
-        return None;
     }
-    let mut dice = Pcg64::seed_from_u64(BOOTSTRAP_SEED);
-    let mut drawn = vec![0; count];
-    let mut pool = Vec::new();
-    let mut results: Vec<f64> = (0..RESAMPLES)
-        .map(|_| {
-            for index in &mut drawn {
-                *index = below(&mut dice, count as u64) as usize;
-            }
-            statistic(&drawn, &mut pool)
-        })
-        .collect();
-    results.sort_unstable_by(f64::total_cmp);
-    Some(Interval { low: quantile(&results, 0.025), high: quantile(&results, 0.975) })
+
+    /// "n = 30", and how many of these are distinct, if fewer than half.
+    pub fn on(&self) -> String {
+        format!("n = {}{}", self.runs, self.repeats())
+    }
+
+    /// ", 1 distinct result", if the runs gave so few.
+    pub fn repeats(&self) -> String {
+        match self.distinct {
+            distinct if self.runs < 2 || distinct * 2 > self.runs => String::new(),
+            1 => ", 1 distinct result".to_owned(),
+            distinct => format!(", {distinct} distinct results"),
+        }
+    }
 }
 
-/// A number below `bound`, every one equally often to within 2⁻⁶⁴ (multiply-shift, Lemire 2019 without the rejection).
-fn below(dice: &mut Pcg64, bound: u64) -> u64 {
-    ((u128::from(dice.next_u64()) * u128::from(bound)) >> 64) as u64
-}
+/// The 97.5th percentile of the normal distribution.
+const Z: f64 = 1.959_963_984_540_054;
 
 /// The share of successes and Wilson's score interval, 95 % (Wilson 1927); none without trials.
 pub fn wilson(successes: u64, trials: u64) -> Option<(f64, Interval)> {
     if trials == 0 {
         return None;
     }
-    /// The 97.5th percentile of the normal distribution.
-    const Z: f64 = 1.959_963_984_540_054;
     let (n, p) = (trials as f64, successes as f64 / trials as f64);
     let centre = p + Z * Z / (2.0 * n);
     let spread = Z * math::sqrt(p * (1.0 - p) / n + Z * Z / (4.0 * n * n));
@@ -205,20 +202,24 @@ pub fn wilson(successes: u64, trials: u64) -> Option<(f64, Interval)> {
 }
 
 /// How two ways of doing something differ on the same seeds.
-#[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Serialize)]
 pub struct Paired {
     /// How many seeds can be compared: both have a value, and that of the first is finite.
     pub pairs: usize,
+    /// How many different results the one of both gave that gave more.
+    pub distinct: usize,
     /// On how many seeds more the first never came to an end, so that there is nothing to compare with.
     pub first_never: usize,
     /// The statistic of the second minus that of the first, seed by seed: the median of these differences.
     pub difference: f64,
-    /// Its bootstrap interval.
+    /// The interval of that median, by order statistics.
     pub difference_interval: Option<Interval>,
     /// The median of second over first, seed by seed.
     pub ratio: f64,
-    /// Its bootstrap interval.
+    /// The interval of that median, by order statistics.
     pub ratio_interval: Option<Interval>,
+    /// Why there are no intervals, if so.
+    pub missing: Option<Missing>,
     /// On how many seeds the second is smaller.
     pub smaller: usize,
     /// On how many seeds the second is larger; endless is larger than anything.
@@ -230,29 +231,44 @@ pub fn ratio(first: f64, second: f64) -> f64 {
     if first == second { 1.0 } else { second / first }
 }
 
-/// Compares two values per seed, `(first, second)`; none if no seed tells anything.
-pub fn paired(pairs: &[(f64, f64)]) -> Option<Paired> {
-    let known = pairs.iter().filter(|(first, second)| !first.is_nan() && !second.is_nan());
-    let (finite, endless): (Vec<_>, Vec<_>) = known.partition(|(first, _)| first.is_finite());
+/// Compares two values per seed, `(first, second)`; none if no seed tells anything. Values of one side closer than
+/// `tolerance` are one result.
+pub fn paired(pairs: &[(f64, f64)], tolerance: f64) -> Option<Paired> {
+    let known = pairs.iter().copied().filter(|(first, second)| !first.is_nan() && !second.is_nan());
+    let (finite, endless): (Vec<(f64, f64)>, Vec<_>) = known.partition(|(first, _)| first.is_finite());
     if finite.is_empty() && endless.iter().all(|(_, second)| second.is_infinite()) {
         return None;
     }
-    let differences: Vec<f64> = finite.iter().map(|(first, second)| second - first).collect();
-    let ratios: Vec<f64> = finite.iter().map(|(first, second)| ratio(*first, *second)).collect();
-    let interval = |values: &[f64]| {
-        let runs: Vec<&[f64]> = values.chunks(1).collect();
-        bootstrap(&runs, Statistic::MEDIAN)
+    let compared = |compare: fn(f64, f64) -> f64| {
+        let values: Vec<f64> = finite.iter().map(|(first, second)| compare(*first, *second)).collect();
+        over_pairs(&finite, &values, Statistic::MEDIAN, tolerance)
     };
+    let (difference, ratio) = (compared(|first, second| second - first), compared(ratio));
     Some(Paired {
         pairs: finite.len(),
+        distinct: difference.distinct,
         first_never: endless.len(),
-        difference: Statistic::MEDIAN.of(&differences),
-        difference_interval: interval(&differences),
-        ratio: Statistic::MEDIAN.of(&ratios),
-        ratio_interval: interval(&ratios),
-        smaller: differences.iter().filter(|difference| **difference < 0.0).count(),
-        larger: differences.iter().filter(|difference| **difference > 0.0).count(),
+        difference: difference.value,
+        difference_interval: difference.interval,
+        ratio: ratio.value,
+        ratio_interval: ratio.interval,
+        missing: difference.missing,
+        smaller: finite.iter().filter(|(first, second)| second < first).count(),
+        larger: finite.iter().filter(|(first, second)| second > first).count(),
     })
+}
+
+/// A statistic of `compared`, which has one value for each of `pairs`. The pairs are as many results as one of their
+/// sides has: equal differences of different runs are so many observations, and those of equal runs are one.
+pub fn over_pairs(pairs: &[(f64, f64)], compared: &[f64], statistic: Statistic, tolerance: f64) -> Estimate {
+    let results = |side: fn(&(f64, f64)) -> f64| {
+        let mut values: Vec<f64> = pairs.iter().map(side).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        distinct(&values, tolerance)
+    };
+    let mut sorted = compared.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    Estimate::of_sorted(&sorted, statistic, results(|pair| pair.0).max(results(|pair| pair.1)))
 }
 
 /// Whether an interval is narrow enough: its width at most this share of the estimate.
@@ -298,6 +314,7 @@ mod tests {
 
     #[test]
     fn the_spread_is_from_5_to_95_per_cent_over_the_median() {
+        assert_eq!(Statistic::Spread.of(&[4.803_125_7; 10]).to_string(), "0", "equal values have no spread");
         let values: Vec<f64> = (0..=100).map(|n| 100.0 + f64::from(n) / 10.0).collect();
         assert!(close(Statistic::Spread.of(&values), 9.0 / 105.0));
         assert_eq!(Statistic::Spread.of(&[3.0]), 0.0);
@@ -338,58 +355,37 @@ mod tests {
     }
 
     #[test]
-    fn the_bootstrap_draws_whole_runs() {
-        let runs: [&[f64]; 4] = [&[5.0, 1.0, 3.0], &[2.0], &[9.0, 4.0], &[7.0, 7.0, 0.5, 6.0]];
-        for statistic in [Statistic::MEDIAN, Statistic::Quantile(0.9), Statistic::Min, Statistic::Deviation] {
-            let plainly = resample(runs.len(), |drawn, _| {
-                let values: Vec<f64> = drawn.iter().flat_map(|run| runs[*run]).copied().collect();
-                statistic.of(&values)
-            });
-            assert_eq!(bootstrap(&runs, statistic), plainly, "{statistic}");
-        }
-    }
-
-    #[test]
-    fn the_bootstrap_of_a_mean_agrees_with_the_normal_interval() {
-        let mut dice = Pcg64::seed_from_u64(1);
-        let values: Vec<f64> =
-            (0..400).map(|_| (0..12).map(|_| below(&mut dice, 1_000) as f64 / 1_000.0).sum::<f64>()).collect();
-        let runs: Vec<&[f64]> = values.chunks(1).collect();
-        let interval = bootstrap(&runs, Statistic::Mean).unwrap();
-        let half = 1.96 * deviation(&values) / 20.0;
-        let mean = mean(&values);
-        assert!((interval.low - (mean - half)).abs() < 0.15 * half, "{interval:?} {mean} {half}");
-        assert!((interval.high - (mean + half)).abs() < 0.15 * half, "{interval:?} {mean} {half}");
-        assert_eq!(bootstrap(&runs, Statistic::Mean), Some(interval), "same values, same interval");
-    }
-
-    #[test]
-    fn the_bootstrap_covers_the_truth_about_as_often_as_it_says() {
-        let mut dice = Pcg64::seed_from_u64(2);
-        let mut covered = 0;
-        for _ in 0..200 {
-            let values: Vec<f64> = (0..30).map(|_| below(&mut dice, 1 << 20) as f64 / (1 << 20) as f64).collect();
-            let runs: Vec<&[f64]> = values.chunks(1).collect();
-            covered += usize::from(bootstrap(&runs, Statistic::Mean).unwrap().contains(0.5));
-        }
-        assert!((178..=198).contains(&covered), "{covered} of 200");
-    }
-
-    #[test]
-    fn values_of_one_run_move_together() {
-        // Two kinds of run, 50 equal values each: what is uncertain is how many runs of each kind there are, not 500 values.
-        let (low, high) = ([1.0; 50], [2.0; 50]);
-        let runs: Vec<&[f64]> = (0..10).map(|at| if at % 2 == 0 { &low[..] } else { &high[..] }).collect();
-        let clustered = bootstrap(&runs, Statistic::Mean).unwrap();
-        let flat = runs.concat();
-        let single: Vec<&[f64]> = flat.chunks(1).collect();
-        assert!(clustered.width() > 4.0 * bootstrap(&single, Statistic::Mean).unwrap().width());
-    }
-
-    #[test]
     fn two_runs_have_no_interval() {
-        assert_eq!(bootstrap(&[&[1.0], &[2.0]], Statistic::MEDIAN), None);
-        assert_eq!(bootstrap(&[&[1.0], &[2.0], &[]], Statistic::MEDIAN), None);
+        for statistic in [Statistic::MEDIAN, Statistic::Quantile(0.99), Statistic::Mean, Statistic::Spread] {
+            let estimate = Estimate::of(&[1.0, 2.0], statistic, 0.0);
+            assert_eq!((estimate.interval, estimate.missing), (None, Some(Missing::Few(2))), "{statistic}");
+        }
+        assert!(Estimate::of(&[], Statistic::MEDIAN, 0.0).value.is_nan());
+    }
+
+    #[test]
+    fn an_interval_holds_its_estimate() {
+        // The 99th percentile of four values lies between the last two; its lower bound is the last.
+        let estimate = Estimate::of(&[1.0, 2.0, 3.0, 4.0], Statistic::Quantile(0.99), 0.0);
+        let interval = estimate.interval.unwrap();
+        assert!(estimate.value < 4.0 && interval.contains(estimate.value), "{estimate:?}");
+    }
+
+    #[test]
+    fn seeds_that_change_nothing_are_one_observation() {
+        let values: Vec<f64> = (0..30).map(|seed| 4.8 + f64::from(seed % 7) * 1e-4).collect();
+        let alike = Estimate::of(&values, Statistic::MEDIAN, 1e-3);
+        assert_eq!((alike.interval, alike.missing), (None, Some(Missing::Alike(30))));
+        assert_eq!(alike.on(), "n = 30, 1 distinct result");
+        assert_eq!(alike.missing.unwrap().to_string(), "30 seeds, 1 distinct result");
+        let apart = Estimate::of(&values, Statistic::MEDIAN, 1e-5);
+        assert_eq!((apart.distinct, apart.on().as_str()), (7, "n = 30, 7 distinct results"));
+        assert!(apart.interval.is_some());
+        // Both sides of a comparison are one run each, made thirty times.
+        let pairs: Vec<(f64, f64)> = values.iter().map(|value| (*value, 2.0 * value)).collect();
+        let compared = paired(&pairs, 2e-3).unwrap();
+        assert_eq!((compared.difference_interval, compared.ratio_interval, compared.distinct), (None, None, 1));
+        assert!(paired(&pairs, 1e-3).unwrap().ratio_interval.is_some());
     }
 
     #[test]
@@ -397,27 +393,28 @@ mod tests {
         // Seeds differ by hundreds, the second way is better by 1 on every seed.
         let pairs: Vec<(f64, f64)> =
             (1..=20).map(|seed| (f64::from(seed) * 100.0, f64::from(seed) * 100.0 - 1.0)).collect();
-        let paired = paired(&pairs).unwrap();
+        let paired = paired(&pairs, 0.0).unwrap();
         assert_eq!((paired.difference, paired.smaller, paired.larger), (-1.0, 20, 0));
         assert_eq!(paired.difference_interval, Some(Interval { low: -1.0, high: -1.0 }));
         assert!(paired.ratio < 1.0);
-        assert_eq!(super::paired(&[]), None);
+        assert_eq!(super::paired(&[], 0.0), None);
     }
 
     #[test]
     fn what_never_ends_is_counted_and_not_left_out() {
         let endless = f64::INFINITY;
-        let paired = paired(&[(1.0, 2.0), (1.0, endless), (2.0, endless), (endless, 1.0), (f64::NAN, 1.0)]).unwrap();
+        let paired = paired(&[(1.0, 2.0), (1.0, endless), (2.0, endless), (endless, 1.0), (f64::NAN, 1.0)], 0.0);
+        let paired = paired.unwrap();
         assert_eq!((paired.pairs, paired.first_never, paired.larger, paired.smaller), (3, 1, 3, 0));
         assert_eq!((paired.ratio, paired.difference), (endless, endless));
         // Nothing over nothing is even; something over nothing is not.
         assert_eq!((ratio(0.0, 0.0), ratio(0.0, 3.0), ratio(2.0, 3.0)), (1.0, endless, 1.5));
-        let even = super::paired(&[(0.0, 0.0), (0.0, 0.0), (0.0, 3.0)]).unwrap();
+        let even = super::paired(&[(0.0, 0.0), (0.0, 0.0), (0.0, 3.0)], 0.0).unwrap();
         assert_eq!((even.pairs, even.ratio), (3, 1.0));
         // The first never ends, the second does: there is no ratio, but it is said.
-        let saved = super::paired(&[(endless, 1.0), (endless, 2.0)]).unwrap();
+        let saved = super::paired(&[(endless, 1.0), (endless, 2.0)], 0.0).unwrap();
         assert!(saved.ratio.is_nan() && (saved.pairs, saved.first_never) == (0, 2));
-        assert_eq!(super::paired(&[(endless, endless)]), None);
+        assert_eq!(super::paired(&[(endless, endless)], 0.0), None);
     }
 
     #[test]
@@ -432,5 +429,9 @@ mod tests {
         assert!(is_narrow(10.0, Some(Interval { low: 9.8, high: 10.2 }), 0.05));
         assert!(!is_narrow(10.0, Some(Interval { low: 9.0, high: 11.0 }), 0.05));
         assert!(!is_narrow(10.0, None, 0.5));
+        // Where seeds change nothing more of them do not either.
+        assert!(Estimate::of(&[4.8; 6], Statistic::MEDIAN, 0.0).is_narrow(0.05));
+        assert!(!Estimate::of(&[4.8; 5], Statistic::MEDIAN, 0.0).is_narrow(0.05));
+        assert!(!Estimate::of(&[4.7, 4.8, 4.9, 5.0, 5.1], Statistic::MEDIAN, 0.0).is_narrow(0.05));
     }
 }

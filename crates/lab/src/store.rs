@@ -303,6 +303,24 @@ impl Store {
         Ok(path)
     }
 
+    /// As [`write`](Self::write), of what is too large to be held at once.
+    ///
+    /// # Errors
+    /// When it could not be written.
+    pub fn write_with(
+        &self,
+        name: &str,
+        content: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+    ) -> Result<PathBuf, StoreError> {
+        let path = self.directory.join(name);
+        write_whole_with(&path, |file| {
+            let mut buffered = io::BufWriter::new(file);
+            content(&mut buffered)?;
+            io::Write::flush(&mut buffered)
+        })?;
+        Ok(path)
+    }
+
     fn write_json(&self, path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
         let text = serde_json::to_vec(value)
             .map_err(|error| StoreError::Content { path: path.to_owned(), message: error.to_string() })?;
@@ -399,6 +417,11 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
 
 /// Writes a file whole or not at all: beside its place, flushed, then renamed. What is left of a failure is removed.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    write_whole_with(path, |file| file.write_all(content))
+}
+
+/// As [`write_whole`], of what is too large to be held at once.
+fn write_whole_with(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), StoreError> {
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory).map_err(|error| io_error("make", directory, error))?;
     let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -406,7 +429,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     let beside = directory.join(format!(".{name}.{}.part", std::process::id()));
     let written = File::create(&beside)
         .and_then(|mut file| {
-            file.write_all(content)?;
+            content(&mut file)?;
             file.sync_data()
         })
         .and_then(|()| fs::rename(&beside, path));

@@ -8,7 +8,7 @@ use super::{ReportError, Results, thin};
 use crate::metric::{self, Unit};
 use crate::record::Recording;
 use crate::shipped::{self, Found};
-use crate::summary;
+use crate::summary::{self, Tally};
 
 const TEMPLATE: &str = include_str!("../../assets/collection.html");
 pub(super) const SHIPPED: &str = include_str!("../../assets/shipped.html");
@@ -77,18 +77,25 @@ pub(super) fn shipped(results: &Results) -> Value {
 /// The page. `links` are the pages of the scenarios themselves, relative to this one.
 pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<String, ReportError> {
     let per_scenario = (MOST_RECORDINGS / sets.len().max(1)).max(1);
-    let (mut sections, mut broken) = (Vec::new(), Vec::new());
+    let (mut sections, mut broken, mut known) = (Vec::new(), Vec::new(), Vec::new());
     let mut names: Vec<String> = Vec::new();
     let mut recordings: Vec<Recording> = Vec::new();
-    let (mut all, mut held, mut failed, mut theirs, mut runs) = (0, 0, 0, 0, 0);
+    let (mut failed, mut theirs, mut runs) = (0, 0, 0);
+    let mut all = Tally::default();
     let mut all_lost = page::Failures::default();
     for (at, (set, link)) in sets.iter().zip(links).enumerate() {
         let verdicts = set.verdicts();
-        let good = verdicts.iter().filter(|verdict| verdict.outcome.is_good()).count();
-        (all, held, runs) = (all + verdicts.len(), held + good, runs + set.runs.len());
+        let tally = Tally::of(&verdicts);
+        all += tally;
+        runs += set.runs.len();
         let name = &set.scenario.name;
-        for verdict in verdicts.iter().filter(|verdict| !verdict.outcome.is_good()) {
-            broken.push(context! { scenario => name.clone(), ..judged(verdict) });
+        for verdict in &verdicts {
+            let list = match verdict.outcome {
+                outcome if !outcome.is_good() => &mut broken,
+                _ if verdict.known => &mut known,
+                _ => continue,
+            };
+            list.push(context! { scenario => name.clone(), ..judged(verdict) });
         }
         let failures: Vec<&str> = set.runs.values().filter_map(|record| record.failed.as_deref()).collect();
         let lost = page::failures(set);
@@ -122,8 +129,10 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             failed_rivals => rivals,
             has_rivals => points.iter().any(|point| point.rival.is_some()),
             failures => page::serde(&failures[..failures.len().min(MOST_FAILURES)]),
-            good => good,
-            class => page::class_of(verdicts.len(), good, lost),
+            good => tally.good,
+            expected => tally.expected,
+            known => tally.known(),
+            class => page::class_of(tally, lost),
             verdicts => verdicts.iter().map(judged).collect::<Vec<_>>(),
             shipped => shipped(set),
             tables => page::serde(&tables(set)),
@@ -132,7 +141,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         });
     }
     let json = serde_json::to_string(&recordings)?.replace("</", "<\\/");
-    let banner = page::banner(all, held, all_lost);
+    let banner = page::banner(all, all_lost);
     let of_rivals = if theirs > 0 { format!(", {theirs} of these are of rivals") } else { String::new() };
     let facts = format!("{} scenarios, {runs} runs, {failed} of them failed{of_rivals}", sets.len());
     let mut environment = Environment::new();
@@ -143,6 +152,8 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         banner => banner,
         facts => facts,
         broken => broken,
+        known => known,
+        many => summary::many_intervals(all.intervals),
         sections => sections,
         recordings => page::serde(&names),
         recordings_json => json,

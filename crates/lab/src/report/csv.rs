@@ -1,12 +1,14 @@
-//! Results for other programs: a row per flow and run, JSON of everything that was summed up, time series.
+//! Results for other programs: a row per flow and run, a row per value, JSON of everything that was summed up, time
+//! series.
 
 use core::fmt::Write;
+use std::io;
 
 use serde_json::{Value, json};
 
 use super::Results;
 use crate::hash::Digest;
-use crate::metric::{METRICS, Scope};
+use crate::metric::{METRICS, Scope, Unit};
 use crate::record::{PacketPlot, Series};
 use crate::scenario::Scenario;
 use crate::stats::Statistic;
@@ -50,10 +52,46 @@ pub fn runs(scenario: &Scenario, runs: &Runs) -> String {
     out
 }
 
+/// `values.csv`: a row for each value of each metric, as they are summed up. Point, what is varied, seed, what it is of
+/// (`flow`, `link` or `run`) and its name, metric, unit and value. What never came is `inf`, and so is what a failed
+/// run should have had and of which less is better; of what more is better a failed run has 0.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn values(scenario: &Scenario, runs: &Runs, out: &mut dyn io::Write) -> io::Result<()> {
+    let axes: String = scenario.axes.iter().map(|axis| format!("{},", cell(&axis.label))).collect();
+    writeln!(out, "point,{axes}seed,of,name,metric,unit,value")?;
+    for (point, at) in scenario.points.iter().enumerate() {
+        let labels: String = at.labels.iter().map(|label| format!("{},", cell(label))).collect();
+        for (scope, of) in [(Scope::Flow, "flow"), (Scope::Link, "link"), (Scope::Run, "run")] {
+            for name in summary::subjects(scenario, point, scope) {
+                for metric in METRICS.iter().filter(|metric| metric.scope == scope) {
+                    let unit = match metric.unit {
+                        Unit::Seconds => "s",
+                        Unit::Bytes => "B",
+                        Unit::BitsPerSecond => "bit/s",
+                        Unit::Share => "share",
+                        Unit::Ratio => "ratio",
+                        Unit::Count => "count",
+                    };
+                    let row_end = format!("{of},{},{},{unit}", cell(&name), metric.name);
+                    for (seed, values) in summary::values(runs, point, &name, metric) {
+                        for value in values {
+                            writeln!(out, "{point},{labels}{seed},{row_end},{value}")?;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 /// `results.json`: everything the report shows as tables.
 pub fn results(results: &Results) -> Value {
     let scenario = &results.scenario;
     let points: Vec<String> = scenario.points.iter().map(|point| point.name(&scenario.axes)).collect();
+    let verdicts = results.verdicts();
     json!({
         "title": scenario.title,
         "question": scenario.question,
@@ -68,7 +106,8 @@ pub fn results(results: &Results) -> Value {
             "met": until.is_met(),
             "asked": until,
         })),
-        "verdicts": results.verdicts(),
+        "verdicts": verdicts,
+        "intervals_that_may_miss": summary::many_intervals(summary::Tally::of(&verdicts).intervals),
         "flows": summary::rows(scenario, &results.runs, Scope::Flow),
         "links": summary::rows(scenario, &results.runs, Scope::Link),
         "runs": summary::rows(scenario, &results.runs, Scope::Run),

@@ -58,12 +58,13 @@ impl Results {
         summary::verdicts(&self.scenario, &self.runs)
     }
 
-    /// Writes `report.html`, `runs.csv`, `results.json` and `series/*.csv`; gives the page's path.
+    /// Writes `report.html`, `runs.csv`, `values.csv`, `results.json` and `series/*.csv`; gives the page's path.
     ///
     /// # Errors
     /// When a file cannot be written.
     pub fn write(&self) -> Result<std::path::PathBuf, ReportError> {
         self.store.write("runs.csv", csv::runs(&self.scenario, &self.runs).as_bytes())?;
+        self.store.write_with("values.csv", |out| csv::values(&self.scenario, &self.runs, out))?;
         let text = serde_json::to_vec_pretty(&csv::results(self))?;
         self.store.write("results.json", &text)?;
         for (name, recording) in self.recordings() {

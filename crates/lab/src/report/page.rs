@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::svg::{self, Group};
 use super::{ReportError, Results, overlay};
 use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
-use crate::stats::{Interval, Statistic};
+use crate::stats::{Interval, Missing, Statistic};
 use crate::store::Manifest;
-use crate::summary::{self, Difference, Outcome, Row, Verdict};
+use crate::summary::{self, Cell, Difference, Outcome, Row, Sample, Tally, Verdict};
 
 const TEMPLATE: &str = include_str!("../../assets/report.html");
 pub(super) const CSS: &str = include_str!("../../assets/report.css");
@@ -64,6 +64,8 @@ pub(super) struct TableRow {
 pub(super) struct TableCell {
     value: String,
     interval: Option<String>,
+    /// Quantiles beside the median, a line each.
+    tails: Vec<String>,
     pub(super) title: Option<String>,
 }
 
@@ -80,8 +82,8 @@ pub(super) fn single(results: &Results) -> Result<String, ReportError> {
     let scenario = &results.scenario;
     let verdicts = results.verdicts();
     let differences = summary::differences(scenario, &results.runs);
-    let good = verdicts.iter().filter(|verdict| verdict.outcome.is_good()).count();
-    let banner = banner(verdicts.len(), good, failures(results));
+    let tally = Tally::of(&verdicts);
+    let banner = banner(tally, failures(results));
     let mut lines: Vec<String> = verdicts.iter().map(|verdict| verdict.line.to_string()).collect();
     lines.dedup();
     page(
@@ -92,6 +94,7 @@ pub(super) fn single(results: &Results) -> Result<String, ReportError> {
             shipped => super::collection::shipped(results),
             banner => banner,
             lines => lines.join(", "),
+            many => summary::many_intervals(tally.intervals),
         },
         &[results],
         &differences,
@@ -124,8 +127,8 @@ pub(super) fn failures(results: &Results) -> Failures {
 }
 
 /// What it comes to: good only if everything holds and no run failed but those that are expected to.
-pub(super) fn class_of(all: usize, good: usize, failed: Failures) -> &'static str {
-    match (good == all && failed.ours == 0, failed.rivals) {
+pub(super) fn class_of(tally: Tally, failed: Failures) -> &'static str {
+    match (tally.good == tally.expected && failed.ours == 0, failed.rivals) {
         (false, _) => "bad",
         (true, 0) => "good",
         (true, _) => "warn",
@@ -133,18 +136,20 @@ pub(super) fn class_of(all: usize, good: usize, failed: Failures) -> &'static st
 }
 
 /// The line at the top.
-pub(super) fn banner(all: usize, good: usize, failed: Failures) -> Value {
-    let verdicts = match all - good {
+pub(super) fn banner(tally: Tally, failed: Failures) -> Value {
+    let all = tally.expected;
+    let verdicts = match all - tally.good {
         0 => format!("{all} of {all} expectations hold"),
         broken => format!("{broken} of {all} expectations do not hold"),
     };
+    let known = tally.known().map_or_else(String::new, |known| format!("; {known}"));
     let failures = match (failed.all, failed.ours, failed.rivals) {
         (0, ..) => String::new(),
         (runs, 0, 0) => format!("; {} failed, as expected", count(runs as u64, "run")),
         (runs, 0, _) => format!("; {} failed, none of ours that should not", count(runs as u64, "run")),
         (runs, ours, _) => format!("; {} failed, {ours} of ours that should not", count(runs as u64, "run")),
     };
-    context! { class => class_of(all, good, failed), text => format!("{verdicts}{failures}") }
+    context! { class => class_of(tally, failed), text => format!("{verdicts}{known}{failures}") }
 }
 
 /// A verdict for the template.
@@ -175,6 +180,7 @@ pub(super) fn comparison(a: &Results, b: &Results, differences: &[Difference]) -
 
 fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str) -> Result<String, ReportError> {
     let tables = tables(sets);
+    let intervals = differences.iter().filter(|difference| difference.paired.ratio_interval.is_some()).count();
     let distributions = distributions(sets);
     let (names, recordings): (Vec<String>, Vec<_>) = overlay::recordings(sets, MOST_RECORDINGS)?.into_iter().unzip();
     // A script ends at the first "</", whatever the JSON around it means.
@@ -227,6 +233,7 @@ fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str)
         more_failures => failures.len().saturating_sub(MOST_LINES),
         tables => serde(&tables),
         differences => differences.iter().map(difference).collect::<Vec<_>>(),
+        many_differences => summary::many_intervals(intervals),
         differences_title => title,
         distributions => serde(&distributions),
         recordings => serde(&names),
@@ -247,8 +254,9 @@ pub(super) fn serde<T: Serialize + ?Sized>(value: &T) -> Value {
 
 fn class(outcome: Outcome) -> &'static str {
     match outcome {
-        Outcome::Holds => "good",
-        Outcome::HoldsBarely | Outcome::FailsBarely | Outcome::Unknown => "warn",
+        Outcome::Holds | Outcome::Beaten => "good",
+        Outcome::HoldsBarely | Outcome::BeatenBarely | Outcome::FallsShort => "warn",
+        Outcome::CannotTell | Outcome::Unknown => "warn",
         Outcome::Fails => "bad",
     }
 }
@@ -369,18 +377,7 @@ fn table(sets: &[&Results], scope: Scope) -> Option<Table> {
                     let Some(cell) = row.cells.iter().find(|cell| cell.metric == metric.name) else {
                         return TableCell::default();
                     };
-                    let print = |value| metric::format(value, metric.unit);
-                    TableCell {
-                        value: print_or_never(cell.estimate, metric.unit),
-                        interval: cell.interval.and_then(|interval| print_interval(interval, metric.unit)),
-                        title: Some(format!(
-                            "{}; from {} to {}, {} values",
-                            metric.doc,
-                            print(cell.min),
-                            print(cell.max),
-                            cell.count
-                        )),
-                    }
+                    table_cell(metric, cell)
                 })
                 .collect(),
         })
@@ -393,8 +390,40 @@ fn table(sets: &[&Results], scope: Scope) -> Option<Table> {
     let columns =
         metrics.iter().map(|metric| Column { name: metric.name.replace('_', " "), doc: metric.doc }).collect();
     let note =
-        "Medians over seeds (of shares the mean), with 95 % intervals; point at a number for its range.".to_owned();
+        "Medians over seeds (of shares the mean; where a run has many values, of the runs' own medians and percentiles), with 95 % \
+         intervals; an open end is one that so few runs do not bound. Point at a number for its range."
+            .to_owned();
     Some(Table { id, title, first, note, columns, rows })
+}
+
+fn table_cell(metric: &Metric, cell: &Cell) -> TableCell {
+    let print = |value| metric::format(value, metric.unit);
+    let tails = [("p95", cell.p95), ("p99", cell.p99)].into_iter().filter(|_| shows_tails(metric, cell));
+    let why = cell.missing.map_or_else(String::new, |missing| format!("; {missing}"));
+    TableCell {
+        value: print_or_never(cell.estimate, metric.unit),
+        interval: interval_or_why(cell.interval, cell.missing, metric.unit),
+        tails: tails
+            .filter_map(|(name, tail)| {
+                let tail = tail?;
+                Some(format!("{name} {}", summary::with_interval(tail.estimate, tail.interval, metric.unit)))
+            })
+            .collect(),
+        title: Some(format!(
+            "{}; from {} to {}, {} values of {} runs{why}",
+            metric.doc,
+            print(cell.min),
+            print(cell.max),
+            cell.count,
+            cell.runs
+        )),
+    }
+}
+
+/// Whether high percentiles say more than the median: of times and ratios of which less is better, if values differ.
+fn shows_tails(metric: &Metric, cell: &Cell) -> bool {
+    let is_time = matches!(metric.unit, Unit::Seconds | Unit::Ratio);
+    is_time && metric.better == Better::Less && (cell.distinct > 1 || cell.count > cell.runs)
 }
 
 pub(super) fn print_or_never(value: f64, unit: Unit) -> String {
@@ -402,8 +431,18 @@ pub(super) fn print_or_never(value: f64, unit: Unit) -> String {
 }
 
 pub(super) fn print_interval(interval: Interval, unit: Unit) -> Option<String> {
-    let (low, high) = (print_or_never(interval.low, unit), print_or_never(interval.high, unit));
+    let (low, high) = summary::ends(interval, unit)?;
     (low != high).then(|| format!("{low} … {high}"))
+}
+
+/// An interval, or in a few words why there is none.
+pub(super) fn interval_or_why(interval: Option<Interval>, missing: Option<Missing>, unit: Unit) -> Option<String> {
+    match (interval, missing) {
+        (Some(interval), _) => print_interval(interval, unit),
+        (None, Some(Missing::Alike(_))) => Some("1 distinct result".to_owned()),
+        (None, Some(Missing::Few(_) | Missing::OneValue(_))) => Some("no interval".to_owned()),
+        (None, _) => None,
+    }
 }
 
 fn difference(difference: &Difference) -> Value {
@@ -415,9 +454,9 @@ fn difference(difference: &Difference) -> Value {
         metric => difference.metric.replace('_', " "),
         what => join(&difference.other, &difference.subject),
         difference => metric::format(paired.difference, unit),
-        difference_interval => paired.difference_interval.and_then(|interval| print_interval(interval, unit)),
+        difference_interval => interval_or_why(paired.difference_interval, paired.missing, unit),
         ratio => metric::format(paired.ratio, Unit::Ratio),
-        ratio_interval => paired.ratio_interval.and_then(|interval| print_interval(interval, Unit::Ratio)),
+        ratio_interval => interval_or_why(paired.ratio_interval, paired.missing, Unit::Ratio),
         class => match known.filter(|metric| sure && metric.better != Better::Neither) {
             None => "",
             Some(metric) if metric.is_better(paired.ratio, 1.0) => "good",
@@ -436,11 +475,11 @@ pub(super) fn distributions(sets: &[&Results]) -> Vec<Distribution> {
         let mut groups = Vec::new();
         for (at, set) in sets.iter().enumerate() {
             for (point, subject, _) in summary::places(&set.scenario, &set.runs, Scope::Flow) {
-                let values = summary::values(&set.runs, point, &subject, metric);
-                let runs: Vec<&[f64]> = values.iter().map(|(_, values)| values.as_slice()).collect();
-                let flat = runs.concat();
+                let sample = Sample::new(&set.scenario, &set.runs, point, &subject, metric);
+                let flat = sample.all();
                 if !flat.is_empty() {
-                    let (_, interval) = summary::sum_up(&runs, metric, Statistic::MEDIAN);
+                    // Of all values of all runs thrown together no interval can be told.
+                    let interval = sample.estimate(Statistic::MEDIAN).interval.filter(|_| !sample.is_repeated());
                     let label = format!("{}{}", prefix(sets, at), row_label(set, point, &subject, Scope::Flow));
                     groups.push(Group { label, values: flat, interval });
                 }

@@ -84,6 +84,13 @@ fn tables_for_other_programs() {
     assert_eq!(&header[..5], ["point", "start", "seed", "flow", "completed"]);
     assert_eq!(lines.clone().count(), 40);
     assert!(lines.all(|line| line.split(',').count() == header.len()));
+    // A value per row: the toy has six metrics of its flow and one of the run.
+    let values = std::fs::read_to_string(directory.path().join("values.csv")).unwrap();
+    let mut lines = values.lines();
+    assert_eq!(lines.next(), Some("point,start,seed,of,name,metric,unit,value"));
+    assert_eq!(lines.clone().count(), 40 * 7);
+    assert_eq!(lines.next(), Some("0,standard,1,flow,flow 0,completed,share,1"));
+    assert!(lines.all(|line| line.split(',').count() == 8 && line.ends_with(|last: char| last.is_ascii_digit())));
     let text = std::fs::read(directory.path().join("results.json")).unwrap();
     let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(json["verdicts"][1]["outcome"], "fails");
@@ -92,6 +99,29 @@ fn tables_for_other_programs() {
     let window = std::fs::read_to_string(window).unwrap();
     assert!(window.starts_with("t_s,window_B,state\n0,14000,slow start\n"), "{}", &window[..80]);
     assert!(directory.path().join("series/start-standard-seed-1-flow-0-packets.csv").is_file());
+}
+
+#[test]
+fn what_is_known_is_told_from_what_is_expected() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut results = results(directory.path(), &Toy::default());
+    let text =
+        TEXT.replacen("[[expect]]\nwhere = { start = \"standard\" }", "[[known]]\nwhere = { start = \"standard\" }", 1);
+    results.scenario = Scenario::parse("sat.toml", &text, Path::new(""), &Toy::default().stacks()).unwrap();
+    results.write().unwrap();
+    let page = std::fs::read_to_string(directory.path().join("report.html")).unwrap();
+    assert!(page.contains("<span class=\"banner good\">1 of 1 expectations hold; 1 known to fall short</span>"));
+    assert!(page.contains("<b>known: falls short</b>"));
+    let json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(directory.path().join("results.json")).unwrap()).unwrap();
+    assert_eq!((&json["verdicts"][1]["known"], &json["verdicts"][1]["outcome"]), (&true.into(), &"falls-short".into()));
+    // Twenty runs bound no 99th percentile from above: its end is open, which JSON has no number for.
+    let completion = json["flows"][0]["cells"].as_array().unwrap().iter().find(|cell| cell["metric"] == "completion");
+    let p99 = &completion.unwrap()["p99"]["interval"];
+    assert!(p99["low"].is_f64() && p99["high"].is_null(), "{p99}");
+    assert!(page.contains(", open]"));
+    let whole = collection("All", &[results], directory.path()).unwrap();
+    assert!(whole.contains("What is known to fall short") && whole.contains("1 of 1</b>"));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! `[[expect]]` and `[until]`: what has to hold, and how sure one wants to be.
+//! `[[expect]]`, `[[known]]` and `[until]`: what has to hold, what is known to fall short, and how sure one wants to
+//! be.
 
 use super::Axis;
 use super::diagnostic::nearest;
@@ -14,6 +15,8 @@ use crate::stats::Statistic;
 pub struct Expectation {
     /// The line of the file.
     pub line: usize,
+    /// Whether it does not have to hold because it is known to fall short: `[[known]]`.
+    pub known: bool,
     /// Axis and value: the points it speaks of; all of ours if empty. Of rivals only if it names one.
     pub points: Vec<(String, String)>,
     /// The flow it speaks of; each if absent.
@@ -28,10 +31,9 @@ pub struct Expectation {
     pub at_least: Option<f64>,
     /// Upper bound.
     pub at_most: Option<f64>,
-    /// If present, the bounds speak of the ratio to the same statistic at these points, seed by seed.
+    /// If present, the bounds speak of the ratio to the value at these points, seed by seed.
     pub relative_to: Option<Vec<(String, String)>>,
-    /// If present, the bounds speak of what is left over the same seed's value at these points: the statistic is that of the
-    /// differences.
+    /// If present, the bounds speak of the difference from the value at these points, seed by seed.
     pub versus: Option<Vec<(String, String)>>,
     /// Where the numbers come from.
     pub because: Option<String>,
@@ -108,7 +110,7 @@ pub(crate) fn until(field: &Field<'_>) -> Option<Until> {
 
 /// What an expectation can speak of.
 #[derive(Copy, Clone)]
-pub(crate) struct Known<'a> {
+pub(crate) struct Named<'a> {
     /// What is varied.
     pub(crate) axes: &'a [Axis],
     /// Rivals that this program does not have.
@@ -119,18 +121,35 @@ pub(crate) struct Known<'a> {
     pub(crate) paths: &'a [PathSpec],
 }
 
-pub(crate) fn read(field: &Field<'_>, known: &Known<'_>) -> Vec<Expectation> {
+/// Which list an expectation is in.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(crate) enum List {
+    /// What has to hold.
+    Expect,
+    /// What is known to fall short.
+    Known,
+}
+
+pub(crate) fn read(field: &Field<'_>, list: List, world: &Named<'_>) -> Vec<Expectation> {
+    let (brackets, accepted) = match list {
+        List::Expect => ("[[expect]]", "[[expect]] with metric and a bound"),
+        List::Known => ("[[known]]", "[[known]] with metric and a bound"),
+    };
     if !field.is_list() {
-        field.complain("is one table; write [[expect]] with two brackets, once for each expectation");
+        field.complain(format!("is one table; write {brackets} with two brackets, once for each expectation"));
     }
     field
         .items()
         .iter()
-        .filter_map(|item| one(item.line(), item.table("[[expect]] with metric and a bound")?, known))
+        .filter_map(|item| one((item.line(), list == List::Known), item.table(accepted)?, world))
         .collect()
 }
 
-fn one(line: usize, reader: Reader<'_>, Known { axes, absent, flows, paths }: &Known<'_>) -> Option<Expectation> {
+fn one(
+    (line, known): (usize, bool),
+    reader: Reader<'_>,
+    Named { axes, absent, flows, paths }: &Named<'_>,
+) -> Option<Expectation> {
     let selected = reader.get("where").map_or(Some(Vec::new()), |field| points(&field, axes, absent));
     let relative_to = reader.get("relative_to").map(|field| points(&field, axes, absent));
     let versus = reader.get("versus").map(|field| points(&field, axes, absent));
@@ -150,8 +169,8 @@ fn one(line: usize, reader: Reader<'_>, Known { axes, absent, flows, paths }: &K
     let measured = reader.need("metric", "\"completion.p50\"").and_then(|field| measured(&field));
     let because = reader.get("because").and_then(|field| field.text("a reason in quotes")).map(str::to_owned);
     let unit = measured.map_or(Unit::Ratio, |(metric, statistic)| unit(relative_to.is_some(), metric, statistic));
-    let known = measured.is_some();
-    let bound = |field: Field<'_>| if known { value(&field, unit) } else { None };
+    let has_unit = measured.is_some();
+    let bound = |field: Field<'_>| if has_unit { value(&field, unit) } else { None };
     let mut at_least = reader.get("at_least").and_then(bound);
     let mut at_most = reader.get("at_most").and_then(bound);
     if let Some(equals) = reader.get("equals").and_then(bound) {
@@ -196,6 +215,7 @@ fn one(line: usize, reader: Reader<'_>, Known { axes, absent, flows, paths }: &K
     let (relative_to, versus) = (relative_to?, versus?);
     Some(Expectation {
         line,
+        known,
         points: selected?,
         flow,
         link,

@@ -97,6 +97,8 @@ pub struct Scenario {
     pub absent: Vec<String>,
     /// What has to hold.
     pub expectations: Vec<Expectation>,
+    /// What should hold but is known to fall short today.
+    pub known: Vec<Expectation>,
 }
 
 /// Of which runs time series are kept.
@@ -214,7 +216,7 @@ fn read(
     let listed = root.get("rivals");
     let rivals = listed.as_ref().and_then(|field| rivals::read(field, &axes, stacks));
     let until = root.get("until").and_then(|field| expect::until(&field));
-    let expect = root.get("expect");
+    let (expect, shortfalls) = (root.get("expect"), root.get("known"));
     root.finish();
 
     let base = described(&document);
@@ -272,10 +274,11 @@ fn read(
     let absent = rivals.map(|rivals| rivals.absent).unwrap_or_default();
     let flows = points.first().map(|point| point.world.flows.as_slice()).unwrap_or_default();
     let paths = points.first().map(|point| point.world.paths.as_slice()).unwrap_or_default();
-    let expectations = expect.map_or_else(Vec::new, |field| {
-        let known = expect::Known { axes: &axes, absent: &absent, flows, paths };
-        expect::read(&field, &known)
-    });
+    let named = expect::Named { axes: &axes, absent: &absent, flows, paths };
+    let list = |field: Option<read::Field<'_>>, list| {
+        field.map_or_else(Vec::new, |field| expect::read(&field, list, &named))
+    };
+    let (expectations, known) = (list(expect, expect::List::Expect), list(shortfalls, expect::List::Known));
     Some(Scenario {
         name: Path::new(file).file_stem().map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned()),
         file: file.to_owned(),
@@ -291,6 +294,7 @@ fn read(
         points,
         absent,
         expectations,
+        known,
     })
 }
 

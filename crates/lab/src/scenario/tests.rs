@@ -358,6 +358,23 @@ fn expectations_have_to_be_about_something() {
 }
 
 #[test]
+fn what_is_known_is_read_as_what_is_expected() {
+    let known = SATELLITE.replace("[[expect]]", "[[known]]");
+    let scenario = parse(&known).unwrap();
+    assert_eq!((scenario.expectations.len(), scenario.known.len()), (0, 1));
+    assert!(scenario.known[0].known && scenario.known[0].at_most == Some(1.25));
+    for (from, to, key, part) in [
+        ("at_most = 1.25", "", "known.0", "expects nothing"),
+        ("at_most = 1.25", "at_most = \"1 s\"", "known.0.at_most", "bare number"),
+        ("[[known]]", "[known]", "known", "[[known]] with two brackets"),
+    ] {
+        let found = parse(&known.replace(from, to)).unwrap_err().diagnostics.remove(0);
+        assert_eq!(found.key, key, "{found}");
+        assert!(found.message.contains(part), "{found}");
+    }
+}
+
+#[test]
 fn expectations_know_their_units() {
     let with_expect = |lines: &str| {
         parse(&SATELLITE.replace("metric = \"completion_over_floor.p50\"\nat_most = 1.25", lines))

@@ -1,6 +1,8 @@
 use std::path::Path;
 
+use super::verdict::judge;
 use super::*;
+use crate::metric;
 use crate::record::Part;
 use crate::scenario::Scenario;
 
@@ -61,7 +63,7 @@ fn a_ratio_counts_the_runs_that_never_ended() {
     let good = [(Some(1.0), Some(1.1)); 4];
     let found = verdict(&bound, &runs("completion", &good));
     assert_eq!(found.outcome, Outcome::Holds);
-    assert!(found.found.ends_with("n = 4 pairs"), "{}", found.found);
+    assert!(found.found.ends_with("n = 4 pairs, 1 distinct result"), "{}", found.found);
     // Three of four of ours die: the median of the ratios is endless.
     let mut dying = good;
     dying.iter_mut().take(3).for_each(|pair| pair.1 = None);
@@ -173,4 +175,213 @@ fn only_the_failures_that_are_spoken_of_are_excused() {
     assert_eq!(unexpected_failures(&scenario(&off), &runs), (1, 0));
     assert_eq!(unexpected_failures(&scenario(&success("")), &runs), (0, 0));
     assert_eq!(unexpected_failures(&scenario(&off.replace("success", "completed")), &runs), (1, 0));
+}
+
+fn many(seed: u64, point: usize, runs: &mut Runs, values: &[f64]) {
+    runs.insert((point, seed), record("frame_delay", Some(values)));
+}
+
+#[test]
+fn a_difference_of_percentiles_within_runs_is_of_percentiles_within_runs() {
+    // Without pacing one frame of ten is late by 100 ms; with it every frame is later by 10 ms.
+    let mut runs = Runs::new();
+    for seed in 0..12 {
+        let by = seed as f64 * 1e-3;
+        let of =
+            |base: f64, late: f64| (0..100).map(|at| base + by + if at < 10 { late } else { 0.0 }).collect::<Vec<_>>();
+        many(seed, 0, &mut runs, &of(0.050, 0.100));
+        many(seed, 1, &mut runs, &of(0.060, 0.000));
+    }
+    let versus = relative("frame_delay.p99", "at_most = \"0 ms\"").replace("relative_to", "versus");
+    let found = verdict(&versus, &runs);
+    assert!((found.value.unwrap() + 0.090).abs() < 1e-9, "{found:?}");
+    assert_eq!((found.outcome, found.runs), (Outcome::Holds, 12));
+    assert_eq!(found.measured, "frame_delay.p99 less that of pacing = off, median of runs");
+    // The ratio and the bound are of the same thing.
+    let found = verdict(&relative("frame_delay.p99", "at_most = 1"), &runs);
+    assert!((found.value.unwrap() - 0.0655 / 0.1555).abs() < 1e-2, "{found:?}");
+    let bound = "[[expect]]\nwhere = { pacing = \"off\" }\nmetric = \"frame_delay.p99\"\nat_most = \"200 ms\"\n";
+    let found = verdict(bound, &runs);
+    assert!((found.value.unwrap() - 0.1555).abs() < 1e-9, "{found:?}");
+    // Of twelve runs, not of 1,200 frames: from the third smallest to the third largest.
+    let interval = found.interval.unwrap();
+    assert!((interval.low - 0.152).abs() < 1e-9 && (interval.high - 0.159).abs() < 1e-9, "{interval:?}");
+}
+
+#[test]
+fn one_late_run_moves_no_percentile_of_all_but_the_largest() {
+    let mut runs = Runs::new();
+    for seed in 0..30 {
+        let late = if seed == 7 { 9.0 } else { 0.0 };
+        let values: Vec<f64> = (0..50).map(|at| 0.1 + (at * (seed + 1)) as f64 * 1e-3 + late).collect();
+        many(seed, 1, &mut runs, &values);
+    }
+    let bound = |statistic: &str, least: &str| {
+        format!(
+            "[[expect]]\nwhere = {{ pacing = \"on\" }}\nmetric = \"frame_delay.{statistic}\"\nat_least = \"{least}\"\n"
+        )
+    };
+    // Thrown together, one run of thirty is all of the highest percentile.
+    assert!(verdict(&bound("p99", "1 s"), &runs).value.unwrap() < 1.0);
+    assert!(verdict(&bound("max", "1 s"), &runs).value.unwrap() > 9.0);
+}
+
+#[test]
+fn points_are_summed_up_alike_whether_or_not_their_runs_repeat() {
+    // Only without pacing a run has more than one stall; the percentile is within runs at both points.
+    let mut runs = Runs::new();
+    for seed in 0..20 {
+        let length = 1.0 + seed as f64;
+        runs.insert((0, seed), record("stall", Some(&[length, length])));
+        runs.insert((1, seed), record("stall", Some(&[length])));
+    }
+    let bound = "[[expect]]\nmetric = \"stall.p95\"\nat_most = \"1 s\"\n";
+    let found = verdicts(&scenario(bound), &runs);
+    assert_eq!(found.iter().map(|verdict| verdict.value).collect::<Vec<_>>(), [Some(10.5), Some(10.5)]);
+}
+
+#[test]
+fn shares_of_runs_are_judged_with_their_interval() {
+    let success = |failed: usize, all: usize, bound: &str| {
+        let text = format!("[[expect]]\nwhere = {{ pacing = \"on\" }}\nmetric = \"completed\"\n{bound}\n");
+        let pairs: Vec<_> = (0..all).map(|seed| (None, (seed >= failed).then_some(1.0))).collect();
+        verdict(&text, &runs("completion", &pairs))
+    };
+    for (failed, all, bound, outcome) in [
+        // 30 of 30: at least 88.65 % with 95 % confidence.
+        (0, 30, "equals = 1", Outcome::HoldsBarely),
+        (0, 30, "at_least = 0.88", Outcome::Holds),
+        (0, 30, "at_least = 0.9", Outcome::HoldsBarely),
+        // 28 of 30: between 78.7 and 98.2 %.
+        (2, 30, "at_least = 0.75", Outcome::Holds),
+        (2, 30, "at_least = 0.9", Outcome::HoldsBarely),
+        (2, 30, "at_least = 0.95", Outcome::CannotTell),
+        (2, 30, "at_least = 0.99", Outcome::Fails),
+        // That one run fails is enough to know that not all succeed.
+        (1, 30, "equals = 1", Outcome::Fails),
+        (1, 1_000, "equals = 1", Outcome::Fails),
+    ] {
+        let found = success(failed, all, bound);
+        assert_eq!(found.outcome, outcome, "{failed} of {all}, {bound}: {found:?}");
+        assert_eq!(found.outcome.is_good(), !matches!(outcome, Outcome::CannotTell | Outcome::Fails));
+    }
+    assert!(success(0, 30, "equals = 1").found.starts_with("100 % [88.65 %, 100 %], n = 30"));
+}
+
+#[test]
+fn what_cannot_be_estimated_is_told_from_what_is_certain() {
+    let mean = |values: &[f64], bound: &str| {
+        let text = format!("[[expect]]\nwhere = {{ pacing = \"on\" }}\nmetric = \"ptos.mean\"\n{bound}\n");
+        let pairs: Vec<_> = values.iter().map(|value| (None, Some(*value))).collect();
+        verdict(&text, &runs("ptos", &pairs))
+    };
+    let few = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
+    let found = mean(&few, "at_most = 6");
+    assert_eq!(found.outcome, Outcome::HoldsBarely);
+    assert!(found.found.ends_with("n = 9; an interval cannot be estimated from 9 runs"), "{}", found.found);
+    assert_eq!(mean(&few, "at_most = 4").outcome, Outcome::CannotTell);
+    // One run of thirty has all of it.
+    let mut one = [0.0; 30];
+    one[3] = 60.0;
+    let found = mean(&one, "at_most = 3");
+    assert_eq!(found.outcome, Outcome::HoldsBarely);
+    assert!(found.found.contains("one value carries the spread"), "{}", found.found);
+    // No probe in thirty runs is one result.
+    let found = mean(&[0.0; 30], "at_most = 0");
+    assert_eq!(
+        (found.outcome, found.distinct, found.found.as_str()),
+        (Outcome::Holds, 1, "0, n = 30, 1 distinct result")
+    );
+    assert_eq!(mean(&[2.0; 30], "at_most = 1").outcome, Outcome::Fails);
+}
+
+#[test]
+fn an_open_end_reaches_beyond_every_bound() {
+    let p95 = |bound: &str| {
+        let text = format!("[[expect]]\nwhere = {{ pacing = \"on\" }}\nmetric = \"completion.p95\"\n{bound}\n");
+        let pairs: Vec<_> = (1..=30).map(|seed| (None, Some(f64::from(seed)))).collect();
+        verdict(&text, &runs("completion", &pairs))
+    };
+    let found = p95("at_most = \"40 s\"");
+    assert_eq!(found.outcome, Outcome::HoldsBarely);
+    assert!(found.found.contains("28.55 s [26 s, open], n = 30"), "{}", found.found);
+    assert_eq!(p95("at_least = \"20 s\"").outcome, Outcome::Holds);
+    assert_eq!(p95("at_most = \"28 s\"").outcome, Outcome::CannotTell);
+    assert_eq!(p95("at_most = \"25 s\"").outcome, Outcome::Fails);
+}
+
+#[test]
+fn seeds_that_change_less_than_hosts_do_are_one_observation() {
+    // 10 Mbps: two packet times are 2.4 ms, so that a host adds at most a millisecond.
+    let bound = "[[expect]]\nwhere = { pacing = \"on\" }\nmetric = \"completion.p50\"\nat_most = \"5 s\"\n";
+    let within = |step: f64| {
+        let pairs: Vec<_> = (0..30).map(|seed| (None, Some(4.8 + step * f64::from(seed)))).collect();
+        verdict(bound, &runs("completion", &pairs))
+    };
+    let alike = within(30e-6);
+    assert_eq!((alike.distinct, alike.interval, alike.outcome), (1, None, Outcome::Holds));
+    assert!(alike.found.ends_with("n = 30, 1 distinct result"), "{}", alike.found);
+    let apart = within(2e-3);
+    assert!(apart.distinct == 30 && apart.interval.is_some() && apart.found.ends_with("n = 30"), "{apart:?}");
+    // At 1 Gbps a host adds 24 µs at most.
+    let fast = scenario("").text.replace("10 Mbps", "1 Gbps");
+    let fast = Scenario::parse("t.toml", &fast, Path::new(""), &["thalweg".to_owned()]).unwrap();
+    assert!((resolution(&fast.points[0].world) - 24e-6).abs() < 1e-12);
+    // What is made of a time is as close as the time.
+    let mut goodputs = Runs::new();
+    for seed in 0..30 {
+        let completion = 4.8 + 30e-6 * seed as f64;
+        let mut one = record("completion", Some(&[completion]));
+        one.flows[0].set("goodput", 8e6 / completion);
+        goodputs.insert((1, seed), one);
+    }
+    let rows = rows(&scenario(""), &goodputs, Scope::Flow);
+    let cell = |name: &str| rows[0].cells.iter().find(|cell| cell.metric == name).unwrap();
+    assert_eq!((cell("completion").distinct, cell("goodput").distinct), (1, 1));
+}
+
+#[test]
+fn what_is_known_to_fall_short_fails_nothing_and_excuses_nothing() {
+    let known = |bound: &str| {
+        let text = format!("[[known]]\nwhere = {{ pacing = \"on\" }}\nmetric = \"completion.p50\"\n{bound}\n");
+        let pairs: Vec<_> = (1..=9).map(|seed| (Some(1.0), Some(f64::from(seed)))).collect();
+        verdict(&text, &runs("completion", &pairs))
+    };
+    for (bound, outcome, word) in [
+        ("at_most = \"1 s\"", Outcome::FallsShort, "known: falls short"),
+        ("at_most = \"4 s\"", Outcome::FallsShort, "known: falls short"),
+        ("at_most = \"6 s\"", Outcome::BeatenBarely, "beaten, barely"),
+        ("at_most = \"9 s\"", Outcome::Beaten, "beaten"),
+    ] {
+        let found = known(bound);
+        assert_eq!((found.outcome, found.outcome.word(), found.known), (outcome, word, true), "{bound}");
+        assert!(found.outcome.is_good());
+        let tally = Tally::of(&[found]);
+        assert_eq!((tally.expected, tally.falls_short + tally.beaten), (0, 1));
+    }
+    // Runs that fail are not excused by saying that it is known.
+    let failing = runs("completion", &[(Some(1.0), None), (Some(1.0), Some(1.0))]);
+    let success = "[[known]]\nmetric = \"success\"\nequals = 1\n";
+    assert_eq!(unexpected_failures(&scenario(success), &failing), (1, 0));
+    assert_eq!(unexpected_failures(&scenario(&success.replace("known", "expect")), &failing), (0, 0));
+}
+
+#[test]
+fn many_intervals_are_not_all_right() {
+    assert_eq!(many_intervals(19), None);
+    let said = many_intervals(200).unwrap();
+    assert!(said.contains("200 intervals") && said.contains("up to 10 "), "{said}");
+}
+
+#[test]
+fn tables_have_high_percentiles_beside_the_median() {
+    let pairs: Vec<_> = (1..=100).map(|seed| (Some(f64::from(seed)), None)).collect();
+    let rows = rows(&scenario(""), &runs("completion", &pairs), Scope::Flow);
+    let cell = rows[0].cells.iter().find(|cell| cell.metric == "completion").unwrap();
+    let (p95, p99) = (cell.p95.unwrap(), cell.p99.unwrap());
+    assert!((cell.estimate - 50.5).abs() < 1e-9 && (p95.estimate - 95.05).abs() < 1e-9, "{cell:?}");
+    assert!((p99.estimate - 99.01).abs() < 1e-9 && p95.interval.unwrap().high == 100.0, "{cell:?}");
+    assert_eq!(p99.interval.unwrap().high, f64::INFINITY);
+    let completed = rows[0].cells.iter().find(|cell| cell.metric == "completed").unwrap();
+    assert_eq!(completed.p95, None);
 }

@@ -1,0 +1,133 @@
+//! How points, and whole sets of results, differ on the same seeds.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::sample::Comparison;
+use super::verdict::sibling;
+use super::{Runs, is_unfinished, subjects, values};
+use crate::metric::{self, Metric};
+use crate::scenario::{STACK, Scenario};
+use crate::stats::{self, Paired, Statistic};
+
+/// A flow or link at a point of some runs.
+pub type Place<'a> = (&'a Runs, usize, &'a str);
+
+/// The statistic of each run of two places, on the seeds that both have. Where a run has no value, it is not a number; if that
+/// is because the run failed, it is as bad as can be.
+pub fn pairs(first: Place<'_>, second: Place<'_>, metric: &Metric, statistic: Statistic) -> Vec<(f64, f64)> {
+    let of = |(runs, point, subject): Place<'_>| -> BTreeMap<u64, f64> {
+        let sum_up = |(seed, values): (u64, Vec<f64>)| {
+            let failed = || runs.get(&(point, seed)).is_some_and(|record| is_unfinished(record, subject));
+            let value = match values.is_empty() {
+                true => metric.worst().filter(|_| failed()).unwrap_or(f64::NAN),
+                false => statistic.of(&values),
+            };
+            (seed, value)
+        };
+        values(runs, point, subject, metric).into_iter().map(sum_up).collect()
+    };
+    let seconds = of(second);
+    of(first).into_iter().filter_map(|(seed, first)| Some((first, *seconds.get(&seed)?))).collect()
+}
+
+/// Whether there is something to tell: not if both sides have nothing but zeros.
+fn tells(pairs: &[(f64, f64)]) -> bool {
+    pairs.iter().any(|(first, second)| *first != 0.0 || *second != 0.0)
+}
+
+/// Medians of runs compared seed by seed; none if there is nothing to tell.
+fn paired(first: (&Scenario, Place<'_>), second: (&Scenario, Place<'_>), metric: &Metric) -> Option<Paired> {
+    let (pairs, tolerance) = on_same_seeds(first, second, metric, Statistic::MEDIAN);
+    stats::paired(&pairs, tolerance).filter(|_| tells(&pairs))
+}
+
+/// The statistic of each run of two places, and how close two values of one place are one result.
+pub(crate) fn on_same_seeds(
+    first: (&Scenario, Place<'_>),
+    second: (&Scenario, Place<'_>),
+    metric: &Metric,
+    statistic: Statistic,
+) -> (Vec<(f64, f64)>, f64) {
+    let Comparison { ways: (within, _), tolerance, .. } = Comparison::new(first, second, metric, statistic);
+    (pairs(first.1, second.1, metric, within), tolerance)
+}
+
+/// How a point, or another set of results, differs from a base in one metric.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// The base in words.
+    pub base: String,
+    /// What differs from it, in words.
+    pub other: String,
+    /// The flow, link, or empty.
+    pub subject: String,
+    /// The metric.
+    pub metric: &'static str,
+    /// How, seed by seed.
+    pub paired: Paired,
+}
+
+/// The metrics of which differences are shown, if they have values.
+pub const COMPARED: [&str; 10] = [
+    "completion",
+    "goodput",
+    "response",
+    "flow_completion",
+    "deadline_misses",
+    "silence_after_repair",
+    "packets_lost",
+    "packets_spurious",
+    "bytes_sent",
+    "ptos",
+];
+
+/// What a point is compared with: the first; if it is a rival's, the first of ours on the same links.
+fn base(scenario: &Scenario, point: usize) -> Option<usize> {
+    if scenario.points[point].rival.is_none() {
+        return Some(0);
+    }
+    sibling(scenario, point, &[(STACK.to_owned(), crate::scenario::OURS.to_owned())])
+}
+
+/// Every point against the first, rivals against ours on the same links, on the same seeds.
+pub fn differences(scenario: &Scenario, runs: &Runs) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    for metric in COMPARED.iter().filter_map(|name| metric::find(name)) {
+        for point in 1..scenario.points.len() {
+            let Some(base) = base(scenario, point) else { continue };
+            for subject in subjects(scenario, point, metric.scope) {
+                let sides = ((scenario, (runs, base, &*subject)), (scenario, (runs, point, &*subject)));
+                let Some(paired) = paired(sides.0, sides.1, metric) else { continue };
+                differences.push(Difference {
+                    base: scenario.points[base].name(&scenario.axes),
+                    other: scenario.points[point].name(&scenario.axes),
+                    subject,
+                    metric: metric.name,
+                    paired,
+                });
+            }
+        }
+    }
+    differences
+}
+
+/// Two sets of results, A and B, point by point and flow by flow where names agree, on the seeds that both have.
+pub fn compare(a: (&Scenario, &Runs), b: (&Scenario, &Runs)) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    for metric in COMPARED.iter().filter_map(|name| metric::find(name)) {
+        for (at, point) in a.0.points.iter().enumerate() {
+            let name = point.name(&a.0.axes);
+            let Some(bt) = b.0.points.iter().position(|other| other.name(&b.0.axes) == name) else { continue };
+            let others = subjects(b.0, bt, metric.scope);
+            for subject in subjects(a.0, at, metric.scope).into_iter().filter(|subject| others.contains(subject)) {
+                let sides = ((a.0, (a.1, at, &*subject)), (b.0, (b.1, bt, &*subject)));
+                let Some(paired) = paired(sides.0, sides.1, metric) else { continue };
+                let other = if name.is_empty() { "B".to_owned() } else { format!("B: {name}") };
+                differences.push(Difference { base: "A".to_owned(), other, subject, metric: metric.name, paired });
+            }
+        }
+    }
+    differences
+}

@@ -1,0 +1,385 @@
+//! Expectations judged: what was found, how sure it is, and what became of them.
+
+use serde::Serialize;
+
+use super::sample::{Comparison, compared};
+use super::{Runs, Sample, pairs, subjects};
+use crate::metric::{self, Scope, Unit};
+use crate::scenario::{Expectation, STACK, Scenario};
+use crate::stats::{self, Estimate, Interval, Missing};
+
+/// What became of an expectation.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It holds, and so does every value in the interval. Where seeds change nothing, or the statistic only describes
+    /// the runs that were made, there is no interval to look at.
+    Holds,
+    /// It holds, but the interval reaches beyond the bound, or cannot be estimated: more seeds may change that.
+    HoldsBarely,
+    /// It does not hold, but the interval reaches the bound, or cannot be estimated: more seeds may change that.
+    CannotTell,
+    /// It does not hold, nor does any value in the interval.
+    Fails,
+    /// There is nothing to judge: the runs have not been made, or have nothing to be compared with.
+    Unknown,
+    /// Known to fall short, and it still does.
+    FallsShort,
+    /// Known to fall short, but it does not any more.
+    Beaten,
+    /// As beaten, but the interval reaches beyond the bound, or cannot be estimated.
+    BeatenBarely,
+}
+
+impl Outcome {
+    /// Whether this is no reason to fail a build.
+    pub fn is_good(self) -> bool {
+        !matches!(self, Outcome::CannotTell | Outcome::Fails | Outcome::Unknown)
+    }
+
+    /// For tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Outcome::Holds => "holds",
+            Outcome::HoldsBarely => "holds, barely",
+            Outcome::CannotTell => "cannot tell",
+            Outcome::Fails => "fails",
+            Outcome::Unknown => "unknown",
+            Outcome::FallsShort => "known: falls short",
+            Outcome::Beaten => "beaten",
+            Outcome::BeatenBarely => "beaten, barely",
+        }
+    }
+
+    /// What becomes of something that is known to fall short.
+    fn of_known(self) -> Outcome {
+        match self {
+            Outcome::Holds => Outcome::Beaten,
+            Outcome::HoldsBarely => Outcome::BeatenBarely,
+            Outcome::CannotTell | Outcome::Fails => Outcome::FallsShort,
+            other => other,
+        }
+    }
+}
+
+/// Verdicts counted.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// What is expected.
+    pub expected: usize,
+    /// How much of that holds.
+    pub good: usize,
+    /// What is known to fall short and does.
+    pub falls_short: usize,
+    /// What is known to fall short and does not any more.
+    pub beaten: usize,
+    /// How many of all have an interval.
+    pub intervals: usize,
+}
+
+impl Tally {
+    /// Counts them.
+    pub fn of(verdicts: &[Verdict]) -> Tally {
+        let count = |is: &dyn Fn(&Verdict) -> bool| verdicts.iter().filter(|verdict| is(verdict)).count();
+        let is_known =
+            |it: &Verdict| matches!(it.outcome, Outcome::FallsShort | Outcome::Beaten | Outcome::BeatenBarely);
+        Tally {
+            expected: count(&|it| !is_known(it)),
+            good: count(&|it| !is_known(it) && it.outcome.is_good()),
+            falls_short: count(&|it| it.outcome == Outcome::FallsShort),
+            beaten: count(&|it| is_known(it) && it.outcome != Outcome::FallsShort),
+            intervals: count(&|it| it.interval.is_some()),
+        }
+    }
+
+    /// "1 known to fall short, 2 beaten", if there are such.
+    pub fn known(&self) -> Option<String> {
+        let parts: Vec<String> = [(self.falls_short, "known to fall short"), (self.beaten, "beaten")]
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}"))
+            .collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+}
+
+impl core::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.expected += other.expected;
+        self.good += other.good;
+        self.falls_short += other.falls_short;
+        self.beaten += other.beaten;
+        self.intervals += other.intervals;
+    }
+}
+
+/// What many 95 % intervals at once are worth, if they are so many that some miss.
+pub fn many_intervals(count: usize) -> Option<String> {
+    /// One miss in so many is what 95 % promises.
+    const ONE_MISS: usize = 20;
+    (count >= ONE_MISS).then(|| {
+        format!(
+            "of {count} intervals of 95 % up to {} are expected to miss the true value by chance",
+            count.div_ceil(ONE_MISS)
+        )
+    })
+}
+
+/// An expectation at one point, judged.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The line of the scenario that expects it.
+    pub line: usize,
+    /// Number of the point.
+    pub point: usize,
+    /// The point in words.
+    pub point_name: String,
+    /// The flow or link; empty for the run.
+    pub subject: String,
+    /// What is measured, as written: "completion.p50".
+    pub measured: String,
+    /// What is expected, in words.
+    pub expected: String,
+    /// What was found; none if nothing was.
+    pub value: Option<f64>,
+    /// Its 95 % interval.
+    pub interval: Option<Interval>,
+    /// How many runs, or pairs of runs, it rests on.
+    pub runs: usize,
+    /// How many different results these gave.
+    pub distinct: usize,
+    /// Why there is no interval, if so.
+    pub missing: Option<Missing>,
+    /// What was found, in words.
+    pub found: String,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Whether it is what is known to fall short, `[[known]]`, instead of what has to hold.
+    pub known: bool,
+    /// Where the numbers come from.
+    pub because: Option<String>,
+}
+
+/// Judges every expectation at every point it speaks of, but none against itself; then what is known to fall short.
+pub fn verdicts(scenario: &Scenario, runs: &Runs) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    // What is said in relation to a rival that is not there cannot be judged.
+    let judged = |expectation: &&Expectation| {
+        let mut base = expectation.base().into_iter().flatten();
+        base.all(|(axis, value)| axis != STACK || !scenario.absent.contains(value))
+    };
+    for expectation in scenario.expectations.iter().chain(&scenario.known).filter(judged) {
+        for (point, _) in scenario.points.iter().enumerate() {
+            let base = expectation.base().map(|base| sibling(scenario, point, base));
+            if !speaks_of(scenario, expectation, point) || base == Some(Some(point)) {
+                continue;
+            }
+            for subject in subjects(scenario, point, expectation.metric.scope) {
+                let chosen = match expectation.metric.scope {
+                    Scope::Flow => &expectation.flow,
+                    Scope::Link => &expectation.link,
+                    Scope::Run => &None,
+                };
+                if chosen.as_ref().is_none_or(|chosen| *chosen == subject) {
+                    verdicts.push(judge(scenario, runs, expectation, (point, base), subject));
+                }
+            }
+        }
+    }
+    verdicts
+}
+
+/// Whether an expectation is about a point.
+pub fn speaks_of(scenario: &Scenario, expectation: &Expectation, point: usize) -> bool {
+    matches_point(scenario, point, &expectation.points)
+}
+
+/// The runs that failed, ours and then those of rivals, without those that an expectation of success or completion speaks
+/// of: whoever says how many may fail has them judged by that.
+pub fn unexpected_failures(scenario: &Scenario, runs: &Runs) -> (usize, usize) {
+    let is_judged = |point: usize| {
+        let said = |metric: &str, flow: Option<&str>| {
+            scenario.expectations.iter().any(|expectation| {
+                expectation.metric.name == metric
+                    && expectation.base().is_none()
+                    && expectation.flow.as_deref().is_none_or(|name| Some(name) == flow)
+                    && speaks_of(scenario, expectation, point)
+            })
+        };
+        let flows = subjects(scenario, point, Scope::Flow);
+        said("success", None) || flows.iter().all(|flow| said("completed", Some(flow)))
+    };
+    let judged: Vec<bool> = (0..scenario.points.len()).map(is_judged).collect();
+    let (mut ours, mut rivals) = (0, 0);
+    for ((point, _), record) in runs {
+        let Some(at) = scenario.points.get(*point).filter(|_| record.failed.is_some() && !judged[*point]) else {
+            continue;
+        };
+        *(if at.rival.is_some() { &mut rivals } else { &mut ours }) += 1;
+    }
+    (ours, rivals)
+}
+
+/// Rivals are meant only by name.
+fn matches_point(scenario: &Scenario, point: usize, wanted: &[(String, String)]) -> bool {
+    let Some(point) = scenario.points.get(point) else { return false };
+    let named = || wanted.iter().any(|(axis, _)| axis == STACK);
+    (point.rival.is_none() || named())
+        && wanted.iter().all(|(axis, value)| {
+            scenario.axes.iter().position(|known| known.label == *axis).is_some_and(|at| point.labels[at] == *value)
+        })
+}
+
+/// The point that differs from `point` only in what `wanted` says. What does not concern a rival need not agree.
+pub(super) fn sibling(scenario: &Scenario, point: usize, wanted: &[(String, String)]) -> Option<usize> {
+    let mut labels = scenario.points[point].labels.clone();
+    for (axis, value) in wanted {
+        let at = scenario.axes.iter().position(|known| known.label == *axis)?;
+        labels[at].clone_from(value);
+    }
+    let agree = |other: &[String]| {
+        other.iter().zip(&labels).all(|(one, other)| one == other || one.is_empty() || other.is_empty())
+    };
+    scenario.points.iter().position(|other| agree(&other.labels))
+}
+
+/// What an expectation is held against.
+struct Measured {
+    found: Estimate,
+    /// What it rests on, in words.
+    on: String,
+    /// Why nothing can be said, if so.
+    doubt: Option<String>,
+    /// Whether it is the median over runs of the statistic within each.
+    is_repeated: bool,
+}
+
+/// Fewer pairs say nothing about a difference.
+const FEWEST_PAIRS: usize = 3;
+
+/// What the expectation is about, at a point and, if it compares, at another.
+fn measure(
+    scenario: &Scenario,
+    runs: &Runs,
+    expectation: &Expectation,
+    (point, base): (usize, Option<Option<usize>>),
+    subject: &str,
+) -> Measured {
+    let (metric, statistic) = (expectation.metric, expectation.statistic);
+    let Some(base) = base else {
+        let sample = Sample::new(scenario, runs, point, subject, metric);
+        let found = sample.estimate(statistic);
+        return Measured { found, on: found.on(), doubt: None, is_repeated: sample.is_repeated() };
+    };
+    let Some(base) = base else {
+        let doubt = Some("there is no point to compare with".to_owned());
+        let found = Estimate::of(&[], statistic, 0.0);
+        return Measured { found, on: "no pairs".to_owned(), doubt, is_repeated: false };
+    };
+    let (first, second) = ((runs, base, subject), (runs, point, subject));
+    let Comparison { ways: (within, over), tolerance, is_repeated } =
+        Comparison::new((scenario, first), (scenario, second), metric, statistic);
+    let pairs = pairs(first, second, metric, within);
+    let found = match expectation.relative_to {
+        Some(_) => compared(&pairs, over, tolerance, stats::ratio),
+        None => compared(&pairs, over, tolerance, |first, second| second - first),
+    };
+    let never = pairs.iter().filter(|(first, _)| first.is_infinite()).count();
+    let on = match found.runs == pairs.len() {
+        true => format!("n = {} pairs{}", pairs.len(), found.repeats()),
+        false => format!("n = {} of {} pairs{}", found.runs, pairs.len(), found.repeats()),
+    };
+    let doubt = match found.runs {
+        _ if never > 0 => Some(format!("what it is compared with never came to it on {never} seeds")),
+        n if n < pairs.len() => Some(format!("{} runs have no value", pairs.len() - n)),
+        n if n < FEWEST_PAIRS => Some(format!("{FEWEST_PAIRS} pairs are the fewest that say anything")),
+        _ => None,
+    };
+    Measured { found, on, doubt, is_repeated }
+}
+
+/// What becomes of an expectation of which this was found, if nothing else is in doubt.
+fn outcome(expectation: &Expectation, found: &Estimate) -> Outcome {
+    let (least, most) = (expectation.at_least, expectation.at_most);
+    // Whether all that may be true is as expected, and whether some of it is.
+    let (all, some) = match (found.interval, found.missing) {
+        (Some(Interval { low, high }), _) => (
+            least.is_none_or(|least| low >= least) && most.is_none_or(|most| high <= most),
+            least.is_none_or(|least| high >= least) && most.is_none_or(|most| low <= most),
+        ),
+        (None, Some(Missing::Few(_) | Missing::OneValue(_))) => (false, true),
+        (None, _) => (true, false),
+    };
+    match (expectation.holds(found.value), all, some) {
+        (true, true, _) => Outcome::Holds,
+        (true, false, _) => Outcome::HoldsBarely,
+        (false, _, true) => Outcome::CannotTell,
+        (false, _, false) => Outcome::Fails,
+    }
+}
+
+pub(super) fn judge(
+    scenario: &Scenario,
+    runs: &Runs,
+    expectation: &Expectation,
+    (point, base): (usize, Option<Option<usize>>),
+    subject: String,
+) -> Verdict {
+    let metric = expectation.metric;
+    let Measured { found, on, doubt, is_repeated } = measure(scenario, runs, expectation, (point, base), &subject);
+    let Estimate { value, interval, missing, .. } = found;
+    let unit = expectation.unit();
+    let outcome = match value.is_nan() || doubt.is_some() {
+        true => Outcome::Unknown,
+        false if expectation.known => outcome(expectation, &found).of_known(),
+        false => outcome(expectation, &found),
+    };
+    let doubt = match (doubt, missing) {
+        (Some(doubt), _) => format!(": {doubt}"),
+        // How many are distinct is said already; a statistic without an interval is a matter of the documentation.
+        (None, Some(missing @ (Missing::Few(_) | Missing::OneValue(_)))) if !value.is_nan() => format!("; {missing}"),
+        _ => String::new(),
+    };
+    let words = |base: &[(String, String)]| {
+        base.iter().map(|(axis, value)| format!("{axis} = {value}")).collect::<Vec<_>>().join(", ")
+    };
+    let relative = match (&expectation.relative_to, &expectation.versus) {
+        (Some(base), _) => format!(" over that of {}", words(base)),
+        (None, Some(base)) => format!(" less that of {}", words(base)),
+        (None, None) => String::new(),
+    };
+    let of_runs = if is_repeated { ", median of runs" } else { "" };
+    Verdict {
+        line: expectation.line,
+        point,
+        point_name: scenario.points[point].name(&scenario.axes),
+        subject,
+        measured: format!("{}.{}{relative}{of_runs}", metric.name, expectation.statistic),
+        expected: expectation.bounds(),
+        value: (!value.is_nan()).then_some(value),
+        interval,
+        runs: found.runs,
+        distinct: found.distinct,
+        missing,
+        found: format!("{}, {on}{doubt}", with_interval(value, interval, unit)),
+        outcome,
+        known: expectation.known,
+        because: expectation.because.clone(),
+    }
+}
+
+/// "4.8 s [4.7 s, 4.9 s]"; an end that so many runs do not bound is "open".
+pub fn with_interval(value: f64, interval: Option<Interval>, unit: Unit) -> String {
+    let print = |value| metric::format(value, unit);
+    match interval.and_then(|interval| ends(interval, unit)) {
+        Some((low, high)) => format!("{} [{low}, {high}]", print(value)),
+        None => print(value),
+    }
+}
+
+/// Both ends of an interval as people read them; none if it is a single value.
+pub fn ends(interval: Interval, unit: Unit) -> Option<(String, String)> {
+    let low = if interval.low == f64::NEG_INFINITY { "open".to_owned() } else { metric::format(interval.low, unit) };
+    let high = if interval.high == f64::INFINITY { "open".to_owned() } else { metric::format(interval.high, unit) };
+    (interval.width() != 0.0).then_some((low, high))
+}
