@@ -7,6 +7,7 @@
 //! endpoints' own randomness, and one packet takes a microsecond longer; nothing else.
 
 mod collect;
+mod shares;
 
 use thalweg_link::trace::{CsvTrace, Leo, Lte, Mahimahi, TraceError};
 use thalweg_link::{
@@ -138,6 +139,7 @@ fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruption
         time_limit: world.time_limit,
         crypto,
         perturb_start: false,
+        measure: world.measure.map(|measure| (measure.from, measure.to)),
         record,
     };
     Ok((plan, Interruptions { spans }))

@@ -30,6 +30,8 @@ pub struct Plan {
     pub crypto: Crypto,
     /// Draws each flow's start within one round trip of its path, so that seeds differ in phase.
     pub perturb_start: bool,
+    /// From when to when to count for [`RunResult::window`](crate::RunResult::window).
+    pub measure: Option<(Duration, Duration)>,
     /// What to keep of the run.
     pub record: Record,
 }
@@ -45,6 +47,7 @@ impl Default for Plan {
             time_limit: Duration::from_secs(60),
             crypto: Crypto::Real,
             perturb_start: false,
+            measure: None,
             record: Record::default(),
         }
     }
@@ -178,6 +181,17 @@ impl Traffic {
             Traffic::Download(None) | Traffic::Upload(None) | Traffic::Media { frames: None, .. } => true,
             Traffic::Flows { size, .. } => *size == endless,
             _ => false,
+        }
+    }
+
+    /// How many responses (of short flows: downloads) there are to be; zero if they have no end.
+    pub fn responses(&self) -> u64 {
+        match self {
+            _ if self.is_endless() => 0,
+            Traffic::Download(_) | Traffic::Upload(_) => 1,
+            Traffic::Requests { count, .. } | Traffic::Flows { count, .. } => *count,
+            Traffic::Page(objects) => objects.len() as u64,
+            Traffic::Media { .. } => 0,
         }
     }
 

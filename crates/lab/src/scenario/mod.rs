@@ -45,9 +45,9 @@ pub use rivals::{OURS, STACK};
 
 use crate::hash::Digest;
 use diagnostic::Source;
-use read::Reader;
+use read::{Field, Reader};
 use tree::{Node, Value};
-use world::{Crypto, Perturb, World};
+use world::{Crypto, Measure, Perturb, World};
 
 /// The most points that `[vary]` may span.
 pub const MOST_POINTS: u64 = 100_000;
@@ -184,7 +184,7 @@ fn read(
     source: &Source<'_>,
 ) -> Option<Scenario> {
     let root = Reader::root(document, source)?;
-    for key in ["path", "flow", "crypto", "time_limit", "perturb"] {
+    for key in ["path", "flow", "crypto", "time_limit", "perturb", "measure"] {
         root.note(key);
     }
     let title = root.need("title", "\"What this is about\"").and_then(|field| field.text("a title in quotes"));
@@ -307,6 +307,7 @@ fn world(mut document: Node, directory: &Path, stacks: &[String], source: &Sourc
     let perturb = root.get("perturb").map_or(Some(Perturb::All), |field| {
         field.choice(&[("all", Perturb::All), ("microsecond", Perturb::Microsecond)])
     });
+    let measure = root.get("measure").map_or(Some(None), |field| measure(&field, time_limit).map(Some));
     let mut paths = Vec::new();
     let mut names = Vec::new();
     if let Some(table) = root.need("path", "[path.NAME] with up and down").and_then(|field| field.table("[path.NAME]"))
@@ -340,7 +341,27 @@ fn world(mut document: Node, directory: &Path, stacks: &[String], source: &Sourc
             list.complain("is empty; write at least one [[flow]]");
         }
     }
-    Some(World { paths, flows, time_limit: time_limit?, crypto: crypto?, perturb: perturb? })
+    Some(World { paths, flows, time_limit: time_limit?, crypto: crypto?, perturb: perturb?, measure: measure? })
+}
+
+/// The part of a run that rates are measured in.
+fn measure(field: &Field<'_>, time_limit: Option<Duration>) -> Option<Measure> {
+    const EXAMPLE: &str = "{ from = \"5 s\", to = \"55 s\" }";
+    let table = field.table(EXAMPLE)?;
+    let from = table.need("from", "\"5 s\"").and_then(|field| field.duration());
+    let to = table.need("to", "\"55 s\"").and_then(|field| field.span());
+    table.finish();
+    let measure = Measure { from: from?, to: to? };
+    if measure.from >= measure.to {
+        field.complain(format!("ends where it begins or before; write a later `to`, as in {EXAMPLE}"));
+        return None;
+    }
+    if let Some(limit) = time_limit.filter(|limit| measure.to > *limit) {
+        let limit = thalweg_units::exact_duration(limit);
+        field.complain(format!("ends after the run; write a `to` of at most time_limit, {limit}"));
+        return None;
+    }
+    Some(measure)
 }
 
 #[cfg(test)]
