@@ -507,7 +507,7 @@ impl<'a> World<'a> {
         if !self.out.is_empty() {
             node.first_sent.get_or_insert(self.now);
         }
-        if node.is_client && !self.over[flow] && node.host.status() != Status::Running {
+        if node.is_client && !self.over[flow] && node.host.status() != Status::Running && !node.host.is_busy() {
             self.over[flow] = true;
             self.unfinished -= usize::from(!self.plan.flows[flow].traffic.is_endless());
         }

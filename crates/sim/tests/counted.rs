@@ -1,7 +1,7 @@
 //! What is counted: what never came, what happens between two moments, and bytes on the wire.
 #![allow(clippy::unwrap_used)]
 
-use thalweg_link::{DirectionConfig, LossModel, Probability, RateModel, Windows};
+use thalweg_link::{DirectionConfig, LossModel, Probability, RateModel, Spread, Windows};
 use thalweg_sim::*;
 use thalweg_units::Duration;
 
@@ -151,5 +151,28 @@ fn raw_datagrams_are_44_bytes_more_on_the_wire() {
         let up = &result.links[0].stats;
         assert_eq!((up.served, up.served_bytes), (250 * datagrams, 250 * wire), "{frame}");
         assert_eq!(result.flows[0].bytes, 250 * frame, "{frame}");
+    }
+}
+
+#[test]
+fn one_connection_that_dies_does_not_end_the_others() {
+    for stack in ["thalweg", "tcp"] {
+        // A new connection every 200 ms; those under way after 1 s die, those that begin after the outage do not.
+        let arrivals = Spread::Fixed(ms(200));
+        let traffic = Traffic::Flows { count: 40, arrivals, size: Size::Fixed(20_000), new_connections: true };
+        let mut plan = dark(plan(stack, traffic), ms(1000), ms(3000));
+        plan.time_limit = Duration::from_secs(60);
+        let flow = &mut plan.flows[0];
+        for config in [&mut flow.client, &mut flow.server] {
+            config.max_idle_timeout = Some(ms(1500));
+        }
+        let flow = run(&plan).unwrap().flows.remove(0);
+        let ended = flow.transfers.len();
+        match stack {
+            "thalweg" => assert!(flow.failed.is_some() && (25..40).contains(&ended), "{ended} {:?}", flow.failed),
+            // TCP does not give up so soon.
+            _ => assert!(flow.failed.is_none() && ended == 40, "{ended} {:?}", flow.failed),
+        }
+        assert_eq!(flow.due, 40);
     }
 }

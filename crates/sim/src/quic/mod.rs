@@ -323,6 +323,10 @@ impl Host for QuicHost {
         }
     }
 
+    fn is_busy(&self) -> bool {
+        self.running > 0 || matches!(&self.role, Role::Client { launcher, .. } if launcher.next().is_some())
+    }
+
     fn meter(&self) -> &Meter {
         &self.meter
     }

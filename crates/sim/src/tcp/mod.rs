@@ -293,6 +293,10 @@ impl Host for TcpHost {
         }
     }
 
+    fn is_busy(&self) -> bool {
+        self.running > 0 || matches!(&self.role, Role::Client(launcher) if launcher.next().is_some())
+    }
+
     fn meter(&self) -> &Meter {
         &self.meter
     }
