@@ -5,7 +5,7 @@ use std::path::Path;
 
 use thalweg_lab::engine::SimEngine;
 use thalweg_lab::metric;
-use thalweg_lab::record::{Engine, RunRecord};
+use thalweg_lab::record::{Engine, Part, RunRecord};
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::summary::{self, Runs};
 
@@ -248,4 +248,36 @@ within = [1, 2]
         let areas = judged.values(flow, "auc_delivered");
         assert!(areas.iter().all(|area| (0.4..=1.0).contains(area)), "{flow}: {areas:?}");
     }
+}
+
+#[test]
+fn what_a_dead_flow_has_not_and_others_have_is_as_bad_as_can_be() {
+    let part = |completed: f64, rtt: Option<f64>| {
+        let mut part = Part { name: "f".to_owned(), ..Part::default() };
+        part.set("completed", completed);
+        rtt.into_iter().for_each(|rtt| part.set("rtt_p50", rtt));
+        part
+    };
+    let run = |failed: bool, part: Part| RunRecord {
+        failed: failed.then(|| "dead".to_owned()),
+        flows: vec![part],
+        ..RunRecord::default()
+    };
+    let values = |runs: &Runs, name| -> Vec<Vec<f64>> {
+        let values = summary::values(runs, 0, "f", metric::find(name).unwrap());
+        values.into_iter().map(|(_, values)| values).collect()
+    };
+    let mut runs = Runs::from([((0, 1), run(false, part(1.0, Some(0.05)))), ((0, 2), run(true, part(0.0, None)))]);
+    assert_eq!(values(&runs, "rtt_p50"), [vec![0.05], vec![f64::INFINITY]]);
+    // That another flow of the run failed is no fault of this one's.
+    runs.insert((0, 3), run(true, part(1.0, None)));
+    assert!(values(&runs, "rtt_p50")[2].is_empty());
+    // What nobody has, and what does not judge, nobody lacks.
+    assert!(values(&runs, "silence_after_repair").concat().is_empty());
+    assert!(values(&runs, "max_window").concat().is_empty());
+    // What has no end has no completion to wait for.
+    let mut endless = part(0.0, None);
+    endless.endless = true;
+    runs.insert((0, 4), run(true, endless));
+    assert_eq!(values(&runs, "completion"), [vec![], vec![f64::INFINITY], vec![], vec![]]);
 }
