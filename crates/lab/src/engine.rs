@@ -8,6 +8,7 @@
 //! randomness, and one packet takes a microsecond longer; nothing else.
 
 mod collect;
+mod shares;
 
 use thalweg_link::trace::{Leo, Lte, TraceError};
 use thalweg_link::{
@@ -140,6 +141,7 @@ fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruption
         crypto,
         perturb_start: false,
         host_delay: world.host_delay,
+        measure: world.measure.map(|measure| (measure.from, measure.to)),
         record,
     };
     Ok((plan, Interruptions { spans }))

@@ -1,6 +1,6 @@
 //! What a run leaves behind: values by metric, and, if asked for, what happened when.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -32,9 +32,12 @@ pub struct Part {
     pub name: String,
     /// What was measured.
     pub values: Values,
-    /// Metrics of time of which there is no value because what they wait for never came.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub never: BTreeSet<String>,
+    /// Metrics of time that wait for something that never came, and how many of their values are therefore endless.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub never: BTreeMap<String, u64>,
+    /// Whether the flow goes on until the run is stopped, so that there is no completion to wait for.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub endless: bool,
     /// What should be known about it: settings, the floor and how it was computed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notes: BTreeMap<String, String>,
@@ -48,8 +51,15 @@ impl Part {
 
     /// Notes that a time has no end.
     pub fn never(&mut self, metric: &str) {
+        self.never_times(metric, 1);
+    }
+
+    /// Notes that so many times have no end.
+    pub fn never_times(&mut self, metric: &str, count: u64) {
         debug_assert!(crate::metric::find(metric).is_some(), "{metric}");
-        self.never.insert(metric.to_owned());
+        if count > 0 {
+            *self.never.entry(metric.to_owned()).or_default() += count;
+        }
     }
 }
 
@@ -71,7 +81,13 @@ impl RunRecord {
 
     /// Whether a time of this flow has no end.
     pub fn is_never(&self, flow: &str, metric: &str) -> bool {
-        self.flows.iter().any(|part| part.name == flow && part.never.contains(metric))
+        self.never(flow, metric) > 0
+    }
+
+    /// How many of a flow's times have no end.
+    pub fn never(&self, flow: &str, metric: &str) -> u64 {
+        let part = self.flows.iter().find(|part| part.name == flow);
+        part.and_then(|part| part.never.get(metric)).copied().unwrap_or(0)
     }
 
     /// The values of a metric. `subject` names the flow or link.

@@ -56,9 +56,9 @@ pub fn subjects(scenario: &Scenario, point: usize, scope: Scope) -> Vec<String> 
     }
 }
 
-/// Metrics of which a flow that does not complete has none, and which are then as bad as can be: leaving these runs out
-/// would make a transport look better the more often it fails.
-const DUE: [&str; 4] = ["completion", "completion_over_floor", "completion_less_interruptions", "goodput"];
+/// Metrics that every flow with an end has if it completes, and that are as bad as can be if it does not: leaving these runs
+/// out would make a transport look better the more often it fails. What else a flow should have had, its record says.
+const DUE: [&str; 3] = ["completion", "completion_less_interruptions", "goodput"];
 
 /// Whether a run, or a flow of it, did not come to its end.
 fn is_unfinished(record: &RunRecord, subject: &str) -> bool {
@@ -71,15 +71,23 @@ pub fn values(runs: &Runs, point: usize, subject: &str, metric: &Metric) -> Vec<
     let is_here = |record: &RunRecord| {
         record.is_never(subject, metric.name) || !record.get(metric.scope, subject, metric.name).is_empty()
     };
+    let others_have_it = core::cell::LazyCell::new(|| at_point().any(|(_, other)| is_here(other)));
     at_point()
         .map(|((_, seed), record)| {
             let mut values = record.get(metric.scope, subject, metric.name).to_vec();
-            if record.is_never(subject, metric.name) {
-                values.push(f64::INFINITY);
-            } else if values.is_empty() && is_unfinished(record, subject) {
-                // Of a run that came to nothing it is not even known what it should have had, so the others are asked.
-                let lost = metric.scope == Scope::Flow && !record.flows.iter().any(|part| part.name == subject);
-                let due = DUE.contains(&metric.name) || lost && at_point().any(|(_, other)| is_here(other));
+            let endless = usize::try_from(record.never(subject, metric.name)).unwrap_or(usize::MAX);
+            values.extend(core::iter::repeat_n(f64::INFINITY, endless));
+            if values.is_empty() && is_unfinished(record, subject) {
+                let part = record.flows.iter().find(|part| part.name == subject);
+                let due = match (metric.scope, part) {
+                    (Scope::Flow, Some(part)) if part.values.get("completed").is_none_or(|done| done[..] != [0.0]) => {
+                        false
+                    }
+                    (Scope::Flow, part) if DUE.contains(&metric.name) => part.is_none_or(|part| !part.endless),
+                    // What else it should have had the other runs tell.
+                    (Scope::Flow, _) => *others_have_it,
+                    (Scope::Link | Scope::Run, _) => record.flows.is_empty() && *others_have_it,
+                };
                 values.extend(metric.worst().filter(|_| due));
             }
             (*seed, values)

@@ -58,15 +58,22 @@ impl DirectionStats {
     }
 }
 
-/// Buckets per doubling.
-const STEPS: usize = 32;
+/// So many times are kept as they are: 256 KiB, which is enough for every acknowledgment of a transfer of 60 MB.
+const EXACT: usize = 1 << 15;
+/// Buckets per doubling once there are more: what is told is then at most 1/2048 too high.
+const STEPS: usize = 2048;
 const STEP_BITS: u32 = STEPS.ilog2();
 
-/// A histogram of times with buckets no wider than 1/32 of their value, from a nanosecond to 584 years.
-#[derive(Clone, Default, PartialEq, Eq)]
+/// The quantiles of times, from a nanosecond to 584 years.
+///
+/// Exact for up to 32,768 of them. More are counted in buckets, and a quantile is then the upper end of its bucket: never too low, and
+/// at most 1/2048 (0.05 %) too high.
+#[derive(Clone, Default)]
 pub struct Quantiles {
-    /// Grown to the largest bucket in use.
-    counts: Vec<u64>,
+    /// In the order of their arrival; empty once there are buckets.
+    exact: Vec<u64>,
+    /// Counts by power of two; those without a value are empty. Grown to the largest in use.
+    octaves: Vec<Vec<u64>>,
     total: u64,
     sum: u128,
     min: Duration,
@@ -76,11 +83,12 @@ pub struct Quantiles {
 impl Quantiles {
     /// Adds a time.
     pub fn record(&mut self, span: Duration) {
-        let bucket = bucket_of(span.nanos());
-        if bucket >= self.counts.len() {
-            self.counts.resize(bucket + 1, 0);
+        if self.octaves.is_empty() && self.exact.len() < EXACT {
+            self.exact.push(span.nanos());
+        } else {
+            self.use_buckets();
+            self.put(span.nanos(), 1);
         }
-        self.counts[bucket] += 1;
         self.min = if self.total == 0 { span } else { self.min.min(span) };
         self.total += 1;
         self.sum += u128::from(span.nanos());
@@ -108,26 +116,54 @@ impl Quantiles {
         Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// The time below or at which `num / den` of the samples lie, at most 1/32 too low; zero if nothing was added.
+    /// The smallest time that `num / den` of all do not exceed; zero if nothing was added. Of more than 32,768 times it is up to 0.05 %
+    /// too high.
     pub fn quantile(&self, num: u64, den: u64) -> Duration {
-        let rank = (u128::from(self.total) * u128::from(num)).div_ceil(u128::from(den.max(1))).max(1);
+        self.quantiles(core::iter::once((num, den))).next().unwrap_or_default()
+    }
+
+    /// Several [`quantile`](Self::quantile)s, in the order asked for.
+    pub fn quantiles(&self, wanted: impl Iterator<Item = (u64, u64)>) -> impl Iterator<Item = Duration> {
+        let mut sorted = self.exact.clone();
+        sorted.sort_unstable();
+        wanted.map(move |(num, den)| {
+            let rank = (u128::from(self.total) * u128::from(num)).div_ceil(u128::from(den.max(1)));
+            let rank = rank.clamp(1, u128::from(self.total.max(1)));
+            match usize::try_from(rank - 1).ok().and_then(|at| sorted.get(at)) {
+                Some(nanos) => Duration::from_nanos(*nanos),
+                None => self.bucketed(rank),
+            }
+        })
+    }
+
+    /// The upper end of the bucket in which the time of this rank lies.
+    fn bucketed(&self, rank: u128) -> Duration {
         let mut seen = 0u128;
-        for (bucket, count) in self.counts.iter().enumerate() {
-            seen += u128::from(*count);
-            if seen >= rank {
-                return Duration::from_nanos(floor_of(bucket));
+        for (octave, counts) in self.octaves.iter().enumerate() {
+            for (step, count) in counts.iter().enumerate() {
+                seen += u128::from(*count);
+                if seen >= rank {
+                    return Duration::from_nanos(ceiling_of(octave, step)).min(self.max);
+                }
             }
         }
         self.max
     }
 
-    /// Adds another histogram's samples.
+    /// Adds another collection's times.
     pub fn merge(&mut self, other: &Quantiles) {
-        if self.counts.len() < other.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
-        }
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *mine += theirs;
+        if self.octaves.is_empty() && other.octaves.is_empty() && self.exact.len() + other.exact.len() <= EXACT {
+            self.exact.extend_from_slice(&other.exact);
+        } else {
+            self.use_buckets();
+            for nanos in &other.exact {
+                self.put(*nanos, 1);
+            }
+            for (octave, counts) in other.octaves.iter().enumerate() {
+                for (step, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+                    self.put(ceiling_of(octave, step), *count);
+                }
+            }
         }
         self.min = match (self.total, other.total) {
             (_, 0) => self.min,
@@ -138,7 +174,76 @@ impl Quantiles {
         self.sum += other.sum;
         self.max = self.max.max(other.max);
     }
+
+    /// The times that were added since `before`, an earlier state of this collection. Of more than 32,768 times the smallest, the largest
+    /// and the mean are those of buckets as well.
+    #[must_use]
+    pub fn since(&self, before: &Quantiles) -> Quantiles {
+        let mut rest = Quantiles::default();
+        if self.octaves.is_empty() {
+            for nanos in self.exact.get(before.exact.len()..).unwrap_or_default() {
+                rest.record(Duration::from_nanos(*nanos));
+            }
+            return rest;
+        }
+        let mut before = before.clone();
+        before.use_buckets();
+        for (octave, counts) in self.octaves.iter().enumerate() {
+            for (step, count) in counts.iter().enumerate() {
+                let earlier = before.octaves.get(octave).and_then(|counts| counts.get(step)).copied().unwrap_or(0);
+                let more = count.saturating_sub(earlier);
+                if more > 0 {
+                    let nanos = ceiling_of(octave, step).min(self.max.nanos());
+                    rest.put(nanos, more);
+                    rest.min = if rest.total == 0 { Duration::from_nanos(nanos) } else { rest.min };
+                    rest.total += more;
+                    rest.sum += u128::from(nanos) * u128::from(more);
+                    rest.max = Duration::from_nanos(nanos);
+                }
+            }
+        }
+        rest
+    }
+
+    /// From now on there are buckets.
+    fn use_buckets(&mut self) {
+        if self.octaves.is_empty() {
+            // Never empty again, whatever it holds.
+            self.octaves.push(Vec::new());
+            for nanos in core::mem::take(&mut self.exact) {
+                self.put(nanos, 1);
+            }
+        }
+    }
+
+    fn put(&mut self, nanos: u64, count: u64) {
+        let (octave, step) = bucket_of(nanos);
+        if octave >= self.octaves.len() {
+            self.octaves.resize(octave + 1, Vec::new());
+        }
+        let counts = &mut self.octaves[octave];
+        if counts.is_empty() {
+            counts.resize(STEPS, 0);
+        }
+        counts[step] += count;
+    }
 }
+
+/// The same times, in whatever order.
+impl PartialEq for Quantiles {
+    fn eq(&self, other: &Quantiles) -> bool {
+        let sorted = |times: &Quantiles| {
+            let mut sorted = times.exact.clone();
+            sorted.sort_unstable();
+            sorted
+        };
+        (self.total, self.sum, self.min, self.max) == (other.total, other.sum, other.min, other.max)
+            && self.octaves == other.octaves
+            && sorted(self) == sorted(other)
+    }
+}
+
+impl Eq for Quantiles {}
 
 impl fmt::Debug for Quantiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -151,22 +256,21 @@ impl fmt::Debug for Quantiles {
     }
 }
 
-/// Values below 32 have a bucket each; above, the five bits after the leading one choose it.
-fn bucket_of(value: u64) -> usize {
+/// Values below 2048 have a bucket each; above, the eleven bits after the leading one choose it.
+fn bucket_of(value: u64) -> (usize, usize) {
     if value < STEPS as u64 {
-        return value as usize;
+        return (0, value as usize);
     }
     let shift = value.ilog2() - STEP_BITS;
-    ((shift as usize + 1) << STEP_BITS) + ((value >> shift) as usize & (STEPS - 1))
+    (shift as usize + 1, (value >> shift) as usize & (STEPS - 1))
 }
 
-/// The smallest value of a bucket.
-fn floor_of(bucket: usize) -> u64 {
-    if bucket < STEPS {
-        return bucket as u64;
+/// The largest value of a bucket.
+fn ceiling_of(octave: usize, step: usize) -> u64 {
+    match octave.checked_sub(1) {
+        None => step as u64,
+        Some(shift) => ((STEPS + step) as u64) << shift | ((1 << shift) - 1),
     }
-    let shift = (bucket >> STEP_BITS) - 1;
-    ((STEPS + (bucket & (STEPS - 1))) as u64) << shift
 }
 
 #[cfg(test)]
@@ -175,25 +279,65 @@ mod tests {
 
     use super::*;
 
+    /// The value of a rank among sorted ones.
+    fn of_sorted(sorted: &[u64], num: u64, den: u64) -> u64 {
+        let rank = (sorted.len() as u64 * num).div_ceil(den).max(1);
+        sorted[rank as usize - 1]
+    }
+
     proptest! {
         #[test]
         fn a_bucket_is_narrow_and_holds_its_value(value: u64) {
-            let floor = floor_of(bucket_of(value));
-            prop_assert!(floor <= value && value - floor <= value / 32);
-            prop_assert_eq!(bucket_of(floor), bucket_of(value));
+            let (octave, step) = bucket_of(value);
+            let ceiling = ceiling_of(octave, step);
+            prop_assert!(ceiling >= value && ceiling - value <= value / 2048);
+            prop_assert_eq!(bucket_of(ceiling), (octave, step));
         }
 
         #[test]
         fn quantiles_are_those_of_the_sorted_list(mut nanos in proptest::collection::vec(0u64..1 << 40, 1..200), num in 0u64..=100) {
-            let mut histogram = Quantiles::default();
-            nanos.iter().for_each(|nanos| histogram.record(Duration::from_nanos(*nanos)));
+            let mut times = Quantiles::default();
+            nanos.iter().for_each(|nanos| times.record(Duration::from_nanos(*nanos)));
             nanos.sort_unstable();
-            let rank = (nanos.len() as u64 * num).div_ceil(100).max(1);
-            let exact = nanos[rank as usize - 1];
-            let found = histogram.quantile(num, 100).nanos();
-            prop_assert!(found <= exact && exact - found <= exact / 32, "{} {}", found, exact);
-            prop_assert_eq!(histogram.max().nanos(), *nanos.last().unwrap());
-            prop_assert_eq!(histogram.min().nanos(), nanos[0]);
+            let exact = of_sorted(&nanos, num, 100);
+            prop_assert_eq!(times.quantile(num, 100).nanos(), exact);
+            // In buckets: never too low, and by a thousandth too high at most.
+            times.use_buckets();
+            let found = times.quantile(num, 100).nanos();
+            prop_assert!(found >= exact && found - exact <= exact / 1000, "{} {}", found, exact);
+            prop_assert_eq!(times.max().nanos(), *nanos.last().unwrap());
+            prop_assert_eq!(times.min().nanos(), nanos[0]);
+        }
+
+        #[test]
+        fn what_was_added_since_is_the_rest(nanos in proptest::collection::vec(0u64..1 << 40, 2..200), bucketed: bool, num in 0u64..=100) {
+            let (early, late) = nanos.split_at(nanos.len() / 2);
+            let mut times = Quantiles::default();
+            early.iter().for_each(|nanos| times.record(Duration::from_nanos(*nanos)));
+            let before = times.clone();
+            if bucketed {
+                times.use_buckets();
+            }
+            late.iter().for_each(|nanos| times.record(Duration::from_nanos(*nanos)));
+            let (rest, mut late) = (times.since(&before), late.to_vec());
+            late.sort_unstable();
+            let (found, exact) = (rest.quantile(num, 100).nanos(), of_sorted(&late, num, 100));
+            prop_assert_eq!(rest.count(), late.len() as u64);
+            prop_assert!(found >= exact && found - exact <= exact / 1000, "{} {}", found, exact);
+            prop_assert!(rest.min().nanos() >= late[0] && rest.max() <= times.max());
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded_and_quantiles_stay_close() {
+        let mut times = Quantiles::default();
+        let mut nanos: Vec<u64> = (0..200_000u64).map(|n| 1_000_000 + n * n).collect();
+        nanos.iter().for_each(|nanos| times.record(Duration::from_nanos(*nanos)));
+        assert!(times.exact.is_empty() && times.octaves.iter().filter(|counts| !counts.is_empty()).count() <= 17);
+        nanos.sort_unstable();
+        for num in [1, 50, 95, 99, 100] {
+            let (found, exact) = (times.quantile(num, 100).nanos(), of_sorted(&nanos, num, 100));
+            assert!(found >= exact && found - exact <= exact / 1000, "{found} {exact}");
         }
     }
 

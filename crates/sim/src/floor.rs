@@ -1,7 +1,7 @@
 //! The fastest that a transfer could possibly be over its path: what completion times are measured against.
 
-use thalweg_link::{DirectionConfig, RateModel};
-use thalweg_units::{Duration, Rate};
+use thalweg_link::{DelayModel, DirectionConfig, RateModel, Schedule};
+use thalweg_units::{Duration, DurationExt, Rate};
 
 use crate::plan::{FlowPlan, Plan, Traffic};
 use crate::tcp;
@@ -16,8 +16,8 @@ pub const PACKET_OVERHEAD: u32 = 10 + 16 + 8;
 /// A bulk transfer's floor.
 ///
 /// The clock starts with the client's first datagram, which is taken to carry the request (or the first data) already, and stops with the
-/// last byte. The link serves nothing else, loses nothing, and is never idle. A handshake before the request adds
-/// [`round_trip`](Self::round_trip).
+/// last byte. Rates and delays are those of that time. The link serves nothing else, loses nothing, and is never idle. A handshake before
+/// the request adds [`round_trip`](Self::round_trip).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Floor {
     /// From the first datagram to the last byte.
@@ -28,6 +28,8 @@ pub struct Floor {
     pub serialisation: Duration,
     /// Of this, the propagation of the data.
     pub propagation: Duration,
+    /// From the first datagram to the mean byte: what the area under the best delivery curve comes down to.
+    pub mean_byte: Duration,
     /// Packets.
     pub packets: u64,
     /// Bytes of the application per packet.
@@ -39,8 +41,9 @@ pub struct Floor {
 }
 
 impl Plan {
-    /// The floor of a flow's bulk transfer; `None` for other traffic, and where the path never carries that much.
-    pub fn floor(&self, flow: &FlowPlan) -> Option<Floor> {
+    /// The floor of a flow's bulk transfer whose client sends its first datagram at `start`, counted from the start of the run; `None` for
+    /// other traffic, and where the path never carries that much.
+    pub fn floor(&self, flow: &FlowPlan, start: Duration) -> Option<Floor> {
         let (bytes, down, sender) = match flow.traffic {
             Traffic::Download(Some(bytes)) => (bytes, true, &flow.server),
             Traffic::Upload(Some(bytes)) => (bytes, false, &flow.client),
@@ -51,7 +54,7 @@ impl Plan {
         let down_links: Vec<&DirectionConfig> = paths().map(|path| &path.down).collect();
         let data = if down { &down_links } else { &up };
 
-        let path_mtu = data.iter().filter_map(|link| link.mtu.as_ref()).map(|mtu| mtu.at(Duration::ZERO).0).min();
+        let path_mtu = data.iter().filter_map(|link| link.mtu.as_ref()).map(|mtu| largest_from(mtu, start)).min();
         let (full, overhead, first) = match flow.stack.as_str() {
             // The first packet is a SYN; the request follows a round trip later.
             "tcp" => (u32::from(flow.tcp.mtu), u32::from(tcp::HEADERS), tcp::SYN_SIZE),
@@ -66,37 +69,75 @@ impl Plan {
         let packets = bytes.div_ceil(u64::from(payload_per_packet)).max(1);
         let on_the_wire = bytes + packets * u64::from(overhead);
 
-        let request = if down {
-            let first = up.iter().map(|link| link.rate.finish(Duration::ZERO, u64::from(first)));
-            let serialised = first.sum::<Option<Duration>>()?;
-            serialised + up.iter().map(|link| link.delay.nominal()).sum::<Duration>()
-        } else {
-            Duration::ZERO
-        };
-        // The slowest link works all the time; the others only add what their last packet takes.
-        let slowest = data.iter().enumerate().min_by_key(|(_, link)| link.rate.nominal())?.0;
-        let mut at = request;
-        let mut serialisation = Duration::ZERO;
-        let mut propagation = Duration::ZERO;
-        for (n, link) in data.iter().enumerate() {
-            let bytes = if n == slowest { on_the_wire } else { u64::from(packet_size).min(on_the_wire) };
-            let end = finish(&link.rate, at, bytes)?;
-            serialisation += end - at;
-            propagation += link.delay.nominal();
-            at = end + link.delay.nominal();
+        let mut begin = start;
+        if down {
+            for link in &up {
+                begin = arrival(&link.delay, finish(&link.rate, begin, u64::from(first))?);
+            }
         }
+        // One link works all the time; the others only add what one packet takes, the last of which may be short.
+        let last = on_the_wire - (packets - 1) * u64::from(packet_size);
+        let through = |busy: usize, of_all: u64| {
+            let (mut at, mut serialisation) = (begin, Duration::ZERO);
+            for (n, link) in data.iter().enumerate() {
+                let end = finish(&link.rate, at, if n == busy { of_all } else { last })?;
+                serialisation += end - at;
+                at = arrival(&link.delay, end);
+            }
+            Some((at, serialisation))
+        };
+        // Any of them is a floor, so the highest counts.
+        let all = (0..data.len()).map(|busy| Some((through(busy, on_the_wire)?, busy)));
+        let ((end, serialisation), busy) = all.collect::<Option<Vec<_>>>()?.into_iter().max()?;
+        let mut arrivals = 0u128;
+        for slice in 0..SLICES {
+            let middle = u128::from(on_the_wire) * u128::from(2 * slice + 1) / u128::from(2 * SLICES);
+            arrivals += u128::from((through(busy, middle as u64)?.0 - start).nanos());
+        }
+        let request = begin - start;
         let round_trip = self.round_trip(flow);
         Some(Floor {
-            total: at,
+            total: end - start,
             request,
             serialisation,
-            propagation,
+            propagation: end - begin - serialisation,
+            mean_byte: Duration::from_nanos((arrivals / u128::from(SLICES)) as u64),
             packets,
             payload_per_packet,
             packet_size,
             round_trip,
         })
     }
+}
+
+/// In so many pieces a transfer is cut to find its mean byte: the rate may change on the way.
+const SLICES: u64 = 256;
+
+/// The largest packet that fits at some time from `start` on.
+fn largest_from(mtu: &Schedule<u32>, start: Duration) -> u32 {
+    let (mut largest, mut next) = mtu.at(start);
+    for _ in mtu.values() {
+        let Some(at) = next else { break };
+        let later = mtu.at(at);
+        (largest, next) = (largest.max(later.0), later.1);
+    }
+    largest
+}
+
+/// When what leaves a link at `end` or later is at its far end at the earliest.
+fn arrival(delay: &DelayModel, end: Duration) -> Duration {
+    let schedule = match delay {
+        DelayModel::Constant(delay) => return end + *delay,
+        DelayModel::Schedule(schedule) => schedule,
+    };
+    let (now, mut next) = schedule.at(end);
+    let mut earliest = end + now;
+    while let Some(at) = next.filter(|at| *at < earliest) {
+        let later = schedule.at(at);
+        earliest = earliest.min(at + later.0);
+        next = later.1;
+    }
+    earliest
 }
 
 /// When the last of these bytes has left a link that they reach at `at`.
@@ -127,7 +168,7 @@ mod tests {
     #[test]
     fn the_satellite_by_hand() {
         let plan = plan(link("3 Mbps", 300), link("250 Mbps", 300));
-        let floor = plan.floor(&FlowPlan::new("f", Traffic::Download(Some(100_000_000)))).unwrap();
+        let floor = plan.floor(&FlowPlan::new("f", Traffic::Download(Some(100_000_000))), Duration::ZERO).unwrap();
         // 1452 bytes of UDP payload: 1418 of the application, 1480 on the wire.
         assert_eq!((floor.payload_per_packet, floor.packet_size), (1418, 1480));
         assert_eq!(floor.packets, 70_522); // 100,000,000 / 1418 = 70,521.9
@@ -139,12 +180,14 @@ mod tests {
         assert_eq!(floor.total, floor.request + floor.serialisation + floor.propagation);
         assert_eq!(floor.round_trip, Duration::from_millis(600));
         assert_eq!(floor.total.as_millis(), 3943);
+        // At a constant rate the mean byte is the one in the middle.
+        assert_eq!(floor.mean_byte.as_micros(), (floor.total - floor.serialisation / 2).as_micros());
     }
 
     #[test]
     fn an_upload_needs_no_request() {
         let plan = plan(link("8 Mbps", 10), link("1 Gbps", 10));
-        let floor = plan.floor(&FlowPlan::new("f", Traffic::Upload(Some(1418)))).unwrap();
+        let floor = plan.floor(&FlowPlan::new("f", Traffic::Upload(Some(1418))), Duration::ZERO).unwrap();
         assert_eq!(floor.total, Duration::from_micros(1480) + Duration::from_millis(10));
         assert_eq!((floor.request, floor.packets), (Duration::ZERO, 1));
     }
@@ -153,7 +196,8 @@ mod tests {
     fn a_smaller_path_mtu_means_more_packets() {
         let mut down = link("8 Mbps", 0);
         down.mtu = Some(thalweg_link::Schedule::constant(1280));
-        let floor = plan(link("8 Mbps", 0), down).floor(&FlowPlan::new("f", Traffic::Download(Some(10_000)))).unwrap();
+        let flow = FlowPlan::new("f", Traffic::Download(Some(10_000)));
+        let floor = plan(link("8 Mbps", 0), down).floor(&flow, Duration::ZERO).unwrap();
         assert_eq!((floor.packet_size, floor.payload_per_packet, floor.packets), (1280, 1218, 9));
     }
 
@@ -163,7 +207,7 @@ mod tests {
         plan.paths.push(PathPlan::new("q", link("8 Mbps", 5), link("8 Mbps", 5)));
         let mut flow = FlowPlan::new("f", Traffic::Upload(Some(14_180)));
         flow.route = vec![0, 1];
-        let floor = plan.floor(&flow).unwrap();
+        let floor = plan.floor(&flow, Duration::ZERO).unwrap();
         // One packet of 1,480 bytes over the first, ten over the second, and six milliseconds.
         let serialisation = Duration::from_nanos(11_840) + Duration::from_micros(14_800);
         assert_eq!(floor.total, serialisation + Duration::from_millis(6));
@@ -172,6 +216,39 @@ mod tests {
     #[test]
     fn there_is_no_floor_for_what_has_no_end() {
         let plan = plan(link("8 Mbps", 0), link("8 Mbps", 0));
-        assert_eq!(plan.floor(&FlowPlan::new("f", Traffic::Download(None))), None);
+        assert_eq!(plan.floor(&FlowPlan::new("f", Traffic::Download(None)), Duration::ZERO), None);
+    }
+
+    #[test]
+    fn rates_and_delays_are_those_of_the_time_in_which_the_flow_runs() {
+        let schedule = |steps: [(u64, &str); 2]| {
+            let steps = steps.map(|(at, rate)| (Duration::from_secs(at), rate.parse().unwrap()));
+            RateModel::Schedule(Schedule::new(steps.to_vec(), None).unwrap())
+        };
+        let mut down = link("1 Mbps", 10);
+        down.rate = schedule([(0, "1 Mbps"), (5, "10 Mbps")]);
+        let flow = FlowPlan::new("late", Traffic::Download(Some(1_000_000)));
+        let changing = plan(link("10 Mbps", 10), down);
+        let constant = plan(link("10 Mbps", 10), link("10 Mbps", 10)).floor(&flow, Duration::ZERO);
+        assert_eq!(changing.floor(&flow, Duration::from_secs(6)), constant);
+        // From the start on, 5 s at a tenth of the rate, less the request's 11 ms, come first: the mean byte is far from the middle.
+        let whole = changing.floor(&flow, Duration::ZERO).unwrap();
+        let bits = (1_000_000 + whole.packets * 62) * 8;
+        let slow = (Duration::from_secs(5) - whole.request).as_nanos() as u64 / 1_000;
+        let fast = (bits - slow) / 10;
+        assert_eq!(whole.total.as_micros() as u64, 5_000_000 + fast + 10_000);
+        let (slow_at, fast_at) = (slow / 2 + whole.request.as_micros() as u64, 5_000_000 + fast / 2);
+        let mean = (slow_at * slow + fast_at * (bits - slow)) / bits + 10_000;
+        assert!(whole.mean_byte.as_micros().abs_diff(u128::from(mean)) < 5_000, "{:?} {mean}", whole.mean_byte);
+    }
+
+    #[test]
+    fn a_shorter_delay_that_comes_in_time_counts() {
+        let ms = Duration::from_millis;
+        let delay = DelayModel::Schedule(Schedule::new(vec![(ms(0), ms(300)), (ms(1000), ms(10))], None).unwrap());
+        // What leaves just before the change may as well wait for it.
+        assert_eq!(arrival(&delay, ms(500)), ms(800));
+        assert_eq!(arrival(&delay, ms(900)), ms(1010));
+        assert_eq!(arrival(&delay, ms(2000)), ms(2010));
     }
 }

@@ -7,7 +7,7 @@ use thalweg_units::{Ecn, Instant};
 use crate::floor::IP_UDP_HEADERS;
 use crate::meter::Meter;
 use crate::plan::{Crypto, FlowPlan, Plan, PlanError, Record};
-use crate::result::SideResult;
+use crate::result::{PacketCounts, SideResult};
 
 /// One end of a flow: a program with a socket.
 ///
@@ -26,8 +26,13 @@ pub trait Host: Send {
     /// Hands out everything that may leave now.
     fn poll_send(&mut self, now: Instant, out: &mut Outbox<'_>);
 
-    /// How far it is. A flow is over when its client is; of servers only what has failed matters.
+    /// Progress of the host. A flow ends when its client finishes; a server only reports failures.
     fn status(&self) -> Status;
+
+    /// Whether other connections of the flow are still under way although one has failed: the flow is not over before they are.
+    fn is_busy(&self) -> bool {
+        false
+    }
 
     /// What it has received.
     fn meter(&self) -> &Meter;
@@ -35,6 +40,11 @@ pub trait Host: Send {
     /// Bytes of headers that the network adds to each datagram. IPv4 and UDP unless the host says otherwise.
     fn overhead(&self) -> u32 {
         IP_UDP_HEADERS
+    }
+
+    /// Packets sent and declared lost so far; `None` if the stack can tell only at the end.
+    fn packets(&self) -> Option<PacketCounts> {
+        None
     }
 
     /// The transport's figures at the end.

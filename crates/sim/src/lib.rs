@@ -28,7 +28,7 @@
 //!     flows: vec![FlowPlan::new("download", Traffic::Download(Some(1_000_000)))],
 //!     ..Plan::default()
 //! };
-//! let floor = plan.floor(&plan.flows[0]).ok_or("a download has a floor")?;
+//! let floor = plan.floor(&plan.flows[0], Duration::ZERO).ok_or("a download has a floor")?;
 //! let result = run(&plan)?;
 //! assert_eq!(result.failed, None);
 //! let completion = result.flows[0].completion.ok_or("it finished")?;
@@ -58,8 +58,8 @@ pub use host::{Host, Hosts, Outbox, Registry, StackContext, StackFactory, Status
 pub use meter::{Meter, Transfer};
 pub use plan::{Crypto, FlowPlan, HostModel, PageObject, PathPlan, Plan, PlanError, Record, Size, Traffic};
 pub use result::{
-    Figure, FlowResult, Frames, LinkResult, PacketFate, PacketPoint, RunResult, Series, SideResult, TcpStats,
-    is_measured,
+    Figure, FlowResult, FlowWindow, Frames, LinkResult, LinkWindow, PacketCounts, PacketFate, PacketPoint, RunResult,
+    Series, SideResult, TcpStats, WindowResult, is_measured,
 };
 pub use tcp::{MinRto, TcpConfig};
 pub use world::{run, run_with};

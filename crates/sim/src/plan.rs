@@ -35,6 +35,8 @@ pub struct Plan {
     /// drop-tail queue fall into step with it (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched
     /// Gateways", 1992).
     pub host_delay: bool,
+    /// From when to when to count for [`RunResult::window`](crate::RunResult::window).
+    pub measure: Option<(Duration, Duration)>,
     /// What to keep of the run.
     pub record: Record,
 }
@@ -51,6 +53,7 @@ impl Default for Plan {
             crypto: Crypto::Real,
             perturb_start: false,
             host_delay: false,
+            measure: None,
             record: Record::default(),
         }
     }
@@ -184,6 +187,17 @@ impl Traffic {
             Traffic::Download(None) | Traffic::Upload(None) | Traffic::Media { frames: None, .. } => true,
             Traffic::Flows { size, .. } => *size == endless,
             _ => false,
+        }
+    }
+
+    /// How many responses (of short flows: downloads) there are to be; zero if they have no end.
+    pub fn responses(&self) -> u64 {
+        match self {
+            _ if self.is_endless() => 0,
+            Traffic::Download(_) | Traffic::Upload(_) => 1,
+            Traffic::Requests { count, .. } | Traffic::Flows { count, .. } => *count,
+            Traffic::Page(objects) => objects.len() as u64,
+            Traffic::Media { .. } => 0,
         }
     }
 

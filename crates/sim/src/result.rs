@@ -23,8 +23,50 @@ pub struct RunResult {
     pub datagrams: u64,
     /// When it ended.
     pub virtual_time: Duration,
+    /// What was counted in the measuring window, if there was one and the run reached it.
+    pub window: Option<WindowResult>,
     /// Why it does not count, if so.
     pub failed: Option<String>,
+}
+
+/// What was counted between two moments of a run.
+#[derive(Clone, Debug)]
+pub struct WindowResult {
+    /// When it began.
+    pub from: Duration,
+    /// When it ended: with the run, if that was earlier.
+    pub to: Duration,
+    /// Of each flow, in the order of the plan.
+    pub flows: Vec<FlowWindow>,
+    /// Of both directions of each path, as in [`RunResult::links`].
+    pub links: Vec<LinkWindow>,
+}
+
+/// What a flow did in the measuring window.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct FlowWindow {
+    /// Bytes of the application that arrived.
+    pub bytes: u64,
+    /// Packets that client and server sent and those that they declared lost, if the stack can tell while it runs.
+    pub packets: [Option<PacketCounts>; 2],
+}
+
+/// Packets of one end of a flow.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct PacketCounts {
+    /// Sent.
+    pub sent: u64,
+    /// Declared lost.
+    pub lost: u64,
+}
+
+/// What a direction of a path did in the measuring window.
+#[derive(Clone, Debug)]
+pub struct LinkWindow {
+    /// Bytes serialised.
+    pub served_bytes: u64,
+    /// How long packets waited before they were serialised.
+    pub sojourn: Quantiles,
 }
 
 /// What became of a flow.
@@ -46,8 +88,10 @@ pub struct FlowResult {
     pub bytes: u64,
     /// From the start to the mean byte: what the delivery curve's area comes down to.
     pub mean_byte: Option<Duration>,
-    /// Requests and their responses, as the client saw them.
+    /// Requests and their responses, as the client saw them; those that never ended are missing.
     pub transfers: Vec<Transfer>,
+    /// How many there were to be; zero if that has no end.
+    pub due: u64,
     /// Bytes that had arrived by a time, counted from the start of the run; a point per [`Record::step`](crate::Record::step) at most.
     pub delivered: Vec<(Duration, u64)>,
     /// Media: what became of the frames.
@@ -63,6 +107,8 @@ pub struct FlowResult {
 /// Frames of media traffic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frames {
+    /// To be sent: of media with an end all of them, whether or not the connection lived to see it.
+    pub due: u64,
     /// Sent.
     pub sent: u64,
     /// Arrived, complete.
@@ -71,14 +117,20 @@ pub struct Frames {
     pub late: u64,
     /// From sending to arrival of the last piece.
     pub delay: Quantiles,
-    /// How long no frame arrived in time, each time that this was longer than the deadline.
+    /// How long no frame arrived in time, each time that this was longer than the deadline. The first may begin with the first frame, the
+    /// last may end only when the last frame was due.
     pub stalls: Vec<Duration>,
 }
 
 impl Frames {
+    /// Frames that were due and never complete.
+    pub const fn never(&self) -> u64 {
+        self.due.saturating_sub(self.received)
+    }
+
     /// Frames that missed their deadline: late, or never complete.
     pub const fn missed(&self) -> u64 {
-        self.sent.saturating_sub(self.received) + self.late
+        self.never() + self.late
     }
 }
 

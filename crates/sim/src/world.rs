@@ -3,18 +3,23 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use thalweg_link::{Direction, DirectionConfig, DropCause, LossModel, Packet, QueueLimit, RateModel, Sink, Streams};
+use thalweg_link::{
+    Direction, DirectionConfig, DirectionStats, DropCause, LossModel, Packet, QueueLimit, RateModel, Sink, Streams,
+};
 use thalweg_proto::observe::EventHash;
 use thalweg_units::{Duration, DurationExt, Instant};
 
 use crate::departures::{self, Departures};
 use crate::hash::Hash;
 use crate::host::{Host, Outbox, Outgoing, Registry, StackContext, Status};
-use crate::plan::{HostModel, Plan, PlanError};
-use crate::result::{FlowResult, Frames, LinkResult, RunResult};
+use crate::meter::Due;
+use crate::plan::{HostModel, Plan, PlanError, Traffic};
+use crate::result::{FlowResult, FlowWindow, Frames, LinkResult, LinkWindow, PacketCounts, RunResult, WindowResult};
 
 /// When every run starts. Not zero, so that nobody's arithmetic meets the origin of time.
 const ORIGIN: Instant = Instant::from_nanos(1_000_000_000);
+/// Round trips within which a connection that works has delivered something: two for the handshake and the request, and one to spare.
+const FIRST_ROUND_TRIPS: u32 = 3;
 /// So many events at one instant mean that time stands still.
 const STUCK: u32 = 5_000_000;
 
@@ -70,6 +75,17 @@ struct World<'a> {
     /// Flows that have an end and have not reached it.
     unfinished: usize,
     over: Vec<bool>,
+    /// Begin and end of the measuring window that are yet to come, the later one first.
+    marks: Vec<Instant>,
+    /// What had been counted at those that have come.
+    counted: Vec<Snapshot>,
+}
+
+/// What has been counted at a moment.
+struct Snapshot {
+    at: Instant,
+    flows: Vec<FlowWindow>,
+    links: Vec<DirectionStats>,
 }
 
 /// A direction of a path, or the network card of a host.
@@ -204,6 +220,8 @@ impl<'a> World<'a> {
             settings: Vec::new(),
             unfinished: plan.flows.iter().filter(|flow| !flow.traffic.is_endless()).count(),
             over: vec![false; plan.flows.len()],
+            marks: plan.measure.into_iter().flat_map(|(from, to)| [ORIGIN + to, ORIGIN + from]).collect(),
+            counted: Vec::new(),
         };
         world.add_paths(&streams)?;
         for flow in 0..plan.flows.len() {
@@ -327,6 +345,9 @@ impl<'a> World<'a> {
         while endless || self.unfinished > 0 {
             let Some(Reverse((at, entity))) = self.heap.pop() else {
                 if endless {
+                    // Nothing happens any more, but there was time until then.
+                    self.count_before(self.end);
+                    self.now = self.end;
                     return None;
                 }
                 return Some(format!(
@@ -338,6 +359,7 @@ impl<'a> World<'a> {
             if at != self.scheduled[entity] {
                 continue;
             }
+            self.count_before(at.min(self.end));
             if at > self.end {
                 self.now = self.end;
                 if endless {
@@ -372,6 +394,48 @@ impl<'a> World<'a> {
             }
         }
         None
+    }
+
+    /// Takes note of what has been counted when the measuring window begins and ends, before anything happens `at` that time or later.
+    fn count_before(&mut self, at: Instant) {
+        while self.marks.last().is_some_and(|mark| *mark <= at)
+            && let Some(mark) = self.marks.pop()
+        {
+            let snapshot = self.snapshot(mark);
+            self.counted.push(snapshot);
+        }
+    }
+
+    fn snapshot(&self, at: Instant) -> Snapshot {
+        let flows = self.nodes.chunks(2).map(|ends| FlowWindow {
+            bytes: ends.iter().map(|node| node.host.meter().bytes()).sum(),
+            packets: [0, 1].map(|end| ends.get(end).and_then(|node| node.host.packets())),
+        });
+        let links = self.links.iter().filter(|link| link.is_path).map(|link| link.direction.stats().clone());
+        Snapshot { at, flows: flows.collect(), links: links.collect() }
+    }
+
+    /// What was counted in the measuring window; it ends with the run if that was earlier.
+    fn window(&mut self) -> Option<WindowResult> {
+        let mut counted = std::mem::take(&mut self.counted).into_iter();
+        let before = counted.next()?;
+        let after = counted.next().unwrap_or_else(|| self.snapshot(self.now));
+        let flows = before.flows.iter().zip(&after.flows).map(|(before, after)| FlowWindow {
+            bytes: after.bytes - before.bytes,
+            packets: [0, 1].map(|end| {
+                let (before, after) = (before.packets[end]?, after.packets[end]?);
+                Some(PacketCounts {
+                    sent: after.sent.saturating_sub(before.sent),
+                    lost: after.lost.saturating_sub(before.lost),
+                })
+            }),
+        });
+        let links = before.links.iter().zip(&after.links).map(|(before, after)| LinkWindow {
+            served_bytes: after.served_bytes - before.served_bytes,
+            sojourn: after.sojourn.since(&before.sojourn),
+        });
+        let [from, to] = [before.at, after.at].map(|at| at.saturating_since(ORIGIN));
+        (to > from).then(|| WindowResult { from, to, flows: flows.collect(), links: links.collect() })
     }
 
     fn unfinished_names(&self) -> String {
@@ -497,7 +561,7 @@ impl<'a> World<'a> {
         if !self.out.is_empty() {
             node.first_sent.get_or_insert(self.now);
         }
-        if node.is_client && !self.over[flow] && node.host.status() != Status::Running {
+        if node.is_client && !self.over[flow] && node.host.status() != Status::Running && !node.host.is_busy() {
             self.over[flow] = true;
             self.unfinished -= usize::from(!self.plan.flows[flow].traffic.is_endless());
         }
@@ -525,6 +589,7 @@ impl<'a> World<'a> {
 
     fn finish(mut self, failed: Option<String>) -> RunResult {
         let now = self.now;
+        let window = self.window();
         let since_origin = |at: Instant| at.saturating_since(ORIGIN);
         let mut flows = Vec::new();
         let mut failed = failed;
@@ -541,23 +606,28 @@ impl<'a> World<'a> {
             // The receiver of the larger part tells when the last byte came: requests and acknowledgements do not count.
             let receiver = meters.iter().max_by_key(|meter| (meter.bytes(), meter.last()));
             let last = receiver.and_then(|meter| meter.last()).filter(|_| status == Status::Finished);
-            let mut frames = meters[0].frames.clone();
-            frames = Frames {
-                sent: frames.sent + meters[1].frames.sent,
-                received: frames.received + meters[1].frames.received,
-                late: frames.late + meters[1].frames.late,
-                stalls: [&frames.stalls[..], &meters[1].frames.stalls[..]].concat(),
-                delay: {
-                    frames.delay.merge(&meters[1].frames.delay);
-                    frames.delay
-                },
-            };
+            let (mut frames, mut cut_off) = (Frames::default(), None);
+            if let Traffic::Media { up, interval, deadline, frames: count, .. } = flow.traffic {
+                let (sender, receiver) = if up { (meters[0], meters[1]) } else { (meters[1], meters[0]) };
+                let due = Due { interval, deadline, frames: count, start, now, limit: self.end };
+                frames = due.frames(sender, receiver);
+                cut_off = due.cut_off(receiver);
+            }
             let delivered = receiver.map(|meter| meter.curve()).unwrap_or_default();
             let transfers = meters[0].transfers.clone();
+            let is_silent = || {
+                let in_vain = now.saturating_since(start) > self.plan.round_trip(flow) * FIRST_ROUND_TRIPS;
+                (bytes == 0 && client.first_sent.is_some() && in_vain)
+                    .then(|| "nothing had arrived at the end".to_owned())
+            };
             let reason = match &status {
                 Status::Failed(reason) => Some(reason.clone()),
-                Status::Finished => None,
-                Status::Running if flow.traffic.is_endless() => None,
+                Status::Finished => cut_off,
+                // Who only receives may never learn that the other end has given up.
+                Status::Running if flow.traffic.is_endless() => match server.host.status() {
+                    Status::Failed(reason) => Some(format!("at the server, {reason}")),
+                    Status::Running | Status::Finished => is_silent(),
+                },
                 Status::Running => Some(match server.host.status() {
                     Status::Failed(reason) => format!("it was not finished; at the server, {reason}"),
                     Status::Running | Status::Finished => "it was not finished".to_owned(),
@@ -573,10 +643,11 @@ impl<'a> World<'a> {
                 settings,
                 start: since_origin(start),
                 handshake: client_side.stats.handshake_time,
-                completion: last.map(|last| last.saturating_since(start)),
+                completion: last.filter(|_| reason.is_none()).map(|last| last.saturating_since(start)),
                 bytes,
                 mean_byte: mean.filter(|_| bytes > 0),
                 transfers,
+                due: flow.traffic.responses(),
                 delivered,
                 frames,
                 client: client_side,
@@ -601,6 +672,7 @@ impl<'a> World<'a> {
             events,
             datagrams: self.datagrams,
             virtual_time: since_origin(now),
+            window,
             failed,
         }
     }

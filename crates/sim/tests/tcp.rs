@@ -63,7 +63,7 @@ fn bulk_in_either_direction_comes_close_to_its_floor() {
             let plan = plan(traffic.clone(), policies);
             let result = ok(&plan);
             let flow = &result.flows[0];
-            let floor = plan.floor(&plan.flows[0]).unwrap();
+            let floor = plan.floor(&plan.flows[0], Duration::ZERO).unwrap();
             assert_eq!((floor.payload_per_packet, floor.packet_size), (1460, 1500));
             let completion = flow.completion.unwrap();
             assert!(completion >= floor.total + floor.round_trip, "{policies}: {completion:?} {floor:?}");

@@ -273,6 +273,10 @@ impl<S: Stack + 'static> Host for Node<S> {
         }
     }
 
+    fn is_busy(&self) -> bool {
+        self.running > 0 || matches!(&self.role, Role::Client(launcher) if launcher.next().is_some())
+    }
+
     fn meter(&self) -> &Meter {
         &self.meter
     }

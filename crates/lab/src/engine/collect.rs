@@ -1,14 +1,15 @@
 //! What came out of a run, as values by metric and as series for plots.
 
-use thalweg_link::{DropCause, Quantiles, RateModel};
+use thalweg_link::{DropCause, Quantiles};
 use thalweg_proto::observe::Limit;
-use thalweg_sim::{Figure, FlowPlan, FlowResult, LinkResult, PacketFate, Plan, RunResult, SideResult, Traffic};
+use thalweg_sim::{
+    Figure, Floor, FlowPlan, FlowResult, FlowWindow, LinkResult, PacketFate, Plan, RunResult, SideResult, Traffic,
+};
 use thalweg_units::{Duration, human_bytes, human_duration};
 
-use super::Interruptions;
+use super::{Interruptions, shares};
 use crate::record::{Output, PacketPlot, Part, Recording, RunRecord, Series, put};
 use crate::scenario::world::World;
-use crate::stats;
 
 /// Values that a run keeps of each metric at most; more are thinned to evenly spaced quantiles.
 const MOST_VALUES: usize = 1_000;
@@ -28,25 +29,33 @@ pub(super) fn output(
         event_log_hash: format!("{:032x}", result.event_log_hash),
         ..RunRecord::default()
     };
-    let mut goodputs = Vec::new();
     let mut complete = result.failed.is_none();
     for ((flow, spec), plan_flow) in result.flows.iter().zip(&world.flows).zip(&plan.flows) {
         let path = plan_flow.route.first().copied().unwrap_or(0);
         let stops = interruptions.spans.get(path).map_or(&[][..], Vec::as_slice);
-        let part = flow_part(flow, plan, plan_flow, result.virtual_time, stops);
+        let window = result.window.as_ref().and_then(|window| window.flows.get(record.flows.len()));
+        let part = flow_part(flow, plan, plan_flow, &result, window, stops);
         complete &= part.values.get("completed").is_none_or(|values| values.first() == Some(&1.0));
-        goodputs.push(rate_of(flow, result.virtual_time));
         debug_assert_eq!(flow.name, spec.name);
         record.flows.push(part);
     }
     for (index, link) in result.links.iter().enumerate() {
         let path = plan.paths.get(index / 2);
         let rate = path.map(|path| if index % 2 == 0 { &path.up.rate } else { &path.down.rate });
-        record.links.push(link_part(link, rate, result.virtual_time));
+        let mut part = link_part(link, result.virtual_time);
+        let waits = match plan.measure {
+            Some(_) => result.window.as_ref().and_then(|window| window.links.get(index)).map(|link| &link.sojourn),
+            None => Some(&link.stats.sojourn),
+        };
+        sojourn(&mut part, waits.filter(|waits| waits.count() > 0));
+        if let Some(used) = rate.and_then(|rate| shares::link_use(plan, &result, index, rate)) {
+            part.set("link_use", used);
+        }
+        record.links.push(part);
     }
     put(&mut record.values, "success", f64::from(u8::from(complete)));
-    if result.flows.len() > 1 {
-        put(&mut record.values, "fairness", stats::jain(&goodputs));
+    if let Some(index) = shares::fairness(plan, &result) {
+        put(&mut record.values, "fairness", index);
     }
     put(&mut record.values, "virtual_time", result.virtual_time.as_secs_f64());
     put(&mut record.values, "events", result.events as f64);
@@ -56,48 +65,51 @@ pub(super) fn output(
 
 /// Which side sends the data that matters.
 fn sender<'r>(flow: &'r FlowResult, traffic: &Traffic) -> (&'r SideResult, &'r SideResult) {
-    match traffic {
-        Traffic::Upload(_) | Traffic::Media { up: true, .. } => (&flow.client, &flow.server),
-        _ => (&flow.server, &flow.client),
-    }
+    if sends_up(traffic) { (&flow.client, &flow.server) } else { (&flow.server, &flow.client) }
 }
 
-/// How fast a flow was, in bits per second; one that did not finish had until the end of the run.
-fn rate_of(flow: &FlowResult, end: Duration) -> f64 {
-    let lasted = flow.completion.unwrap_or_else(|| end.saturating_sub(flow.start));
-    if lasted.is_zero() { 0.0 } else { flow.bytes as f64 * 8.0 / lasted.as_secs_f64() }
+/// Whether that is the client.
+fn sends_up(traffic: &Traffic) -> bool {
+    matches!(traffic, Traffic::Upload(_) | Traffic::Media { up: true, .. })
+}
+
+/// How a bulk transfer compares with the best that its path allows.
+fn over_floor(part: &mut Part, flow: &FlowResult, floor: &Floor) {
+    let Some(completion) = flow.completion else {
+        part.never("completion_over_floor");
+        part.set("auc_delivered", 0.0);
+        return;
+    };
+    part.set("completion_over_floor", completion.as_secs_f64() / floor.total.as_secs_f64());
+    let area = |mean: Duration| completion.saturating_sub(mean).as_secs_f64();
+    if let Some(mean) = flow.mean_byte.filter(|_| area(floor.mean_byte) > 0.0) {
+        part.set("auc_delivered", area(mean) / area(floor.mean_byte));
+    }
 }
 
 fn flow_part(
     flow: &FlowResult,
     plan: &Plan,
     flow_plan: &FlowPlan,
-    end: Duration,
+    result: &RunResult,
+    window: Option<&FlowWindow>,
     stops: &[(Duration, Duration)],
 ) -> Part {
     let mut part = Part { name: flow.name.clone(), ..Part::default() };
-    let traffic = &flow_plan.traffic;
-    let lasted = flow.completion.unwrap_or_else(|| end.saturating_sub(flow.start));
-    if !traffic.is_endless() {
-        part.set("completed", f64::from(u8::from(flow.completion.is_some() && flow.failed.is_none())));
-    }
+    let (traffic, end) = (&flow_plan.traffic, result.virtual_time);
+    part.endless = traffic.is_endless();
+    let complete = flow.failed.is_none() && (part.endless || flow.completion.is_some());
+    part.set("completed", f64::from(u8::from(complete)));
     if let Some(completion) = flow.completion {
         part.set("completion", completion.as_secs_f64());
         let interrupted = interrupted(stops, flow.start, flow.start + completion);
         part.set("completion_less_interruptions", completion.as_secs_f64() - interrupted.as_secs_f64());
     }
-    if (flow.completion.is_some() || traffic.is_endless()) && !lasted.is_zero() {
-        part.set("goodput", rate_of(flow, end));
+    if let Some(goodput) = shares::goodput(flow, flow_plan, plan, result, window) {
+        part.set("goodput", goodput);
     }
-    if let (Some(floor), Some(completion)) = (plan.floor(flow_plan), flow.completion) {
-        part.set("completion_over_floor", completion.as_secs_f64() / floor.total.as_secs_f64());
-        if let Some(mean) = flow.mean_byte {
-            let ideal = floor.request + floor.propagation + floor.serialisation / 2;
-            let area = |mean: Duration| completion.saturating_sub(mean).as_secs_f64();
-            if area(ideal) > 0.0 {
-                part.set("auc_delivered", area(mean) / area(ideal));
-            }
-        }
+    if let Some(floor) = plan.floor(flow_plan, flow.start) {
+        over_floor(&mut part, flow, &floor);
         let text = format!(
             "{}: {} for the request's way, {} for {} packets of {} B payload ({} B on the wire), {} of propagation; the clock \
              starts with the client's first datagram and stops with the last byte; a handshake adds {}",
@@ -112,18 +124,23 @@ fn flow_part(
         );
         part.notes.insert("floor".to_owned(), text);
     }
-    if let Some(handshake) = flow.handshake {
-        part.set("handshake", handshake.as_secs_f64());
+    match flow.handshake {
+        Some(handshake) => part.set("handshake", handshake.as_secs_f64()),
+        // A stack that does not tell has at least delivered something.
+        None if flow.failed.is_some() && flow.bytes == 0 && flow.stack != "raw" => part.never("handshake"),
+        None => {}
     }
     let took: Vec<f64> = flow.transfers.iter().map(|transfer| transfer.took.as_secs_f64()).collect();
     let name = if matches!(traffic, Traffic::Flows { .. }) { "flow_completion" } else { "response" };
     if !matches!(traffic, Traffic::Download(_) | Traffic::Upload(_)) {
-        set_many(&mut part, name, took);
+        let never = flow.due.saturating_sub(took.len() as u64);
+        set_many(&mut part, name, took, never);
     }
-    if flow.frames.sent > 0 {
-        part.set("deadline_misses", flow.frames.missed() as f64 / flow.frames.sent as f64);
-        set_many(&mut part, "frame_delay", percentiles(&flow.frames.delay));
-        set_many(&mut part, "stall", flow.frames.stalls.iter().map(Duration::as_secs_f64).collect());
+    if flow.frames.due > 0 {
+        part.set("deadline_misses", flow.frames.missed() as f64 / flow.frames.due as f64);
+        let (delays, never) = percentiles(&flow.frames.delay, flow.frames.never());
+        set_many(&mut part, "frame_delay", delays, never);
+        set_many(&mut part, "stall", flow.frames.stalls.iter().map(Duration::as_secs_f64).collect(), 0);
     }
     match silence_after(flow, stops, end) {
         Some(Some(silence)) => part.set("silence_after_repair", silence.as_secs_f64()),
@@ -131,7 +148,14 @@ fn flow_part(
         None => {}
     }
     let (sender, receiver) = sender(flow, traffic);
-    counters(&mut part, sender, receiver);
+    counters(&mut part, sender, receiver, flow.bytes > 0 || sender.rtt.count() > 0);
+    if plan.measure.is_some() && part.values.remove("loss_rate").is_some() {
+        // That was the whole run's.
+        let packets = window.and_then(|window| window.packets[usize::from(!sends_up(traffic))]);
+        if let Some(packets) = packets.filter(|packets| packets.sent > 0) {
+            part.set("loss_rate", packets.lost as f64 / packets.sent as f64);
+        }
+    }
     recovery(&mut part, sender);
     let total: Duration = sender.limited_by.iter().sum();
     if !total.is_zero() {
@@ -172,7 +196,9 @@ fn flow_part(
 }
 
 /// What the stack of both ends counts. Of what it does not count there is no value: a zero would be a statement.
-fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult) {
+///
+/// `has_met` tells whether anything arrived: before that, round-trip times are assumptions.
+fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult, has_met: bool) {
     let (path, back) = (&sender.stats.path, &receiver.stats.path);
     let (sent, returned) = (&sender.stats.udp_sent, &receiver.stats.udp_sent);
     for (figure, name, value) in [
@@ -206,10 +232,10 @@ fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult) {
         if sender.measures(Figure::Ptos) {
             part.set("probe_share", of_packets(path.ptos));
         }
-        if sender.measures(Figure::Rtt) {
+        if sender.measures(Figure::Rtt) && has_met {
             part.set("rtt", sender.stats.rtt.as_secs_f64());
         }
-        if sender.measures(Figure::MinRtt) {
+        if sender.measures(Figure::MinRtt) && has_met {
             part.set("min_rtt", sender.stats.min_rtt.as_secs_f64());
         }
     }
@@ -217,10 +243,11 @@ fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult) {
         part.set("reverse_share", returned.bytes as f64 / sent.bytes as f64);
     }
     if sender.rtt.count() > 0 {
-        for (name, num, den) in [("rtt_p50", 1, 2), ("rtt_p95", 19, 20), ("rtt_p99", 99, 100)] {
-            part.set(name, sender.rtt.quantile(num, den).as_secs_f64());
+        let names = ["rtt_p50", "rtt_p95", "rtt_p99", "rtt_max"];
+        let times = sender.rtt.quantiles([(1, 2), (19, 20), (99, 100), (1, 1)].into_iter());
+        for (name, value) in names.into_iter().zip(times) {
+            part.set(name, value.as_secs_f64());
         }
-        part.set("rtt_max", sender.rtt.max().as_secs_f64());
     }
 }
 
@@ -279,32 +306,41 @@ pub(super) fn interrupted(stops: &[(Duration, Duration)], from: Duration, to: Du
     total
 }
 
-/// A sketch as so many values as it was made of, at most [`MOST_VALUES`]; the smallest and the largest are exact.
-pub(super) fn percentiles(sketch: &Quantiles) -> Vec<f64> {
-    let values = sketch.count().min(MOST_VALUES as u64);
-    (0..values)
-        .map(|at| match at {
-            _ if at + 1 == values => sketch.max(),
-            0 => sketch.min(),
-            _ => sketch.quantile(2 * at + 1, 2 * values).max(sketch.min()),
-        })
-        .map(|value| value.as_secs_f64())
-        .collect()
+/// Which of so many sorted values to keep, counted from 1: all, or [`MOST_VALUES`] of them, each the largest of as many. The first is
+/// the smallest of all, so that both ends stay what they are; of the rest none is smaller than what it stands for.
+fn kept(total: u64) -> impl Iterator<Item = u64> {
+    let most = MOST_VALUES as u64;
+    let rank = move |at: u64| {
+        if at == 0 { 1 } else { (u128::from(at + 1) * u128::from(total)).div_ceil(u128::from(most)) as u64 }
+    };
+    (0..total.min(most)).map(move |at| if total <= most { at + 1 } else { rank(at) })
 }
 
-pub(super) fn set_many(part: &mut Part, metric: &str, mut values: Vec<f64>) {
-    if values.len() > MOST_VALUES {
+/// The values to keep of those collected and `never` more without an end, and how many of these have none.
+pub(super) fn percentiles(times: &Quantiles, never: u64) -> (Vec<f64>, u64) {
+    let count = times.count();
+    let (ended, endless): (Vec<u64>, Vec<u64>) = kept(count.saturating_add(never)).partition(|rank| *rank <= count);
+    let values = times.quantiles(ended.into_iter().map(|rank| (rank, count)));
+    (values.map(|value| value.as_secs_f64()).collect(), endless.len() as u64)
+}
+
+/// Sets values and `never` more that have no end, thinned if there are many.
+pub(super) fn set_many(part: &mut Part, metric: &str, mut values: Vec<f64>, mut never: u64) {
+    let count = values.len() as u64;
+    let total = count.saturating_add(never);
+    if total > MOST_VALUES as u64 {
         values.sort_unstable_by(f64::total_cmp);
-        // From end to end, so that the smallest and the largest stay what they are.
-        let last = (MOST_VALUES - 1) as f64;
-        values = (0..MOST_VALUES).map(|at| stats::quantile(&values, at as f64 / last)).collect();
+        let (ended, endless): (Vec<u64>, Vec<u64>) = kept(total).partition(|rank| *rank <= count);
+        values = ended.iter().filter_map(|rank| values.get(*rank as usize - 1).copied()).collect();
+        never = endless.len() as u64;
     }
     for value in values {
         part.set(metric, value);
     }
+    part.never_times(metric, never);
 }
 
-fn link_part(link: &LinkResult, rate: Option<&RateModel>, end: Duration) -> Part {
+fn link_part(link: &LinkResult, end: Duration) -> Part {
     let mut part = Part { name: link.name.replace('/', "."), ..Part::default() };
     let stats = &link.stats;
     part.set("link_packets", stats.delivered as f64);
@@ -315,21 +351,19 @@ fn link_part(link: &LinkResult, rate: Option<&RateModel>, end: Duration) -> Part
     if !end.is_zero() {
         part.set("link_idle", (1.0 - link.busy.as_secs_f64() / end.as_secs_f64()).max(0.0));
         part.set("link_idle_time", end.saturating_sub(link.busy).as_secs_f64());
-        let limited = rate.filter(|rate| rate.nominal().bps() < u64::MAX);
-        if let Some(room) = limited.map(|rate| rate.capacity(end)).filter(|room| *room > 0) {
-            part.set("link_use", stats.served_bytes as f64 / room as f64);
-        }
     }
     part.set("link_marked", stats.marked as f64);
     part.set("link_reordered", stats.reordered as f64);
     part.set("queue_max", stats.max_queue_bytes as f64);
-    if stats.sojourn.count() > 0 {
-        part.set("sojourn_p50", stats.sojourn.quantile(1, 2).as_secs_f64());
-        part.set("sojourn_p95", stats.sojourn.quantile(19, 20).as_secs_f64());
-        part.set("sojourn_p99", stats.sojourn.quantile(99, 100).as_secs_f64());
-        part.set("sojourn_max", stats.sojourn.max().as_secs_f64());
-    }
     part
+}
+
+fn sojourn(part: &mut Part, times: Option<&Quantiles>) {
+    let Some(times) = times else { return };
+    let names = ["sojourn_p50", "sojourn_p95", "sojourn_p99", "sojourn_max"];
+    for (name, value) in names.into_iter().zip(times.quantiles([(1, 2), (19, 20), (99, 100), (1, 1)].into_iter())) {
+        part.set(name, value.as_secs_f64());
+    }
 }
 
 fn record_all(result: &RunResult, plan: &Plan) -> Recording {

@@ -264,14 +264,85 @@ fn a_connection_that_dies_in_the_dark_is_silent_for_ever() {
 
 #[test]
 fn a_flow_that_starves_is_not_fair() {
+    let starving = "stack = \"tcp\"\ntcp = { receive_window = \"1 B\" }";
+    let fairness = fairness_with(&format!("{starving}\ntransfer = {{ download = \"500 kB\" }}"), "");
+    assert!((0.5..0.501).contains(&fairness[0]), "{fairness:?}");
+    // Its share of what it was to fetch, or whether it ever ends, has nothing to do with it.
+    let fairness = fairness_with(&format!("{starving}\ntransfer = {{ download = \"endless\" }}"), "");
+    assert!((0.5..0.501).contains(&fairness[0]), "{fairness:?}");
+}
+
+/// Fairness between a transfer "f" of 2 MB and another flow on the same path, with keys at the top.
+fn fairness_with(other: &str, keys: &str) -> Vec<f64> {
     let text = format!(
-        "title = \"t\"\nquestion = \"q\"\ntime_limit = \"5 s\"\n[path.p]\n{HOME}\n[path.dead]\nup = {{ rate = \"5 Mbps\", delay = \"10 ms\" }}\ndown = {{ rate = \"5 Mbps\", delay = \"10 ms\", loss = 1.0 }}\n\
-         [[flow]]\nname = \"f\"\npath = \"p\"\ntransfer = {{ download = \"500 kB\" }}\n[[flow]]\nname = \"g\"\npath = \"dead\"\ntransfer = {{ download = \"500 kB\" }}\n"
+        "title = \"t\"\nquestion = \"q\"\ntime_limit = \"5 s\"\n{keys}\n[path.p]\n{HOME}\n[path.q]\n{HOME}\n\
+         [[flow]]\nname = \"f\"\npath = \"p\"\ntransfer = {{ download = \"2 MB\" }}\n[[flow]]\nname = \"g\"\npath = \"p\"\n{other}\n"
     );
+    let text =
+        if other.contains("path = ") { text.replace("name = \"g\"\npath = \"p\"", "name = \"g\"") } else { text };
     let scenario = Scenario::parse("t.toml", &text, Path::new(""), &SimEngine::default().stacks());
     let world = scenario.unwrap_or_else(|error| panic!("{error}")).points.remove(0).world;
     let record = SimEngine::default().run(&world, 1, false).record;
-    assert_eq!(record.get(Scope::Run, "", "fairness"), [0.5], "{record:?}");
+    record.get(Scope::Run, "", "fairness").to_vec()
+}
+
+#[test]
+fn only_transfers_that_share_a_direction_at_a_time_compete() {
+    let transfer = "transfer = { download = \"2 MB\" }";
+    assert!(fairness_with(transfer, "")[0] > 0.7);
+    for other in [
+        "path = \"q\"\ntransfer = { download = \"2 MB\" }",
+        "transfer = { upload = \"200 kB\" }",
+        "requests = { response = \"20 kB\", count = 10 }",
+        "media = { rate = \"1 Mbps\", deadline = \"100 ms\", duration = \"2 s\" }",
+        "start = \"3 s\"\ntransfer = { download = \"200 kB\" }",
+    ] {
+        assert!(fairness_with(other, "").is_empty(), "{other}");
+    }
+    // A smaller one that is done sooner is as fair as it was while both were there.
+    assert!(fairness_with("transfer = { download = \"1 MB\" }", "")[0] > 0.7);
+    // The first second is the one in which the second flow has to catch up.
+    let late = "start = \"300 ms\"\ntransfer = { download = \"endless\" }";
+    let (all, window) =
+        (fairness_with(late, ""), fairness_with(late, "measure = { from = \"100 ms\", to = \"450 ms\" }"));
+    assert!(window[0] < all[0], "{window:?} {all:?}");
+}
+
+#[test]
+fn a_measuring_window_is_all_that_rates_are_taken_from() {
+    let text = |keys: &str| {
+        format!(
+            "title = \"t\"\nquestion = \"q\"\ntime_limit = \"20 s\"\n{keys}\n[path.p]\n{HOME}\noutage = {{ at = \"5 s\", for = \"5 s\" }}\n\
+             [[flow]]\nname = \"f\"\ntransfer = {{ download = \"endless\" }}\n"
+        )
+    };
+    let run = |keys: &str| {
+        let scenario = Scenario::parse("t.toml", &text(keys), Path::new(""), &SimEngine::default().stacks());
+        let world = scenario.unwrap_or_else(|error| panic!("{error}")).points.remove(0).world;
+        SimEngine::default().run(&world, 1, false).record
+    };
+    let figures = |record: &RunRecord| {
+        let link = |metric| record.get(Scope::Link, "p.down", metric).to_vec();
+        (value(record, "goodput") / 1e6, link("link_use")[0], link("sojourn_max"), value(record, "packets_sent"))
+    };
+    let (whole, before, dark) = (
+        figures(&run("")),
+        figures(&run("measure = { from = \"2 s\", to = \"5 s\" }")),
+        run("measure = { from = \"5100 ms\", to = \"9900 ms\" }"),
+    );
+    assert!(before.0 > 18.0 && before.1 > 0.95, "{before:?}");
+    assert!(whole.0 < 15.5 && whole.1 < 0.8, "{whole:?}");
+    assert_eq!((value(&dark, "goodput"), figures(&dark).3), (0.0, whole.3));
+    assert!(dark.get(Scope::Link, "p.down", "link_use")[0] < 0.01);
+    // Counts are of the whole run, and so is the event log.
+    assert_eq!(run("").event_log_hash, dark.event_log_hash);
+}
+
+#[test]
+fn the_use_of_a_link_is_of_the_time_in_which_its_flows_run() {
+    let late = run(HOME, "start = \"20 s\"\ntransfer = { download = \"10 MB\" }");
+    let used = late.get(Scope::Link, "p.down", "link_use")[0];
+    assert!((0.8..=1.0).contains(&used), "{used}");
 }
 
 #[test]
@@ -286,15 +357,33 @@ fn the_use_of_a_link_counts_every_step_of_its_rate() {
 #[test]
 fn the_smallest_and_the_largest_of_many_are_kept() {
     let mut part = crate::record::Part::default();
-    collect::set_many(&mut part, "response", (1..=5_000).rev().map(f64::from).collect());
+    collect::set_many(&mut part, "response", (1..=5_000).rev().map(f64::from).collect(), 0);
     let values = &part.values["response"];
     assert_eq!((values.len(), values[0], values[999]), (1_000, 1.0, 5_000.0));
+    // No bound from above gains by the thinning.
+    assert!(values[989] >= 4_950.0 && values[499] >= 2_500.0, "{} {}", values[989], values[499]);
+    assert!(part.never.is_empty());
+    // Of 5,000 with an end and 5,000 without, half of the thousand have none; of few, all are kept.
+    let mut part = crate::record::Part::default();
+    collect::set_many(&mut part, "response", (1..=5_000).map(f64::from).collect(), 5_000);
+    assert_eq!((part.values["response"].len(), part.never["response"]), (500, 500));
+    collect::set_many(&mut part, "flow_completion", vec![2.0, 1.0], 1);
+    assert_eq!((&part.values["flow_completion"][..], part.never["flow_completion"]), (&[2.0, 1.0][..], 1));
+    let mut part = crate::record::Part::default();
+    collect::set_many(&mut part, "response", Vec::new(), 10_000_000);
+    assert_eq!((part.values.len(), part.never["response"]), (0, 1_000));
     let mut sketch = thalweg_link::Quantiles::default();
     (1..=3_000).for_each(|n| sketch.record(Duration::from_micros(7 * n)));
-    let values = collect::percentiles(&sketch);
-    assert_eq!((values.len(), values[0], values[999]), (1_000, 7e-6, 21e-3));
+    let (values, never) = collect::percentiles(&sketch, 0);
+    assert_eq!((values.len(), values[0], values[999], never), (1_000, 7e-6, 21e-3, 0));
+    let (values_of_more, never) = collect::percentiles(&sketch, 1_000);
+    assert_eq!((values_of_more.len(), values_of_more[749], never), (750, 21e-3, 250));
     assert!(values.is_sorted() && (values[500] - 10.5e-3).abs() < 0.4e-3, "{}", values[500]);
-    assert!(collect::percentiles(&thalweg_link::Quantiles::default()).is_empty());
+    // Few are kept as they are.
+    let mut few = thalweg_link::Quantiles::default();
+    [102_600, 51_300].into_iter().for_each(|micros| few.record(Duration::from_micros(micros)));
+    assert_eq!(collect::percentiles(&few, 1), (vec![51.3e-3, 102.6e-3], 1));
+    assert_eq!(collect::percentiles(&thalweg_link::Quantiles::default(), 0), (vec![], 0));
 }
 
 #[test]

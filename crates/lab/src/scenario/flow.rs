@@ -1,6 +1,7 @@
 //! Reading `[[flow]]`: stack, traffic, policies and settings.
 
 use thalweg_recovery::{Policies, PolicyError};
+use thalweg_sim::TcpConfig;
 use thalweg_units::Duration;
 
 use super::read::{Field, Reader};
@@ -52,7 +53,7 @@ pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &
     let start = reader.get("start").map_or(Some(Duration::ZERO), |field| field.duration());
     let phase = reader.get("phase").map_or(Some(true), |field| field.boolean());
     let traffic = traffic(&reader);
-    let policies = reader.get("policies").map_or(Some(Policies::default()), |field| policies(&field));
+    let policies = reader.get("policies").map_or(Some(Policies::default()), |field| policies(&field, stack.as_deref()));
     let transport = reader.get("transport").map_or(Some(TransportSpec::default()), |field| transport(&field));
     let tcp = reader.get("tcp").map(|field| {
         if stack.as_deref().is_some_and(|stack| stack != "tcp") {
@@ -99,9 +100,30 @@ fn arrivals(table: &Reader<'_>, key: &'static str, fallback: Arrivals) -> Option
     })
 }
 
+/// Whether flows of a stack have no use for a policy.
+pub(crate) fn ignores(stack: Option<&str>, policy: &str) -> bool {
+    stack == Some("tcp") && TcpConfig::IGNORED_POLICIES.contains(&policy)
+}
+
+/// Refuses a policy that would change nothing.
+fn refuse_ignored(field: &Field<'_>, stack: Option<&str>, policy: &str) {
+    if ignores(stack, policy) {
+        let heard = Policies::catalogue().iter().map(|known| known.name).filter(|name| !ignores(stack, name));
+        let heard: Vec<&str> = heard.collect();
+        field.complain(format!(
+            "sets {policy}, which the stack \"tcp\" does not have: its timers are set by tcp = {{ min_rto, tail_loss_probe }}; leave \
+             it out, or write one of {}",
+            heard.join(", ")
+        ));
+    }
+}
+
 /// A string as on the command line, or a table of the same fields.
-fn policies(field: &Field<'_>) -> Option<Policies> {
+fn policies(field: &Field<'_>, stack: Option<&str>) -> Option<Policies> {
     if let Value::Text(text) = &field.node.value {
+        for (policy, _) in text.split(',').filter_map(|item| item.split_once('=')) {
+            refuse_ignored(field, stack, policy.trim());
+        }
         return text.parse().map_err(|error: PolicyError| field.complain(error)).ok();
     }
     let reader =
@@ -113,6 +135,7 @@ fn policies(field: &Field<'_>) -> Option<Policies> {
             fine = false;
             continue;
         };
+        refuse_ignored(&value, stack, key);
         if let Err(error) = Policies::default().set(key, text) {
             value.complain(error);
             fine = false;

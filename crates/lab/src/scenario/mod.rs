@@ -48,9 +48,9 @@ pub use rivals::{OURS, STACK};
 use crate::hash::Digest;
 use diagnostic::Source;
 use files::Traces;
-use read::Reader;
+use read::{Field, Reader};
 use tree::{Node, Value};
-use world::{Crypto, Perturb, World};
+use world::{Crypto, Measure, Perturb, World};
 
 /// The most points that `[vary]` may span.
 pub const MOST_POINTS: u64 = 100_000;
@@ -363,6 +363,7 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[String], source: &So
             }
         }),
     };
+    let measure = root.get("measure").map_or(Some(None), |field| measure(&field, time_limit).map(Some));
     let mut paths = Vec::new();
     let mut names = Vec::new();
     if let Some(table) = root.need("path", "[path.NAME] with up and down").and_then(|field| field.table("[path.NAME]"))
@@ -410,7 +411,35 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[String], source: &So
             list.complain("is empty; write at least one [[flow]]");
         }
     }
-    Some(World { paths, flows, time_limit: time_limit?, crypto: crypto?, perturb: perturb?, host_delay: host_delay? })
+    Some(World {
+        paths,
+        flows,
+        time_limit: time_limit?,
+        crypto: crypto?,
+        perturb: perturb?,
+        host_delay: host_delay?,
+        measure: measure?,
+    })
+}
+
+/// The part of a run that rates are measured in.
+fn measure(field: &Field<'_>, time_limit: Option<Duration>) -> Option<Measure> {
+    const EXAMPLE: &str = "{ from = \"5 s\", to = \"55 s\" }";
+    let table = field.table(EXAMPLE)?;
+    let from = table.need("from", "\"5 s\"").and_then(|field| field.duration());
+    let to = table.need("to", "\"55 s\"").and_then(|field| field.span());
+    table.finish();
+    let measure = Measure { from: from?, to: to? };
+    if measure.from >= measure.to {
+        field.complain(format!("ends where it begins or before; write a later `to`, as in {EXAMPLE}"));
+        return None;
+    }
+    if let Some(limit) = time_limit.filter(|limit| measure.to > *limit) {
+        let limit = thalweg_units::exact_duration(limit);
+        field.complain(format!("ends after the run; write a `to` of at most time_limit, {limit}"));
+        return None;
+    }
+    Some(measure)
 }
 
 #[cfg(test)]

@@ -451,6 +451,60 @@ fn until_is_read() {
 }
 
 #[test]
+fn a_policy_that_tcp_does_not_have_is_refused_where_tcp_is_named() {
+    let stacks = ["thalweg".to_owned(), "tcp".to_owned()];
+    let parse = |text: &str| Scenario::parse("q.toml", text, Path::new(""), &stacks);
+    let tcp = SATELLITE.replace("stack = \"thalweg\"", "stack = \"tcp\"");
+    let table = "policies = { controller = \"cubic\", start = \"standard\" }";
+    let refused = [
+        (tcp.replace(table, "policies = { probe = \"rfc\" }"), "flow.0.policies.probe"),
+        (tcp.replace(table, "policies = \"start=standard, probe = rfc\""), "flow.0.policies"),
+        (
+            tcp.replace(
+                "flow.0.policies.start\" = [\"standard\", \"hystart++\"]",
+                "flow.0.policies.probe\" = [\"rfc\", \"ladder\"]",
+            ),
+            "flow.0.policies.probe",
+        ),
+    ];
+    for (text, key) in refused {
+        let error = parse(&text).unwrap_err();
+        let found = error.diagnostics.iter().find(|found| found.key == key);
+        let found = found.unwrap_or_else(|| panic!("nothing about {key}: {error}"));
+        assert!(found.message.contains("does not have") && found.message.contains("exit-rtt"), "{found}");
+    }
+    assert!(parse(&tcp.replace(table, "policies = { \"exit-rtt\" = \"short\" }")).is_ok());
+    // Of all flows, those of ours have it, and nobody is refused.
+    let mixed = SATELLITE
+        .replace(
+            "flow.0.policies.start\" = [\"standard\", \"hystart++\"]",
+            "flow.*.policies.probe\" = [\"rfc\", \"ladder\"]",
+        )
+        .replace(
+            "[vary]",
+            "[[flow]]\nname = \"other\"\nstack = \"tcp\"\npath = \"sat\"\ntransfer = { download = \"1 MB\" }\n[vary]",
+        );
+    let (text, _) = mixed.split_once("[[expect]]").unwrap();
+    let scenario = parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let probes =
+        |at: usize| scenario.points[at].world.flows.iter().map(|flow| flow.policies.probe.name()).collect::<Vec<_>>();
+    assert_eq!((probes(0), probes(scenario.points.len() - 1)), (vec!["rfc", "ladder"], vec!["ladder", "ladder"]));
+}
+
+#[test]
+fn a_measuring_window_lies_within_the_run() {
+    let with = |window: &str| SATELLITE.replace("seeds = 30", &format!("seeds = 30\nmeasure = {window}"));
+    let scenario = parse(&with("{ from = \"5 s\", to = \"55 s\" }")).unwrap();
+    let measure = scenario.points[0].world.measure.unwrap();
+    assert_eq!((measure.from, measure.to), (Duration::from_secs(5), Duration::from_secs(55)));
+    assert_ne!(scenario.points[0].digest, parse(SATELLITE).unwrap().points[0].digest);
+    complains(&with("{ from = \"5 s\", to = \"5 s\" }"), "measure", "measure", &["ends where it begins", "later `to`"]);
+    complains(&with("{ from = \"5 s\", to = \"61 s\" }"), "measure", "measure", &["after the run", "60 s"]);
+    complains(&with("{ from = \"5 s\" }"), "measure", "measure", &["needs to"]);
+    complains(&with("\"5 s..55 s\""), "measure", "measure", &["{ from = \"5 s\", to = \"55 s\" }"]);
+}
+
+#[test]
 fn settings_of_tcp_are_read_where_tcp_runs() {
     let tcp = "tcp = { initial_window = \"rfc3390\", delayed_ack = \"0 ms\", min_rto = \"300 ms\", time_threshold = false, reduce = \"flight-size\" }";
     let stacks = ["thalweg".to_owned(), "tcp".to_owned()];

@@ -4,6 +4,7 @@ use core::ops::Range;
 use std::collections::BTreeSet;
 
 use super::diagnostic::{Source, nearest};
+use super::flow::ignores;
 use super::read::Field;
 use super::tree::{Node, Value};
 use super::{Axis, MOST_POINTS};
@@ -37,8 +38,11 @@ impl Varied {
             self.complain(source, &format!("there is no path \"{name}\"; {hint}there are {}", names.join(", ")));
             return;
         }
-        if let Err(message) = document.set(&steps, &self.values[at], &self.key_span) {
-            source.complain(&self.key_span, &format!("vary.\"{}\"", self.axis.key), message);
+        for steps in those_that_listen(&steps, document) {
+            let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+            if let Err(message) = document.set(&steps, &self.values[at], &self.key_span) {
+                source.complain(&self.key_span, &format!("vary.\"{}\"", self.axis.key), message);
+            }
         }
     }
 
@@ -47,8 +51,24 @@ impl Varied {
     }
 }
 
+/// Where a value goes: where its key says, but of all flows (`*`) only those whose stack has such a policy.
+fn those_that_listen(steps: &[&str], document: &Node) -> Vec<Vec<String>> {
+    let own = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect();
+    let flows = document.get("flow").map(|flows| &flows.node.value);
+    let (["flow", "*", "policies", policy], Some(Value::List(flows))) = (steps, flows) else { return vec![own(steps)] };
+    let stack = |flow: &Node| match flow.get("stack").map(|entry| &entry.node.value) {
+        Some(Value::Text(stack)) => Some(stack.clone()),
+        _ => None,
+    };
+    if !flows.iter().any(|flow| ignores(stack(flow).as_deref(), policy)) {
+        return vec![own(steps)];
+    }
+    let listen = flows.iter().enumerate().filter(|(_, flow)| !ignores(stack(flow).as_deref(), policy));
+    listen.map(|(at, _)| own(&["flow", &at.to_string(), "policies", policy])).collect()
+}
+
 /// Keys that describe the world and can therefore be varied.
-pub(crate) const ROOTS: [&str; 6] = ["path", "flow", "crypto", "time_limit", "perturb", "host_delay"];
+pub(crate) const ROOTS: [&str; 7] = ["path", "flow", "crypto", "time_limit", "perturb", "host_delay", "measure"];
 
 /// The most keys that can be varied at once.
 const MOST_AXES: usize = 64;

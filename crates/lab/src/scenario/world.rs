@@ -27,6 +27,18 @@ pub struct World {
     pub perturb: Perturb,
     /// Whether hosts delay what they send by chance.
     pub host_delay: bool,
+    /// The part of the run that rates are measured in; all of it if none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measure: Option<Measure>,
+}
+
+/// A part of a run, in virtual time from its start.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Measure {
+    /// Where it begins.
+    pub from: Duration,
+    /// Where it ends; after its beginning.
+    pub to: Duration,
 }
 
 /// What a seed changes.
@@ -502,9 +514,9 @@ pub enum Traffic {
     },
     /// Unreliable datagrams at a constant rate.
     Datagrams {
-        /// Bits per second of payload.
+        /// Bits per second of content.
         rate: u64,
-        /// Bytes of a datagram.
+        /// Bytes of content in a datagram; with the stack "raw" it is 44 bytes more on the wire.
         size: u64,
         /// How long.
         duration: Duration,

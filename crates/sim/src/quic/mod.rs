@@ -26,7 +26,7 @@ use crate::collect::Collector;
 use crate::host::{Host, Hosts, Outbox, StackContext, StackFactory, Status};
 use crate::meter::Meter;
 use crate::plan::{Crypto, FlowPlan, PlanError, Traffic};
-use crate::result::{Figure, SideResult};
+use crate::result::{Figure, PacketCounts, SideResult};
 
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1000);
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 443);
@@ -323,8 +323,21 @@ impl Host for QuicHost {
         }
     }
 
+    fn is_busy(&self) -> bool {
+        self.running > 0 || matches!(&self.role, Role::Client { launcher, .. } if launcher.next().is_some())
+    }
+
     fn meter(&self) -> &Meter {
         &self.meter
+    }
+
+    fn packets(&self) -> Option<PacketCounts> {
+        let live = self.connections.iter().flatten().map(|live| live.connection.stats());
+        let all = live.chain([self.gone.stats.clone()]);
+        Some(all.fold(PacketCounts::default(), |total, stats| PacketCounts {
+            sent: total.sent + stats.path.packets_sent,
+            lost: total.lost + stats.path.packets_lost,
+        }))
     }
 
     fn report(&mut self, now: Instant) -> SideResult {

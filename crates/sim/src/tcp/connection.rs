@@ -18,7 +18,7 @@ use super::wire::{self, ACK, CWR, ECE, FIN, Header, MAX_SACKS, SYN, unwrap};
 use crate::app::Transport;
 use crate::host::Outbox;
 use crate::plan::Record;
-use crate::result::{PacketFate, PacketPoint, SideResult};
+use crate::result::{PacketCounts, PacketFate, PacketPoint, SideResult};
 
 /// How long to wait for the answer to a SYN at first (RFC 6298 section 2.1); doubles.
 const SYN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -443,6 +443,12 @@ impl Connection {
             }
             self.sender.happenings = Some(happenings);
         }
+    }
+
+    /// Segments sent and declared lost so far.
+    pub(super) fn packets(&self) -> PacketCounts {
+        let stats = self.sender.path().path().stats();
+        PacketCounts { sent: stats.packets_sent, lost: stats.packets_lost }
     }
 
     /// Adds its figures to its host's.

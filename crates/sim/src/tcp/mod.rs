@@ -30,7 +30,7 @@ use crate::app::{self, App, Launcher};
 use crate::host::{Host, Hosts, Outbox, StackContext, StackFactory, Status};
 use crate::meter::Meter;
 use crate::plan::{FlowPlan, PlanError, Record, Traffic};
-use crate::result::{Figure, SideResult};
+use crate::result::{Figure, PacketCounts, SideResult};
 
 use connection::{Connection, Shared};
 use content::Contents;
@@ -293,12 +293,25 @@ impl Host for TcpHost {
         }
     }
 
+    fn is_busy(&self) -> bool {
+        self.running > 0 || matches!(&self.role, Role::Client(launcher) if launcher.next().is_some())
+    }
+
     fn meter(&self) -> &Meter {
         &self.meter
     }
 
     fn overhead(&self) -> u32 {
         IP_HEADER
+    }
+
+    fn packets(&self) -> Option<PacketCounts> {
+        let gone = PacketCounts { sent: self.total.stats.path.packets_sent, lost: self.total.stats.path.packets_lost };
+        let live = self.connections.iter().flatten().filter_map(|slot| match slot {
+            Slot::Live(live) => Some(live.connection.packets()),
+            Slot::Gone(_) => None,
+        });
+        Some(live.fold(gone, |total, one| PacketCounts { sent: total.sent + one.sent, lost: total.lost + one.lost }))
     }
 
     fn report(&mut self, now: Instant) -> SideResult {

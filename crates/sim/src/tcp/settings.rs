@@ -70,6 +70,9 @@ impl Default for TcpConfig {
 }
 
 impl TcpConfig {
+    /// Policies that say nothing to a TCP flow: its timers are those of RFC 6298 and RFC 8985.
+    pub const IGNORED_POLICIES: &[&str] = &["probe", "ack-allowance"];
+
     /// Bytes of data in a full segment.
     pub(crate) fn segment_size(&self) -> u16 {
         self.mtu.saturating_sub(super::HEADERS).max(1)

@@ -1,0 +1,105 @@
+//! What flows got of their links: goodput, use and fairness, over the time in which they ran or the measuring window.
+
+use thalweg_link::RateModel;
+use thalweg_sim::{FlowPlan, FlowResult, FlowWindow, Plan, RunResult, Traffic};
+use thalweg_units::{Duration, DurationExt};
+
+/// A stretch of virtual time.
+type Span = (Duration, Duration);
+
+/// From a flow's first datagram to its last byte; to the end of the run if it did not complete.
+fn life(flow: &FlowResult, end: Duration) -> Span {
+    (flow.start, flow.completion.map_or(end, |completion| flow.start + completion))
+}
+
+/// Bits per second of the application; none where no value would be fair. A transfer that never completes has none either: what came
+/// of it is worth nothing to who asked for the whole.
+pub(super) fn goodput(
+    flow: &FlowResult,
+    flow_plan: &FlowPlan,
+    plan: &Plan,
+    result: &RunResult,
+    window: Option<&FlowWindow>,
+) -> Option<f64> {
+    let (start, end) = life(flow, result.virtual_time);
+    let rate = |bytes: u64, span: Duration| (!span.is_zero()).then(|| bytes as f64 * 8.0 / span.as_secs_f64());
+    if let Some((from, to)) = plan.measure {
+        // Who has failed would have had time until the window's end, even if nobody waited for it.
+        let until = if flow.failed.is_some() { to } else { to.min(end) };
+        return window.and_then(|window| rate(window.bytes, until.saturating_sub(from.max(start))));
+    }
+    let lasted = end.saturating_sub(start);
+    match flow_plan.traffic {
+        // Media take the time that they take, whether or not anything arrives.
+        Traffic::Media { interval, frames: Some(frames), .. } => {
+            let span = Duration::from_nanos(interval.nanos().saturating_mul(frames));
+            rate(flow.bytes, span.max(flow.completion.unwrap_or_default()))
+        }
+        _ if flow.completion.is_some() || flow_plan.traffic.is_endless() => rate(flow.bytes, lasted),
+        _ => None,
+    }
+}
+
+/// Bytes that a direction carried over what its rate allows, from the first start to the last end of the flows that take it, or in
+/// the measuring window; none without a rate, flows, or time.
+pub(super) fn link_use(plan: &Plan, result: &RunResult, link: usize, rate: &RateModel) -> Option<f64> {
+    if rate.nominal().bps() == u64::MAX {
+        return None;
+    }
+    let ((from, to), bytes) = match plan.measure {
+        Some(_) => {
+            let window = result.window.as_ref()?;
+            ((window.from, window.to), window.links.get(link)?.served_bytes)
+        }
+        None => {
+            let flows = result.flows.iter().zip(&plan.flows).filter(|(_, plan)| plan.route.contains(&(link / 2)));
+            let lives = flows.map(|(flow, _)| life(flow, result.virtual_time));
+            let all = lives.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))?;
+            (all, result.links.get(link)?.stats.served_bytes)
+        }
+    };
+    let room = rate.capacity(to).saturating_sub(rate.capacity(from));
+    (room > 0).then(|| bytes as f64 / room as f64)
+}
+
+/// Jain's index over the goodputs of flows that compete: transfers in the same direction of a path, in the time in which all of them
+/// run (within the measuring window, if there is one). Of several such groups the lowest counts. None if nobody competes, or for less
+/// than a round trip; zero if nobody got anything.
+pub(super) fn fairness(plan: &Plan, result: &RunResult) -> Option<f64> {
+    let directions = (0..plan.paths.len()).flat_map(|path| [(path, true), (path, false)]);
+    directions.filter_map(|(path, up)| among(plan, result, path, up)).reduce(f64::min)
+}
+
+/// The same of one direction of a path.
+fn among(plan: &Plan, result: &RunResult, path: usize, up: bool) -> Option<f64> {
+    let end = result.virtual_time;
+    let competes = |flow: &FlowResult, plan: &FlowPlan| {
+        let bulk =
+            if up { matches!(plan.traffic, Traffic::Upload(_)) } else { matches!(plan.traffic, Traffic::Download(_)) };
+        bulk && plan.route.contains(&path) && flow.start < end
+    };
+    let group: Vec<(&FlowResult, &FlowPlan)> =
+        result.flows.iter().zip(&plan.flows).filter(|(flow, plan)| competes(flow, plan)).collect();
+    if group.len() < 2 {
+        return None;
+    }
+    let (mut from, mut to) = plan.measure.unwrap_or((Duration::ZERO, end));
+    for (flow, _) in &group {
+        let (start, end) = life(flow, end);
+        (from, to) = (from.max(start), to.min(end));
+    }
+    let round_trip = group.iter().map(|(_, flow)| plan.round_trip(flow)).max()?;
+    if to.saturating_sub(from) <= round_trip {
+        return None;
+    }
+    let got: Vec<f64> =
+        group.iter().map(|(flow, _)| (delivered_by(flow, to) - delivered_by(flow, from)) as f64).collect();
+    let (sum, squares) = got.iter().fold((0.0, 0.0), |(sum, squares), one| (sum + one, squares + one * one));
+    Some(if squares > 0.0 { sum * sum / (got.len() as f64 * squares) } else { 0.0 })
+}
+
+/// Bytes that had arrived by a time, to within a step of the delivery curve.
+fn delivered_by(flow: &FlowResult, time: Duration) -> u64 {
+    let points = flow.delivered.partition_point(|(at, _)| *at <= time);
+    points.checked_sub(1).and_then(|last| flow.delivered.get(last)).map_or(0, |(_, bytes)| *bytes)
+}

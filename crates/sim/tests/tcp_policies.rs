@@ -1,0 +1,58 @@
+//! Which policies of recovery a TCP flow has: all that are not listed as ignored make a difference, and none of those listed does.
+#![allow(clippy::unwrap_used)]
+
+use thalweg_link::{DirectionConfig, Jitter, LossModel, Probability, RateModel, Reorder, Spread, Windows};
+use thalweg_recovery::Policies;
+use thalweg_sim::*;
+use thalweg_units::Duration;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Paths on which each of the rules has something to decide: a deep queue, a shallow one with reordering and loss, an outage.
+fn plans() -> Vec<Plan> {
+    let link = |queue: &str| DirectionConfig {
+        rate: RateModel::Constant("20 Mbps".parse().unwrap()),
+        delay: ms(25).into(),
+        queue: queue.parse().unwrap(),
+        jitter: Some(Jitter { spread: Spread::Exponential(ms(1)), reorder: false }),
+        ..DirectionConfig::default()
+    };
+    let plan = |down: DirectionConfig| {
+        let flow = FlowPlan { stack: "tcp".to_owned(), ..FlowPlan::new("f", Traffic::Download(Some(3_000_000))) };
+        Plan { paths: vec![PathPlan::new("p", link("1 BDP"), down)], flows: vec![flow], ..Plan::default() }
+    };
+    let mut rough = link("1 BDP");
+    rough.loss.push(LossModel::Random(Probability::ratio(1, 200)));
+    rough.reorder.push(Reorder { share: Probability::ratio(1, 20), by: ms(8) });
+    let mut dark = link("1 BDP");
+    dark.outages.push(Windows::once(ms(300), ms(700)));
+    vec![plan(link("4 BDP")), plan(rough), plan(dark)]
+}
+
+#[test]
+fn a_policy_makes_a_difference_or_is_listed_as_ignored() {
+    let with = |policies: &str| -> Vec<u128> {
+        let policies: Policies = policies.parse().unwrap();
+        let runs = plans().into_iter().map(|mut plan| {
+            plan.flows[0] = plan.flows[0].clone().policies(policies);
+            let result = run(&plan).unwrap();
+            assert_eq!(result.failed, None, "{policies}");
+            result.event_log_hash
+        });
+        runs.collect()
+    };
+    let shipped = with("");
+    for field in Policies::catalogue() {
+        let built = field.choices.iter().filter(|choice| choice.built);
+        let differs = built.filter(|choice| with(&format!("{}={}", field.name, choice.name)) != shipped).count();
+        let ignored = TcpConfig::IGNORED_POLICIES.contains(&field.name);
+        assert_eq!(differs == 0, ignored, "{}: {differs} choices make a difference", field.name);
+    }
+    // The averages end a start at times of their own; "short" is what a start makes of samples anyway, the smallest of a round.
+    let exits = ["sample", "classic", "per-round"].map(|choice| with(&format!("exit-rtt={choice}")));
+    for (n, exit) in exits.iter().enumerate() {
+        assert!(!exits[..n].contains(exit), "{n}");
+    }
+}
