@@ -275,9 +275,8 @@ fn read(
     let flows = points.first().map(|point| point.world.flows.as_slice()).unwrap_or_default();
     let paths = points.first().map(|point| point.world.paths.as_slice()).unwrap_or_default();
     let named = expect::Named { axes: &axes, absent: &absent, flows, paths };
-    let list = |field: Option<read::Field<'_>>, list| {
-        field.map_or_else(Vec::new, |field| expect::read(&field, list, &named))
-    };
+    let list =
+        |field: Option<read::Field<'_>>, list| field.map_or_else(Vec::new, |field| expect::read(&field, list, &named));
     let (expectations, known) = (list(expect, expect::List::Expect), list(shortfalls, expect::List::Known));
     Some(Scenario {
         name: Path::new(file).file_stem().map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned()),
