@@ -6,13 +6,15 @@ use smallvec::SmallVec;
 use thalweg_recovery::SpaceId;
 use thalweg_units::Instant;
 
-use super::{Connection, Event, PathEvent};
+use super::{Connection, Event, PathEvent, transmit::OpenPacket};
 
 /// How often a connection repeats handshake messages ahead of its probe timer. Once makes good a single loss; each further
 /// time costs a server that does not know its client's address two datagrams.
 const MAX_SPEED_UPS: u8 = 3;
 /// How many datagrams a server repeats then: enough for a large ServerHello and the messages behind it.
 const SPEED_UP_DATAGRAMS: u8 = 2;
+/// A probe with less room than this is full, in bytes.
+const MIN_REPEAT: usize = 32;
 
 /// Probes that are owed, and how often the handshake was sped up.
 #[derive(Debug, Default)]
@@ -47,6 +49,45 @@ impl Connection {
         if self.probing.datagrams == 0 {
             self.spaces.iter_mut().for_each(|space| space.probes = 0);
         }
+    }
+
+    /// Appends what is outstanding, the oldest first, as far as it fits: what no probe of this timeout has repeated yet or,
+    /// if there is no more of that and the packet has nothing beyond `acks_end` yet, the oldest once again (RFC 9002 section
+    /// 6.2.4).
+    pub(super) fn write_repeats(&mut self, buf: &mut Vec<u8>, acks_end: usize, limit: usize, packet: &mut OpenPacket) {
+        let space = packet.space;
+        let is_data = space == SpaceId::Data;
+        let mut repeats = self.spaces[space.index()].repeats.clone();
+        let mut is_second_round = false;
+        loop {
+            let room = limit.saturating_sub(buf.len());
+            // Handshake bytes are gathered first, so that none that were never sent come between them.
+            let waiting = if is_data { 0 } else { self.spaces[space.index()].crypto.lost_len() };
+            if room < MIN_REPEAT || waiting >= room as u64 {
+                break;
+            }
+            let next = self
+                .recovery
+                .outstanding_data_from(space, repeats.start)
+                .take_while(|(number, _)| *number < repeats.end)
+                .find(|(_, sent)| sent.is_worth_repeating())
+                .map(|(number, sent)| (number, sent.clone()));
+            match next {
+                Some((number, sent)) => {
+                    repeats.start = number + 1;
+                    self.send_again(&sent);
+                    if is_data {
+                        self.write_frames(buf, limit, packet);
+                    }
+                }
+                None if buf.len() == acks_end && !is_second_round && (is_data || !self.has_new_data(space)) => {
+                    is_second_round = true;
+                    repeats.start = 0;
+                }
+                None => break,
+            }
+        }
+        self.spaces[space.index()].repeats = repeats;
     }
 
     /// Handshake messages of ours must have been lost: the peer repeats its own that we have read, or sends what we cannot

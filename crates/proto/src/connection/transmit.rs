@@ -25,14 +25,12 @@ use crate::{
 pub(super) const MIN_INITIAL: u16 = 1200;
 /// Do not begin another packet in a datagram with less room than this: header, tag and a frame worth having.
 pub(super) const MIN_PACKET: usize = 96;
-/// A probe with less room than this is full.
-const MIN_REPEAT: usize = 32;
 /// The most bytes of reason phrase sent with a close.
 const MAX_REASON: usize = 256;
 
 /// A packet being written.
-struct OpenPacket {
-    space: SpaceId,
+pub(super) struct OpenPacket {
+    pub(super) space: SpaceId,
     kind: PacketKind,
     mark: HeaderMark,
     frames: SentFrames,
@@ -301,7 +299,7 @@ impl Connection {
     }
 
     /// Appends what waits to be sent.
-    fn write_frames(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
+    pub(super) fn write_frames(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
         let is_data = packet.space == SpaceId::Data;
         if packet.kind != PacketKind::ZeroRtt {
             self.write_crypto(buf, limit, packet);
@@ -316,45 +314,6 @@ impl Connection {
             }
             self.streams.write_data(buf, limit, &mut packet.frames.streams);
         }
-    }
-
-    /// Appends what is outstanding, the oldest first, as far as it fits: what no probe of this timeout has repeated yet or,
-    /// if there is no more of that and the packet has nothing beyond `acks_end` yet, the oldest once again (RFC 9002 section
-    /// 6.2.4).
-    fn write_repeats(&mut self, buf: &mut Vec<u8>, acks_end: usize, limit: usize, packet: &mut OpenPacket) {
-        let space = packet.space;
-        let is_data = space == SpaceId::Data;
-        let mut repeats = self.spaces[space.index()].repeats.clone();
-        let mut is_second_round = false;
-        loop {
-            let room = limit.saturating_sub(buf.len());
-            // Handshake bytes are gathered first, so that none that were never sent come between them.
-            let waiting = if is_data { 0 } else { self.spaces[space.index()].crypto.lost_len() };
-            if room < MIN_REPEAT || waiting >= room as u64 {
-                break;
-            }
-            let next = self
-                .recovery
-                .outstanding_data_from(space, repeats.start)
-                .take_while(|(number, _)| *number < repeats.end)
-                .find(|(_, sent)| sent.is_worth_repeating())
-                .map(|(number, sent)| (number, sent.clone()));
-            match next {
-                Some((number, sent)) => {
-                    repeats.start = number + 1;
-                    self.send_again(&sent);
-                    if is_data {
-                        self.write_frames(buf, limit, packet);
-                    }
-                }
-                None if buf.len() == acks_end && !is_second_round && (is_data || !self.has_new_data(space)) => {
-                    is_second_round = true;
-                    repeats.start = 0;
-                }
-                None => break,
-            }
-        }
-        self.spaces[space.index()].repeats = repeats;
     }
 
     fn write_crypto(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
