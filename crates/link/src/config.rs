@@ -14,7 +14,7 @@ pub struct DirectionConfig {
     pub rate: RateModel,
     /// Propagation.
     pub delay: DelayModel,
-    /// How much may wait; the packet being serialised and one that finds the link idle need no place.
+    /// How much may wait; the packet being serialized and one that finds the link idle need no place.
     pub queue: QueueLimit,
     /// Which queue.
     pub discipline: Discipline,

@@ -134,7 +134,7 @@ pub enum TraceSpec {
     Csv(TraceFile<CsvTrace>),
 }
 
-/// A trace from a file. Its serialised form is a digest of the text, so that a changed file is a changed run.
+/// A trace from a file. Its serialized form is a digest of the text, so that a changed file is a changed run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceFile<T> {
     /// Of the file's text.

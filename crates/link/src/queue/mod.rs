@@ -31,7 +31,7 @@ pub struct Dropped<P> {
     pub cause: DropCause,
 }
 
-/// A queue discipline. The packet that is being serialised has left the queue and takes no place in it.
+/// A queue discipline. The packet that is being serialized has left the queue and takes no place in it.
 ///
 /// Nothing here reads a clock: the same object serves a simulation and a real-time emulator. Calls come with times that do
 /// not go back. A queue that marks instead of dropping sets [`Packet::ecn`] to CE.
