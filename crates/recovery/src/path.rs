@@ -444,7 +444,11 @@ impl Path {
         self.stats.bytes_lost += size;
         self.tally.lost += size;
         self.delivery.on_lost(size);
-        if !self.is_in_recovery_period(record.time) {
+        let is_answered = match self.profile.episode_end {
+            EpisodeEnd::FirstDelivery => self.is_in_recovery_period(record.time),
+            EpisodeEnd::RecoveryPoint => self.is_answered(record.ordinal),
+        };
+        if !is_answered {
             self.begin_recovery(now, CongestionCause::Loss);
         }
         if let Some(episodes) = &mut self.episodes {
@@ -509,7 +513,7 @@ impl Path {
             }
         }
         self.recovery_start = Some(now);
-        self.sequence.recovery_point = Some(self.sequence.next);
+        self.begin_episode(self.episode);
         self.in_recovery = true;
         self.repair_packet = cause == CongestionCause::Loss;
         self.tally.congestion = Some(Congestion { cause, episode: self.episode });
@@ -613,10 +617,9 @@ impl Path {
     fn take_back_spurious_reductions(&mut self, now: Instant, trace: &mut Trace) {
         while let Some((episode, previous)) = self.episodes.as_mut().and_then(Episodes::take_spurious) {
             self.recovery_start = previous;
-            self.sequence.recovery_point = None;
-            self.in_recovery = false;
+            self.in_recovery = self.take_back_episode(episode);
             self.repair_packet = false;
-            self.is_repairing = false;
+            self.is_repairing = self.in_recovery;
             if self.controller.undo(now, episode) {
                 self.stats.undos += 1;
                 trace.push(now, self.id, Event::Undo { episode, window: self.window() });

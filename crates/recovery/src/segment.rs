@@ -120,7 +120,7 @@ impl SegmentPath {
         self.path.set_application_limited(now, !app_has_more, &mut self.trace);
         let record = Record {
             time: now,
-            ordinal: 0,
+            ordinal: self.path.stats().packets_sent,
             delivery,
             size,
             path: self.path.id(),

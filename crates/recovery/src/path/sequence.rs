@@ -1,13 +1,15 @@
 //! A path under a transport that numbers bytes: what its cumulative ACKs, timeouts and reports mean (see [`Profile`](crate::Profile)).
 
+use smallvec::SmallVec;
 use thalweg_units::Instant;
 
 use super::Path;
 use crate::profile::SafeAck;
 use crate::trace::CongestionCause;
+use crate::undo;
 
 /// Where a transport that numbers bytes is in its sequence space.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sequence {
     /// SND.UNA: the first byte that is not acknowledged cumulatively.
     pub(super) una: u64,
@@ -15,13 +17,57 @@ pub(super) struct Sequence {
     pub(super) next: u64,
     /// What SND.UNA has to reach for the episode under way to end.
     pub(super) recovery_point: Option<u64>,
+    /// Transmissions up to and including this one were sent before the latest reduction or timeout, which answers their loss.
+    answered: u64,
+    /// What the latest reductions began from, oldest first.
+    before: SmallVec<[Before; undo::DEPTH]>,
     /// The ACK being processed advances SND.UNA, and no fast recovery was under way when it arrived.
     pub(super) opens_window: bool,
     /// SND.NXT - SND.UNA before the ACK being processed.
     pub(super) prior_flight: u64,
 }
 
+/// What a reduction began from, to return to if it is taken back.
+#[derive(Copy, Clone, Debug)]
+struct Before {
+    episode: u32,
+    answered: u64,
+    recovery_point: Option<u64>,
+    in_recovery: bool,
+}
+
 impl Path {
+    /// Whether the loss of a transmission, by place in the order of sending, has been responded to already: it was sent before the latest
+    /// reduction. What was sent since then was sent into the reduced window; its loss says that the reduction did not suffice (RFC 5681
+    /// section 4.3).
+    pub(super) fn is_answered(&self, ordinal: u64) -> bool {
+        ordinal <= self.sequence.answered
+    }
+
+    /// The reduction `episode` begins.
+    pub(super) fn begin_episode(&mut self, episode: u32) {
+        let in_recovery = self.in_recovery;
+        let sent = self.stats.packets_sent;
+        let sequence = &mut self.sequence;
+        if sequence.before.len() == undo::DEPTH {
+            sequence.before.remove(0);
+        }
+        let (answered, recovery_point) = (sequence.answered, sequence.recovery_point);
+        sequence.before.push(Before { episode, answered, recovery_point, in_recovery });
+        sequence.recovery_point = Some(sequence.next);
+        sequence.answered = sent;
+    }
+
+    /// The reduction `episode` is taken back. Returns whether one before it, whose losses are still being repaired, is under way again.
+    pub(super) fn take_back_episode(&mut self, episode: u32) -> bool {
+        let sequence = &mut self.sequence;
+        let before = sequence.before.iter().position(|before| before.episode == episode);
+        let before = before.and_then(|index| sequence.before.drain(index..).next());
+        sequence.answered = before.map_or(sequence.answered, |before| before.answered);
+        sequence.recovery_point = before.and_then(|before| before.recovery_point).filter(|point| sequence.una < *point);
+        sequence.recovery_point.is_some() && before.is_some_and(|before| before.in_recovery)
+    }
+
     /// Whether the response to a congestion is under way, in a transport that numbers bytes.
     pub(crate) fn is_in_episode(&self) -> bool {
         self.sequence.recovery_point.is_some()
@@ -57,6 +103,7 @@ impl Path {
             self.begin_recovery(now, CongestionCause::Loss);
         }
         self.sequence.recovery_point = Some(self.sequence.next);
+        self.sequence.answered = self.stats.packets_sent;
         self.tally.persistent_congestion = true;
     }
 
