@@ -210,7 +210,7 @@ impl SegmentPath {
     /// transmission in flight, and [`finish`](Self::finish).
     pub fn on_timeout(&mut self, now: Instant) {
         self.timeouts = self.timeouts.saturating_add(1);
-        self.path.on_timeout(now);
+        self.path.on_timeout(now, self.timeouts > 1);
         let expired = Event::PtoExpired { space: SpaceId::Data, count: self.timeouts };
         self.trace.push(now, self.path.id(), expired);
     }

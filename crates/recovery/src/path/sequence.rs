@@ -17,7 +17,7 @@ pub(super) struct Sequence {
     pub(super) next: u64,
     /// What SND.UNA has to reach for the episode under way to end.
     pub(super) recovery_point: Option<u64>,
-    /// Transmissions up to and including this one were sent before the latest reduction or timeout, which answers their loss.
+    /// Transmissions up to and including this one were sent before the latest reduction, which answers their loss.
     answered: u64,
     /// What the latest reductions began from, oldest first.
     before: SmallVec<[Before; undo::DEPTH]>,
@@ -96,14 +96,17 @@ impl Path {
 
     /// Nothing has been heard for so long that everything outstanding is lost; to be told before the losses (RFC 5681 section 3.1).
     ///
-    /// Within an episode the threshold stays where it is: it has been lowered for this flight already.
-    pub(crate) fn on_timeout(&mut self, now: Instant) {
+    /// Within an episode the threshold falls again only if something is lost that was sent since the latest reduction: a retransmission,
+    /// say. Where `is_repeated`, no delivery has come since the timeout before, and the threshold stays where it is.
+    pub(crate) fn on_timeout(&mut self, now: Instant, is_repeated: bool) {
         self.touch();
         if self.sequence.recovery_point.is_none() {
             self.begin_recovery(now, CongestionCause::Loss);
         }
+        if is_repeated {
+            self.sequence.answered = self.stats.packets_sent;
+        }
         self.sequence.recovery_point = Some(self.sequence.next);
-        self.sequence.answered = self.stats.packets_sent;
         self.tally.persistent_congestion = true;
     }
 

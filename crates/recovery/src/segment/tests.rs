@@ -157,6 +157,30 @@ fn rfc5681_3_1_a_timeout_leaves_one_segment_of_window_and_half_of_the_threshold(
 }
 
 #[test]
+fn rfc5681_4_3_a_timeout_that_finds_a_retransmission_lost_lowers_the_threshold_a_second_time() {
+    for (repairs_sent, threshold) in [(true, 5_000), (false, 10_000)] {
+        let (mut path, mut segments) = (twenty("reduction=prr", Flight::Window), Vec::new());
+        fill(&mut path, at(0), &mut segments);
+        segments[10..].iter().for_each(|segment| path.on_delivered(at(100), segment, 0));
+        path.on_lost(at(100), &mut segments[0], 0, LossTrigger::PacketThreshold);
+        path.finish(at(100));
+        let mut repair = repairs_sent.then(|| path.on_sent(at(100), SEGMENT, 20_000, true));
+        path.on_timeout(at(1_000));
+        for segment in segments[1..10].iter_mut().chain(&mut repair) {
+            path.on_lost(at(1_000), segment, 0, LossTrigger::Timeout);
+        }
+        path.finish(at(1_000));
+        assert_eq!((path.path().window(), path.path().ssthresh()), (1_000, Some(threshold)), "{repairs_sent}");
+        // The timer's own retransmission is lost, too: no third time.
+        let mut again = path.on_sent(at(1_000), SEGMENT, 20_000, true);
+        path.on_timeout(at(3_000));
+        path.on_lost(at(3_000), &mut again, 0, LossTrigger::Timeout);
+        path.finish(at(3_000));
+        assert_eq!((path.path().window(), path.path().ssthresh()), (1_000, Some(threshold)), "{repairs_sent}");
+    }
+}
+
+#[test]
 fn rfc6298_3_a_repeated_segment_gives_no_sample() {
     let mut path = twenty("", Flight::Window);
     let segment = path.on_sent(at(0), SEGMENT, 1_000, true);
