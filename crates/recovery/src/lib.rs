@@ -322,7 +322,7 @@ impl<T: Clone> Recovery<T> {
             self.longest_hold = self.longest_hold.max(ack_delay);
         }
         self.deadlocked_since = None;
-        self.take_ecn_counts(now, space, newly, ecn);
+        self.take_ecn_counts(space, newly, ecn);
         self.tell_other_spaces(space);
         self.detect_lost(now, space, out);
         if space == SpaceId::Handshake {
@@ -360,12 +360,12 @@ impl<T: Clone> Recovery<T> {
         out.rtt_sample = Some(latest);
     }
 
-    fn take_ecn_counts(&mut self, now: Instant, space: SpaceId, newly: NewlyAcked, counts: Option<EcnCounts>) {
+    fn take_ecn_counts(&mut self, space: SpaceId, newly: NewlyAcked, counts: Option<EcnCounts>) {
         // An ACK that does not raise the largest number may have been overtaken; its counts mean nothing (RFC 9000 section 13.4.2.1).
         if newly.is_advance {
             let report = self.spaces[space.index()].judge_ecn(counts, newly.ect0);
             let path = self.paths.get_mut(newly.largest.path);
-            path.on_ecn_report(now, report, newly.largest.order, newly.ect0);
+            path.on_ecn_report(report, newly.largest.order, newly.ect0);
         }
     }
 

@@ -466,7 +466,7 @@ impl Path {
     }
 
     /// An outstanding packet was declared lost. Returns the reduction that its loss belongs to, beginning one if it is due.
-    pub(crate) fn on_lost<T>(&mut self, now: Instant, record: &Record<T>) -> u32 {
+    pub(crate) fn on_lost<T>(&mut self, record: &Record<T>) -> u32 {
         self.touch();
         self.on_settled(record);
         if record.ect0 {
@@ -517,7 +517,7 @@ impl Path {
     }
 
     /// An ACK reported ECN counts; `order` is the place of the largest packet it acknowledges, `newly` how many marked ones it newly did.
-    pub(crate) fn on_ecn_report(&mut self, now: Instant, report: Report, order: u64, newly: u64) {
+    pub(crate) fn on_ecn_report(&mut self, report: Report, order: u64, newly: u64) {
         self.touch();
         let marked = self.ecn.on_report(report, newly);
         self.stats.ce_marks += marked;
@@ -533,12 +533,11 @@ impl Path {
         }
     }
 
-    /// Whether what happened to the packet at this place has been responded to already (RFC 9002 section 7.3.2).
+    /// Whether what happened to the packet at this place has been responded to already: it was sent before the latest reduction (RFC 9002
+    /// section 7.3.2). What was sent since then was sent into the reduced window; its loss says that the reduction did not suffice (RFC 5681
+    /// section 4.3).
     fn is_in_recovery_period(&self, order: u64) -> bool {
-        match self.profile.episode_end {
-            EpisodeEnd::FirstDelivery => order <= self.period.answered,
-            EpisodeEnd::RecoveryPoint => self.sequence.recovery_point.is_some(),
-        }
+        order <= self.period.answered
     }
 
     fn begin_recovery(&mut self, cause: CongestionCause) {
@@ -551,7 +550,7 @@ impl Path {
             }
         }
         self.period = Period::after(self.stats.packets_sent);
-        self.sequence.recovery_point = Some(self.sequence.next);
+        self.begin_episode(self.episode);
         self.in_recovery = true;
         self.repair_packet = cause == CongestionCause::Loss;
         self.tally.congestion = Some(Congestion { cause, episode: self.episode });
@@ -659,10 +658,9 @@ impl Path {
     fn take_back_spurious_reductions(&mut self, now: Instant, trace: &mut Trace) {
         while let Some((episode, previous)) = self.episodes.as_mut().and_then(Episodes::take_spurious) {
             self.period = previous;
-            self.sequence.recovery_point = None;
-            self.in_recovery = false;
+            self.in_recovery = self.take_back_episode(episode);
             self.repair_packet = false;
-            self.is_repairing = false;
+            self.is_repairing = self.in_recovery;
             if self.controller.undo(now, episode) {
                 self.stats.undos += 1;
                 trace.push(now, self.id, Event::Undo { episode, window: self.window() });

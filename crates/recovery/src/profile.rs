@@ -1,6 +1,9 @@
 //! What differs between QUIC and TCP in the eyes of recovery, in one place.
 
-/// When the response to a congestion is over: until then further losses call for no other.
+/// When a recovery period ends.
+///
+/// It says when the window may grow again, not which losses count: those of what was sent before the latest reduction are answered by it, and
+/// the loss of anything sent since begins another reduction, within a recovery period or after it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum EpisodeEnd {
     /// Something sent since it began has been acknowledged.
@@ -70,6 +73,7 @@ pub enum Flight {
 /// | | [`Profile::QUIC`] | [`Profile::TCP`] |
 /// |---|---|---|
 /// | an episode ends | with the first delivery of something sent since it began (RFC 9002 section 7.3.2) | when all that was sent before it began is acknowledged cumulatively (RFC 6675 section 5) |
+/// | a reduction answers | the loss of what was sent before it (RFC 9002 section 7.3.2) | the same: a lost retransmission, and losses in two successive windows, are two indications of congestion (RFC 5681 section 4.3) |
 /// | a timeout means | silence: probe, nothing is lost (RFC 9002 section 6.2) | loss of all that is not SACKed; the window falls to the minimum (RFC 5681 section 3.1) |
 /// | initial window | 10 datagrams within 14720 B (RFC 9002 section 7.2) | 10 segments within 14600 B (RFC 6928) |
 /// | minimum window | 2 datagrams | 1 segment (the loss window, RFC 5681); the threshold stays at 2 |

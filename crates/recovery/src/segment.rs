@@ -173,13 +173,13 @@ impl SegmentPath {
     }
 
     /// The peer echoes a congestion mark (ECE, RFC 3168).
-    pub fn on_ecn_echo(&mut self, now: Instant) {
-        self.path.on_ecn_echo(now);
+    pub fn on_ecn_echo(&mut self) {
+        self.path.on_ecn_echo();
     }
 
     /// A tail loss probe repaired a loss before it was noticed (RFC 8985 section 7.4.2).
-    pub fn on_repaired_loss(&mut self, now: Instant) {
-        self.path.on_repaired_loss(now);
+    pub fn on_repaired_loss(&mut self) {
+        self.path.on_repaired_loss();
     }
 
     /// Judges a transmission with `behind` later ones delivered, of `span` from the oldest open one to the next.
@@ -190,9 +190,10 @@ impl SegmentPath {
         }
     }
 
-    /// A transmission is lost. `number` names it in the trace.
+    /// A transmission is lost. `number` names it in the trace. If it was sent after the latest reduction began, by order of sending, another
+    /// begins (RFC 5681 section 4.3).
     pub fn on_lost(&mut self, now: Instant, segment: &mut SegmentRecord, number: u64, trigger: LossTrigger) {
-        segment.episode = self.path.on_lost(now, &segment.record);
+        segment.episode = self.path.on_lost(&segment.record);
         let size = segment.record.size;
         self.trace.push(now, self.path.id(), Event::PacketLost { space: SpaceId::Data, number, size, trigger });
     }
@@ -211,7 +212,7 @@ impl SegmentPath {
     /// transmission in flight, and [`finish`](Self::finish).
     pub fn on_timeout(&mut self, now: Instant) {
         self.timeouts = self.timeouts.saturating_add(1);
-        self.path.on_timeout(now);
+        self.path.on_timeout(self.timeouts > 1);
         let expired = Event::PtoExpired { space: SpaceId::Data, count: self.timeouts };
         self.trace.push(now, self.path.id(), expired);
     }

@@ -375,7 +375,7 @@ impl<T: Clone> Space<T> {
         self.eliciting -= u64::from(record.ack_eliciting);
         self.quiet -= u64::from(!record.in_flight);
         let path = paths.get_mut(lane.path);
-        let episode = path.on_lost(now, &record);
+        let episode = path.on_lost(&record);
         if record.ack_eliciting && !record.mtu_probe {
             let span = probe::persistent_congestion_duration(path.rtt(), max_ack_delay);
             if lane.run.on_lost(record.time, path.rtt().first_sample, span) {

@@ -1,7 +1,9 @@
 //! TCP flows: that they come close to what the link allows, and react as their rules say.
 #![allow(clippy::unwrap_used)]
 
-use thalweg_link::{DirectionConfig, EcnTreatment, LossModel, Probability, RateModel, Reorder, Schedule, Spread};
+use thalweg_link::{
+    DirectionConfig, EcnTreatment, LossModel, Policer, Probability, RateModel, Reorder, Schedule, Spread,
+};
 use thalweg_recovery::{InitialWindow, Policies};
 use thalweg_sim::*;
 use thalweg_units::Duration;
@@ -222,7 +224,7 @@ fn a_repair_that_is_lost_is_found_by_later_deliveries() {
     let result = ok(&plan);
     let stats = sender(&result);
     assert_eq!((stats.lost_retransmissions, stats.retransmissions, stats.timeouts), (1, 2, 0));
-    assert_eq!(result.flows[0].server.stats.path.congestion_events, 1, "one episode");
+    assert_eq!(result.flows[0].server.stats.path.congestion_events, 2, "two indications (RFC 5681 section 4.3)");
 }
 
 #[test]
@@ -306,4 +308,68 @@ fn tcp_and_quic_share_a_bottleneck() {
     let goodput: Vec<u64> = result.flows.iter().map(|flow| flow.goodput_bps().unwrap()).collect();
     // 20 Mbps less headers.
     assert!(goodput.iter().all(|rate| *rate > 7_000_000), "{goodput:?}");
+}
+
+/// Two endless downloads of one minute each over 20 Mbps and 105 ms with a BDP of queue.
+fn pair(policies: &str) -> Plan {
+    let download = || Traffic::Download(None);
+    let flows = ["a", "b"].map(|name| {
+        let mut flow = FlowPlan::new(name, download()).policies(policies.parse().unwrap());
+        flow.stack = "tcp".to_owned();
+        flow
+    });
+    Plan {
+        paths: vec![PathPlan::new("p", link("20 Mbps", 5), link("20 Mbps", 100))],
+        flows: flows.into(),
+        time_limit: Duration::from_secs(60),
+        ..Plan::default()
+    }
+}
+
+/// Drops and offered packets of the bottleneck, and reductions of each flow.
+fn congestion(plan: &Plan) -> (u64, u64, Vec<u64>) {
+    let result = ok(plan);
+    let stats = &result.links[1].stats;
+    let reductions = result.flows.iter().map(|flow| flow.server.stats.path.congestion_events).collect();
+    (stats.dropped.iter().sum(), stats.offered, reductions)
+}
+
+/// Losses found by time are found in retransmissions, too. Were those not answered, two flows would stay in one episode for a minute and lose
+/// a quarter of what they send; ns-3 drops 581 packets here.
+#[test]
+fn rfc5681_4_3_two_flows_do_not_stay_in_recovery() {
+    for controller in ["cubic", "new-reno"] {
+        for reordering in ["rack", "fixed"] {
+            for reduction in ["immediate", "prr"] {
+                let policies = format!("controller={controller}, reordering={reordering}, reduction={reduction}");
+                let (drops, offered, reductions) = congestion(&pair(&policies));
+                assert!(drops < 581 * 2 && drops * 50 < offered, "{policies}: {drops} of {offered}");
+                assert!(controller != "cubic" || drops > 581 * 7 / 10, "{policies}: {drops}");
+                assert!(reductions.iter().all(|count| *count >= 5), "{policies}: {reductions:?}");
+            }
+        }
+    }
+}
+
+/// A policer drops at once what comes faster than its rate, retransmissions included: sent again at the same window they are lost again, and
+/// of what is sent a sixth is lost. The bucket holds four BDP.
+#[test]
+fn rfc5681_4_3_a_flow_through_a_policer_does_not_stay_in_recovery() {
+    for controller in ["cubic", "new-reno"] {
+        for reduction in ["immediate", "prr"] {
+            let policies = format!("controller={controller}, reduction={reduction}");
+            let mut plan = pair(&policies);
+            plan.flows.truncate(1);
+            plan.paths = vec![PathPlan::new("p", link("100 Mbps", 20), link("100 Mbps", 20))];
+            plan.paths[0].down.policer = Some(Policer { rate: "10 Mbps".parse().unwrap(), burst: 200_000 });
+            let result = ok(&plan);
+            let stats = &result.links[1].stats;
+            let (drops, offered) = (stats.dropped.iter().sum::<u64>(), stats.offered);
+            assert!(drops * 100 < offered * 3, "{policies}: {drops} of {offered}");
+            let flow = &result.flows[0];
+            assert!(flow.server.stats.path.congestion_events > 40, "{policies}");
+            // Three quarters of the rate in a minute.
+            assert!(flow.bytes > 10_000_000 / 8 * 60 * 3 / 4, "{policies}: {}", flow.bytes);
+        }
+    }
 }

@@ -55,6 +55,82 @@ fn rfc6675_5_an_episode_lasts_until_the_recovery_point_is_acknowledged() {
     assert_eq!((path.path().stats().episodes_ended, path.path().stats().ended_in_slow_start), (1, 1));
 }
 
+/// Twenty in flight, of which the first `lost` are declared lost and repaired; the other ones have been SACKed.
+fn repaired(path: &mut SegmentPath, lost: usize) -> (Vec<SegmentRecord>, Vec<SegmentRecord>) {
+    let mut segments = Vec::new();
+    fill(path, at(0), &mut segments);
+    segments[lost..].iter().for_each(|segment| path.on_delivered(at(100), segment, 0));
+    for (number, segment) in segments[..lost].iter_mut().enumerate() {
+        path.on_lost(at(100), segment, number as u64, LossTrigger::PacketThreshold);
+    }
+    path.finish(at(100));
+    let repairs = (0..lost).map(|_| path.on_sent(at(100), SEGMENT, 20_000, true)).collect();
+    (segments, repairs)
+}
+
+#[test]
+fn rfc5681_4_3_the_loss_of_a_retransmission_lowers_window_and_threshold_a_second_time() {
+    let mut path = twenty("reduction=prr", Flight::Window);
+    let (_, mut repairs) = repaired(&mut path, 6);
+    assert_eq!((path.path().stats().congestion_events, path.path().ssthresh()), (1, Some(10_000)));
+    // Nothing of it depends on the clock: the repairs left at the very instant at which the reduction began.
+    path.on_delivered(at(200), &repairs[3], 0);
+    for repair in &mut repairs[..2] {
+        path.on_lost(at(200), repair, 0, LossTrigger::PacketThreshold);
+    }
+    path.finish(at(200));
+    assert_eq!((path.path().stats().congestion_events, path.path().ssthresh()), (2, Some(5_000)));
+    // What was sent before the second reduction is answered by it, later repairs by none.
+    let mut again: Vec<SegmentRecord> = (0..2).map(|_| path.on_sent(at(200), SEGMENT, 20_000, true)).collect();
+    path.on_lost(at(210), &mut repairs[2], 2, LossTrigger::PacketThreshold);
+    path.finish(at(210));
+    assert_eq!(path.path().ssthresh(), Some(5_000));
+    path.on_lost(at(300), &mut again[0], 0, LossTrigger::PacketThreshold);
+    path.finish(at(300));
+    assert_eq!((path.path().stats().congestion_events, path.path().ssthresh()), (3, Some(2_500)));
+}
+
+#[test]
+fn rfc5681_4_3_losses_in_two_successive_windows_lower_the_window_twice() {
+    let mut path = twenty("reduction=prr", Flight::Window);
+    let (_, repairs) = repaired(&mut path, 6);
+    let mut new: Vec<SegmentRecord> = (21..=24).map(|n| path.on_sent(at(110), SEGMENT, n * 1_000, true)).collect();
+    path.on_lost(at(210), &mut new[0], 20, LossTrigger::PacketThreshold);
+    path.finish(at(210));
+    assert_eq!((path.path().stats().congestion_events, path.path().ssthresh()), (2, Some(5_000)));
+    // The episode now lasts until what was sent before the second reduction is acknowledged.
+    path.on_cumulative_ack(20_000);
+    repairs.iter().for_each(|repair| path.on_delivered(at(220), repair, 0));
+    path.finish(at(220));
+    assert!(path.is_in_episode());
+    path.on_cumulative_ack(24_000);
+    path.finish(at(330));
+    assert!(!path.is_in_episode());
+}
+
+#[test]
+fn a_second_reduction_that_proves_spurious_leaves_the_first_in_force() {
+    let mut path = twenty("reduction=prr", Flight::Window);
+    let (mut segments, repairs) = repaired(&mut path, 6);
+    let mut new = path.on_sent(at(110), SEGMENT, 21_000, true);
+    path.on_lost(at(210), &mut new, 20, LossTrigger::PacketThreshold);
+    path.finish(at(210));
+    assert_eq!(path.path().ssthresh(), Some(5_000));
+    path.on_late(at(215), &new);
+    path.finish(at(215));
+    assert_eq!((path.path().stats().undos, path.path().ssthresh()), (1, Some(10_000)));
+    assert!(path.is_in_episode());
+    assert_eq!(path.path().state(), State::Recovery);
+    // Another loss of the first flight belongs to the first reduction, one of what was sent since then does not.
+    path.on_lost(at(220), &mut segments[7], 7, LossTrigger::PacketThreshold);
+    path.finish(at(220));
+    assert_eq!(path.path().stats().congestion_events, 2);
+    path.on_cumulative_ack(20_000);
+    repairs.iter().for_each(|repair| path.on_delivered(at(230), repair, 0));
+    path.finish(at(230));
+    assert!(!path.is_in_episode());
+}
+
 #[test]
 fn rfc5681_3_1_a_timeout_leaves_one_segment_of_window_and_half_of_the_threshold() {
     let (mut path, mut segments) = (twenty("reduction=prr", Flight::Window), Vec::new());
@@ -78,6 +154,30 @@ fn rfc5681_3_1_a_timeout_leaves_one_segment_of_window_and_half_of_the_threshold(
     assert_eq!((path.path().window(), path.timeouts()), (2_000, 0));
     assert_eq!(path.path().stats().congestion_events, 1);
     assert_eq!(path.path().stats().timeouts, 2);
+}
+
+#[test]
+fn rfc5681_4_3_a_timeout_that_finds_a_retransmission_lost_lowers_the_threshold_a_second_time() {
+    for (repairs_sent, threshold) in [(true, 5_000), (false, 10_000)] {
+        let (mut path, mut segments) = (twenty("reduction=prr", Flight::Window), Vec::new());
+        fill(&mut path, at(0), &mut segments);
+        segments[10..].iter().for_each(|segment| path.on_delivered(at(100), segment, 0));
+        path.on_lost(at(100), &mut segments[0], 0, LossTrigger::PacketThreshold);
+        path.finish(at(100));
+        let mut repair = repairs_sent.then(|| path.on_sent(at(100), SEGMENT, 20_000, true));
+        path.on_timeout(at(1_000));
+        for segment in segments[1..10].iter_mut().chain(&mut repair) {
+            path.on_lost(at(1_000), segment, 0, LossTrigger::Timeout);
+        }
+        path.finish(at(1_000));
+        assert_eq!((path.path().window(), path.path().ssthresh()), (1_000, Some(threshold)), "{repairs_sent}");
+        // The timer's own retransmission is lost, too: no third time.
+        let mut again = path.on_sent(at(1_000), SEGMENT, 20_000, true);
+        path.on_timeout(at(3_000));
+        path.on_lost(at(3_000), &mut again, 0, LossTrigger::Timeout);
+        path.finish(at(3_000));
+        assert_eq!((path.path().window(), path.path().ssthresh()), (1_000, Some(threshold)), "{repairs_sent}");
+    }
 }
 
 #[test]
@@ -122,7 +222,7 @@ fn a_mark_is_responded_to_once_per_episode() {
     for number in 0..3 {
         path.on_cumulative_ack(u64::from(SEGMENT) * (number + 1));
         path.on_delivered(at(100), &segments[number as usize], 0);
-        path.on_ecn_echo(at(100));
+        path.on_ecn_echo();
         path.finish(at(100));
     }
     assert_eq!(path.path().stats().ecn_events, 1);

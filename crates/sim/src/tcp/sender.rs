@@ -9,6 +9,10 @@
 //! says; `fixed` without its time threshold is RFC 6675 section 4. Limited transmit (RFC 3042) needs no rule of its own: a SACKed segment leaves
 //! the flight, and what the window then has room for may leave. Of RFC 6675's NextSeg, rules 1 and 2 apply (what is lost, then new data); a
 //! tail loss probe stands in for the rescue.
+//!
+//! RFC 6675 reduces the window once per episode, and finds no retransmission lost but by timeout. Here a retransmission is judged like any
+//! transmission, and its loss reduces the window again, as does that of new data sent since the latest reduction (RFC 5681 section 4.3).
+//! The recovery point then moves to SND.NXT.
 
 use std::collections::VecDeque;
 
@@ -392,9 +396,9 @@ impl Sender {
             self.path.on_rtt_sample(now, sent, false);
         }
         if ack.echoes && self.ecn {
-            self.path.on_ecn_echo(now);
+            self.path.on_ecn_echo();
         }
-        self.judge_probe(now, ack.una, reports_probe, is_news || ack.has_data);
+        self.judge_probe(ack.una, reports_probe, is_news || ack.has_data);
         self.detect_lost(now);
         self.path.finish(now);
         if self.path.path().stats().congestion_events > before.1 {
@@ -528,14 +532,14 @@ impl Sender {
     }
 
     /// What the ACK says about a tail loss probe (RFC 8985 section 7.4.2).
-    fn judge_probe(&mut self, now: Instant, una: u64, is_reported: bool, is_news: bool) {
+    fn judge_probe(&mut self, una: u64, is_reported: bool, is_news: bool) {
         let Some((end, is_repeat)) = self.probe.filter(|(end, _)| una >= *end) else { return };
         // An ACK that says nothing new is the answer to the original.
         if !is_repeat || is_reported || !is_news {
             self.probe = None;
         } else if una > end {
             self.probe = None;
-            self.path.on_repaired_loss(now);
+            self.path.on_repaired_loss();
         }
     }
 
