@@ -195,6 +195,7 @@ at_most = "1000 s"
 #[test]
 fn a_delay_above_a_bound_fails_it() {
     let text = r#"time_limit = "60 s"
+host_delay = false
 [path.link]
 up   = { rate = "100 Mbps", delay = "1 ms", queue = "1 BDP" }
 down = { rate = "100 Mbps", delay = "50 ms", queue = "1 BDP", changes = [{ at = "1 s", delay = "102.4 ms" }] }

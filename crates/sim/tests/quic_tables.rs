@@ -6,7 +6,6 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use thalweg_link::{DirectionConfig, LossModel, RateModel};
 use thalweg_sim::{FlowPlan, FlowResult, PacketFate, PathPlan, Plan, Record, Traffic, run};
@@ -27,6 +26,8 @@ fn upload(reduction: &str, lost: &[u64]) -> FlowResult {
     let mut flow = FlowPlan::new("f", Traffic::Upload(Some(400_000))).policies(policies.parse().unwrap());
     for side in [&mut flow.client, &mut flow.server] {
         (side.initial_mtu, side.max_mtu, side.ack_every_second) = (1_200, 1_200, true);
+        // A number left out would bring an ACK of its own.
+        side.skip_packet_numbers = false;
     }
     let plan = Plan {
         paths: vec![PathPlan::new("p", up, link)],
@@ -67,10 +68,11 @@ fn cells(flow: &FlowResult, losses: usize) -> Option<Cells> {
     })
 }
 
-/// Where on the link the losses have to be: one that leaves twenty datagrams of window, and `count` in a row when they are in flight.
-fn places(count: u64) -> (u64, Range<u64>) {
-    for first in 25..32 {
-        let flow = upload("prr", &[first]);
+/// The cells of a reduction, with losses where they have to be for it: one that leaves twenty datagrams of window, and `count` in a row when they
+/// are in flight.
+fn cells_of(reduction: &str, count: u64) -> Cells {
+    for first in 25..60 {
+        let flow = upload(reduction, &[first]);
         let twenty =
             flow.client.series.metrics.iter().any(|(_, m)| m.ssthresh.is_some_and(|bytes| bytes / DATAGRAM == 19));
         if !twenty {
@@ -78,21 +80,18 @@ fn places(count: u64) -> (u64, Range<u64>) {
         }
         for second in first + 60..first + 140 {
             let lost: Vec<u64> = [first].into_iter().chain(second..second + count).collect();
-            if cells(&upload("prr", &lost), count as usize).is_some() {
-                return (first, second..second + count);
+            if let Some(cells) = cells(&upload(reduction, &lost), count as usize) {
+                return cells;
             }
         }
     }
-    panic!("no place");
+    panic!("no place for {count} losses under {reduction}");
 }
 
-/// The cells of every reduction under the same losses, found so that twenty are in flight under `prr`.
+/// The cells of every reduction.
 fn all(count: u64) -> BTreeMap<&'static str, Cells> {
-    let (first, range) = places(count);
-    let lost: Vec<u64> = [first].into_iter().chain(range).collect();
-    let cells_of = |reduction| cells(&upload(reduction, &lost), count as usize);
-    let cells = ["prr", "prr-ssrb", "prr-crb", "immediate", "rate-halving"].map(|name| (name, cells_of(name)));
-    cells.into_iter().map(|(name, cells)| (name, cells.unwrap_or_else(|| panic!("{name}")))).collect()
+    let all = ["prr", "prr-ssrb", "prr-crb", "immediate", "rate-halving"].map(|name| (name, cells_of(name, count)));
+    all.into_iter().collect()
 }
 
 /// Datagrams sent on the ACKs from the detection on; each acknowledges two.
@@ -130,7 +129,8 @@ fn the_fifteen_losses_in_quic() {
     assert!(burst("prr-crb", 0, 3) <= 2 && burst("prr-crb", 3, 1) >= 7);
     // Two per ACK arrive; one more may leave while repairs get through, and what was saved up.
     assert!(burst("prr", 0, 12) <= 4);
-    assert!(burst("prr-ssrb", 0, 12) <= 4);
+    // Where the period ends with the window still below its target, SSRB makes up for the rest at once.
+    assert!(burst("prr-ssrb", 0, 12) <= 5);
     // Each brings the window to ten datagrams again; rate halving does it in slow start.
     for (name, cells) in &all {
         assert!(cells.iter().take(10).any(|(window, ..)| *window == 10), "{name}");

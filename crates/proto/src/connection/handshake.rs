@@ -324,7 +324,9 @@ impl Connection {
             config,
         };
         // Handshakes are short, and a gap in theirs would look like a loss: only application data are worth the trap.
-        this.spaces[SpaceId::Data.index()].numbers.start_skipping(&mut this.rng);
+        if this.config.skip_packet_numbers {
+            this.spaces[SpaceId::Data.index()].numbers.start_skipping(&mut this.rng);
+        }
         this.observe(
             now,
             &ObserverEvent::ConnectionStarted {
