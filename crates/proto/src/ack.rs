@@ -282,7 +282,7 @@ impl AckTracker {
         Ok(true)
     }
 
-    /// Tells the round-trip time, by which ACKs are thinned.
+    /// Tells the shortest round-trip time of the path, by which ACKs are thinned and held back.
     pub fn set_rtt(&mut self, rtt: Duration) {
         self.rate.rtt = rtt;
     }

@@ -423,7 +423,11 @@ impl<T: Clone> Recovery<T> {
                 self.pto_count = self.pto_count.saturating_add(1);
                 self.last_pto = Some(now);
                 let datagrams = match self.spaces[timer.space.index()].has_eliciting() {
-                    true => probe::datagrams(self.config.policies.probe, self.pto_count, self.is_idle_timeout_agreed),
+                    true => {
+                        let is_crowded = self.paths.get(self.paths.active()).is_crowded();
+                        let agreed = self.is_idle_timeout_agreed;
+                        probe::datagrams(self.config.policies.probe, self.pto_count, agreed, is_crowded)
+                    }
                     false => 1,
                 };
                 let active = self.paths.active();

@@ -354,6 +354,13 @@ impl Connection {
         self.recovery.path(self.paths[self.active].id).rtt().smoothed
     }
 
+    /// The smallest round trip seen on the active path, or the assumed one.
+    ///
+    /// Acknowledgments are timed by it: who mostly receives has few samples, and one that a suspension has inflated would thin them out long after.
+    fn min_rtt(&self) -> Duration {
+        self.recovery.path(self.paths[self.active].id).rtt().min
+    }
+
     /// UDP payload per datagram on the active path.
     pub fn path_mtu(&self) -> u16 {
         self.recovery.path(self.paths[self.active].id).datagram_size()

@@ -63,7 +63,7 @@ impl Connection {
         let mut arrival = Arrival { meta: *meta, at: now, path, size, dcid: None };
         let rtt = self.rtt();
         self.streams.set_clock(now, rtt);
-        self.spaces[SpaceId::Data.index()].acks.set_rtt(rtt);
+        self.spaces[SpaceId::Data.index()].acks.set_rtt(self.min_rtt());
         let before = self.stage();
         self.handle_coalesced(now, &mut arrival, datagram);
         if !self.undecryptable.is_empty() && self.stage() != before {
