@@ -134,6 +134,7 @@ metrics! {
         "early_probes" Count "expiries of the probe timer, both ends, that were too early: what had been sent before was acknowledged next",
         "congestion_events" Count Neither "reductions of the window",
         "undos" Count Neither "reductions taken back because nothing had been lost",
+        "connections_lost" Count "connections that were lost, by the end that lost more of them",
         "ce_marks" Count Neither "packets that arrived marked Congestion Experienced",
         "recovery_entry_above" Share Neither "episodes of loss that began with more in flight than the threshold",
         "recovery_entry_at" Share Neither "episodes of loss that began with as much in flight as the threshold, in whole packets",

@@ -153,8 +153,8 @@ fn check_gap(stage: &Stage, policy: ProbePolicy) {
         ProbePolicy::Capped8 => IDLE / 8,
         ProbePolicy::Capped16 => IDLE / 16,
         ProbePolicy::Capped32 => IDLE / 32,
-        // On a crowded path up to an eighth and a quarter of it.
-        ProbePolicy::Ladder => (IDLE * 5 / 32).max(2 * base),
+        // On a crowded path up to a tenth and a quarter of it.
+        ProbePolicy::Ladder => (IDLE / 8).max(2 * base),
     };
     assert!(gap >= base && gap <= cap.max(base), "{policy}: {gap:?} after {base:?}");
     if policy == ProbePolicy::Rfc {

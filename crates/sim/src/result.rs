@@ -141,6 +141,8 @@ pub struct SideResult {
     pub stats: ConnectionStats,
     /// Connections.
     pub connections: u64,
+    /// Connections that were lost: they ended with anything but what both applications wanted.
+    pub connections_lost: u64,
     /// For how long what held the sender back, by [`Limit::index`], over its connections.
     pub limited_by: [Duration; Limit::ALL.len()],
     /// Bytes of streams that were sent more than once, each time after the first.
@@ -192,6 +194,8 @@ pub enum Figure {
     EarlyProbes,
     /// Packets that arrived marked Congestion Experienced.
     CeMarks,
+    /// Connections that were lost.
+    ConnectionsLost,
 }
 
 impl Figure {
@@ -213,6 +217,7 @@ impl Figure {
         Figure::Probes,
         Figure::EarlyProbes,
         Figure::CeMarks,
+        Figure::ConnectionsLost,
     ];
 
     /// What the TCP of this project measures: it has no persistent congestion, and nobody judges its tail loss probes.

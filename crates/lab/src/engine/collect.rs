@@ -216,6 +216,7 @@ fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult, has_met
         (Figure::CongestionEvents, "congestion_events", path.congestion_events),
         (Figure::Undos, "undos", path.undos),
         (Figure::CeMarks, "ce_marks", path.ce_marks),
+        (Figure::ConnectionsLost, "connections_lost", sender.connections_lost.max(receiver.connections_lost)),
         (Figure::MaxWindow, "max_window", path.max_window),
         (Figure::MaxInFlight, "max_in_flight", path.max_bytes_in_flight),
         (Figure::Datagrams, "reverse_bytes", returned.bytes),

@@ -95,6 +95,7 @@ impl StackFactory for Thalweg {
             batch,
             meter: Meter::new(context.origin, context.record.step),
             running: 0,
+            lost: 0,
             failed: None,
             gone: SideResult::default(),
         };
@@ -153,6 +154,8 @@ struct QuicHost {
     meter: Meter,
     /// Clients: connections whose application has something left to do.
     running: u64,
+    /// Connections that ended before their time.
+    lost: u64,
     failed: Option<String>,
     /// Figures of the connections that are gone.
     gone: SideResult,
@@ -232,6 +235,7 @@ impl QuicHost {
                     // A server's connection ends with its client's.
                     let orderly = matches!(error, ConnectionError::PeerApplication { .. });
                     if !orderly || matches!(self.role, Role::Client { .. }) {
+                        self.lost += 1;
                         self.failed.get_or_insert_with(|| format!("the connection was lost: {error}"));
                     }
                 }
@@ -347,6 +351,7 @@ impl Host for QuicHost {
         }
         self.collector.finish(now, &mut result);
         result.measured = Figure::ALL;
+        result.connections_lost = self.lost;
         result
     }
 }
