@@ -276,7 +276,7 @@ policies! {
         Capped8 "capped/8" "as rfc, but never longer than an eighth of the idle timeout",
         Capped16 "capped/16" or "capped" "as rfc, but never longer than a sixteenth of the idle timeout",
         Capped32 "capped/32" "as rfc, but never longer than a thirty-second of the idle timeout",
-        Ladder "ladder" "doubling at first, then growing by a quarter of the silence, to a thirty-second of the idle timeout, of a crowded path to a tenth; single probes after the third",
+        Ladder "ladder" "doubling at first, then growing by a quarter of the silence, to a thirty-second of the idle timeout, of a crowded path to a tenth; single probes after the second",
     } default Ladder, reserved {}
 
     #[doc = "Whether the probe timer allows for acknowledgments that the peer holds back."]

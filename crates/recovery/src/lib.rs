@@ -137,7 +137,7 @@ pub struct Recovery<T> {
     last_pto: Option<Instant>,
     /// Since when a client has had nothing in flight that a server with an unvalidated client could answer.
     deadlocked_since: Option<Instant>,
-    /// The longest delay that the peer reported in an acknowledgment of two packets or more of application data: so long it holds
+    /// The longest delay that the peer reported lately in an acknowledgment of two packets or more of application data: so long it holds
     /// acknowledgments back although several packets have arrived.
     longest_hold: Duration,
     timer: Option<Timer>,
@@ -318,8 +318,9 @@ impl<T: Clone> Recovery<T> {
             return Ok(());
         };
         self.take_rtt_sample(now, arrived, space, newly, ack_delay, out);
-        if space == SpaceId::Data && newly.gives_rtt_sample && newly.eliciting > 1 {
-            self.longest_hold = self.longest_hold.max(ack_delay);
+        if space == SpaceId::Data && self.handshake_confirmed && newly.gives_rtt_sample && newly.eliciting > 1 {
+            // Fades by an eighth per sample: a peer that was busy once does not slow the timer down for ever.
+            self.longest_hold = (self.longest_hold - self.longest_hold / 8).max(ack_delay);
         }
         self.deadlocked_since = None;
         self.take_ecn_counts(space, newly, ecn);
@@ -446,16 +447,20 @@ impl<T: Clone> Recovery<T> {
     }
 
     /// The probe timeout of the active path without backoff; in the space of application data it includes the peer's maximum ACK delay.
+    ///
+    /// What else is counted in probe timeouts (RFC 9000 section 10) goes by this one, whatever the policy allows the timer to leave out.
     pub fn pto(&self, space: SpaceId) -> Duration {
-        self.probe_timeout(space, 0)
+        self.timeout_after(space, self.max_ack_delay, 0)
     }
 
+    /// How long the probe timer waits after `count` expiries.
     fn probe_timeout(&self, space: SpaceId, count: u32) -> Duration {
+        self.timeout_after(space, self.ack_allowance(), count)
+    }
+
+    fn timeout_after(&self, space: SpaceId, allowance: Duration, count: u32) -> Duration {
         let path = self.paths.get(self.paths.active());
-        let ack_delay = match space {
-            SpaceId::Data => self.ack_allowance(),
-            _ => Duration::ZERO,
-        };
+        let ack_delay = if space == SpaceId::Data { allowance } else { Duration::ZERO };
         let silence = Silence {
             base: path.rtt().probe_base().saturating_add(ack_delay),
             idle_timeout: self.idle_timeout,

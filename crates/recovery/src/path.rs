@@ -85,6 +85,10 @@ pub struct PathStats {
     pub ended_in_slow_start: u64,
 }
 
+/// How many of the losses that one ACK or timeout shows count for whether a path is crowded. A crowded path loses a few packets of every small
+/// flight; an outage loses a whole flight at once, and says nothing about what follows.
+const MAX_FATES: u32 = 4;
+
 /// What the ACK or timeout being processed means for one path.
 #[derive(Copy, Clone, Debug, Default)]
 struct Tally {
@@ -101,6 +105,8 @@ struct Tally {
     is_fresh: bool,
     /// When the newest of the acknowledged packets was sent.
     newest_acked: Option<Instant>,
+    /// How many of the losses count as fates.
+    fates: u32,
 }
 
 /// What the trace has been told last.
@@ -308,11 +314,11 @@ impl Path {
         self.application_limited
     }
 
-    /// Whether so many of the latest packets were lost that silence is likely to be congestion rather than an outage: a quarter of the last 32.
+    /// Whether so many of the latest packets were lost that silence is likely to be congestion rather than an outage: a third of the last 32.
     ///
-    /// Random loss that bad leaves no transport much; more flows than a bottleneck has room for lose two of three.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.fates.count_ones() >= u32::BITS / 4
+    /// More flows than a bottleneck has room for lose two of three. Random loss of 15 % loses a third of 32 once in 300 times, a quarter once in ten.
+    pub fn is_crowded(&self) -> bool {
+        3 * self.fates.count_ones() >= u32::BITS
     }
 
     /// Nothing sent on it is open any more.
@@ -447,6 +453,8 @@ impl Path {
         self.touch();
         self.on_delivered(now, &packet.record);
         self.reordering.on_spurious(now, packet.record.time, &self.rtt);
+        // One loss less, whichever it was.
+        self.fates &= self.fates.saturating_sub(1);
         self.stats.packets_spurious += 1;
         self.stats.bytes_spurious += u64::from(packet.record.size);
         if let Some(episodes) = &mut self.episodes {
@@ -481,7 +489,10 @@ impl Path {
             return NO_EPISODE;
         }
         let size = u64::from(record.size);
-        self.fates = self.fates << 1 | 1;
+        if self.tally.fates < MAX_FATES {
+            self.tally.fates += 1;
+            self.fates = self.fates << 1 | 1;
+        }
         self.stats.packets_lost += 1;
         self.stats.bytes_lost += size;
         self.tally.lost += size;
@@ -575,9 +586,9 @@ impl Path {
         let application_limited = self.application_limited && !self.is_full(tally.prior_in_flight);
         let starts_recovery = tally.congestion.is_some();
         if tally.persistent_congestion {
-            // RFC 9002 appendix B.8 forgets the period, so that all deliveries open the window again. That its losses have been responded to
-            // stays true: a straggler among them would lower the threshold to the minimum.
-            self.period.closed = 0;
+            // RFC 9002 appendix B.8 forgets the period, so that all deliveries open the window again. But the window of two answers whatever
+            // was sent before: a straggler among that would lower the threshold to the minimum.
+            self.period = Period { answered: self.stats.packets_sent, closed: 0 };
             self.in_recovery = false;
             self.repair_packet = false;
             match self.profile.timeout {

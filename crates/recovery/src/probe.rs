@@ -29,17 +29,17 @@ const LADDER_BACKOFF: u32 = 4;
 const LADDER_LONGEST: u32 = 8;
 
 /// A ladder doubles until it waits this share of the idle timeout: so far a congested path cannot be told from a dead one.
-const LADDER_DOUBLES: u32 = 55;
+const LADDER_DOUBLES: u32 = 60;
 
-/// How often a ladder may wait less than this share of the idle timeout: on a path of a few milliseconds, doubling alone would spend a dozen
-/// probes before it reaches a tenth of a second.
-const LADDER_QUICK: (u32, u32) = (3, 50);
+/// Where the timeout without backoff is less than this share of the idle timeout, a ladder quadruples from the third wait on: on a path of a few
+/// milliseconds, doubling alone would spend a dozen probes before it reaches half a second.
+const LADDER_SHORT: u32 = 1_000;
 
 /// From there on a ladder waits a quarter of the silence so far: what a probe finds out late stays in proportion to what was lost anyway.
 const LADDER_SHARE: u32 = 4;
 
 /// Probes of a ladder that are sent twice, as RFC 9002 section 6.2.4 allows, against the loss of one of them; a dead path swallows both.
-const LADDER_TWINS: u32 = 3;
+const LADDER_TWINS: u32 = 2;
 
 /// How long before the idle timeout a ladder's last useful probe leaves, in timeouts without backoff: late enough to find a path that comes back
 /// at the last moment, early enough for the answer and one repeat of it.
@@ -73,16 +73,16 @@ pub(crate) struct Silence {
 /// |---|---|
 /// | `rfc` | `base × 2^count` (RFC 9002 section 6.2.1: MUST double) |
 /// | `capped/n` | the same, but no more than `max(idle / n, base)` |
-/// | `ladder` | `base`, `2 base`, then `min(base × 2^count, max(silence / 4, idle / 55))`, but no more than `max(idle / 32, min(4 base, idle / 8))` and never less than the wait before |
+/// | `ladder` | `base`, `2 base`, then `min(base × 2^count` (`4^count / 2` on short paths)`, max(silence / 4, idle / 60))`, but no more than `max(idle / 32, min(4 base, idle / 8))` and never less than the wait before |
 /// | `ladder`, crowded | as `rfc`, but no more than `idle / 10`, drawn between 0.75 and 1.25 of it |
 ///
 /// Doubling is for a path that may be congested. Once silence has lasted many round trips that is not the question any more; it is when
 /// the path comes back, and the idle timeout says how long the application is prepared to wait for it. The floor matters: a cap below
 /// `base` would probe before an answer can have come.
 ///
-/// A ladder departs from RFC 9002 section 6.2.1 as soon as a wait grows by less than a factor of two. From the fourth wait on it doubles at least from
-/// a fiftieth of the idle timeout. One of its waits is cut short so that a probe leaves shortly before or at `idle - 3 base`: the last one whose
-/// answer is certain to be in time.
+/// A ladder departs from RFC 9002 section 6.2.1, which doubles. Its waits are shorter once doubling would wait for more than a sixtieth of the idle
+/// timeout. They are longer where the timeout without backoff is less than a thousandth of it: there the factor is four from the third wait on. One
+/// wait is cut short so that a probe leaves shortly before or at `idle - 3 base`: the last one whose answer is certain to be in time.
 pub(crate) fn timeout(policy: ProbePolicy, silence: Silence, count: u32) -> Duration {
     let Silence { base, idle_timeout, crowd } = silence;
     let Some(idle) = idle_timeout else {
@@ -126,6 +126,7 @@ fn scatter(number: u64) -> u64 {
 fn ladder(base: Duration, idle: Duration, count: u32) -> Duration {
     let cap = (idle / LADDER_CAP).max(base.saturating_mul(LADDER_BACKOFF).min(idle / LADDER_LONGEST));
     let last_call = idle.saturating_sub(base.saturating_mul(LADDER_LAST_CALL));
+    let is_short = base < idle / LADDER_SHORT;
     let (mut silence, mut step, mut wait) = (Duration::ZERO, base, base);
     for steps in 1..=count {
         silence += wait;
@@ -133,15 +134,11 @@ fn ladder(base: Duration, idle: Duration, count: u32) -> Duration {
             break;
         }
         let share = (silence / LADDER_SHARE).max(idle / LADDER_DOUBLES);
-        let (quick, least) = LADDER_QUICK;
-        let fast = match steps.checked_sub(quick) {
-            Some(more) => doubled(base, steps).max(doubled(idle / least, more)),
-            None => doubled(base, steps),
-        };
+        let fast = if is_short { doubled(base, (2 * steps).saturating_sub(1)) } else { doubled(base, steps) };
         let next = if steps == 1 { fast } else { fast.min(share).min(cap) };
         step = step.max(next);
         // Where the probe before is close to the last call anyway, nothing is gained.
-        let is_cut = silence + base.max(step / 2) <= last_call && last_call < silence + step;
+        let is_cut = !is_short && silence + base.max(step / 2) <= last_call && last_call < silence + step;
         wait = if is_cut { last_call - silence } else { step };
     }
     if silence > idle { step } else { wait }
@@ -326,8 +323,13 @@ mod tests {
     #[test]
     fn a_ladder_doubles_then_grows_by_a_quarter_of_the_silence_and_stops_at_a_thirty_second_of_the_idle_timeout() {
         let expected =
-            [100, 300, 700, 1_245, 1_790, 2_336, 2_920, 3_650, 4_563, 5_500, 6_438, 7_375, 8_313, 9_250, 10_188];
+            [100, 300, 700, 1_200, 1_700, 2_200, 2_750, 3_437, 4_296, 5_234, 6_171, 7_109, 8_046, 8_984, 9_921, 10_859];
         assert_eq!(probes(ProbePolicy::Ladder, 100, 30_000, 10_000), expected);
+    }
+
+    #[test]
+    fn on_a_short_path_a_ladder_quadruples_from_the_third_wait_on() {
+        assert_eq!(probes(ProbePolicy::Ladder, 3, 30_000, 1_000), [3, 9, 33, 129, 513, 1_013]);
     }
 
     /// 10 s at a round trip of 100 ms: a thirty-second of the idle timeout is less than the timeout without backoff.
@@ -360,7 +362,7 @@ mod tests {
 
     #[test]
     fn a_ladder_probes_once_more_when_an_answer_can_still_be_in_time() {
-        for base in BASES {
+        for base in BASES.into_iter().filter(|base| *base >= 30) {
             let probes = probes(ProbePolicy::Ladder, base, 30_000, 30_000);
             let last_call = 30_000 - 3 * base;
             let last = probes.iter().filter(|time| **time <= last_call).max().unwrap();
@@ -373,9 +375,9 @@ mod tests {
     }
 
     #[test]
-    fn rfc9002_6_2_4_a_ladder_sends_two_datagrams_three_times_and_then_one() {
+    fn rfc9002_6_2_4_a_ladder_sends_two_datagrams_twice_and_then_one() {
         let sent = |policy, agreed| (1..=5).map(|count| datagrams(policy, count, agreed, false)).collect::<Vec<_>>();
-        assert_eq!(sent(ProbePolicy::Ladder, true), [2, 2, 2, 1, 1]);
+        assert_eq!(sent(ProbePolicy::Ladder, true), [2, 2, 1, 1, 1]);
         assert_eq!(sent(ProbePolicy::Ladder, false), [2; 5], "no idle timeout has been agreed on");
         assert_eq!(sent(ProbePolicy::Rfc, true), [2; 5]);
         assert_eq!((1..=5).map(|count| datagrams(ProbePolicy::Ladder, count, true, true)).max(), Some(1), "crowded");
@@ -418,7 +420,9 @@ mod tests {
             };
             prop_assert!(gap >= base);
             prop_assert!(gap <= cap);
-            prop_assert!(gap <= timeout(ProbePolicy::Rfc, silence, count), "nor exceeds that of the RFC");
+            // A ladder quadruples on short paths, so as not to spend its probes before it reaches a tenth of a second.
+            let is_quick = policy == ProbePolicy::Ladder && base < idle / LADDER_SHORT;
+            prop_assert!(is_quick || gap <= timeout(ProbePolicy::Rfc, silence, count), "nor exceeds that of the RFC");
             let next = timeout(policy, silence, count + 1);
             if policy != ProbePolicy::Ladder {
                 prop_assert!(gap <= next, "and never shrinks");

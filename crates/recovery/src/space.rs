@@ -82,8 +82,9 @@ pub(crate) struct Space<T> {
     lost: LostPackets<T>,
     lanes: PerPath<Lane>,
     largest_acked: Option<u64>,
-    /// How many open packets are ack-eliciting.
+    /// How many open packets are ack-eliciting, and how many of these are MTU probes.
     eliciting: u64,
+    mtu_probes: u64,
     /// When the last ack-eliciting packet was sent.
     last_eliciting: Option<Instant>,
     /// How many open packets do not count in flight, and below which number there are none.
@@ -101,6 +102,7 @@ impl<T: Clone> Space<T> {
             lanes: PerPath::new(),
             largest_acked: None,
             eliciting: 0,
+            mtu_probes: 0,
             last_eliciting: None,
             quiet: 0,
             quiet_cursor: 0,
@@ -132,9 +134,9 @@ impl<T: Clone> Space<T> {
         self.eliciting > 0
     }
 
-    /// How many ack-eliciting packets are in flight.
+    /// How many ack-eliciting packets are in flight, MTU probes left out: many a path swallows those.
     pub(crate) fn eliciting(&self) -> u64 {
-        self.eliciting
+        self.eliciting - self.mtu_probes
     }
 
     /// When the last ack-eliciting packet was sent, if any is in flight.
@@ -155,6 +157,7 @@ impl<T: Clone> Space<T> {
         self.ecn.on_sent(packet.ecn);
         if packet.ack_eliciting {
             self.eliciting += 1;
+            self.mtu_probes += u64::from(packet.mtu_probe);
             self.last_eliciting = Some(packet.time);
         }
         let ordinal = self.next_ordinal(packet.path, packet.number);
@@ -224,7 +227,7 @@ impl<T: Clone> Space<T> {
     ) -> Result<Option<NewlyAcked>, AckOfUnsent> {
         let Consequences { now, paths, out, trace } = consequences;
         let now = *now;
-        let Space { id, sent, lost, lanes, eliciting, quiet, .. } = self;
+        let Space { id, sent, lost, lanes, eliciting, mtu_probes, quiet, .. } = self;
         for lane in lanes.iter_mut() {
             lane.newest_before = lane.newest_acked.unwrap_or(0);
         }
@@ -244,6 +247,7 @@ impl<T: Clone> Space<T> {
             let taken = sent.take_range(range.clone(), |number, record| {
                 note(number, &record);
                 *eliciting -= u64::from(record.ack_eliciting);
+                *mtu_probes -= u64::from(record.ack_eliciting && record.mtu_probe);
                 *quiet -= u64::from(!record.in_flight);
                 let mut behind = 0;
                 if let Some(lane) = lanes.iter_mut().find(|lane| lane.path == record.path) {
@@ -373,6 +377,7 @@ impl<T: Clone> Space<T> {
         let Consequences { now, paths, out, trace } = consequences;
         let now = *now;
         self.eliciting -= u64::from(record.ack_eliciting);
+        self.mtu_probes -= u64::from(record.ack_eliciting && record.mtu_probe);
         self.quiet -= u64::from(!record.in_flight);
         let path = paths.get_mut(lane.path);
         let episode = path.on_lost(&record);
@@ -394,6 +399,8 @@ impl<T: Clone> Space<T> {
     /// The keys are gone: forgets every packet (RFC 9002 section 6.4).
     pub(crate) fn discard(&mut self, paths: &mut Paths) {
         self.settle_all(paths, |_, _| {});
+        // Nothing more is sent here, so that nothing delivered elsewhere concerns it.
+        self.lanes.clear();
     }
 
     /// Hands every open packet back, without any conclusion about the path.
@@ -414,7 +421,7 @@ impl<T: Clone> Space<T> {
             lane.loss_time = None;
             lane.run = LossRun::default();
         });
-        self.eliciting = 0;
+        (self.eliciting, self.mtu_probes) = (0, 0);
         self.last_eliciting = None;
         self.quiet = 0;
     }

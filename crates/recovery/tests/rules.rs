@@ -315,6 +315,13 @@ mod probing {
         stage.wait(140);
         stage.ack_in(DATA, 5..=6, ms(40));
         assert_eq!(allowance(&mut stage), ms(25), "the peer's maximum ACK delay is the limit");
+        for _ in 0..40 {
+            let next = stage.next[2];
+            stage.wait(100);
+            stage.ack_in(DATA, next - 2..=next - 1, Duration::ZERO);
+            stage.send(2);
+        }
+        assert!(allowance(&mut stage) < ms(1), "it fades");
     }
 
     /// The ladder goes by our own idle timeout until the endpoints have agreed on one.
@@ -333,43 +340,75 @@ mod probing {
         }
     }
 
-    #[test]
-    fn a_path_that_lost_a_quarter_of_its_latest_packets_is_probed_as_a_crowded_one() {
-        let waits = |losses: u64| {
-            let mut stage = Stage::sampled("probe=ladder");
-            stage.recovery.set_idle_timeout(Some(Duration::from_secs(30)));
-            // Of every 32 packets, so many are lost one by one, the last one last.
-            for index in 0..32 {
-                stage.send(4);
-                let next = stage.next[2];
-                stage.wait(100);
-                match index % 4 == 3 && index / 4 < losses {
-                    true => stage.ack(next - 3..=next - 1),
-                    false => stage.ack(next - 4..=next - 1),
-                }
-            }
-            let _ = stage.recovery.on_timeout(stage.now + ms(500), &mut stage.out);
-            stage.send(32 - losses);
+    /// Of `sent` packets the last three arrive, so that all before them are declared lost; and the same again, `rounds` times.
+    fn losing(rounds: u64, sent: u64) -> Stage {
+        let mut stage = Stage::sampled("probe=ladder");
+        stage.recovery.set_idle_timeout(Some(Duration::from_secs(30)));
+        for _ in 0..rounds {
             let next = stage.next[2];
-            for number in next - (32 - losses)..next {
-                stage.ack(number..=number);
-            }
-            for _ in 0..losses {
-                stage.send(4);
-                let next = stage.next[2];
-                stage.ack(next - 3..=next - 1);
-            }
+            stage.send(sent);
+            stage.wait(100);
+            stage.ack(next + sent - 3..=next + sent - 1);
+            assert_eq!(stage.lost().len() as u64, sent - 3);
+        }
+        stage
+    }
+
+    #[test]
+    fn a_path_that_lost_a_third_of_its_latest_packets_is_probed_as_a_crowded_one() {
+        let probes = |mut stage: Stage| {
             stage.send(1);
             let mut longest = Duration::ZERO;
+            let mut most = 0;
             for _ in 0..20 {
                 let before = stage.now;
-                stage.expire();
+                let Timeout::Probe { datagrams, .. } = stage.expire() else { panic!() };
+                most = most.max(datagrams);
                 longest = longest.max(stage.now.saturating_since(before));
             }
-            longest
+            (longest, most)
         };
-        assert!(waits(1) <= ms(2_000), "{:?}", waits(1));
-        assert!(waits(10) >= ms(2_250), "{:?}", waits(10));
+        for (rounds, sent, is_crowded) in [(20, 4, false), (20, 5, true), (20, 6, true), (5, 5, false), (6, 5, true)] {
+            let stage = losing(rounds, sent);
+            assert_eq!(stage.path().is_crowded(), is_crowded, "{rounds} times {} of {sent}", sent - 3);
+            let (longest, most) = probes(stage);
+            assert_eq!((longest >= ms(2_250), most), (is_crowded, if is_crowded { 1 } else { 2 }), "{longest:?}");
+        }
+    }
+
+    #[test]
+    fn an_outage_that_loses_a_whole_flight_does_not_make_a_path_crowded() {
+        assert!(!losing(1, 60).path().is_crowded());
+        assert!(!losing(2, 60).path().is_crowded());
+    }
+
+    #[test]
+    fn losses_that_prove_spurious_do_not_make_a_path_crowded() {
+        let mut stage = losing(6, 5);
+        assert!(stage.path().is_crowded());
+        let late: Vec<u64> = (0..6).flat_map(|round| [1 + 5 * round, 2 + 5 * round]).collect();
+        for number in late {
+            stage.ack(number..=number);
+        }
+        assert!(!stage.path().is_crowded());
+    }
+
+    /// Closing, draining and idle timers are counted in probe timeouts; they do not depend on what happens to be in flight.
+    #[test]
+    fn rfc9000_10_the_probe_timeout_that_others_count_by_includes_the_ack_delay() {
+        let mut stage = Stage::sampled("ack-allowance=lone");
+        for _ in 0..3 {
+            assert_eq!(stage.recovery.pto(DATA), ms(325));
+            stage.send(1);
+        }
+    }
+
+    #[test]
+    fn an_mtu_probe_does_not_bring_the_acknowledgment_of_a_lone_packet() {
+        let mut stage = Stage::sampled("ack-allowance=lone");
+        stage.send(1);
+        stage.send_with(|packet| packet.mtu_probe = true);
+        assert_eq!(stage.recovery.timer(), Some(stage.now + ms(325)));
     }
 
     #[test]
@@ -790,6 +829,29 @@ mod congestion {
         assert_eq!(stage.path().ssthresh(), Some(threshold));
         assert_eq!(stage.path().stats().congestion_events, events);
         assert!(stage.window() > 2 * DATAGRAM, "and what was delivered opens the window: {}", stage.window());
+    }
+
+    #[test]
+    fn rfc9002_7_6_2_persistent_congestion_answers_everything_sent_before_it() {
+        let mut stage = Stage::sampled("reordering=time-only");
+        stage.wait(1);
+        stage.send(1);
+        stage.wait(2_000);
+        stage.send(1);
+        stage.wait(1);
+        stage.send(3);
+        stage.wait(80);
+        stage.ack(3..=3);
+        stage.send(2);
+        assert_eq!(stage.expire(), Timeout::Lost);
+        assert!(stage.out.persistent_congestion, "{:?}", stage.out);
+        let (threshold, events) = (stage.path().ssthresh(), stage.path().stats().congestion_events);
+        stage.send(1);
+        let next = stage.next[2];
+        stage.wait(200);
+        stage.ack(next - 1..=next - 1);
+        assert!(!stage.lost().is_empty());
+        assert_eq!((stage.path().ssthresh(), stage.path().stats().congestion_events), (threshold, events));
     }
 
     /// An application that sends bursts of one initial window: how many packets one acknowledgment names does not matter.
