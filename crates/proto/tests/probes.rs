@@ -131,7 +131,7 @@ fn recorder() -> (Arc<dyn ObserverFactory>, Log) {
 
 // What probes carry.
 
-/// The client's second flight, Initial and Handshake, never arrives; nor does what the server sends after its first.
+/// The server's first flight never arrives.
 #[test]
 fn rfc9002_6_2_4_both_probe_datagrams_of_a_handshake_carry_crypto_data_of_all_spaces() {
     let (observer, log) = recorder();
@@ -285,7 +285,7 @@ fn rfc9002_6_2_3_a_client_with_handshake_packets_it_cannot_read_repeats_its_hell
 /// The server answers a repeated hello at once, instead of when its timer says so.
 #[test]
 fn rfc9002_6_2_3_a_server_that_gets_a_hello_again_repeats_its_flight() {
-    // All that the server sends in the first 500 ms is lost; the client probes after 999 ms, the server would after 1,019.
+    // All that the server sends in the first 500 ms is lost; the client probes after 600 ms, the server would later.
     let (observer, log) = recorder();
     let started = World::new(Setup::default()).now;
     let clock = Rc::new(RefCell::new(started));

@@ -13,6 +13,9 @@ use crate::types::{Ecn, EcnCounts};
 /// How many packets are marked to test a path (RFC 9000 appendix A.4).
 const TEST_PACKETS: u32 = 10;
 
+/// How many marked packets have to be lost before their loss alone fails the path: random loss takes one or two, a path that swallows marks all.
+const FEW_PACKETS: u32 = 3;
+
 /// How many probe timeouts the test lasts at most (RFC 9000 appendix A.4).
 const TEST_TIMEOUTS: u32 = 3;
 
@@ -73,13 +76,15 @@ pub(crate) struct Validation {
     until: Option<Instant>,
     /// The test begins with the first ACK.
     is_postponed: bool,
+    /// All of the few packets of a first test were lost.
+    is_second_test: bool,
 }
 
 impl Validation {
     /// An untested path; failed from the start when ECN is off.
     pub(crate) fn new(enabled: bool) -> Validation {
         let state = if enabled { EcnState::Testing } else { EcnState::Failed };
-        Validation { state, tested: 0, lost: 0, until: None, is_postponed: false }
+        Validation { state, tested: 0, lost: 0, until: None, is_postponed: false, is_second_test: false }
     }
 
     pub(crate) fn state(&self) -> EcnState {
@@ -125,8 +130,18 @@ impl Validation {
         if matches!(self.state, EcnState::Testing | EcnState::Unknown) {
             self.lost += 1;
             if self.state == EcnState::Unknown && self.lost >= self.tested {
-                self.state = EcnState::Failed;
+                self.judge_losses();
             }
+        }
+    }
+
+    /// Every marked packet so far was lost. Of few that may be chance: they get a second test, now that the path is known to carry others.
+    fn judge_losses(&mut self) {
+        if self.tested < FEW_PACKETS && !self.is_second_test {
+            (self.state, self.tested, self.lost, self.until) = (EcnState::Testing, 0, 0, None);
+            self.is_second_test = true;
+        } else {
+            self.state = EcnState::Failed;
         }
     }
 
@@ -213,6 +228,29 @@ mod tests {
         validation.on_lost();
         assert_eq!(validation.state(), EcnState::Unknown);
         validation.on_lost();
+        assert_eq!(validation.state(), EcnState::Testing, "two may be chance");
+        validation.on_sent(Instant::ZERO, Ecn::Ect0, PTO);
+        validation.on_silence();
+        validation.on_lost();
+        assert_eq!(validation.state(), EcnState::Failed, "but not twice");
+    }
+
+    #[test]
+    fn rfc9000_13_4_2_a_lost_first_flight_leaves_the_path_its_test() {
+        let mut validation = tested(1);
+        validation.on_silence();
+        validation.on_lost();
+        assert_eq!(validation.codepoint(), Ecn::Ect0);
+        (0..10).for_each(|_| validation.on_sent(Instant::ZERO, Ecn::Ect0, PTO));
+        assert_eq!(validation.on_report(Report::Valid { marked: 0 }, 5), 0);
+        assert_eq!(validation.state(), EcnState::Capable);
+    }
+
+    #[test]
+    fn rfc9000_13_4_2_the_loss_of_three_marked_packets_fails_the_path_at_once() {
+        let mut validation = tested(3);
+        validation.on_silence();
+        (0..3).for_each(|_| validation.on_lost());
         assert_eq!(validation.state(), EcnState::Failed);
     }
 

@@ -31,7 +31,7 @@ const LADDER_LONGEST: u32 = 8;
 /// A ladder doubles until it waits this share of the idle timeout: so far a congested path cannot be told from a dead one.
 const LADDER_DOUBLES: u32 = 60;
 
-/// Where the timeout without backoff is less than this share of the idle timeout, a ladder quadruples from the third wait on: on a path of a few
+/// Where the timeout without backoff is less than this share of the idle timeout, a ladder grows eightfold from the third wait on: on a path of a few
 /// milliseconds, doubling alone would spend a dozen probes before it reaches half a second.
 const LADDER_SHORT: u32 = 1_000;
 
@@ -73,7 +73,7 @@ pub(crate) struct Silence {
 /// |---|---|
 /// | `rfc` | `base × 2^count` (RFC 9002 section 6.2.1: MUST double) |
 /// | `capped/n` | the same, but no more than `max(idle / n, base)` |
-/// | `ladder` | `base`, `2 base`, then `min(base × 2^count` (`4^count / 2` on short paths)`, max(silence / 4, idle / 60))`, but no more than `max(idle / 32, min(4 base, idle / 8))` and never less than the wait before |
+/// | `ladder` | `base`, `2 base`, then `min(base × 2^count` (`8^count / 4` on short paths)`, max(silence / 4, idle / 60))`, but no more than `max(idle / 32, min(4 base, idle / 8))` and never less than the wait before |
 /// | `ladder`, crowded | as `rfc`, but no more than `idle / 10`, drawn between 0.75 and 1.25 of it |
 ///
 /// Doubling is for a path that may be congested. Once silence has lasted many round trips that is not the question any more; it is when
@@ -81,7 +81,7 @@ pub(crate) struct Silence {
 /// `base` would probe before an answer can have come.
 ///
 /// A ladder departs from RFC 9002 section 6.2.1, which doubles. Its waits are shorter once doubling would wait for more than a sixtieth of the idle
-/// timeout. They are longer where the timeout without backoff is less than a thousandth of it: there the factor is four from the third wait on. One
+/// timeout. They are longer where the timeout without backoff is less than a thousandth of it: there the factor is eight from the third wait on. One
 /// wait is cut short so that a probe leaves shortly before or at `idle - 3 base`: the last one whose answer is certain to be in time.
 pub(crate) fn timeout(policy: ProbePolicy, silence: Silence, count: u32) -> Duration {
     let Silence { base, idle_timeout, crowd } = silence;
@@ -134,7 +134,7 @@ fn ladder(base: Duration, idle: Duration, count: u32) -> Duration {
             break;
         }
         let share = (silence / LADDER_SHARE).max(idle / LADDER_DOUBLES);
-        let fast = if is_short { doubled(base, (2 * steps).saturating_sub(1)) } else { doubled(base, steps) };
+        let fast = if is_short { doubled(base, (3 * steps).saturating_sub(2)) } else { doubled(base, steps) };
         let next = if steps == 1 { fast } else { fast.min(share).min(cap) };
         step = step.max(next);
         // Where the probe before is close to the last call anyway, nothing is gained.
@@ -328,8 +328,8 @@ mod tests {
     }
 
     #[test]
-    fn on_a_short_path_a_ladder_quadruples_from_the_third_wait_on() {
-        assert_eq!(probes(ProbePolicy::Ladder, 3, 30_000, 1_000), [3, 9, 33, 129, 513, 1_013]);
+    fn on_a_short_path_a_ladder_grows_eightfold_from_the_third_wait_on() {
+        assert_eq!(probes(ProbePolicy::Ladder, 3, 30_000, 1_000), [3, 9, 57, 441, 941, 1_441]);
     }
 
     /// 10 s at a round trip of 100 ms: a thirty-second of the idle timeout is less than the timeout without backoff.
@@ -420,7 +420,7 @@ mod tests {
             };
             prop_assert!(gap >= base);
             prop_assert!(gap <= cap);
-            // A ladder quadruples on short paths, so as not to spend its probes before it reaches a tenth of a second.
+            // A ladder grows faster on short paths, so as not to spend its probes before it reaches a tenth of a second.
             let is_quick = policy == ProbePolicy::Ladder && base < idle / LADDER_SHORT;
             prop_assert!(is_quick || gap <= timeout(ProbePolicy::Rfc, silence, count), "nor exceeds that of the RFC");
             let next = timeout(policy, silence, count + 1);
