@@ -22,7 +22,7 @@ const LOST: u64 = 500;
 const RUNS: u32 = 5;
 
 /// What everything else is compared with.
-const REFERENCE: &str = "rtt=classic, reordering=fixed, reduction=immediate, probe=rfc";
+const REFERENCE: &str = "rtt=classic, reordering=fixed, reduction=immediate, probe=rfc, ack-allowance=always";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
