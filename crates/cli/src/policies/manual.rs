@@ -1,11 +1,11 @@
-//! `docs/policies.md`: the catalogue of recovery rules as a page, from the code's own words and a line on when to use each.
+//! `docs/policies.md`: the catalogue of recovery rules as a page, from their docstrings and a line on when to use each.
 
 use std::fmt::Write as _;
 
 use thalweg::Policies;
 
-/// When to use a choice, and what it was seen to do: `(field, choice, when, effect)`. Effects are medians of the scenario in brackets, a file
-/// below `scenarios/`, as of the day that docs/defaults.md was written.
+/// When to use a choice, and its measured effect: `(field, choice, when, effect)`. Effects are medians of the scenario in
+/// brackets, a file below `scenarios/`, as measured for docs/defaults.md.
 const WHEN: &[(&str, &str, &str, &str)] = &[
     (
         "controller",
@@ -64,7 +64,7 @@ const WHEN: &[(&str, &str, &str, &str)] = &[
     (
         "reduction",
         "prr",
-        "short responses and bursts of loss: keeps sending while it reduces",
+        "short responses and bursts of loss: keeps sending while it reduces the window",
         "in TCP 48 % fewer lost retransmissions than `prr-ssrb`, completion 0.7 % later (`prr-queue`); 1.002 times `immediate` over fourteen paths (`choices`)",
     ),
     (
@@ -88,13 +88,13 @@ const WHEN: &[(&str, &str, &str, &str)] = &[
     (
         "reordering",
         "adaptive",
-        "networks that may reorder: pays for the first wrong declaration, then learns",
+        "networks that may reorder: learns from the first packet wrongly declared lost",
         "1.004 times there, 2 reductions more (`recovery/reordering`)",
     ),
     (
         "reordering",
         "rack",
-        "networks that may reorder: learns before anything is declared wrongly",
+        "networks that may reorder: learns before a packet is wrongly declared lost",
         "1.001 times there, no reduction more (`recovery/reordering`)",
     ),
     ("rtt", "classic", "the RFC's letter; quick to follow", "what the others are compared with"),
@@ -107,13 +107,13 @@ const WHEN: &[(&str, &str, &str, &str)] = &[
     (
         "rtt",
         "per-round/3v",
-        "as above, with quicker probes and more of them in vain",
+        "as above, with quicker probes and more needless ones",
         "0.998 times (`choices`); 1 to 2 % sooner when the MTU drops (`mtu-drop`), a needless probe more in a third of the runs beside a newcomer (`newcomer`)",
     ),
     (
         "rtt",
         "per-round/max",
-        "where probes in vain cost more than late ones",
+        "where needless probes cost more than late ones",
         "0.997 times (`choices`); 2 to 3 % sooner when the MTU drops (`mtu-drop`)",
     ),
     (
@@ -164,7 +164,7 @@ const WHEN: &[(&str, &str, &str, &str)] = &[
         "probe",
         "rfc",
         "the RFC's letter; crowds of flows on a dead link send least",
-        "silence after an outage 3.9 s, 77 of 300 connections die; 14 datagrams into 30 s of darkness (`recovery/outage`)",
+        "silence after an outage 3.9 s, 77 of 300 connections die; 14 datagrams into an outage of 30 s (`recovery/outage`)",
     ),
     (
         "probe",
@@ -181,7 +181,7 @@ const WHEN: &[(&str, &str, &str, &str)] = &[
     (
         "probe",
         "capped/32",
-        "outages of seconds, where silence after the repair matters more than probes in vain",
+        "outages of seconds, where silence after the repair matters more than probes during the outage",
         "silence 0.54 s, 66 to 68 datagrams (`recovery/outage`)",
     ),
     (
@@ -193,7 +193,7 @@ const WHEN: &[(&str, &str, &str, &str)] = &[
     (
         "ack-allowance",
         "always",
-        "the RFC's letter; peers that hold acknowledgments back without reporting it",
+        "the RFC's letter; peers that delay acknowledgments by more than they report",
         "2 MB under 15 % loss each way take 1.8 times as long (`recovery/heavy-loss`)",
     ),
     (
@@ -202,14 +202,14 @@ const WHEN: &[(&str, &str, &str, &str)] = &[
         "short paths with small windows, where 25 ms are many round trips",
         "2 MB under 15 % loss each way in 1.27 s (`recovery/heavy-loss`)",
     ),
-    ("undo", "episode", "always, unless it is the subject", "what the others are compared with"),
+    ("undo", "episode", "always, unless it is what is studied", "what the others are compared with"),
     (
         "undo",
         "off",
-        "to see what wrong declarations cost",
+        "to see what packets wrongly declared lost cost",
         "3.08 times as long on a far path that reorders (`choices`)",
     ),
-    ("pacing", "on", "always, unless it is the subject", "what the others are compared with"),
+    ("pacing", "on", "always, unless it is what is studied", "what the others are compared with"),
     (
         "pacing",
         "off",
