@@ -617,7 +617,7 @@ fn difference_sentence(difference: &Difference) -> String {
     let paired = &difference.paired;
     let never = match paired.first_never {
         0 => String::new(),
-        never => format!("; on {never} more there is no end of {} to compare with", difference.base),
+        never => format!("; on {never} of these {} never ends", difference.base),
     };
     let why = paired.missing.map_or_else(String::new, |missing| format!("; {missing}"));
     format!(
