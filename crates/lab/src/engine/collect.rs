@@ -186,7 +186,10 @@ fn flow_part(
         );
         let every = if flow_plan.client.ack_every_second { "every second packet" } else { "thinned after 100 packets" };
         let delay = human_duration(flow_plan.client.max_ack_delay);
-        note("acknowledgments", format!("{every}, at most {delay} late"));
+        note(
+            "acknowledgments",
+            format!("{every}, held back for a quarter of the shortest round trip, at most {delay}"),
+        );
         note("receive window", human_bytes(flow_plan.client.streams.receive_window));
     }
     if let Some(reason) = &flow.failed {
