@@ -387,7 +387,8 @@ impl RunArgs {
         if let Some(few) = self.seeds.or(self.max_seeds).filter(|few| *few < scenario.seeds) {
             let (name, asked) = (&scenario.name, scenario.seeds);
             eprintln!(
-                "thalweg: {name}: judged on {few} seeds instead of {asked}; what more seeds may change does not count"
+                "thalweg: {name}: judged on {} instead of {asked}; what more seeds may change does not count",
+                counted(few, "seed")
             );
         }
         let Some(most) = self.max_seeds else { return };
@@ -420,6 +421,7 @@ impl RunArgs {
         let progress = |progress| show(&bar, progress);
         let options = RunOptions {
             seeds: self.seeds,
+            max_seeds: self.max_seeds,
             only_seed: self.seed,
             only_point: self.point,
             shard: self.shard,
@@ -487,9 +489,12 @@ impl RunArgs {
         let all = Tally::of(&verdicts).expected;
         let verdict = match (broken, lost) {
             (0, 0) => Ok(()),
-            (0, runs) => Err(format!("{runs} runs failed of which the scenario does not say that they may")),
+            (0, runs) => Err(format!("{} failed unexpectedly", counted(runs as u64, "run"))),
             (broken, 0) => Err(format!("{broken} of {all} expectations do not hold")),
-            (broken, runs) => Err(format!("{broken} of {all} expectations do not hold and {runs} runs failed")),
+            (broken, runs) => {
+                let failed = counted(runs as u64, "run");
+                Err(format!("{broken} of {all} expectations do not hold and {failed} failed unexpectedly"))
+            }
         };
         Ok((results, verdict.map_err(|reason| Failure::failed(format!("{reason}; see {}", page.display())))))
     }
@@ -499,14 +504,21 @@ impl RunArgs {
 fn speed(done: &Finished, took: Duration) -> String {
     let runs = done.runs.len();
     if done.executed == 0 {
-        return format!("{runs} runs, all of them done before");
+        return format!("{}, all of them done before", counted(runs as u64, "run"));
     }
-    let events: f64 = done.runs.values().flat_map(|record| record.get(Scope::Run, "", "events")).sum();
+    // The sum of no floats is a negative zero, which would be printed with its sign.
+    let events = done.runs.values().flat_map(|record| record.get(Scope::Run, "", "events")).fold(0.0, |sum, n| sum + n);
     // Runs that were there already have no part in this.
     let events = events * done.executed as f64 / runs.max(1) as f64;
     let seconds = took.as_secs_f64().max(1e-6);
     let reused = if done.reused > 0 { format!(" ({} done before)", done.reused) } else { String::new() };
-    format!("{runs} runs{reused} in {seconds:.1} s, {:.2} million link events per second", events / seconds / 1e6)
+    let runs = counted(runs as u64, "run");
+    format!("{runs}{reused} in {seconds:.1} s, {:.2} million link events per second", events / seconds / 1e6)
+}
+
+/// "1 run", "3 runs".
+fn counted(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// The main figures of each flow at each point.
@@ -617,7 +629,7 @@ fn difference_sentence(difference: &Difference) -> String {
     let paired = &difference.paired;
     let never = match paired.first_never {
         0 => String::new(),
-        never => format!("; on {never} more there is no end of {} to compare with", difference.base),
+        never => format!("; on {never} of these {} never ends", difference.base),
     };
     let why = paired.missing.map_or_else(String::new, |missing| format!("; {missing}"));
     format!(
@@ -757,6 +769,7 @@ impl VerifyArgs {
         let progress = |progress| show(&bar, progress);
         let options = RunOptions {
             seeds: None,
+            max_seeds: None,
             only_seed: None,
             only_point: None,
             shard: None,
@@ -853,6 +866,9 @@ impl PoliciesArgs {
 
 #[cfg(test)]
 mod tests {
+    use thalweg_lab::record::RunRecord;
+    use thalweg_lab::store::Manifest;
+
     use super::*;
 
     #[test]
@@ -862,6 +878,17 @@ mod tests {
             Scenario::parse("new.toml", &text, Path::new(""), &SimEngine::default().stacks())
                 .unwrap_or_else(|error| panic!("{}: {error}", preset.name));
         }
+    }
+
+    #[test]
+    fn no_events_are_no_less_than_none() {
+        let scenario =
+            Scenario::parse("t.toml", &template("broadband"), Path::new(""), &SimEngine::default().stacks()).unwrap();
+        let runs = [((0, 1), RunRecord::failure("panic".to_owned()))].into();
+        let manifest = Manifest::new(&scenario, "none");
+        let done = Finished { runs, manifest, reused: 0, executed: 1, interrupted: false };
+        let said = speed(&done, Duration::from_secs(1));
+        assert_eq!(said, "1 run in 1.0 s, 0.00 million link events per second");
     }
 
     #[test]

@@ -19,6 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let store = Store::create(Path::new(directory))?;
     let options = RunOptions {
         seeds: seeds.first().map(|seeds| seeds.parse()).transpose()?,
+        max_seeds: None,
         only_seed: None,
         only_point: None,
         shard: None,

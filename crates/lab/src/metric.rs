@@ -124,10 +124,10 @@ metrics! {
         "bytes_lost" Bytes "UDP payload declared lost by the data sender",
         "bytes_spurious" Bytes "UDP payload declared lost that arrived after all",
         "packets_sent" Count Neither "packets that the data sender sent",
-        "packets_lost" Count "packets declared lost by the data sender",
+        "packets_lost" Count "packets declared lost by the data sender; of a flow that failed, also those that were never acknowledged",
         "packets_spurious" Count "packets declared lost that arrived after all",
         "probe_share" Share "expiries of the data sender's probe timer over packets sent",
-        "loss_rate" Share "packets declared lost over packets sent; with `measure`, of the window",
+        "loss_rate" Share "packets lost, as `packets_lost` counts them, over packets sent; with `measure`, of the window",
         "ptos" Count "timeouts: expiries of the probe timer, both ends",
         "probes" Count "probe datagrams that the data sender's probe timer asked for",
         "persistent_congestions" Count "times that everything sent for three probe timeouts was lost",
@@ -152,7 +152,7 @@ metrics! {
         "rtt_p95" Seconds "its 95th percentile",
         "rtt_p99" Seconds "its 99th percentile",
         "rtt_max" Seconds "its largest value",
-        "reverse_bytes" Bytes Neither "UDP payload that the data receiver sent: acknowledgements and requests",
+        "reverse_bytes" Bytes Neither "UDP payload that the data receiver sent: acknowledgments and requests",
         "reverse_packets" Count Neither "packets that the data receiver sent",
         "reverse_share" Share Neither "bytes that the data receiver sent over bytes that the data sender sent",
         "limited_by_application" Share Neither "share of the time in which the application was the limit",
@@ -219,6 +219,9 @@ pub fn markdown() -> String {
 pub fn format(value: f64, unit: Unit) -> String {
     if value == f64::INFINITY {
         return if unit == Unit::Seconds { "never" } else { "∞" }.to_owned();
+    }
+    if value == f64::NEG_INFINITY {
+        return "−∞".to_owned();
     }
     if !value.is_finite() {
         return "–".to_owned();
@@ -312,6 +315,7 @@ mod tests {
         assert_eq!(format(f64::NAN, Unit::Count), "–");
         assert_eq!(format(f64::INFINITY, Unit::Seconds), "never");
         assert_eq!(format(f64::INFINITY, Unit::Ratio), "∞");
+        assert_eq!(format(f64::NEG_INFINITY, Unit::Seconds), "−∞");
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub const MOST_RUNS: u64 = 10_000_000;
 pub struct RunOptions<'a> {
     /// Instead of the scenario's number of seeds.
     pub seeds: Option<u64>,
+    /// The cap that the scenario's seeds have been put under, for the record: `run` takes them from the scenario.
+    pub max_seeds: Option<u64>,
     /// Only this seed.
     pub only_seed: Option<u64>,
     /// Only this point, from 0.
@@ -121,8 +123,11 @@ pub(crate) fn again(scenario: &Scenario, manifest: &Manifest) -> String {
         ("shard", manifest.shard.clone()),
         ("point", manifest.only_point.map(|point| point.to_string())),
         ("seed", manifest.only_seed.map(|seed| seed.to_string())),
-        // Of one seed, there is no number.
-        ("seeds", manifest.only_seed.is_none().then(|| manifest.seeds.to_string())),
+        // Of one seed, there is no number; a cap is one for the seeds, too.
+        match manifest.max_seeds {
+            Some(most) => ("max-seeds", manifest.only_seed.is_none().then(|| most.to_string())),
+            None => ("seeds", manifest.only_seed.is_none().then(|| manifest.seeds.to_string())),
+        },
     ];
     for (name, value) in part {
         if let Some(value) = value {
@@ -252,6 +257,7 @@ pub fn run(
     let mut manifest = Manifest::new(scenario, &version);
     manifest.seeds = seeds;
     manifest.shard = options.shard.map(|shard| shard.to_string());
+    manifest.max_seeds = options.max_seeds;
     manifest.only_seed = options.only_seed;
     manifest.only_point = options.only_point;
     manifest.complete = !interrupted;

@@ -151,7 +151,7 @@ fn best(
     };
     let at = |point: usize| (scenario, (runs, point, flow));
     let (pairs, tolerance) = summary::on_same_seeds(at(next.point), at(first.point), metric, statistic(metric));
-    // Where the next never came to an end there is no ratio; to have come to one is better without doubt.
+    // Where the next never came to an end, to have come to one is better without doubt.
     let paired = stats::paired(&pairs, tolerance);
     let differs = paired.is_some_and(|paired| {
         let saved = pairs.iter().filter(|(next, first)| next.is_infinite() && first.is_finite()).count();
@@ -159,7 +159,7 @@ fn best(
         let steady = paired.missing == Some(Missing::Alike(paired.pairs)) && paired.difference.abs() > tolerance;
         paired.ratio_interval.is_some_and(|interval| !interval.contains(1.0))
             || (steady && paired.pairs >= stats::FEWEST_FOR_MEDIAN)
-            || (paired.pairs == 0 && saved >= 3)
+            || (paired.pairs == saved && saved >= 3)
     });
     match differs && metric.is_better(first.estimate, next.estimate) {
         true => Some(first.clone()),

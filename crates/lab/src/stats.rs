@@ -34,6 +34,10 @@ impl Statistic {
     /// What can be written.
     pub const ACCEPTED: &'static str = "p50 (or any pNN, p99.9), median, mean, min, max, deviation, spread (p5 to p95 over the median), rate (of shares)";
 
+    /// What can be written where an interval is needed.
+    pub const WITH_INTERVAL: &'static str =
+        "p50 (or any pNN between p0 and p100, p99.9), median, mean, spread, rate (of shares)";
+
     /// Reads "p50", "median", "mean", "rate" and so on.
     pub fn parse(text: &str) -> Option<Statistic> {
         match text {
@@ -48,6 +52,15 @@ impl Statistic {
                 // Through millionths of a per cent, so that p99.9 is exactly 0.999.
                 (0.0..=100.0).contains(&percent).then(|| Statistic::Quantile((percent * 1e6).round() / 1e8))
             }
+        }
+    }
+
+    /// Whether there is an interval of it, given enough runs. The others describe the runs that were made.
+    pub fn has_interval(self) -> bool {
+        match self {
+            Statistic::Quantile(share) => share > 0.0 && share < 1.0,
+            Statistic::Mean | Statistic::Spread => true,
+            Statistic::Min | Statistic::Max | Statistic::Deviation => false,
         }
     }
 
@@ -151,12 +164,18 @@ impl Estimate {
         Estimate { value, interval: interval.ok(), missing: interval.err(), runs, distinct }
     }
 
-    /// The share of successes among so many runs with Wilson's interval.
-    pub fn of_share(successes: u64, trials: u64) -> Estimate {
+    /// The share of successes among so many runs with Wilson's interval. `distinct` of the runs differ in anything: that
+    /// all succeed is what the interval is about, but one run made many times has none.
+    pub fn of_share(successes: u64, trials: u64, distinct: usize) -> Estimate {
         let (value, interval) = wilson(successes, trials).unzip();
-        let (missing, runs) = (interval.is_none().then_some(Missing::Few(0)), trials as usize);
-        // That all runs succeed is what Wilson's interval is about: each counts.
-        Estimate { value: value.unwrap_or(f64::NAN), interval, missing, runs, distinct: runs }
+        let runs = trials as usize;
+        let missing = match (distinct, runs) {
+            (_, 0) => Some(Missing::Few(0)),
+            (1, 2..) => Some(Missing::Alike(runs)),
+            _ => None,
+        };
+        let interval = interval.filter(|_| missing.is_none());
+        Estimate { value: value.unwrap_or(f64::NAN), interval, missing, runs, distinct }
     }
 
     /// Whether more seeds are not worth their time: the interval is narrow, or as many seeds as make an interval of a median
@@ -204,11 +223,11 @@ pub fn wilson(successes: u64, trials: u64) -> Option<(f64, Interval)> {
 /// How two ways of doing something differ on the same seeds.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize)]
 pub struct Paired {
-    /// How many seeds can be compared: both have a value, and that of the first is finite.
+    /// How many seeds can be compared: both have a value, and not both are endless.
     pub pairs: usize,
     /// How many different results the one of both gave that gave more.
     pub distinct: usize,
-    /// On how many seeds more the first never came to an end, so that there is nothing to compare with.
+    /// On how many of these seeds the first never came to an end: the difference is endlessly negative, the ratio 0.
     pub first_never: usize,
     /// The statistic of the second minus that of the first, seed by seed: the median of these differences.
     pub difference: f64,
@@ -226,6 +245,11 @@ pub struct Paired {
     pub larger: usize,
 }
 
+/// Whether two values, `(first, second)`, can be told apart: both are known, and not both endless.
+pub(crate) fn can_compare(&(first, second): &(f64, f64)) -> bool {
+    !first.is_nan() && !second.is_nan() && (first.is_finite() || second.is_finite())
+}
+
 /// Second over first. Of two zeros neither is larger; what is endless, or something where there was nothing, is endlessly more.
 pub fn ratio(first: f64, second: f64) -> f64 {
     if first == second { 1.0 } else { second / first }
@@ -234,27 +258,26 @@ pub fn ratio(first: f64, second: f64) -> f64 {
 /// Compares two values per seed, `(first, second)`; none if no seed tells anything. Values of one side closer than
 /// `tolerance` are one result.
 pub fn paired(pairs: &[(f64, f64)], tolerance: f64) -> Option<Paired> {
-    let known = pairs.iter().copied().filter(|(first, second)| !first.is_nan() && !second.is_nan());
-    let (finite, endless): (Vec<(f64, f64)>, Vec<_>) = known.partition(|(first, _)| first.is_finite());
-    if finite.is_empty() && endless.iter().all(|(_, second)| second.is_infinite()) {
+    let known: Vec<(f64, f64)> = pairs.iter().copied().filter(can_compare).collect();
+    if known.is_empty() {
         return None;
     }
     let compared = |compare: fn(f64, f64) -> f64| {
-        let values: Vec<f64> = finite.iter().map(|(first, second)| compare(*first, *second)).collect();
-        over_pairs(&finite, &values, Statistic::MEDIAN, tolerance)
+        let values: Vec<f64> = known.iter().map(|(first, second)| compare(*first, *second)).collect();
+        over_pairs(&known, &values, Statistic::MEDIAN, tolerance)
     };
     let (difference, ratio) = (compared(|first, second| second - first), compared(ratio));
     Some(Paired {
-        pairs: finite.len(),
+        pairs: known.len(),
         distinct: difference.distinct,
-        first_never: endless.len(),
+        first_never: known.iter().filter(|(first, _)| first.is_infinite()).count(),
         difference: difference.value,
         difference_interval: difference.interval,
         ratio: ratio.value,
         ratio_interval: ratio.interval,
         missing: difference.missing,
-        smaller: finite.iter().filter(|(first, second)| second < first).count(),
-        larger: finite.iter().filter(|(first, second)| second > first).count(),
+        smaller: known.iter().filter(|(first, second)| second < first).count(),
+        larger: known.iter().filter(|(first, second)| second > first).count(),
     })
 }
 
@@ -405,15 +428,22 @@ mod tests {
         let endless = f64::INFINITY;
         let paired = paired(&[(1.0, 2.0), (1.0, endless), (2.0, endless), (endless, 1.0), (f64::NAN, 1.0)], 0.0);
         let paired = paired.unwrap();
-        assert_eq!((paired.pairs, paired.first_never, paired.larger, paired.smaller), (3, 1, 3, 0));
+        // An end where there was none is endlessly less.
+        assert_eq!((paired.pairs, paired.first_never, paired.larger, paired.smaller), (4, 1, 3, 1));
         assert_eq!((paired.ratio, paired.difference), (endless, endless));
         // Nothing over nothing is even; something over nothing is not.
         assert_eq!((ratio(0.0, 0.0), ratio(0.0, 3.0), ratio(2.0, 3.0)), (1.0, endless, 1.5));
         let even = super::paired(&[(0.0, 0.0), (0.0, 0.0), (0.0, 3.0)], 0.0).unwrap();
         assert_eq!((even.pairs, even.ratio), (3, 1.0));
-        // The first never ends, the second does: there is no ratio, but it is said.
         let saved = super::paired(&[(endless, 1.0), (endless, 2.0)], 0.0).unwrap();
-        assert!(saved.ratio.is_nan() && (saved.pairs, saved.first_never) == (0, 2));
+        assert_eq!((saved.difference, saved.ratio), (-endless, 0.0));
+        assert_eq!((saved.pairs, saved.first_never, saved.smaller), (2, 2, 2));
+        // Four of seven saved by the second: the median says so. Where neither ends nothing is known.
+        let mut seven = [(1.0, 1.0); 8];
+        seven[..4].fill((endless, 2.0));
+        seven[4] = (endless, endless);
+        let most = super::paired(&seven, 0.0).unwrap();
+        assert_eq!((most.pairs, most.difference, most.ratio), (7, -endless, 0.0));
         assert_eq!(super::paired(&[(endless, endless)], 0.0), None);
     }
 

@@ -88,6 +88,9 @@ pub struct Manifest {
     pub first_seed: u64,
     /// How many seeds of every point were asked for.
     pub seeds: u64,
+    /// The cap on seeds, those of `until` included, that was asked for, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_seeds: Option<u64>,
     /// Which part of the work this is, as "i/n".
     pub shard: Option<String>,
     /// The only seed that was asked for, if so.
@@ -170,6 +173,7 @@ impl Manifest {
             },
             first_seed: scenario.first_seed,
             seeds: scenario.seeds,
+            max_seeds: None,
             shard: None,
             only_seed: None,
             only_point: None,
@@ -471,6 +475,7 @@ mod tests {
             },
             first_seed: 1,
             seeds: 2,
+            max_seeds: None,
             shard: None,
             only_seed: None,
             only_point: None,

@@ -2,6 +2,7 @@
 //! same seeds.
 
 mod difference;
+mod runs;
 mod sample;
 mod verdict;
 
@@ -18,13 +19,11 @@ use crate::store::{Manifest, Store};
 
 pub(crate) use difference::on_same_seeds;
 pub use difference::{COMPARED, Difference, Place, compare, differences, pairs};
+pub use runs::Runs;
 pub use sample::{Sample, resolution};
 pub use verdict::{
     Outcome, Tally, Verdict, ends, many_intervals, speaks_of, unexpected_failures, verdicts, with_interval,
 };
-
-/// Runs by number of the point and seed.
-pub type Runs = BTreeMap<(usize, u64), RunRecord>;
 
 /// The runs that a manifest lists, by the points of `scenario`, which has fewer than the manifest if this program has fewer
 /// stacks. A failed run of which nothing else is known stands as its failure.

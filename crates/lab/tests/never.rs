@@ -185,6 +185,12 @@ at_most = "1000 s"
     assert_eq!(judged.holding(), Vec::<String>::new());
     assert_eq!(judged.values("", "fairness"), [0.0; 5]);
     assert_eq!(judged.values("a", "goodput"), [0.0; 5]);
+    // What was sent into it and never acknowledged is lost, whether or not the sender has said so.
+    for flow in ["a", "b"] {
+        let (sent, lost) = (judged.values(flow, "packets_sent"), judged.values(flow, "packets_lost"));
+        assert!(sent == lost && lost.iter().all(|lost| *lost > 0.0), "{sent:?}, {lost:?}");
+        assert_eq!(judged.values(flow, "loss_rate"), [1.0; 5]);
+    }
     // What has no end has no completion either, early or late.
     assert!(judged.values("a", "completion").is_empty());
     // Over a link that lives, the same is a success.
@@ -217,7 +223,12 @@ at_most = "102.7 ms"
 "#;
     let judged = judge(3, text);
     // 102.4 ms on the way, and 0.2 ms to be sent.
-    assert_eq!(judged.holding(), ["frame_delay.median"], "{:?}", summary::verdicts(&judged.scenario, &judged.runs));
+    assert_eq!(
+        judged.holding(),
+        ["frame_delay.median, median of runs"],
+        "{:?}",
+        summary::verdicts(&judged.scenario, &judged.runs)
+    );
 }
 
 #[test]

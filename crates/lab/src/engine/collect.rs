@@ -149,6 +149,9 @@ fn flow_part(
     }
     let (sender, receiver) = sender(flow, traffic);
     counters(&mut part, sender, receiver, flow.bytes > 0 || sender.rtt.count() > 0);
+    if flow.failed.is_some() && sender.measures(Figure::Packets) {
+        count_unanswered(&mut part, sender);
+    }
     if plan.measure.is_some() && part.values.remove("loss_rate").is_some() {
         // That was the whole run's.
         let packets = window.and_then(|window| window.packets[usize::from(!sends_up(traffic))]);
@@ -186,7 +189,10 @@ fn flow_part(
         );
         let every = if flow_plan.client.ack_every_second { "every second packet" } else { "thinned after 100 packets" };
         let delay = human_duration(flow_plan.client.max_ack_delay);
-        note("acknowledgments", format!("{every}, at most {delay} late"));
+        note(
+            "acknowledgments",
+            format!("{every}, held back for a quarter of the shortest round trip, at most {delay}"),
+        );
         note("receive window", human_bytes(flow_plan.client.streams.receive_window));
     }
     if let Some(reason) = &flow.failed {
@@ -248,6 +254,20 @@ fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult, has_met
         let times = sender.rtt.quantiles([(1, 2), (19, 20), (99, 100), (1, 1)].into_iter());
         for (name, value) in names.into_iter().zip(times) {
             part.set(name, value.as_secs_f64());
+        }
+    }
+}
+
+/// Of a flow that failed, what was sent and never acknowledged counts as lost. A sender that hears nothing declares
+/// nothing lost, and a dead link is not one without losses.
+fn count_unanswered(part: &mut Part, sender: &SideResult) {
+    let path = &sender.stats.path;
+    // What was declared lost and came after all was both acknowledged and lost.
+    let arrived = path.packets_acked.min(path.packets_sent);
+    let lost = (path.packets_sent - arrived).max(path.packets_lost);
+    for (name, value) in [("packets_lost", lost as f64), ("loss_rate", lost as f64 / path.packets_sent as f64)] {
+        if part.values.remove(name).is_some() {
+            part.set(name, value);
         }
     }
 }

@@ -424,3 +424,11 @@ fn a_failed_run_says_what_the_link_dropped() {
     assert!(failed.contains("; path \"p\" down dropped ") && failed.contains("queue full (limit 1.3 kB) "), "{failed}");
     assert!(failed.contains(", loss 2"), "{failed}");
 }
+
+#[test]
+fn the_note_on_acknowledgments_says_when_they_are_sent() {
+    let world = world(HOME, "transfer = { download = \"20 kB\" }");
+    let record = SimEngine::default().run(&world, 1, false).record;
+    let said = &record.flows[0].notes["acknowledgments"];
+    assert!(said.ends_with("held back for a quarter of the shortest round trip, at most 25 ms"), "{said}");
+}

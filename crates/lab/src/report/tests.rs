@@ -38,6 +38,7 @@ fn results(directory: &Path, engine: &Toy) -> Results {
     let store = Store::create(directory).unwrap();
     let options = RunOptions {
         seeds: None,
+        max_seeds: None,
         only_seed: None,
         only_point: None,
         shard: None,

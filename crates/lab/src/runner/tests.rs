@@ -46,7 +46,16 @@ fn scenario(text: &str) -> Scenario {
 }
 
 fn options<'a>(stop: &'a AtomicBool, progress: &'a (dyn Fn(Progress) + Sync)) -> RunOptions<'a> {
-    RunOptions { seeds: None, only_seed: None, only_point: None, shard: None, threads: 2, stop, progress }
+    RunOptions {
+        seeds: None,
+        max_seeds: None,
+        only_seed: None,
+        only_point: None,
+        shard: None,
+        threads: 2,
+        stop,
+        progress,
+    }
 }
 
 static NEVER: AtomicBool = AtomicBool::new(false);
@@ -296,4 +305,6 @@ fn commands_are_written_as_a_shell_takes_them() {
     assert_eq!(again(&scenario, &manifest), "thalweg lab run 'a b.toml' --shard 1/4 --point 1 --seeds 20");
     (manifest.only_seed, manifest.shard) = (Some(7), None);
     assert_eq!(again(&scenario, &manifest), "thalweg lab run 'a b.toml' --point 1 --seed 7");
+    (manifest.only_seed, manifest.max_seeds) = (None, Some(9));
+    assert_eq!(again(&scenario, &manifest), "thalweg lab run 'a b.toml' --point 1 --max-seeds 9");
 }

@@ -94,7 +94,17 @@ pub struct Until {
 
 pub(crate) fn until(field: &Field<'_>) -> Option<Until> {
     let reader = field.table("[until] with metric, width and max_seeds")?;
-    let measured = reader.need("metric", "\"completion.p50\"").and_then(|field| measured(&field));
+    let measured = reader.need("metric", "\"completion.p50\"").and_then(|field| {
+        let found = measured(&field)?;
+        if !found.1.has_interval() {
+            field.complain(format!(
+                "the statistic {} has no interval that could become narrow; write {}",
+                found.1,
+                Statistic::WITH_INTERVAL
+            ));
+        }
+        Some(found)
+    });
     let width = reader.need("width", "\"5 %\"").and_then(|field| {
         let width = field.share()?;
         if width == 0.0 {

@@ -52,6 +52,9 @@ pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &
     };
     let start = reader.get("start").map_or(Some(Duration::ZERO), |field| field.duration());
     let phase = reader.get("phase").map_or(Some(true), |field| field.boolean());
+    if stack.as_deref() == Some("raw") {
+        refuse_on_raw(&reader);
+    }
     let traffic = traffic(&reader);
     let policies = reader.get("policies").map_or(Some(Policies::default()), |field| policies(&field, stack.as_deref()));
     let transport = reader.get("transport").map_or(Some(TransportSpec::default()), |field| transport(&field));
@@ -75,6 +78,18 @@ pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &
         tcp: tcp.flatten(),
         host: host?,
     })
+}
+
+/// Refuses what plain datagrams cannot do: streams of bytes, and policies of a recovery that they do not have.
+fn refuse_on_raw(reader: &Reader<'_>) {
+    for (key, _) in TRAFFIC.into_iter().filter(|(key, _)| !["media", "datagrams"].contains(key)) {
+        if let Some(field) = reader.get(key) {
+            field.complain("needs a transport, which the stack \"raw\" is not; write media or datagrams");
+        }
+    }
+    if let Some(field) = reader.get("policies") {
+        field.complain("sets policies of recovery, which the stack \"raw\" does not have; leave it out");
+    }
 }
 
 /// A profile by name, or a table of delays.

@@ -451,6 +451,44 @@ fn until_is_read() {
 }
 
 #[test]
+fn until_needs_a_statistic_with_an_interval() {
+    for statistic in ["min", "max", "deviation", "p0", "p100"] {
+        let text = with(
+            "time_limit",
+            &format!("until = {{ metric = \"completion.{statistic}\", width = \"5 %\", max_seeds = 9 }}"),
+        );
+        let found = complaint(&text);
+        assert_eq!(
+            (found.key.as_str(), found.line),
+            ("until.metric", text.lines().position(|line| line.starts_with("until")).unwrap() + 1)
+        );
+        assert!(found.message.contains("no interval") && found.message.contains("spread"), "{}", found.message);
+    }
+}
+
+#[test]
+fn raw_flows_are_datagrams_without_policies() {
+    let stacks = ["thalweg".to_owned(), "raw".to_owned()];
+    let parse = |text: &str| Scenario::parse("q.toml", text, Path::new(""), &stacks);
+    let raw = SATELLITE
+        .replace("stack = \"thalweg\"", "stack = \"raw\"")
+        .replace("[vary]\n\"flow.0.policies.start\" = [\"standard\", \"hystart++\"]", "[vary]")
+        .replace("where = { start = \"hystart++\" }\n", "");
+    let line = |part: &str| raw.lines().position(|line| line.starts_with(part)).unwrap() + 1;
+    let error = parse(&raw).unwrap_err();
+    let of =
+        |key: &str| error.diagnostics.iter().find(|found| found.key == key).unwrap_or_else(|| panic!("{key}: {error}"));
+    let transfer = of("flow.0.transfer");
+    assert!(transfer.line == line("transfer") && transfer.message.contains("datagrams"), "{error}");
+    assert!(of("flow.0.policies").line == line("policies"), "{error}");
+    let media = raw.replace("policies = { controller = \"cubic\", start = \"standard\" }\n", "").replace(
+        "transfer = { download = \"100 MB\" }",
+        "media = { rate = \"1 Mbps\", deadline = \"100 ms\", duration = \"9 s\" }",
+    );
+    parse(&media).unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
 fn a_policy_that_tcp_does_not_have_is_refused_where_tcp_is_named() {
     let stacks = ["thalweg".to_owned(), "tcp".to_owned()];
     let parse = |text: &str| Scenario::parse("q.toml", text, Path::new(""), &stacks);

@@ -14,9 +14,19 @@ use crate::stats::{self, Paired, Statistic};
 /// A flow or link at a point of some runs.
 pub type Place<'a> = (&'a Runs, usize, &'a str);
 
-/// The statistic of each run of two places, on the seeds that both have. Where a run has no value, it is not a number; if that
-/// is because the run failed, it is as bad as can be.
+/// The statistic of each run of two places, on the seeds that both have. Where a run has no value, it is not a number;
+/// if that is because the run failed, it is as bad as can be.
 pub fn pairs(first: Place<'_>, second: Place<'_>, metric: &Metric, statistic: Statistic) -> Vec<(f64, f64)> {
+    pairs_by_seed(first, second, metric, statistic).into_iter().map(|(_, pair)| pair).collect()
+}
+
+/// The pairs with their seeds, in the order of these.
+pub(super) fn pairs_by_seed(
+    first: Place<'_>,
+    second: Place<'_>,
+    metric: &Metric,
+    statistic: Statistic,
+) -> Vec<(u64, (f64, f64))> {
     let of = |(runs, point, subject): Place<'_>| -> BTreeMap<u64, f64> {
         let sum_up = |(seed, values): (u64, Vec<f64>)| {
             let failed = || runs.get(&(point, seed)).is_some_and(|record| is_unfinished(record, subject));
@@ -29,7 +39,7 @@ pub fn pairs(first: Place<'_>, second: Place<'_>, metric: &Metric, statistic: St
         values(runs, point, subject, metric).into_iter().map(sum_up).collect()
     };
     let seconds = of(second);
-    of(first).into_iter().filter_map(|(seed, first)| Some((first, *seconds.get(&seed)?))).collect()
+    of(first).into_iter().filter_map(|(seed, first)| Some((seed, (first, *seconds.get(&seed)?)))).collect()
 }
 
 /// Whether there is something to tell: not if both sides have nothing but zeros.

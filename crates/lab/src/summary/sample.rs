@@ -1,9 +1,11 @@
 //! The values of a metric at a place, and the one way in which they are summed up.
 
+use std::collections::BTreeSet;
+
 use super::{Runs, values};
 use crate::metric::{Metric, Scope, Unit};
 use crate::scenario::Scenario;
-use crate::scenario::world::{Perturb, World};
+use crate::scenario::world::{PathSpec, Perturb, World};
 use crate::stats::{self, Estimate, Interval, Statistic};
 
 /// The values of a metric of one flow, link or run at one point.
@@ -18,16 +20,24 @@ pub struct Sample<'a> {
     runs: Vec<Vec<f64>>,
     is_repeated: bool,
     tolerance: f64,
+    /// How many of the runs with a value have event logs of their own; a run without one counts as different.
+    event_logs: usize,
 }
 
 impl<'a> Sample<'a> {
     /// The values at a point, and what the scenario tells about them.
     pub fn new(scenario: &Scenario, runs: &Runs, point: usize, subject: &str, metric: &'a Metric) -> Sample<'a> {
-        let values: Vec<Vec<f64>> =
-            values(runs, point, subject, metric).into_iter().map(|(_, values)| values).collect();
-        let is_repeated = is_repeated(runs, subject, metric) || values.iter().any(|run| run.len() > 1);
+        let by_seed = values(runs, point, subject, metric);
+        let logs = by_seed
+            .iter()
+            .filter(|(_, values)| !values.is_empty())
+            .map(|(seed, _)| runs.get(&(point, *seed)).map_or("", |record| record.event_log_hash.as_str()));
+        let (unknown, known): (Vec<&str>, Vec<&str>) = logs.partition(|hash| hash.is_empty());
+        let event_logs = unknown.len() + known.into_iter().collect::<BTreeSet<&str>>().len();
+        let values: Vec<Vec<f64>> = by_seed.into_iter().map(|(_, values)| values).collect();
+        let is_repeated = runs.is_repeated(subject, metric) || values.iter().any(|run| run.len() > 1);
         let tolerance = tolerance(scenario, runs, (point, subject), metric, values.iter().flatten());
-        Sample { metric, runs: values, is_repeated, tolerance }
+        Sample { metric, runs: values, is_repeated, tolerance, event_logs }
     }
 
     /// All values of all runs.
@@ -44,7 +54,8 @@ impl<'a> Sample<'a> {
     pub fn estimate(&self, statistic: Statistic) -> Estimate {
         let filled = || self.runs.iter().filter(|run| !run.is_empty());
         if self.metric.is_yes_or_no() && !self.is_repeated && statistic == Statistic::Mean {
-            return Estimate::of_share(filled().filter(|run| run[0] == 1.0).count() as u64, filled().count() as u64);
+            let successes = filled().filter(|run| run[0] == 1.0).count() as u64;
+            return Estimate::of_share(successes, filled().count() as u64, self.event_logs);
         }
         let (within, over) = ways(statistic, self.is_repeated);
         let of_runs: Vec<f64> = filled().map(|run| within.of(run)).collect();
@@ -69,24 +80,19 @@ pub(super) fn ways(statistic: Statistic, is_repeated: bool) -> (Statistic, Stati
     }
 }
 
-/// Whether runs have many values of a metric. If it is so at one point, it is so at all: points are summed up alike.
-pub(super) fn is_repeated(runs: &Runs, subject: &str, metric: &Metric) -> bool {
-    metric.can_repeat() && runs.values().any(|record| record.get(metric.scope, subject, metric.name).len() > 1)
-}
-
-/// The largest delay in seconds that chance in a host adds to a packet: two packet times of the slowest link, at most a
-/// millisecond; nothing where `host_delay` is off; where runs differ by a microsecond, that. Times of different seeds that are no further apart are one
-/// observation.
+/// How close, in seconds, two times of different seeds are one observation: two packet times of the slowest link that a
+/// flow takes, at most a millisecond; where runs differ by a microsecond, that.
+///
+/// So much chance in a host adds to a packet at most, and so coarsely a packet fills a link, whether or not `host_delay`
+/// is off.
 pub fn resolution(world: &World) -> f64 {
     const PACKET: f64 = 1500.0 * 8.0;
     const MOST: f64 = 1e-3;
     if world.perturb == Perturb::Microsecond {
         return 1e-6;
     }
-    if !world.host_delay {
-        return 0.0;
-    }
-    let directions = || world.paths.iter().flat_map(|path| [&path.up, &path.down]);
+    let is_taken = |path: &&PathSpec| world.flows.iter().any(|flow| flow.path == path.name);
+    let directions = || world.paths.iter().filter(is_taken).flat_map(|path| [&path.up, &path.down]);
     if directions().any(|direction| direction.trace.is_some()) {
         return MOST;
     }
@@ -96,9 +102,17 @@ pub fn resolution(world: &World) -> f64 {
     rates.filter(|rate| *rate > 0).min().map_or(0.0, |slowest| (2.0 * PACKET / slowest as f64).min(MOST))
 }
 
-/// How close two values of a metric are one result: times as close as the perturbation of the hosts, ratios and rates
-/// of such times in proportion to how long the flow or the run took. Counts, bytes and shares are one only if they are
-/// equal.
+/// Shares that are made of times, in proportion to which they differ.
+const SHARES_OF_RATES: [&str; 3] = ["auc_delivered", "link_use", "fairness"];
+
+/// Whether a share says for how much of the time something was so.
+fn is_share_of_time(metric: &Metric) -> bool {
+    metric.name == "link_idle" || metric.name.starts_with("limited_by_")
+}
+
+/// How close two values of a metric are one result: times as close as [`resolution`] says; ratios and rates of such
+/// times, and shares made of them, in proportion to how long the flow or the run took. Counts, bytes and other shares
+/// are one only if they are equal.
 pub(super) fn tolerance<'v>(
     scenario: &Scenario,
     runs: &Runs,
@@ -110,7 +124,8 @@ pub(super) fn tolerance<'v>(
     let resolution = resolution(&at.world);
     match metric.unit {
         Unit::Seconds => resolution,
-        Unit::Ratio | Unit::BitsPerSecond => {
+        Unit::Share if !is_share_of_time(metric) && !SHARES_OF_RATES.contains(&metric.name) => 0.0,
+        Unit::Ratio | Unit::BitsPerSecond | Unit::Share => {
             let records = || runs.range((point, 0)..=(point, u64::MAX)).map(|(_, record)| record);
             let longest = |scope: Scope, subject: &str, name: &str| {
                 records().flat_map(|record| record.get(scope, subject, name)).copied().fold(0.0, f64::max)
@@ -119,10 +134,13 @@ pub(super) fn tolerance<'v>(
                 0.0 => longest(Scope::Run, "", "virtual_time"),
                 took => took,
             };
-            let least = values.copied().fold(f64::INFINITY, f64::min);
+            let least = match is_share_of_time(metric) {
+                true => 1.0,
+                false => values.copied().fold(f64::INFINITY, f64::min),
+            };
             if took > 0.0 && least.is_finite() { least.abs() * resolution / took } else { 0.0 }
         }
-        Unit::Share | Unit::Count | Unit::Bytes => 0.0,
+        Unit::Count | Unit::Bytes => 0.0,
     }
 }
 
@@ -147,7 +165,7 @@ impl Comparison {
         let sides = [first, second].map(|(scenario, (runs, point, subject))| {
             let values = values(runs, point, subject, metric);
             let flat = values.iter().flat_map(|(_, values)| values);
-            let many = is_repeated(runs, subject, metric) || values.iter().any(|(_, values)| values.len() > 1);
+            let many = runs.is_repeated(subject, metric) || values.iter().any(|(_, values)| values.len() > 1);
             (many, tolerance(scenario, runs, (point, subject), metric, flat))
         });
         let is_repeated = sides[0].0 || sides[1].0;
@@ -155,15 +173,15 @@ impl Comparison {
     }
 }
 
-/// The statistic of the ratio or difference of one value per seed.
+/// The statistic of the ratio or difference of one value per seed. Seeds of which `compare` cannot tell are left out.
 pub(super) fn compared(
     pairs: &[(f64, f64)],
     over: Statistic,
     tolerance: f64,
     compare: impl Fn(f64, f64) -> f64,
 ) -> Estimate {
-    let known = |(first, second): &(f64, f64)| first.is_finite() && !second.is_nan();
-    let pairs: Vec<(f64, f64)> = pairs.iter().copied().filter(known).collect();
-    let values: Vec<f64> = pairs.iter().map(|(first, second)| compare(*first, *second)).collect();
+    let compare = |pair: &(f64, f64)| (*pair, compare(pair.0, pair.1));
+    let (pairs, values): (Vec<(f64, f64)>, Vec<f64>) =
+        pairs.iter().filter(|pair| stats::can_compare(pair)).map(compare).filter(|(_, value)| !value.is_nan()).unzip();
     stats::over_pairs(&pairs, &values, over, tolerance)
 }

@@ -74,7 +74,7 @@ fn a_ratio_counts_the_runs_that_never_ended() {
     lost[0].0 = None;
     let found = verdict(&bound, &runs("completion", &lost));
     assert_eq!(found.outcome, Outcome::Unknown);
-    assert!(found.found.contains("n = 3 of 4 pairs") && found.found.contains("on 1 seeds"), "{}", found.found);
+    assert!(found.found.contains("n = 4 pairs") && found.found.ends_with("on 1 seed"), "{}", found.found);
     // Two pairs are too few.
     assert_eq!(verdict(&bound, &runs("completion", &good[..2])).outcome, Outcome::Unknown);
     // Differences have no holes either.
@@ -384,4 +384,98 @@ fn tables_have_high_percentiles_beside_the_median() {
     assert_eq!(p99.interval.unwrap().high, f64::INFINITY);
     let completed = rows[0].cells.iter().find(|cell| cell.metric == "completed").unwrap();
     assert_eq!(completed.p95, None);
+}
+
+/// A run whose flow failed and has these values all the same.
+fn failed_with(metric: &str, value: f64) -> RunRecord {
+    let mut record = record(metric, None);
+    record.flows[0].set(metric, value);
+    record
+}
+
+#[test]
+fn a_failed_base_is_no_measure() {
+    // Three of five runs of the base fail, so that their goodput is 0.
+    let mut pairs = [(Some(8e6), Some(8e6)); 5];
+    pairs.iter_mut().take(3).for_each(|pair| pair.0 = None);
+    let bound = relative("goodput.p50", "at_least = 0.95");
+    let found = verdict(&bound, &runs("goodput", &pairs));
+    assert_eq!(found.outcome, Outcome::Unknown, "{found:?}");
+    assert!(found.found.contains("failed on 3 seeds"), "{}", found.found);
+    let versus = bound.replace("relative_to", "versus").replace("0.95", "\"1 Mbps\"");
+    assert_eq!(verdict(&versus, &runs("goodput", &pairs)).outcome, Outcome::Unknown);
+    // A measured zero is no measure either, though nothing failed.
+    let found = verdict(&bound, &runs("goodput", &[(Some(0.0), Some(8e6)); 5]));
+    assert_eq!(found.outcome, Outcome::Unknown, "{found:?}");
+    assert!(found.found.contains("is 0 on 5 seeds"), "{}", found.found);
+    // What a failed run measured is what it is: goodput within a window, and counts.
+    for (metric, bound) in [("goodput", "at_least = 0.95"), ("connections_lost", "at_most = 1")] {
+        let mut measured = runs(metric, &[(Some(4.0), Some(4.0)); 5]);
+        (0..3).for_each(|seed| drop(measured.insert((0, seed), failed_with(metric, 4.0))));
+        let found = verdict(&relative(&format!("{metric}.p50"), bound), &measured);
+        assert_eq!((found.outcome, found.value), (Outcome::Holds, Some(1.0)), "{metric}: {found:?}");
+    }
+}
+
+#[test]
+fn success_that_seeds_cannot_change_is_one_result() {
+    let text = "[[expect]]\nwhere = { pacing = \"on\" }\nmetric = \"completed\"\nequals = 1\n";
+    let judged = |hash: &dyn Fn(u64) -> String| {
+        let mut runs = runs("completion", &[(None, Some(1.0)); 30]);
+        runs.iter_mut().for_each(|((_, seed), record)| record.event_log_hash = hash(*seed));
+        verdict(text, &runs)
+    };
+    let alike = judged(&|_| "same".to_owned());
+    assert_eq!((alike.outcome, alike.interval, alike.distinct), (Outcome::Holds, None, 1));
+    assert!(alike.found.ends_with("n = 30, 1 distinct result"), "{}", alike.found);
+    let apart = judged(&|seed| format!("{seed}"));
+    assert_eq!((apart.outcome, apart.distinct), (Outcome::HoldsBarely, 30));
+}
+
+#[test]
+fn results_are_as_close_with_host_delays_as_without() {
+    let parse = |text: &str| Scenario::parse("t.toml", text, Path::new(""), &["thalweg".to_owned()]).unwrap();
+    let still = parse(&scenario("").text.replace("[path.p]", "host_delay = false\n[path.p]"));
+    assert_eq!(resolution(&still.points[0].world), 1e-3);
+    // A path that no flow takes says nothing about those that are taken.
+    let fast = scenario("").text.replace("10 Mbps", "1 Gbps").replace("[[flow]]", "[[flow]]\npath = \"p\"");
+    let slow =
+        "[path.slow]\ndown = { rate = \"1 Mbps\", delay = \"10 ms\" }\nup = { rate = \"1 Mbps\", delay = \"10 ms\" }\n";
+    let both = parse(&fast.replace("[path.p]", &format!("{slow}[path.p]")));
+    assert!((resolution(&both.points[0].world) - 24e-6).abs() < 1e-12);
+}
+
+#[test]
+fn shares_of_time_are_as_close_as_times() {
+    let mut runs = Runs::new();
+    for seed in 0..30 {
+        let completion = 4.8 + 30e-6 * seed as f64;
+        let mut one = record("completion", Some(&[completion]));
+        one.flows[0].set("auc_delivered", 4.0 / completion);
+        one.flows[0].set("limited_by_window", (completion - 4.0) / completion);
+        one.flows[0].set("loss_rate", seed as f64 * 1e-6);
+        let mut link = Part { name: "p.down".to_owned(), ..Part::default() };
+        link.set("link_use", 4.0 / completion);
+        one.links.push(link);
+        one.values.insert("virtual_time".to_owned(), vec![completion]);
+        runs.insert((1, seed), one);
+    }
+    let distinct = |scope: Scope, name: &str| {
+        let rows = rows(&scenario(""), &runs, scope);
+        rows.iter().flat_map(|row| &row.cells).find(|cell| cell.metric == name).unwrap().distinct
+    };
+    assert_eq!(distinct(Scope::Flow, "auc_delivered"), 1);
+    assert_eq!(distinct(Scope::Flow, "limited_by_window"), 1);
+    assert_eq!(distinct(Scope::Link, "link_use"), 1);
+    assert_eq!(distinct(Scope::Flow, "loss_rate"), 30);
+}
+
+#[test]
+fn runs_that_come_later_are_looked_at_too() {
+    let mut runs = Runs::new();
+    let stall = metric::find("stall").unwrap();
+    runs.insert((0, 0), record("stall", Some(&[1.0])));
+    assert!(!runs.is_repeated("f", stall));
+    runs.insert((1, 0), record("stall", Some(&[1.0, 2.0])));
+    assert!(runs.is_repeated("f", stall) && !runs.is_repeated("g", stall));
 }

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use super::difference::pairs_by_seed;
 use super::sample::{Comparison, compared};
-use super::{Runs, Sample, pairs, subjects};
-use crate::metric::{self, Scope, Unit};
+use super::{Runs, Sample, is_unfinished, subjects};
+use crate::metric::{self, Better, Metric, Scope, Unit};
 use crate::scenario::{Expectation, STACK, Scenario};
 use crate::stats::{self, Estimate, Interval, Missing};
 
@@ -279,23 +280,56 @@ fn measure(
     let (first, second) = ((runs, base, subject), (runs, point, subject));
     let Comparison { ways: (within, over), tolerance, is_repeated } =
         Comparison::new((scenario, first), (scenario, second), metric, statistic);
-    let pairs = pairs(first, second, metric, within);
+    let by_seed = pairs_by_seed(first, second, metric, within);
+    let pairs: Vec<(f64, f64)> = by_seed.iter().map(|(_, pair)| *pair).collect();
     let found = match expectation.relative_to {
-        Some(_) => compared(&pairs, over, tolerance, stats::ratio),
+        Some(_) => compared(&pairs, over, tolerance, |first, second| match first == 0.0 && second != 0.0 {
+            // Nothing where more is better is no measure of anything.
+            true if metric.better == Better::More => f64::NAN,
+            _ => stats::ratio(first, second),
+        }),
         None => compared(&pairs, over, tolerance, |first, second| second - first),
     };
-    let never = pairs.iter().filter(|(first, _)| first.is_infinite()).count();
     let on = match found.runs == pairs.len() {
         true => format!("n = {} pairs{}", pairs.len(), found.repeats()),
         false => format!("n = {} of {} pairs{}", found.runs, pairs.len(), found.repeats()),
     };
-    let doubt = match found.runs {
-        _ if never > 0 => Some(format!("what it is compared with never came to it on {never} seeds")),
+    let is_zero = |(first, second): &&(f64, f64)| *first == 0.0 && *second != 0.0;
+    let zeros = match expectation.relative_to {
+        Some(_) if metric.better == Better::More => pairs.iter().filter(is_zero).count(),
+        _ => 0,
+    };
+    let doubt = doubt_of_base(runs, (base, subject), metric, &by_seed).or_else(|| match found.runs {
+        n if n < pairs.len() && zeros > 0 => Some(format!("what it is compared with is 0 on {}", seeds(zeros))),
         n if n < pairs.len() => Some(format!("{} runs have no value", pairs.len() - n)),
         n if n < FEWEST_PAIRS => Some(format!("{FEWEST_PAIRS} pairs are the fewest that say anything")),
         _ => None,
-    };
+    });
     Measured { found, on, doubt, is_repeated }
+}
+
+/// Why a base is no measure, if so: on some seeds it never came to an end, or failed and has the worst value for want of
+/// one. What a failed run did measure is a value like any other.
+fn doubt_of_base(
+    runs: &Runs,
+    (base, subject): (usize, &str),
+    metric: &Metric,
+    pairs: &[(u64, (f64, f64))],
+) -> Option<String> {
+    let never = pairs.iter().filter(|(_, (first, _))| first.is_infinite()).count();
+    if never > 0 {
+        return Some(format!("what it is compared with never came to it on {}", seeds(never)));
+    }
+    // That it failed is what these say; nothing stands for it.
+    let worst = metric.worst().filter(|_| !metric.is_yes_or_no())?;
+    let has_failed = |seed: u64| runs.get(&(base, seed)).is_some_and(|record| is_unfinished(record, subject));
+    let failed = pairs.iter().filter(|(seed, (first, _))| *first == worst && has_failed(*seed)).count();
+    (failed > 0).then(|| format!("what it is compared with failed on {}", seeds(failed)))
+}
+
+/// "1 seed", "3 seeds".
+fn seeds(count: usize) -> String {
+    if count == 1 { "1 seed".to_owned() } else { format!("{count} seeds") }
 }
 
 /// What becomes of an expectation of which this was found, if nothing else is in doubt.

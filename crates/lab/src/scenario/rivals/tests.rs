@@ -99,6 +99,7 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 fn options() -> RunOptions<'static> {
     RunOptions {
         seeds: None,
+        max_seeds: None,
         only_seed: None,
         only_point: None,
         shard: None,
