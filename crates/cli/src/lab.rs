@@ -546,7 +546,8 @@ fn table(results: &Results) {
     }
 }
 
-/// A median with its interval, and the high percentiles of times; "(open)" is one that so few runs do not bound from above.
+/// A median with its interval, and the high percentiles of times; "(open)" is one that so few runs do not bound from
+/// above.
 fn figures(cell: &Cell) -> String {
     let unit = metric::find(cell.metric).map_or(Unit::Ratio, |metric| metric.unit);
     let name = cell.metric.replace('_', " ");

@@ -1,7 +1,7 @@
 //! From the values of many seeds to a number and how sure it is: quantiles, intervals, paired differences.
 //!
-//! A run can give one value (its completion time) or many (its responses). Values of one run are not independent of each
-//! other, so intervals are of one number per run: what the statistic comes to within each run.
+//! A run can give one value (its completion time) or many (its responses). Values of one run are not independent of
+//! each other, so intervals are of one number per run: what the statistic comes to within each run.
 
 mod interval;
 
@@ -164,8 +164,8 @@ impl Estimate {
         Estimate { value, interval: interval.ok(), missing: interval.err(), runs, distinct }
     }
 
-    /// The share of successes among so many runs with Wilson's interval. `distinct` of the runs differ in anything: that
-    /// all succeed is what the interval is about, but one run made many times has none.
+    /// The share of successes among so many runs with Wilson's interval. `distinct` of the runs differ in anything:
+    /// that all succeed is what the interval is about, but one run made many times has none.
     pub fn of_share(successes: u64, trials: u64, distinct: usize) -> Estimate {
         let (value, interval) = wilson(successes, trials).unzip();
         let runs = trials as usize;
@@ -178,8 +178,8 @@ impl Estimate {
         Estimate { value: value.unwrap_or(f64::NAN), interval, missing, runs, distinct }
     }
 
-    /// Whether more seeds are not worth their time: the interval is narrow, or as many seeds as make an interval of a median
-    /// change nothing.
+    /// Whether more seeds are not worth their time: the interval is narrow, or as many seeds as make an interval of a
+    /// median change nothing.
     pub fn is_narrow(&self, width: f64) -> bool {
         match self.missing {
             Some(Missing::Alike(seeds)) => seeds >= FEWEST_FOR_MEDIAN,

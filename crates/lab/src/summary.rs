@@ -55,8 +55,9 @@ pub fn subjects(scenario: &Scenario, point: usize, scope: Scope) -> Vec<String> 
     }
 }
 
-/// Metrics that every flow with an end has if it completes, and that are as bad as can be if it does not: leaving these runs
-/// out would make a transport look better the more often it fails. What else a flow should have had, its record says.
+/// Metrics that every flow with an end has if it completes, and that are as bad as can be if it does not: leaving these
+/// runs out would make a transport look better the more often it fails. What else a flow should have had, its record
+/// says.
 const DUE: [&str; 3] = ["completion", "completion_less_interruptions", "goodput"];
 
 /// Whether a run, or a flow of it, did not come to its end.

@@ -1,4 +1,5 @@
-//! What never came counts as the worst: scenarios that looked good because their worst was left out, judged as people would run them.
+//! What never came counts as the worst: scenarios that looked good because their worst was left out, judged as people
+//! would run them.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;

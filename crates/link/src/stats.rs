@@ -66,8 +66,8 @@ const STEP_BITS: u32 = STEPS.ilog2();
 
 /// The quantiles of times, from a nanosecond to 584 years.
 ///
-/// Exact for up to 32,768 of them. More are counted in buckets, and a quantile is then the upper end of its bucket: never too low, and
-/// at most 1/2048 (0.05 %) too high.
+/// Exact for up to 32,768 of them. More are counted in buckets, and a quantile is then the upper end of its bucket:
+/// never too low, and at most 1/2048 (0.05 %) too high.
 #[derive(Clone, Default)]
 pub struct Quantiles {
     /// In the order of their arrival; empty once there are buckets.
@@ -116,8 +116,8 @@ impl Quantiles {
         Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// The smallest time that `num / den` of all do not exceed; zero if nothing was added. Of more than 32,768 times it is up to 0.05 %
-    /// too high.
+    /// The smallest time that `num / den` of all do not exceed; zero if nothing was added. Of more than 32,768 times it
+    /// is up to 0.05 % too high.
     pub fn quantile(&self, num: u64, den: u64) -> Duration {
         self.quantiles(core::iter::once((num, den))).next().unwrap_or_default()
     }
@@ -175,8 +175,8 @@ impl Quantiles {
         self.max = self.max.max(other.max);
     }
 
-    /// The times that were added since `before`, an earlier state of this collection. Of more than 32,768 times the smallest, the largest
-    /// and the mean are those of buckets as well.
+    /// The times that were added since `before`, an earlier state of this collection. Of more than 32,768 times the
+    /// smallest, the largest and the mean are those of buckets as well.
     #[must_use]
     pub fn since(&self, before: &Quantiles) -> Quantiles {
         let mut rest = Quantiles::default();

@@ -24,7 +24,8 @@ const DENSE_PACKETS: u64 = 100;
 const ACKS_PER_ROUND_TRIP: u64 = 4;
 /// The most packets per ACK under thinning. Beyond it the uplink gains little and the sender's bursts grow.
 const MAX_PACKETS_PER_ACK: u64 = 10;
-/// An acknowledgment is held back for this share of the round trip at most: 4 keeps feedback as dense in time as thinning does in packets.
+/// An acknowledgment is held back for this share of the round trip at most: 4 keeps feedback as dense in time as
+/// thinning does in packets.
 const SHARE_OF_ROUND_TRIP: u32 = 4;
 /// … but may be held back this long on any path: less than the timer granularity of common hosts saves nothing.
 const SHORTEST_HOLD: Duration = Duration::from_millis(1);
@@ -111,8 +112,8 @@ pub struct AckTracker {
     largest_at: Instant,
     counts: EcnCounts,
 
-    /// Numbers that the peer has seen acknowledged, or has seen to be missing; late arrivals excepted. One span from 0 on,
-    /// unless ACKs had more ranges to report than room.
+    /// Numbers that the peer has seen acknowledged, or has seen to be missing; late arrivals excepted. One span from 0
+    /// on, unless ACKs had more ranges to report than room.
     reported: RangeSet,
     /// Packets that arrived late. All columns ascend.
     late: VecDeque<Late>,
@@ -309,9 +310,9 @@ impl AckTracker {
         self.first_unacked_at + self.hold()
     }
 
-    /// How long an acknowledgment may be held back. No longer than the transport parameter says, and no longer than a quarter of the round trip: on
-    /// a short path 25 ms would be many round trips, for which a sender with a small window has nothing else to go by. A peer that asked for
-    /// a delay (ACK_FREQUENCY) gets that.
+    /// How long an acknowledgment may be held back. No longer than the transport parameter says, and no longer than a
+    /// quarter of the round trip: on a short path 25 ms would be many round trips, for which a sender with a small
+    /// window has nothing else to go by. A peer that asked for a delay (ACK_FREQUENCY) gets that.
     fn hold(&self) -> Duration {
         match self.frequency {
             Some(_) => self.max_ack_delay,
@@ -320,8 +321,9 @@ impl AckTracker {
         }
     }
 
-    /// Appends an ACK frame that ends at `limit` (a length of `buf`) or before: the highest ranges that fit, of those that
-    /// the peer may not know. Returns what it reports; `None`, and nothing written, if there is nothing to report or no room.
+    /// Appends an ACK frame that ends at `limit` (a length of `buf`) or before: the highest ranges that fit, of those
+    /// that the peer may not know. Returns what it reports; `None`, and nothing written, if there is nothing to report
+    /// or no room.
     pub fn write(&mut self, now: Instant, buf: &mut Vec<u8>, limit: usize) -> Option<Reported> {
         let ranges = self.unreported().take(self.config.max_ranges);
         // ack_delay_exponent does not hold in Initial and Handshake packets (RFC 9000 section 18.2).
@@ -342,8 +344,8 @@ impl AckTracker {
         self.largest.map(|largest| Reported { from, largest })
     }
 
-    /// What was received and the peer may not know of, from the highest range down. The range with the largest number comes
-    /// first in any case (RFC 9000 section 13.2.3).
+    /// What was received and the peer may not know of, from the highest range down. The range with the largest number
+    /// comes first in any case (RFC 9000 section 13.2.3).
     fn unreported(&self) -> impl Iterator<Item = Range<u64>> + Clone + '_ {
         let reported_below = self.reported.first().filter(|span| span.start == 0).map_or(0, |span| span.end);
         let from = self.late.front().map_or(reported_below, |late| late.number.min(reported_below));
@@ -355,8 +357,8 @@ impl AckTracker {
         })
     }
 
-    /// The peer received an ACK frame of ours: what it told need not be told again (RFC 9000 section 13.2.4). Numbers are
-    /// still remembered to tell duplicates.
+    /// The peer received an ACK frame of ours: what it told need not be told again (RFC 9000 section 13.2.4). Numbers
+    /// are still remembered to tell duplicates.
     pub fn on_ack_acked(&mut self, ack: Reported) {
         let Reported { from, largest } = ack;
         self.reported.insert(from..largest.saturating_add(1));

@@ -44,8 +44,9 @@ pub struct TransportConfig {
     pub max_ack_delay: Duration,
     /// Acknowledge every second packet for ever instead of thinning out after the first hundred.
     pub ack_every_second: bool,
-    /// Leave a packet number out now and then, so that a peer that acknowledges what it has not received gives itself away (RFC 9000 section
-    /// 21.4). Each costs one acknowledgment. Default on; off for experiments that count single packets.
+    /// Leave a packet number out now and then, so that a peer that acknowledges what it has not received gives itself
+    /// away (RFC 9000 section 21.4). Each costs one acknowledgment. Default on; off for experiments that count single
+    /// packets.
     pub skip_packet_numbers: bool,
     /// Mark packets ECT(0) and react to CE (RFC 9000 section 13.4). Default on.
     pub ecn: bool,

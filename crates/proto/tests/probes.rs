@@ -62,8 +62,8 @@ fn large_certificates(certificates: usize) -> Setup {
     }
 }
 
-/// How long handshakes take, sorted: until the client has completed them, and until both ends have confirmed them. Those that
-/// fail count as forever.
+/// How long handshakes take, sorted: until the client has completed them, and until both ends have confirmed them.
+/// Those that fail count as forever.
 fn handshakes(seeds: u64, setup: impl Fn(u64) -> Setup) -> [Vec<Duration>; 2] {
     let [mut completed, mut confirmed] = [Vec::new(), Vec::new()];
     for seed in 0..seeds {

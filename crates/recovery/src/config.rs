@@ -374,12 +374,13 @@ pub struct Config {
     pub initial_rtt: Duration,
     /// The longest the peer says that it delays an ACK, until it says otherwise. Default 25 ms (RFC 9000 section 18.2).
     pub max_ack_delay: Duration,
-    /// Our own idle timeout: the probe timer goes by it until the endpoints have agreed on one ([`Recovery::set_idle_timeout`]). Default none.
+    /// Our own idle timeout: the probe timer goes by it until the endpoints have agreed on one
+    /// ([`Recovery::set_idle_timeout`]). Default none.
     ///
     /// [`Recovery::set_idle_timeout`]: crate::Recovery::set_idle_timeout
     pub idle_timeout: Option<Duration>,
-    /// What everything follows from that is left to chance, such as how far apart probes into a crowded path are. Default 0; a transport draws
-    /// one for each connection.
+    /// Seed of every random choice of recovery, such as the waits between probes into a crowded path. Default 0; a transport
+    /// draws one for each connection.
     pub seed: u64,
     /// Whether to mark packets ECT(0) and to heed the peer's counts. Default true.
     pub ecn: bool,

@@ -1,9 +1,9 @@
 //! Explicit congestion notification: finding out whether a path carries it, and counting marks (RFC 9000 section 13.4.2).
 //!
-//! A path starts by marking its first packets ECT(0). Enough sent, or a probe timeout expired, it stops and waits; an ACK that accounts
-//! for the marked packets makes it *capable*, one that does not makes it *failed*, for good. So does the loss of all that were marked: a
-//! path that swallows marks costs one probe timeout, since probes go without. The peer's counters belong to a space ([`Reported`]), the verdict to
-//! a path ([`Validation`]).
+//! A path starts by marking its first packets ECT(0). Enough sent, or a probe timeout expired, it stops and waits; an
+//! ACK that accounts for the marked packets makes it *capable*, one that does not makes it *failed*, for good. So does
+//! the loss of all that were marked: a path that swallows marks costs one probe timeout, since probes go without. The
+//! peer's counters belong to a space ([`Reported`]), the verdict to a path ([`Validation`]).
 
 use thalweg_units::{Duration, Instant};
 
@@ -13,7 +13,8 @@ use crate::types::{Ecn, EcnCounts};
 /// How many packets are marked to test a path (RFC 9000 appendix A.4).
 const TEST_PACKETS: u32 = 10;
 
-/// How many marked packets have to be lost before their loss alone fails the path: random loss takes one or two, a path that swallows marks all.
+/// How many marked packets have to be lost before their loss alone fails the path: random loss takes one or two, a path
+/// that swallows marks all.
 const FEW_PACKETS: u32 = 3;
 
 /// How many probe timeouts the test lasts at most (RFC 9000 appendix A.4).
@@ -100,13 +101,15 @@ impl Validation {
         }
     }
 
-    /// Nothing is to be marked before the first ACK: what the peer sent came without a mark, perhaps because marks do not get through.
+    /// Nothing is to be marked before the first ACK: what the peer sent came without a mark, perhaps because marks do
+    /// not get through.
     pub(crate) fn postpone(&mut self) {
         self.is_postponed |= self.tested == 0;
     }
 
-    /// A probe timeout expired, or the peer has shown in another way that what was sent did not arrive. If marks were the cause, probes
-    /// with marks would meet the same fate: the test waits for what becomes of the packets marked so far.
+    /// A probe timeout expired, or the peer has shown in another way that what was sent did not arrive. If marks were
+    /// the cause, probes with marks would meet the same fate: the test waits for what becomes of the packets marked so
+    /// far.
     pub(crate) fn on_silence(&mut self) {
         if self.state == EcnState::Testing && self.tested > 0 {
             self.state = EcnState::Unknown;
@@ -135,7 +138,8 @@ impl Validation {
         }
     }
 
-    /// Every marked packet so far was lost. Of few that may be chance: they get a second test, now that the path is known to carry others.
+    /// Every marked packet so far was lost. Of few that may be chance: they get a second test, now that the path is
+    /// known to carry others.
     fn judge_losses(&mut self) {
         if self.tested < FEW_PACKETS && !self.is_second_test {
             (self.state, self.tested, self.lost, self.until) = (EcnState::Testing, 0, 0, None);

@@ -137,8 +137,8 @@ pub struct Recovery<T> {
     last_pto: Option<Instant>,
     /// Since when a client has had nothing in flight that a server with an unvalidated client could answer.
     deadlocked_since: Option<Instant>,
-    /// The longest delay that the peer reported lately in an acknowledgment of two packets or more of application data: so long it holds
-    /// acknowledgments back although several packets have arrived.
+    /// The longest delay that the peer reported lately in an acknowledgment of two packets or more of application data:
+    /// so long it holds acknowledgments back although several packets have arrived.
     longest_hold: Duration,
     timer: Option<Timer>,
     /// The latest time seen.
@@ -250,7 +250,8 @@ impl<T: Clone> Recovery<T> {
         self.set_timer(self.now);
     }
 
-    /// The idle timeout that the endpoints agreed on, for probe policies that depend on it. Until then [`Config::idle_timeout`] holds.
+    /// The idle timeout that the endpoints agreed on, for probe policies that depend on it. Until then
+    /// [`Config::idle_timeout`] holds.
     pub fn set_idle_timeout(&mut self, timeout: Option<Duration>) {
         self.is_idle_timeout_agreed = true;
         self.idle_timeout = timeout.filter(|timeout| !timeout.is_zero());
@@ -295,8 +296,8 @@ impl<T: Clone> Recovery<T> {
         self.on_kept_ack(now, now, space, ranges, ack_delay, ecn, out)
     }
 
-    /// The same for an ACK frame that arrived at `arrived` and could not be read before `now`, because its keys were missing. Its RTT
-    /// sample ends with its arrival (RFC 9002 section 5.3: the wait is no part of the path's delay).
+    /// The same for an ACK frame that arrived at `arrived` and could not be read before `now`, because its keys were
+    /// missing. Its RTT sample ends with its arrival (RFC 9002 section 5.3: the wait is no part of the path's delay).
     ///
     /// # Errors
     /// As [`on_ack`](Self::on_ack).
@@ -448,7 +449,8 @@ impl<T: Clone> Recovery<T> {
 
     /// The probe timeout of the active path without backoff; in the space of application data it includes the peer's maximum ACK delay.
     ///
-    /// What else is counted in probe timeouts (RFC 9000 section 10) goes by this one, whatever the policy allows the timer to leave out.
+    /// What else is counted in probe timeouts (RFC 9000 section 10) goes by this one, whatever the policy allows the
+    /// timer to leave out.
     pub fn pto(&self, space: SpaceId) -> Duration {
         self.timeout_after(space, self.max_ack_delay, 0)
     }
@@ -599,7 +601,8 @@ impl<T: Clone> Recovery<T> {
         if !is_started {
             return None;
         }
-        // Counted from when it began, not from now: 0-RTT data that go on being sent would push the probe out without end.
+        // Counted from when it began, not from now: 0-RTT data that go on being sent would push the probe out without
+        // end.
         let since = (*self.deadlocked_since.get_or_insert(now)).max(self.last_pto.unwrap_or(Instant::ZERO));
         Some(Timer { at: since + self.probe_timeout(space, self.pto_count), kind: TimerKind::Probe, space })
     }

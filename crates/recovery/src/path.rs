@@ -85,8 +85,8 @@ pub struct PathStats {
     pub ended_in_slow_start: u64,
 }
 
-/// How many of the losses that one ACK or timeout shows count for whether a path is crowded. A crowded path loses a few packets of every small
-/// flight; an outage loses a whole flight at once, and says nothing about what follows.
+/// How many of the losses that one ACK or timeout shows count for whether a path is crowded. A crowded path loses a few
+/// packets of every small flight; an outage loses a whole flight at once, and says nothing about what follows.
 const MAX_FATES: u32 = 4;
 
 /// What the ACK or timeout being processed means for one path.
@@ -136,7 +136,8 @@ pub struct Path {
     episodes: Option<Episodes>,
     datagram_size: u16,
     bytes_in_flight: u64,
-    /// What became of the last 32 packets in flight, the newest in the lowest bit: 1 for a packet that was declared lost.
+    /// What became of the last 32 packets in flight, the newest in the lowest bit: 1 for a packet that was declared
+    /// lost.
     fates: u32,
     /// Packets neither acknowledged nor declared lost, whether they count in flight or not.
     outstanding: u64,
@@ -263,12 +264,14 @@ impl Path {
         self.ecn.codepoint()
     }
 
-    /// What came by this path carried no mark: nothing is marked before the first ACK, in case the path swallows marked packets.
+    /// What came by this path carried no mark: nothing is marked before the first ACK, in case the path swallows marked
+    /// packets.
     pub fn postpone_ecn(&mut self) {
         self.ecn.postpone();
     }
 
-    /// What was sent on this path has not arrived, as the peer has shown: until it is known whether marks were the cause, no more are set.
+    /// What was sent on this path has not arrived, as the peer has shown: until it is known whether marks were the
+    /// cause, no more are set.
     pub fn suspend_ecn(&mut self) {
         self.ecn.on_silence();
     }
@@ -314,9 +317,11 @@ impl Path {
         self.application_limited
     }
 
-    /// Whether so many of the latest packets were lost that silence is likely to be congestion rather than an outage: a third of the last 32.
+    /// Whether so many of the latest packets were lost that silence is likely to be congestion rather than an outage: a
+    /// third of the last 32.
     ///
-    /// More flows than a bottleneck has room for lose two of three. Random loss of 15 % loses a third of 32 once in 300 times, a quarter once in ten.
+    /// More flows than a bottleneck has room for lose two of three. Random loss of 15 % loses a third of 32 once in 300
+    /// times, a quarter once in ten.
     pub fn is_crowded(&self) -> bool {
         3 * self.fates.count_ones() >= u32::BITS
     }
@@ -376,8 +381,8 @@ impl Path {
         }
     }
 
-    /// A packet leaves on this path. Returns what it has to remember: its place among the packets of the path, counted from 1, and what
-    /// delivery looks like.
+    /// A packet leaves on this path. Returns what it has to remember: its place among the packets of the path, counted
+    /// from 1, and what delivery looks like.
     pub(crate) fn on_sent<T>(&mut self, packet: &Sent<T>, in_flight: bool) -> (u64, Snapshot) {
         let size = u64::from(packet.size);
         self.stats.packets_sent += 1;
@@ -441,9 +446,9 @@ impl Path {
         self.on_delivered(now, record);
     }
 
-    /// Whether a packet belongs to a flight that filled the window, or was cut short by nothing that the application did (RFC 9002 section
-    /// 7.8). What the window looks like when the acknowledgment arrives does not matter: it would make growth depend on how many packets one
-    /// acknowledgment names.
+    /// Whether a packet belongs to a flight that filled the window, or was cut short by nothing that the application
+    /// did (RFC 9002 section 7.8). What the window looks like when the acknowledgment arrives does not matter: it would
+    /// make growth depend on how many packets one acknowledgment names.
     fn used_the_window(&self, order: u64) -> bool {
         order <= self.filled || order > self.unfilled
     }
@@ -527,7 +532,8 @@ impl Path {
         self.rtt.on_sample(sample);
     }
 
-    /// An ACK reported ECN counts; `order` is the place of the largest packet it acknowledges, `newly` how many marked ones it newly did.
+    /// An ACK reported ECN counts; `order` is the place of the largest packet it acknowledges, `newly` how many marked
+    /// ones it newly did.
     pub(crate) fn on_ecn_report(&mut self, report: Report, order: u64, newly: u64) {
         self.touch();
         let marked = self.ecn.on_report(report, newly);
@@ -544,9 +550,9 @@ impl Path {
         }
     }
 
-    /// Whether what happened to the packet at this place has been responded to already: it was sent before the latest reduction (RFC 9002
-    /// section 7.3.2). What was sent since then was sent into the reduced window; its loss says that the reduction did not suffice (RFC 5681
-    /// section 4.3).
+    /// Whether what happened to the packet at this place has been responded to already: it was sent before the latest
+    /// reduction (RFC 9002 section 7.3.2). What was sent since then was sent into the reduced window; its loss says
+    /// that the reduction did not suffice (RFC 5681 section 4.3).
     fn is_in_recovery_period(&self, order: u64) -> bool {
         order <= self.period.answered
     }
@@ -586,8 +592,8 @@ impl Path {
         let application_limited = self.application_limited && !self.is_full(tally.prior_in_flight);
         let starts_recovery = tally.congestion.is_some();
         if tally.persistent_congestion {
-            // RFC 9002 appendix B.8 forgets the period, so that all deliveries open the window again. But the window of two answers whatever
-            // was sent before: a straggler among that would lower the threshold to the minimum.
+            // RFC 9002 appendix B.8 forgets the period, so that all deliveries open the window again. But the window of
+            // two answers whatever was sent before: a straggler among that would lower the threshold to the minimum.
             self.period = Period { answered: self.stats.packets_sent, closed: 0 };
             self.in_recovery = false;
             self.repair_packet = false;

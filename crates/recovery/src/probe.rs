@@ -22,7 +22,8 @@ const MAX_DOUBLINGS: u32 = 20;
 /// together about half a second of the usual 30 s of idle timeout; doubling it halves the lateness and doubles the probes into a dead path.
 const LADDER_CAP: u32 = 32;
 
-/// Where a thirty-second of the idle timeout is too short to back off at all, a ladder waits up to so many times the timeout without backoff, …
+/// Where a thirty-second of the idle timeout is too short to back off at all, a ladder waits up to so many times the
+/// timeout without backoff, …
 const LADDER_BACKOFF: u32 = 4;
 
 /// … but no longer than this share of the idle timeout.
@@ -31,8 +32,9 @@ const LADDER_LONGEST: u32 = 8;
 /// A ladder doubles until it waits this share of the idle timeout: so far a congested path cannot be told from a dead one.
 const LADDER_DOUBLES: u32 = 60;
 
-/// Where the timeout without backoff is less than this share of the idle timeout, a ladder grows eightfold from the third wait on: on a path of a few
-/// milliseconds, doubling alone would spend a dozen probes before it reaches half a second.
+/// Where the timeout without backoff is less than this share of the idle timeout, a ladder grows eightfold from the
+/// third wait on: on a path of a few milliseconds, doubling alone would spend a dozen probes before it reaches half a
+/// second.
 const LADDER_SHORT: u32 = 1_000;
 
 /// From there on a ladder waits a quarter of the silence so far: what a probe finds out late stays in proportion to what was lost anyway.
@@ -41,27 +43,30 @@ const LADDER_SHARE: u32 = 4;
 /// Probes of a ladder that are sent twice, as RFC 9002 section 6.2.4 allows, against the loss of one of them; a dead path swallows both.
 const LADDER_TWINS: u32 = 2;
 
-/// How long before the idle timeout a ladder's last useful probe leaves, in timeouts without backoff: late enough to find a path that comes back
-/// at the last moment, early enough for the answer and one repeat of it.
+/// How long before the idle timeout a ladder's last useful probe leaves, in timeouts without backoff: late enough to
+/// find a path that comes back at the last moment, early enough for the answer and one repeat of it.
 const LADDER_LAST_CALL: u32 = 3;
 
 /// The longest wait on a crowded path, as a divisor of the idle timeout.
 ///
-/// Two hundred flows on 1 Mbps that each probe every second with one datagram offer twice what the link carries, whatever their windows say. A
-/// tenth leaves a dozen probes within the idle timeout, so that two of three may be lost. An eighth gains 1.5 % of goodput and loses three times as
-/// many connections, a twelfth the reverse (`scenarios/recovery/crowd.toml`).
+/// Two hundred flows on 1 Mbps that each probe every second with one datagram offer twice what the link carries,
+/// whatever their windows say. A tenth leaves a dozen probes within the idle timeout, so that two of three may be lost.
+/// An eighth gains 1.5 % of goodput and loses three times as many connections, a twelfth the reverse
+/// (`scenarios/recovery/crowd.toml`).
 const CROWD_CAP: u32 = 10;
 
-/// How far the longest wait on a crowded path is drawn apart, in millionths of it: flows that probe in step lose in step.
+/// How far the longest wait on a crowded path is drawn apart, in millionths of it: flows that probe in step lose in
+/// step.
 const CROWD_SPREAD: core::ops::RangeInclusive<u64> = 750_000..=1_250_000;
 
 /// What the waits of a silence depend on.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Silence {
-    /// The timeout without backoff. In the space of application data it includes the peer's maximum ACK delay as far as the timer allows for it;
-    /// in the others packets are acknowledged at once.
+    /// The timeout without backoff. In the space of application data it includes the peer's maximum ACK delay as far as
+    /// the timer allows for it; in the others packets are acknowledged at once.
     pub(crate) base: Duration,
-    /// What the endpoints agreed on, or our own until they have. Without one there is nothing to take a share of, and every policy doubles.
+    /// What the endpoints agreed on, or our own until they have. Without one there is nothing to take a share of, and
+    /// every policy doubles.
     pub(crate) idle_timeout: Option<Duration>,
     /// The path was losing much before it fell silent; then this is what waits are drawn from.
     pub(crate) crowd: Option<u64>,
@@ -80,9 +85,10 @@ pub(crate) struct Silence {
 /// the path comes back, and the idle timeout says how long the application is prepared to wait for it. The floor matters: a cap below
 /// `base` would probe before an answer can have come.
 ///
-/// A ladder departs from RFC 9002 section 6.2.1, which doubles. Its waits are shorter once doubling would wait for more than a sixtieth of the idle
-/// timeout. They are longer where the timeout without backoff is less than a thousandth of it: there the factor is eight from the third wait on. One
-/// wait is cut short so that a probe leaves shortly before or at `idle - 3 base`: the last one whose answer is certain to be in time.
+/// A ladder departs from RFC 9002 section 6.2.1, which doubles. Its waits are shorter once doubling would wait for more
+/// than a sixtieth of the idle timeout. They are longer where the timeout without backoff is less than a thousandth of
+/// it: there the factor is eight from the third wait on. One wait is cut short so that a probe leaves shortly before or
+/// at `idle - 3 base`: the last one whose answer is certain to be in time.
 pub(crate) fn timeout(policy: ProbePolicy, silence: Silence, count: u32) -> Duration {
     let Silence { base, idle_timeout, crowd } = silence;
     let Some(idle) = idle_timeout else {
@@ -121,8 +127,8 @@ fn scatter(number: u64) -> u64 {
     number ^ number >> 31
 }
 
-/// The wait of the ladder after `count` others. Every wait is at least a share of the silence, so that the walk is past the idle timeout after a
-/// few dozen, whatever `count` is.
+/// The wait of the ladder after `count` others. Every wait is at least a share of the silence, so that the walk is past
+/// the idle timeout after a few dozen, whatever `count` is.
 fn ladder(base: Duration, idle: Duration, count: u32) -> Duration {
     let cap = (idle / LADDER_CAP).max(base.saturating_mul(LADDER_BACKOFF).min(idle / LADDER_LONGEST));
     let last_call = idle.saturating_sub(base.saturating_mul(LADDER_LAST_CALL));
@@ -146,8 +152,8 @@ fn ladder(base: Duration, idle: Duration, count: u32) -> Duration {
 
 /// How many datagrams to send at the `count`-th expiry in a row (RFC 9002 section 6.2.4: at least one, at most two).
 ///
-/// As long as the endpoints have not agreed on an idle timeout, every probe is one of few, and the handshake waits for it. Into a crowded path a
-/// ladder never sends two: it is full because everybody sends.
+/// As long as the endpoints have not agreed on an idle timeout, every probe is one of few, and the handshake waits for
+/// it. Into a crowded path a ladder never sends two: it is full because everybody sends.
 pub(crate) fn datagrams(policy: ProbePolicy, count: u32, is_idle_timeout_agreed: bool, is_crowded: bool) -> u8 {
     match policy {
         ProbePolicy::Ladder if is_idle_timeout_agreed && (is_crowded || count > LADDER_TWINS) => 1,
@@ -165,13 +171,13 @@ pub(crate) fn persistent_congestion_duration(rtt: &Rtt, max_ack_delay: Duration)
 pub(crate) struct LossRun {
     /// When the first and the last ack-eliciting packet of the run were sent.
     span: Option<(Instant, Instant)>,
-    /// When packets were sent that were delivered in another space, or late: no run spans them. Ascending; those that no later loss can have
-    /// before it are left out.
+    /// When packets were sent that were delivered in another space, or late: no run spans them. Ascending; those that
+    /// no later loss can have before it are left out.
     deliveries: SmallVec<[Instant; 4]>,
 }
 
-/// How many deliveries in other spaces a run remembers, the newest ones: spaces other than that of application data live as long as a
-/// handshake does.
+/// How many deliveries in other spaces a run remembers, the newest ones: spaces other than that of application data
+/// live as long as a handshake does.
 const MAX_DELIVERIES: usize = 64;
 
 impl LossRun {
@@ -197,8 +203,8 @@ impl LossRun {
         self.span = None;
     }
 
-    /// A packet sent at `sent` was acknowledged: one of the run after all, or one in another space. What was sent after the last packet of the
-    /// run does not interrupt it, but keeps later losses from joining it.
+    /// A packet sent at `sent` was acknowledged: one of the run after all, or one in another space. What was sent after
+    /// the last packet of the run does not interrupt it, but keeps later losses from joining it.
     pub(crate) fn on_delivered_elsewhere(&mut self, sent: Instant) {
         if let Some((start, _)) = self.span.filter(|(_, end)| sent <= *end) {
             if start <= sent {
@@ -420,7 +426,8 @@ mod tests {
             };
             prop_assert!(gap >= base);
             prop_assert!(gap <= cap);
-            // A ladder grows faster on short paths, so as not to spend its probes before it reaches a tenth of a second.
+            // A ladder grows faster on short paths, so as not to spend its probes before it reaches a tenth of a
+            // second.
             let is_quick = policy == ProbePolicy::Ladder && base < idle / LADDER_SHORT;
             prop_assert!(is_quick || gap <= timeout(ProbePolicy::Rfc, silence, count), "nor exceeds that of the RFC");
             let next = timeout(policy, silence, count + 1);

@@ -2,8 +2,9 @@
 
 /// When a recovery period ends.
 ///
-/// It says when the window may grow again, not which losses count: those of what was sent before the latest reduction are answered by it, and
-/// the loss of anything sent since begins another reduction, within a recovery period or after it.
+/// It says when the window may grow again, not which losses count: those of what was sent before the latest reduction
+/// are answered by it, and the loss of anything sent since begins another reduction, within a recovery period or after
+/// it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum EpisodeEnd {
     /// Something sent since it began has been acknowledged.

@@ -190,8 +190,8 @@ impl SegmentPath {
         }
     }
 
-    /// A transmission is lost. `number` names it in the trace. If it was sent after the latest reduction began, by order of sending, another
-    /// begins (RFC 5681 section 4.3).
+    /// A transmission is lost. `number` names it in the trace. If it was sent after the latest reduction began, by
+    /// order of sending, another begins (RFC 5681 section 4.3).
     pub fn on_lost(&mut self, now: Instant, segment: &mut SegmentRecord, number: u64, trigger: LossTrigger) {
         segment.episode = self.path.on_lost(&segment.record);
         let size = segment.record.size;

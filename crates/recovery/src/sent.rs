@@ -28,8 +28,8 @@ pub(crate) struct Record<T> {
     /// Its place among the packets sent in this space on this path. What separates two packets is counted in these, so that neither numbers
     /// skipped on purpose nor packets on another path look like reordering.
     pub(crate) ordinal: u64,
-    /// Its place among all packets sent on this path, in whatever space. What belongs to a recovery period is decided by it: a clock may stand
-    /// still between two packets.
+    /// Its place among all packets sent on this path, in whatever space. What belongs to a recovery period is decided
+    /// by it: a clock may stand still between two packets.
     pub(crate) order: u64,
     /// What delivery looked like then.
     pub(crate) delivery: Snapshot,

@@ -90,10 +90,11 @@ impl<T> LostPackets<T> {
 /// The latest recovery period of a path (RFC 9002 section 7.3.2), by the order of sending.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Period {
-    /// The last packet sent before it began. The loss of this packet, or of an older one, has been responded to. Zero: there was no period yet.
+    /// The last packet sent before it began. The loss of this packet, or of an older one, has been responded to. Zero:
+    /// there was no period yet.
     pub(crate) answered: u64,
-    /// The last packet whose delivery opens no window. Behind `answered` once persistent congestion has ended the period: then everything that
-    /// is delivered may open the window again.
+    /// The last packet whose delivery opens no window. Behind `answered` once persistent congestion has ended the
+    /// period: then everything that is delivered may open the window again.
     pub(crate) closed: u64,
 }
 

@@ -295,7 +295,8 @@ mod probing {
         assert_eq!(stage.recovery.timer(), Some(stage.now + ms(300)), "the second is acknowledged at once");
     }
 
-    /// A peer that thins out its acknowledgments holds them back although several packets have arrived, and says for how long.
+    /// A peer that thins out its acknowledgments holds them back although several packets have arrived, and says for
+    /// how long.
     #[test]
     fn the_lone_allowance_grows_to_the_longest_delay_reported_for_several_packets() {
         let mut stage = Stage::sampled("ack-allowance=lone");
@@ -340,7 +341,8 @@ mod probing {
         }
     }
 
-    /// Of `sent` packets the last three arrive, so that all before them are declared lost; and the same again, `rounds` times.
+    /// Of `sent` packets the last three arrive, so that all before them are declared lost; and the same again, `rounds`
+    /// times.
     fn losing(rounds: u64, sent: u64) -> Stage {
         let mut stage = Stage::sampled("probe=ladder");
         stage.recovery.set_idle_timeout(Some(Duration::from_secs(30)));
@@ -393,7 +395,8 @@ mod probing {
         assert!(!stage.path().is_crowded());
     }
 
-    /// Closing, draining and idle timers are counted in probe timeouts; they do not depend on what happens to be in flight.
+    /// Closing, draining and idle timers are counted in probe timeouts; they do not depend on what happens to be in
+    /// flight.
     #[test]
     fn rfc9000_10_the_probe_timeout_that_others_count_by_includes_the_ack_delay() {
         let mut stage = Stage::sampled("ack-allowance=lone");
@@ -768,7 +771,8 @@ mod congestion {
         assert!(stage.out.persistent_congestion, "1200 ms apart");
     }
 
-    /// The order of sending decides, not a clock: a transport may send the repair in the same instant in which it finds the loss.
+    /// The order of sending decides, not a clock: a transport may send the repair in the same instant in which it finds
+    /// the loss.
     #[test]
     fn rfc9002_7_3_2_what_is_sent_in_the_instant_in_which_recovery_begins_is_sent_after_it() {
         let mut stage = Stage::sampled("");
@@ -806,7 +810,8 @@ mod congestion {
         assert!(stage.window() > reduced, "{} after {reduced}", stage.window());
     }
 
-    /// A packet that was sent before persistent congestion and is declared lost after it has been answered by the reduction before.
+    /// A packet that was sent before persistent congestion and is declared lost after it has been answered by the
+    /// reduction before.
     #[test]
     fn rfc9002_7_6_2_a_straggler_after_persistent_congestion_does_not_reduce_again() {
         let mut stage = Stage::sampled("");
@@ -854,7 +859,8 @@ mod congestion {
         assert_eq!((stage.path().ssthresh(), stage.path().stats().congestion_events), (threshold, events));
     }
 
-    /// An application that sends bursts of one initial window: how many packets one acknowledgment names does not matter.
+    /// An application that sends bursts of one initial window: how many packets one acknowledgment names does not
+    /// matter.
     #[test]
     fn rfc9002_7_8_bursts_that_fill_the_window_grow_it_alike_however_many_packets_an_ack_names() {
         let grown = |per_ack: u64| {

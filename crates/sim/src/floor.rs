@@ -15,9 +15,9 @@ pub const PACKET_OVERHEAD: u32 = 10 + 16 + 8;
 
 /// A bulk transfer's floor.
 ///
-/// The clock starts with the client's first datagram, which is taken to carry the request (or the first data) already, and stops with the
-/// last byte. Rates and delays are those of that time. The link serves nothing else, loses nothing, and is never idle. A handshake before
-/// the request adds [`round_trip`](Self::round_trip).
+/// The clock starts with the client's first datagram, which is taken to carry the request (or the first data) already,
+/// and stops with the last byte. Rates and delays are those of that time. The link serves nothing else, loses nothing,
+/// and is never idle. A handshake before the request adds [`round_trip`](Self::round_trip).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Floor {
     /// From the first datagram to the last byte.
@@ -41,8 +41,8 @@ pub struct Floor {
 }
 
 impl Plan {
-    /// The floor of a flow's bulk transfer whose client sends its first datagram at `start`, counted from the start of the run; `None` for
-    /// other traffic, and where the path never carries that much.
+    /// The floor of a flow's bulk transfer whose client sends its first datagram at `start`, counted from the start of
+    /// the run; `None` for other traffic, and where the path never carries that much.
     pub fn floor(&self, flow: &FlowPlan, start: Duration) -> Option<Floor> {
         let (bytes, down, sender) = match flow.traffic {
             Traffic::Download(Some(bytes)) => (bytes, true, &flow.server),
@@ -231,7 +231,8 @@ mod tests {
         let changing = plan(link("10 Mbps", 10), down);
         let constant = plan(link("10 Mbps", 10), link("10 Mbps", 10)).floor(&flow, Duration::ZERO);
         assert_eq!(changing.floor(&flow, Duration::from_secs(6)), constant);
-        // From the start on, 5 s at a tenth of the rate, less the request's 11 ms, come first: the mean byte is far from the middle.
+        // From the start on, 5 s at a tenth of the rate, less the request's 11 ms, come first: the mean byte is far
+        // from the middle.
         let whole = changing.floor(&flow, Duration::ZERO).unwrap();
         let bits = (1_000_000 + whole.packets * 62) * 8;
         let slow = (Duration::from_secs(5) - whole.request).as_nanos() as u64 / 1_000;

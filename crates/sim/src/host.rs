@@ -29,7 +29,8 @@ pub trait Host: Send {
     /// Progress of the host. A flow ends when its client finishes; a server only reports failures.
     fn status(&self) -> Status;
 
-    /// Whether other connections of the flow are still under way although one has failed: the flow is not over before they are.
+    /// Whether other connections of the flow are still under way although one has failed: the flow is not over before
+    /// they are.
     fn is_busy(&self) -> bool {
         false
     }

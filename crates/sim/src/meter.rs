@@ -153,8 +153,8 @@ pub(crate) struct Due {
 const LAST_FRAMES: u64 = 10;
 
 impl Due {
-    /// What became of the frames: those that were never sent have not arrived either, and a stall that did not end lasts until the last
-    /// frame was due.
+    /// What became of the frames: those that were never sent have not arrived either, and a stall that did not end
+    /// lasts until the last frame was due.
     pub(crate) fn frames(&self, sender: &Meter, receiver: &Meter) -> Frames {
         let mut frames = receiver.frames.clone();
         frames.sent = sender.frames.sent;

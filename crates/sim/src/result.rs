@@ -117,8 +117,8 @@ pub struct Frames {
     pub late: u64,
     /// From sending to arrival of the last piece.
     pub delay: Quantiles,
-    /// How long no frame arrived in time, each time that this was longer than the deadline. The first may begin with the first frame, the
-    /// last may end only when the last frame was due.
+    /// How long no frame arrived in time, each time that this was longer than the deadline. The first may begin with
+    /// the first frame, the last may end only when the last frame was due.
     pub stalls: Vec<Duration>,
 }
 

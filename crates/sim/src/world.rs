@@ -18,7 +18,8 @@ use crate::result::{FlowResult, FlowWindow, Frames, LinkResult, LinkWindow, Pack
 
 /// When every run starts. Not zero, so that nobody's arithmetic meets the origin of time.
 const ORIGIN: Instant = Instant::from_nanos(1_000_000_000);
-/// Round trips within which a connection that works has delivered something: two for the handshake and the request, and one to spare.
+/// Round trips within which a connection that works has delivered something: two for the handshake and the request, and
+/// one to spare.
 const FIRST_ROUND_TRIPS: u32 = 3;
 /// So many events at one instant mean that time stands still.
 const STUCK: u32 = 5_000_000;
@@ -396,7 +397,8 @@ impl<'a> World<'a> {
         None
     }
 
-    /// Takes note of what has been counted when the measuring window begins and ends, before anything happens `at` that time or later.
+    /// Takes note of what has been counted when the measuring window begins and ends, before anything happens `at` that
+    /// time or later.
     fn count_before(&mut self, at: Instant) {
         while self.marks.last().is_some_and(|mark| *mark <= at)
             && let Some(mark) = self.marks.pop()

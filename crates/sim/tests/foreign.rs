@@ -1,8 +1,9 @@
 //! Our TCP beside one that is not ours: the same link, the same losses, windows and times side by side.
 //!
-//! The traces under `tests/traces/ns3` are of ns-3.44 (`record` makes them): TcpLinuxReno and TcpCubic with PRR, SACK, delayed ACKs of 40 ms
-//! and an initial window of ten. Two links each: one with room for everything that loses three packets of a list, and one whose queue
-//! of fifty packets overflows. `two.csv` is of two flows that share a bottleneck, without PRR.
+//! The traces under `tests/traces/ns3` are of ns-3.44 (`record` makes them): TcpLinuxReno and TcpCubic with PRR, SACK,
+//! delayed ACKs of 40 ms and an initial window of ten. Two links each: one with room for everything that loses three
+//! packets of a list, and one whose queue of fifty packets overflows. `two.csv` is of two flows that share a
+//! bottleneck, without PRR.
 #![allow(clippy::unwrap_used)]
 
 use thalweg_link::{DirectionConfig, LossModel, QueueLimit, RateModel};
@@ -170,7 +171,8 @@ fn cubic_beside_ns3_on_a_queue_that_overflows() {
     assert!((bytes - 1.0).abs() < 0.005, "{bytes}");
 }
 
-/// Drops and bytes received of two flows, summed, by round trip in milliseconds; one value for each offset between their starts.
+/// Drops and bytes received of two flows, summed, by round trip in milliseconds; one value for each offset between
+/// their starts.
 type Pairs = Vec<(u64, Vec<(u64, u64)>)>;
 
 const OFFSETS: [u64; 5] = [0, 500, 1000, 2000, 5000];
@@ -234,9 +236,9 @@ fn beside_pairs(controller: &str, theirs: &str) -> Vec<(u64, f64, f64)> {
     foreign_pairs(theirs).into_iter().map(compare).collect()
 }
 
-/// Two flows over one bottleneck of 20 Mbps with a BDP of queue, as medians over five offsets between their starts: drops within 10 %, bytes
-/// within 3 %. Neither is compared at 10 ms, where windows of a dozen segments fall into step with each other: ns-3's own drops go from
-/// 1,295 to 719 between queues of 18 and 20 packets.
+/// Two flows over one bottleneck of 20 Mbps with a BDP of queue, as medians over five offsets between their starts:
+/// drops within 10 %, bytes within 3 %. Neither is compared at 10 ms, where windows of a dozen segments fall into step
+/// with each other: ns-3's own drops go from 1,295 to 719 between queues of 18 and 20 packets.
 #[test]
 fn two_renos_beside_two_of_ns3() {
     let ratios = beside_pairs("new-reno", "LinuxReno");

@@ -68,8 +68,8 @@ fn cells(flow: &FlowResult, losses: usize) -> Option<Cells> {
     })
 }
 
-/// The cells of a reduction, with losses where they have to be for it: one that leaves twenty datagrams of window, and `count` in a row when they
-/// are in flight.
+/// The cells of a reduction, with losses where they have to be for it: one that leaves twenty datagrams of window, and
+/// `count` in a row when they are in flight.
 fn cells_of(reduction: &str, count: u64) -> Cells {
     for first in 25..60 {
         let flow = upload(reduction, &[first]);

@@ -334,8 +334,8 @@ fn congestion(plan: &Plan) -> (u64, u64, Vec<u64>) {
     (stats.dropped.iter().sum(), stats.offered, reductions)
 }
 
-/// Losses found by time are found in retransmissions, too. Were those not answered, two flows would stay in one episode for a minute and lose
-/// a quarter of what they send; ns-3 drops 581 packets here.
+/// Losses found by time are found in retransmissions, too. Were those not answered, two flows would stay in one episode
+/// for a minute and lose a quarter of what they send; ns-3 drops 581 packets here.
 #[test]
 fn rfc5681_4_3_two_flows_do_not_stay_in_recovery() {
     for controller in ["cubic", "new-reno"] {
@@ -351,8 +351,8 @@ fn rfc5681_4_3_two_flows_do_not_stay_in_recovery() {
     }
 }
 
-/// A policer drops at once what comes faster than its rate, retransmissions included: sent again at the same window they are lost again, and
-/// of what is sent a sixth is lost. The bucket holds four BDP.
+/// A policer drops at once what comes faster than its rate, retransmissions included: sent again at the same window
+/// they are lost again, and of what is sent a sixth is lost. The bucket holds four BDP.
 #[test]
 fn rfc5681_4_3_a_flow_through_a_policer_does_not_stay_in_recovery() {
     for controller in ["cubic", "new-reno"] {

@@ -1,4 +1,5 @@
-//! Which policies of recovery a TCP flow has: all that are not listed as ignored make a difference, and none of those listed does.
+//! Which policies of recovery a TCP flow has: all that are not listed as ignored make a difference, and none of those
+//! listed does.
 #![allow(clippy::unwrap_used)]
 
 use thalweg_link::{DirectionConfig, Jitter, LossModel, Probability, RateModel, Reorder, Spread, Windows};
@@ -10,7 +11,8 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Paths on which each of the rules has something to decide: a deep queue, a shallow one with reordering and loss, an outage.
+/// Paths on which each of the rules has something to decide: a deep queue, a shallow one with reordering and loss, an
+/// outage.
 fn plans() -> Vec<Plan> {
     let link = |queue: &str| DirectionConfig {
         rate: RateModel::Constant("20 Mbps".parse().unwrap()),
@@ -50,7 +52,8 @@ fn a_policy_makes_a_difference_or_is_listed_as_ignored() {
         let ignored = TcpConfig::IGNORED_POLICIES.contains(&field.name);
         assert_eq!(differs == 0, ignored, "{}: {differs} choices make a difference", field.name);
     }
-    // The averages end a start at times of their own; "short" is what a start makes of samples anyway, the smallest of a round.
+    // The averages end a start at times of their own; "short" is what a start makes of samples anyway, the smallest of
+    // a round.
     let exits = ["sample", "classic", "per-round"].map(|choice| with(&format!("exit-rtt={choice}")));
     for (n, exit) in exits.iter().enumerate() {
         assert!(!exits[..n].contains(exit), "{n}");

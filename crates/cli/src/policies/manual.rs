@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use thalweg::Policies;
 
-/// When to use a choice, and its measured effect: `(field, choice, when, effect)`. Effects are medians of the scenario in
-/// brackets, a file below `scenarios/`, as measured for docs/defaults.md.
+/// When to use a choice, and its measured effect: `(field, choice, when, effect)`. Effects are medians of the scenario
+/// in brackets, a file below `scenarios/`, as measured for docs/defaults.md.
 const WHEN: &[(&str, &str, &str, &str)] = &[
     (
         "controller",

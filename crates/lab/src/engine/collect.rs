@@ -327,8 +327,9 @@ pub(super) fn interrupted(stops: &[(Duration, Duration)], from: Duration, to: Du
     total
 }
 
-/// Which of so many sorted values to keep, counted from 1: all, or [`MOST_VALUES`] of them, each the largest of as many. The first is
-/// the smallest of all, so that both ends stay what they are; of the rest none is smaller than what it stands for.
+/// Which of so many sorted values to keep, counted from 1: all, or [`MOST_VALUES`] of them, each the largest of as
+/// many. The first is the smallest of all, so that both ends stay what they are; of the rest none is smaller than what
+/// it stands for.
 fn kept(total: u64) -> impl Iterator<Item = u64> {
     let most = MOST_VALUES as u64;
     let rank = move |at: u64| {

@@ -12,8 +12,8 @@ fn life(flow: &FlowResult, end: Duration) -> Span {
     (flow.start, flow.completion.map_or(end, |completion| flow.start + completion))
 }
 
-/// Bits per second of the application; none where no value would be fair. A transfer that never completes has none either: what came
-/// of it is worth nothing to who asked for the whole.
+/// Bits per second of the application; none where no value would be fair. A transfer that never completes has none
+/// either: what came of it is worth nothing to who asked for the whole.
 pub(super) fn goodput(
     flow: &FlowResult,
     flow_plan: &FlowPlan,
@@ -40,8 +40,8 @@ pub(super) fn goodput(
     }
 }
 
-/// Bytes that a direction carried over what its rate allows, from the first start to the last end of the flows that take it, or in
-/// the measuring window; none without a rate, flows, or time.
+/// Bytes that a direction carried over what its rate allows, from the first start to the last end of the flows that
+/// take it, or in the measuring window; none without a rate, flows, or time.
 pub(super) fn link_use(plan: &Plan, result: &RunResult, link: usize, rate: &RateModel) -> Option<f64> {
     if rate.nominal().bps() == u64::MAX {
         return None;
@@ -62,9 +62,9 @@ pub(super) fn link_use(plan: &Plan, result: &RunResult, link: usize, rate: &Rate
     (room > 0).then(|| bytes as f64 / room as f64)
 }
 
-/// Jain's index over the goodputs of flows that compete: transfers in the same direction of a path, in the time in which all of them
-/// run (within the measuring window, if there is one). Of several such groups the lowest counts. None if nobody competes, or for less
-/// than a round trip; zero if nobody got anything.
+/// Jain's index over the goodputs of flows that compete: transfers in the same direction of a path, in the time in
+/// which all of them run (within the measuring window, if there is one). Of several such groups the lowest counts. None
+/// if nobody competes, or for less than a round trip; zero if nobody got anything.
 pub(super) fn fairness(plan: &Plan, result: &RunResult) -> Option<f64> {
     let directions = (0..plan.paths.len()).flat_map(|path| [(path, true), (path, false)]);
     directions.filter_map(|(path, up)| among(plan, result, path, up)).reduce(f64::min)

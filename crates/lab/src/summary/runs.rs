@@ -24,7 +24,8 @@ impl Runs {
         Runs::default()
     }
 
-    /// Whether runs have many values of a metric. If it is so at one point, it is so at all: points are summed up alike.
+    /// Whether runs have many values of a metric. If it is so at one point, it is so at all: points are summed up
+    /// alike.
     pub fn is_repeated(&self, subject: &str, metric: &Metric) -> bool {
         let repeated = self.repeated.get_or_init(|| repeated(self.records.values()));
         repeated.get(metric.name).is_some_and(|subjects| subjects.contains(subject))

@@ -83,8 +83,8 @@ pub(super) fn ways(statistic: Statistic, is_repeated: bool) -> (Statistic, Stati
 /// How close, in seconds, two times of different seeds are one observation: two packet times of the slowest link that a
 /// flow takes, at most a millisecond; where runs differ by a microsecond, that.
 ///
-/// So much chance in a host adds to a packet at most, and so coarsely a packet fills a link, whether or not `host_delay`
-/// is off.
+/// So much chance in a host adds to a packet at most, and so coarsely a packet fills a link, whether or not
+/// `host_delay` is off.
 pub fn resolution(world: &World) -> f64 {
     const PACKET: f64 = 1500.0 * 8.0;
     const MOST: f64 = 1e-3;

@@ -195,8 +195,8 @@ pub fn speaks_of(scenario: &Scenario, expectation: &Expectation, point: usize) -
     matches_point(scenario, point, &expectation.points)
 }
 
-/// The runs that failed, ours and then those of rivals, without those that an expectation of success or completion speaks
-/// of: whoever says how many may fail has them judged by that.
+/// The runs that failed, ours and then those of rivals, without those that an expectation of success or completion
+/// speaks of: whoever says how many may fail has them judged by that.
 pub fn unexpected_failures(scenario: &Scenario, runs: &Runs) -> (usize, usize) {
     let is_judged = |point: usize| {
         let said = |metric: &str, flow: Option<&str>| {
@@ -308,8 +308,8 @@ fn measure(
     Measured { found, on, doubt, is_repeated }
 }
 
-/// Why a base is no measure, if so: on some seeds it never came to an end, or failed and has the worst value for want of
-/// one. What a failed run did measure is a value like any other.
+/// Why a base is no measure, if so: on some seeds it never came to an end, or failed and has the worst value for want
+/// of one. What a failed run did measure is a value like any other.
 fn doubt_of_base(
     runs: &Runs,
     (base, subject): (usize, &str),

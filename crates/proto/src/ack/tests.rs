@@ -316,8 +316,8 @@ fn a_peer_that_never_acknowledges_our_acks_is_asked_to_once_in_a_while() {
 }
 
 proptest! {
-    /// Packets arrive in any order, ACKs get lost or come through in any order, and have room for few ranges: what the peer
-    /// learns is true, and after enough ACKs that are not lost it has learned of everything.
+    /// Packets arrive in any order, ACKs get lost or come through in any order, and have room for few ranges: what the
+    /// peer learns is true, and after enough ACKs that are not lost it has learned of everything.
     #[test]
     fn every_packet_received_is_told_at_least_once(
         steps in vec((0u64..40, any::<bool>(), 0u8..10), 1..200), losses in vec(any::<bool>(), 64), max_ranges in 2usize..6,
@@ -357,7 +357,8 @@ proptest! {
             let Some(reported) = t.write(at(10_000), &mut buf, 1200) else { break };
             let Some(Ok(Frame::Ack(ack))) = FrameIter::new(&buf).next() else { panic!() };
             told.extend(ack.ranges().flatten());
-            // The peer's next packet has to be told too, and makes the acknowledgment of this ACK newer than late arrivals.
+            // The peer's next packet has to be told too, and makes the acknowledgment of this ACK newer than late
+            // arrivals.
             let next = received.last().unwrap() + 2;
             received.insert(next);
             t.on_packet(at(10_000), next, Ecn::NotEct, true);

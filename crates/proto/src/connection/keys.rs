@@ -180,7 +180,8 @@ impl KeyStore {
     /// `None` when it does not authenticate.
     ///
     /// # Errors
-    /// `KEY_UPDATE_ERROR` if the packet shows that a higher number was protected with older keys (RFC 9001 section 6.4).
+    /// `KEY_UPDATE_ERROR` if the packet shows that a higher number was protected with older keys (RFC 9001 section
+    /// 6.4).
     pub(super) fn open_short(
         &mut self,
         number: u64,

@@ -1,10 +1,10 @@
 //! One QUIC connection, sans IO: datagrams and the time go in; datagrams, a deadline and events come out.
 //!
-//! The parts: `keys` (encryption levels, key update), `handshake` (TLS, transport parameters, 0-RTT, Retry),
-//! `receive` (datagram to frames), `frames` (what each frame does), `transmit` (state to datagrams), `probes` (what is sent
-//! ahead of or after a timeout), `numbers` (packet numbers),
-//! `acknowledged` (what acknowledgement and loss do), `migrate` (paths), `lifecycle` (closing, idle).
-//! Recovery, streams and acknowledgement tracking are modules of their own, with no knowledge of this one.
+//! The parts: `keys` (encryption levels, key update), `handshake` (TLS, transport parameters, 0-RTT, Retry), `receive`
+//! (datagram to frames), `frames` (what each frame does), `transmit` (state to datagrams), `probes` (what is sent ahead
+//! of or after a timeout), `numbers` (packet numbers), `acknowledged` (what acknowledgement and loss do), `migrate`
+//! (paths), `lifecycle` (closing, idle). Recovery, streams and acknowledgement tracking are modules of their own, with
+//! no knowledge of this one.
 
 mod acknowledged;
 mod crypto_stream;
@@ -356,7 +356,8 @@ impl Connection {
 
     /// The smallest round trip seen on the active path, or the assumed one.
     ///
-    /// Acknowledgments are timed by it: who mostly receives has few samples, and one that a suspension has inflated would thin them out long after.
+    /// Acknowledgments are timed by it: who mostly receives has few samples, and one that a suspension has inflated
+    /// would thin them out long after.
     fn min_rtt(&self) -> Duration {
         self.recovery.path(self.paths[self.active].id).rtt().min
     }

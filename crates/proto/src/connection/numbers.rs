@@ -1,12 +1,12 @@
 //! Packet numbers of one space: each larger than the last, now and then by two.
 //!
-//! A peer that acknowledges what it has not received makes its sender go faster than the path bears. It cannot know which numbers
-//! were left out, and an ACK of one of those gives it away (RFC 9000 section 21.4).
+//! A peer that acknowledges what it has not received makes its sender go faster than the path bears. It cannot know
+//! which numbers were left out, and an ACK of one of those gives it away (RFC 9000 section 21.4).
 
 use rand_core::Rng;
 
-/// Among how many numbers the first to be left out is drawn. Fewer find a cheat earlier; each costs an honest peer one ACK
-/// more, since it looks like a loss.
+/// Among how many numbers the first to be left out is drawn. Fewer find a cheat earlier; each costs an honest peer one
+/// ACK more, since it looks like a loss.
 const FIRST_SPREAD: u64 = 64;
 /// The same later on, after doubling each time: often enough for a long transfer, at no cost worth measuring.
 const MAX_SPREAD: u64 = 1 << 16;

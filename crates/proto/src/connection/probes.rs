@@ -8,8 +8,8 @@ use thalweg_units::Instant;
 
 use super::{Connection, Event, PathEvent, transmit::OpenPacket};
 
-/// How often a connection repeats handshake messages ahead of its probe timer. Once makes good a single loss; each further
-/// time costs a server that does not know its client's address two datagrams.
+/// How often a connection repeats handshake messages ahead of its probe timer. Once makes good a single loss; each
+/// further time costs a server that does not know its client's address two datagrams.
 const MAX_SPEED_UPS: u8 = 3;
 /// How many datagrams a server repeats then: enough for a large ServerHello and the messages behind it.
 const SPEED_UP_DATAGRAMS: u8 = 2;
@@ -27,8 +27,8 @@ pub(super) struct Probing {
 }
 
 impl Connection {
-    /// Probes are due: they carry new data if there are any, and as much of what is unacknowledged as fits, the oldest first;
-    /// else a PING (RFC 9002 section 6.2.4). Other spaces with something in flight share the datagrams.
+    /// Probes are due: they carry new data if there are any, and as much of what is unacknowledged as fits, the oldest
+    /// first; else a PING (RFC 9002 section 6.2.4). Other spaces with something in flight share the datagrams.
     pub(super) fn on_probe_timeout(&mut self, now: Instant, space: SpaceId, datagrams: u8) {
         for other in SpaceId::ALL {
             if other == space || self.keys.local(other).is_some() && self.recovery.in_flight(other) {
@@ -51,9 +51,9 @@ impl Connection {
         }
     }
 
-    /// Appends what is outstanding, the oldest first, as far as it fits: what no probe of this timeout has repeated yet or,
-    /// if there is no more of that and the packet has nothing beyond `acks_end` yet, the oldest once again (RFC 9002 section
-    /// 6.2.4).
+    /// Appends what is outstanding, the oldest first, as far as it fits: what no probe of this timeout has repeated yet
+    /// or, if there is no more of that and the packet has nothing beyond `acks_end` yet, the oldest once again (RFC
+    /// 9002 section 6.2.4).
     pub(super) fn write_repeats(&mut self, buf: &mut Vec<u8>, acks_end: usize, limit: usize, packet: &mut OpenPacket) {
         let space = packet.space;
         let is_data = space == SpaceId::Data;
@@ -90,9 +90,9 @@ impl Connection {
         self.spaces[space.index()].repeats = repeats;
     }
 
-    /// Handshake messages of ours must have been lost: the peer repeats its own that we have read, or sends what we cannot
-    /// read without more of them. Repeats those that are unacknowledged without waiting for the probe timer, a few times per
-    /// connection and not twice for the same loss (RFC 9002 section 6.2.3).
+    /// Handshake messages of ours must have been lost: the peer repeats its own that we have read, or sends what we
+    /// cannot read without more of them. Repeats those that are unacknowledged without waiting for the probe timer, a
+    /// few times per connection and not twice for the same loss (RFC 9002 section 6.2.3).
     ///
     /// Two hellos that arrive together are the probes of a client whose first was lost: the answer goes out twice too.
     pub(super) fn speed_up_handshake(&mut self, now: Instant) {

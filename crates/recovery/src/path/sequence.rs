@@ -45,7 +45,8 @@ impl Path {
         sequence.recovery_point = Some(sequence.next);
     }
 
-    /// The reduction `episode` is taken back. Returns whether one before it, whose losses are still being repaired, is under way again.
+    /// The reduction `episode` is taken back. Returns whether one before it, whose losses are still being repaired, is
+    /// under way again.
     pub(super) fn take_back_episode(&mut self, episode: u32) -> bool {
         let sequence = &mut self.sequence;
         let before = sequence.before.iter().position(|before| before.episode == episode);
@@ -82,8 +83,9 @@ impl Path {
 
     /// Nothing has been heard for so long that everything outstanding is lost; to be told before the losses (RFC 5681 section 3.1).
     ///
-    /// Within an episode the threshold falls again only if something is lost that was sent since the latest reduction: a retransmission,
-    /// say. Where `is_repeated`, no delivery has come since the timeout before, and the threshold stays where it is.
+    /// Within an episode the threshold falls again only if something is lost that was sent since the latest reduction:
+    /// a retransmission, say. Where `is_repeated`, no delivery has come since the timeout before, and the threshold
+    /// stays where it is.
     pub(crate) fn on_timeout(&mut self, is_repeated: bool) {
         self.touch();
         if self.sequence.recovery_point.is_none() {

@@ -188,7 +188,8 @@ impl Rtt {
         }
     }
 
-    /// The same where there is no sample yet that is newer than the persistent congestion: the next one becomes the minimum.
+    /// The same where there is no sample yet that is newer than the persistent congestion: the next one becomes the
+    /// minimum.
     pub(crate) fn restart_min_with_next_sample(&mut self) {
         self.restarts_min = self.has_sample;
     }

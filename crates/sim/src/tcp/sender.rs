@@ -10,9 +10,9 @@
 //! the flight, and what the window then has room for may leave. Of RFC 6675's NextSeg, rules 1 and 2 apply (what is lost, then new data); a
 //! tail loss probe stands in for the rescue.
 //!
-//! RFC 6675 reduces the window once per episode, and finds no retransmission lost but by timeout. Here a retransmission is judged like any
-//! transmission, and its loss reduces the window again, as does that of new data sent since the latest reduction (RFC 5681 section 4.3).
-//! The recovery point then moves to SND.NXT.
+//! RFC 6675 reduces the window once per episode, and finds no retransmission lost but by timeout. Here a retransmission
+//! is judged like any transmission, and its loss reduces the window again, as does that of new data sent since the
+//! latest reduction (RFC 5681 section 4.3). The recovery point then moves to SND.NXT.
 
 use std::collections::VecDeque;
 
