@@ -281,8 +281,8 @@ policies! {
 
     #[doc = "Whether the probe timer allows for acknowledgments that the peer holds back."]
     ack_allowance "ack-allowance": AckAllowancePolicy {
-        Always "always" "by the peer's maximum ACK delay, always (RFC 9002 section 6.2.1)",
-        Lone "lone" "by that while a single ack-eliciting packet is in flight; of several, the second is acknowledged at once (RFC 9000 section 13.2.2), or as late as the peer has reported for several",
+        Always "always" "the peer's maximum ACK delay, always (RFC 9002 section 6.2.1)",
+        Lone "lone" "the peer's maximum ACK delay while a single ack-eliciting packet is in flight; with several in flight, the delay that the peer lately reported for acknowledgments of several, as every second one is acknowledged at once (RFC 9000 section 13.2.2)",
     } default Lone, reserved {}
 
     #[doc = "Whether a reduction is taken back when its losses prove to have been reordering."]
