@@ -41,6 +41,21 @@ struct Lane {
     run: LossRun,
 }
 
+impl Lane {
+    /// A path on which nothing below `number` was sent.
+    fn new(path: PathId, number: u64) -> Lane {
+        Lane {
+            path,
+            sent: 0,
+            newest_acked: None,
+            newest_before: 0,
+            cursor: number,
+            loss_time: None,
+            run: LossRun::default(),
+        }
+    }
+}
+
 /// What an ACK newly acknowledged, as far as all paths together are concerned.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct NewlyAcked {
@@ -188,16 +203,7 @@ impl<T: Clone> Space<T> {
             lane.sent += 1;
             return lane.sent;
         }
-        let lane = Lane {
-            path,
-            sent: 1,
-            newest_acked: None,
-            newest_before: 0,
-            cursor: number,
-            loss_time: None,
-            run: LossRun::default(),
-        };
-        self.lanes.push(lane);
+        self.lanes.push(Lane { sent: 1, ..Lane::new(path, number) });
         1
     }
 
@@ -301,8 +307,9 @@ impl<T: Clone> Space<T> {
             return;
         };
         for index in 0..self.lanes.len() {
-            let run = core::mem::take(&mut self.lanes[index].run);
-            let lane = Lane { run, ..self.lanes[index].clone() };
+            // Moved out and back: what a run remembers is not copied at every ACK.
+            let path = self.lanes[index].path;
+            let lane = core::mem::replace(&mut self.lanes[index], Lane::new(path, 0));
             self.lanes[index] = self.detect_lost_in(lane, largest_acked, max_ack_delay, consequences);
         }
         let Consequences { now, paths, .. } = consequences;
