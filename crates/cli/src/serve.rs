@@ -184,6 +184,7 @@ impl ServeArgs {
                     "bytes": record.bytes,
                     "seconds": record.duration.as_secs_f64(),
                     "complete": record.complete,
+                    "reason": record.reason,
                 }));
             } else {
                 output::line(&record.to_string());

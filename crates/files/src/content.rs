@@ -14,6 +14,8 @@ use std::task::{Context, Poll, ready};
 use bytes::{Bytes, BytesMut};
 use tokio::task::JoinHandle;
 
+use crate::stamp::Stamp;
+
 /// Bytes read at once when a body is under way. At 1 GB/s this is 4000 reads and hand-overs per second, about 2 % of a core.
 pub(crate) const BLOCK: usize = 256 * 1024;
 
@@ -74,6 +76,8 @@ pub enum Piece {
 #[derive(Debug, Clone, Default)]
 pub struct Content {
     file: Option<Arc<File>>,
+    /// What the file was when the answer was made.
+    stamp: Option<Stamp>,
     pieces: VecDeque<Piece>,
 }
 
@@ -88,13 +92,19 @@ impl Content {
     #[must_use]
     pub fn bytes(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
-        Self { file: None, pieces: [Piece::Bytes(bytes)].into() }
+        Self { pieces: [Piece::Bytes(bytes)].into(), ..Self::default() }
     }
 
     /// Pieces of `file` with bytes between them.
     #[must_use]
     pub fn pieces(file: Arc<File>, pieces: impl IntoIterator<Item = Piece>) -> Self {
-        Self { file: Some(file), pieces: pieces.into_iter().collect() }
+        Self { file: Some(file), stamp: None, pieces: pieces.into_iter().collect() }
+    }
+
+    /// Reading is to fail when the file is no longer what it was at `stamp`.
+    pub(crate) fn unchanged_since(mut self, stamp: Stamp) -> Self {
+        self.stamp = Some(stamp);
+        self
     }
 
     /// Length in bytes.
@@ -134,7 +144,8 @@ impl Reader {
     /// The next block; `None` at the end.
     ///
     /// # Errors
-    /// What the file system says; [`io::ErrorKind::UnexpectedEof`] when the file became shorter than promised. After an error
+    /// What the file system says; [`io::ErrorKind::UnexpectedEof`] when the file became shorter than promised,
+    /// [`io::ErrorKind::InvalidData`] when it changed since the answer was made, with the last block at the latest. After an error
     /// the body must be cut off visibly, never ended as if complete.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Bytes>> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
@@ -183,8 +194,13 @@ impl Reader {
         if range.start >= range.end {
             self.content.pieces.pop_front();
         }
-        let (file, pool) = (Arc::clone(file), Arc::clone(&self.pool));
-        self.reading = Some(tokio::task::spawn_blocking(move || read_block(&file, offset, size, &pool)));
+        let (file, pool, stamp) = (Arc::clone(file), Arc::clone(&self.pool), self.content.stamp);
+        self.reading = Some(tokio::task::spawn_blocking(move || {
+            let block = read_block(&file, offset, size, &pool)?;
+            // After reading, so that no block is handed out that may have been changed before it was read.
+            stamp.map_or(Ok(()), |stamp| stamp.check(&file))?;
+            Ok(block)
+        }));
     }
 }
 
@@ -303,5 +319,27 @@ mod tests {
         let content = Content::pieces(file, [Piece::File(0..2000)]);
         let error = all(&mut Reader::new(content, pool)).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_changes_is_an_error_before_its_last_block() {
+        let (file, data) = sample(5 * BLOCK);
+        let stamp = Stamp::of(&file.metadata().unwrap());
+        let content = || {
+            let pieces = [Piece::File(0..data.len() as u64)];
+            Reader::new(Content::pieces(Arc::clone(&file), pieces).unchanged_since(stamp), Arc::default())
+        };
+        assert_eq!(all(&mut content()).await.unwrap(), data);
+        let mut reader = content();
+        let mut got = reader.next().await.unwrap().unwrap().len();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        let error = loop {
+            match reader.next().await {
+                Ok(block) => got += block.unwrap().len(),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(got < data.len());
     }
 }

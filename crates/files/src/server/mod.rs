@@ -3,6 +3,7 @@
 mod patience;
 mod quic;
 mod respond;
+mod strict;
 mod tcp;
 
 use std::future::Future;
@@ -168,6 +169,11 @@ impl Server {
 
     /// Serves until `stop` is ready, then lets running answers arrive.
     pub async fn run(self, stop: impl Future<Output = ()>) {
+        if self.context.site.options().upload.is_some() {
+            // In the background: a large tree takes a while, and what is removed is neither served nor listed.
+            let site = Arc::clone(&self.context.site);
+            tokio::task::spawn_blocking(move || site.remove_abandoned_uploads());
+        }
         let (stopping, stopped) = watch::channel(false);
         let alt_svc = self.endpoint.as_ref().and_then(|_| {
             let text = format!("h3=\":{}\"; ma=86400", self.address.port());

@@ -186,7 +186,10 @@ impl http_body::Body for AnswerBody {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Ok(None) => Poll::Ready(None),
-            Err(error) => Poll::Ready(Some(Err(error))),
+            Err(error) => {
+                this.entry.fail(&error);
+                Poll::Ready(Some(Err(error)))
+            }
         }
     }
 
