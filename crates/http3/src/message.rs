@@ -3,8 +3,8 @@
 //! `h3` keeps fields in a map, in which the order and the repetition of pseudo-header fields is lost, and does not compare
 //! `Content-Length` with the body. This follows one message on a stream and judges what `h3` does not.
 //!
-//! Not judged: whether the values mean something to the application, and a response that announces a body and has none, because
-//! answers to HEAD do (RFC 9110 section 8.6).
+//! Not judged: whether the values mean something to the application, and the length of a response's body. A client knows whether
+//! there is to be one (RFC 9110 section 8.6), and may keep the part that came.
 
 use thiserror::Error;
 
@@ -82,7 +82,7 @@ enum Stage {
 pub(crate) struct Message {
     kind: Kind,
     stage: Stage,
-    /// `Content-Length`, if it is there and counts.
+    /// `Content-Length` of a request, if it is there and counts.
     length: Option<u64>,
     /// Bytes of DATA announced so far.
     body: u64,
@@ -110,8 +110,7 @@ impl Message {
                 self.stage = Stage::Body;
             }
             (Stage::Head, Kind::Response) => {
-                if let Some(length) = fields.response()? {
-                    self.length = length;
+                if fields.is_final()? {
                     self.stage = Stage::Body;
                 }
             }
@@ -140,14 +139,10 @@ impl Message {
     }
 
     fn complete(&self) -> Result<(), Malformed> {
-        let Some(length) = self.length else {
-            return Ok(());
-        };
-        let may_lack = self.kind == Kind::Response && self.body == 0;
-        if self.body < length && !may_lack {
-            return Err(Malformed::TooShort { body: self.body, length });
+        match self.length {
+            Some(length) if self.body < length => Err(Malformed::TooShort { body: self.body, length }),
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -285,14 +280,13 @@ impl Fields {
         }
     }
 
-    /// Judges the head of a response; `None` for an interim one, otherwise the length of its body where it is promised.
-    fn response(&self) -> Result<Option<Option<u64>>, Malformed> {
+    /// Judges the head of a response; false for an interim one.
+    fn is_final(&self) -> Result<bool, Malformed> {
         match self.status {
             None => Err(Malformed::Missing(":status")),
             // Section 4.5: there is nothing to switch to.
             Some(101) => Err(Malformed::Invalid(":status")),
-            Some(100..=199) => Ok(None),
-            Some(_) => Ok(Some(self.length)),
+            Some(status) => Ok(status >= 200),
         }
     }
 }
@@ -478,7 +472,10 @@ mod tests {
     #[test]
     fn responses_have_one_status_and_may_be_preceded_by_interim_ones() {
         let response = |fields: &[(&str, &str)]| head(Kind::Response, fields);
-        response(&[(":status", "200"), ("content-length", "5")]).unwrap().end().unwrap();
+        let mut message = response(&[(":status", "200"), ("content-length", "5")]).unwrap();
+        message.end().unwrap();
+        message.data(6).unwrap();
+        message.end().unwrap();
         malformed(response(&[]), Malformed::Missing(":status"));
         malformed(response(&[(":status", "200"), (":status", "200")]), Malformed::Repeated(":status"));
         malformed(response(&[("a", "b"), (":status", "200")]), Malformed::LatePseudo);

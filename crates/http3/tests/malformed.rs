@@ -185,13 +185,11 @@ async fn a_section_that_needs_a_dynamic_table_closes_the_connection() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_malformed_answer_is_named_and_the_connection_goes_on() {
     let ok = (":status", "200");
-    let cases: [(&str, Vec<u8>, &str); 7] = [
+    let cases: [(&str, Vec<u8>, &str); 5] = [
         ("twice", headers(&[ok, (":status", "404")]), "the response is malformed: it repeats :status"),
         ("late", headers(&[("server", "x"), ok]), "pseudo-header field after another field"),
         ("connection", headers(&[ok, ("connection", "close")]), "the field connection"),
         ("lengths", headers(&[ok, ("content-length", "1"), ("content-length", "2")]), "fields that differ"),
-        ("longer", [headers(&[ok, ("content-length", "1")]), frame(0, b"12")].concat(), "Content-Length says 1"),
-        ("shorter", [headers(&[ok, ("content-length", "3")]), frame(0, b"12")].concat(), "Content-Length says 3"),
         ("101", headers(&[(":status", "101")]), "an invalid :status"),
     ];
     let (client, server, _endpoints) = quic(1 << 20).await;
