@@ -55,3 +55,4 @@ pub mod content;
 pub mod log;
 pub mod server;
 pub mod site;
+mod source;

@@ -72,7 +72,7 @@ async fn connection(
         tokio::select! {
             accepted = http.accept() => match accepted {
                 Ok(Some(resolver)) => {
-                    requests.spawn(request(resolver, peer, context.clone()));
+                    requests.spawn(request(resolver, quic.clone(), peer, context.clone()));
                 }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
@@ -100,7 +100,12 @@ async fn connection(
 
 type Stream = RequestStream<BidiStream<Bytes>, Bytes>;
 
-async fn request(resolver: RequestResolver<Connection, Bytes>, peer: SocketAddr, context: Context) {
+async fn request(
+    resolver: RequestResolver<Connection, Bytes>,
+    quic: thalweg::Connection,
+    peer: SocketAddr,
+    context: Context,
+) {
     let resolved = tokio::time::timeout(HEAD_TIMEOUT, resolver.resolve_request()).await;
     let Ok(Ok((request, mut stream))) = resolved else {
         return; // h3 has answered what can be answered
@@ -109,7 +114,7 @@ async fn request(resolver: RequestResolver<Connection, Bytes>, peer: SocketAddr,
     let mut entry = context.entry(peer, "HTTP/3", &parts);
     let answer = respond(&context, parts, &mut H3Body(&mut stream), &mut entry).await;
     match answer {
-        Ok(answer) => match send(&mut stream, answer, &context, &mut entry).await {
+        Ok(answer) => match send(&mut stream, &quic, answer, &context, &mut entry).await {
             Ok(true) => entry.complete(),
             Ok(false) => {}
             Err(_) => {}
@@ -120,14 +125,31 @@ async fn request(resolver: RequestResolver<Connection, Bytes>, peer: SocketAddr,
 }
 
 /// Sends an answer; false when its body had to be cut off: the file could not be read to its end, or the client takes nothing.
-async fn send(stream: &mut Stream, answer: Answer, context: &Context, entry: &mut Entry) -> Result<bool, StreamError> {
+async fn send(
+    stream: &mut Stream,
+    quic: &thalweg::Connection,
+    answer: Answer,
+    context: &Context,
+    entry: &mut Entry,
+) -> Result<bool, StreamError> {
     let mut response = Response::new(());
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.headers;
     stream.send_response(response).await?;
+    let id = thalweg::StreamId::from_u64(stream.id().into_inner());
     let mut reader = Reader::new(answer.content, Arc::clone(&context.pool));
     loop {
-        match reader.next().await {
+        // Nothing is read before it can leave: clients that take nothing hold no memory here.
+        let capacity = match tokio::time::timeout(PATIENCE, quic.stream_capacity(id, reader.wanted())).await {
+            Ok(Ok(capacity)) => capacity,
+            // Sending finds the same error, and says so in HTTP/3's words.
+            Ok(Err(_)) => 0,
+            Err(_) => {
+                stream.stop_stream(Code::H3_REQUEST_CANCELLED);
+                return Ok(false);
+            }
+        };
+        match reader.next(capacity).await {
             Ok(Some(bytes)) => {
                 entry.add_bytes(bytes.len());
                 match tokio::time::timeout(PATIENCE, stream.send_data(bytes)).await {

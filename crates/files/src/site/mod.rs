@@ -29,10 +29,11 @@ use path::{CleanPath, Opened, Refusal};
 use range::Selection;
 
 pub(crate) use page::human_size;
+pub(crate) use path::open_without_links;
 pub use upload::Upload;
 
 /// Files up to this size are read while the answer is made: no second trip to a blocking thread for a small file.
-const INLINE: u64 = 64 * 1024;
+const INLINE: u64 = 16 * 1024;
 
 /// What a [`Site`] allows.
 #[derive(Debug, Clone)]
@@ -268,7 +269,9 @@ impl Site {
                     }
                     _ => Selection::Whole,
                 };
-                selected(Arc::new(file), length, selection, kind)?
+                let mut answer = selected(Arc::new(file), length, selection, kind)?;
+                answer.content = answer.content.reopened_at(opened.path);
+                answer
             }
         };
         answer.set(ETAG, &validators.etag);
