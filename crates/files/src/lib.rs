@@ -57,4 +57,5 @@ pub mod content;
 pub mod log;
 pub mod server;
 pub mod site;
+mod source;
 mod stamp;

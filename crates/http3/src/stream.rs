@@ -68,7 +68,9 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
             }
             match &mut self.frame {
                 Some(frame) if frame.has_remaining() => {
+                    // No more than the transport takes: what waits for credit is not copied.
                     let size = frame.remaining().min(WRITE);
+                    let size = ready!(self.stream.poll_capacity(cx, size)).map_err(error::write)?;
                     self.piece = frame.copy_to_bytes(size);
                 }
                 _ => {

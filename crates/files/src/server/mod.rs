@@ -71,25 +71,39 @@ pub struct ServerOptions {
     pub grace: Duration,
     /// How QUIC connections behave (recovery policies, observers, windows). Default: [`ServerOptions::bulk_transport`].
     pub transport: Option<Arc<TransportConfig>>,
-    /// Sockets, workers, limits of the QUIC endpoint.
+    /// Sockets, workers, limits of the QUIC endpoint. Default: 128 MiB for what is sent by all connections together, 128 MiB
+    /// for what they receive.
     pub endpoint: EndpointBuilder,
-    /// When QUIC clients have to prove their address first. Default: never.
+    /// When QUIC clients have to prove their address first. Default: when more than 200 handshakes are under way, so that a
+    /// flood from invented addresses holds little memory.
     pub retry: RetryPolicy,
     /// Whether to write TLS secrets to the file that the environment variable `SSLKEYLOGFILE` names. Default: no.
     pub key_log: bool,
 }
 
-/// Bytes a stream may have waiting for credit or the congestion window: two blocks of a file. More would only let clients that
-/// take nothing hold more memory.
-const SEND_BACKLOG: u64 = 512 << 10;
+/// Bytes that QUIC connections hold together of answers that clients have not acknowledged.
+const SEND_BUDGET: u64 = 128 << 20;
+
+/// Bytes that QUIC connections hold together of requests and uploads not read yet.
+const RECEIVE_BUDGET: u64 = 128 << 20;
+
+/// Handshakes under way up to which QUIC clients need not prove their address. One costs some 40 kB.
+const CALM_HANDSHAKES: usize = 200;
+
+/// Handshakes under way over QUIC at most; more are refused.
+const MAX_HANDSHAKES: usize = 4096;
+
+/// Bytes of credit that a client has from the start, for one stream and for its connection. The windows double as long as
+/// uploads use them up within two round trips. What is granted cannot be taken back, so it is little.
+const FIRST_WINDOWS: (u64, u64) = (1 << 20, 2 << 20);
 
 impl ServerOptions {
-    /// The QUIC settings used when none are given, to change from: the transport's defaults, with little memory for clients that
-    /// do not read.
+    /// The QUIC settings used when none are given, to change from: the transport's defaults, with small receive windows at the
+    /// start.
     #[must_use]
     pub fn bulk_transport() -> TransportConfig {
         let mut transport = TransportConfig::default();
-        transport.streams.send_backlog = SEND_BACKLOG;
+        (transport.streams.stream_receive_window, transport.streams.receive_window) = FIRST_WINDOWS;
         transport
     }
 
@@ -105,8 +119,8 @@ impl ServerOptions {
             quic: true,
             grace: Duration::from_secs(30),
             transport: None,
-            endpoint: EndpointBuilder::new(),
-            retry: RetryPolicy::Never,
+            endpoint: EndpointBuilder::new().send_budget(SEND_BUDGET).memory_budget(RECEIVE_BUDGET),
+            retry: RetryPolicy::WhenHandshakesExceed(CALM_HANDSHAKES),
             key_log: false,
         }
     }
@@ -212,7 +226,7 @@ fn bind_both(options: &ServerOptions) -> Result<Bound, ServerError> {
     let mut endpoint = None;
     if options.quic {
         let tls = tls_config(options, &[b"h3"])?;
-        let config = ServerConfig::with_rustls(Arc::new(tls))?.retry(options.retry);
+        let config = ServerConfig::with_rustls(Arc::new(tls))?.retry(options.retry).max_handshakes(MAX_HANDSHAKES);
         let transport = options.transport.clone().unwrap_or_else(|| Arc::new(ServerOptions::bulk_transport()));
         let config = config.transport(transport);
         let bound = options.endpoint.clone().server(config).bind(address);

@@ -130,9 +130,20 @@ async fn send(
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.headers;
     stream.send_response(response).await?;
+    let id = thalweg::StreamId::from_u64(stream.id().into_inner());
     let mut reader = Reader::new(answer.content, Arc::clone(&context.pool));
     loop {
-        match reader.next().await {
+        // Nothing is read before it can leave: clients that take nothing hold no memory here.
+        let capacity = match tokio::time::timeout(PATIENCE, quic.stream_capacity(id, reader.wanted())).await {
+            Ok(Ok(capacity)) => capacity,
+            // Sending finds the same error, and says so in HTTP/3's words.
+            Ok(Err(_)) => 0,
+            Err(_) => {
+                stream.stop_stream(Code::H3_REQUEST_CANCELLED);
+                return Ok(false);
+            }
+        };
+        match reader.next(capacity).await {
             Ok(Some(bytes)) => {
                 entry.add_bytes(bytes.len());
                 match tokio::time::timeout(PATIENCE, stream.send_data(bytes)).await {

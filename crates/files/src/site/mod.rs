@@ -31,10 +31,11 @@ use path::{CleanPath, Opened, Refusal};
 use range::Selection;
 
 pub(crate) use page::human_size;
+pub(crate) use path::open_without_links;
 pub use upload::Upload;
 
 /// Files up to this size are read while the answer is made: no second trip to a blocking thread for a small file.
-const INLINE: u64 = 64 * 1024;
+const INLINE: u64 = 16 * 1024;
 
 /// How often a small file is read that changes while it is read.
 const READ_TRIES: usize = 3;
@@ -285,7 +286,9 @@ impl Site {
                     }
                     _ => Selection::Whole,
                 };
-                selected(Arc::new(file), stamp, selection, kind)?
+                let mut answer = selected(Arc::new(file), stamp, selection, kind)?;
+                answer.content = answer.content.reopened_at(opened.path);
+                answer
             }
         };
         answer.set(ETAG, &validators.etag);

@@ -326,7 +326,7 @@ fn same_file(_: &Metadata, _: &Metadata) -> bool {
 }
 
 /// The path is canonical, so a link at its end was put there a moment ago; and opening a FIFO must not wait for a writer.
-pub(super) fn open_without_links(path: &Path) -> io::Result<File> {
+pub(crate) fn open_without_links(path: &Path) -> io::Result<File> {
     let mut options = fs::OpenOptions::new();
     options.read(true);
     #[cfg(unix)]

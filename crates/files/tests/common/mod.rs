@@ -1,6 +1,9 @@
 //! A server and a client on loopback.
 #![allow(dead_code, clippy::unwrap_used)]
 
+#[cfg(target_os = "linux")]
+pub mod child;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
