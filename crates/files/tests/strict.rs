@@ -77,7 +77,8 @@ async fn http_3_contradictions_are_refused_and_useless_bodies_are_not() {
     let mut client = Http3::new(&host, 1 << 20).await;
     let url = host.url("a");
     let with_user = url.replace("//", "//user:secret@");
-    let cases: [(&str, Request<()>, &[u8], Result<u16, Code>); 7] = [
+    type Case = (&'static str, Request<()>, &'static [u8], Result<u16, Code>);
+    let cases: [Case; 7] = [
         ("no body", get(&url, &[("content-length", "5")]), b"", Err(Code::H3_MESSAGE_ERROR)),
         ("another body", get(&url, &[("content-length", "4")]), b"12345", Err(Code::H3_MESSAGE_ERROR)),
         (

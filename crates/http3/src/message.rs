@@ -265,7 +265,8 @@ impl Fields {
                 Some(_) => {}
             }
             // A query without a path is not allowed either, but `h3`'s client sends it for "https://host?query", and it is clear.
-            if !matches!(path[0], b'/' | b'?') && !(path == b"*" && method == b"OPTIONS") {
+            let asterisk = path == b"*" && method == b"OPTIONS";
+            if !asterisk && !matches!(path[0], b'/' | b'?') {
                 return Err(Malformed::Invalid(REQUEST[PATH]));
             }
         }

@@ -23,6 +23,9 @@ pub(crate) struct Section<'a> {
     value: Vec<u8>,
 }
 
+/// Name and value of a field line.
+pub(crate) type Line<'l> = (&'l [u8], &'l [u8]);
+
 /// What a name or value is made of.
 enum Text {
     Static(&'static str),
@@ -42,7 +45,7 @@ impl<'a> Section<'a> {
     }
 
     /// Name and value of the next field line; `None` at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, Undecodable> {
+    pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>, Undecodable> {
         let Some(first) = self.rest.first().copied() else {
             return Ok(None);
         };
@@ -174,7 +177,9 @@ pub(crate) mod tests {
         out
     }
 
-    fn decode(data: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Undecodable> {
+    type Owned = (Vec<u8>, Vec<u8>);
+
+    fn decode(data: &[u8]) -> Result<Vec<Owned>, Undecodable> {
         let mut section = Section::new(data)?;
         let mut fields = Vec::new();
         while let Some((name, value)) = section.next()? {
@@ -200,7 +205,7 @@ pub(crate) mod tests {
         assert!(decode(&[]).is_err());
     }
 
-    fn field() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
+    fn field() -> impl Strategy<Value = Owned> {
         let text = || proptest::collection::vec(any::<u8>(), 0..200);
         prop_oneof![
             (text(), text()),
