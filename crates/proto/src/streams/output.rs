@@ -89,7 +89,7 @@ pub(super) struct Outgoing {
     data_sent: u64,
     /// Bytes kept until acknowledged, all streams.
     pub(super) held: u64,
-    send_window: u64,
+    pub(super) send_window: u64,
     backlog: u64,
     /// How many streams are in each state of readiness.
     counts: [usize; 4],
@@ -495,7 +495,7 @@ impl Streams {
     }
 
     /// Wakes writers that waited for room in the connection's send window.
-    fn wake_waiters(&mut self) {
+    pub(super) fn wake_waiters(&mut self) {
         while !self.outgoing.waiters.is_empty()
             && self.outgoing.send_window.saturating_sub(self.outgoing.held)
                 >= WAKE_ROOM.min(self.outgoing.send_window.div_ceil(2))
