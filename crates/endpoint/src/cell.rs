@@ -23,6 +23,7 @@ use crate::{
     error::WriteError,
     events::{PathEvent, path_event},
     shared::Shared,
+    trace::Log,
     wakers::WakerSet,
     worker::Worker,
 };
@@ -63,6 +64,7 @@ pub(crate) struct State {
     /// Tasks that wait.
     pub(crate) waiting: Waiting,
     path_events: Option<broadcast::Sender<PathEvent>>,
+    pub(crate) log: Log,
 }
 
 /// What is to become of a connection that the application does not want.
@@ -70,8 +72,18 @@ pub(crate) struct State {
 pub(crate) enum Verdict {
     /// Answer the datagram that asked for it with CONNECTION_REFUSED.
     Refuse(Option<(DatagramMeta, Vec<u8>)>),
+    /// Answer it with a Retry: the client is to come again and prove its address.
+    Retry(Option<(DatagramMeta, Vec<u8>)>),
     /// Say nothing.
     Ignore,
+}
+
+/// How the application turns a client away.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Refuse,
+    Retry,
+    Nothing,
 }
 
 /// The tasks that wait for something of one connection.
@@ -136,6 +148,7 @@ impl Cell {
         shared: Arc<Shared>,
         undecided: Option<Vec<(DatagramMeta, Vec<u8>)>>,
     ) -> Arc<Self> {
+        let log = Log::new(machine.side(), machine.remote_address());
         Arc::new(Self {
             state: Mutex::new(State {
                 machine,
@@ -148,6 +161,7 @@ impl Cell {
                 linger: None,
                 waiting: Waiting::default(),
                 path_events: None,
+                log,
             }),
             shared,
             worker,
@@ -183,7 +197,7 @@ impl Cell {
         }
         if state.undecided.is_some() {
             drop(state);
-            return self.turn_away(true);
+            return self.turn_away(Answer::Refuse);
         }
         let now = self.now();
         state.machine.close(now, code, reason);
@@ -207,19 +221,21 @@ impl Cell {
         }
     }
 
-    /// Ends a connection that the application does not want: with CONNECTION_REFUSED or without a word.
-    pub(crate) fn turn_away(self: &Arc<Self>, answer: bool) {
+    /// Ends a connection that the application does not want, or not yet.
+    pub(crate) fn turn_away(self: &Arc<Self>, answer: Answer) {
         let mut wakes = Vec::new();
         let mut state = self.lock();
         if state.error.is_some() {
             return;
         }
         let first = state.undecided.take().unwrap_or_default().into_iter().next();
-        state.verdict = Some(if answer {
-            self.shared.refused.fetch_add(1, Ordering::Relaxed);
-            Verdict::Refuse(first)
-        } else {
-            Verdict::Ignore
+        state.verdict = Some(match answer {
+            Answer::Refuse => {
+                self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                Verdict::Refuse(first)
+            }
+            Answer::Retry => Verdict::Retry(first),
+            Answer::Nothing => Verdict::Ignore,
         });
         state.lose(ConnectionError::LocallyClosed, &self.shared, &mut wakes);
         self.unlock_and_drive(state);
@@ -248,6 +264,7 @@ impl State {
         if self.error.is_some() {
             return;
         }
+        self.log.closed(&reason);
         self.error = Some(reason);
         self.leave_handshake(shared);
         let waiting = &mut self.waiting;
@@ -287,6 +304,7 @@ impl State {
                 Event::HandshakeDataReady => self.waiting.handshake.take(wakes),
                 Event::Connected => {
                     self.connected = true;
+                    self.log.connected();
                     self.leave_handshake(shared);
                     self.waiting.handshake.take(wakes);
                     for set in &mut self.waiting.open {
@@ -297,9 +315,9 @@ impl State {
                 Event::DatagramReceived => self.waiting.datagram.take(wakes),
                 Event::DatagramsUnblocked => self.waiting.datagram_room.take(wakes),
                 event => {
-                    if let Some(event) = path_event(&event)
-                        && let Some(subscribers) = &self.path_events
-                    {
+                    let Some(event) = path_event(&event) else { continue };
+                    self.log.path(&event);
+                    if let Some(subscribers) = &self.path_events {
                         // Nobody listening is fine.
                         let _ = subscribers.send(event);
                     }
@@ -337,6 +355,7 @@ impl State {
                 }
             }
             StreamEvent::Stopped { id, code } => {
+                self.log.stopped(id, code, false);
                 if let Some(sender) = self.waiting.senders.get_mut(&id) {
                     sender.stopped = Some(code);
                     wakes.extend(sender.writer.take());

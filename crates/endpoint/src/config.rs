@@ -52,6 +52,19 @@ impl ClientConfig {
         Ok(Self::with_rustls(Arc::new(TlsOptions::new(alpn).client(store)?)))
     }
 
+    /// Trusts the certificate authorities of the platform; [`native_roots`](crate::native_roots) tells which.
+    ///
+    /// `alpn` names the application protocols, preferred first; client and server must have one in common. Reads files, which
+    /// takes milliseconds: make one configuration and keep it.
+    ///
+    /// # Errors
+    ///
+    /// If the platform has none.
+    #[cfg(feature = "native-roots")]
+    pub fn with_native_roots(alpn: &[&[u8]]) -> Result<Self, ConfigError> {
+        Ok(Self::with_rustls(Arc::new(TlsOptions::new(alpn).client(crate::roots::native_roots()?)?)))
+    }
+
     /// Trusts **any** server, so that anyone on the path can read and change everything. For tests only.
     ///
     /// # Errors

@@ -319,9 +319,14 @@ impl Driver {
     /// The application does not want a connection.
     fn turn_away(&mut self, core: &mut Core, key: usize, verdict: Verdict) {
         self.reply.clear();
-        if let Verdict::Refuse(Some((meta, datagram))) = &verdict
-            && let Route::Reply(transmit) = core.machine.refuse(meta, datagram, &mut self.reply)
-        {
+        let answer = match &verdict {
+            Verdict::Refuse(Some((meta, datagram))) => core.machine.refuse(meta, datagram, &mut self.reply),
+            Verdict::Retry(Some((meta, datagram))) => {
+                core.machine.retry(self.unix_time, meta, datagram, &mut self.reply)
+            }
+            Verdict::Refuse(None) | Verdict::Retry(None) | Verdict::Ignore => Route::Drop,
+        };
+        if let Route::Reply(transmit) = answer {
             let contents = self.reply.get(..transmit.size).unwrap_or(&self.reply);
             self.send(&transmit, contents).ok();
         }

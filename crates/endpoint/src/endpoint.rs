@@ -16,7 +16,6 @@ use bytes::Bytes;
 use thalweg_proto::{
     cid::WorkerCid,
     endpoint::{Endpoint as Machine, EndpointConfig},
-    error::TransportError,
     streams::Budget,
     token::ResetKey,
 };
@@ -26,10 +25,11 @@ use crate::{
     cell::{Cell, ConnectionRef},
     clock::Clock,
     config::{ClientConfig, DEFAULT_BACKLOG, ServerConfig},
-    connection::Connecting,
+    connection::{Connecting, Loading},
     driver::Driver,
-    error::ConnectError,
+    error::{AcceptError, ConnectError},
     incoming::Incoming,
+    roots::DefaultClient,
     shared::{Limits, Shared},
     socket::{CAN_SHARE_PORT, Socket, Warning, bind, to_family},
     worker::{Counters, Worker},
@@ -62,6 +62,8 @@ pub struct EndpointBuilder {
     seed: Option<[u8; 32]>,
     memory_budget: Option<u64>,
     send_budget: Option<u64>,
+    /// Without a client configuration, the platform's roots are trusted.
+    native_client: bool,
 }
 
 impl EndpointBuilder {
@@ -201,6 +203,7 @@ impl EndpointBuilder {
             local_addr: Mutex::new(local.local_addr()?),
             warnings: Mutex::new(warnings),
             accept: Mutex::default(),
+            serves: AtomicBool::new(self.server.is_some()),
             closed: AtomicBool::new(false),
             handles: AtomicUsize::new(1),
             connections: AtomicUsize::new(0),
@@ -232,7 +235,7 @@ impl EndpointBuilder {
         Ok(Endpoint {
             shared,
             runtime,
-            client: Arc::new(Mutex::new(self.client)),
+            client: Arc::new(DefaultClient::new(self.client, self.native_client)),
             next_worker: Arc::new(AtomicUsize::new(0)),
         })
     }
@@ -262,20 +265,29 @@ fn derive(seed: &[u8; 32], number: u64) -> [u8; 32] {
 pub struct Endpoint {
     shared: Arc<Shared>,
     runtime: tokio::runtime::Handle,
-    client: Arc<Mutex<Option<ClientConfig>>>,
+    client: Arc<DefaultClient>,
     next_worker: Arc<AtomicUsize>,
 }
 
 impl Endpoint {
     /// A client bound to `bind`: `[::]:0` for any address of either family, `0.0.0.0:0` for IPv4 only.
     ///
-    /// Must be called inside a tokio runtime.
+    /// Unless another configuration is set, it trusts the certificate authorities of the platform and names no application
+    /// protocol (ALPN); [`ClientConfig::with_native_roots`] does the same for a protocol. They are read off the runtime's threads
+    /// when the first connection needs them. Must be called inside a tokio runtime.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let endpoint = thalweg::Endpoint::client("[::]:0".parse()?)?;
+    /// let connection = endpoint.connect("192.0.2.7:4433".parse()?, "example.org")?.await?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
     /// If the address cannot be bound.
     pub fn client(bind: SocketAddr) -> io::Result<Self> {
-        EndpointBuilder::new().bind(bind)
+        EndpointBuilder { native_client: true, ..EndpointBuilder::new() }.bind(bind)
     }
 
     /// A server bound to `bind` with one worker per core.
@@ -291,26 +303,43 @@ impl Endpoint {
 
     /// Sets the configuration that [`connect`](Self::connect) uses, of all clones.
     pub fn set_default_client_config(&self, config: ClientConfig) {
-        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(config);
+        self.client.set(config);
     }
 
-    /// The configuration that [`connect`](Self::connect) uses, if one was set.
+    /// The configuration that [`connect`](Self::connect) uses, if one was set, or made from the platform's roots by an earlier
+    /// connection.
     pub fn default_client_config(&self) -> Option<ClientConfig> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.client.get()
     }
 
     /// Starts to connect to `remote` with the default configuration; see [`connect_with`](Self::connect_with).
     ///
     /// # Errors
     ///
-    /// As for `connect_with`; also if no default configuration was set.
+    /// As for `connect_with`; [`ConnectError::NoClientConfig`] if none was set and the endpoint was not made by
+    /// [`client`](Self::client). That the platform has no roots is found out later:
+    /// [`ConnectionError::NotStarted`](crate::ConnectionError::NotStarted).
     pub fn connect(&self, remote: SocketAddr, server_name: &str) -> Result<Connecting, ConnectError> {
-        let config = self.default_client_config().ok_or_else(|| {
-            ConnectError::Tls(TransportError::internal(
-                "no client configuration: call Endpoint::set_default_client_config or connect_with",
-            ))
-        })?;
-        self.connect_with(&config, remote, server_name)
+        match self.client.get() {
+            Some(config) => self.connect_with(&config, remote, server_name),
+            None if !self.client.is_native() => Err(ConnectError::NoClientConfig),
+            None => {
+                self.reachable(remote)?;
+                let client = self.client.clone();
+                let task = self.runtime.spawn_blocking(move || client.load());
+                let server_name = server_name.to_owned();
+                Ok(Connecting::loading(Loading { endpoint: self.clone(), remote, server_name, task }))
+            }
+        }
+    }
+
+    /// `remote` as the socket's family writes it.
+    fn reachable(&self, remote: SocketAddr) -> Result<SocketAddr, ConnectError> {
+        if self.shared.is_closed() {
+            return Err(ConnectError::EndpointClosed);
+        }
+        let local = *self.shared.local_addr.lock().unwrap_or_else(PoisonError::into_inner);
+        to_family(local, remote).ok_or(ConnectError::InvalidRemoteAddress(remote))
     }
 
     /// Starts to connect to `remote`, whose certificate must be for `server_name`.
@@ -325,11 +354,16 @@ impl Endpoint {
         remote: SocketAddr,
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        if self.shared.is_closed() {
-            return Err(ConnectError::EndpointClosed);
-        }
-        let local = *self.shared.local_addr.lock().unwrap_or_else(PoisonError::into_inner);
-        let remote = to_family(local, remote).ok_or(ConnectError::InvalidRemoteAddress(remote))?;
+        Ok(Connecting::new(Some(self.begin(config, remote, server_name)?)))
+    }
+
+    pub(crate) fn begin(
+        &self,
+        config: &ClientConfig,
+        remote: SocketAddr,
+        server_name: &str,
+    ) -> Result<ConnectionRef, ConnectError> {
+        let remote = self.reachable(remote)?;
         let workers = self.shared.workers();
         let turn = self.next_worker.fetch_add(1, Ordering::Relaxed) % workers.len().max(1);
         let worker = workers.get(turn).ok_or(ConnectError::EndpointClosed)?;
@@ -342,12 +376,30 @@ impl Endpoint {
         drop(core);
         let connection = ConnectionRef::new(cell);
         connection.unlock_and_drive(connection.lock());
-        Ok(Connecting::new(Some(connection)))
+        Ok(connection)
     }
 
     /// Waits for a client that asks for a connection; `None` once the endpoint is closed. Cancel-safe.
+    ///
+    /// Without a server configuration it waits until one is set; [`next_incoming`](Self::next_incoming) says that it is missing.
     pub async fn accept(&self) -> Option<Incoming> {
         poll_fn(|cx| self.poll_accept(cx)).await
+    }
+
+    /// [`accept`](Self::accept) that says why there is none. Cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// If the endpoint is closed, or has no server configuration.
+    pub async fn next_incoming(&self) -> Result<Incoming, AcceptError> {
+        poll_fn(|cx| match self.poll_accept(cx) {
+            Poll::Ready(incoming) => Poll::Ready(incoming.ok_or(AcceptError::EndpointClosed)),
+            Poll::Pending if !self.shared.serves.load(Ordering::Acquire) => {
+                Poll::Ready(Err(AcceptError::NoServerConfig))
+            }
+            Poll::Pending => Poll::Pending,
+        })
+        .await
     }
 
     /// [`accept`](Self::accept) for hand-written futures.
@@ -368,6 +420,7 @@ impl Endpoint {
         if let Some(config) = config {
             *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner) = config.limits();
         }
+        self.shared.serves.store(config.is_some(), Ordering::Release);
         let workers = self.shared.workers();
         for worker in workers {
             worker

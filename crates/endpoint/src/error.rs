@@ -15,9 +15,24 @@ pub enum ConfigError {
     /// A certificate or key cannot be used.
     #[error(transparent)]
     Unusable(#[from] thalweg_proto::crypto::rustls::ConfigError),
+    /// The platform has no certificate authorities.
+    #[error(transparent)]
+    NoRoots(#[from] crate::roots::NoNativeRoots),
     /// The system gave no random numbers.
     #[error("the system's random number generator failed: {0}; pass EndpointBuilder::seed if this is a test")]
     Random(getrandom::Error),
+}
+
+/// Why [`Endpoint::next_incoming`](crate::Endpoint::next_incoming) gives no connection.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum AcceptError {
+    /// The endpoint was closed.
+    #[error("the endpoint is closed")]
+    EndpointClosed,
+    /// The endpoint accepts no connections.
+    #[error("no server configuration: make the endpoint with Endpoint::server, or call Endpoint::set_server_config")]
+    NoServerConfig,
 }
 
 /// Why writing to a stream failed.
@@ -48,6 +63,9 @@ pub enum ReadError {
     /// `stop` was called before, or the end was already reported as an error.
     #[error("the stream was already stopped or reset; nothing more will arrive on it")]
     ClosedStream,
+    /// The stream was read out of order before: there is no next byte any more.
+    #[error("the stream was read out of order before; go on with RecvStream::read_unordered")]
+    Unordered,
 }
 
 /// Why [`RecvStream::read_exact`](crate::RecvStream::read_exact) failed.
@@ -119,6 +137,7 @@ impl From<ReadError> for io::Error {
             ReadError::Reset(_) => io::ErrorKind::ConnectionReset,
             ReadError::ConnectionLost(lost) => kind_of(lost),
             ReadError::ClosedStream => io::ErrorKind::NotConnected,
+            ReadError::Unordered => io::ErrorKind::InvalidInput,
         };
         Self::new(kind, error)
     }

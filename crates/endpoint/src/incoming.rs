@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    cell::{ConnectionRef, wake_all},
+    cell::{Answer, ConnectionRef, wake_all},
     connection::{Connecting, Connection},
     error::ConnectionError,
     socket::canonical,
@@ -17,7 +17,7 @@ use crate::{
 
 /// A connection that a client asks for.
 ///
-/// Nothing has been answered yet. Decide with [`accept`](Self::accept), [`refuse`](Self::refuse) or
+/// Nothing has been answered yet. Decide with [`accept`](Self::accept), [`retry`](Self::retry), [`refuse`](Self::refuse) or
 /// [`ignore`](Self::ignore); awaiting it accepts. Dropping it refuses.
 #[derive(Debug)]
 #[must_use = "dropping an Incoming refuses the connection"]
@@ -76,17 +76,44 @@ impl Incoming {
         Connecting::new(connection)
     }
 
+    /// Asks the client to prove its address first (Retry, RFC 9000 section 8.1.2). It comes again, as another `Incoming` whose
+    /// [`remote_address_validated`](Self::remote_address_validated) says so, a round trip later.
+    ///
+    /// [`ServerConfig::retry`](crate::ServerConfig::retry) does the same by rule, before the application is asked.
+    ///
+    /// ```
+    /// # async fn example(server: thalweg::Endpoint) -> Result<(), Box<dyn std::error::Error>> {
+    /// let incoming = server.next_incoming().await?;
+    /// if incoming.remote_address_validated() || server.stats().handshakes < 1_000 {
+    ///     let connection = incoming.await?;
+    /// } else {
+    ///     incoming.retry()?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the client has proven its address already: it would not listen. The error gives the `Incoming` back.
+    pub fn retry(mut self) -> Result<(), RetryError> {
+        if self.validated {
+            return Err(RetryError(Box::new(self)));
+        }
+        self.decide(Answer::Retry);
+        Ok(())
+    }
+
     /// Turns the client away with CONNECTION_REFUSED.
     pub fn refuse(mut self) {
-        self.decide(true);
+        self.decide(Answer::Refuse);
     }
 
     /// Does not answer at all: the client tries again until it gives up.
     pub fn ignore(mut self) {
-        self.decide(false);
+        self.decide(Answer::Nothing);
     }
 
-    fn decide(&mut self, answer: bool) {
+    fn decide(&mut self, answer: Answer) {
         let Some(connection) = self.connection.take() else { return };
         connection.turn_away(answer);
     }
@@ -94,7 +121,19 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        self.decide(true);
+        self.decide(Answer::Refuse);
+    }
+}
+
+/// The client has proven its address already, so that [`Incoming::retry`] would be in vain.
+#[derive(Debug, thiserror::Error)]
+#[error("the client has proven its address already: accept, refuse or ignore it")]
+pub struct RetryError(Box<Incoming>);
+
+impl RetryError {
+    /// What is still to be decided about.
+    pub fn into_incoming(self) -> Incoming {
+        *self.0
     }
 }
 

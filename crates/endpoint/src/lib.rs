@@ -63,6 +63,12 @@
 //! Loss recovery is chosen by name ([`Policies`]) or brought along: [`TransportConfig::controller`] takes a
 //! [`ControllerFactory`]; `examples/own_controller.rs` is one. [`TransportConfig::observer`] sees every packet and decision.
 //!
+//! # Features
+//!
+//! - `native-roots` (default): [`Endpoint::client`] trusts the certificate authorities of the platform.
+//! - `tracing`: a span per connection and events for its beginning and end, path changes and stream resets, for the
+//!   `tracing` crate. Nothing per packet.
+//!
 //! # Speed
 //!
 //! Segmentation offload and coalesced receive are used where the system has them. Write with
@@ -83,10 +89,12 @@ mod events;
 mod incoming;
 mod receive;
 mod recv_stream;
+mod roots;
 mod send_stream;
 mod shared;
 mod socket;
 mod timers;
+mod trace;
 mod wakers;
 mod worker;
 
@@ -99,20 +107,23 @@ pub use thalweg_proto::{
     version::Version,
 };
 pub use thalweg_recovery as recovery;
-pub use thalweg_recovery::{Controller, ControllerFactory, Policies};
-pub use thalweg_units::Instant;
+pub use thalweg_recovery::{Controller, ControllerFactory, Policies, SwitchError};
+pub use thalweg_units::{Instant, Rate};
 
+#[cfg(feature = "native-roots")]
+pub use crate::roots::native_roots;
 pub use crate::{
     config::{ClientConfig, MemoryTokenStore, RetryPolicy, ServerConfig, TokenStore, TransportConfig},
     connection::{Connecting, Connection, ConnectionStats, ZeroRttAccepted},
     endpoint::{Endpoint, EndpointBuilder, EndpointStats},
     error::{
-        ClosedStream, ConfigError, ConnectError, ConnectionError, ExportError, ReadError, ReadExactError,
+        AcceptError, ClosedStream, ConfigError, ConnectError, ConnectionError, ExportError, ReadError, ReadExactError,
         ReadToEndError, SendDatagramError, WriteError,
     },
     events::{PathEvent, PathEvents},
-    incoming::{Incoming, IncomingFuture},
+    incoming::{Incoming, IncomingFuture, RetryError},
     recv_stream::RecvStream,
+    roots::NoNativeRoots,
     send_stream::SendStream,
     socket::Warning,
 };

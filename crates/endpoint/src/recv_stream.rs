@@ -71,6 +71,30 @@ impl RecvStream {
         poll_fn(|cx| self.poll_read_chunk(cx, max)).await
     }
 
+    /// Takes up to `max` bytes that have arrived, whatever is missing before them, with their offset in the stream; `None` once
+    /// every byte was taken.
+    ///
+    /// Every byte comes once, lower offsets first as far as they are there: for data that says itself where it belongs, such as a
+    /// file written in place. Bytes that arrive in order are not copied. From the first call on, the other ways to read give
+    /// [`ReadError::Unordered`]. Cancel-safe.
+    ///
+    /// ```
+    /// # async fn example(mut recv: thalweg::RecvStream, size: usize) -> Result<Vec<u8>, thalweg::ReadError> {
+    /// let mut file = vec![0; size];
+    /// while let Some((offset, bytes)) = recv.read_unordered(64 * 1024).await? {
+    ///     let place = file.get_mut(offset as usize..offset as usize + bytes.len()).expect("a file of this size");
+    ///     place.copy_from_slice(&bytes);
+    /// }
+    /// # Ok(file) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`read`](Self::read).
+    pub async fn read_unordered(&mut self, max: usize) -> Result<Option<(u64, Bytes)>, ReadError> {
+        poll_fn(|cx| self.poll_read_unordered(cx, max)).await
+    }
+
     /// Fills `buffer`.
     ///
     /// Not cancel-safe: when dropped, an unknown part has been read.
@@ -115,6 +139,15 @@ impl RecvStream {
         self.poll_with(cx, |streams, id| streams.read(id, max))
     }
 
+    /// [`read_unordered`](Self::read_unordered) for hand-written futures. Only the last task that polled is woken.
+    pub fn poll_read_unordered(
+        &mut self,
+        cx: &mut Context<'_>,
+        max: usize,
+    ) -> Poll<Result<Option<(u64, Bytes)>, ReadError>> {
+        self.poll_with(cx, |streams, id| streams.read_unordered(id, max))
+    }
+
     fn poll_with<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -156,12 +189,14 @@ impl RecvStream {
             }
             Err(Refusal::Reset(code)) => {
                 self.end = End::Reset(code);
+                state.log.reset(self.id, code, false);
                 // As after the end: the peer may open another stream in place of this one.
                 if state.error.is_none() && state.machine.streams().can_send_control() {
                     self.connection.unlock_and_drive(state);
                 }
                 Poll::Ready(Err(ReadError::Reset(code)))
             }
+            Err(Refusal::Unordered) => Poll::Ready(Err(ReadError::Unordered)),
             Err(Refusal::ClosedStream) => {
                 state.check()?;
                 Poll::Ready(Err(ReadError::ClosedStream))
@@ -181,6 +216,9 @@ impl RecvStream {
         self.end = End::Stopped;
         let mut state = self.connection.lock();
         let result = state.machine.streams().stop(self.id, code);
+        if result.is_ok() {
+            state.log.stopped(self.id, code, true);
+        }
         self.connection.unlock_and_drive(state);
         result.map_err(|_| ClosedStream)
     }
@@ -194,7 +232,9 @@ impl Drop for RecvStream {
             return;
         }
         // Fails if the stream is over already, which is as good.
-        let _ = state.machine.streams().stop(self.id, 0);
+        if state.machine.streams().stop(self.id, 0).is_ok() {
+            state.log.stopped(self.id, 0, true);
+        }
         self.connection.unlock_and_drive(state);
     }
 }

@@ -163,6 +163,9 @@ impl SendStream {
         self.ended = true;
         let mut state = self.connection.lock();
         let result = state.machine.streams().reset(self.id, code);
+        if result.is_ok() {
+            state.log.reset(self.id, code, true);
+        }
         self.connection.unlock_and_drive(state);
         result.map_err(|_| ClosedStream)
     }
@@ -194,6 +197,15 @@ impl SendStream {
         Poll::Pending
     }
 
+    /// How urgent this stream is; see [`set_priority`](Self::set_priority).
+    ///
+    /// # Errors
+    ///
+    /// [`ClosedStream`] if the stream is over.
+    pub fn priority(&self) -> Result<i32, ClosedStream> {
+        self.connection.lock().machine.streams().priority(self.id).ok_or(ClosedStream)
+    }
+
     /// Sets how urgent this stream is; higher goes first, 0 is the start. Streams of equal priority take turns.
     ///
     /// # Errors
@@ -213,7 +225,9 @@ impl Drop for SendStream {
             return;
         }
         // Fails if the stream is over already, which is as good.
-        let _ = state.machine.streams().reset(self.id, 0);
+        if state.machine.streams().reset(self.id, 0).is_ok() {
+            state.log.reset(self.id, 0, true);
+        }
         self.connection.unlock_and_drive(state);
     }
 }

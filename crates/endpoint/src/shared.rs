@@ -52,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) local_addr: Mutex<SocketAddr>,
     pub(crate) warnings: Mutex<Vec<Warning>>,
     pub(crate) accept: Mutex<AcceptQueue>,
+    /// There is a server configuration.
+    pub(crate) serves: AtomicBool,
     /// No new connections, in either direction.
     pub(crate) closed: AtomicBool,
     /// [`Endpoint`](crate::Endpoint) handles.

@@ -121,7 +121,7 @@ const MAX_ISSUED: u64 = 8;
 /// The connection asks [`wanted`](Self::wanted), generates and routes that many IDs and [`issue`](Self::issue)s them;
 /// [`poll_announce`](Self::poll_announce) then hands out the frames. Loss is reported with [`on_lost`](Self::on_lost).
 #[derive(Clone, Debug)]
-pub struct LocalCids {
+pub(crate) struct LocalCids {
     /// Ascending sequence numbers; at most `MAX_ISSUED` + those the peer is asked to retire.
     issued: VecDeque<Issued>,
     next_sequence: u64,
@@ -179,13 +179,6 @@ impl LocalCids {
         sequence
     }
 
-    /// Adds the ID of the preferred_address transport parameter: the same as `issue`, but no frame is queued. Must be the first one added.
-    pub fn issue_preferred(&mut self, cid: ConnectionId, reset_token: ResetToken) -> u64 {
-        let sequence = self.add(cid, reset_token);
-        self.announced = self.announced.max(sequence);
-        sequence
-    }
-
     fn add(&mut self, cid: ConnectionId, reset_token: ResetToken) -> u64 {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -194,6 +187,7 @@ impl LocalCids {
     }
 
     /// Asks the peer to retire all IDs issued so far; the frames of the IDs issued next carry the demand.
+    #[allow(dead_code)] // RFC 9000 section 5.1.2; nothing asks for it yet
     pub fn rotate(&mut self) {
         if !self.zero_length {
             self.retire_prior_to = self.next_sequence;
@@ -270,6 +264,7 @@ impl LocalCids {
     }
 
     /// All IDs that are issued and not retired, oldest first.
+    #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = (u64, ConnectionId)> + '_ {
         self.issued.iter().map(|i| (i.sequence, i.cid))
     }
@@ -285,7 +280,7 @@ const MAX_UNACKED_RETIREMENTS: u64 = 10;
 
 /// One connection ID that the peer issued.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct RemoteCid {
+pub(crate) struct RemoteCid {
     /// Its sequence number.
     pub sequence: u64,
     /// What we write into the destination field.
@@ -300,7 +295,7 @@ pub struct RemoteCid {
 /// One is active; further ones can be taken for other paths. The peer may demand the retirement of any: after each
 /// NEW_CONNECTION_ID a path other than the active one looks up its ID with [`get`](Self::get) and takes a fresh one if it is gone.
 #[derive(Clone, Debug)]
-pub struct RemoteCids {
+pub(crate) struct RemoteCids {
     /// Not retired; ascending sequence numbers; at most `limit` plus one.
     known: VecDeque<RemoteCid>,
     active: RemoteCid,
@@ -366,6 +361,7 @@ impl RemoteCids {
     }
 
     /// How many IDs are known and not used on any path yet.
+    #[cfg(test)]
     pub fn unused(&self) -> usize {
         self.known.iter().filter(|id| !id.in_use).count()
     }

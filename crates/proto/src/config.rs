@@ -3,6 +3,7 @@
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use thalweg_recovery::{ControllerFactory, Policies};
+use thalweg_units::Rate;
 
 use crate::{
     crypto::{ClientCrypto, ServerCrypto, StartError},
@@ -23,6 +24,10 @@ pub struct TransportConfig {
     pub policies: Policies,
     /// A congestion controller from outside the crate; overrides `policies.controller` where present.
     pub controller: Option<Arc<dyn ControllerFactory>>,
+    /// The most that may leave on a path, whatever the window allows; see [`Recovery::set_max_rate`]. Default none.
+    ///
+    /// [`Recovery::set_max_rate`]: thalweg_recovery::Recovery::set_max_rate
+    pub max_rate: Option<Rate>,
     /// RTT assumed before the first sample (RFC 9002 section 6.2.2: 333 ms).
     pub initial_rtt: Duration,
     /// Silence after which the connection is given up; `None` or zero disables (RFC 9000 section 10.1). Default 30 s.
@@ -52,7 +57,8 @@ pub struct TransportConfig {
     pub ecn: bool,
     /// How many connection IDs we let the peer hold for us (RFC 9000 section 5.1.1). Default 4.
     pub active_connection_ids: u64,
-    /// Send a spin bit that follows the peer's (RFC 9000 section 17.4). Default off: a random bit is not sent either.
+    /// Let observers between the endpoints measure the round-trip time by the spin bit (RFC 9000 section 17.4), except on
+    /// one path of 16 drawn at random. Works if the peer does too. Default off: the bit is zero.
     pub spin_bit: bool,
     /// Receives every event of every connection made with this configuration.
     pub observer: Option<Arc<dyn ObserverFactory>>,
@@ -63,6 +69,7 @@ impl Default for TransportConfig {
         Self {
             policies: Policies::default(),
             controller: None,
+            max_rate: None,
             initial_rtt: Duration::from_millis(333),
             max_idle_timeout: Some(Duration::from_secs(30)),
             keep_alive: None,
@@ -201,4 +208,14 @@ pub enum ConnectError {
     /// The endpoint was closed.
     #[error("the endpoint is closed")]
     EndpointClosed,
+    /// The endpoint was not told how to connect.
+    #[error(
+        "no client configuration: call Endpoint::connect_with, or set one with EndpointBuilder::client or Endpoint::set_default_client_config"
+    )]
+    NoClientConfig,
+    /// The certificate authorities of the platform cannot be used.
+    #[error(
+        "{0}; install ca-certificates or point SSL_CERT_FILE at them, or call Endpoint::connect_with and ClientConfig::with_root_certificates"
+    )]
+    NoRoots(String),
 }

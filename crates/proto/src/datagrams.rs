@@ -131,6 +131,13 @@ impl Datagrams {
         Some(payload_of_frame(frame))
     }
 
+    /// The largest datagram that can be queued now without waiting and without dropping another, bytes of payload.
+    ///
+    /// Each queued datagram counts 32 bytes more than its payload. An empty queue takes a datagram of any size besides.
+    pub fn send_buffer_space(&self) -> usize {
+        self.config.send_buffer.saturating_sub(self.outgoing_bytes).saturating_sub(OVERHEAD)
+    }
+
     /// Queues a datagram. `room` is how many bytes of frames the smallest packet to come can carry.
     pub fn send(&mut self, data: Bytes, room: usize) -> Result<(), SendDatagramError> {
         let max = self.max_payload(room).ok_or(SendDatagramError::Unsupported)?;

@@ -311,6 +311,21 @@ impl Endpoint {
         refuse(server, meta, version, &dcid, &scid, TransportErrorCode::CONNECTION_REFUSED, reply)
     }
 
+    /// Writes a Retry packet (RFC 9000 section 8.1.2) as the answer to the datagram that [`Route::NewConnection`] came from into
+    /// `reply`: the client has to come again with a token that proves its address. The connection is to be
+    /// [abandoned](Self::abandon). Not for a client that has come with such a token: it would not listen
+    /// ([`Connection::is_address_validated`]).
+    pub fn retry(&mut self, unix_time: u64, meta: &DatagramMeta, datagram: &[u8], reply: &mut Vec<u8>) -> Route {
+        reply.clear();
+        let (Some(server), Ok((partial, _))) = (self.server.clone(), Partial::parse(datagram, self.cids.len())) else {
+            return Route::Drop;
+        };
+        let Header::Initial { version, dcid, scid, .. } = partial.header else {
+            return Route::Drop;
+        };
+        self.write_retry(&server, unix_time, meta, version, &dcid, &scid, reply)
+    }
+
     /// Finds out whose a received datagram is. `unix_time` (seconds since 1970) dates tokens. An immediate answer is
     /// written into `reply`, which is cleared.
     pub fn handle(
@@ -424,7 +439,7 @@ impl Endpoint {
             RetryPolicy::WhenHandshakesExceed(limit) => self.handshaking > limit,
         };
         if retry && !accept.address_validated {
-            return self.retry(&server, unix_time, meta, version, &dcid, &scid, reply);
+            return self.write_retry(&server, unix_time, meta, version, &dcid, &scid, reply);
         }
         self.accept(now, unix_time, &server, accept)
     }
@@ -448,7 +463,7 @@ impl Endpoint {
     }
 
     #[allow(clippy::too_many_arguments)] // the fields of one packet
-    fn retry(
+    fn write_retry(
         &mut self,
         server: &ServerConfig,
         unix_time: u64,

@@ -230,6 +230,9 @@ pub enum ConnectionError {
     /// The handshake could not be started or completed, for a reason that is not the wire's.
     #[error("the handshake failed: {0}")]
     HandshakeFailed(Cow<'static, str>),
+    /// Nothing was sent: the connection could not even be started.
+    #[error(transparent)]
+    NotStarted(crate::config::ConnectError),
     /// The endpoint ran out of connection IDs or was closed under the connection.
     #[error("the endpoint is closing or out of connection IDs: open a new endpoint")]
     EndpointClosed,
@@ -249,9 +252,10 @@ impl From<ConnectionError> for std::io::Error {
                 ErrorKind::ConnectionAborted
             }
             ConnectionError::LocallyClosed | ConnectionError::EndpointClosed => ErrorKind::NotConnected,
-            ConnectionError::VersionMismatch | ConnectionError::Transport(_) | ConnectionError::HandshakeFailed(_) => {
-                ErrorKind::Other
-            }
+            ConnectionError::VersionMismatch
+            | ConnectionError::Transport(_)
+            | ConnectionError::HandshakeFailed(_)
+            | ConnectionError::NotStarted(_) => ErrorKind::Other,
         };
         std::io::Error::new(kind, error)
     }

@@ -1,7 +1,7 @@
 //! A sans-IO QUIC v1 and v2 implementation: time and chance come in as arguments.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-pub mod ack;
+mod ack;
 pub mod cid;
 pub mod config;
 pub mod connection;
@@ -10,18 +10,24 @@ pub mod datagrams;
 pub mod endpoint;
 pub mod error;
 pub mod event_hash;
+#[doc(hidden)] // the wire format, for tests that forge packets; no promise of stability
 pub mod frame;
-pub mod mtu;
+mod mtu;
 pub mod observe;
+#[doc(hidden)] // the wire format, for tests that forge packets; no promise of stability
 pub mod packet;
 pub mod qlog;
-pub mod range_set;
+mod range_set;
 pub mod streams;
 pub mod token;
 pub mod transport_parameters;
 pub mod udp;
+#[doc(hidden)] // the wire format, for tests that forge packets; no promise of stability
 pub mod varint;
 pub mod version;
+
+// Their types stand in signatures of this crate.
+pub use {bytes, rand_core, rustls, thalweg_recovery as recovery, thalweg_units as units};
 
 pub use config::{ClientConfig, ConnectError, RetryPolicy, ServerConfig, TokenStore, TransportConfig};
 pub use connection::{Connection, ConnectionStats, Event, PathEvent};

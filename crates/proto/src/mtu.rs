@@ -116,6 +116,7 @@ impl MtuDiscovery {
     }
 
     /// The size of full datagrams, in bytes.
+    #[cfg(test)]
     #[inline]
     pub fn current(&self) -> u16 {
         self.current
@@ -132,15 +133,6 @@ impl MtuDiscovery {
     pub fn limit(&mut self, now: Instant, max: u16) {
         self.max = self.max.min(max).max(self.config.min);
         self.set_current(self.current.min(self.max));
-        self.search_below(now, u16::MAX);
-    }
-
-    /// The path is another one: forget what was learnt about the old one.
-    pub fn on_path_change(&mut self, now: Instant) {
-        self.late_probe = None;
-        self.fell = false;
-        self.detector = Detector::default();
-        self.set_current(self.config.initial.clamp(self.config.min, self.max));
         self.search_below(now, u16::MAX);
     }
 
@@ -505,14 +497,6 @@ mod tests {
         let mut mtu = discovery(MtuConfig { discovery: false, initial: 1350, ..MtuConfig::default() });
         assert_eq!((mtu.current(), mtu.poll_probe(NOW), mtu.next_probe_time()), (1350, None, None));
         assert_eq!(mtu.poll_probe(NOW + Duration::from_secs(10_000)), None);
-    }
-
-    #[test]
-    fn another_path_is_searched_from_the_start() {
-        let mut mtu = discovery(MtuConfig::default());
-        search(&mut mtu, NOW, 1452);
-        mtu.on_path_change(NOW);
-        assert_eq!((mtu.current(), mtu.poll_probe(NOW)), (1200, Some(1452)));
     }
 
     /// A discovery that has found 1452 and sends.

@@ -125,6 +125,7 @@ impl RangeSet {
     }
 
     /// Removes every value below `bound`. Returns how many there were.
+    #[cfg(test)]
     pub fn remove_below(&mut self, bound: u64) -> u64 {
         let mut removed = 0;
         while let Some(first) = self.ranges.front_mut().filter(|r| r.start < bound) {
@@ -228,6 +229,7 @@ impl RangeSet {
 
     /// The highest range.
     #[inline]
+    #[cfg(test)]
     pub fn last(&self) -> Option<Range<u64>> {
         self.ranges.back().cloned()
     }
@@ -240,6 +242,7 @@ impl RangeSet {
 
     /// The largest value.
     #[inline]
+    #[cfg(test)]
     pub fn max(&self) -> Option<u64> {
         self.ranges.back().map(|r| r.end - 1)
     }

@@ -268,7 +268,7 @@ fn read_new(reader: &mut Reader<'_>, head: &[u8]) -> Option<Token> {
 // ---- replay ---------------------------------------------------------------------------------------------------------
 
 /// Remembers which tokens of NEW_TOKEN frames were used, so that each validates an address once (RFC 9000 section 8.1.4).
-pub trait ReplayFilter: Send {
+pub(crate) trait ReplayFilter: Send {
     /// Whether `token`, valid at `now` (seconds since 1970), is used for the first time; from now on it is not.
     /// May say `false` to a fresh token now and then, never `true` to a used one.
     fn first_use(&mut self, token: &NewToken, now: u64) -> bool;
@@ -279,7 +279,7 @@ pub trait ReplayFilter: Send {
 /// Each turn lasts a token lifetime, or until the filter is full. Tokens that are not younger than all of a forgotten turn
 /// are refused, so that forgetting early costs validation of old tokens but never lets one in twice.
 #[derive(Clone, Debug)]
-pub struct BloomReplayFilter {
+pub(crate) struct BloomReplayFilter {
     current: Vec<u64>,
     previous: Vec<u64>,
     inserted: usize,

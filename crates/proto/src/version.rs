@@ -23,7 +23,7 @@ pub enum LongType {
 
 /// The HKDF labels of packet protection (RFC 9001 section 5.1, RFC 9369 section 3.3.2), without the "tls13 " prefix.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Labels {
+pub(crate) struct Labels {
     /// AEAD key.
     pub key: &'static [u8],
     /// AEAD initialisation vector.
@@ -82,7 +82,7 @@ impl Version {
     }
 
     /// The HKDF labels of packet protection.
-    pub fn labels(self) -> Labels {
+    pub(crate) fn labels(self) -> Labels {
         match self {
             Version::V2 => Labels { key: b"quicv2 key", iv: b"quicv2 iv", hp: b"quicv2 hp", ku: b"quicv2 ku" },
             _ => Labels { key: b"quic key", iv: b"quic iv", hp: b"quic hp", ku: b"quic ku" },

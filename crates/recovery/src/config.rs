@@ -7,7 +7,7 @@ use core::fmt;
 use core::str::FromStr;
 use std::sync::Arc;
 
-use thalweg_units::Duration;
+use thalweg_units::{Duration, Rate};
 
 use crate::controller::ControllerFactory;
 use crate::profile::Profile;
@@ -389,6 +389,8 @@ pub struct Config {
     pub trace: bool,
     /// What the transport's acknowledgments can tell. Default QUIC.
     pub profile: Profile,
+    /// The most that may leave on a path, whatever window and pacing allow. Default none.
+    pub max_rate: Option<Rate>,
     /// A congestion controller of the user's own; when present, `policies.controller`, `start` and `reduction` do not apply.
     pub controller: Option<Arc<dyn ControllerFactory>>,
 }
@@ -404,6 +406,7 @@ impl Default for Config {
             ecn: true,
             trace: false,
             profile: Profile::QUIC,
+            max_rate: None,
             controller: None,
         }
     }

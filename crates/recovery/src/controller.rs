@@ -55,6 +55,7 @@ use core::fmt::Debug;
 
 use thalweg_units::{Instant, Rate};
 
+use crate::config::Policies;
 use crate::delivery::{RateSample, Round};
 use crate::pacing;
 use crate::rtt::Rtt;
@@ -124,6 +125,12 @@ pub trait Controller: Debug + Send {
     fn undo(&mut self, now: Instant, episode: u32) -> bool {
         let _ = (now, episode);
         false
+    }
+
+    /// The policies of the connection change ([`Recovery::set_policies`](crate::Recovery::set_policies)). Window and flight stay as they
+    /// are.
+    fn on_policies(&mut self, now: Instant, policies: &Policies) {
+        let _ = (now, policies);
     }
 
     /// The application began (`limited`) or ceased to leave the window unused.

@@ -16,7 +16,7 @@
 //! | a path: round trip, window, pacing, delivery, ECN | [`Path`], `paths`, `rtt`, `delivery`, [`pacing`], `ecn` |
 //! | congestion control | [`controller`] (the interface), `window`, `start`, `reduction`, `model` |
 //! | silence | `probe` |
-//! | which rule is in force | [`Policies`] |
+//! | which rule is in force, and changing it | [`Policies`], `switch` |
 //! | TCP: what differs, and its way in | [`Profile`], [`SegmentPath`] |
 //! | seeing it work | [`trace`], [`qlog`] |
 //!
@@ -75,6 +75,7 @@ mod segment;
 mod sent;
 mod space;
 mod start;
+mod switch;
 #[cfg(test)]
 mod testing;
 pub mod trace;
@@ -96,6 +97,7 @@ pub use path::{Path, PathStats};
 pub use profile::{EpisodeEnd, Flight, InitialWindow, Profile, SafeAck, TimeoutMeaning};
 pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt};
 pub use segment::{Judgement, SegmentPath, SegmentRecord};
+pub use switch::SwitchError;
 pub use types::{
     AckOfUnsent, Acked, Budget, Ecn, EcnCounts, LossTrigger, Lost, Outcome, PathId, Sent, SpaceId, Timeout,
 };

@@ -90,6 +90,10 @@ impl Pacer {
     /// Changes rate and quantum from now on. Until the path is `known` (has an RTT sample), no burst exceeds the initial window.
     pub(crate) fn set(&mut self, now: Instant, rate: Option<Rate>, quantum: u64, initial_window: u64, known: bool) {
         self.accrue(now);
+        if self.rate.is_none() {
+            // What left unpaced is no debt.
+            self.credit = self.credit.max(0);
+        }
         self.rate = rate;
         self.quantum = if known { quantum } else { quantum.min(initial_window) };
         self.capacity = if known { initial_window.max(self.quantum.saturating_mul(2)) } else { initial_window };

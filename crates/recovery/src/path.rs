@@ -23,6 +23,7 @@ use crate::undo::{Episodes, LostPacket, NO_EPISODE, Period};
 use crate::window::Window;
 
 mod sequence;
+mod switch;
 
 use sequence::Sequence;
 
@@ -127,6 +128,10 @@ pub struct Path {
     controller: Box<dyn Controller>,
     pacer: Pacer,
     is_paced: bool,
+    /// The most that may leave, whatever the controller allows.
+    max_rate: Option<Rate>,
+    /// That is less than the controller's rate: the window is more than can be made use of.
+    is_capped: bool,
     delivery: Delivery,
     ecn: Validation,
     reordering_policy: ReorderingPolicy,
@@ -184,6 +189,8 @@ impl Path {
             controller,
             pacer: Pacer::new(now, config.profile.initial_window.bytes(datagram_size)),
             is_paced: config.policies.pacing == PacingPolicy::On,
+            max_rate: config.max_rate,
+            is_capped: false,
             delivery: Delivery::new(now),
             ecn,
             reordering_policy: config.policies.reordering,
@@ -366,9 +373,10 @@ impl Path {
         bytes_in_flight.saturating_add(u64::from(self.datagram_size)) > self.window()
     }
 
-    /// The transport has nothing to send, or has something again. Being held by the window or the pacer is not it (RFC 9002 section 7.8).
+    /// The transport has nothing to send, or has something again. Being held by the window or the pacer is not it (RFC 9002 section 7.8);
+    /// being held by a rate that the application chose is: the window would grow without ever being used.
     pub(crate) fn set_application_limited(&mut self, now: Instant, limited: bool, trace: &mut Trace) {
-        let limited = limited && !self.is_full(self.bytes_in_flight);
+        let limited = (limited || self.is_capped) && !self.is_full(self.bytes_in_flight);
         if limited {
             self.unfilled = self.stats.packets_sent;
             self.delivery.on_application_limited(self.bytes_in_flight);
@@ -687,6 +695,9 @@ impl Path {
 
     fn repace(&mut self, now: Instant) {
         let rate = self.controller.pacing_rate(&self.rtt).filter(|_| self.is_paced);
+        let cap = self.max_rate.filter(|&most| rate.is_none_or(|rate| rate > most));
+        self.is_capped = cap.is_some();
+        let rate = cap.or(rate);
         let quantum = rate.map_or(u64::MAX, |rate| self.controller.send_quantum(rate, self.datagram_size));
         let initial = self.profile.initial_window.bytes(self.datagram_size);
         self.pacer.set(now, rate, quantum, initial, self.rtt.has_sample);

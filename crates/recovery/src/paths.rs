@@ -52,6 +52,10 @@ impl Paths {
         self.list.iter().any(|path| path.id() == id)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Path> {
+        self.list.iter()
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Path> {
         self.list.iter_mut()
     }

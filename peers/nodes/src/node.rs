@@ -203,7 +203,6 @@ impl<S: Stack + 'static> Node<S> {
         for (sum, before) in [(&mut stats.udp_sent, total.udp_sent), (&mut stats.udp_received, total.udp_received)] {
             sum.datagrams += before.datagrams;
             sum.bytes += before.bytes;
-            sum.batches += before.batches;
         }
         let (path, before) = (&mut stats.path, &total.path);
         path.packets_sent += before.packets_sent;

@@ -111,7 +111,7 @@ mod bridge {
     pub(super) fn stats(connection: &mut Connection) -> ConnectionStats {
         let (from, mut to) = (connection.stats(), ConnectionStats::default());
         for (from, to) in [(&from.udp_tx, &mut to.udp_sent), (&from.udp_rx, &mut to.udp_received)] {
-            (to.datagrams, to.bytes, to.batches) = (from.datagrams, from.bytes, from.ios);
+            (to.datagrams, to.bytes) = (from.datagrams, from.bytes);
         }
         (to.rtt, to.min_rtt, to.latest_rtt) = (from.path.rtt, connection.min_rtt(), from.path.rtt);
         (to.window, to.mtu) = (from.path.cwnd, from.path.current_mtu);

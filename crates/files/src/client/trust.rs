@@ -149,15 +149,8 @@ fn roots(list: &[CertificateDer<'static>], provider: &Arc<CryptoProvider>) -> Re
 }
 
 fn native_roots(provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, Error> {
-    let found = rustls_native_certs::load_native_certs();
-    let mut store = RootCertStore::empty();
-    store.add_parsable_certificates(found.certs);
-    if store.is_empty() {
-        let why = found.errors.first().map_or(String::new(), |error| format!(" ({error})"));
-        return Err(Error::Settings(format!(
-            "this system has no certificate authorities to trust{why}; install ca-certificates, or pass --ca FILE"
-        )));
-    }
+    let store = thalweg::native_roots()
+        .map_err(|error| Error::Settings(format!("{error}; install ca-certificates, or pass --ca FILE")))?;
     verifier(store, provider)
 }
 

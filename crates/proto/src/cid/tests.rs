@@ -63,9 +63,10 @@ fn we_issue_no_more_ids_than_the_peer_has_room_for() {
 fn sequence_numbers_increase_by_one_and_frames_are_announced_once() {
     let mut ids = LocalCids::new(cid(0));
     ids.set_peer_limit(8);
-    assert_eq!(ids.issue_preferred(cid(1), token(1)), 1);
+    assert_eq!(ids.issue(cid(1), token(1)), 1);
+    assert!(ids.poll_announce().is_some());
     assert!(!ids.has_announcements());
-    ids.issue(cid(2), token(2));
+    assert_eq!(ids.issue(cid(2), token(2)), 2);
     let frame = ids.poll_announce().unwrap();
     assert_eq!(frame, NewConnectionId { sequence: 2, retire_prior_to: 0, cid: cid(2), reset_token: token(2) });
     assert_eq!(ids.poll_announce(), None);

@@ -106,7 +106,11 @@ impl Connection {
             Frame::StreamDataBlocked { id, limit } => self.streams.on_stream_data_blocked(id, limit),
             Frame::StreamsBlocked { dir, limit } => self.streams.on_streams_blocked(dir, limit),
             Frame::NewConnectionId(new) => {
+                let before = self.remote_cids.active_sequence();
                 self.remote_cids.on_new(&new)?;
+                if self.remote_cids.active_sequence() != before {
+                    self.paths[self.active].spin = self.new_spin();
+                }
                 self.announce_reset_token();
                 Ok(())
             }

@@ -243,6 +243,7 @@ impl Connection {
             RecoveryConfig {
                 policies: config.policies,
                 controller: config.controller.clone(),
+                max_rate: config.max_rate,
                 initial_rtt: config.initial_rtt,
                 ecn: config.ecn,
                 trace: observer.is_some(),
@@ -323,6 +324,7 @@ impl Connection {
             observer,
             config,
         };
+        this.paths[0].spin = this.new_spin();
         // Handshakes are short, and a gap in theirs would look like a loss: only application data are worth the trap.
         if this.config.skip_packet_numbers {
             this.spaces[SpaceId::Data.index()].numbers.start_skipping(&mut this.rng);
@@ -549,12 +551,12 @@ impl Connection {
         let Some(client) = self.handshake.client.as_ref() else {
             return false;
         };
-        if self.handshake.heard || self.handshake.retry_scid.is_some() || token.is_empty() || packet.len() < 16 {
+        if self.handshake.heard || self.handshake.retry_scid.is_some() || token.is_empty() {
             return false;
         }
-        let (body, tag) = packet.split_at(packet.len() - 16);
-        let expected = client.crypto.retry_tag(self.version, self.handshake.original_dcid.as_slice(), body);
-        if expected != tag || scid == self.handshake.original_dcid {
+        let original = self.handshake.original_dcid;
+        let tag = |body: &[u8]| client.crypto.retry_tag(self.version, original.as_slice(), body);
+        if scid == original || !crate::packet::verify_retry(packet, tag) {
             return false;
         }
         let keys = client.crypto.initial_keys(self.version, scid.as_slice(), Side::Client);

@@ -9,6 +9,7 @@ use thalweg_units::Instant;
 use super::{
     Connection, EndpointEvent, Event, PathEvent,
     net_path::NetPath,
+    spin::Spin,
     transmit::{MIN_INITIAL, MIN_PACKET},
 };
 use crate::{
@@ -90,7 +91,9 @@ impl Connection {
             let size = self.config.initial_mtu;
             (self.recovery.add_path(now, size, None), self.new_mtu_discovery(now))
         };
+        let spin = self.new_spin();
         let mut path = NetPath::new(id, meta.remote, meta.local_ip, false, mtu);
+        path.spin = spin;
         if !rebinding {
             path.cid = self.remote_cids.take_fresh().map(|fresh| fresh.sequence);
         }
@@ -165,6 +168,12 @@ impl Connection {
         if self.remote_cids.rotate() {
             self.announce_reset_token();
         }
+        self.paths[self.active].spin = self.new_spin();
+    }
+
+    /// The spin bit of a path that is new, or has a new connection ID.
+    pub(super) fn new_spin(&mut self) -> Spin {
+        Spin::new(self.config.spin_bit, &mut self.rng)
     }
 
     /// Tells the endpoint how a stateless reset of the peer would look.

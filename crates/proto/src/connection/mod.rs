@@ -7,6 +7,7 @@
 //! no knowledge of this one.
 
 mod acknowledged;
+mod adjust;
 mod crypto_stream;
 mod frames;
 mod handshake;
@@ -19,6 +20,7 @@ mod probes;
 mod receive;
 mod sent;
 mod space;
+mod spin;
 mod stats;
 mod transmit;
 mod versions;
@@ -123,7 +125,7 @@ pub enum PathEvent {
 
 /// Something the [`Endpoint`](crate::endpoint::Endpoint) has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EndpointEvent {
+pub(crate) enum EndpointEvent {
     /// Datagrams to this connection ID belong to the connection.
     CidIssued(ConnectionId),
     /// They no longer do.
@@ -378,7 +380,7 @@ impl Connection {
     }
 
     /// The next thing the endpoint has to know.
-    pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
+    pub(crate) fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
         self.endpoint_events.pop_front()
     }
 

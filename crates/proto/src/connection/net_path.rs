@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use thalweg_recovery::PathId;
 use thalweg_units::Instant;
 
+use super::spin::Spin;
 use crate::mtu::MtuDiscovery;
 
 /// Answers owed to PATH_CHALLENGE frames that we keep per path; a peer that floods us with challenges gets no more.
@@ -51,6 +52,7 @@ pub(super) struct NetPath {
     pub(super) mtu: MtuDiscovery,
     /// The connection ID for this path while it is not the active one; `None`: the active path's.
     pub(super) cid: Option<u64>,
+    pub(super) spin: Spin,
     validation: Option<Validation>,
     responses: VecDeque<[u8; 8]>,
 }
@@ -72,6 +74,7 @@ impl NetPath {
             sent: 0,
             mtu,
             cid: None,
+            spin: Spin::default(),
             validation: None,
             responses: VecDeque::new(),
         }

@@ -249,6 +249,9 @@ impl Connection {
             self.largest_received_data = Some(open.number);
             // The frames may have made us forget paths, which moves the others.
             arrival.path = self.find_path(&arrival.meta);
+            if let (Some(path), Header::Short { spin, .. }) = (arrival.path, &partial.header) {
+                self.paths[path].spin.on_newest(self.side, *spin);
+            }
             if let Some(path) = arrival.path.filter(|&path| path != self.active)
                 && !effects.probing_only
                 && self.may_come_from_new_path()

@@ -12,8 +12,6 @@ pub struct UdpStats {
     pub datagrams: u64,
     /// Bytes of UDP payload.
     pub bytes: u64,
-    /// System calls' worth: batches of equal datagrams handed over at once (sent), or calls to the connection (received).
-    pub batches: u64,
 }
 
 /// Figures of a connection since its start; those of recovery are of the active path.

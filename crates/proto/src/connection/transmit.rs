@@ -65,7 +65,6 @@ impl Connection {
             Lifecycle::Draining { .. } | Lifecycle::Closed => None,
         };
         if let Some(transmit) = &transmit {
-            self.stats.udp_sent.batches += 1;
             self.stats.udp_sent.datagrams +=
                 transmit.segment.map_or(1, |segment| transmit.size.div_ceil(segment)) as u64;
             self.stats.udp_sent.bytes += transmit.size as u64;
@@ -231,10 +230,10 @@ impl Connection {
 
     fn begin_packet(&mut self, buf: &mut Vec<u8>, space: SpaceId) -> OpenPacket {
         let dcid = *self.remote_cids.active();
-        self.begin_packet_to(buf, space, &dcid)
+        self.begin_packet_to(buf, space, self.active, &dcid)
     }
 
-    fn begin_packet_to(&mut self, buf: &mut Vec<u8>, space: SpaceId, dcid: &ConnectionId) -> OpenPacket {
+    fn begin_packet_to(&mut self, buf: &mut Vec<u8>, space: SpaceId, path: usize, dcid: &ConnectionId) -> OpenPacket {
         let number = self.spaces[space.index()].numbers.next();
         let number_len = packet::number_len(number, self.recovery.largest_acked(space));
         let scid = self.local_cid;
@@ -246,7 +245,8 @@ impl Connection {
             SpaceId::Data if !self.keys.has(SpaceId::Data) => (PacketKind::ZeroRtt, long(LongType::ZeroRtt, &[])),
             SpaceId::Data => {
                 let phase = self.keys.phase();
-                let mark = packet::write_short_header(buf, dcid, false, phase, number, number_len);
+                let spin = self.paths[path].spin.value();
+                let mark = packet::write_short_header(buf, dcid, spin, phase, number, number_len);
                 (PacketKind::OneRtt, mark)
             }
         };
@@ -486,7 +486,7 @@ impl Connection {
         let room = room(&self.paths[index]);
         let fresh = self.challenge_data();
         let dcid = self.cid_for(index);
-        let mut packet = self.begin_packet_to(buf, SpaceId::Data, &dcid);
+        let mut packet = self.begin_packet_to(buf, SpaceId::Data, index, &dcid);
         packet.ack_eliciting = true;
         let path = &mut self.paths[index];
         if let Some(data) = path.take_challenge(fresh, room >= usize::from(MIN_INITIAL)) {

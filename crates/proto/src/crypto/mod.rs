@@ -8,7 +8,7 @@
 pub mod config;
 mod derive;
 pub mod deterministic;
-pub mod hello;
+pub(crate) mod hello;
 mod hooks;
 pub mod initial;
 pub mod null;

@@ -155,6 +155,9 @@ impl Streams {
         let Streams { recv, incoming, control, .. } = self;
         let stream = recv.get_mut(&id).ok_or(ReadError::ClosedStream)?;
         if stream.state == RecvState::Open {
+            if stream.data.is_unordered() {
+                return Err(ReadError::Unordered);
+            }
             if max == 0 {
                 return Ok(Some(Bytes::new()));
             }
@@ -171,6 +174,9 @@ impl Streams {
         let Streams { recv, incoming, control, .. } = self;
         let stream = recv.get_mut(&id).ok_or(ReadError::ClosedStream)?;
         if stream.state == RecvState::Open {
+            if stream.data.is_unordered() {
+                return Err(ReadError::Unordered);
+            }
             if out.is_empty() {
                 return Ok(Some(0));
             }
@@ -179,6 +185,23 @@ impl Streams {
                 took(incoming, control, id, stream, n);
                 return Ok(Some(n));
             }
+        }
+        self.nothing_to_read(id).map(|()| None)
+    }
+
+    /// Takes bytes of a stream that have arrived, at most `max`, with their offset, whatever is missing before them. `None` once
+    /// everything was read, after which the stream is forgotten.
+    ///
+    /// Every byte comes once, lower offsets first as far as they are there. From the first call on the stream can only be read
+    /// this way: [`Streams::read`] and [`Streams::read_into`] give [`ReadError::Unordered`].
+    pub fn read_unordered(&mut self, id: StreamId, max: usize) -> Result<Option<(u64, Bytes)>, ReadError> {
+        let Streams { recv, incoming, control, .. } = self;
+        let stream = recv.get_mut(&id).ok_or(ReadError::ClosedStream)?;
+        if stream.state == RecvState::Open
+            && let Some((offset, bytes)) = stream.data.read_unordered(&mut incoming.pool, max.max(1))
+        {
+            took(incoming, control, id, stream, bytes.len());
+            return Ok(Some((offset, bytes)));
         }
         self.nothing_to_read(id).map(|()| None)
     }

@@ -4,6 +4,8 @@
 //! the list of its own filled ranges. However many holes a stream has, one frame touches only the blocks it covers,
 //! so a hole costs nothing but the memory of what lies beyond it. Reading hands out parts of the blocks without copying.
 
+mod unordered;
+
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -43,8 +45,13 @@ impl BlockPool {
     }
 
     fn give(&mut self, block: Block) {
-        if block.whole && self.spare.len() < MAX_SPARE {
-            let mut data = block.data;
+        if block.whole && !block.is_released() {
+            self.give_memory(block.data);
+        }
+    }
+
+    fn give_memory(&mut self, mut data: BytesMut) {
+        if self.spare.len() < MAX_SPARE {
             data.clear();
             self.spare.push_back(data);
         }
@@ -59,10 +66,15 @@ struct Block {
     /// The position in the block of the first byte of `data`: what lies below was read.
     start: usize,
     /// Filled positions: sorted, disjoint, not touching. At most `BLOCK / 2`, whatever the peer does.
-    filled: SmallVec<[(u16, u16); 3]>,
+    filled: Ranges,
     /// Whether `data` has room for a whole block, so that it is worth keeping.
     whole: bool,
+    /// Positions filled and not read yet, in the form of `filled`; only of a stream that is read out of order.
+    unread: Option<Ranges>,
 }
+
+/// Sorted, disjoint ranges of positions in a block.
+type Ranges = SmallVec<[(u16, u16); 3]>;
 
 impl Block {
     /// A block for data from position `start` on, of which `needed` bytes are known.
@@ -73,19 +85,25 @@ impl Block {
             start,
             filled: SmallVec::new(),
             whole: !small,
+            unread: None,
         }
     }
 
     /// Copies bytes to position `at`, which is not below `start`. Returns how many are new.
     fn write(&mut self, pool: &mut BlockPool, at: usize, bytes: &[u8]) -> u64 {
+        self.note_unread(at as u16, (at + bytes.len()) as u16);
         let added = mark(&mut self.filled, at as u16, (at + bytes.len()) as u16);
         if added == 0 {
             return 0;
         }
+        // Only of a block that was read out of order: what lies below is there already, or has been read.
+        let (at, bytes) = (at.max(self.start), bytes.get(self.start.saturating_sub(at)..).unwrap_or_default());
         let at = at - self.start;
         let end = at + bytes.len();
         if !self.whole && end > self.data.capacity() {
             self.grow(pool, end);
+        } else if self.data.capacity() == 0 {
+            self.data = pool.take();
         }
         let len = self.data.len();
         if at > len {
@@ -129,7 +147,7 @@ impl Block {
 }
 
 /// Adds `from..to` to a sorted list of disjoint ranges. Returns how many positions are new.
-fn mark(filled: &mut SmallVec<[(u16, u16); 3]>, from: u16, to: u16) -> u16 {
+fn mark(filled: &mut Ranges, from: u16, to: u16) -> u16 {
     match filled.last_mut() {
         // In order, or overlapping the end: by far the most common.
         Some(last) if from >= last.0 && from <= last.1 => {
@@ -170,13 +188,22 @@ pub(super) struct Assembler {
     read: u64,
     /// The number of different bytes received, read or not.
     received: u64,
+    /// The number of bytes read, in order or not.
+    taken: u64,
+    /// Whether the stream is read out of order: then `read` is where the oldest block kept begins, or was begun to be read.
+    is_unordered: bool,
 }
 
 impl Assembler {
-    /// The offset of the next byte to read.
+    /// How many bytes were read; in order, the offset of the next.
     #[inline]
-    pub(super) fn read_offset(&self) -> u64 {
-        self.read
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Whether bytes were read out of order: then there is no next byte any more.
+    pub(super) fn is_unordered(&self) -> bool {
+        self.is_unordered
     }
 
     /// How many different bytes were received in total.
@@ -185,8 +212,11 @@ impl Assembler {
         self.received
     }
 
-    /// Whether the next byte is there.
+    /// Whether a byte can be read.
     pub(super) fn is_readable(&self) -> bool {
+        if self.is_unordered {
+            return self.received > self.taken;
+        }
         matches!(self.blocks.front(), Some(Some(block)) if block.readable() > 0)
     }
 
@@ -208,9 +238,12 @@ impl Assembler {
                 self.blocks.resize_with(index + 1, || None);
             }
             let start = if index == 0 { (self.read % BLOCK as u64) as usize } else { 0 };
+            let is_unordered = self.is_unordered;
             let block = self.blocks[index].get_or_insert_with(|| {
                 let small = offset < BLOCK as u64;
-                Block::new(pool, small, start, at + now.len() - start)
+                let mut block = Block::new(pool, small, start, at + now.len() - start);
+                block.unread = is_unordered.then(Ranges::new);
+                block
             });
             added += block.write(pool, at, now);
             offset += now.len() as u64;
@@ -223,6 +256,7 @@ impl Assembler {
     /// Takes the next bytes, at most `max` and at most to the end of a block, without copying. `None` if the next
     /// byte has not arrived.
     pub(super) fn read(&mut self, pool: &mut BlockPool, max: usize) -> Option<Bytes> {
+        debug_assert!(!self.is_unordered);
         let Some(Some(block)) = self.blocks.front_mut() else {
             return None;
         };
@@ -254,6 +288,7 @@ impl Assembler {
     }
 
     fn advance(&mut self, pool: &mut BlockPool, n: usize) {
+        self.taken += n as u64;
         self.read += n as u64;
         if self.read.is_multiple_of(BLOCK as u64)
             && let Some(Some(block)) = self.blocks.pop_front()
@@ -331,7 +366,7 @@ mod tests {
             assert_eq!(a.insert(&mut pool, 2 * n, &[byte(2 * n)]), 1);
         }
         assert_eq!(drain(&mut a, &mut pool, usize::MAX), bytes(0, 40_000));
-        assert_eq!(a.read_offset(), 40_000);
+        assert_eq!(a.taken(), 40_000);
     }
 
     #[test]
@@ -401,7 +436,7 @@ mod tests {
                         read.extend_from_slice(&out[..n]);
                     }
                 }
-                prop_assert_eq!(a.read_offset(), read.len() as u64);
+                prop_assert_eq!(a.taken(), read.len() as u64);
                 prop_assert_eq!(a.received(), model.total());
                 prop_assert_eq!(a.is_readable(), model.contains(read.len() as u64));
             }

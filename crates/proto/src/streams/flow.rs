@@ -178,6 +178,12 @@ impl Window {
         self.size = self.size.max(size.min(self.max));
     }
 
+    /// Makes the window `size` wide for good. Credit granted before stays granted.
+    pub(super) fn fix(&mut self, size: u64) {
+        self.size = size.min(varint::MAX);
+        self.max = self.size;
+    }
+
     /// `bytes` were taken or thrown away: grants what is due. Returns whether the limit rose and the peer should be told.
     #[inline]
     pub(super) fn consume(&mut self, bytes: u64, clock: Clock, share: &Share) -> bool {

@@ -10,6 +10,7 @@ mod buffer;
 mod flow;
 mod id;
 mod input;
+mod limits;
 mod output;
 mod recv;
 mod scheduler;

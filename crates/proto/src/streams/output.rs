@@ -103,7 +103,7 @@ pub(super) struct Outgoing {
     /// Bytes kept until acknowledged, all streams.
     share: Share,
     pub(super) congestion_window: u64,
-    send_window: u64,
+    pub(super) send_window: u64,
     backlog: u64,
     /// How many streams are in each state of readiness.
     counts: [usize; 4],

@@ -78,7 +78,7 @@ impl Recv {
 
     /// Whether everything up to the end was read.
     pub(super) fn at_end(&self) -> bool {
-        self.final_size == Some(self.data.read_offset())
+        self.final_size == Some(self.data.taken())
     }
 
     /// Whether the peer may need more credit: not once the end is known.
@@ -160,7 +160,7 @@ impl Recv {
             RecvState::Open if complete => {}
             RecvState::Open => {
                 self.state = RecvState::Reset(code);
-                arrival.consumed = final_size - self.data.read_offset();
+                arrival.consumed = final_size - self.data.taken();
                 self.data.discard(pool);
                 arrival.readable = self.should_notify();
             }
@@ -177,7 +177,7 @@ impl Recv {
     pub(super) fn stop(&mut self, pool: &mut BlockPool, code: u64) -> Arrival {
         let mut arrival = Arrival::default();
         if self.state == RecvState::Open {
-            arrival.consumed = self.highest - self.data.read_offset();
+            arrival.consumed = self.highest - self.data.taken();
             self.data.discard(pool);
             self.state = RecvState::Stopped(code);
         }

@@ -138,6 +138,9 @@ pub enum ReadError {
     /// The stream was read to its end, stopped, reset, never existed, or only sends.
     #[error("the stream has no data: it is read to its end, stopped, unknown or send-only")]
     ClosedStream,
+    /// The stream was read out of order before: there is no next byte any more.
+    #[error("the stream was read out of order before: go on with read_unordered")]
+    Unordered,
 }
 
 /// The stream is finished, reset, forgotten, unknown or of the wrong direction.

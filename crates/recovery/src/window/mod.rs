@@ -15,6 +15,7 @@
 
 pub(crate) mod cubic;
 pub(crate) mod new_reno;
+mod switch;
 
 use core::fmt::Debug;
 
@@ -90,6 +91,20 @@ struct Snapshot {
     start: Box<dyn Start>,
 }
 
+fn build_growth(policies: &Policies) -> Box<dyn Growth> {
+    match policies.controller {
+        ControllerPolicy::NewReno => Box::new(NewReno::default()),
+        ControllerPolicy::Cubic => Box::new(Cubic::default()),
+    }
+}
+
+fn build_start(policies: &Policies) -> Box<dyn Start> {
+    match policies.start {
+        StartPolicy::Standard => Box::new(Standard),
+        StartPolicy::HyStartPlusPlus => Box::new(HyStartPlusPlus::new(policies.pacing)),
+    }
+}
+
 /// A congestion window made of a start, a growth and a reduction.
 #[derive(Debug)]
 pub(crate) struct Window {
@@ -98,9 +113,13 @@ pub(crate) struct Window {
     ssthresh: Option<u64>,
     datagram_size: u16,
     profile: Profile,
+    /// What the parts were built from.
+    policies: Policies,
     start: Box<dyn Start>,
     growth: Box<dyn Growth>,
     reduction: Box<dyn Reduction>,
+    /// Takes the place of `reduction` once that is complete.
+    next_reduction: Option<Box<dyn Reduction>>,
     /// The reduction is not complete: it decides on the window.
     reducing: bool,
     start_exit: Option<StartExit>,
@@ -111,22 +130,16 @@ pub(crate) struct Window {
 impl Window {
     /// A new path's window, of the parts that the policies name.
     pub(crate) fn new(policies: &Policies, profile: Profile, datagram_size: u16) -> Window {
-        let growth: Box<dyn Growth> = match policies.controller {
-            ControllerPolicy::NewReno => Box::new(NewReno::default()),
-            ControllerPolicy::Cubic => Box::new(Cubic::default()),
-        };
-        let start: Box<dyn Start> = match policies.start {
-            StartPolicy::Standard => Box::new(Standard),
-            StartPolicy::HyStartPlusPlus => Box::new(HyStartPlusPlus::new(policies.pacing)),
-        };
         Window {
             window: profile.initial_window.bytes(datagram_size),
             ssthresh: None,
             datagram_size,
             profile,
-            start,
-            growth,
+            policies: *policies,
+            start: build_start(policies),
+            growth: build_growth(policies),
             reduction: reduction::build(policies.reduction, profile),
+            next_reduction: None,
             reducing: false,
             start_exit: None,
             application_limited: false,
@@ -202,6 +215,9 @@ impl Window {
         let target = self.growth.reduce(view).max(self.minimum_threshold());
         self.leave_start(StartExit::Congestion);
         self.ssthresh = Some(target);
+        if let Some(next) = self.next_reduction.take() {
+            self.reduction = next;
+        }
         let step = self.reduction.enter(self.window, target, self.progress(event));
         self.take(step);
     }
@@ -293,6 +309,10 @@ impl Controller for Window {
             }
             None => false,
         }
+    }
+
+    fn on_policies(&mut self, now: Instant, policies: &Policies) {
+        self.switch(now, policies);
     }
 
     fn on_application_limited(&mut self, now: Instant, limited: bool) {

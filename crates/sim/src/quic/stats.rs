@@ -7,10 +7,8 @@ pub(crate) fn add(total: &mut ConnectionStats, other: &ConnectionStats) {
     let mut sum = other.clone();
     sum.udp_sent.datagrams += total.udp_sent.datagrams;
     sum.udp_sent.bytes += total.udp_sent.bytes;
-    sum.udp_sent.batches += total.udp_sent.batches;
     sum.udp_received.datagrams += total.udp_received.datagrams;
     sum.udp_received.bytes += total.udp_received.bytes;
-    sum.udp_received.batches += total.udp_received.batches;
     sum.packets_received += total.packets_received;
     sum.packets_dropped += total.packets_dropped;
     sum.handshake_time = total.handshake_time.or(other.handshake_time);

@@ -1,0 +1,40 @@
+//! What an application can change about a connection in use.
+
+use thalweg_recovery::{Policies, SwitchError};
+use thalweg_units::{Instant, Rate};
+
+use super::Connection;
+
+impl Connection {
+    /// The recovery policies in force.
+    pub fn policies(&self) -> Policies {
+        self.recovery.policies()
+    }
+
+    /// Goes on by other recovery policies, on all paths: all or none of them. Window, threshold and what is in flight are kept;
+    /// [`Recovery::set_policies`] lists when each one takes effect. Follow with [`Self::poll_transmit`].
+    ///
+    /// # Errors
+    /// When a policy that differs from the one in force cannot change any more: an estimator that has samples, or the controller
+    /// beside [`TransportConfig::controller`](crate::TransportConfig::controller).
+    ///
+    /// [`Recovery::set_policies`]: thalweg_recovery::Recovery::set_policies
+    pub fn set_policies(&mut self, now: Instant, policies: Policies) -> Result<(), SwitchError> {
+        self.recovery.set_policies(now, policies)?;
+        self.drain_trace();
+        Ok(())
+    }
+
+    /// The rate limit in force.
+    pub fn max_rate(&self) -> Option<Rate> {
+        self.recovery.max_rate()
+    }
+
+    /// Limits the rate at which packets leave, whatever the window allows; `None` lifts the limit. Over any span no more leaves
+    /// than the rate times the span and one initial window. At a rate of zero only acknowledgments and probes leave.
+    /// Follow with [`Self::poll_transmit`].
+    pub fn set_max_rate(&mut self, now: Instant, most: Option<Rate>) {
+        self.recovery.set_max_rate(now, most);
+        self.drain_trace();
+    }
+}

@@ -1,0 +1,33 @@
+//! Changes the rules of a path in use.
+
+use thalweg_units::{Instant, Rate};
+
+use super::Path;
+use crate::config::{PacingPolicy, Policies, UndoPolicy};
+use crate::rtt::Rtt;
+
+impl Path {
+    /// Goes on by other rules; the estimators are rebuilt only if they have seen nothing yet.
+    pub(crate) fn set_policies(&mut self, now: Instant, policies: &Policies) {
+        self.controller.on_policies(now, policies);
+        if !self.rtt.has_sample {
+            self.rtt = Rtt::of(policies, self.rtt.smoothed);
+        }
+        self.reordering_policy = policies.reordering;
+        self.is_paced = policies.pacing == PacingPolicy::On;
+        let previous = self.episodes.take();
+        self.episodes = (policies.undo == UndoPolicy::Episode).then(|| previous.unwrap_or_default());
+        self.after_switch(now);
+    }
+
+    /// Limits the rate at which packets leave; `None` leaves it to the controller.
+    pub(crate) fn set_max_rate(&mut self, now: Instant, most: Option<Rate>) {
+        self.max_rate = most;
+        self.after_switch(now);
+    }
+
+    fn after_switch(&mut self, now: Instant) {
+        self.repace(now);
+        self.note_change(now);
+    }
+}

@@ -1,0 +1,117 @@
+//! Changes policies and the rate limit of a connection in use.
+
+use thalweg_units::{Instant, Rate};
+
+use crate::Recovery;
+use crate::config::Policies;
+
+/// Why the policies of a connection were left as they are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SwitchError {
+    /// The estimator that the field names rests on every sample so far.
+    #[error(
+        "policy {field} cannot change from {from} to {to} once the round-trip time has been measured; choose it before connecting, or keep {field}={from}"
+    )]
+    Measured {
+        /// The field.
+        field: &'static str,
+        /// The value in force.
+        from: &'static str,
+        /// The value asked for.
+        to: &'static str,
+    },
+    /// The field does not apply to the connection's controller.
+    #[error(
+        "policy {field} cannot change from {from} to {to}: the connection uses the controller \"{controller}\" from outside; keep {field}={from}"
+    )]
+    OwnController {
+        /// The field.
+        field: &'static str,
+        /// The value in force.
+        from: &'static str,
+        /// The value asked for.
+        to: &'static str,
+        /// What the controller's factory calls it.
+        controller: String,
+    },
+}
+
+impl<T: Clone> Recovery<T> {
+    /// The policies in force.
+    pub fn policies(&self) -> Policies {
+        self.config.policies
+    }
+
+    /// Goes on by other policies, on every path and on those to come: all or none of them. Nothing in flight is touched, and
+    /// nothing is declared lost before the next acknowledgment or timeout.
+    ///
+    /// | policy | takes effect |
+    /// |---|---|
+    /// | `controller` | at once; the window and the threshold stay, growth begins anew where the window stands |
+    /// | `start` | at once while slow start lasts; afterwards there is nothing left to decide |
+    /// | `reduction` | with the next congestion; a reduction under way is completed by the rule that began it |
+    /// | `reordering` | with the next acknowledgment or loss timeout; what was learned about reordering stays |
+    /// | `probe`, `ack-allowance` | at once: the timer is set anew |
+    /// | `undo` | at once; with `off`, reductions that could still have been taken back stand |
+    /// | `pacing` | at once |
+    /// | `rtt`, `pacing-rtt`, `exit-rtt` | only until the first round-trip sample of the connection |
+    ///
+    /// Beside a controller of the user's own, `controller`, `start` and `reduction` have no meaning and cannot change.
+    ///
+    /// # Errors
+    /// When a field that differs from the one in force cannot change any more.
+    pub fn set_policies(&mut self, now: Instant, policies: Policies) -> Result<(), SwitchError> {
+        self.see(now);
+        self.check_switch(&policies)?;
+        self.config.policies = policies;
+        for path in self.paths.iter_mut() {
+            path.set_policies(now, &policies);
+        }
+        self.set_timer(now);
+        Ok(())
+    }
+
+    /// Limits the rate at which packets leave on each path, whatever the window allows, pacing policy or not; `None` lifts the limit.
+    ///
+    /// Over any span no more leaves than the rate times the span and one initial window. At a rate of zero only acknowledgments and
+    /// probes leave. While the limit binds, the window does not grow (RFC 9002 section 7.8).
+    pub fn set_max_rate(&mut self, now: Instant, most: Option<Rate>) {
+        self.see(now);
+        self.config.max_rate = most;
+        for path in self.paths.iter_mut() {
+            path.set_max_rate(now, most);
+        }
+    }
+
+    /// The limit set by [`set_max_rate`](Self::set_max_rate) or the configuration.
+    pub fn max_rate(&self) -> Option<Rate> {
+        self.config.max_rate
+    }
+
+    fn check_switch(&self, new: &Policies) -> Result<(), SwitchError> {
+        let old = &self.config.policies;
+        if self.paths.iter().any(|path| path.rtt().has_sample) {
+            let measured = [
+                ("rtt", old.rtt.name(), new.rtt.name()),
+                ("pacing-rtt", old.pacing_rtt.name(), new.pacing_rtt.name()),
+                ("exit-rtt", old.exit_rtt.name(), new.exit_rtt.name()),
+            ];
+            if let Some((field, from, to)) = measured.into_iter().find(|(_, from, to)| from != to) {
+                return Err(SwitchError::Measured { field, from, to });
+            }
+        }
+        if let Some(factory) = &self.config.controller {
+            let owned = [
+                ("controller", old.controller.name(), new.controller.name()),
+                ("start", old.start.name(), new.start.name()),
+                ("reduction", old.reduction.name(), new.reduction.name()),
+            ];
+            if let Some((field, from, to)) = owned.into_iter().find(|(_, from, to)| from != to) {
+                let controller = factory.name().to_owned();
+                return Err(SwitchError::OwnController { field, from, to, controller });
+            }
+        }
+        Ok(())
+    }
+}
