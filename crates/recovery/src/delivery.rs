@@ -9,8 +9,9 @@
 //! where both intervals span the flight that the packet closed. The longer one counts, because packets that left bunched and ACKs that
 //! arrive bunched both make delivery look faster than it was. A round trip ends when a packet sent after its beginning is acknowledged.
 //!
-//! The estimate that statistics show averages the samples; as in Linux's `tcpi_delivery_rate`, one that the application
-//! has limited counts only if it is higher. No decision depends on it.
+//! The estimate that statistics show averages the same samples with the ACK interval alone. The send interval of a sample
+//! spans the pause after a reduction, in which the bottleneck goes on delivering from its queue. As in Linux's
+//! `tcpi_delivery_rate`, a sample that the application has limited counts only if it is higher. No decision depends on it.
 
 use thalweg_units::{Duration, Instant, Rate};
 
@@ -163,8 +164,9 @@ impl Delivery {
                 lost: self.lost - snapshot.lost,
             }
         });
-        if let Some(sample) = &sample {
-            self.average(sample);
+        // An ACK interval begins before its packet was sent, so it is never shorter than a round trip.
+        if let Some(sample) = sample.filter(|_| !acking.is_zero()) {
+            self.average(Rate::from_bytes_over(sample.delivered, acking), sample.application_limited);
         }
         (Round { count: self.rounds, started }, sample)
     }
@@ -174,10 +176,10 @@ impl Delivery {
         self.estimate.map(Rate::from_bps)
     }
 
-    fn average(&mut self, sample: &RateSample) {
-        let rate = sample.rate.bps();
+    fn average(&mut self, rate: Rate, application_limited: bool) {
+        let rate = rate.bps();
         self.estimate = match self.estimate {
-            Some(old) if rate <= old && sample.application_limited => Some(old),
+            Some(old) if rate <= old && application_limited => Some(old),
             Some(old) => Some(old - old / SMOOTHING + rate / SMOOTHING),
             None => Some(rate),
         };

@@ -243,10 +243,10 @@ impl Path {
 
     /// How fast the path has lately delivered, by its delivery-rate samples; `None` before the first.
     ///
-    /// Bytes of packets acknowledged per time, each sample taken over a round trip at least, so that neither the window
-    /// nor the round-trip time has a part in it. An average in which a new sample weighs an eighth. A sample taken while
-    /// the application left the window unused counts only if it is higher: it says what was asked of the path, not what
-    /// the path can do. Without new samples the value stays.
+    /// A sample is what was acknowledged in a span of a round trip or more, over that span: neither the window nor the
+    /// estimated round-trip time has a part in it. Bytes count as in flight, without the headers of IP and UDP. A new sample
+    /// weighs an eighth. One taken while the application left the window unused counts only if it is higher: it says what
+    /// was asked of the path, not what the path can do. Without new samples the value stays.
     pub fn delivery_rate(&self) -> Option<Rate> {
         self.delivery.rate()
     }
