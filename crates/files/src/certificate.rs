@@ -201,6 +201,7 @@ pub(crate) fn certificates(pem: &[u8], place: &str) -> Result<Vec<CertificateDer
 
 /// Two names of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Fingerprints {
     /// SHA-256 of the public key (SubjectPublicKeyInfo), base64: what Chromium's `--ignore-certificate-errors-spki-list` and our
     /// client's pin take. It stays the same when a certificate is renewed with the same key.

@@ -189,6 +189,7 @@ impl TransportError {
 
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectionError {
     /// The server offered no QUIC version that we speak.
     #[error(

@@ -21,6 +21,7 @@ use super::url::Location;
 
 /// Which transports to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Preference {
     /// QUIC, and TCP when UDP does not get through.
     #[default]

@@ -240,6 +240,7 @@ impl Error {
 
 /// A partial file on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Kept {
     /// Its name.
     pub path: PathBuf,
@@ -251,6 +252,7 @@ pub struct Kept {
 
 /// What happened at one address.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Attempt {
     /// The address.
     pub address: SocketAddr,
@@ -262,6 +264,7 @@ pub struct Attempt {
 
 /// A certificate that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Untrusted {
     /// Host and port.
     pub authority: String,

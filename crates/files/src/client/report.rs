@@ -10,6 +10,7 @@ use thalweg::ConnectionStats;
 
 /// How a request travelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Protocol {
     /// HTTP/3 over QUIC.
     Http3,

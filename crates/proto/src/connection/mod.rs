@@ -34,7 +34,7 @@ use std::{
 
 use bytes::Bytes;
 use rand_chacha::ChaCha8Rng;
-use thalweg_recovery::{Outcome, PathId, Recovery, SpaceId, Timeout};
+use thalweg_recovery::{Outcome, PathId, Recovery, RepairStats, SpaceId, Timeout};
 use thalweg_units::Instant;
 
 pub use self::stats::{ConnectionStats, UdpStats};
@@ -69,6 +69,7 @@ use crate::{
 
 /// Something the application wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// The peer's transport parameters and the application protocol are known.
     HandshakeDataReady,
@@ -95,6 +96,7 @@ pub enum Event {
 
 /// What happened to a path.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PathEvent {
     /// The peer has moved to this address, or we have.
     Changed {
@@ -342,13 +344,21 @@ impl Connection {
         stats.latest_rtt = path.rtt().latest;
         stats.rtt_variation = path.rtt().variation;
         stats.window = path.window();
+        stats.ssthresh = path.ssthresh();
+        stats.congestion_state = path.state();
         stats.bytes_in_flight = path.bytes_in_flight();
         stats.mtu = path.datagram_size();
         stats.key_updates = self.keys.updates;
         stats.pacing_rate = path.pacing_rate();
+        stats.delivery_rate = path.delivery_rate();
         let ecn = self.spaces[SpaceId::Data.index()].acks.counts();
         stats.ecn_received = [ecn.ect0, ecn.ect1, ecn.ce];
         stats
+    }
+
+    /// How repairs of losses began and ended on the active path: for comparisons of recovery policies.
+    pub fn repair_stats(&self) -> RepairStats {
+        self.recovery.path(self.paths[self.active].id).repair_stats()
     }
 
     /// The smoothed RTT of the active path.

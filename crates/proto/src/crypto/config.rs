@@ -22,6 +22,7 @@ const CLIENT_SESSIONS: usize = 256;
 
 /// Which cipher suites are offered or accepted, in order of preference.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ciphers {
     /// AES-128-GCM, AES-256-GCM, ChaCha20-Poly1305: the cheapest first on processors with AES instructions.
     #[default]
@@ -56,6 +57,7 @@ impl Ciphers {
 
 /// A TLS configuration that could not be made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// The private key is of a kind that cannot sign, or does not belong to the certificate.
     #[error("certificate and private key unusable: {0}")]

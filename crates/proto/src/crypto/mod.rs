@@ -55,6 +55,7 @@ pub struct ExportError;
 
 /// A session could not be started. The peer has no part in this: the cause is local.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// The name is neither a DNS name nor an IP address.
     #[error("\"{0}\" is not a server name: give a DNS name such as \"example.org\" or an IP address without port")]
