@@ -2,13 +2,16 @@
 
 `asks_for_v2`: as a client it can start in version 1 and ask for version 2; `upgrades_to_v2`: as a server it then switches.
 Where one side lacks its half of this compatible version negotiation (RFC 9368), the client of `v2` starts in version 2.
+`tells_where`: the signal at which it writes to its log where it stands, if it has one.
 """
 
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
@@ -25,6 +28,11 @@ def tool(name, package):
     if path is None:
         raise Missing(f"{name} is not installed (Debian package {package})")
     return path
+
+
+def python():
+    """The interpreter that runs the runner."""
+    return Path(sys.executable)
 
 
 def build(command, cwd, env=None):
@@ -56,9 +64,16 @@ def locked(package):
     return match.group(1) if match else "?"
 
 
-class Thalweg:
-    name = "thalweg"
+class Peer:
+    """What most peers have in common."""
+
     lacks = {}
+    asks_for_v2, upgrades_to_v2 = False, False
+    tells_where = None
+
+
+class Thalweg(Peer):
+    name = "thalweg"
     asks_for_v2, upgrades_to_v2 = True, True
 
     def build(self):
@@ -68,10 +83,9 @@ class Thalweg:
         return f"thalweg {locked('thalweg')}"
 
 
-class Quinn:
+class Quinn(Peer):
     name = "quinn"
     lacks = {"v2": "quinn knows QUIC version 1 only"}
-    asks_for_v2, upgrades_to_v2 = False, False
 
     def build(self):
         self.command = [cargo_program(ROOT / "peers", "quinn-peer", "quinn-peer")]
@@ -80,10 +94,9 @@ class Quinn:
         return f"quinn {locked('quinn')} (quinn-proto {locked('quinn-proto')}, h3 {locked('h3')})"
 
 
-class QuicGo:
-    name = "quic-go"
-    lacks = {}
-    asks_for_v2, upgrades_to_v2 = False, False  # no RFC 9368: its client starts in version 2
+class QuicGo(Peer):
+    name = "quic-go"  # no RFC 9368: its client starts in version 2
+    tells_where = signal.SIGQUIT
 
     def build(self):
         program = WORK / "quic-go-peer"
@@ -94,10 +107,11 @@ class QuicGo:
         return "quic-go " + re.search(r"quic-go/quic-go (v\S+)", (HERE / "quic-go" / "go.mod").read_text()).group(1)
 
 
-class Aioquic:
+class Aioquic(Peer):
     name = "aioquic"
     lacks = {"ecn": "aioquic neither marks its packets nor reads the marks of others"}
     asks_for_v2, upgrades_to_v2 = True, True
+    tells_where = signal.SIGUSR1
 
     def build(self):
         venv = WORK / "venv"
