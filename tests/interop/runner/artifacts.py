@@ -12,15 +12,17 @@ TEXT = (".out", ".err", ".txt")  # what is printed; not the TLS secrets
 
 
 def fresh(folder):
-    """An empty folder for the logs of one attempt, with a folder `qlog` in it."""
+    """An empty folder for the logs of one attempt."""
     shutil.rmtree(folder, ignore_errors=True)
-    (folder / "qlog").mkdir(parents=True)
+    folder.mkdir(parents=True)
     return folder
 
 
-def environment(folder):
+def environment(folder, label):
     """What makes a program write its traces and secrets into `folder`."""
-    return {"QLOGDIR": str(folder / "qlog"), "SSLKEYLOGFILE": str(folder / "keys.log")}
+    traces = folder / "qlog" / label
+    traces.mkdir(parents=True, exist_ok=True)
+    return {"QLOGDIR": str(traces), "SSLKEYLOGFILE": str(folder / "keys.log")}
 
 
 def drop(folder):

@@ -3,6 +3,7 @@
 `asks_for_v2`: as a client it can start in version 1 and ask for version 2; `upgrades_to_v2`: as a server it then switches.
 Where one side lacks its half of this compatible version negotiation (RFC 9368), the client of `v2` starts in version 2.
 `tells_where`: the signal at which it writes to its log where it stands, if it has one.
+`on_request`: only run if named, as it takes minutes to build.
 """
 
 import json
@@ -41,10 +42,24 @@ def build(command, cwd, env=None):
     subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, check=True)
 
 
-def cargo_program(workspace, package, name):
+def venv(name, requirements):
+    """Installs pinned Python packages into a folder of their own; returns its folder of programs."""
+    folder = WORK / name
+    stamp = folder / "installed.txt"
+    if not stamp.exists() or stamp.read_text() != requirements.read_text():
+        try:
+            build([tool("python3", "python3"), "-m", "venv", "--clear", folder], HERE)
+        except subprocess.CalledProcessError as error:
+            raise Missing("python3 cannot make a venv (Debian package python3-venv)") from error
+        build([folder / "bin" / "python", "-m", "pip", "install", "--quiet", "-r", requirements], HERE)
+        stamp.write_text(requirements.read_text())
+    return folder / "bin"
+
+
+def cargo_program(workspace, package, name, *options):
     """Builds a program of a workspace with the dev profile and returns its path."""
     cargo = tool("cargo", "rustup")
-    build([cargo, "build", "--quiet", "--package", package], workspace)
+    build([cargo, "build", "--quiet", "--package", package, *options], workspace)
     metadata = subprocess.run(
         [cargo, "metadata", "--format-version=1", "--no-deps", "--offline"], cwd=workspace,
         stdin=subprocess.DEVNULL, capture_output=True, check=True,
@@ -70,6 +85,7 @@ class Peer:
     lacks = {}
     asks_for_v2, upgrades_to_v2 = False, False
     tells_where = None
+    on_request = False
 
 
 class Thalweg(Peer):
@@ -114,21 +130,52 @@ class Aioquic(Peer):
     tells_where = signal.SIGUSR1
 
     def build(self):
-        venv = WORK / "venv"
-        requirements = HERE / "aioquic" / "requirements.txt"
-        stamp = venv / "installed.txt"
-        if not stamp.exists() or stamp.read_text() != requirements.read_text():
-            try:
-                build([tool("python3", "python3"), "-m", "venv", "--clear", venv], HERE)
-            except subprocess.CalledProcessError as error:
-                raise Missing("python3 cannot make a venv (Debian package python3-venv)") from error
-            build([venv / "bin" / "python", "-m", "pip", "install", "--quiet", "-r", requirements], HERE)
-            stamp.write_text(requirements.read_text())
-        self.command = [venv / "bin" / "python", HERE / "aioquic" / "peer.py"]
+        self.command = [venv("venv", HERE / "aioquic" / "requirements.txt") / "python", HERE / "aioquic" / "peer.py"]
 
     def version(self):
         return (HERE / "aioquic" / "requirements.txt").read_text().split()[0].replace("==", " ")
 
 
+class Quiche(Peer):
+    name = "quiche"
+    lacks = {
+        "v2": "quiche knows QUIC version 1 only",
+        "ecn": "quiche neither marks its packets nor reads the marks of others",
+        "keyupdate": "quiche follows the key updates of others and begins none",
+        "zerortt": "the peer's program offers no early data",
+        "chacha20": "BoringSSL has no switch for the suites of TLS 1.3",
+    }
+    on_request = True
+
+    def build(self):
+        for name in ("cmake", "c++"):
+            tool(name, "cmake g++ libclang-dev")
+        self.command = [cargo_program(ROOT / "peers", "quiche-peer", "quiche-peer", "--features", "stack")]
+
+    def version(self):
+        return f"quiche {locked('quiche')}"
+
+
+class S2n(Peer):
+    name = "s2n-quic"
+    lacks = {
+        "http3": "s2n-quic's HTTP/3 is not published as a crate",
+        "v2": "s2n-quic knows QUIC version 1 only",
+        "retry": "the peer's program sends no Retry",
+        "resumption": "the peer's program keeps no sessions",
+        "zerortt": "s2n-quic has no 0-RTT",
+        "keyupdate": "s2n-quic begins a key update only when a key is used up",
+        "chacha20": "the peer's program offers the suites that s2n-quic offers by default",
+    }
+    on_request = True
+
+    def build(self):
+        tool("cmake", "cmake")
+        self.command = [cargo_program(ROOT / "peers", "s2n-peer", "s2n-peer", "--features", "stack")]
+
+    def version(self):
+        return f"s2n-quic {locked('s2n-quic')}"
+
+
 OURS = Thalweg.name
-ALL = {peer.name: peer for peer in (Thalweg(), Quinn(), QuicGo(), Aioquic())}
+ALL = {peer.name: peer for peer in (Thalweg(), Quinn(), QuicGo(), Aioquic(), Quiche(), S2n())}

@@ -11,7 +11,7 @@ STOP_TIMEOUT = 5  # seconds between SIGTERM and SIGKILL
 class Program:
     """A child process whose standard output is read line by line."""
 
-    def __init__(self, label, command, env, logs):
+    def __init__(self, label, command, env, logs, merge=False):
         self.label = label
         self.lines = []
         self.changed = threading.Condition()
@@ -19,7 +19,7 @@ class Program:
         self.output = open(logs / f"{label}.out", "w", encoding="utf-8")
         self.process = subprocess.Popen(
             [str(part) for part in command], env={**os.environ, **env}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=self.errors, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT if merge else self.errors, text=True, errors="replace",
         )
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()

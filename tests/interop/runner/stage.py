@@ -19,8 +19,10 @@ class Stage:
         self.programs = []
         self.load = Load()
 
-    def start(self, label, command, env=None):
-        program = Program(label, command, {**artifacts.environment(self.folder), **(env or {})}, self.folder)
+    def start(self, label, command, env=None, merge=False):
+        """`merge`: what it writes to standard error counts as output."""
+        traces = artifacts.environment(self.folder, label)
+        program = Program(label, command, {**traces, **(env or {})}, self.folder, merge)
         self.programs.append(program)
         self.load.watch(label, program.process.pid)
         return program
@@ -37,12 +39,13 @@ class Stage:
                 program.process.send_signal(peer.tells_where)
         time.sleep(0.5)
 
-    def stop(self):
+    def stop(self, keep_downloads=False):
         """Ends every program, the last one started first."""
         self.load.stop()
         for program in reversed(self.programs):
             program.stop()
-        shutil.rmtree(self.downloads, ignore_errors=True)
+        if not keep_downloads:
+            shutil.rmtree(self.downloads, ignore_errors=True)
 
     def settle(self, name, problem):
         """Keeps what is there if there was a problem, drops it if not."""
