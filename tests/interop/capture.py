@@ -21,6 +21,7 @@ ETHERNET = 14  # bytes of the link header
 VNET_HEADER = struct.Struct("=BBHHHH")  # struct virtio_net_hdr: flags, gso_type, hdr_len, gso_size, csum_start, csum_offset
 GSO_UDP_L4 = 5
 BUFFER = 64 << 20
+TICK = 0.02  # seconds between looks whether it is over
 SO_ATTACH_FILTER, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 26, 33, 35
 SOL_PACKET, PACKET_STATISTICS, PACKET_VNET_HDR = 263, 6, 15
 
@@ -74,36 +75,28 @@ def main():
         print("no packet capture: raw sockets are not permitted here", file=sys.stderr)
         sys.exit(NOT_PERMITTED)
     writer = pcapng.Writer(path, "lo")
-
-    def stop(*_):
-        raise SystemExit
-
-    signal.signal(signal.SIGTERM, stop)
+    over = []
+    signal.signal(signal.SIGTERM, lambda *_: over.append(True))
+    sock.settimeout(TICK)
     print("CAPTURE ready", flush=True)
     count = 0
 
-    def take(flags=0):
-        nonlocal count
-        data, notes, _, _ = sock.recvmsg(1 << 17, 64, flags)
+    while True:
+        last = bool(over)  # before the look: what has arrived by now is still taken
+        try:
+            data, notes, _, _ = sock.recvmsg(1 << 17, 64)
+        except TimeoutError:
+            if last:
+                break
+            continue
         seconds, nanoseconds = struct.unpack("=qq", notes[0][2][:16])
         _, kind, _, size, _, _ = VNET_HEADER.unpack_from(data)
         for one in datagrams(data[VNET_HEADER.size + ETHERNET :], size if kind & 0x7F == GSO_UDP_L4 else 0):
             count += 1
             writer.packet(seconds * 1_000_000_000 + nanoseconds, one)
-
-    try:
-        while True:
-            take()
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        try:
-            while True:  # what has arrived already
-                take(socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            pass
-        _, missed = struct.unpack("=II", sock.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
-        writer.close()
-        print("CAPTURE " + json.dumps({"datagrams": count, "missed": missed}), flush=True)
+    _, missed = struct.unpack("=II", sock.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
+    writer.close()
+    print("CAPTURE " + json.dumps({"datagrams": count, "missed": missed}), flush=True)
 
 
 if __name__ == "__main__":

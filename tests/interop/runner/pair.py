@@ -70,8 +70,12 @@ def attempt(client, server, case, stage):
     certs, downloads = WORK / "certs", stage.downloads
     compatible = client.asks_for_v2 and server.upgrades_to_v2
     common = {"TESTCASE": case.name, "V2START": "compatible" if compatible else "direct"}
+
+    def traces(peer):
+        return {"QLOGDIR": ""} if peer.slow_traces and case.relay is None else {}
+
     serving = stage.start("server", [*server.command, "server"], {
-        **common, "LISTEN": "127.0.0.1:0", "WWW": str(WORK / "www"),
+        **common, **traces(server), "LISTEN": "127.0.0.1:0", "WWW": str(WORK / "www"),
         "CERT": str(certs / "cert.pem"), "KEY": str(certs / "key.pem"),
     })
     address = listening(serving, "INTEROP", server.name)
@@ -84,7 +88,7 @@ def attempt(client, server, case, stage):
     else:
         stage.capture(address.rsplit(":", 1)[1])
     fetching = stage.start("client", [*client.command, "client"], {
-        **common, "SERVER": address, "CA": str(certs / "ca.pem"), "DOWNLOADS": str(downloads),
+        **common, **traces(client), "SERVER": address, "CA": str(certs / "ca.pem"), "DOWNLOADS": str(downloads),
         "REQUESTS": " ".join(f"https://localhost:{address.rsplit(':', 1)[1]}/{name}" for name in case.names),
     })
     try:

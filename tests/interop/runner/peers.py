@@ -3,6 +3,7 @@
 `asks_for_v2`: as a client it can start in version 1 and ask for version 2; `upgrades_to_v2`: as a server it then switches.
 Where one side lacks its half of this compatible version negotiation (RFC 9368), the client of `v2` starts in version 2.
 `tells_where`: the signal at which it writes to its log where it stands, if it has one.
+`slow_traces`: its qlog doubles its work, so it writes one only in the cases through the relay.
 `on_request`: only run if named, as it takes minutes to build.
 """
 
@@ -85,6 +86,7 @@ class Peer:
     lacks = {}
     asks_for_v2, upgrades_to_v2 = False, False
     tells_where = None
+    slow_traces = False
     on_request = False
 
 
@@ -128,6 +130,7 @@ class Aioquic(Peer):
     lacks = {"ecn": "aioquic neither marks its packets nor reads the marks of others"}
     asks_for_v2, upgrades_to_v2 = True, True
     tells_where = signal.SIGUSR1
+    slow_traces = True
 
     def build(self):
         self.command = [venv("venv", HERE / "aioquic" / "requirements.txt") / "python", HERE / "aioquic" / "peer.py"]

@@ -247,6 +247,7 @@ class PeerServer:
 
     def __init__(self, peer):
         self.peer, self.name = peer, peer.name
+        self.traces = {"QLOGDIR": ""} if peer.slow_traces else {}
         self.lacks = {"resume": "the peer's program knows no ranges"}
 
     def build(self):
@@ -259,7 +260,7 @@ class PeerServer:
 
     def start(self, stage, www):
         server = stage.start("server", [*self.peer.command, "server"], {
-            "TESTCASE": "http3", "LISTEN": "127.0.0.1:0", "WWW": str(www), "CERT": str(CERTS / "cert.pem"),
+            "TESTCASE": "http3", **self.traces, "LISTEN": "127.0.0.1:0", "WWW": str(www), "CERT": str(CERTS / "cert.pem"),
             "KEY": str(CERTS / "key.pem"),
         })
         return int(pair.listening(server, "INTEROP", self.name).rpartition(":")[2])
@@ -369,12 +370,13 @@ class PeerClient:
 
     def __init__(self, peer):
         self.peer, self.name = peer, peer.name
+        self.traces = {"QLOGDIR": ""} if peer.slow_traces else {}
 
     build, version = PeerServer.build, PeerServer.version
 
     def fetch(self, stage, port, case):
         client = stage.start("client", [*self.peer.command, "client"], {
-            "TESTCASE": "http3", "SERVER": f"127.0.0.1:{port}", "CA": str(CERTS / "ca.pem"),
+            "TESTCASE": "http3", **self.traces, "SERVER": f"127.0.0.1:{port}", "CA": str(CERTS / "ca.pem"),
             "DOWNLOADS": str(stage.downloads),
             "REQUESTS": " ".join(f"https://localhost:{port}/{name}" for name in case.names),
         })
