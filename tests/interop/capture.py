@@ -3,7 +3,7 @@
 
 usage: capture.py FILE PORT
 Prints `CAPTURE ready` and, on SIGTERM, one `CAPTURE {json}` line with its counts; exit code 126 if it is not permitted.
-The kernel's send offload puts many datagrams into one packet on loopback; they are split here, as the path would see them.
+The kernel's send offload puts many datagrams into one packet on loopback; they are split here, as a path shows them.
 """
 
 import ctypes
@@ -18,7 +18,8 @@ from runner import pcapng
 NOT_PERMITTED = 126
 ETH_P_IP = 0x0800
 ETHERNET = 14  # bytes of the link header
-VNET_HEADER = struct.Struct("=BBHHHH")  # struct virtio_net_hdr: flags, gso_type, hdr_len, gso_size, csum_start, csum_offset
+# struct virtio_net_hdr: flags, gso_type, hdr_len, gso_size, csum_start, csum_offset
+VNET_HEADER = struct.Struct("=BBHHHH")
 GSO_UDP_L4 = 5
 BUFFER = 64 << 20
 TICK = 0.02  # seconds between looks whether it is over

@@ -39,7 +39,8 @@ class Chromium:
         force = f"localhost:{port if forced else 1}"
         browser = stage.start("browser", [
             self.program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-            "--disable-background-networking", "--disable-component-update", "--disable-sync", f"--user-data-dir={profile}",
+            "--disable-background-networking", "--disable-component-update", "--disable-sync",
+            f"--user-data-dir={profile}",
             "--host-resolver-rules=MAP localhost 127.0.0.1",  # the server has no socket on ::1
             f"--origin-to-force-quic-on={force}", f"--ignore-certificate-errors-spki-list={self.key_digest}",
             "--virtual-time-budget=20000",  # waits for fetches

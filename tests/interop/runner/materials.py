@@ -25,7 +25,8 @@ def certificates():
     certs.mkdir(parents=True, exist_ok=True)
 
     def call(*arguments):
-        return subprocess.run([openssl, *arguments], cwd=certs, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        command = [openssl, *arguments]
+        return subprocess.run(command, cwd=certs, stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
     if (certs / "cert.pem").exists() and call("x509", "-in", "cert.pem", "-checkend", "3600", "-noout").returncode == 0:
         return

@@ -1,6 +1,6 @@
 """The peers: how each is built, run and named, and what it is known to lack.
 
-`asks_for_v2`: as a client it can start in version 1 and ask for version 2; `upgrades_to_v2`: as a server it then switches.
+`asks_for_v2`: as a client it can start in version 1 and ask for version 2; `upgrades_to_v2`: as a server it switches.
 Where one side lacks its half of this compatible version negotiation (RFC 9368), the client of `v2` starts in version 2.
 `tells_where`: the signal at which it writes to its log where it stands, if it has one.
 `slow_traces`: its qlog doubles its work, so it writes one only in the cases through the relay.

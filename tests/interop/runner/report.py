@@ -69,9 +69,9 @@ def markdown(results, versions, missing, command):
     about = [
         f"Written by `{command}` on {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}; do not edit.",
         "",
-        "✓ passed, ✗ failed, – the peer lacks the case (see the gaps below). Every run is on loopback; every downloaded",
-        "file is compared with the original by SHA-256; and a case counts only if the endpoints, and where it can tell",
-        "the relay between them, report that what the case is about really happened.",
+        "✓ passed, ✗ failed, – the peer lacks the case (see the gaps below). Every run is on loopback; every",
+        "downloaded file is compared with the original by SHA-256; and a case counts only if the endpoints, and where it",
+        "can tell the relay between them, report that what the case is about really happened.",
     ]
     return "\n".join(["# Interoperability", "", *table(results, cases.ALL, versions, missing, about)]) + "\n"
 

@@ -121,7 +121,8 @@ class Nginx:
     ssl_certificate {CERTS / 'cert.pem'};
     ssl_certificate_key {CERTS / 'key.pem'};
     ssl_protocols TLSv1.3;"""
-        paths = " ".join(f"{kind}_temp_path {home / kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+        paths = " ".join(f"{kind}_temp_path {home / kind};" for kind in kinds)
         user = "user root;" if os.geteuid() == 0 else ""
         (home / "nginx.conf").write_text(f"""{user}
 daemon off;
@@ -235,8 +236,8 @@ class Hypercorn:
     def start(self, stage, www):
         port = free_port()
         server = stage.start("server", [
-            *self.command, "--quic-bind", f"127.0.0.1:{port}", "--bind", f"127.0.0.1:{port}", "--certfile",
-            CERTS / "cert.pem", "--keyfile", CERTS / "key.pem", "files:app",
+            *self.command, "--workers", "0", "--quic-bind", f"127.0.0.1:{port}", "--bind", f"127.0.0.1:{port}",
+            "--certfile", CERTS / "cert.pem", "--keyfile", CERTS / "key.pem", "files:app",
         ], {"PYTHONPATH": str(HERE / "packages"), "PYTHONDONTWRITEBYTECODE": "1", "WWW": str(www)})
         wait_for_tcp(server, port)
         return port
@@ -260,8 +261,8 @@ class PeerServer:
 
     def start(self, stage, www):
         server = stage.start("server", [*self.peer.command, "server"], {
-            "TESTCASE": "http3", **self.traces, "LISTEN": "127.0.0.1:0", "WWW": str(www), "CERT": str(CERTS / "cert.pem"),
-            "KEY": str(CERTS / "key.pem"),
+            "TESTCASE": "http3", **self.traces, "LISTEN": "127.0.0.1:0", "WWW": str(www),
+            "CERT": str(CERTS / "cert.pem"), "KEY": str(CERTS / "key.pem"),
         })
         return int(pair.listening(server, "INTEROP", self.name).rpartition(":")[2])
 
@@ -291,8 +292,8 @@ class Get:
 
     def command(self, stage, port, names, *options):
         urls = [f"https://localhost:{port}/{name}" for name in names]
-        return [self.program, "get", "--quic-only", "--json", "--ca", CERTS / "ca.pem", "--dir", stage.downloads, *options,
-                *urls]
+        trust = ["--ca", CERTS / "ca.pem"]
+        return [self.program, "get", "--quic-only", "--json", *trust, "--dir", stage.downloads, *options, *urls]
 
     def fetch(self, stage, port, case):
         options = []
@@ -306,7 +307,8 @@ class Get:
         others = {report["protocol"] for report in reports} - {"h3"}
         assert not others, f"spoke {', '.join(others)}"
         if case.name == "resume":
-            assert reports[0]["resumed_from"] >= PART, f"began at byte {reports[0]['resumed_from']}, expected {PART} or more"
+            begun = reports[0]["resumed_from"]
+            assert begun >= PART, f"began at byte {begun}, expected {PART} or more"
 
     def interrupt(self, stage, port, case):
         """Begins the download slowly, and stops it when PART is there."""
@@ -331,13 +333,16 @@ class Curl:
 
     def version(self):
         text = subprocess.run([*self.program, "--version"], capture_output=True, text=True).stdout.split()
-        return f"curl {text[1]} ({', '.join(word for word in text if word.startswith(('OpenSSL/', 'ngtcp2/', 'nghttp3/')))})"
+        parts = [word for word in text if word.startswith(("OpenSSL/", "ngtcp2/", "nghttp3/"))]
+        return f"curl {text[1]} ({', '.join(parts)})"
 
     def fetch(self, stage, port, case):
         out = "INTEROP conn=1 code=%{http_code} version=%{http_version} connects=%{num_connects}\\n"
         urls = [f"https://localhost:{port}/{name}" for name in case.names]
         options = {
-            "many": ["--parallel", "--parallel-max", str(PARALLEL)], "resume": ["--continue-at", "-"], "head": ["--head"],
+            "many": ["--parallel", "--parallel-max", str(PARALLEL)],
+            "resume": ["--continue-at", "-"],
+            "head": ["--head"],
             "put": ["--upload-file", WWW / case.names[0]],
         }.get(case.name, [])
         if case.name == "resume":
@@ -345,8 +350,8 @@ class Curl:
         if case.name != "put":
             options = [*options, "--remote-name-all", "--output-dir", stage.downloads]
         client = stage.start("client", [
-            *self.program, "--http3-only", "--ipv4", "--cacert", CERTS / "ca.pem", "--no-progress-meter", "--write-out", out,
-            *options, *urls,
+            *self.program, "--http3-only", "--ipv4", "--cacert", CERTS / "ca.pem", "--no-progress-meter",
+            "--write-out", out, *options, *urls,
         ])
         ended(client, case.timeout, self.name)
         lines = [dict(word.split("=", 1) for word in line.split()[1:]) for line in client.matching("INTEROP conn=")]
@@ -358,8 +363,8 @@ class Curl:
         connects = sum(int(line["connects"]) for line in lines)
         assert connects == 1, f"made {connects} connections"
         if case.name == "head":
-            told = (stage.downloads / case.names[0]).read_text().lower().split()
-            assert f"content-length: {case.files[0]}" in " ".join(told), f"no Content-Length of {case.files[0]} in {told}"
+            told = (stage.downloads / case.names[0]).read_text().lower().splitlines()
+            assert f"content-length: {case.files[0]}" in told, f"no Content-Length of {case.files[0]} in {told}"
 
 
 class PeerClient:
@@ -421,7 +426,8 @@ def attempt(client, server, case, stage):
     client.fetch(stage, port, case)
     ours, role = ("client", client) if isinstance(client, Get) else ("server", server)
     if case.name == "put":
-        assert pair.digest(site / case.names[0]) == pair.digest(WWW / case.names[0]), "what arrived differs from the original"
+        same = pair.digest(site / case.names[0]) == pair.digest(WWW / case.names[0])
+        assert same, "what arrived differs from the original"
     elif case.name != "head":
         for problem in pair.compare(case, stage.downloads):
             raise AssertionError(problem)
