@@ -75,9 +75,3 @@ def unpack():
     except subprocess.CalledProcessError as error:
         raise Missing(f"Debian {SUITE} cannot be had: {error}") from error
     shutil.rmtree(HOME / "cache")
-
-
-def version(name):
-    """The version of an unpacked package's program, or of the system's."""
-    return subprocess.run(name, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True).stdout

@@ -22,7 +22,10 @@ class Stage:
     def start(self, label, command, env=None, merge=False):
         """`merge`: what it writes to standard error counts as output."""
         traces = artifacts.environment(self.folder, label)
-        program = Program(label, command, {**traces, **(env or {})}, self.folder, merge)
+        try:
+            program = Program(label, command, {**traces, **(env or {})}, self.folder, merge)
+        except OSError as error:
+            raise AssertionError(f"{label} cannot be started: {error}") from None
         self.programs.append(program)
         self.load.watch(label, program.process.pid)
         return program

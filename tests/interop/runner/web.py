@@ -77,6 +77,7 @@ class Serve:
     """Our own, for the clients."""
 
     name = "thalweg serve"
+    cases = tuple(CASES)
     lacks = {}
 
     def build(self):
@@ -99,6 +100,7 @@ class Serve:
 
 class Nginx:
     name = "nginx"
+    cases = tuple(CASES)
     lacks = {}
 
     def build(self):
@@ -147,6 +149,7 @@ http {{
 
 class Haproxy:
     name = "HAProxy"
+    cases = tuple(CASES)
     lacks = {}
 
     def build(self):
@@ -190,6 +193,7 @@ def venv():
 
 class Caddy:
     name = "Caddy"
+    cases = tuple(CASES)
     lacks = {}
 
     def build(self):
@@ -224,6 +228,7 @@ https://localhost:{port} {{
 
 class Hypercorn:
     name = "hypercorn"
+    cases = tuple(CASES)
     lacks = {"resume": "the application behind it knows no ranges"}
 
     def build(self):
@@ -244,12 +249,14 @@ class Hypercorn:
 
 
 class PeerServer:
-    """The server of a foreign peer of `run`, over HTTP/3."""
+    """The server of a foreign peer of `run`, over HTTP/3; `run` has what else there is to see."""
+
+    cases = ("many",)
+    lacks = {}
 
     def __init__(self, peer):
         self.peer, self.name = peer, peer.name
         self.traces = {"QLOGDIR": ""} if peer.slow_traces else {}
-        self.lacks = {"resume": "the peer's program knows no ranges"}
 
     def build(self):
         if "http3" in self.peer.lacks:
@@ -370,7 +377,7 @@ class Curl:
 class PeerClient:
     """The client of a foreign peer of `run`, over HTTP/3."""
 
-    cases = ("file", "many", "large")
+    cases = ("many",)
     lacks = {}
 
     def __init__(self, peer):
