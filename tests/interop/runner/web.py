@@ -15,7 +15,7 @@ from .peers import HERE, WORK, Missing
 
 MANY = 300
 PARALLEL = 50  # requests of curl at once; with more than the server's limit of streams it opens a second connection
-START_TIMEOUT = 20  # seconds until a server answers
+START_TIMEOUT = 30  # seconds until a server answers
 PART = MIB  # bytes that are there when a download is interrupted
 
 
@@ -24,7 +24,7 @@ class Case:
     name: str
     about: str  # what is proved, for docs/interop.md
     files: list  # sizes in bytes
-    timeout: int = 30  # seconds
+    timeout: int = 60  # seconds
     names: list = field(default_factory=list)  # file names, filled in below
 
 
