@@ -227,13 +227,6 @@ impl RangeSet {
         self.ranges.front().cloned()
     }
 
-    /// The highest range.
-    #[inline]
-    #[cfg(test)]
-    pub fn last(&self) -> Option<Range<u64>> {
-        self.ranges.back().cloned()
-    }
-
     /// The smallest value.
     #[inline]
     pub fn min(&self) -> Option<u64> {
