@@ -18,7 +18,7 @@ const CONTROL: u64 = 0;
 
 /// The peer announced a frame that is too long to be collected.
 #[derive(Debug, Error)]
-#[error("the peer sent a frame of {0} bytes that is not DATA; at most {FRAME_LIMIT} are accepted")]
+#[error("the peer sent a header section (or another frame but DATA) of {0} bytes; at most {FRAME_LIMIT} are accepted")]
 pub(crate) struct TooLong(u64);
 
 #[derive(Debug)]

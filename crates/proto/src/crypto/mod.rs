@@ -13,6 +13,7 @@ mod hooks;
 pub mod initial;
 pub mod null;
 pub mod rustls;
+pub mod tls_words;
 #[cfg(test)]
 pub(crate) mod testing;
 
