@@ -19,7 +19,8 @@ async fn fails(options: FetchOptions, url: String, category: Category, words: &[
     let downloads = Downloads::new();
     let recorder = Recorder::default();
     let fetcher = Fetcher::new(options).unwrap();
-    let getting = get_one(&fetcher, url, &downloads.path("f"), Some(recorder.sink()));
+    let path = downloads.path("f");
+    let getting = get_one(&fetcher, url, &path, Some(recorder.sink()));
     let error = tokio::time::timeout(Duration::from_secs(60), getting).await.expect("hangs").unwrap_err();
     let text = error.to_string();
     let text = text.replace(downloads.0.path().to_str().unwrap(), "");
