@@ -354,7 +354,8 @@ async fn over_http_1_1_differing_lengths_are_refused_and_equal_ones_are_one() {
 
 #[tokio::test]
 async fn over_http_1_1_an_oversized_header_section_is_named_as_such() {
-    let long = format!("x: {}\r\n", "y".repeat(300_000));
+    // The library reads ahead, so what is a little larger may still pass.
+    let long = format!("x: {}\r\n", "y".repeat(1_000_000));
     let many = "x: y\r\n".repeat(1_100);
     for fields in [long, many] {
         let answer = format!("HTTP/1.1 200 OK\r\n{fields}content-length: 10\r\n\r\n0123456789");
