@@ -2,8 +2,8 @@
 
 use std::io;
 
-pub use thalweg_proto::{config::ConnectError, error::ConnectionError};
 use thalweg_proto::crypto::tls_words::tls_error_words;
+pub use thalweg_proto::{config::ConnectError, error::ConnectionError};
 use thiserror::Error;
 
 /// Why a configuration could not be made.

@@ -273,7 +273,8 @@ async fn a_partial_file_is_continued_only_in_the_coding_it_has() {
     let cut = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 10\r\netag: \"v1\"\r\n\r\n0123CLOSE";
     let rest = "HTTP/1.1 206 Partial Content\r\ncontent-range: bytes 4-9/10\r\netag: \"v1\"\r\ncontent-length: 6\r\n";
     let body = "\r\n456789";
-    for (coding, continued) in [("content-encoding: gzip\r\n", true), ("", false), ("content-encoding: br\r\n", false)] {
+    for (coding, continued) in [("content-encoding: gzip\r\n", true), ("", false), ("content-encoding: br\r\n", false)]
+    {
         let server = Scripted::new(&[cut, &format!("{rest}{coding}{body}"), WHOLE]).await;
         let downloads = Downloads::new();
         let error = get_one(&server.fetcher(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
@@ -295,7 +296,8 @@ async fn a_partial_file_is_continued_only_in_the_coding_it_has() {
 
 #[tokio::test]
 async fn a_rest_of_another_length_than_its_range_is_refused() {
-    let rest = "HTTP/1.1 206 Partial Content\r\ncontent-length: 5\r\ncontent-range: bytes 4-9/10\r\netag: \"v1\"\r\n\r\n45678";
+    let rest =
+        "HTTP/1.1 206 Partial Content\r\ncontent-length: 5\r\ncontent-range: bytes 4-9/10\r\netag: \"v1\"\r\n\r\n45678";
     let server = Scripted::new(&[rest]).await;
     let downloads = Downloads::new();
     leave_part(&server, &downloads);

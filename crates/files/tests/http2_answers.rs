@@ -82,11 +82,12 @@ struct Scripted {
 impl Scripted {
     async fn new(answer: Vec<u8>) -> Self {
         let identity = Identity::self_signed::<&str>(&[]).unwrap();
-        let mut config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_cert_resolver(CertificateStore::new(&identity).unwrap());
+        let mut config =
+            rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_no_client_auth()
+                .with_cert_resolver(CertificateStore::new(&identity).unwrap());
         config.alpn_protocols = vec![b"h2".to_vec()];
         let tls = tokio_rustls::TlsAcceptor::from(Arc::new(config));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -63,7 +63,8 @@ async fn a_bad_certificate() {
         let mut options = host.options(preference);
         options.addresses.insert("elsewhere.example".into(), vec![[127, 0, 0, 1].into()]);
         let url = format!("https://elsewhere.example:{}/f", host.address.port());
-        fails(options, url, Category::Trust, &["not trusted", "it is for other names (localhost, 127.0.0.1, ::1)"]).await;
+        fails(options, url, Category::Trust, &["not trusted", "it is for other names (localhost, 127.0.0.1, ::1)"])
+            .await;
         let mut options = host.options(preference);
         options.trust = Trust::Keys(vec![[7; 32]]);
         fails(options, host.url("f"), Category::Trust, &["not trusted", "not the one expected"]).await;
@@ -75,11 +76,12 @@ async fn a_bad_certificate() {
 async fn tls_that_fails() {
     let identity = Identity::self_signed::<&str>(&[]).unwrap();
     let config = |alpn: &[u8]| {
-        let mut config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_cert_resolver(CertificateStore::new(&identity).unwrap());
+        let mut config =
+            rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_no_client_auth()
+                .with_cert_resolver(CertificateStore::new(&identity).unwrap());
         config.alpn_protocols = vec![alpn.to_vec()];
         config
     };
@@ -117,7 +119,9 @@ async fn a_reset_stream_and_a_closed_connection() {
         for (body, close) in [(false, false), (true, false), (false, true), (true, true)] {
             let server = RawServer::new(move |Exchange { mut send, recv, connection, .. }| async move {
                 if body {
-                    send.write_all(&answer("200", &[("content-length", "9"), ("etag", "\"1\"")], b"0123")).await.unwrap();
+                    send.write_all(&answer("200", &[("content-length", "9"), ("etag", "\"1\"")], b"0123"))
+                        .await
+                        .unwrap();
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
                 if close {

@@ -220,7 +220,12 @@ mod tests {
     use super::*;
 
     fn origin() -> Origin {
-        Origin { url: "https://h/a b".into(), etag: Some("\"x y\"".into()), length: Some(3_000_000), coding: Some("gzip".into()) }
+        Origin {
+            url: "https://h/a b".into(),
+            etag: Some("\"x y\"".into()),
+            length: Some(3_000_000),
+            coding: Some("gzip".into()),
+        }
     }
 
     #[tokio::test]

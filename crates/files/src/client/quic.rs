@@ -118,10 +118,10 @@ impl Quic {
             () = refused(address) => return Err(Failure::Refused),
             () = listen(&endpoint, heard) => return Err(Failure::Refused), // never ready
         };
-        let (mut driver, send) =
-            settings().build(Connection::new(connection.clone())).await.map_err(|error| {
-                Failure::Handshake(describe_connection(&error))
-            })?;
+        let (mut driver, send) = settings()
+            .build(Connection::new(connection.clone()))
+            .await
+            .map_err(|error| Failure::Handshake(describe_connection(&error)))?;
         // Ends when the connection does.
         tokio::spawn(async move { driver.wait_idle().await });
         Ok(Session {

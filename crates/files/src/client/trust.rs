@@ -267,9 +267,10 @@ fn explain(error: &rustls::Error) -> (String, String) {
             ("it is not valid yet".into(), "check this machine's clock and the server's")
         }
         Refused::NotValidForName => ("it is for another name".into(), "use a name that stands in the certificate"),
-        Refused::NotValidForNameContext { presented, .. } => {
-            (format!("it is for other names ({})", presented_names(presented).join(", ")), "use one of those names in the URL")
-        }
+        Refused::NotValidForNameContext { presented, .. } => (
+            format!("it is for other names ({})", presented_names(presented).join(", ")),
+            "use one of those names in the URL",
+        ),
         Refused::ApplicationVerificationFailure => (
             "its key is not the one expected".into(),
             "compare with what the server prints; somebody may be in between",

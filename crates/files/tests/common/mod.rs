@@ -170,7 +170,8 @@ pub async fn get_one(fetcher: &Fetcher, url: String, path: &Path, sink: Option<E
 
 /// Fails when a message for people has the marks of Rust's debug output.
 pub fn assert_plain(text: &str) {
-    for mark in ["{", "}", "Some(", "None", "Os ", "kind:", "Err(", "Ok(", "Name(", "Address(", "\\\"", "Error(", "()"] {
+    for mark in ["{", "}", "Some(", "None", "Os ", "kind:", "Err(", "Ok(", "Name(", "Address(", "\\\"", "Error(", "()"]
+    {
         assert!(!text.contains(mark), "{mark:?} in: {text}");
     }
     // Names of enums and their variants: two capitals with lower case between them, as in UnknownIssuer.

@@ -13,9 +13,9 @@ mod hooks;
 pub mod initial;
 pub mod null;
 pub mod rustls;
-pub mod tls_words;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod tls_words;
 
 use ::rustls::pki_types::CertificateDer;
 

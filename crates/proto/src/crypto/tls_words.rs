@@ -11,7 +11,8 @@ pub fn tls_error_words(error: &Error) -> String {
         Error::InvalidCertificate(cause) => certificate_error_words(cause),
         Error::NoApplicationProtocol => "no application protocol in common (ALPN)".into(),
         Error::PeerIncompatible(_) => {
-            "TLS: nothing in common: no TLS version, cipher suite, key exchange or signature algorithm is known to both".into()
+            "TLS: nothing in common: no TLS version, cipher suite, key exchange or signature algorithm is known to both"
+                .into()
         }
         Error::PeerMisbehaved(_) => "TLS: the peer broke a rule of the handshake".into(),
         Error::InappropriateMessage { .. } | Error::InappropriateHandshakeMessage { .. } => {
@@ -74,7 +75,8 @@ pub fn certificate_error_words(error: &CertificateError) -> String {
 /// The names in a certificate without the wrapping rustls gives them: `DnsName("a.b")` is `a.b`.
 pub fn presented_names(presented: &[String]) -> Vec<String> {
     let bare = |name: &String| {
-        let inner = name.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).map_or(name.as_str(), |(inner, _)| inner);
+        let inner =
+            name.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).map_or(name.as_str(), |(inner, _)| inner);
         inner.trim_matches('"').to_owned()
     };
     presented.iter().map(bare).collect()
@@ -113,7 +115,8 @@ mod tests {
         ];
         for error in certificates.into_iter().map(Error::InvalidCertificate).chain(errors) {
             let words = tls_error_words(&error);
-            let humps = words.as_bytes().windows(2).any(|two| two[0].is_ascii_lowercase() && two[1].is_ascii_uppercase());
+            let humps =
+                words.as_bytes().windows(2).any(|two| two[0].is_ascii_lowercase() && two[1].is_ascii_uppercase());
             assert!(!humps && !words.contains(['{', '"']), "{words}");
         }
         assert_eq!(
