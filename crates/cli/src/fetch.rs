@@ -42,7 +42,7 @@ pub struct FetchArgs {
     /// How long QUIC may be silent before TCP is tried beside it
     #[arg(long, value_name = "TIME", default_value = "3 s", value_parser = duration)]
     quic_patience: Duration,
-    /// Take no more than this
+    /// Take and send no more than this, such as "20 Mbps" (bits) or "4 MB/s" (bytes)
     #[arg(long, value_name = "RATE", value_parser = rate)]
     limit_rate: Option<Rate>,
     /// Print a JSON object per file on stdout
@@ -111,12 +111,13 @@ pub fn line(report: &Report, what: &str, sent: bool) -> String {
         0 => String::new(),
         bytes => format!(" (after {} that were here already)", human_bytes(bytes)),
     };
+    let coding = report.content_encoding.as_ref().map_or(String::new(), |coding| format!(" (saved as {coding})"));
     let figures = report.connection.as_ref().map(|stats| {
         let figures = Figures::from(stats);
         format!("; {}", if sent { figures.sender_line() } else { figures.receiver_line() })
     });
     format!(
-        "{what}: {} in {}, {} over {}{resumed}{}",
+        "{what}: {} in {}, {} over {}{resumed}{coding}{}",
         human_bytes(report.bytes),
         milliseconds(report.elapsed.as_secs_f64() * 1000.0),
         bits_per_second(report.goodput_bps as f64),
@@ -139,6 +140,7 @@ pub fn json_report(url: &str, result: &std::result::Result<Report, Error>) -> Va
             "path": report.path,
             "bytes": report.bytes,
             "resumed_from": report.resumed_from,
+            "content_encoding": report.content_encoding,
             "etag": report.etag,
             "resolve_ms": ms(report.resolve),
             "handshake_ms": ms(report.handshake),

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::SystemTime;
 
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use thalweg::proto::crypto::tls_words::tls_error_words;
 use thiserror::Error;
 
 use crate::calendar::Civil;
@@ -52,7 +53,10 @@ pub enum CertificateError {
         why: String,
     },
     /// TLS cannot use the two together.
-    #[error("certificate and key cannot be used: {0}; check that the key belongs to the first certificate of the file")]
+    #[error(
+        "certificate and key cannot be used: {}; check that the key belongs to the first certificate of the file",
+        tls_error_words(.0)
+    )]
     Unusable(#[from] rustls::Error),
     /// No certificate could be made for these names.
     #[error("cannot make a certificate: {0}; names must be host names or IP addresses")]
@@ -131,11 +135,11 @@ impl Identity {
         let chain = certificates(certificate, certificate_place)?;
         let key = match PrivateKeyDer::from_pem_slice(key) {
             Ok(key) => key,
-            Err(rustls::pki_types::pem::Error::NoItemsFound) => {
+            Err(pem::Error::NoItemsFound) => {
                 return Err(CertificateError::NoKey { place: key_place.into() });
             }
             Err(error) => {
-                return Err(CertificateError::Pem { place: key_place.into(), why: error.to_string() });
+                return Err(CertificateError::Pem { place: key_place.into(), why: pem_words(&error) });
             }
         };
         Ok(Self { chain, key })
@@ -187,11 +191,21 @@ impl Identity {
     }
 }
 
+/// What is wrong with a PEM text. The library prints the text itself as a list of numbers.
+fn pem_words(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { .. } => "a section has no end ('-----END …-----')".into(),
+        pem::Error::IllegalSectionStart { .. } => "a section begins wrongly ('-----BEGIN …-----')".into(),
+        pem::Error::Base64Decode(_) => "it is not Base64".into(),
+        other => other.to_string(),
+    }
+}
+
 /// The certificates of a PEM text; at least one.
 pub(crate) fn certificates(pem: &[u8], place: &str) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let mut chain = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(pem) {
-        chain.push(certificate.map_err(|error| CertificateError::Pem { place: place.into(), why: error.to_string() })?);
+        chain.push(certificate.map_err(|error| CertificateError::Pem { place: place.into(), why: pem_words(&error) })?);
     }
     if chain.is_empty() {
         return Err(CertificateError::NoCertificate { place: place.into() });

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod describe;
 mod error;
 mod guard;
 mod huffman;
@@ -33,6 +34,7 @@ use bytes::Buf;
 use h3::error::Code;
 use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming};
 
+pub use describe::{describe, describe_connection};
 pub use stream::{BidiStream, RecvStream, SendStream};
 
 /// A QUIC connection as `h3` wants to see it.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
+use thalweg::proto::crypto::tls_words::tls_error_words;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::error::{Attempt, Error};
@@ -234,11 +235,11 @@ impl Dial<'_> {
             return Error::Certificate(Box::new(untrusted));
         }
         if let Some(error) = tcp.iter().find_map(|(_, error)| tls_error(error)) {
-            return Error::Tls { authority, why: error.to_string() };
+            return Error::Tls { authority, why: tls_error_words(error) };
         }
         let quic =
             quic.into_iter().map(|(address, failure)| Attempt { address, transport: "QUIC", why: failure.to_string() });
-        let tcp = tcp.into_iter().map(|(address, error)| Attempt { address, transport: "TCP", why: chain(&error) });
+        let tcp = tcp.into_iter().map(|(address, error)| Attempt { address, transport: "TCP", why: chain(error) });
         Error::Connect { authority, attempts: quic.chain(tcp).collect() }
     }
 }

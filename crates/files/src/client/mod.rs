@@ -4,6 +4,8 @@
 
 mod dial;
 mod error;
+mod exchange;
+mod head;
 mod pace;
 mod part;
 mod put;
@@ -53,7 +55,7 @@ pub struct FetchOptions {
     pub preference: Preference,
     /// Headers for every request; they replace ours of the same name. Not sent to other hosts after a redirect.
     pub headers: HeaderMap,
-    /// Limit on the sum of all downloads, in bytes per second. Default: none.
+    /// Limit on the sum of all downloads and on uploads, in bytes per second. Default: none.
     pub limit_rate: Option<u64>,
     /// Continue partial files whose entity tag still matches. Default: no, they are replaced.
     pub resume: bool,
@@ -126,7 +128,7 @@ type Cell = Arc<OnceCell<Result<Arc<Session>, Error>>>;
 struct Inner {
     options: FetchOptions,
     dialer: Dialer,
-    limiter: Option<Limiter>,
+    limiter: Option<Arc<Limiter>>,
     pool: Arc<Pool>,
     sessions: Mutex<BTreeMap<String, Cell>>,
     stop: watch::Sender<bool>,
@@ -192,7 +194,7 @@ impl Fetcher {
                     tcp_window: options.limit_rate.map(quic::window_for),
                     addresses: options.addresses.clone(),
                 },
-                limiter: options.limit_rate.map(Limiter::new),
+                limiter: options.limit_rate.map(|rate| Arc::new(Limiter::new(rate))),
                 pool: Arc::default(),
                 sessions: Mutex::default(),
                 stop: watch::Sender::new(false),

@@ -25,6 +25,8 @@ pub(super) struct Origin {
     pub etag: Option<String>,
     /// Length of the whole file.
     pub length: Option<u64>,
+    /// Coding of the bytes, if the server applied one (RFC 9110 section 8.4).
+    pub coding: Option<String>,
 }
 
 impl Origin {
@@ -35,6 +37,9 @@ impl Origin {
         }
         if let Some(length) = self.length {
             text += &format!("length {length}\n");
+        }
+        if let Some(coding) = &self.coding {
+            text += &format!("coding {coding}\n");
         }
         text
     }
@@ -49,6 +54,7 @@ impl Origin {
             match line.split_once(' ')? {
                 ("url", url) => origin.url = url.into(),
                 ("etag", etag) => origin.etag = Some(etag.into()),
+                ("coding", coding) => origin.coding = Some(coding.into()),
                 ("length", length) => origin.length = Some(length.parse().ok()?),
                 _ => {} // from a later version
             }
@@ -214,7 +220,12 @@ mod tests {
     use super::*;
 
     fn origin() -> Origin {
-        Origin { url: "https://h/a b".into(), etag: Some("\"x y\"".into()), length: Some(3_000_000) }
+        Origin {
+            url: "https://h/a b".into(),
+            etag: Some("\"x y\"".into()),
+            length: Some(3_000_000),
+            coding: Some("gzip".into()),
+        }
     }
 
     #[tokio::test]

@@ -6,15 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use h3::client::{RequestStream, SendRequest};
+use h3::client::SendRequest;
 use h3::error::{Code, StreamError};
 use http::{Request, Response};
 use thalweg::{ClientConfig, ConnectionError, Endpoint, TransportConfig};
-use thalweg_h3::{BidiStream, Connection};
+use thalweg_h3::{Connection, describe, describe_connection};
 use thiserror::Error;
 use tokio::net::UdpSocket;
 
-use super::session::{Body, Kind, SendBody, Session, chain};
+use super::exchange;
+use super::head::MAX_SECTION;
+use super::session::{Body, Kind, SendBody, Session};
 
 /// How long a handshake may be silent before we ask the host whether the port is open at all. Longer than most round trips, so
 /// that the question is rarely asked; shorter than [`super::race::STAGGER`].
@@ -47,6 +49,17 @@ pub(super) fn bulk_transport() -> TransportConfig {
 /// would not carry the rate over a path of a second.
 pub(super) fn window_for(limit: u64) -> u64 {
     limit.clamp(LEAST_WINDOW, WINDOW)
+}
+
+/// What h3 does on a connection.
+///
+/// No frames of reserved types ("grease", RFC 9114 section 7.2.8): h3 would append one to every request that a fresh clone
+/// of its sender sends. HAProxy 3.0 keeps a request's stream when bytes follow the head, and grants no stream after the
+/// hundredth.
+fn settings() -> h3::client::Builder {
+    let mut builder = h3::client::builder();
+    builder.send_grease(false).max_field_section_size(MAX_SECTION.into());
+    builder
 }
 
 /// Why QUIC did not come to a connection at one address.
@@ -105,8 +118,10 @@ impl Quic {
             () = refused(address) => return Err(Failure::Refused),
             () = listen(&endpoint, heard) => return Err(Failure::Refused), // never ready
         };
-        let (mut driver, send) =
-            h3::client::builder().build(Connection::new(connection.clone())).await.map_err(|error| failed(&error))?;
+        let (mut driver, send) = settings()
+            .build(Connection::new(connection.clone()))
+            .await
+            .map_err(|error| Failure::Handshake(describe_connection(&error)))?;
         // Ends when the connection does.
         tokio::spawn(async move { driver.wait_idle().await });
         Ok(Session {
@@ -155,25 +170,19 @@ pub(super) struct Http3 {
 
 impl Http3 {
     pub(super) async fn request(&self, request: Request<SendBody>) -> Result<(Response<()>, Body), String> {
-        let (parts, mut body) = request.into_parts();
+        let (parts, body) = request.into_parts();
         let request = Request::from_parts(parts, ());
-        let mut stream = self.send.clone().send_request(request).await.map_err(|error| why(&self.connection, error))?;
-        loop {
-            let next = std::future::poll_fn(|cx| body.poll_next(cx)).await;
-            match next.map_err(|error| format!("cannot read the file to send: {error}"))? {
-                None => {
-                    stream.finish().await.map_err(|error| why(&self.connection, error))?;
-                    break;
-                }
-                // A server that has heard enough stops us and answers; the answer says why.
-                Some(bytes) => {
-                    if stream.send_data(bytes).await.is_err() {
-                        break;
-                    }
-                }
+        let why = |error| why(&self.connection, error);
+        let stream = self.send.clone().send_request(request).await.map_err(|error| match error {
+            StreamError::HeaderTooBig { actual_size, max_size, .. } => {
+                format!("the request's headers take {actual_size} bytes; the server accepts {max_size}")
             }
-        }
-        let head = stream.recv_response().await.map_err(|error| why(&self.connection, error))?;
+            error => why(error),
+        })?;
+        let (head, stream) = exchange::run(stream, body).await.map_err(|failure| match failure {
+            exchange::Failure::Stream(error) => why(error),
+            exchange::Failure::Other(text) => text,
+        })?;
         Ok((head, Body::Http3(Box::new(Http3Body { stream, connection: self.connection.clone() }))))
     }
 
@@ -185,7 +194,7 @@ impl Http3 {
 
 /// The body of an answer.
 pub(super) struct Http3Body {
-    stream: RequestStream<BidiStream<Bytes>, Bytes>,
+    stream: exchange::Answer,
     connection: thalweg::Connection,
 }
 
@@ -200,16 +209,23 @@ impl Http3Body {
     }
 }
 
-/// Why an exchange failed, for a person: the transport knows more than `h3` passes on.
+/// Why an exchange failed, for a person: the transport knows more than `h3` passes on, unless it was closed for `h3`.
 fn why(connection: &thalweg::Connection, error: StreamError) -> String {
     match connection.close_reason() {
         Some(ConnectionError::PeerApplication { code, .. }) if code == Code::H3_NO_ERROR.value() => {
             "the server closed the connection".into()
         }
-        Some(reason) => reason.to_string(),
-        None => match error {
+        Some(ConnectionError::PeerApplication { code, reason }) => {
+            let said = ConnectionError::PeerApplication { code, reason }.to_string();
+            format!("{said} ({})", Code::from(code))
+        }
+        None | Some(ConnectionError::LocallyClosed) => match error {
+            StreamError::HeaderTooBig { actual_size, max_size, .. } => {
+                format!("the server sent a header section of {actual_size} bytes; at most {max_size} are accepted")
+            }
             StreamError::RemoteTerminate { code, .. } => format!("the server cancelled the request ({code})"),
-            error => chain(error),
+            error => describe(&error),
         },
+        Some(reason) => reason.to_string(),
     }
 }

@@ -79,6 +79,13 @@ pub enum Notice {
         /// Why.
         why: &'static str,
     },
+    /// The server sent the file in a coding, such as gzip. The bytes are kept as they came.
+    Encoded {
+        /// Which URL.
+        url: String,
+        /// The codings, in the order they were applied (RFC 9110 section 8.4).
+        coding: String,
+    },
     /// The server sends us elsewhere.
     Redirected {
         /// From which URL.
@@ -107,6 +114,9 @@ impl fmt::Display for Notice {
             }
             Notice::Restarted { url, why } => {
                 write!(f, "{url}: starting again from the beginning: {why}")
+            }
+            Notice::Encoded { url, coding } => {
+                write!(f, "{url}: the file is saved as {coding}, as the server sent it; decode it to get the original")
             }
             Notice::Redirected { from, to } => write!(f, "{from}: redirected to {to}"),
         }
@@ -182,6 +192,8 @@ pub struct Report {
     pub bytes: u64,
     /// Bytes that were on disk already.
     pub resumed_from: u64,
+    /// Coding of the bytes, such as `gzip`, if the server applied one; they are kept as they came.
+    pub content_encoding: Option<String>,
     /// Entity tag of the file, with its quotes.
     pub etag: Option<String>,
     /// Name resolution.

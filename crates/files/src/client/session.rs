@@ -19,14 +19,16 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use thalweg::ConnectionStats;
+use thalweg::proto::crypto::tls_words::tls_error_words;
 
+use super::head::{MAX_FIELDS, MAX_SECTION, why_tcp};
+use super::pace::Paced;
 use super::quic::{Http3, Http3Body};
 use super::report::Protocol;
-use crate::content::Reader;
 
 /// A request's body: nothing, or a file.
 pub(super) struct SendBody {
-    reader: Option<Reader>,
+    reader: Option<Paced>,
     remaining: u64,
     sent: Option<Box<dyn FnMut(usize) + Send + Sync>>,
 }
@@ -37,7 +39,7 @@ impl SendBody {
     }
 
     /// `sent` is called with the size of each piece when it is handed to the transport.
-    pub(super) fn file(reader: Reader, length: u64, sent: Box<dyn FnMut(usize) + Send + Sync>) -> Self {
+    pub(super) fn file(reader: Paced, length: u64, sent: Box<dyn FnMut(usize) + Send + Sync>) -> Self {
         Self { reader: Some(reader), remaining: length, sent: Some(sent) }
     }
 
@@ -147,6 +149,7 @@ impl Session {
                     .timer(TokioTimer::new())
                     .initial_stream_window_size(window)
                     .initial_connection_window_size(window)
+                    .max_header_list_size(MAX_SECTION)
                     .handshake(stream)
                     .await
                     .map_err(io::Error::other)?;
@@ -168,13 +171,13 @@ impl Session {
         match &self.kind {
             Kind::Http3(http) => http.request(request).await,
             Kind::Http2(send) => {
-                let response = send.clone().send_request(request).await.map_err(chain)?;
+                let response = send.clone().send_request(request).await.map_err(why_tcp)?;
                 let (head, body) = split(response);
                 Ok((head, Body::Hyper { body, back: None }))
             }
             Kind::Http1(pool) => {
                 let mut send = pool.take().await.map_err(chain)?;
-                let response = send.send_request(origin_form(request)).await.map_err(chain)?;
+                let response = send.send_request(origin_form(request)).await.map_err(why_tcp)?;
                 let (head, body) = split(response);
                 let back = Some((Arc::clone(pool), send));
                 Ok((head, Body::Hyper { body, back }))
@@ -218,8 +221,12 @@ impl Http1 {
 type Stream = TokioIo<tokio_rustls::client::TlsStream<TcpStream>>;
 
 async fn http1_handshake(stream: Stream) -> io::Result<http1::SendRequest<SendBody>> {
-    let (send, connection) =
-        http1::Builder::new().max_buf_size(512 * 1024).handshake(stream).await.map_err(io::Error::other)?;
+    let (send, connection) = http1::Builder::new()
+        .max_buf_size(MAX_SECTION as usize)
+        .max_headers(MAX_FIELDS)
+        .handshake(stream)
+        .await
+        .map_err(io::Error::other)?;
     tokio::spawn(connection);
     Ok(send)
 }
@@ -259,7 +266,7 @@ impl Body {
                         }
                         return Ok(None);
                     }
-                    Some(Err(error)) => return Err(chain(error)),
+                    Some(Err(error)) => return Err(why_tcp(error)),
                     Some(Ok(frame)) => {
                         if let Ok(data) = frame.into_data() {
                             return Ok(Some(data));
@@ -272,11 +279,11 @@ impl Body {
 }
 
 /// An error with its causes in one line.
-pub(super) fn chain(error: impl std::error::Error) -> String {
-    let mut text = error.to_string();
+pub(super) fn chain(error: impl std::error::Error + 'static) -> String {
+    let mut text = words(&error);
     let mut source = error.source();
     while let Some(cause) = source {
-        let cause_text = cause.to_string();
+        let cause_text = words(cause);
         if !text.contains(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);
@@ -284,4 +291,11 @@ pub(super) fn chain(error: impl std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// An error in words; errors of TLS, which come wrapped in an I/O error, not in the names of Rust's types.
+fn words(error: &(dyn std::error::Error + 'static)) -> String {
+    let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    let tls = inner.and_then(|inner| inner.downcast_ref()).or_else(|| error.downcast_ref());
+    tls.map_or_else(|| error.to_string(), tls_error_words)
 }

@@ -6,13 +6,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_NONE_MATCH, IF_RANGE, LOCATION, RANGE, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, CONTENT_RANGE, ETAG, IF_NONE_MATCH, IF_RANGE, LOCATION, RANGE, USER_AGENT,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use super::Inner;
 use super::error::Error;
+use super::head;
 use super::part::{Names, Origin, PartWriter, is_strong};
 use super::report::{Event, EventSinkRef, Meter, Notice, Report, rate_bps};
 use super::session::{Body, SendBody, Session};
@@ -52,6 +53,10 @@ struct Answered {
     session: Arc<Session>,
     location: Location,
     head: Response<()>,
+    /// Length the body should have, if promised.
+    length: Option<u64>,
+    /// Coding of the body, if it has one.
+    coding: Option<String>,
     body: Body,
     asked: Instant,
     first_byte: std::time::Duration,
@@ -77,7 +82,8 @@ impl Transfer<'_> {
         if status != 200 {
             return Err(self.status(status));
         }
-        let expected = self.content_length(answered.head.headers())?;
+        let expected = answered.length;
+        self.coding(answered.coding.as_deref());
         let mut output = Output::Writer(writer.as_mut());
         let bytes = self.body(&mut answered, &mut output, 0, expected).await?;
         if let Some(writer) = &mut writer {
@@ -98,24 +104,40 @@ impl Transfer<'_> {
                     if !matches!(before, Plan::Whole) {
                         self.restarted("the file on the server has changed");
                     }
-                    let expected = self.content_length(head.headers())?;
-                    let origin = Origin { url: origin_url, etag: etag(head.headers()), length: expected };
+                    let (expected, coding) = (answered.length, answered.coding.clone());
+                    self.coding(coding.as_deref());
+                    let origin = Origin { url: origin_url, etag: etag(head.headers()), length: expected, coding };
                     let writer = PartWriter::create(&names, &origin)?;
                     let bytes = self.write(&mut answered, &names, writer, 0, expected).await?;
                     return Ok(self.report(&answered, Some(path), bytes, 0));
                 }
                 (206, Plan::Rest(have, origin)) => {
-                    let Some(total) = continues(head.headers(), have, &origin) else {
-                        self.restarted("the server's answer does not continue the partial file");
-                        plan = Plan::Whole;
-                        continue;
+                    let total = match continues(head.headers(), have, &origin) {
+                        // Half of one coding and half of another would be no file at all.
+                        Some(total) if answered.coding == origin.coding => total,
+                        _ => {
+                            self.restarted("the server's answer does not continue the partial file");
+                            plan = Plan::Whole;
+                            continue;
+                        }
                     };
+                    if let (Some(length), Some(total)) = (answered.length, total)
+                        && length != total - have
+                    {
+                        return Err(self.answer(format!(
+                            "the server's Content-Length of {length} does not fit its Content-Range, which leaves {}",
+                            total - have
+                        )));
+                    }
+                    self.coding(answered.coding.as_deref());
                     let writer = PartWriter::resume(&names, have)?;
                     let bytes = self.write(&mut answered, &names, writer, have, total).await?;
                     return Ok(self.report(&answered, Some(path), bytes, have));
                 }
-                (304, Plan::Verify(have, _)) => {
+                (304, Plan::Verify(have, origin)) => {
                     self.started(Some(have), have);
+                    self.coding(origin.coding.as_deref());
+                    answered.coding = origin.coding;
                     names.complete()?;
                     return Ok(self.report(&answered, Some(path), 0, have));
                 }
@@ -124,10 +146,7 @@ impl Transfer<'_> {
                     plan = Plan::Whole;
                 }
                 (status @ (206 | 304 | 416), _) => {
-                    return Err(Error::Answer {
-                        url: self.url.clone(),
-                        why: format!("the server answered {status} though that was not asked for"),
-                    });
+                    return Err(self.answer(format!("the server answered {status} though that was not asked for")));
                 }
                 (status, _) => return Err(self.status(status)),
             }
@@ -170,12 +189,9 @@ impl Transfer<'_> {
             }
             let target = answered.head.headers().get(LOCATION);
             let Some(target) = target.and_then(|value| value.to_str().ok()) else {
-                return Err(Error::Answer {
-                    url: self.url.clone(),
-                    why: format!("the server answered {status} without saying where to go"),
-                });
+                return Err(self.answer(format!("the server answered {status} without saying where to go")));
             };
-            let next = answered.location.join(target)?;
+            let next = answered.location.join(target).map_err(|_| self.answer(no_way_to(target)))?;
             self.sink.notice(Notice::Redirected { from: answered.location.uri.to_string(), to: next.uri.to_string() });
             location = next;
         }
@@ -205,7 +221,9 @@ impl Transfer<'_> {
         let asked = Instant::now();
         let exchange = session.request(request);
         let (head, body) = self.patiently(exchange).await?.map_err(|why| self.exchange(&session, why))?;
-        Ok(Answered { session, location, head, body, asked, first_byte: asked.elapsed() })
+        let length = self.content_length(head.headers())?;
+        let coding = head::content_encoding(head.headers());
+        Ok(Answered { session, location, head, length, coding, body, asked, first_byte: asked.elapsed() })
     }
 
     pub(super) async fn session(&self, location: &Location) -> Result<Arc<Session>, Error> {
@@ -322,16 +340,20 @@ impl Transfer<'_> {
         }
     }
 
-    fn content_length(&self, headers: &HeaderMap) -> Result<Option<u64>, Error> {
-        let Some(value) = headers.get(CONTENT_LENGTH) else {
-            return Ok(None);
-        };
-        match value.to_str().ok().and_then(|text| text.parse().ok()) {
-            Some(length) => Ok(Some(length)),
-            None => {
-                Err(Error::Answer { url: self.url.clone(), why: "the server's Content-Length is not a number".into() })
-            }
+    /// The length the answer promises; an error when it promises several.
+    pub(super) fn content_length(&self, headers: &HeaderMap) -> Result<Option<u64>, Error> {
+        head::content_length(headers).map_err(|why| self.answer(why))
+    }
+
+    /// The answer's body in a coding other than the file's own, and a notice of it.
+    fn coding(&self, coding: Option<&str>) {
+        if let Some(coding) = coding {
+            self.sink.notice(Notice::Encoded { url: self.url.clone(), coding: coding.to_owned() });
         }
+    }
+
+    fn answer(&self, why: impl Into<String>) -> Error {
+        Error::Answer { url: self.url.clone(), why: why.into() }
     }
 
     fn started(&self, total: Option<u64>, resumed_from: u64) {
@@ -365,6 +387,7 @@ impl Transfer<'_> {
             path: path.map(Path::to_owned),
             bytes,
             resumed_from,
+            content_encoding: answered.coding.clone(),
             etag: answered.head.headers().get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned),
             resolve: answered.session.resolve,
             handshake: answered.session.handshake,
@@ -373,6 +396,15 @@ impl Transfer<'_> {
             goodput_bps: rate_bps(bytes, elapsed),
             connection: answered.session.stats(),
         }
+    }
+}
+
+/// What to say of a redirect that is not followed.
+fn no_way_to(target: &str) -> String {
+    if target.trim().get(..7).is_some_and(|start| start.eq_ignore_ascii_case("http://")) {
+        format!("the server redirects to {target}, which is not encrypted; only https:// is followed")
+    } else {
+        format!("the server redirects to {target}, which cannot be used; only https://HOST[:PORT]/PATH is followed")
     }
 }
 
@@ -424,7 +456,7 @@ mod tests {
 
     #[test]
     fn only_an_answer_that_continues_exactly_is_appended() {
-        let origin = Origin { url: String::new(), etag: Some("\"a\"".into()), length: Some(100) };
+        let origin = Origin { url: String::new(), etag: Some("\"a\"".into()), length: Some(100), coding: None };
         let check = |range: &str, tag: Option<&str>| {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_RANGE, range.parse().unwrap());

@@ -171,6 +171,22 @@ pub async fn get_one(fetcher: &Fetcher, url: String, path: &Path, sink: Option<E
     fetcher.get(vec![Job::to_file(url, path)], sink).await.pop().unwrap()
 }
 
+/// Fails when a message for people has the marks of Rust's debug output.
+pub fn assert_plain(text: &str) {
+    for mark in ["{", "}", "Some(", "None", "Os ", "kind:", "Err(", "Ok(", "Name(", "Address(", "\\\"", "Error(", "()"]
+    {
+        assert!(!text.contains(mark), "{mark:?} in: {text}");
+    }
+    // Names of enums and their variants: two capitals with lower case between them, as in UnknownIssuer.
+    let known = ["kB", "KiB", "MiB", "GiB"];
+    // The hash of a key, in Base64, is no word.
+    let text = text.split(" (its key is").next().unwrap();
+    for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !known.contains(word)) {
+        let humps = word.as_bytes().windows(2).filter(|two| two[0].is_ascii_lowercase() && two[1].is_ascii_uppercase());
+        assert_eq!(humps.count(), 0, "{word:?} in: {text}");
+    }
+}
+
 /// A directory to download into.
 pub struct Downloads(pub tempfile::TempDir);
 

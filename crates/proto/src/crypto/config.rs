@@ -12,6 +12,7 @@ use ::rustls::time_provider::TimeProvider;
 use ::rustls::{ClientConfig, DigitallySignedStruct, Error, KeyLogFile, RootCertStore, ServerConfig, SignatureScheme};
 
 use super::hooks::ClientSessions;
+use super::tls_words::tls_error_words;
 
 /// How many sessions a server remembers for resumption. Each takes a few hundred bytes; a client that comes back to a
 /// server that has forgotten it pays one full handshake, no more.
@@ -60,10 +61,10 @@ impl Ciphers {
 #[non_exhaustive]
 pub enum ConfigError {
     /// The private key is of a kind that cannot sign, or does not belong to the certificate.
-    #[error("certificate and private key unusable: {0}")]
+    #[error("certificate and private key unusable: {}", tls_error_words(.0))]
     Certificate(Error),
     /// Anything else rustls objects to.
-    #[error("TLS configuration: {0}")]
+    #[error("TLS configuration: {}", tls_error_words(.0))]
     Tls(Error),
 }
 

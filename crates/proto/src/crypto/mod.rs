@@ -15,6 +15,7 @@ pub mod null;
 pub mod rustls;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod tls_words;
 
 use ::rustls::pki_types::CertificateDer;
 
