@@ -72,6 +72,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod alarm;
+mod awaiting;
 mod cell;
 mod clock;
 mod config;
@@ -103,6 +104,7 @@ pub use thalweg_recovery::{Controller, ControllerFactory, Policies};
 pub use thalweg_units::Instant;
 
 pub use crate::{
+    awaiting::AwaitedPeer,
     config::{ClientConfig, MemoryTokenStore, RetryPolicy, ServerConfig, TokenStore, TransportConfig},
     connection::{Connecting, Connection, ConnectionStats, ZeroRttAccepted},
     endpoint::{Endpoint, EndpointBuilder, EndpointStats},
