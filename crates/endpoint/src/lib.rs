@@ -78,6 +78,7 @@ mod clock;
 mod config;
 mod connection;
 mod driver;
+mod early;
 mod endpoint;
 mod error;
 mod events;
