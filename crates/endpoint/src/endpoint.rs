@@ -57,6 +57,7 @@ pub struct EndpointBuilder {
     workers: Option<usize>,
     socket_buffer: Option<usize>,
     seed: Option<[u8; 32]>,
+    reset_key: Option<[u8; 32]>,
     memory_budget: Option<u64>,
 }
 
@@ -101,6 +102,15 @@ impl EndpointBuilder {
     /// own keeps that.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = Some(bytes);
+        self
+    }
+
+    /// Sets the key that stateless resets are made with (RFC 9000 section 10.3.2).
+    ///
+    /// With the same secret key before and after, a server that was restarted can tell clients that it has lost their
+    /// connections; without, they wait for their idle timeout. Default: random.
+    pub fn reset_key(mut self, key: [u8; 32]) -> Self {
+        self.reset_key = Some(key);
         self
     }
 
@@ -192,7 +202,7 @@ impl EndpointBuilder {
             idle: Notify::new(),
         });
         let count = sockets.len();
-        let reset_key = derive(&seed, 1);
+        let reset_key = self.reset_key.unwrap_or_else(|| derive(&seed, 1));
         let workers: Vec<Arc<Worker>> = (0..count)
             .map(|index| {
                 let index = index as u8; // at most WORKERS_MOST
