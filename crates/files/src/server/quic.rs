@@ -14,6 +14,7 @@ use thalweg_h3::{BidiStream, Connection};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::early;
 use super::patience::PATIENCE;
 use super::respond::{Context, RequestBody, respond};
 use super::stopped;
@@ -60,7 +61,7 @@ async fn connection(
     context: Context,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), ConnectionError> {
-    let Ok(quic) = incoming.await else {
+    let Some(quic) = early::accept(incoming, context.early_data).await else {
         return Ok(());
     };
     let peer = quic.remote_address();
@@ -72,7 +73,7 @@ async fn connection(
         tokio::select! {
             accepted = http.accept() => match accepted {
                 Ok(Some(resolver)) => {
-                    requests.spawn(request(resolver, peer, context.clone()));
+                    requests.spawn(request(resolver, quic.clone(), peer, context.clone()));
                 }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
@@ -100,13 +101,22 @@ async fn connection(
 
 type Stream = RequestStream<BidiStream<Bytes>, Bytes>;
 
-async fn request(resolver: RequestResolver<Connection, Bytes>, peer: SocketAddr, context: Context) {
+async fn request(
+    resolver: RequestResolver<Connection, Bytes>,
+    quic: thalweg::Connection,
+    peer: SocketAddr,
+    context: Context,
+) {
     let resolved = tokio::time::timeout(HEAD_TIMEOUT, resolver.resolve_request()).await;
     let Ok(Ok((request, mut stream))) = resolved else {
         return; // h3 has answered what can be answered
     };
     let (parts, ()) = request.into_parts();
+    let Ok(early) = early::admit(&quic, &parts).await else { return };
+    // The connection must not be held open by what waits for it.
+    drop(quic);
     let mut entry = context.entry(peer, "HTTP/3", &parts);
+    entry.early_data(early);
     let answer = respond(&context, parts, &mut H3Body(&mut stream), &mut entry).await;
     match answer {
         Ok(answer) => match send(&mut stream, answer, &context, &mut entry).await {

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::request::Parts;
 
+use super::early::refuse_forwarded;
 use crate::content::Pool;
 use crate::log::{AccessLog, Entry};
 use crate::site::{Answer, Site, Upload};
@@ -26,6 +27,8 @@ pub(super) struct Context {
     pub site: Arc<Site>,
     pub pool: Arc<Pool>,
     pub log: Option<AccessLog>,
+    /// Whether to answer in early data.
+    pub early_data: bool,
 }
 
 impl Context {
@@ -48,6 +51,10 @@ pub(super) async fn respond(
     entry: &mut Entry,
 ) -> io::Result<Answer> {
     let site = Arc::clone(&context.site);
+    if let Some(answer) = refuse_forwarded(&request) {
+        entry.status(answer.status);
+        return Ok(answer);
+    }
     let answer = if site.is_upload(&request) {
         match blocking(move || site.begin_upload(&request, SystemTime::now())).await? {
             Ok(upload) => receive(upload, body, entry).await?,
