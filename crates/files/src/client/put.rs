@@ -64,7 +64,8 @@ impl Transfer<'_> {
         let (head, mut body) = loop {
             let before = sent.load(Ordering::Relaxed);
             match self.patiently(exchange.as_mut()).await {
-                Ok(result) => break result.map_err(|why| self.exchange(&session, why))?,
+                Ok(Ok(answer)) => break answer,
+                Ok(Err(why)) => return Err(self.exchange(&session, why).await),
                 Err(Error::Stalled { .. }) if sent.load(Ordering::Relaxed) > before => {}
                 Err(error) => return Err(error),
             }
@@ -74,7 +75,13 @@ impl Transfer<'_> {
         if !matches!(status, 200 | 201 | 204) {
             return Err(self.status(status));
         }
-        while self.patiently(body.next()).await?.map_err(|why| self.exchange(&session, why))?.is_some() {}
+        loop {
+            match self.patiently(body.next()).await? {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(why) => return Err(self.exchange(&session, why).await),
+            }
+        }
         if let Ok(mut meter) = meter.lock() {
             meter.finish();
         }
@@ -88,6 +95,9 @@ impl Transfer<'_> {
             path: None,
             bytes: length,
             resumed_from: 0,
+            resumed: session.resumed(),
+            early_data: None,
+            retries: 0,
             etag: head.headers().get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned),
             resolve: session.resolve,
             handshake: session.handshake,
