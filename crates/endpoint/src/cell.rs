@@ -63,6 +63,8 @@ pub(crate) struct State {
     pub(crate) linger: Option<Instant>,
     /// Tasks that wait.
     pub(crate) waiting: Waiting,
+    /// How many handles say that the application waits for the peer.
+    pub(crate) awaited: usize,
     path_events: Option<broadcast::Sender<PathEvent>>,
     pub(crate) log: Log,
 }
@@ -160,6 +162,7 @@ impl Cell {
                 verdict: None,
                 linger: None,
                 waiting: Waiting::default(),
+                awaited: 0,
                 path_events: None,
                 log,
             }),

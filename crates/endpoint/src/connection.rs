@@ -199,6 +199,10 @@ pub struct Connection {
 }
 
 impl Connection {
+    pub(crate) fn handle(&self) -> &ConnectionRef {
+        &self.connection
+    }
+
     /// Opens a bidirectional stream; waits while the peer allows no more of them. Cancel-safe.
     ///
     /// The peer learns of it with the first data written.

@@ -60,6 +60,7 @@ pub struct EndpointBuilder {
     workers: Option<usize>,
     socket_buffer: Option<usize>,
     seed: Option<[u8; 32]>,
+    reset_key: Option<[u8; 32]>,
     memory_budget: Option<u64>,
     send_budget: Option<u64>,
     /// Without a client configuration, the platform's roots are trusted.
@@ -119,6 +120,15 @@ impl EndpointBuilder {
     /// ([`StreamsConfig::send_budget`](crate::StreamsConfig::send_budget)) keeps that.
     pub fn send_budget(mut self, bytes: u64) -> Self {
         self.send_budget = Some(bytes);
+        self
+    }
+
+    /// Sets the key that stateless resets are made with (RFC 9000 section 10.3.2).
+    ///
+    /// With the same secret key before and after, a server that was restarted can tell clients that it has lost their
+    /// connections; without, they wait for their idle timeout. Default: random.
+    pub fn reset_key(mut self, key: [u8; 32]) -> Self {
+        self.reset_key = Some(key);
         self
     }
 
@@ -213,7 +223,7 @@ impl EndpointBuilder {
             idle: Notify::new(),
         });
         let count = sockets.len();
-        let reset_key = derive(&seed, 1);
+        let reset_key = self.reset_key.unwrap_or_else(|| derive(&seed, 1));
         let workers: Vec<Arc<Worker>> = (0..count)
             .map(|index| {
                 let index = index as u8; // at most WORKERS_MOST

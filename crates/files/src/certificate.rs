@@ -77,6 +77,15 @@ impl Clone for Identity {
 }
 
 impl Identity {
+    /// A secret that whoever has the private key can compute, for stateless resets.
+    fn reset_key(&self) -> [u8; 32] {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, self.key.secret_der());
+        let tag = ring::hmac::sign(&key, b"thalweg stateless reset");
+        let mut out = [0; 32];
+        out.copy_from_slice(tag.as_ref()); // the tag of HMAC-SHA-256 has 32 bytes
+        out
+    }
+
     /// Makes a self-signed ECDSA P-256 certificate for `localhost`, `127.0.0.1`, `::1` and `names`, valid from a day ago for a
     /// year.
     ///
@@ -244,6 +253,7 @@ impl Fingerprints {
 #[derive(Debug)]
 pub struct CertificateStore {
     current: RwLock<Arc<CertifiedKey>>,
+    reset_key: [u8; 32],
 }
 
 impl CertificateStore {
@@ -252,7 +262,15 @@ impl CertificateStore {
     /// # Errors
     /// When certificate and key do not belong together.
     pub fn new(identity: &Identity) -> Result<Arc<Self>, CertificateError> {
-        Ok(Arc::new(Self { current: RwLock::new(Arc::new(identity.certified_key()?)) }))
+        Ok(Arc::new(Self {
+            current: RwLock::new(Arc::new(identity.certified_key()?)),
+            reset_key: identity.reset_key(),
+        }))
+    }
+
+    /// A secret that a server which starts again with the same private key has too.
+    pub(crate) fn reset_key(&self) -> [u8; 32] {
+        self.reset_key
     }
 
     /// Shows `identity` from now on. Connections that stand are not touched.

@@ -30,6 +30,8 @@ pub struct AccessRecord {
     pub bytes: u64,
     /// From the request's arrival until the last byte was handed to the transport; over HTTP/3, until it was acknowledged.
     pub duration: Duration,
+    /// Whether it was answered in early data (0-RTT), before the handshake was complete.
+    pub early_data: bool,
     /// The `Referer` header.
     pub referer: Option<String>,
     /// The `User-Agent` header.
@@ -117,6 +119,7 @@ impl Entry {
                 status: 0,
                 bytes: 0,
                 duration: Duration::ZERO,
+                early_data: false,
                 referer: text(http::header::REFERER),
                 user_agent: text(http::header::USER_AGENT),
                 complete: false,
@@ -129,6 +132,10 @@ impl Entry {
 
     pub(crate) fn status(&mut self, status: http::StatusCode) {
         self.record.status = status.as_u16();
+    }
+
+    pub(crate) fn early_data(&mut self, early: bool) {
+        self.record.early_data = early;
     }
 
     pub(crate) fn add_bytes(&mut self, bytes: usize) {
@@ -170,6 +177,7 @@ mod tests {
             status: 200,
             bytes: 5,
             duration: Duration::from_millis(31),
+            early_data: false,
             referer: None,
             user_agent: Some("x\\y ü".into()),
             complete: false,

@@ -101,6 +101,7 @@ async fn break_off(
     let mut options = host.options(preference);
     options.limit_rate = Some(10_000_000);
     options.idle_timeout = Duration::from_secs(2);
+    options.retries = 0;
     let fetcher = thalweg_files::client::Fetcher::new(options).unwrap();
     let recorder = Recorder::default();
     let sink = recorder.when(3_000_000, action);
@@ -154,6 +155,7 @@ async fn a_dying_server_leaves_a_partial_file_to_resume(preference: Preference) 
     let mut options = host.options(preference);
     options.limit_rate = Some(10_000_000);
     options.idle_timeout = Duration::from_secs(2);
+    options.retries = 0;
     let fetcher = thalweg_files::client::Fetcher::new(options).unwrap();
     let sink = Recorder::default().when(3_000_000, move || die.send(()).unwrap());
     let (url, path) = (host.url("big"), downloads.path("big"));

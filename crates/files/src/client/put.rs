@@ -65,7 +65,8 @@ impl Transfer<'_> {
         let (head, mut body) = loop {
             let before = sent.load(Ordering::Relaxed);
             match self.patiently(exchange.as_mut()).await {
-                Ok(result) => break result.map_err(|why| self.exchange(&session, why))?,
+                Ok(Ok(answer)) => break answer,
+                Ok(Err(why)) => return Err(self.exchange(&session, why).await),
                 Err(Error::Stalled { .. }) if sent.load(Ordering::Relaxed) > before => {}
                 Err(error) => return Err(error),
             }
@@ -76,7 +77,13 @@ impl Transfer<'_> {
             return Err(self.status(status));
         }
         self.content_length(head.headers())?;
-        while self.patiently(body.next()).await?.map_err(|why| self.exchange(&session, why))?.is_some() {}
+        loop {
+            match self.patiently(body.next()).await? {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(why) => return Err(self.exchange(&session, why).await),
+            }
+        }
         if let Ok(mut meter) = meter.lock() {
             meter.finish();
         }
@@ -91,6 +98,9 @@ impl Transfer<'_> {
             bytes: length,
             content_encoding: None,
             resumed_from: 0,
+            resumed: session.resumed(),
+            early_data: None,
+            retries: 0,
             etag: head.headers().get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned),
             resolve: session.resolve,
             handshake: session.handshake,

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -18,8 +19,8 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use thalweg::ConnectionStats;
 use thalweg::proto::crypto::tls_words::tls_error_words;
+use thalweg::{ConnectionError, ConnectionStats};
 
 use super::head::{MAX_FIELDS, MAX_SECTION, why_tcp};
 use super::pace::Paced;
@@ -78,6 +79,14 @@ impl http_body::Body for SendBody {
 /// HTTP/2 receive window, bytes. TCP has a window of its own; this one only must not be the smaller.
 const HTTP2_WINDOW: u32 = 32 << 20;
 
+/// Silence over HTTP/2 after which a server that owes an answer is asked whether it is still there, at most; a quarter of the
+/// idle timeout if that is less. TCP itself would not notice that the host is gone.
+const HTTP2_ASK: Duration = Duration::from_secs(5);
+
+/// How long it may take to answer, at most; half of the idle timeout if that is less. A connection that fails this is closed
+/// before the idle timeout, which then tells of a server that is there but sends nothing.
+const HTTP2_ANSWER: Duration = Duration::from_secs(15);
+
 /// A connection that requests can be made on.
 pub(super) struct Session {
     pub remote: SocketAddr,
@@ -114,9 +123,83 @@ impl Session {
     /// Whether new requests have no chance.
     pub(super) fn is_closed(&self) -> bool {
         match &self.kind {
-            Kind::Http3(http) => http.connection.close_reason().is_some(),
+            Kind::Http3(http) => http.connection.close_reason().is_some() || http.closing.load(Ordering::Relaxed),
             Kind::Http2(send) => send.is_closed(),
             Kind::Http1(_) => false,
+        }
+    }
+
+    /// Waits until the handshake is complete: what is sent from then on is not early data. Returns at once if the connection
+    /// fails, which the next request tells.
+    pub(super) async fn stands(&self) {
+        if let Kind::Http3(http) = &self.kind {
+            let _ = http.connection.handshake_complete().await;
+        }
+    }
+
+    /// Whether requests made now travel as early data.
+    pub(super) fn is_early(&self) -> bool {
+        matches!(&self.kind, Kind::Http3(http) if http.connection.is_handshaking())
+    }
+
+    /// Whether the connection was used before its handshake and lost before its end.
+    pub(super) fn never_stood(&self) -> bool {
+        matches!(&self.kind, Kind::Http3(http) if http.never_stood())
+    }
+
+    /// Whether an earlier session was resumed.
+    pub(super) fn resumed(&self) -> bool {
+        matches!(&self.kind, Kind::Http3(http) if http.connection.resumed())
+    }
+
+    /// Whether early data were accepted.
+    pub(super) fn early_data_accepted(&self) -> bool {
+        matches!(&self.kind, Kind::Http3(http) if http.connection.early_data_accepted() == Some(true))
+    }
+
+    /// After a failed exchange: whether the connection is gone, so that a new one may do better.
+    pub(super) async fn is_lost(&self) -> bool {
+        match &self.kind {
+            Kind::Http3(http) => match http.connection.close_reason() {
+                // We close when the server breaks the rules, which it would do again; or when it answers no more.
+                Some(ConnectionError::LocallyClosed) => http.life.verdict().is_some(),
+                Some(ConnectionError::Transport(_)) => false,
+                Some(_) => true,
+                None => http.closing.load(Ordering::Relaxed),
+            },
+            // The answer hears of the end of the connection a moment before the connection itself.
+            Kind::Http2(send) => {
+                let mut send = send.clone();
+                !matches!(tokio::time::timeout(Duration::from_millis(50), send.ready()).await, Ok(Ok(())))
+            }
+            // Requests do not share connections.
+            Kind::Http1(_) => true,
+        }
+    }
+
+    /// After a time without data of the answer: whether the server was heard meanwhile.
+    pub(super) fn is_answering(&self, silence: Duration) -> bool {
+        match &self.kind {
+            Kind::Http3(http) => http.connection.silence() < silence / 2,
+            // It would have been closed: see `HTTP2_ASK`.
+            Kind::Http2(_) => true,
+            Kind::Http1(_) => false,
+        }
+    }
+
+    /// Why the connection was given up, if it was.
+    pub(super) fn verdict(&self) -> Option<String> {
+        match &self.kind {
+            Kind::Http3(http) => http.life.verdict().map(str::to_owned),
+            _ => None,
+        }
+    }
+
+    /// The connection that takes the place of this one, if there is one already; given once.
+    pub(super) fn successor(&self) -> Option<Session> {
+        match &self.kind {
+            Kind::Http3(http) => http.life.successor(),
+            _ => None,
         }
     }
 
@@ -141,6 +224,7 @@ impl Session {
         name: ServerName<'static>,
         tls: Arc<ClientConfig>,
         window: Option<u64>,
+        idle: Duration,
     ) -> io::Result<Self> {
         let window = window.and_then(|window| u32::try_from(window).ok()).unwrap_or(HTTP2_WINDOW);
         let kind = match tls_stream(remote, name.clone(), Arc::clone(&tls)).await? {
@@ -150,6 +234,8 @@ impl Session {
                     .initial_stream_window_size(window)
                     .initial_connection_window_size(window)
                     .max_header_list_size(MAX_SECTION)
+                    .keep_alive_interval(Some((idle / 4).min(HTTP2_ASK)))
+                    .keep_alive_timeout((idle / 2).min(HTTP2_ANSWER))
                     .handshake(stream)
                     .await
                     .map_err(io::Error::other)?;

@@ -1,5 +1,6 @@
 //! The server: one site, one certificate, one port number; HTTP/3 over UDP, HTTP/2 and HTTP/1.1 over TCP.
 
+mod early;
 mod patience;
 mod quic;
 mod respond;
@@ -77,6 +78,10 @@ pub struct ServerOptions {
     /// When QUIC clients have to prove their address first. Default: when more than 200 handshakes are under way, so that a
     /// flood from invented addresses holds little memory.
     pub retry: RetryPolicy,
+    /// Whether to answer GET, HEAD and OPTIONS that arrive in early data (0-RTT) before the handshake is complete. They may be
+    /// replays: an attacker who recorded them can have a file sent to the client's address once more per server process.
+    /// Default: no.
+    pub early_data: bool,
     /// Whether to write TLS secrets to the file that the environment variable `SSLKEYLOGFILE` names. Default: no.
     pub key_log: bool,
 }
@@ -96,6 +101,10 @@ const MAX_HANDSHAKES: usize = 4096;
 /// Bytes of credit that a client has from the start, for one stream and for its connection. The windows double as long as
 /// uploads use them up within two round trips. What is granted cannot be taken back, so it is little.
 const FIRST_WINDOWS: (u64, u64) = (1 << 20, 2 << 20);
+
+/// QUIC sessions remembered for resumption, a few hundred bytes each. A client whose session was forgotten pays one full
+/// handshake.
+const SESSIONS: usize = 4096;
 
 impl ServerOptions {
     /// The QUIC settings used when none are given, to change from: the transport's defaults, with small receive windows at the
@@ -121,6 +130,7 @@ impl ServerOptions {
             transport: None,
             endpoint: EndpointBuilder::new().send_budget(SEND_BUDGET).memory_budget(RECEIVE_BUDGET),
             retry: RetryPolicy::WhenHandshakesExceed(CALM_HANDSHAKES),
+            early_data: false,
             key_log: false,
         }
     }
@@ -164,7 +174,12 @@ impl Server {
             endpoint,
             listener,
             address: address.unwrap_or(options.listen),
-            context: Context { site: Arc::new(options.site), pool: Arc::new(Pool::default()), log: options.access_log },
+            context: Context {
+                site: Arc::new(options.site),
+                pool: Arc::new(Pool::default()),
+                log: options.access_log,
+                early_data: options.early_data,
+            },
             grace: options.grace,
         })
     }
@@ -225,11 +240,17 @@ fn bind_both(options: &ServerOptions) -> Result<Bound, ServerError> {
     }
     let mut endpoint = None;
     if options.quic {
-        let tls = tls_config(options, &[b"h3"])?;
+        let mut tls = tls_config(options, &[b"h3"])?;
+        // Sessions are remembered here, not sealed into tickets: only so is each good for one connection.
+        tls.session_storage = rustls::server::ServerSessionMemoryCache::new(SESSIONS);
+        if options.early_data {
+            tls.max_early_data_size = u32::MAX; // the only value in QUIC but 0 (RFC 9001 section 4.6.1)
+        }
         let config = ServerConfig::with_rustls(Arc::new(tls))?.retry(options.retry).max_handshakes(MAX_HANDSHAKES);
         let transport = options.transport.clone().unwrap_or_else(|| Arc::new(ServerOptions::bulk_transport()));
         let config = config.transport(transport);
-        let bound = options.endpoint.clone().server(config).bind(address);
+        let builder = options.endpoint.clone().reset_key(options.certificate.reset_key());
+        let bound = builder.server(config).bind(address);
         endpoint = Some(bound.map_err(|source| ServerError::Listen { address, transport: "UDP", source })?);
     }
     Ok((endpoint, listener))

@@ -13,6 +13,7 @@ use thalweg_h3::{BidiStream, Connection};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::early;
 use super::patience::PATIENCE;
 use super::respond::{Context, RequestBody, respond};
 use super::stopped;
@@ -59,7 +60,7 @@ async fn connection(
     context: Context,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), ConnectionError> {
-    let Ok(quic) = incoming.await else {
+    let Some(quic) = early::accept(incoming, context.early_data).await else {
         return Ok(());
     };
     let mut http: h3::server::Connection<Connection, Bytes> =
@@ -105,7 +106,9 @@ async fn request(resolver: RequestResolver<Connection, Bytes>, quic: thalweg::Co
         return; // h3 has answered what can be answered
     };
     let (parts, ()) = request.into_parts();
+    let Ok(early) = early::admit(&quic, &parts).await else { return };
     let mut entry = context.entry(peer, "HTTP/3", &parts);
+    entry.early_data(early);
     let answer = respond(&context, parts, &mut H3Body(&mut stream), &mut entry).await;
     match answer {
         Ok(answer) => {

@@ -11,6 +11,7 @@ use http::StatusCode;
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 
+use super::early::refuse_forwarded;
 use super::strict;
 use crate::content::Pool;
 use crate::log::{AccessLog, Entry};
@@ -34,6 +35,8 @@ pub(super) struct Context {
     pub site: Arc<Site>,
     pub pool: Arc<Pool>,
     pub log: Option<AccessLog>,
+    /// Whether to answer in early data.
+    pub early_data: bool,
 }
 
 impl Context {
@@ -56,6 +59,10 @@ pub(super) async fn respond(
     entry: &mut Entry,
 ) -> io::Result<Answer> {
     let site = Arc::clone(&context.site);
+    if let Some(answer) = refuse_forwarded(&request) {
+        entry.status(answer.status);
+        return Ok(answer);
+    }
     let answer = if let Some(problem) = strict::problem(&request) {
         Answer::error(StatusCode::BAD_REQUEST, problem).finish(&request.method, SystemTime::now())
     } else if site.is_upload(&request) {

@@ -321,6 +321,25 @@ impl Connection {
         self.idle.set_keep_alive(now, interval);
     }
 
+    /// Says whether the application waits for something of the peer, such as the answer to a request. While it does, a
+    /// silence of three probe timeouts (100 ms to 3 s) is answered with a PING, and with more at doubling intervals up to
+    /// a second. The PING shows the peer our address if a NAT has changed it (RFC 9000 section 9.3), and earns a stateless
+    /// reset if the peer has lost its state (section 10.3); a receiver that is merely silent would learn neither. Nothing
+    /// is sent while nothing is awaited. Default: it does not wait.
+    pub fn set_awaiting(&mut self, now: Instant, awaiting: bool) {
+        self.idle.set_awaiting(now, awaiting);
+    }
+
+    /// How long no packet of the peer was received.
+    pub fn silence(&self, now: Instant) -> Duration {
+        now.saturating_since(self.idle.last_received)
+    }
+
+    /// When a silent peer is asked whether it is still there. Until the handshake is complete its own timers do that.
+    fn ask_at(&self) -> Option<Instant> {
+        self.idle.ask_at(self.recovery.pto(SpaceId::Data)).filter(|_| self.handshake.complete)
+    }
+
     /// Starts a key update as soon as RFC 9001 section 6.1 permits. Returns whether that was now.
     pub fn force_key_update(&mut self, now: Instant) -> bool {
         let may = self.handshake.confirmed && self.keys.may_update();
@@ -410,6 +429,7 @@ impl Connection {
             .chain(self.keys.timer())
             .chain(self.idle.deadline(self.recovery.pto(SpaceId::Data)))
             .chain(self.idle.keep_alive_at())
+            .chain(self.ask_at())
             .chain(self.paced_until)
             .chain(mtu)
             .min()
@@ -435,6 +455,10 @@ impl Connection {
         }
         if self.idle.keep_alive_at().is_some_and(|t| t <= now) {
             self.idle.on_keep_alive();
+            self.ping();
+        }
+        if self.ask_at().is_some_and(|t| t <= now) {
+            self.idle.on_asked(now);
             self.ping();
         }
         if self.paced_until.is_some_and(|t| t <= now) {
