@@ -334,6 +334,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn whoever_has_the_private_key_can_make_its_stateless_resets() {
+        let identity = Identity::self_signed::<&str>(&[]).unwrap();
+        let again = Identity::from_pem(identity.certificate_pem().as_bytes(), identity.key_pem().as_bytes()).unwrap();
+        let key = |identity| CertificateStore::new(identity).unwrap().reset_key();
+        assert_eq!(key(&identity), key(&again));
+        assert_ne!(key(&identity), key(&Identity::self_signed::<&str>(&[]).unwrap()));
+    }
+
+    #[test]
     fn base64_as_in_rfc_4648_section_10() {
         for (data, text) in [
             ("", ""),

@@ -138,7 +138,10 @@ async fn a_body_that_is_cut_is_never_shown_as_complete() {
     ] {
         let server = Scripted::new(&[answer]).await;
         let downloads = Downloads::new();
-        let error = get_one(&server.fetcher(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
+        let mut options = server.options();
+        options.retries = 1; // it never gets any further
+        let error =
+            get_one(&Fetcher::new(options).unwrap(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
         assert_eq!(error.category(), Category::Network, "{error}");
         let kept = error.kept().unwrap();
         assert!(kept.resumable && kept.bytes == 5, "{kept:?}");
@@ -200,7 +203,10 @@ async fn a_weak_tag_is_nothing_to_resume_by() {
     let cut = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\netag: W/\"v1\"\r\n\r\n01234CLOSE";
     let server = Scripted::new(&[cut, WHOLE]).await;
     let downloads = Downloads::new();
-    let error = get_one(&server.fetcher(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
+    let mut options = server.options();
+    options.retries = 0;
+    let error =
+        get_one(&Fetcher::new(options).unwrap(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
     assert!(!error.kept().unwrap().resumable);
     assert!(error.to_string().contains("nothing to resume by"), "{error}");
     let report = get_one(&server.resuming(), server.url("x"), &downloads.path("f"), None).await.unwrap();

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -109,6 +109,8 @@ pub(super) struct Http1 {
     name: ServerName<'static>,
     tls: Arc<ClientConfig>,
     idle: Mutex<Vec<http1::SendRequest<SendBody>>>,
+    /// The server once answered what is not HTTP; a new connection would bring the same.
+    nonsense: AtomicBool,
 }
 
 impl Session {
@@ -173,7 +175,7 @@ impl Session {
                 !matches!(tokio::time::timeout(Duration::from_millis(50), send.ready()).await, Ok(Ok(())))
             }
             // Requests do not share connections.
-            Kind::Http1(_) => true,
+            Kind::Http1(pool) => !pool.nonsense.load(Ordering::Relaxed),
         }
     }
 
@@ -247,6 +249,7 @@ impl Session {
                 name,
                 tls,
                 idle: Mutex::new(vec![http1_handshake(stream).await?]),
+                nonsense: AtomicBool::new(false),
             })),
         };
         Ok(Self { remote, resolve: Duration::ZERO, handshake: Duration::ZERO, kind })
@@ -263,7 +266,10 @@ impl Session {
             }
             Kind::Http1(pool) => {
                 let mut send = pool.take().await.map_err(chain)?;
-                let response = send.send_request(origin_form(request)).await.map_err(why_tcp)?;
+                let response = send.send_request(origin_form(request)).await.map_err(|error| {
+                    pool.nonsense.fetch_or(error.is_parse(), Ordering::Relaxed);
+                    why_tcp(error)
+                })?;
                 let (head, body) = split(response);
                 let back = Some((Arc::clone(pool), send));
                 Ok((head, Body::Hyper { body, back }))
