@@ -26,7 +26,9 @@ const CONTROL: u64 = 0;
 #[derive(Debug, Error)]
 pub(crate) enum Refused {
     /// The peer announced a frame that is too long to be collected.
-    #[error("the peer sent a header section (or another frame but DATA) of {0} bytes; at most {FRAME_LIMIT} are accepted")]
+    #[error(
+        "the peer sent a header section (or another frame but DATA) of {0} bytes; at most {FRAME_LIMIT} are accepted"
+    )]
     TooLong(u64),
     /// The connection cannot go on: the state of QPACK is one for all streams.
     #[error(transparent)]
