@@ -106,7 +106,7 @@ mod tests {
         ];
         let errors = [
             Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon),
-            Error::PeerMisbehaved(PeerMisbehaved::IncorrectFinished),
+            Error::PeerMisbehaved(PeerMisbehaved::IncorrectBinder),
             Error::InvalidMessage(InvalidMessage::InvalidContentType),
             Error::AlertReceived(AlertDescription::HandshakeFailure),
             Error::AlertReceived(AlertDescription::Unknown(250)),
