@@ -47,7 +47,7 @@
 //! - Nothing outside the served directory is read or written, whatever the path says and wherever links lead; names that begin
 //!   with a dot are not served.
 //! - A server that stops finishes its answers first.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod calendar;

@@ -1,6 +1,7 @@
 //! The server: one site, one certificate, one port number; HTTP/3 over UDP, HTTP/2 and HTTP/1.1 over TCP.
 
 mod early;
+mod idle_memory;
 mod patience;
 mod quic;
 mod respond;
@@ -219,10 +220,16 @@ impl Server {
                 tcp::serve(listener, tls, context, alt_svc, stopped.clone(), self.grace).await;
             }
         };
-        tokio::join!(quic, tcp, async {
-            stop.await;
-            stopping.send_replace(true);
-        });
+        let serve = async {
+            tokio::join!(quic, tcp, async {
+                stop.await;
+                stopping.send_replace(true);
+            });
+        };
+        tokio::select! {
+            () = serve => {}
+            () = idle_memory::watch() => {}
+        }
     }
 }
 
