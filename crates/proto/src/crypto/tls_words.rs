@@ -1,5 +1,7 @@
 //! TLS errors in words for people: rustls prints the names of its enums, such as `UnknownIssuer` or `DnsName("a")`.
 
+use std::net::IpAddr;
+
 use rustls::{CertificateError, Error};
 
 use crate::error::alert_name;
@@ -77,7 +79,8 @@ pub fn presented_names(presented: &[String]) -> Vec<String> {
     let bare = |name: &String| {
         let inner =
             name.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')')).map_or(name.as_str(), |(inner, _)| inner);
-        inner.trim_matches('"').to_owned()
+        let bare = inner.trim_matches('"');
+        bare.parse::<IpAddr>().map_or_else(|_| bare.to_owned(), |address| address.to_string())
     };
     presented.iter().map(bare).collect()
 }
@@ -127,7 +130,7 @@ mod tests {
 
     #[test]
     fn names_in_a_certificate_are_bare() {
-        let presented = ["DnsName(\"b.example\")", "IpAddress(::1)", "c.example"].map(str::to_owned);
+        let presented = ["DnsName(\"b.example\")", "IpAddress(0::1)", "c.example"].map(str::to_owned);
         assert_eq!(presented_names(&presented), ["b.example", "::1", "c.example"]);
     }
 }

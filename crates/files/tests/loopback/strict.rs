@@ -1,13 +1,10 @@
 //! Requests that break the rules, over all three versions of HTTP: refused, and the connection goes on where it can.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::Host;
 use bytes::{Buf as _, Bytes};
-use common::Host;
 use h3::client::{RequestStream, SendRequest};
 use h3::error::{Code, StreamError};
 use http::{Request, StatusCode};
@@ -310,7 +307,7 @@ async fn a_client_that_leaves_content_is_logged_as_complete() {
         Stop(Code),
     }
     let host = Host::new().await;
-    host.file("a", &common::sample(18_000));
+    host.file("a", &crate::common::sample(18_000));
     let mut lines = 0;
     for (leave, complete) in [
         (Leave::Close(0), true),

@@ -1,10 +1,8 @@
 //! An HTTP/3 server written down byte by byte (RFC 9114): what no server library would send can be sent.
-#![allow(dead_code, clippy::unwrap_used)]
 
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use thalweg::{Connection, Endpoint, RecvStream, SendStream, ServerConfig, TransportConfig};
 use thalweg_files::certificate::Identity;
@@ -20,11 +18,10 @@ pub const H3_NO_ERROR: u64 = 0x100;
 pub const H3_INTERNAL_ERROR: u64 = 0x102;
 pub const H3_REQUEST_REJECTED: u64 = 0x10b;
 
-/// Both sides of a request stream, what number it has on the server, and its connection.
+/// Both sides of a request stream, and its connection.
 pub struct Exchange {
     pub send: SendStream,
     pub recv: RecvStream,
-    pub index: usize,
     pub connection: Connection,
 }
 
@@ -32,7 +29,7 @@ pub struct Exchange {
 pub struct RawServer {
     pub address: SocketAddr,
     identity: Identity,
-    endpoint: Endpoint,
+    _endpoint: Endpoint,
 }
 
 impl RawServer {
@@ -54,9 +51,8 @@ impl RawServer {
         let address = endpoint.local_addr().unwrap();
         let (accepting, answer) = (endpoint.clone(), Arc::new(answer));
         tokio::spawn(async move {
-            let index = Arc::new(AtomicUsize::new(0));
             while let Some(incoming) = accepting.accept().await {
-                let (answer, index) = (Arc::clone(&answer), Arc::clone(&index));
+                let answer = Arc::clone(&answer);
                 tokio::spawn(async move {
                     let Ok(connection) = incoming.await else { return };
                     let mut control = connection.open_uni().await.unwrap();
@@ -64,14 +60,13 @@ impl RawServer {
                     frame(SETTINGS, &[], &mut settings);
                     control.write_all(&settings).await.unwrap();
                     while let Ok((send, recv)) = connection.accept_bi().await {
-                        let index = index.fetch_add(1, Ordering::Relaxed);
-                        tokio::spawn(answer(Exchange { send, recv, index, connection: connection.clone() }));
+                        tokio::spawn(answer(Exchange { send, recv, connection: connection.clone() }));
                     }
                     drop(control);
                 });
             }
         });
-        Self { address, identity, endpoint }
+        Self { address, identity, _endpoint: endpoint }
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -82,6 +77,8 @@ impl RawServer {
         let mut options = FetchOptions::default();
         options.trust = Trust::Certificates(self.identity.chain().to_vec());
         options.preference = Preference::Quic;
+        // What follows a script fails again.
+        options.retries = 0;
         options
     }
 

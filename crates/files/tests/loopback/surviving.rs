@@ -1,13 +1,10 @@
 //! Downloads whose connection does not last: other addresses, servers that restart, servers that are gone.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Downloads, Host, Recorder, Relay, get_one, sample};
+use crate::common::{Downloads, Host, Recorder, Relay, get_one, sample};
 use thalweg_files::client::{
     Category, Error, Event, EventSink, FetchOptions, Fetcher, Job, Notice, Preference, Report, Target,
 };
@@ -89,7 +86,7 @@ async fn a_restarted_server_is_noticed_and_the_file_continued() {
     let relay = Relay::new(host.address).await;
     let downloads = Downloads::new();
     let mut options = options(&host, Preference::Quic);
-    options.limit_rate = Some(8_000_000);
+    options.limit_rate = Some(4_000_000);
     let fetcher = Fetcher::new(options).unwrap();
     let recorder = Recorder::default();
     let getting = under_way(&fetcher, url(&relay, "big"), &downloads, &recorder).await;
@@ -111,7 +108,7 @@ async fn over_tcp_a_restarted_server_is_noticed_too() {
     host.file("big", &data);
     let downloads = Downloads::new();
     let mut options = options(&host, Preference::Tcp);
-    options.limit_rate = Some(8_000_000);
+    options.limit_rate = Some(4_000_000);
     let fetcher = Fetcher::new(options).unwrap();
     let recorder = Recorder::default();
     let getting = under_way(&fetcher, host.url("big"), &downloads, &recorder).await;
@@ -130,7 +127,7 @@ async fn a_connection_that_the_path_swallows_is_found_out_by_a_second_one() {
     let relay = Relay::new(host.address).await;
     let downloads = Downloads::new();
     let mut options = options(&host, Preference::Quic);
-    options.limit_rate = Some(8_000_000);
+    options.limit_rate = Some(4_000_000);
     let fetcher = Fetcher::new(options).unwrap();
     let recorder = Recorder::default();
     let getting = under_way(&fetcher, url(&relay, "big"), &downloads, &recorder).await;
@@ -148,7 +145,7 @@ async fn two_versions_of_a_file_are_never_mixed() {
     let relay = Relay::new(host.address).await;
     let downloads = Downloads::new();
     let mut options = options(&host, Preference::Quic);
-    options.limit_rate = Some(8_000_000);
+    options.limit_rate = Some(4_000_000);
     let fetcher = Fetcher::new(options).unwrap();
     let recorder = Recorder::default();
     let getting = under_way(&fetcher, url(&relay, "big"), &downloads, &recorder).await;
@@ -173,7 +170,7 @@ async fn what_was_written_elsewhere_already_is_continued_or_given_up() {
         host.file("big", &data);
         let relay = Relay::new(host.address).await;
         let mut options = options(&host, Preference::Quic);
-        options.limit_rate = Some(8_000_000);
+        options.limit_rate = Some(2_000_000);
         let fetcher = Fetcher::new(options).unwrap();
         let (ours, mut theirs) = tokio::io::duplex(100_000);
         let read = tokio::spawn(async move {
@@ -238,7 +235,7 @@ async fn a_server_that_never_comes_back_ends_the_attempts_with_a_message() {
         host.file("big", &sample(12_000_000));
         let downloads = Downloads::new();
         let mut options = options(&host, preference);
-        options.limit_rate = Some(8_000_000);
+        options.limit_rate = Some(4_000_000);
         options.retries = 2;
         let fetcher = Fetcher::new(options).unwrap();
         let recorder = Recorder::default();

@@ -1,5 +1,4 @@
 //! A server and a client on loopback.
-#![allow(dead_code, clippy::unwrap_used)]
 
 #[cfg(target_os = "linux")]
 pub mod child;

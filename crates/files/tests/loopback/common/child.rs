@@ -15,8 +15,7 @@ const SITE: &str = "THALWEG_TEST_SITE";
 /// What the child process says before its address.
 const READY: &str = "server process listens on ";
 
-/// The name of the test that is the child process: every file of tests that uses [`ServerProcess`] defines it, ignored, with
-/// nothing but a call of [`serve_until_stdin_ends`].
+/// The name of the ignored test that is the child process.
 const ENTRY: &str = "server_process";
 
 /// A running server. Dropping it ends the process.

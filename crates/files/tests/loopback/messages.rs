@@ -1,15 +1,11 @@
 //! What the client says when something goes wrong: words for people, without the marks of Rust's debug output.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-mod script;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Downloads, Host, Recorder, assert_plain, get_one};
-use script::{Exchange, H3_INTERNAL_ERROR, H3_NO_ERROR, H3_REQUEST_REJECTED, RawServer, answer};
+use crate::common::{Downloads, Host, Recorder, assert_plain, get_one};
+use crate::script::{Exchange, H3_INTERNAL_ERROR, H3_NO_ERROR, H3_REQUEST_REJECTED, RawServer, answer};
 use thalweg_files::certificate::{CertificateStore, Identity};
 use thalweg_files::client::{Category, Error, FetchOptions, Fetcher, Preference, Trust};
 use tokio::io::AsyncWriteExt as _;

@@ -1,15 +1,11 @@
 //! Clients that begin much and finish nothing: handshakes, requests, and header sections without end.
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::child::ServerProcess;
 use bytes::Bytes;
-use common::child::{ServerProcess, serve_until_stdin_ends};
 use thalweg::proto::{ClientConfig as ProtoConfig, Endpoint as Machine, EndpointConfig, crypto::rustls::RustlsClient};
 use thalweg::{ClientConfig, Connection, ConnectionError, Endpoint, Instant, TlsOptions};
 use thalweg_files::client::{FetchOptions, Fetcher, Job, Preference, Trust};
@@ -19,12 +15,6 @@ use tokio_rustls::client::TlsStream;
 
 /// What the server's memory may grow by, bytes.
 const GROWTH: u64 = 256 << 20;
-
-#[test]
-#[ignore = "the server process of the other tests"]
-fn server_process() {
-    serve_until_stdin_ends();
-}
 
 struct Scene {
     server: ServerProcess,

@@ -1,12 +1,9 @@
 //! What the client makes of unusual answers over HTTP/2, written down frame by frame (RFC 9113).
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use common::{Downloads, get_one};
+use crate::common::{Downloads, get_one};
 use thalweg_files::certificate::{CertificateStore, Identity};
 use thalweg_files::client::{FetchOptions, Fetcher, Preference, Protocol, Trust};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -170,7 +167,7 @@ async fn differing_lengths_are_refused_and_equal_ones_are_one() {
             Ok(report) => assert!(good && report.bytes == 5, "{lengths:?}"),
             Err(error) => {
                 assert!(!good && error.to_string().contains("malformed"), "{lengths:?}: {error}");
-                common::assert_plain(&error.to_string());
+                crate::common::assert_plain(&error.to_string());
                 assert!(downloads.names().is_empty());
             }
         }
@@ -188,7 +185,7 @@ async fn an_oversized_header_section_is_named_as_such() {
         let downloads = Downloads::new();
         let error = get_one(&server.fetcher(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
         assert!(error.to_string().contains("header section of more than 262144 bytes"), "{error}");
-        common::assert_plain(&error.to_string());
+        crate::common::assert_plain(&error.to_string());
         assert!(downloads.names().is_empty());
     }
     let large = "x".repeat(200_000);

@@ -1,12 +1,9 @@
 //! Files through real sockets on loopback, each story over QUIC and over TCP.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Downloads, Host, Recorder, get_one, sample};
+use crate::common::{Downloads, Host, Recorder, get_one, sample};
 use thalweg_files::client::{Category, Error, Event, Fetcher, Job, Notice, Preference, Protocol, Target, Trust};
 
 /// Makes a test of a story for each transport.

@@ -1,14 +1,10 @@
 //! Memory of a server whose clients ask for files and do not read the answers.
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use crate::common::child::ServerProcess;
 use bytes::Bytes;
-use common::child::{ServerProcess, serve_until_stdin_ends};
 use http::Request;
 use http_body_util::Empty;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -28,12 +24,6 @@ const FEW_HANDLES: usize = 40;
 const FILE: u64 = 32 << 20;
 /// Handles that the server may have open for all of them, sockets included.
 const HANDLES: usize = 800;
-
-#[test]
-#[ignore = "the server process of the other tests"]
-fn server_process() {
-    serve_until_stdin_ends();
-}
 
 struct Scene {
     server: ServerProcess,

@@ -1,15 +1,11 @@
 //! What the client sends over HTTP/3, and what it makes of unusual answers, byte by byte.
-#![allow(clippy::unwrap_used)]
-
-mod common;
-mod script;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Downloads, get_one, sample};
-use script::{Exchange, H3_INTERNAL_ERROR, H3_NO_ERROR, HEADERS, RawServer, answer, frame, frames, headers};
+use crate::common::{Downloads, get_one, sample};
+use crate::script::{Exchange, H3_INTERNAL_ERROR, H3_NO_ERROR, HEADERS, RawServer, answer, frame, frames, headers};
 use thalweg_files::client::{Category, Error, Fetcher, Job};
 
 /// HAProxy 3.0 never frees a stream on which bytes follow the head of a request without body, and so grants no stream after
@@ -249,7 +245,7 @@ async fn broken_answers_are_told_in_plain_words() {
         let server = playing(bytes);
         let downloads = Downloads::new();
         let error = get_one(&server.fetcher(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
-        common::assert_plain(&error.to_string().replace(downloads.0.path().to_str().unwrap(), ""));
+        crate::common::assert_plain(&error.to_string().replace(downloads.0.path().to_str().unwrap(), ""));
         assert!(matches!(error.category(), Category::Network | Category::Protocol), "{name}: {error}");
     }
 }

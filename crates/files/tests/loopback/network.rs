@@ -1,11 +1,8 @@
 //! Networks that are not kind: blocked UDP, dead addresses, loss, a cut.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Downloads, Host, Recorder, Relay, get_one, sample};
+use crate::common::{Downloads, Host, Recorder, Relay, get_one, sample};
 use thalweg_files::client::{Category, Event, Fetcher, Notice, Preference, Protocol};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

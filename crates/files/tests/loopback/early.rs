@@ -1,15 +1,12 @@
 //! Resumption and early data (0-RTT, RFC 8470), between our client and server and with ends that misbehave.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::common::{Downloads, Host, Relay, get_one, sample};
 use bytes::Bytes;
-use common::{Downloads, Host, Relay, get_one, sample};
 use thalweg::{ClientConfig, Endpoint, ServerConfig};
 use thalweg_files::certificate::{CertificateStore, Identity};
 use thalweg_files::client::{Error, Fetcher, Preference, Trust};
