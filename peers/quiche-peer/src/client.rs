@@ -23,7 +23,7 @@ pub fn run(task: &Task) -> Result<(), Failure> {
     config.load_verify_locations_from_file(&contract::variable("CA")?)?;
     let server = contract::address("SERVER")?;
     let groups = task.requests()?;
-    let mut session = None;
+    let mut session: Option<Vec<u8>> = None;
     for (index, requests) in groups.iter().enumerate() {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         let local = socket.local_addr()?;
