@@ -22,7 +22,7 @@ use thalweg_proto::{
 use tokio::sync::Notify;
 
 use crate::{
-    cell::{Cell, ConnectionRef},
+    cell::{Cell, ConnectionRef, wake_all},
     clock::Clock,
     config::{ClientConfig, DEFAULT_BACKLOG, ServerConfig},
     connection::{Connecting, Loading},
@@ -126,7 +126,8 @@ impl EndpointBuilder {
     /// Sets the key that stateless resets are made with (RFC 9000 section 10.3.2).
     ///
     /// With the same secret key before and after, a server that was restarted can tell clients that it has lost their
-    /// connections; without, they wait for their idle timeout. Default: random.
+    /// connections; without, they wait for their idle timeout. Servers that run at the same time must not share a key: each
+    /// would end the other's connections for whoever asks it to (section 21.11). Default: random.
     pub fn reset_key(mut self, key: [u8; 32]) -> Self {
         self.reset_key = Some(key);
         self
@@ -437,6 +438,12 @@ impl Endpoint {
                 .core()
                 .machine
                 .set_server_config(config.map(|config| self.shared.server_config(config, workers.len())));
+        }
+        if config.is_none() {
+            // Whoever waits for a connection has to learn that none is accepted any more.
+            let mut wakes = Vec::new();
+            self.shared.accept_queue().waiting.take(&mut wakes);
+            wake_all(&mut wakes);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::SystemTime;
@@ -77,13 +78,11 @@ impl Clone for Identity {
 }
 
 impl Identity {
-    /// A secret that whoever has the private key can compute, for stateless resets.
-    fn reset_key(&self) -> [u8; 32] {
+    /// A secret from which whoever has the private key can compute those for stateless resets.
+    fn reset_secret(&self) -> ring::hmac::Key {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, self.key.secret_der());
         let tag = ring::hmac::sign(&key, b"thalweg stateless reset");
-        let mut out = [0; 32];
-        out.copy_from_slice(tag.as_ref()); // the tag of HMAC-SHA-256 has 32 bytes
-        out
+        ring::hmac::Key::new(ring::hmac::HMAC_SHA256, tag.as_ref())
     }
 
     /// Makes a self-signed ECDSA P-256 certificate for `localhost`, `127.0.0.1`, `::1` and `names`, valid from a day ago for a
@@ -253,7 +252,7 @@ impl Fingerprints {
 #[derive(Debug)]
 pub struct CertificateStore {
     current: RwLock<Arc<CertifiedKey>>,
-    reset_key: [u8; 32],
+    reset_secret: ring::hmac::Key,
 }
 
 impl CertificateStore {
@@ -264,13 +263,21 @@ impl CertificateStore {
     pub fn new(identity: &Identity) -> Result<Arc<Self>, CertificateError> {
         Ok(Arc::new(Self {
             current: RwLock::new(Arc::new(identity.certified_key()?)),
-            reset_key: identity.reset_key(),
+            reset_secret: identity.reset_secret(),
         }))
     }
 
-    /// A secret that a server which starts again with the same private key has too.
-    pub(crate) fn reset_key(&self) -> [u8; 32] {
-        self.reset_key
+    /// The key for stateless resets of the server at `address` on the machine `host`: one that starts again there with the same
+    /// private key has the same. Servers that run at the same time must not share one (RFC 9000 section 21.11): each would end
+    /// the other's connections for whoever asks it to.
+    pub(crate) fn reset_key(&self, host: &[u8], address: SocketAddr) -> [u8; 32] {
+        let mut context = ring::hmac::Context::with_key(&self.reset_secret);
+        context.update(address.to_string().as_bytes());
+        context.update(b" ");
+        context.update(host);
+        let mut out = [0; 32];
+        out.copy_from_slice(context.sign().as_ref()); // the tag of HMAC-SHA-256 has 32 bytes
+        out
     }
 
     /// Shows `identity` from now on. Connections that stand are not touched.
@@ -334,12 +341,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_has_the_private_key_can_make_its_stateless_resets() {
+    fn a_server_that_starts_again_can_make_stateless_resets_and_no_other() {
         let identity = Identity::self_signed::<&str>(&[]).unwrap();
         let again = Identity::from_pem(identity.certificate_pem().as_bytes(), identity.key_pem().as_bytes()).unwrap();
-        let key = |identity| CertificateStore::new(identity).unwrap().reset_key();
-        assert_eq!(key(&identity), key(&again));
-        assert_ne!(key(&identity), key(&Identity::self_signed::<&str>(&[]).unwrap()));
+        let other = Identity::self_signed::<&str>(&[]).unwrap();
+        let key = |identity, host: &str, port| {
+            CertificateStore::new(identity).unwrap().reset_key(host.as_bytes(), SocketAddr::from(([0, 0, 0, 0], port)))
+        };
+        let own = key(&identity, "a", 4433);
+        assert_eq!(own, key(&again, "a", 4433));
+        for different in [key(&other, "a", 4433), key(&identity, "b", 4433), key(&identity, "a", 4434)] {
+            assert_ne!(own, different);
+        }
     }
 
     #[test]

@@ -256,11 +256,28 @@ fn bind_both(options: &ServerOptions) -> Result<Bound, ServerError> {
         let config = ServerConfig::with_rustls(Arc::new(tls))?.retry(options.retry).max_handshakes(MAX_HANDSHAKES);
         let transport = options.transport.clone().unwrap_or_else(|| Arc::new(ServerOptions::bulk_transport()));
         let config = config.transport(transport);
-        let builder = options.endpoint.clone().reset_key(options.certificate.reset_key());
+        let mut builder = options.endpoint.clone();
+        // Without a port of its own, nothing that starts later is the same server.
+        if let (Some(host), 1..) = (host(), address.port()) {
+            builder = builder.reset_key(options.certificate.reset_key(&host, address));
+        }
         let bound = builder.server(config).bind(address);
         endpoint = Some(bound.map_err(|source| ServerError::Listen { address, transport: "UDP", source })?);
     }
     Ok((endpoint, listener))
+}
+
+/// What tells this machine from others that have the same certificate: its ID (machine-id(5)), and its name, because containers
+/// of one image may have one ID. None if the ID is not known.
+fn host() -> Option<Vec<u8>> {
+    #[cfg(unix)]
+    {
+        let mut host = std::fs::read("/etc/machine-id").ok().filter(|id| id.trim_ascii().len() >= 32)?;
+        host.extend_from_slice(rustix::system::uname().nodename().to_bytes());
+        Some(host)
+    }
+    #[cfg(not(unix))]
+    None
 }
 
 fn tls_config(options: &ServerOptions, protocols: &[&[u8]]) -> Result<rustls::ServerConfig, rustls::Error> {
