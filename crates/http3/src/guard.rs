@@ -5,6 +5,9 @@
 //! the frames of a stream (RFC 9114 section 7.1) and refuses one that is too long. It holds back HEADERS frames until they are
 //! whole, and refuses those of a malformed message.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use bytes::Bytes;
 use thiserror::Error;
 
@@ -14,6 +17,10 @@ use crate::qpack::Undecodable;
 /// Longest frame other than DATA that is let through, bytes: four times the largest header section that servers commonly
 /// accept, and what Chromium allows for one.
 pub(crate) const FRAME_LIMIT: u64 = 256 * 1024;
+
+/// Bytes of frames other than DATA that are not whole yet, on all streams of a connection together. They count as read, so no
+/// flow control bounds them. A browser's hundred requests have a fifth of it.
+pub(crate) const HELD_LIMIT: u64 = 4 * FRAME_LIMIT;
 
 /// Frame types DATA and HEADERS (RFC 9114 sections 7.2.1 and 7.2.2).
 const DATA: u64 = 0;
@@ -30,6 +37,9 @@ pub(crate) enum Refused {
         "the peer sent a header section (or another frame but DATA) of {0} bytes; at most {FRAME_LIMIT} are accepted"
     )]
     TooLong(u64),
+    /// The peer began more than it finished.
+    #[error("the peer sent more than {HELD_LIMIT} bytes of header sections (or other frames but DATA) that do not end")]
+    TooMuch,
     /// The connection cannot go on: the state of QPACK is one for all streams.
     #[error(transparent)]
     Undecodable(#[from] Undecodable),
@@ -52,12 +62,44 @@ enum State {
     StreamType,
     /// Within a frame's type and length.
     Header,
-    /// Within a frame's payload, this many bytes before its end.
+    /// Within the payload of a DATA frame, this many bytes before its end.
     Payload(u64),
+    /// Within the payload of a frame that `h3` collects, this many bytes before its end.
+    Collected(u64),
     /// Within the payload of a HEADERS frame, this many bytes before its end.
     Section(u64),
     /// A stream without frames that matter: `h3` does not collect it.
     Free,
+}
+
+/// What all streams of a connection hold of frames that are not whole, bytes. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Held(Arc<AtomicU64>);
+
+/// What one stream contributes to it.
+#[derive(Debug)]
+struct Share {
+    all: Held,
+    own: u64,
+}
+
+impl Share {
+    fn add(&mut self, bytes: u64) -> Result<(), Refused> {
+        self.own += bytes;
+        let before = self.all.0.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes > HELD_LIMIT { Err(Refused::TooMuch) } else { Ok(()) }
+    }
+
+    /// The frame is whole.
+    fn clear(&mut self) {
+        self.all.0.fetch_sub(std::mem::take(&mut self.own), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.clear();
+    }
 }
 
 /// What may be handed on: first the frame that was held back, then the rest.
@@ -78,27 +120,29 @@ pub(crate) struct Guard {
     held: Vec<u8>,
     /// Of a bidirectional stream.
     message: Option<Message>,
+    share: Share,
 }
 
 impl Guard {
     /// For a bidirectional stream, which begins with a frame.
-    pub(crate) fn bidi(kind: Kind) -> Self {
-        Self::new(State::Header, Some(Message::new(kind)))
+    pub(crate) fn bidi(kind: Kind, all: &Held) -> Self {
+        Self::new(State::Header, Some(Message::new(kind)), all)
     }
 
     /// For a unidirectional stream, which begins with its type.
-    pub(crate) fn uni() -> Self {
-        Self::new(State::StreamType, None)
+    pub(crate) fn uni(all: &Held) -> Self {
+        Self::new(State::StreamType, None, all)
     }
 
-    fn new(state: State, message: Option<Message>) -> Self {
-        Self { state, head: [0; 16], have: 0, held: Vec::new(), message }
+    fn new(state: State, message: Option<Message>, all: &Held) -> Self {
+        let share = Share { all: all.clone(), own: 0 };
+        Self { state, head: [0; 16], have: 0, held: Vec::new(), message, share }
     }
 
     /// Looks at the next bytes of the stream and says what may be handed on.
     ///
     /// # Errors
-    /// When a frame begins that is too long, or a message is malformed.
+    /// When a frame begins that is too long, too many frames are not whole, or a message is malformed.
     pub(crate) fn see(&mut self, data: Bytes) -> Result<Passed, Refused> {
         let mut passed = Passed::default();
         // What is handed on of `data`, and how far it was looked at.
@@ -116,11 +160,23 @@ impl Guard {
                     }
                     self.state = State::Header;
                 }
+                State::Collected(left) => {
+                    let here = (rest.len() as u64).min(*left);
+                    at += here as usize;
+                    *left -= here;
+                    if *left > 0 {
+                        self.share.add(here)?;
+                        break;
+                    }
+                    self.share.clear();
+                    self.state = State::Header;
+                }
                 State::Section(left) => {
                     let here = (rest.len() as u64).min(*left);
                     let section = &rest[..here as usize];
                     *left -= here;
                     if *left > 0 {
+                        self.share.add(here)?;
                         self.held.extend_from_slice(section);
                         passed.rest = Some(data.slice(from..at)).filter(|rest| !rest.is_empty());
                         return Ok(passed);
@@ -135,6 +191,7 @@ impl Guard {
                         at += section.len();
                         from = at;
                     }
+                    self.share.clear();
                     self.state = State::Header;
                 }
                 State::StreamType | State::Header => {
@@ -191,7 +248,7 @@ impl Guard {
             (DATA, None) => Ok(Some(State::Payload(length))),
             _ if length > FRAME_LIMIT => Err(Refused::TooLong(length)),
             (HEADERS, Some(_)) => Ok(Some(State::Section(length))),
-            _ => Ok(Some(State::Payload(length))),
+            _ => Ok(Some(State::Collected(length))),
         }
     }
 }
@@ -205,6 +262,7 @@ fn check(message: &mut Option<Message>, section: &[u8]) -> Result<(), Refused> {
         Fault::Malformed(why) => Refused::Malformed(MalformedMessage { kind: message.kind(), why }),
     })
 }
+
 /// A variable-length integer (RFC 9000 section 16) and what follows it.
 fn varint(data: &[u8]) -> Option<(u64, &[u8])> {
     let first = *data.first()?;
@@ -283,8 +341,8 @@ mod tests {
         whole.is_err()
     }
 
-    const REQUEST: fn() -> Guard = || Guard::bidi(Kind::Request);
-    const RESPONSE: fn() -> Guard = || Guard::bidi(Kind::Response);
+    const REQUEST: fn() -> Guard = || Guard::bidi(Kind::Request, &Held::default());
+    const RESPONSE: fn() -> Guard = || Guard::bidi(Kind::Response, &Held::default());
 
     #[test]
     fn frames_that_are_collected_may_not_be_long() {
@@ -294,6 +352,29 @@ mod tests {
                 assert!(refuses(side, &frame(kind, (1 << 62) - 1, 10)));
                 assert!(!refuses(side, &frame(kind, FRAME_LIMIT, 10)));
             }
+        }
+    }
+
+    #[test]
+    fn frames_that_do_not_end_are_bounded_over_all_streams_of_a_connection() {
+        for kind in [HEADERS, 0x21] {
+            let all = Held::default();
+            let part = frame(kind, FRAME_LIMIT, FRAME_LIMIT as usize - 1);
+            let begin = || {
+                let mut guard = Guard::bidi(Kind::Request, &all);
+                guard.see(part.clone().into()).map(|_| guard)
+            };
+            let mut begun: Vec<Guard> = (0..4).map(|_| begin().unwrap()).collect();
+            assert!(matches!(begin(), Err(Refused::TooMuch)));
+            // What is dropped or becomes whole makes room.
+            begun.pop();
+            begun.push(begin().unwrap());
+            if kind != HEADERS {
+                begun[0].see(Bytes::from_static(&[0])).unwrap();
+                begun.push(begin().unwrap());
+            }
+            drop(begun);
+            assert_eq!(all.0.load(Ordering::Relaxed), 0);
         }
     }
 
@@ -311,7 +392,7 @@ mod tests {
 
     #[test]
     fn of_unidirectional_streams_only_the_control_stream_has_frames_that_matter() {
-        let uni: fn() -> Guard = Guard::uni;
+        let uni: fn() -> Guard = || Guard::uni(&Held::default());
         let long = frame(4, 1 << 30, 3);
         let stream = |kind: u64| {
             let mut out = Vec::new();

@@ -9,8 +9,8 @@
 //! `h3` closes the connection at once when it is dropped. So that a server can wait with that until its answers are through,
 //! finishing a stream that the *peer* opened is ready when everything on it is acknowledged, not before.
 //!
-//! `h3` collects frames other than DATA in memory, whatever their length. A peer that announces one of more than 256 KiB has its
-//! connection closed with `H3_EXCESSIVE_LOAD`.
+//! `h3` collects frames other than DATA in memory, whatever their length. A peer that announces one of more than 256 KiB, or that
+//! leaves more than 1 MiB of them unfinished, has its connection closed with `H3_EXCESSIVE_LOAD`.
 //!
 //! `h3` does not notice every malformed request or response (RFC 9114 section 4.1.2). Before it sees a HEADERS frame, pseudo-header
 //! fields, connection-specific fields and names are checked, and `Content-Length` of a request is compared with its body. A
@@ -41,13 +41,14 @@ pub use stream::{BidiStream, RecvStream, SendStream};
 #[derive(Debug, Clone)]
 pub struct Connection {
     connection: thalweg::Connection,
+    held: guard::Held,
 }
 
 impl Connection {
     /// Wraps a connection whose ALPN is `h3`.
     #[must_use]
     pub fn new(connection: thalweg::Connection) -> Self {
-        Self { connection }
+        Self { connection, held: guard::Held::default() }
     }
 }
 
@@ -58,14 +59,14 @@ impl<B: Buf> quic::Connection<B> for Connection {
     fn poll_accept_recv(&mut self, cx: &mut Context<'_>) -> Poll<Result<RecvStream, ConnectionErrorIncoming>> {
         self.connection
             .poll_accept_uni(cx)
-            .map_ok(|stream| RecvStream::uni(stream, &self.connection))
+            .map_ok(|stream| RecvStream::uni(stream, &self.connection, &self.held))
             .map_err(error::connection)
     }
 
     fn poll_accept_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
         self.connection
             .poll_accept_bi(cx)
-            .map_ok(|both| BidiStream::accepted(both, &self.connection))
+            .map_ok(|both| BidiStream::accepted(both, &self.connection, &self.held))
             .map_err(error::connection)
     }
 
@@ -81,7 +82,7 @@ impl<B: Buf> quic::OpenStreams<B> for Connection {
     fn poll_open_bidi(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
         self.connection
             .poll_open_bi(cx)
-            .map_ok(|both| BidiStream::opened(both, &self.connection))
+            .map_ok(|both| BidiStream::opened(both, &self.connection, &self.held))
             .map_err(error::stream)
     }
 

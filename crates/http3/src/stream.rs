@@ -9,7 +9,7 @@ use h3::error::Code;
 use h3::quic::{self, StreamErrorIncoming, StreamId, WriteBuf};
 
 use crate::error;
-use crate::guard::{Guard, MalformedMessage, Refused};
+use crate::guard::{Guard, Held, MalformedMessage, Refused};
 use crate::message::Kind;
 
 /// Bytes handed to the transport at once. `h3` hides a frame's payload behind [`Buf`], so it has to be copied; copying header
@@ -143,8 +143,8 @@ pub struct RecvStream {
 }
 
 impl RecvStream {
-    pub(crate) fn uni(stream: thalweg::RecvStream, connection: &thalweg::Connection) -> Self {
-        Self::new(stream, connection, Guard::uni())
+    pub(crate) fn uni(stream: thalweg::RecvStream, connection: &thalweg::Connection, held: &Held) -> Self {
+        Self::new(stream, connection, Guard::uni(held))
     }
 
     fn new(stream: thalweg::RecvStream, connection: &thalweg::Connection, guard: Guard) -> Self {
@@ -193,7 +193,7 @@ impl quic::RecvStream for RecvStream {
             match self.guard.see(data) {
                 Ok(passed) => self.passed.extend(passed.held.into_iter().chain(passed.rest)),
                 Err(Refused::Malformed(malformed)) => return Poll::Ready(Err(self.refuse(malformed))),
-                Err(error @ Refused::TooLong(_)) => {
+                Err(error @ (Refused::TooLong(_) | Refused::TooMuch)) => {
                     return Poll::Ready(Err(self.close(Code::H3_EXCESSIVE_LOAD, error)));
                 }
                 Err(error @ Refused::Undecodable(_)) => {
@@ -223,18 +223,20 @@ impl<B: Buf> BidiStream<B> {
     pub(crate) fn opened(
         (send, recv): (thalweg::SendStream, thalweg::RecvStream),
         connection: &thalweg::Connection,
+        held: &Held,
     ) -> Self {
         Self {
             send: SendStream::new(send, false),
-            recv: RecvStream::new(recv, connection, Guard::bidi(Kind::Response)),
+            recv: RecvStream::new(recv, connection, Guard::bidi(Kind::Response, held)),
         }
     }
 
     pub(crate) fn accepted(
         (send, recv): (thalweg::SendStream, thalweg::RecvStream),
         connection: &thalweg::Connection,
+        held: &Held,
     ) -> Self {
-        Self { send: SendStream::new(send, true), recv: RecvStream::new(recv, connection, Guard::bidi(Kind::Request)) }
+        Self { send: SendStream::new(send, true), recv: RecvStream::new(recv, connection, Guard::bidi(Kind::Request, held)) }
     }
 }
 

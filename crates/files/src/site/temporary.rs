@@ -4,6 +4,7 @@
 //! Elsewhere it has a hidden name beside the target and is locked while it is in use, so that the next server can tell an
 //! abandoned one ([`sweep`]). Such names are neither served nor listed nor accepted.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,10 +32,34 @@ pub(super) fn is_temporary(name: &[u8]) -> bool {
     name.strip_prefix(PREFIX).is_some_and(|rest| rest.len() == DIGITS && rest.iter().all(u8::is_ascii_hexdigit))
 }
 
+/// A directory that stays the same one, whatever happens to its path meanwhile.
+#[derive(Debug)]
+struct Directory {
+    /// The path that leads to it.
+    path: PathBuf,
+    /// Keeps `path` valid on Linux, where it is a name of this handle.
+    _handle: Option<File>,
+}
+
+impl Directory {
+    fn open(path: &Path) -> io::Result<Self> {
+        #[cfg(target_os = "linux")]
+        {
+            let handle = File::open(path)?;
+            let own = PathBuf::from(own_path(&handle));
+            if fs::metadata(&own).is_ok_and(|metadata| metadata.is_dir()) {
+                return Ok(Self { path: own, _handle: Some(handle) });
+            }
+        }
+        Ok(Self { path: path.to_owned(), _handle: None })
+    }
+}
+
 /// A file without its final name. Dropped, it is gone.
 #[derive(Debug)]
 pub(super) struct Temporary {
     file: File,
+    directory: Directory,
     /// Its name, if it has one.
     path: Option<PathBuf>,
 }
@@ -45,24 +70,30 @@ impl Temporary {
     /// # Errors
     /// What the file system says.
     pub(super) fn create(directory: &Path) -> io::Result<Self> {
+        let directory = Directory::open(directory)?;
         #[cfg(target_os = "linux")]
-        if let Some(file) = unnamed(directory) {
-            return Ok(Self { file, path: None });
+        if let Some(file) = unnamed(&directory.path) {
+            return Ok(Self { file, directory, path: None });
         }
-        Self::named(directory)
+        Self::named_in(directory)
     }
 
+    #[cfg(test)]
     fn named(directory: &Path) -> io::Result<Self> {
+        Self::named_in(Directory::open(directory)?)
+    }
+
+    fn named_in(directory: Directory) -> io::Result<Self> {
         for _ in 0..TRIES {
-            let path = new_name(directory)?;
+            let path = new_name(&directory.path)?;
             // create_new neither follows nor replaces what is there.
             let file = File::options().write(true).create_new(true).open(&path)?;
             let locked = lock(&file);
-            let temporary = Self { file, path: Some(path) };
             // A sweep may have come between creating and locking.
-            if locked != Lock::Taken && is_linked(&temporary.file.metadata()?) {
-                return Ok(temporary);
+            if locked != Lock::Taken && is_linked(&file.metadata()?) {
+                return Ok(Self { file, directory, path: Some(path) });
             }
+            let _ = fs::remove_file(path);
         }
         Err(io::Error::other("temporary files are removed as fast as they are made"))
     }
@@ -72,16 +103,17 @@ impl Temporary {
         &mut self.file
     }
 
-    /// Where it is: its own path, or the one it is opened under.
-    pub(super) fn path<'a>(&'a self, directory: &'a Path) -> &'a Path {
-        self.path.as_deref().unwrap_or(directory)
+    /// Where it is: its own path, or that of its directory.
+    pub(super) fn path(&self) -> &Path {
+        self.path.as_deref().unwrap_or(&self.directory.path)
     }
 
-    /// Gives the file its name; `replace` says whether a file of that name may be replaced.
+    /// Gives the file its name in its directory; `replace` says whether a file of that name may be replaced.
     ///
     /// # Errors
     /// [`io::ErrorKind::AlreadyExists`] when the name is taken and may not be replaced, or what the file system says.
-    pub(super) fn place(mut self, target: &Path, replace: bool) -> io::Result<()> {
+    pub(super) fn place(mut self, name: &OsStr, replace: bool) -> io::Result<()> {
+        let target = &self.directory.path.join(name);
         #[cfg(target_os = "linux")]
         if self.path.is_none() {
             match link(&self.file, target) {
@@ -90,7 +122,7 @@ impl Temporary {
             }
             // No call replaces a name by an unnamed file, so it needs one for a moment.
             lock(&self.file);
-            let path = new_name(target.parent().unwrap_or(Path::new(".")))?;
+            let path = new_name(&self.directory.path)?;
             link(&self.file, &path)?;
             self.path = Some(path);
         }
@@ -240,18 +272,38 @@ mod tests {
     fn a_file_appears_under_its_name_and_replaces_only_when_it_may() {
         for make in MAKERS {
             let dir = tempfile::tempdir().unwrap();
-            let target = dir.path().join("a");
+            let (name, target) = (OsStr::new("a"), dir.path().join("a"));
             for (replace, text) in [(false, "one"), (true, "two"), (true, "three")] {
                 let mut temporary = make(dir.path()).unwrap();
                 temporary.file().write_all(text.as_bytes()).unwrap();
-                temporary.place(&target, replace).unwrap();
+                temporary.place(name, replace).unwrap();
                 assert_eq!(fs::read_to_string(&target).unwrap(), text);
             }
-            let late = make(dir.path()).unwrap().place(&target, false).unwrap_err();
+            let late = make(dir.path()).unwrap().place(name, false).unwrap_err();
             assert_eq!(late.kind(), io::ErrorKind::AlreadyExists);
             assert_eq!(fs::read_to_string(&target).unwrap(), "three");
             drop(make(dir.path()).unwrap());
             assert_eq!(names(dir.path()), ["a"]);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_stays_in_the_directory_it_was_begun_in() {
+        for make in MAKERS {
+            let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            let (asked, moved) = (dir.path().join("d"), dir.path().join("x"));
+            fs::create_dir(&asked).unwrap();
+            for replace in [false, true] {
+                let temporary = make(&asked).unwrap();
+                fs::rename(&asked, &moved).unwrap();
+                std::os::unix::fs::symlink(outside.path(), &asked).unwrap();
+                temporary.place(OsStr::new("f"), replace).unwrap();
+                assert_eq!((names(&moved), names(outside.path())), (vec!["f".to_owned()], Vec::new()));
+                fs::remove_file(&asked).unwrap();
+                fs::rename(&moved, &asked).unwrap();
+                fs::remove_file(asked.join("f")).unwrap();
+            }
         }
     }
 
@@ -280,11 +332,11 @@ mod tests {
         fs::create_dir(dir.path().join(".thalweg-upload-000000000000000000000000")).unwrap();
         let used = Temporary::named(&below).unwrap();
         assert_eq!(sweep(dir.path()), 2);
-        let used_name = used.path(&below).file_name().unwrap().to_str().unwrap().to_owned();
+        let used_name = used.path().file_name().unwrap().to_str().unwrap().to_owned();
         let mut left = vec![".thalweg-upload-notes".to_owned(), used_name, format!("thalweg-upload-{digits}")];
         left.sort();
         assert_eq!(names(&below), left);
-        used.place(&below.join("done"), true).unwrap();
+        used.place(OsStr::new("done"), true).unwrap();
         assert_eq!(sweep(dir.path()), 0);
         assert!(names(&below).contains(&"done".to_owned()));
     }

@@ -99,7 +99,7 @@ impl Site {
         let mut temporary = Temporary::create(&parent.path).map_err(|error| storage(&error))?;
         // The directory could have become a link since it was resolved: ask where the new file really is.
         let metadata = temporary.file().metadata().map_err(|error| storage(&error))?;
-        let asked = temporary.path(&parent.path).to_path_buf();
+        let asked = temporary.path().to_path_buf();
         if !path::is_inside(self.root(), &asked, temporary.file(), &metadata) {
             return Err(refusal(Refusal::NotFound));
         }
@@ -158,7 +158,7 @@ impl Upload {
             temporary.file().sync_all().map_err(|error| storage(&error))?;
         }
         let metadata = temporary.file().metadata().map_err(|error| storage(&error))?;
-        temporary.place(&self.target, self.options.overwrite).map_err(|error| {
+        temporary.place(self.target.file_name().unwrap_or_default(), self.options.overwrite).map_err(|error| {
             if !self.options.overwrite && error.kind() == io::ErrorKind::AlreadyExists {
                 Answer::error(StatusCode::CONFLICT, "The file exists and this server does not replace files.")
             } else {
