@@ -300,7 +300,8 @@ class Get:
     def command(self, stage, port, names, *options):
         urls = [f"https://localhost:{port}/{name}" for name in names]
         trust = ["--ca", CERTS / "ca.pem"]
-        return [self.program, "get", "--quic-only", "--json", *trust, "--dir", stage.downloads, *options, *urls]
+        # A lost connection is a failure here, not something to mend.
+        return [self.program, "get", "--quic-only", "--json", "--retries", "0", *trust, "--dir", stage.downloads, *options, *urls]
 
     def fetch(self, stage, port, case):
         options = []
