@@ -301,7 +301,8 @@ class Get:
         urls = [f"https://localhost:{port}/{name}" for name in names]
         trust = ["--ca", CERTS / "ca.pem"]
         # A lost connection is a failure here, not something to mend.
-        return [self.program, "get", "--quic-only", "--json", "--retries", "0", *trust, "--dir", stage.downloads, *options, *urls]
+        fixed = ["--quic-only", "--json", "--retries", "0", *trust, "--dir", stage.downloads]
+        return [self.program, "get", *fixed, *options, *urls]
 
     def fetch(self, stage, port, case):
         options = []
