@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """A UDP relay between one client and one server: drops datagrams by a seeded coin and notes what the path can see.
 
-usage: relay.py SERVER_HOST:PORT [--loss SHARE] [--seed N]
-Prints `RELAY listening=HOST:PORT`, and on SIGTERM one `RELAY {json}` line with its counts.
+usage: relay.py SERVER_HOST:PORT [--loss SHARE] [--seed N] [--capture FILE]
+Prints `RELAY listening=HOST:PORT`, and on SIGTERM one `RELAY {json}` line with its counts. The capture
+has every datagram once, as the client's side of the path would show it; those that were dropped carry a comment.
 """
 
 import argparse
@@ -11,6 +12,9 @@ import random
 import selectors
 import signal
 import socket
+import time
+
+from runner import pcapng
 
 BUFFER = 4 << 20
 V2 = 0x6B3343CF
@@ -53,8 +57,9 @@ def long_headers(data):
 class Side:
     """One direction and what was seen on it."""
 
-    def __init__(self, loss, seed):
+    def __init__(self, loss, seed, record):
         self.loss = loss
+        self.record = record  # called with the client's address, each datagram and why it was dropped, if it was
         self.coin = random.Random(seed)
         self.datagrams = 0
         self.dropped = 0
@@ -93,17 +98,31 @@ def udp():
     return sock
 
 
-def forward(source, side, send):
+def recorder(writer, front, upwards):
+    """Writes datagrams between a client and the relay into a capture, if there is one."""
+    def record(client, data, comment=""):
+        ends = (client, front) if upwards else (front, client)
+        writer.packet(time.time_ns(), pcapng.ipv4_udp(*ends, data), comment)
+
+    return record if writer else lambda *_: None
+
+
+def forward(source, side, send, client=None):
     for _ in range(64):  # a bounded burst, so that the other direction gets its turn
         try:
             data, sender = source.recvfrom(65535)
         except BlockingIOError:
             return
-        if side.passes(data):
+        dropped = ""
+        if not side.passes(data):
+            dropped = "dropped by the relay: loss"
+        else:
             try:
                 send(data, sender)
-            except (BlockingIOError, ConnectionRefusedError):
+            except (BlockingIOError, ConnectionRefusedError) as error:
                 side.dropped += 1
+                dropped = f"dropped by the relay: {error}"
+        side.record(client or sender, data, dropped)
 
 
 def main():
@@ -111,11 +130,14 @@ def main():
     parser.add_argument("server")
     parser.add_argument("--loss", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--capture", metavar="FILE")
     arguments = parser.parse_args()
     host, _, port = arguments.server.rpartition(":")
     server = (host, int(port))
-    up, down = Side(arguments.loss, arguments.seed), Side(arguments.loss, arguments.seed + 1)
     front = udp()
+    writer = pcapng.Writer(arguments.capture, "relay") if arguments.capture else None
+    up = Side(arguments.loss, arguments.seed, recorder(writer, front.getsockname(), True))
+    down = Side(arguments.loss, arguments.seed + 1, recorder(writer, front.getsockname(), False))
     selector = selectors.DefaultSelector()
     backs = {}  # one socket towards the server for each client address
 
@@ -137,8 +159,11 @@ def main():
                 if key.data is None:
                     forward(front, up, from_client)
                 else:
-                    forward(key.fileobj, down, lambda data, _, client=key.data: front.sendto(data, client))
+                    forward(key.fileobj, down, lambda data, _, client=key.data: front.sendto(data, client),
+                            key.data)
     finally:
+        if writer:
+            writer.close()
         print("RELAY " + json.dumps({"up": up.summary(), "down": down.summary()}), flush=True)
 
 

@@ -42,7 +42,10 @@ pub struct FetchArgs {
     /// How long QUIC may be silent before TCP is tried beside it
     #[arg(long, value_name = "TIME", default_value = "3 s", value_parser = duration)]
     quic_patience: Duration,
-    /// Take no more than this
+    /// Do not resume TLS sessions, and send nothing as early data (0-RTT), when the same server is connected to again
+    #[arg(long)]
+    no_tickets: bool,
+    /// Take and send no more than this, such as "20 Mbps" (bits) or "4 MB/s" (bytes)
     #[arg(long, value_name = "RATE", value_parser = rate)]
     limit_rate: Option<Rate>,
     /// Print a JSON object per file on stdout
@@ -56,12 +59,12 @@ pub struct FetchArgs {
 }
 
 impl FetchArgs {
-    /// A fetcher with these options.
+    /// A fetcher with these options and what `change` makes of them.
     ///
     /// # Errors
     ///
     /// When the certificates to trust or the directory for traces cannot be used.
-    pub fn fetcher(&self, resume: bool, parallel: usize) -> Result<Fetcher> {
+    pub fn fetcher(&self, change: impl FnOnce(&mut FetchOptions)) -> Result<Fetcher> {
         let mut options = FetchOptions::default();
         options.trust = match (&self.ca, &self.pin, self.insecure) {
             (Some(path), ..) => Trust::pem_file(path).map_err(failure)?,
@@ -81,13 +84,13 @@ impl FetchArgs {
         options.headers = headers;
         // Bits to bytes; less than a byte per second is one.
         options.limit_rate = self.limit_rate.map(|rate| (rate.bps() / 8).max(1));
-        options.resume = resume;
-        options.parallel = parallel;
         options.connect_timeout = self.connect_timeout;
         options.idle_timeout = self.transport.idle_timeout;
         options.quic_patience = self.quic_patience;
         options.transport = Some(Arc::new(self.transport.config(FetchOptions::bulk_transport())?));
         options.key_log = true;
+        options.tickets = !self.no_tickets;
+        change(&mut options);
         Fetcher::new(options).map_err(failure)
     }
 }
@@ -111,12 +114,18 @@ pub fn line(report: &Report, what: &str, sent: bool) -> String {
         0 => String::new(),
         bytes => format!(" (after {} that were here already)", human_bytes(bytes)),
     };
+    let coding = report.content_encoding.as_ref().map_or(String::new(), |coding| format!(" (saved as {coding})"));
+    let retried = match report.retries {
+        0 => String::new(),
+        1 => " (tried again once)".into(),
+        times => format!(" (tried again {times} times)"),
+    };
     let figures = report.connection.as_ref().map(|stats| {
         let figures = Figures::from(stats);
         format!("; {}", if sent { figures.sender_line() } else { figures.receiver_line() })
     });
     format!(
-        "{what}: {} in {}, {} over {}{resumed}{}",
+        "{what}: {} in {}, {} over {}{resumed}{retried}{coding}{}",
         human_bytes(report.bytes),
         milliseconds(report.elapsed.as_secs_f64() * 1000.0),
         bits_per_second(report.goodput_bps as f64),
@@ -139,6 +148,10 @@ pub fn json_report(url: &str, result: &std::result::Result<Report, Error>) -> Va
             "path": report.path,
             "bytes": report.bytes,
             "resumed_from": report.resumed_from,
+            "content_encoding": report.content_encoding,
+            "retries": report.retries,
+            "resumed_session": report.resumed,
+            "early_data": report.early_data,
             "etag": report.etag,
             "resolve_ms": ms(report.resolve),
             "handshake_ms": ms(report.handshake),

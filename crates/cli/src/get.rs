@@ -21,6 +21,8 @@ Examples:
 
 A file appears under its name only when all of it is there and its length is right. Until then it is FILE.part, and
 --resume continues it if the server's entity tag still matches. SSLKEYLOGFILE and QLOGDIR are honoured.
+When a connection is lost (the server restarts, the network changes), the file is continued over a new one, after 0.25 s,
+0.5 s and so on up to 8 s; --retries says how often without any progress. Two versions of a file are never mixed.
 Exit codes: 0 everything arrived, 1 something did not, 2 wrong usage.")]
 pub struct GetArgs {
     /// What to fetch; files from one server share a connection
@@ -35,6 +37,9 @@ pub struct GetArgs {
     /// Continue partial files whose entity tag still matches
     #[arg(long, short = 'c')]
     resume: bool,
+    /// How often to try again without getting any further when a connection was lost; 0 is never
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    retries: u32,
     /// How many files at once
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     parallel: u16,
@@ -50,7 +55,11 @@ impl GetArgs {
     /// When an argument cannot be used or any of the files did not arrive.
     pub async fn run(self) -> Result<()> {
         let jobs = self.jobs()?;
-        let fetcher = self.fetch.fetcher(self.resume, usize::from(self.parallel))?;
+        let fetcher = self.fetch.fetcher(|options| {
+            options.resume = self.resume;
+            options.retries = self.retries;
+            options.parallel = usize::from(self.parallel);
+        })?;
         let names: Vec<_> = self.urls.iter().map(|url| file_name(url).unwrap_or_else(|| url.clone())).collect();
         let progress = Progress::new(&names, self.fetch.quiet);
         let stopper = fetcher.clone();

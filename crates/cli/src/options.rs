@@ -70,7 +70,7 @@ pub fn duration(text: &str) -> std::result::Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
 
-/// Reads `250 Mbps`.
+/// Reads `250 Mbps`, `4 MB/s`.
 pub fn rate(text: &str) -> std::result::Result<Rate, String> {
     match text.parse::<Rate>() {
         Ok(rate) if rate.bps() == 0 => Err("a rate of nothing never gets done".into()),
@@ -111,7 +111,11 @@ mod tests {
         assert_eq!(bytes("1500"), Ok(1500));
         assert_eq!(duration("1.5 s"), Ok(Duration::from_millis(1500)));
         assert_eq!(rate("2 Mbps").unwrap().bps(), 2_000_000);
+        assert_eq!(rate("4 MB/s").unwrap().bps(), 32_000_000);
         assert!(rate("0 bps").is_err());
+        assert!(rate("0 B/s").is_err());
+        let wrong = rate("4 MB").unwrap_err();
+        assert!(wrong.contains("Mbps") && wrong.contains("MB/s"), "{wrong}");
         assert!(bytes("many").is_err());
     }
 }

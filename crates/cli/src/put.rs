@@ -36,7 +36,7 @@ impl PutArgs {
     ///
     /// When an argument cannot be used or the server did not store the file.
     pub async fn run(self) -> Result<()> {
-        let fetcher = self.fetch.fetcher(false, 1)?;
+        let fetcher = self.fetch.fetcher(|options| options.parallel = 1)?;
         let name = self.file.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = name.or_else(|| file_name(&self.url)).unwrap_or_default();
         let progress = Progress::new(&[name], self.fetch.quiet);

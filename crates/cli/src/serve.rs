@@ -40,6 +40,11 @@ Examples:
   thalweg serve /srv/files --listen 0.0.0.0:443 --cert fullchain.pem --key privkey.pem
   thalweg serve drop --allow-upload --max-upload '2 GB'
 
+--early-data saves returning clients a round trip. What arrives so may be an attacker's copy of an earlier request, so only
+requests that change nothing are answered at once; uploads wait until the handshake is complete. Each ticket is good for
+one connection with the process that gave it. A request that a proxy received so and passed on (Early-Data: 1) is answered
+with 425 Too Early if it would change something, with or without this option (RFC 8470).
+
 Without --cert it makes a self-signed certificate and prints what clients need to trust it.
 With --cert, SIGHUP reads certificate and key again. SSLKEYLOGFILE and QLOGDIR are honoured.")]
 pub struct ServeArgs {
@@ -82,6 +87,9 @@ pub struct ServeArgs {
     /// When clients have to prove their address before anything else (Retry): busy means with 200 handshakes under way
     #[arg(long, value_enum, default_value_t = Retry::Busy)]
     retry: Retry,
+    /// Answer GET, HEAD and OPTIONS in early data (0-RTT) of returning clients; such requests may be replays
+    #[arg(long, conflicts_with = "no_quic")]
+    early_data: bool,
     /// UDP workers, each with a socket of its own [default: one per core]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
@@ -122,6 +130,7 @@ impl ServeArgs {
         options.tcp = !self.no_tcp;
         options.grace = self.grace;
         options.key_log = true;
+        options.early_data = self.early_data;
         let server = Server::bind(options).await.map_err(Failure::failed)?;
         let address = server.local_addr();
         if let Some(endpoint) = server.endpoint() {
@@ -184,6 +193,8 @@ impl ServeArgs {
                     "bytes": record.bytes,
                     "seconds": record.duration.as_secs_f64(),
                     "complete": record.complete,
+                    "reason": record.reason,
+                    "early_data": record.early_data,
                 }));
             } else {
                 output::line(&record.to_string());

@@ -6,6 +6,8 @@ mod common;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 
 use common::{Place, Server, json_lines, run, text};
+#[cfg(target_os = "linux")]
+use common::{thalweg, until};
 
 #[test]
 fn files_of_all_sizes_arrive_whole_over_http3() {
@@ -161,6 +163,51 @@ fn uploads_are_refused_unless_allowed() {
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("413"), "{}", text(&refused.stderr));
     assert_eq!(place.size("drop/large"), None);
+}
+
+/// Bytes in files below `directory` that a process has open, named or not.
+#[cfg(target_os = "linux")]
+fn open_bytes(process: &std::process::Child, directory: &std::path::Path) -> u64 {
+    let Ok(open) = std::fs::read_dir(format!("/proc/{}/fd", process.id())) else {
+        return 0;
+    };
+    let inside = |path: &std::path::PathBuf| std::fs::read_link(path).is_ok_and(|real| real.starts_with(directory));
+    let size = |path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    open.flatten().map(|entry| entry.path()).filter(inside).map(size).sum()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_killed_in_the_middle_of_an_upload_leaves_nothing() {
+    let place = Place::new();
+    let source = std::fs::File::create(place.path("source")).unwrap();
+    source.set_len(4 << 30).unwrap();
+    std::fs::create_dir_all(place.path("drop/below")).unwrap();
+    let drop_dir = std::fs::canonicalize(place.path("drop")).unwrap();
+    let names = || {
+        let entries = std::fs::read_dir(drop_dir.join("below")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    let mut server = Server::start(&drop_dir, &["--allow-upload"]);
+    let url = server.url("below/stored");
+    let source = place.arg("source");
+    let mut client = thalweg(&["put", "--insecure", "--quic-only", &source, &url])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    until("the upload to be written", || open_bytes(&server.child, &drop_dir) > 1 << 20);
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    client.kill().unwrap();
+    client.wait().unwrap();
+    // Where the file system has no files without a name, the next server cleans up.
+    let abandoned = drop_dir.join("below/.thalweg-upload-0123456789abcdef01234567");
+    std::fs::write(&abandoned, "from a server killed elsewhere").unwrap();
+    let next = Server::start(&drop_dir, &["--allow-upload", "--hidden"]);
+    until("abandoned uploads to be removed", || names().is_empty());
+    let answer = run(&["get", "--insecure", "--dir", &place.arg(""), &next.url("below/stored")]);
+    assert!(!answer.status.success());
 }
 
 /// Passes TCP connections on to `target`, for as long as the test runs.

@@ -4,7 +4,7 @@
 use std::{
     ops::Deref,
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
-    task::Waker,
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -13,13 +13,14 @@ use thalweg_proto::{
     connection::{Connection as Machine, Event},
     datagrams::SendDatagramError,
     error::ConnectionError,
-    streams::{Dir, StreamEvent, StreamId},
+    streams::{Dir, StreamEvent, StreamId, WriteError as Refusal},
     udp::DatagramMeta,
 };
 use thalweg_units::Instant;
 use tokio::sync::broadcast;
 
 use crate::{
+    error::WriteError,
     events::{PathEvent, path_event},
     shared::Shared,
     trace::Log,
@@ -62,6 +63,8 @@ pub(crate) struct State {
     pub(crate) linger: Option<Instant>,
     /// Tasks that wait.
     pub(crate) waiting: Waiting,
+    /// How many handles say that the application waits for the peer.
+    pub(crate) awaited: usize,
     path_events: Option<broadcast::Sender<PathEvent>>,
     pub(crate) log: Log,
 }
@@ -159,6 +162,7 @@ impl Cell {
                 verdict: None,
                 linger: None,
                 waiting: Waiting::default(),
+                awaited: 0,
                 path_events: None,
                 log,
             }),
@@ -203,6 +207,21 @@ impl Cell {
         state.lose(ConnectionError::LocallyClosed, &self.shared, &mut wakes);
         self.unlock_and_drive(state);
         wake_all(&mut wakes);
+    }
+
+    /// How many of `wanted` bytes a write to a stream would take now, if it is worth it; otherwise waits.
+    pub(crate) fn poll_capacity(
+        &self,
+        cx: &mut Context<'_>,
+        id: StreamId,
+        wanted: usize,
+    ) -> Poll<Result<usize, WriteError>> {
+        let mut state = self.lock();
+        state.check()?;
+        match state.machine.streams().capacity(id, wanted) {
+            Ok(room) => Poll::Ready(Ok(room)),
+            Err(refusal) => state.write_refused(cx, id, refusal).map(Err),
+        }
     }
 
     /// Ends a connection that the application does not want, or not yet.
@@ -345,6 +364,28 @@ impl State {
                     wakes.extend(sender.writer.take());
                     sender.fate.take(wakes);
                 }
+            }
+        }
+    }
+
+    /// What a refused write comes to: waiting for room, or an error.
+    pub(crate) fn write_refused(&mut self, cx: &mut Context<'_>, id: StreamId, refusal: Refusal) -> Poll<WriteError> {
+        match refusal {
+            Refusal::Blocked => {
+                // There is an entry as long as the stream has a handle.
+                if let Some(sender) = self.waiting.senders.get_mut(&id) {
+                    match &mut sender.writer {
+                        Some(waker) => waker.clone_from(cx.waker()),
+                        none => *none = Some(cx.waker().clone()),
+                    }
+                }
+                Poll::Pending
+            }
+            Refusal::Stopped(code) => Poll::Ready(WriteError::Stopped(code)),
+            Refusal::ClosedStream => {
+                // A stream that the peer stopped is forgotten below once the reset is acknowledged.
+                let stopped = self.waiting.senders.get(&id).and_then(|sender| sender.stopped);
+                Poll::Ready(stopped.map_or(WriteError::ClosedStream, WriteError::Stopped))
             }
         }
     }

@@ -27,7 +27,7 @@ use crate::{
     cell::{ConnectionRef, index},
     config::ClientConfig,
     endpoint::Endpoint,
-    error::{ConnectError, ConnectionError, ExportError, SendDatagramError},
+    error::{ConnectError, ConnectionError, ExportError, SendDatagramError, WriteError},
     events::PathEvents,
     recv_stream::RecvStream,
     send_stream::SendStream,
@@ -199,6 +199,10 @@ pub struct Connection {
 }
 
 impl Connection {
+    pub(crate) fn handle(&self) -> &ConnectionRef {
+        &self.connection
+    }
+
     /// Opens a bidirectional stream; waits while the peer allows no more of them. Cancel-safe.
     ///
     /// The peer learns of it with the first data written.
@@ -255,6 +259,16 @@ impl Connection {
     /// [`accept_uni`](Self::accept_uni) for hand-written futures.
     pub fn poll_accept_uni(&self, cx: &mut Context<'_>) -> Poll<Result<RecvStream, ConnectionError>> {
         self.poll_accept(cx, Dir::Uni).map_ok(|id| RecvStream::new(self.connection.clone(), id))
+    }
+
+    /// [`SendStream::capacity`] for whoever has no hold of the stream itself, because another library wraps it. To be asked by
+    /// the task that writes: of the tasks that wait for room in a stream, only the last is woken.
+    ///
+    /// # Errors
+    ///
+    /// As a write to the stream.
+    pub async fn stream_capacity(&self, stream: StreamId, wanted: usize) -> Result<usize, WriteError> {
+        poll_fn(|cx| self.connection.poll_capacity(cx, stream, wanted)).await
     }
 
     fn both(&self, id: StreamId) -> (SendStream, RecvStream) {

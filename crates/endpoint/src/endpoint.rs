@@ -37,6 +37,9 @@ use crate::{
 
 /// Socket buffer to ask for: what arrives at 10 Gbit/s in 3 ms, which a busy driver may need to come back.
 const SOCKET_BUFFER: usize = 4 << 20;
+/// Bytes that all connections may hold for their peers together, unless set otherwise. One connection gets half of it at
+/// most, which is what a path of 10 Gbit/s and 200 ms holds.
+const SEND_BUDGET: u64 = 512 << 20;
 /// More workers than this serve nobody, and a connection ID has a byte for them.
 const WORKERS_MOST: usize = 128;
 
@@ -57,7 +60,9 @@ pub struct EndpointBuilder {
     workers: Option<usize>,
     socket_buffer: Option<usize>,
     seed: Option<[u8; 32]>,
+    reset_key: Option<[u8; 32]>,
     memory_budget: Option<u64>,
+    send_budget: Option<u64>,
     /// Without a client configuration, the platform's roots are trusted.
     native_client: bool,
 }
@@ -103,6 +108,27 @@ impl EndpointBuilder {
     /// own keeps that.
     pub fn memory_budget(mut self, bytes: u64) -> Self {
         self.memory_budget = Some(bytes);
+        self
+    }
+
+    /// Limits what all connections together hold of written data that their peers have not acknowledged, bytes.
+    /// Default 512 MiB.
+    ///
+    /// A connection holds at most as much as is left for all others: it is never shut out by those that came before it, and
+    /// gets at most half. When nothing is left, writers wait; no connection is closed for it. Streams that the peer gives no
+    /// credit hold 8 KiB at most in any case. A configuration with a budget of its own
+    /// ([`StreamsConfig::send_budget`](crate::StreamsConfig::send_budget)) keeps that.
+    pub fn send_budget(mut self, bytes: u64) -> Self {
+        self.send_budget = Some(bytes);
+        self
+    }
+
+    /// Sets the key that stateless resets are made with (RFC 9000 section 10.3.2).
+    ///
+    /// With the same secret key before and after, a server that was restarted can tell clients that it has lost their
+    /// connections; without, they wait for their idle timeout. Default: random.
+    pub fn reset_key(mut self, key: [u8; 32]) -> Self {
+        self.reset_key = Some(key);
         self
     }
 
@@ -174,6 +200,7 @@ impl EndpointBuilder {
             ServerConfig::limits,
         );
         let budget = self.memory_budget.map(Budget::new);
+        let send_budget = Budget::new(self.send_budget.unwrap_or(SEND_BUDGET));
         let cid_key = derive(&seed, 0);
         let shared = Arc::new(Shared {
             clock,
@@ -181,6 +208,7 @@ impl EndpointBuilder {
             cid_key: u64::from_be_bytes(*cid_key.first_chunk().unwrap_or(&[0; 8])),
             limits: Mutex::new(limits),
             budget,
+            send_budget,
             socket_buffer: buffer,
             local_addr: Mutex::new(local.local_addr()?),
             warnings: Mutex::new(warnings),
@@ -195,7 +223,7 @@ impl EndpointBuilder {
             idle: Notify::new(),
         });
         let count = sockets.len();
-        let reset_key = derive(&seed, 1);
+        let reset_key = self.reset_key.unwrap_or_else(|| derive(&seed, 1));
         let workers: Vec<Arc<Worker>> = (0..count)
             .map(|index| {
                 let index = index as u8; // at most WORKERS_MOST

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use thalweg_proto::crypto::tls_words::tls_error_words;
 pub use thalweg_proto::{config::ConnectError, error::ConnectionError};
 use thiserror::Error;
 
@@ -10,7 +11,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum ConfigError {
     /// rustls refused the certificate, the key or the settings.
-    #[error("TLS refused the configuration: {0}; check that certificate and key belong together")]
+    #[error("TLS refused the configuration: {}; check that certificate and key belong together", tls_error_words(.0))]
     Tls(#[from] rustls::Error),
     /// A certificate or key cannot be used.
     #[error(transparent)]

@@ -78,11 +78,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod alarm;
+mod awaiting;
 mod cell;
 mod clock;
 mod config;
 mod connection;
 mod driver;
+mod early;
 mod endpoint;
 mod error;
 mod events;
@@ -113,6 +115,7 @@ pub use thalweg_units::{Instant, Rate};
 #[cfg(feature = "native-roots")]
 pub use crate::roots::native_roots;
 pub use crate::{
+    awaiting::AwaitedPeer,
     config::{ClientConfig, MemoryTokenStore, RetryPolicy, ServerConfig, TokenStore, TransportConfig},
     connection::{Connecting, Connection, ConnectionStats, ZeroRttAccepted},
     endpoint::{Endpoint, EndpointBuilder, EndpointStats},

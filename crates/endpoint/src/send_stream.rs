@@ -96,6 +96,22 @@ impl SendStream {
         self.poll_with(cx, |streams, id| streams.write_chunk(id, chunk))
     }
 
+    /// Waits until a write of `wanted` bytes, or of fewer that are still worth one, would be taken at once, and says how
+    /// many bytes: for applications that make, or read, what they write only when it can leave. Cancel-safe.
+    ///
+    /// Another stream of the connection may take the room first; then the write waits as usual.
+    pub async fn capacity(&mut self, wanted: usize) -> Result<usize, WriteError> {
+        poll_fn(|cx| self.poll_capacity(cx, wanted)).await
+    }
+
+    /// [`capacity`](Self::capacity) for hand-written futures. Only the last task that polled is woken.
+    pub fn poll_capacity(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<usize, WriteError>> {
+        if self.ended {
+            return Poll::Ready(Err(WriteError::ClosedStream));
+        }
+        self.connection.poll_capacity(cx, self.id, wanted)
+    }
+
     fn poll_with(
         &mut self,
         cx: &mut Context<'_>,
@@ -111,20 +127,8 @@ impl SendStream {
                 self.connection.unlock_and_drive(state);
                 Poll::Ready(Ok(written))
             }
-            Ok(_) | Err(Refusal::Blocked) => {
-                let sender = state.waiting.senders.entry(self.id).or_default();
-                match &mut sender.writer {
-                    Some(waker) => waker.clone_from(cx.waker()),
-                    none => *none = Some(cx.waker().clone()),
-                }
-                Poll::Pending
-            }
-            Err(Refusal::Stopped(code)) => Poll::Ready(Err(WriteError::Stopped(code))),
-            Err(Refusal::ClosedStream) => {
-                // A stream that the peer stopped is forgotten below once the reset is acknowledged.
-                let stopped = state.waiting.senders.get(&self.id).and_then(|sender| sender.stopped);
-                Poll::Ready(Err(stopped.map_or(WriteError::ClosedStream, WriteError::Stopped)))
-            }
+            Ok(_) => state.write_refused(cx, self.id, Refusal::Blocked).map(Err),
+            Err(refusal) => state.write_refused(cx, self.id, refusal).map(Err),
         }
     }
 

@@ -43,8 +43,10 @@ pub(crate) struct Shared {
     /// The key of the connection IDs from which a worker is told.
     pub(crate) cid_key: u64,
     pub(crate) limits: Mutex<Limits>,
-    /// What all connections may hold together.
+    /// What all connections may hold of received bytes together.
     pub(crate) budget: Option<Arc<Budget>>,
+    /// What all connections may hold of written bytes together.
+    pub(crate) send_budget: Arc<Budget>,
     /// Socket buffer bytes to ask for.
     pub(crate) socket_buffer: usize,
     pub(crate) local_addr: Mutex<SocketAddr>,
@@ -90,7 +92,7 @@ impl Shared {
     /// A server's configuration for one of `workers` workers: the endpoint itself counts connections over all of them.
     pub(crate) fn server_config(&self, config: &ServerConfig, workers: usize) -> Arc<config::ServerConfig> {
         let mut config = config.inner().clone();
-        config.transport = self.with_budget(config.transport);
+        config.transport = self.with_budgets(&config.transport);
         if let RetryPolicy::WhenHandshakesExceed(most) = config.retry {
             config.retry = RetryPolicy::WhenHandshakesExceed(most.div_ceil(workers.max(1)));
         }
@@ -100,20 +102,17 @@ impl Shared {
     /// A client's configuration.
     pub(crate) fn client_config(&self, config: &ClientConfig) -> config::ClientConfig {
         let mut config = config.inner().clone();
-        config.transport = self.with_budget(config.transport);
+        config.transport = self.with_budgets(&config.transport);
         config
     }
 
-    /// `transport` with the endpoint's budget, unless it has one or the endpoint has none.
-    fn with_budget(&self, transport: Arc<TransportConfig>) -> Arc<TransportConfig> {
-        match &self.budget {
-            Some(budget) if transport.streams.budget.is_none() => {
-                let mut transport = (*transport).clone();
-                transport.streams.budget = Some(budget.clone());
-                Arc::new(transport)
-            }
-            _ => transport,
-        }
+    /// `transport` with the endpoint's budgets, unless it has its own.
+    fn with_budgets(&self, transport: &TransportConfig) -> Arc<TransportConfig> {
+        let mut transport = transport.clone();
+        let streams = &mut transport.streams;
+        streams.budget = streams.budget.take().or_else(|| self.budget.clone());
+        streams.send_budget = streams.send_budget.take().or_else(|| Some(self.send_budget.clone()));
+        Arc::new(transport)
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -53,6 +53,7 @@ impl Log {
             PathEvent::Mtu { size } => tell!(self, DEBUG, size, "path MTU changed"),
             PathEvent::Suspended { silence } => tell!(self, DEBUG, ?silence, "path suspended"),
             PathEvent::Resumed { silence } => tell!(self, DEBUG, ?silence, "path resumed"),
+            other => tell!(self, DEBUG, event = ?other, "path event"),
         }
     }
 

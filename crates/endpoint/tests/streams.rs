@@ -442,6 +442,59 @@ async fn a_memory_budget_slows_senders_down_and_closes_nothing() {
 }
 
 #[tokio::test]
+async fn a_send_budget_makes_writers_wait_and_capacity_says_when_they_need_not() {
+    within(async {
+        let identity = common::Identity::new();
+        let server = thalweg::EndpointBuilder::new()
+            .server(identity.server())
+            .send_budget(1 << 20)
+            .workers(1)
+            .bind("127.0.0.1:0".parse().unwrap())
+            .unwrap();
+        let client = thalweg::Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = server.local_addr().unwrap();
+        let mut pairs = Vec::new();
+        for _ in 0..4 {
+            let connecting = client.connect_with(&identity.client(), address, "localhost").unwrap();
+            let (ours, theirs) = tokio::join!(connecting, async { server.accept().await.unwrap().await });
+            pairs.push((ours.unwrap(), theirs.unwrap()));
+        }
+        let mut sends = Vec::new();
+        for (_, theirs) in &pairs {
+            sends.push(theirs.open_uni().await.unwrap());
+        }
+        // Without a pause in which anything could be sent: each gets half of what is left.
+        let mut taken = Vec::new();
+        for send in &mut sends {
+            let mut bytes = 0;
+            while let Some(written) = poll_and_drop(send.write(&[0; 10_000])).await {
+                bytes += written.unwrap();
+            }
+            taken.push(bytes);
+        }
+        assert!(taken.iter().sum::<usize>() <= 1 << 20, "{taken:?}");
+        assert!(taken.iter().all(|bytes| *bytes > 40_000), "{taken:?}");
+        for ((ours, _), (mut send, taken)) in pairs.iter().zip(sends.into_iter().zip(taken)) {
+            let mut left = 3_000_000 - taken;
+            let writing = tokio::spawn(async move {
+                while left > 0 {
+                    let capacity = send.capacity(left.min(100_000)).await.unwrap();
+                    assert!(capacity > 0);
+                    send.write_all(&vec![0; capacity]).await.unwrap();
+                    left -= capacity;
+                }
+                send.finish().unwrap();
+                send.stopped().await.unwrap();
+            });
+            let received = ours.accept_uni().await.unwrap().read_to_end(3_000_000).await.unwrap();
+            assert_eq!(received.len(), 3_000_000);
+            writing.await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_higher_priority_goes_first() {
     within(async {
         let pair = Pair::new();

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::SystemTime;
 
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use thalweg::proto::crypto::tls_words::tls_error_words;
 use thiserror::Error;
 
 use crate::calendar::Civil;
@@ -52,7 +53,10 @@ pub enum CertificateError {
         why: String,
     },
     /// TLS cannot use the two together.
-    #[error("certificate and key cannot be used: {0}; check that the key belongs to the first certificate of the file")]
+    #[error(
+        "certificate and key cannot be used: {}; check that the key belongs to the first certificate of the file",
+        tls_error_words(.0)
+    )]
     Unusable(#[from] rustls::Error),
     /// No certificate could be made for these names.
     #[error("cannot make a certificate: {0}; names must be host names or IP addresses")]
@@ -73,6 +77,15 @@ impl Clone for Identity {
 }
 
 impl Identity {
+    /// A secret that whoever has the private key can compute, for stateless resets.
+    fn reset_key(&self) -> [u8; 32] {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, self.key.secret_der());
+        let tag = ring::hmac::sign(&key, b"thalweg stateless reset");
+        let mut out = [0; 32];
+        out.copy_from_slice(tag.as_ref()); // the tag of HMAC-SHA-256 has 32 bytes
+        out
+    }
+
     /// Makes a self-signed ECDSA P-256 certificate for `localhost`, `127.0.0.1`, `::1` and `names`, valid from a day ago for a
     /// year.
     ///
@@ -131,11 +144,11 @@ impl Identity {
         let chain = certificates(certificate, certificate_place)?;
         let key = match PrivateKeyDer::from_pem_slice(key) {
             Ok(key) => key,
-            Err(rustls::pki_types::pem::Error::NoItemsFound) => {
+            Err(pem::Error::NoItemsFound) => {
                 return Err(CertificateError::NoKey { place: key_place.into() });
             }
             Err(error) => {
-                return Err(CertificateError::Pem { place: key_place.into(), why: error.to_string() });
+                return Err(CertificateError::Pem { place: key_place.into(), why: pem_words(&error) });
             }
         };
         Ok(Self { chain, key })
@@ -187,11 +200,21 @@ impl Identity {
     }
 }
 
+/// What is wrong with a PEM text. The library prints the text itself as a list of numbers.
+fn pem_words(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { .. } => "a section has no end ('-----END …-----')".into(),
+        pem::Error::IllegalSectionStart { .. } => "a section begins wrongly ('-----BEGIN …-----')".into(),
+        pem::Error::Base64Decode(_) => "it is not Base64".into(),
+        other => other.to_string(),
+    }
+}
+
 /// The certificates of a PEM text; at least one.
 pub(crate) fn certificates(pem: &[u8], place: &str) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
     let mut chain = Vec::new();
     for certificate in CertificateDer::pem_slice_iter(pem) {
-        chain.push(certificate.map_err(|error| CertificateError::Pem { place: place.into(), why: error.to_string() })?);
+        chain.push(certificate.map_err(|error| CertificateError::Pem { place: place.into(), why: pem_words(&error) })?);
     }
     if chain.is_empty() {
         return Err(CertificateError::NoCertificate { place: place.into() });
@@ -201,6 +224,7 @@ pub(crate) fn certificates(pem: &[u8], place: &str) -> Result<Vec<CertificateDer
 
 /// Two names of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Fingerprints {
     /// SHA-256 of the public key (SubjectPublicKeyInfo), base64: what Chromium's `--ignore-certificate-errors-spki-list` and our
     /// client's pin take. It stays the same when a certificate is renewed with the same key.
@@ -229,6 +253,7 @@ impl Fingerprints {
 #[derive(Debug)]
 pub struct CertificateStore {
     current: RwLock<Arc<CertifiedKey>>,
+    reset_key: [u8; 32],
 }
 
 impl CertificateStore {
@@ -237,7 +262,15 @@ impl CertificateStore {
     /// # Errors
     /// When certificate and key do not belong together.
     pub fn new(identity: &Identity) -> Result<Arc<Self>, CertificateError> {
-        Ok(Arc::new(Self { current: RwLock::new(Arc::new(identity.certified_key()?)) }))
+        Ok(Arc::new(Self {
+            current: RwLock::new(Arc::new(identity.certified_key()?)),
+            reset_key: identity.reset_key(),
+        }))
+    }
+
+    /// A secret that a server which starts again with the same private key has too.
+    pub(crate) fn reset_key(&self) -> [u8; 32] {
+        self.reset_key
     }
 
     /// Shows `identity` from now on. Connections that stand are not touched.
@@ -299,6 +332,15 @@ fn pem(label: &str, der: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_has_the_private_key_can_make_its_stateless_resets() {
+        let identity = Identity::self_signed::<&str>(&[]).unwrap();
+        let again = Identity::from_pem(identity.certificate_pem().as_bytes(), identity.key_pem().as_bytes()).unwrap();
+        let key = |identity| CertificateStore::new(identity).unwrap().reset_key();
+        assert_eq!(key(&identity), key(&again));
+        assert_ne!(key(&identity), key(&Identity::self_signed::<&str>(&[]).unwrap()));
+    }
 
     #[test]
     fn base64_as_in_rfc_4648_section_10() {

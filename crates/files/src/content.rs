@@ -1,62 +1,100 @@
-//! The body of an answer: bytes in memory and slices of one file, read in large blocks into buffers that are used again.
+//! The body of an answer: bytes in memory and slices of one file, read in blocks that are used again.
 //!
-//! Reading runs on tokio's blocking threads, one block ahead of what is being sent, so that the disk and the network work at
-//! the same time and a task switch is paid once per [`BLOCK`], not once per packet.
+//! Reading runs on tokio's blocking threads, so that a task switch is paid once per block, not once per packet. A block is
+//! read when the transport can take it, and is no larger than what it takes; where the transport does not tell (TCP), blocks
+//! begin small, and one is read ahead once several large ones are gone. All bodies together hold [`POOL_BYTES`].
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tokio::task::JoinHandle;
+
+use crate::source::{OpenFiles, Source};
+use crate::stamp::Stamp;
 
 /// Bytes read at once when a body is under way. At 1 GB/s this is 4000 reads and hand-overs per second, about 2 % of a core.
 pub(crate) const BLOCK: usize = 256 * 1024;
 
-/// Bytes read first; the size doubles with each block, and reading ahead begins when two are gone. A stream whose client takes
-/// nothing holds one small block of ours, not two large ones.
-const FIRST_BLOCK: usize = 32 * 1024;
+/// Bytes read first where the transport does not tell what it can take; the size doubles with each block.
+const FIRST_BLOCK: usize = 16 * 1024;
 
-/// Blocks the pool keeps for use again (64 MB): enough that blocks come back from a transport that still holds unacknowledged
-/// ones, little enough to forget.
-const POOL_BLOCKS: usize = 256;
+/// Bytes that may be read whatever others hold, so that every body moves on.
+const LEAST_BLOCK: usize = 4 * 1024;
 
-/// Blocks that were handed out, oldest first. A block is free again when nobody else holds a part of it.
+/// Bytes in blocks that all bodies of a server hold together; beyond it blocks have [`LEAST_BLOCK`] bytes. A block is at most
+/// 1/[`SHARES`] of what is left of it, so that bodies nobody takes leave something for the others.
+const POOL_BYTES: usize = 64 << 20;
+
+/// See [`POOL_BYTES`]: half of it can be out before blocks become smaller.
+const SHARES: usize = 128;
+
+/// Blocks the pool keeps for use again: 8 MiB.
+const SPARE_BLOCKS: usize = 32;
+
+/// What the bodies of a server have in memory, and blocks for use again.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    blocks: Mutex<VecDeque<Bytes>>,
+    files: Arc<OpenFiles>,
+    spare: Mutex<Vec<Vec<u8>>>,
+    /// Bytes in blocks that were handed out and are not given back.
+    lent: AtomicUsize,
 }
 
 impl Pool {
-    /// A block of [`BLOCK`] bytes, used before if one came back.
-    fn take(&self) -> BytesMut {
-        if let Ok(mut blocks) = self.blocks.lock() {
-            // The oldest are the likeliest to be free; looking at more than a few would cost more than an allocation.
-            for _ in 0..blocks.len().min(4) {
-                let Some(block) = blocks.pop_front() else {
-                    break;
-                };
-                match block.try_into_mut() {
-                    Ok(block) if block.len() == BLOCK => return block,
-                    Ok(_) => {}
-                    Err(busy) => blocks.push_back(busy),
-                }
-            }
-        }
-        BytesMut::zeroed(BLOCK)
+    /// How many of `wanted` bytes to read at once.
+    fn affordable(&self, wanted: usize) -> usize {
+        let left = POOL_BYTES.saturating_sub(self.lent.load(Ordering::Relaxed));
+        wanted.min((left / SHARES).max(LEAST_BLOCK))
     }
 
-    /// Remembers a block that is about to be handed out.
-    fn keep(&self, block: Bytes) {
-        if let Ok(mut blocks) = self.blocks.lock() {
-            if blocks.len() >= POOL_BLOCKS {
-                blocks.pop_front();
-            }
-            blocks.push_back(block);
+    /// Half of the memory may be used for reading ahead.
+    fn is_roomy(&self) -> bool {
+        self.lent.load(Ordering::Relaxed) < POOL_BYTES / 2
+    }
+
+    /// A block of `size` bytes, at most [`BLOCK`].
+    fn lend(self: &Arc<Self>, size: usize) -> Lent {
+        let block = if size < BLOCK / 2 {
+            vec![0; size]
+        } else {
+            let spare = self.spare.lock().ok().and_then(|mut spare| spare.pop());
+            spare.unwrap_or_else(|| vec![0; BLOCK])
+        };
+        self.lent.fetch_add(block.len(), Ordering::Relaxed);
+        Lent { block, size, pool: Arc::clone(self) }
+    }
+}
+
+/// A block that returns to its pool when the last part of it is dropped.
+struct Lent {
+    block: Vec<u8>,
+    /// Bytes of it that are used.
+    size: usize,
+    pool: Arc<Pool>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.block[..self.size]
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.pool.lent.fetch_sub(self.block.len(), Ordering::Relaxed);
+        if self.block.len() == BLOCK
+            && let Ok(mut spare) = self.pool.spare.lock()
+            && spare.len() < SPARE_BLOCKS
+        {
+            spare.push(std::mem::take(&mut self.block));
         }
     }
 }
@@ -74,6 +112,10 @@ pub enum Piece {
 #[derive(Debug, Clone, Default)]
 pub struct Content {
     file: Option<Arc<File>>,
+    /// What the file was when the answer was made.
+    stamp: Option<Stamp>,
+    /// Where the file can be opened again.
+    path: Option<PathBuf>,
     pieces: VecDeque<Piece>,
 }
 
@@ -88,25 +130,32 @@ impl Content {
     #[must_use]
     pub fn bytes(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
-        Self { file: None, pieces: [Piece::Bytes(bytes)].into() }
+        Self { pieces: [Piece::Bytes(bytes)].into(), ..Self::default() }
     }
 
     /// Pieces of `file` with bytes between them.
     #[must_use]
     pub fn pieces(file: Arc<File>, pieces: impl IntoIterator<Item = Piece>) -> Self {
-        Self { file: Some(file), pieces: pieces.into_iter().collect() }
+        Self { file: Some(file), stamp: None, path: None, pieces: pieces.into_iter().collect() }
+    }
+
+    /// Reading is to fail when the file is no longer what it was at `stamp`.
+    pub(crate) fn unchanged_since(mut self, stamp: Stamp) -> Self {
+        self.stamp = Some(stamp);
+        self
+    }
+
+    /// Names the canonical path of the file, so that it need not stay open while nothing is read from it.
+    #[must_use]
+    pub fn reopened_at(mut self, path: PathBuf) -> Self {
+        self.path = Some(path);
+        self
     }
 
     /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.pieces
-            .iter()
-            .map(|piece| match piece {
-                Piece::Bytes(bytes) => bytes.len() as u64,
-                Piece::File(range) => range.end.saturating_sub(range.start),
-            })
-            .sum()
+        length(&self.pieces)
     }
 
     /// Whether there is nothing to send.
@@ -116,41 +165,76 @@ impl Content {
     }
 }
 
+/// Bytes in all pieces.
+fn length(pieces: &VecDeque<Piece>) -> u64 {
+    let length = |piece: &Piece| match piece {
+        Piece::Bytes(bytes) => bytes.len() as u64,
+        Piece::File(range) => range.end.saturating_sub(range.start),
+    };
+    pieces.iter().map(length).sum()
+}
+
 /// Reads a [`Content`] block by block. Cancel-safe: a block that was being read is handed out by the next poll.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    content: Content,
+    pieces: VecDeque<Piece>,
     pool: Arc<Pool>,
-    reading: Option<JoinHandle<io::Result<Bytes>>>,
-    /// Size of the next block.
+    /// `None` without a file, or while a block is read.
+    source: Option<Source>,
+    reading: Option<JoinHandle<io::Result<(Bytes, Source)>>>,
+    /// Size of the next block where the transport does not tell.
     block: usize,
 }
 
 impl Reader {
     pub(crate) fn new(content: Content, pool: Arc<Pool>) -> Self {
-        Self { content, pool, reading: None, block: FIRST_BLOCK }
+        let source = content.file.map(|file| Source::new(file, content.path, content.stamp, &pool.files));
+        Self { pieces: content.pieces, pool, source, reading: None, block: FIRST_BLOCK }
     }
 
-    /// The next block; `None` at the end.
+    /// Bytes not handed out, up to [`BLOCK`]: what to ask the transport's capacity for.
+    pub(crate) fn wanted(&self) -> usize {
+        usize::try_from(length(&self.pieces)).unwrap_or(BLOCK).min(BLOCK)
+    }
+
+    /// The next bytes, at most `most` unless a block is being read already; `None` at the end.
     ///
     /// # Errors
-    /// What the file system says; [`io::ErrorKind::UnexpectedEof`] when the file became shorter than promised. After an error
-    /// the body must be cut off visibly, never ended as if complete.
-    pub(crate) async fn next(&mut self) -> io::Result<Option<Bytes>> {
-        std::future::poll_fn(|cx| self.poll_next(cx)).await
+    /// As [`Reader::poll_next`].
+    pub(crate) async fn next(&mut self, most: usize) -> io::Result<Option<Bytes>> {
+        std::future::poll_fn(|cx| self.poll_block(cx, most)).await
     }
 
+    /// The next block, with another read ahead when that pays; `None` at the end.
+    ///
+    /// # Errors
+    /// What the file system says; [`io::ErrorKind::UnexpectedEof`] when the file became shorter than promised,
+    /// [`io::ErrorKind::InvalidData`] when it changed since the answer was made, with the last block at the latest. After an error
+    /// the body must be cut off visibly, never ended as if complete.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        let most = self.block;
+        let block = ready!(self.poll_block(cx, most))?;
+        self.block = (2 * most).min(BLOCK);
+        if most == BLOCK && self.pool.is_roomy() && matches!(self.pieces.front(), Some(Piece::File(_))) {
+            self.start_read(BLOCK);
+        }
+        Poll::Ready(Ok(block))
+    }
+
+    fn poll_block(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<io::Result<Option<Bytes>>> {
         if self.reading.is_none() {
-            match self.content.pieces.front() {
+            match self.pieces.front_mut() {
                 None => return Poll::Ready(Ok(None)),
+                Some(Piece::Bytes(bytes)) if bytes.len() > most.max(LEAST_BLOCK) => {
+                    return Poll::Ready(Ok(Some(bytes.split_to(most.max(LEAST_BLOCK)))));
+                }
                 Some(Piece::Bytes(_)) => {
-                    let Some(Piece::Bytes(bytes)) = self.content.pieces.pop_front() else {
+                    let Some(Piece::Bytes(bytes)) = self.pieces.pop_front() else {
                         return Poll::Ready(Ok(None));
                     };
                     return Poll::Ready(Ok(Some(bytes)));
                 }
-                Some(Piece::File(_)) => self.start_read(),
+                Some(Piece::File(_)) => self.start_read(most),
             }
         }
         let Some(reading) = &mut self.reading else {
@@ -158,47 +242,39 @@ impl Reader {
         };
         let result = ready!(Pin::new(reading).poll(cx));
         self.reading = None;
-        let block = match result {
-            Ok(Ok(block)) => block,
-            Ok(Err(error)) => {
-                self.content.pieces.clear();
-                return Poll::Ready(Err(error));
+        match result {
+            Ok(Ok((block, source))) => {
+                self.source = Some(source);
+                Poll::Ready(Ok(Some(block)))
             }
-            Err(_) => return Poll::Ready(Err(io::Error::other("the reading task was cancelled"))),
-        };
-        if self.block > 2 * FIRST_BLOCK && matches!(self.content.pieces.front(), Some(Piece::File(_))) {
-            self.start_read();
+            Ok(Err(error)) => {
+                self.pieces.clear();
+                Poll::Ready(Err(error))
+            }
+            Err(_) => {
+                self.pieces.clear();
+                Poll::Ready(Err(io::Error::other("the reading task was cancelled")))
+            }
         }
-        Poll::Ready(Ok(Some(block)))
     }
 
-    fn start_read(&mut self) {
-        let (Some(file), Some(Piece::File(range))) = (&self.content.file, self.content.pieces.front_mut()) else {
-            return;
-        };
+    fn start_read(&mut self, most: usize) {
+        let Some(Piece::File(range)) = self.pieces.front_mut() else { return };
+        let Some(mut source) = self.source.take() else { return };
         let offset = range.start;
-        let size = usize::try_from(range.end - range.start).unwrap_or(BLOCK).min(self.block);
-        self.block = (2 * self.block).min(BLOCK);
+        let most = self.pool.affordable(most.clamp(LEAST_BLOCK, BLOCK));
+        let size = usize::try_from(range.end - range.start).unwrap_or(BLOCK).min(most);
         range.start += size as u64;
         if range.start >= range.end {
-            self.content.pieces.pop_front();
+            self.pieces.pop_front();
         }
-        let (file, pool) = (Arc::clone(file), Arc::clone(&self.pool));
-        self.reading = Some(tokio::task::spawn_blocking(move || read_block(&file, offset, size, &pool)));
+        let pool = Arc::clone(&self.pool);
+        self.reading = Some(tokio::task::spawn_blocking(move || {
+            let mut lent = pool.lend(size);
+            source.read(&mut lent.block[..size], offset)?;
+            Ok((Bytes::from_owner(lent), source))
+        }));
     }
-}
-
-fn read_block(file: &File, offset: u64, size: usize, pool: &Pool) -> io::Result<Bytes> {
-    if size < BLOCK / 2 {
-        let mut block = BytesMut::zeroed(size);
-        read_exact_at(file, &mut block, offset)?;
-        return Ok(block.freeze());
-    }
-    let mut block = pool.take();
-    read_exact_at(file, &mut block[..size], offset)?;
-    let block = block.freeze();
-    pool.keep(block.clone());
-    Ok(block.slice(..size))
 }
 
 /// Fills `buffer` from `offset` on without touching the file's own position.
@@ -242,9 +318,13 @@ mod tests {
     use super::*;
     use std::io::Write as _;
 
+    async fn next(reader: &mut Reader) -> io::Result<Option<Bytes>> {
+        std::future::poll_fn(|cx| reader.poll_next(cx)).await
+    }
+
     async fn all(reader: &mut Reader) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        while let Some(block) = reader.next().await? {
+        while let Some(block) = next(reader).await? {
             assert!(block.len() <= BLOCK);
             out.extend_from_slice(&block);
         }
@@ -283,17 +363,52 @@ mod tests {
         let content = Content::pieces(Arc::clone(&file), [Piece::File(0..data.len() as u64)]);
         let mut reader = Reader::new(content.clone(), Arc::clone(&pool));
         let mut addresses = std::collections::BTreeSet::new();
-        while let Some(block) = reader.next().await.unwrap() {
+        while let Some(block) = next(&mut reader).await.unwrap() {
             addresses.insert(block.as_ptr() as usize);
         }
         assert!(addresses.len() <= 4, "{} blocks for one reader", addresses.len());
         // Held blocks keep their bytes.
         let mut reader = Reader::new(content, pool);
         let mut held = Vec::new();
-        while let Some(block) = reader.next().await.unwrap() {
+        while let Some(block) = next(&mut reader).await.unwrap() {
             held.push(block);
         }
         assert_eq!(held.concat(), data);
+    }
+
+    #[tokio::test]
+    async fn a_block_is_no_larger_than_what_the_transport_takes() {
+        let (file, data) = sample(3 * BLOCK + 17);
+        let pool = Arc::new(Pool::default());
+        let pieces = [Piece::Bytes(vec![1; 100_000].into()), Piece::File(0..data.len() as u64)];
+        let mut reader = Reader::new(Content::pieces(file, pieces), Arc::clone(&pool));
+        let mut got = 0;
+        for most in [1000, 5000, LEAST_BLOCK, 70_000].into_iter().cycle() {
+            let Some(block) = reader.next(most).await.unwrap() else { break };
+            assert!(block.len() <= most.max(LEAST_BLOCK), "{} bytes of {most}", block.len());
+            got += block.len();
+            assert!(reader.reading.is_none(), "read ahead of what can be sent");
+        }
+        assert_eq!(got, 100_000 + data.len());
+    }
+
+    #[tokio::test]
+    async fn bodies_that_nobody_takes_share_a_bounded_pool_and_leave_room_for_others() {
+        let (file, data) = sample(4 * BLOCK);
+        let pool = Arc::new(Pool::default());
+        let content = Content::pieces(file, [Piece::File(0..data.len() as u64)]);
+        let mut stalled = Vec::new();
+        for _ in 0..2000 {
+            let mut reader = Reader::new(content.clone(), Arc::clone(&pool));
+            let block = reader.next(BLOCK).await.unwrap().unwrap();
+            stalled.push((reader, block));
+        }
+        let lent = pool.lent.load(Ordering::Relaxed);
+        assert!(lent <= POOL_BYTES + 2000 * LEAST_BLOCK, "{lent} bytes");
+        assert_eq!(all(&mut Reader::new(content, Arc::clone(&pool))).await.unwrap(), data);
+        drop(stalled);
+        assert_eq!(pool.lent.load(Ordering::Relaxed), 0);
+        assert!(pool.spare.lock().unwrap().len() <= SPARE_BLOCKS);
     }
 
     #[tokio::test]
@@ -303,5 +418,27 @@ mod tests {
         let content = Content::pieces(file, [Piece::File(0..2000)]);
         let error = all(&mut Reader::new(content, pool)).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_changes_is_an_error_before_its_last_block() {
+        let (file, data) = sample(5 * BLOCK);
+        let stamp = Stamp::of(&file.metadata().unwrap());
+        let content = || {
+            let pieces = [Piece::File(0..data.len() as u64)];
+            Reader::new(Content::pieces(Arc::clone(&file), pieces).unchanged_since(stamp), Arc::default())
+        };
+        assert_eq!(all(&mut content()).await.unwrap(), data);
+        let mut reader = content();
+        let mut got = next(&mut reader).await.unwrap().unwrap().len();
+        file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        let error = loop {
+            match next(&mut reader).await {
+                Ok(block) => got += block.unwrap().len(),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(got < data.len());
     }
 }

@@ -40,12 +40,14 @@
 //!
 //! # What is promised
 //!
-//! - A file under its own name is complete: downloads and uploads go through a temporary name and are renamed at the end.
+//! - A file under its own name is complete: downloads and uploads go through a temporary file that gets its name at the end. What a
+//!   killed server leaves of an upload is neither served nor listed, and is removed by the next server at the latest.
+//! - A file that changes while it is served is never shown as complete: the answer breaks off.
 //! - A partial download is continued only if the server's strong entity tag is still the same.
 //! - Nothing outside the served directory is read or written, whatever the path says and wherever links lead; names that begin
 //!   with a dot are not served.
 //! - A server that stops finishes its answers first.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod calendar;
@@ -55,3 +57,5 @@ pub mod content;
 pub mod log;
 pub mod server;
 pub mod site;
+mod source;
+mod stamp;

@@ -10,8 +10,9 @@ use crate::calendar::Civil;
 /// What happened to one request. [`fmt::Display`] is the log line, without a newline.
 ///
 /// `192.0.2.7 - - [20/Nov/2026:18:57:00 +0000] "GET /a.bin HTTP/3" 200 1048576 "-" "thalweg/0.1.0" 0.031s`, with ` aborted`
-/// at the end when the answer did not get through completely.
+/// at the end when the answer did not get through completely, and the reason in parentheses if it lies with this server.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct AccessRecord {
     /// Who asked.
     pub peer: SocketAddr,
@@ -29,12 +30,16 @@ pub struct AccessRecord {
     pub bytes: u64,
     /// From the request's arrival until the last byte was handed to the transport; over HTTP/3, until it was acknowledged.
     pub duration: Duration,
+    /// Whether it was answered in early data (0-RTT), before the handshake was complete.
+    pub early_data: bool,
     /// The `Referer` header.
     pub referer: Option<String>,
     /// The `User-Agent` header.
     pub user_agent: Option<String>,
     /// False when the client went away or a file could not be read to its end.
     pub complete: bool,
+    /// Why this server broke the answer off, for instance because the file changed while it was being sent.
+    pub reason: Option<String>,
 }
 
 /// Where access records go. Called once per request, from the runtime's threads: it must not block for long.
@@ -62,6 +67,9 @@ impl fmt::Display for AccessRecord {
         )?;
         if !self.complete {
             f.write_str(" aborted")?;
+            if let Some(reason) = &self.reason {
+                write!(f, " ({})", Escaped(reason.clone()))?;
+            }
         }
         Ok(())
     }
@@ -111,9 +119,11 @@ impl Entry {
                 status: 0,
                 bytes: 0,
                 duration: Duration::ZERO,
+                early_data: false,
                 referer: text(http::header::REFERER),
                 user_agent: text(http::header::USER_AGENT),
                 complete: false,
+                reason: None,
             },
             started: std::time::Instant::now(),
             log,
@@ -124,8 +134,18 @@ impl Entry {
         self.record.status = status.as_u16();
     }
 
+    pub(crate) fn early_data(&mut self, early: bool) {
+        self.record.early_data = early;
+    }
+
     pub(crate) fn add_bytes(&mut self, bytes: usize) {
         self.record.bytes += bytes as u64;
+    }
+
+    /// This server breaks the answer off.
+    pub(crate) fn fail(&mut self, reason: impl fmt::Display) {
+        self.record.complete = false;
+        self.record.reason = Some(reason.to_string());
     }
 
     pub(crate) fn complete(&mut self) {
@@ -148,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_line_cannot_be_forged_by_what_a_client_sends() {
-        let record = AccessRecord {
+        let mut record = AccessRecord {
             peer: "[::ffff:192.0.2.7]:5".parse().unwrap(),
             time: SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777),
             method: http::Method::GET,
@@ -157,14 +177,18 @@ mod tests {
             status: 200,
             bytes: 5,
             duration: Duration::from_millis(31),
+            early_data: false,
             referer: None,
             user_agent: Some("x\\y ü".into()),
             complete: false,
+            reason: None,
         };
         assert_eq!(
             record.to_string(),
             "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a\\x22b\\x0a\\x1b[2J HTTP/3\" 200 5 \"-\" \
              \"x\\x5cy \\xc3\\xbc\" 0.031s aborted"
         );
+        record.reason = Some("the file \n changed".into());
+        assert!(record.to_string().ends_with("0.031s aborted (the file \\x0a changed)"), "{record}");
     }
 }

@@ -11,11 +11,21 @@
 //!
 //! `h3` collects frames other than DATA in memory, whatever their length. A peer that announces one of more than 256 KiB has its
 //! connection closed with `H3_EXCESSIVE_LOAD`.
+//!
+//! `h3` does not notice every malformed request or response (RFC 9114 section 4.1.2). Before it sees a HEADERS frame, pseudo-header
+//! fields, connection-specific fields and names are checked, and `Content-Length` of a request is compared with its body. A
+//! stream with a malformed message is reset and stopped with `H3_MESSAGE_ERROR`; reading it fails with [`h3::error::StreamError::Undefined`],
+//! whose text says what is wrong. The connection remains usable.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod describe;
 mod error;
 mod guard;
+mod huffman;
+mod message;
+mod qpack;
+mod static_table;
 mod stream;
 
 use std::task::{Context, Poll};
@@ -24,6 +34,7 @@ use bytes::Buf;
 use h3::error::Code;
 use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming};
 
+pub use describe::{describe, describe_connection};
 pub use stream::{BidiStream, RecvStream, SendStream};
 
 /// A QUIC connection as `h3` wants to see it.

@@ -1,5 +1,6 @@
 //! Streams as `h3` wants to see them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -8,7 +9,8 @@ use h3::error::Code;
 use h3::quic::{self, StreamErrorIncoming, StreamId, WriteBuf};
 
 use crate::error;
-use crate::guard::Guard;
+use crate::guard::{Guard, MalformedMessage, Refused};
+use crate::message::Kind;
 
 /// Bytes handed to the transport at once. `h3` hides a frame's payload behind [`Buf`], so it has to be copied; copying header
 /// and payload together into one piece keeps the small header from travelling in a packet of its own.
@@ -66,7 +68,9 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
             }
             match &mut self.frame {
                 Some(frame) if frame.has_remaining() => {
+                    // No more than the transport takes: what waits for credit is not copied.
                     let size = frame.remaining().min(WRITE);
+                    let size = ready!(self.stream.poll_capacity(cx, size)).map_err(error::write)?;
                     self.piece = frame.copy_to_bytes(size);
                 }
                 _ => {
@@ -133,6 +137,9 @@ pub struct RecvStream {
     stream: thalweg::RecvStream,
     connection: thalweg::Connection,
     guard: Guard,
+    /// Seen by the guard and not yet handed on: two pieces at most.
+    passed: VecDeque<Bytes>,
+    malformed: Option<MalformedMessage>,
 }
 
 impl RecvStream {
@@ -141,7 +148,23 @@ impl RecvStream {
     }
 
     fn new(stream: thalweg::RecvStream, connection: &thalweg::Connection, guard: Guard) -> Self {
-        Self { stream, connection: connection.clone(), guard }
+        Self { stream, connection: connection.clone(), guard, passed: VecDeque::new(), malformed: None }
+    }
+
+    /// Closes the connection for what cannot be limited to this stream.
+    fn close(&self, code: Code, error: Refused) -> StreamErrorIncoming {
+        self.connection.close(code.value(), error.to_string().as_bytes());
+        StreamErrorIncoming::ConnectionErrorIncoming {
+            connection_error: quic::ConnectionErrorIncoming::Undefined(Arc::new(error)),
+        }
+    }
+
+    /// A stream error of type H3_MESSAGE_ERROR (RFC 9114 section 4.1.2).
+    fn refuse(&mut self, malformed: MalformedMessage) -> StreamErrorIncoming {
+        self.malformed = Some(malformed);
+        // Fails when the stream is over, which is as good.
+        let _ = self.stream.stop(Code::H3_MESSAGE_ERROR.value());
+        StreamErrorIncoming::Unknown(Box::new(malformed))
     }
 }
 
@@ -156,17 +179,28 @@ impl quic::RecvStream for RecvStream {
     type Buf = Bytes;
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        let data = ready!(self.stream.poll_read_chunk(cx, READ)).map_err(error::read)?;
-        if let Some(data) = &data
-            && let Err(too_long) = self.guard.see(data)
-        {
-            let reason = too_long.to_string();
-            self.connection.close(Code::H3_EXCESSIVE_LOAD.value(), reason.as_bytes());
-            return Poll::Ready(Err(StreamErrorIncoming::ConnectionErrorIncoming {
-                connection_error: quic::ConnectionErrorIncoming::Undefined(Arc::new(too_long)),
-            }));
+        loop {
+            if let Some(passed) = self.passed.pop_front() {
+                return Poll::Ready(Ok(Some(passed)));
+            }
+            if let Some(malformed) = self.malformed {
+                return Poll::Ready(Err(StreamErrorIncoming::Unknown(Box::new(malformed))));
+            }
+            let data = ready!(self.stream.poll_read_chunk(cx, READ)).map_err(error::read)?;
+            let Some(data) = data else {
+                return Poll::Ready(self.guard.end().map_err(|malformed| self.refuse(malformed)));
+            };
+            match self.guard.see(data) {
+                Ok(passed) => self.passed.extend(passed.held.into_iter().chain(passed.rest)),
+                Err(Refused::Malformed(malformed)) => return Poll::Ready(Err(self.refuse(malformed))),
+                Err(error @ Refused::TooLong(_)) => {
+                    return Poll::Ready(Err(self.close(Code::H3_EXCESSIVE_LOAD, error)));
+                }
+                Err(error @ Refused::Undecodable(_)) => {
+                    return Poll::Ready(Err(self.close(Code::QPACK_DECOMPRESSION_FAILED, error)));
+                }
+            }
         }
-        Poll::Ready(Ok(data))
     }
 
     fn stop_sending(&mut self, error_code: u64) {
@@ -190,14 +224,17 @@ impl<B: Buf> BidiStream<B> {
         (send, recv): (thalweg::SendStream, thalweg::RecvStream),
         connection: &thalweg::Connection,
     ) -> Self {
-        Self { send: SendStream::new(send, false), recv: RecvStream::new(recv, connection, Guard::bidi()) }
+        Self {
+            send: SendStream::new(send, false),
+            recv: RecvStream::new(recv, connection, Guard::bidi(Kind::Response)),
+        }
     }
 
     pub(crate) fn accepted(
         (send, recv): (thalweg::SendStream, thalweg::RecvStream),
         connection: &thalweg::Connection,
     ) -> Self {
-        Self { send: SendStream::new(send, true), recv: RecvStream::new(recv, connection, Guard::bidi()) }
+        Self { send: SendStream::new(send, true), recv: RecvStream::new(recv, connection, Guard::bidi(Kind::Request)) }
     }
 }
 
@@ -242,7 +279,11 @@ impl<B: Buf> quic::RecvStream for BidiStream<B> {
     type Buf = Bytes;
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        self.recv.poll_data(cx)
+        let result = self.recv.poll_data(cx);
+        if let (Poll::Ready(Err(_)), Some(_)) = (&result, &self.recv.malformed) {
+            quic::SendStream::<B>::reset(&mut self.send, Code::H3_MESSAGE_ERROR.value());
+        }
+        result
     }
 
     fn stop_sending(&mut self, error_code: u64) {

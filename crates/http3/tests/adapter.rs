@@ -1,36 +1,20 @@
 //! What the adapter adds to `h3`: the codes of abandoned streams, the thorough finish, the frame guard.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use common::{Server, quic};
 use h3::client::SendRequest;
 use h3::error::{Code, StreamError};
 use http::{Request, Response};
-use thalweg::{ClientConfig, ConnectionError, Endpoint, ServerConfig, TransportConfig};
+use thalweg::{ConnectionError, Endpoint};
 use thalweg_h3::{BidiStream, Connection};
 use tokio::time::timeout;
 
 type ServerStream = h3::server::RequestStream<BidiStream<Bytes>, Bytes>;
-type Server = h3::server::Connection<Connection, Bytes>;
-
-/// A raw client connection, the server's connection, and the endpoints that keep them alive.
-async fn quic(window: u64) -> (thalweg::Connection, thalweg::Connection, [Endpoint; 2]) {
-    let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
-    let certificate = issued.cert.der().clone();
-    let key = thalweg::pki_types::PrivatePkcs8KeyDer::from(issued.signing_key.serialize_der());
-    let config = ServerConfig::with_single_cert(vec![certificate.clone()], key.into(), &[b"h3"]).unwrap();
-    let server = Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
-    let client = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-    let mut transport = TransportConfig::default();
-    transport.streams.stream_receive_window = window;
-    transport.streams.max_stream_receive_window = window;
-    let config = ClientConfig::with_root_certificates([certificate], &[b"h3"]).unwrap().transport(transport);
-    let connecting = client.connect_with(&config, server.local_addr().unwrap(), "localhost").unwrap();
-    let accepting = async { server.accept().await.unwrap().await.unwrap() };
-    let (connected, accepted) = tokio::join!(connecting, accepting);
-    (connected.unwrap(), accepted, [client, server])
-}
 
 async fn pair(window: u64) -> (SendRequest<Connection, Bytes>, Server, [Endpoint; 2]) {
     let (client, server, endpoints) = quic(window).await;

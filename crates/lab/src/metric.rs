@@ -291,7 +291,7 @@ pub fn example(unit: Unit) -> String {
     match unit {
         Unit::Seconds => format!("a duration such as \"{}\"", human_duration(Duration::from_millis(2500))),
         Unit::Bytes => format!("a byte count such as \"{}\"", human_bytes(1_500_000)),
-        Unit::BitsPerSecond => "a rate such as \"20 Mbps\"".to_owned(),
+        Unit::BitsPerSecond => "a rate such as \"20 Mbps\" or \"2.5 MB/s\"".to_owned(),
         Unit::Share => "a share such as 0.01 or \"1 %\"".to_owned(),
         Unit::Ratio => "a number such as 1.25".to_owned(),
         Unit::Count => "a number such as 10".to_owned(),

@@ -157,6 +157,7 @@ pub struct Reorder {
 
 /// What the path does to the ECN field of the packets that cross it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum EcnTreatment {
     /// Nothing.
     #[default]
@@ -183,6 +184,7 @@ impl EcnTreatment {
 
 /// Why a link cannot be built as described. Messages say what would be accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// Nothing would ever leave.
     #[error(

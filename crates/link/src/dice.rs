@@ -186,6 +186,7 @@ impl fmt::Display for Probability {
 
 /// A random span of time, never negative.
 #[derive(Copy, Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Spread {
     /// Always this long.
     Fixed(Duration),

@@ -17,6 +17,7 @@ pub struct Window {
 
 /// Stretches of time, in order.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Windows {
     /// These. Those that overlap count as one.
     List(Vec<Window>),

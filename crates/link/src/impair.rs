@@ -8,6 +8,7 @@ use crate::{ConfigError, Dice, Probability, Schedule, Streams};
 
 /// Which packets are lost on the line. Packets are counted as they leave the queue, from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LossModel {
     /// Each with this probability, whatever happened to the others.
     Random(Probability),

@@ -53,6 +53,7 @@ pub struct Packet<P> {
 
 /// Why a link did not deliver a packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum DropCause {
     /// The queue was full.
     QueueFull,

@@ -8,6 +8,7 @@ use crate::{ConfigError, Schedule};
 
 /// How fast a link serves its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RateModel {
     /// Always the same.
     Constant(Rate),

@@ -8,6 +8,7 @@ use crate::DropCause;
 
 /// Counts of one direction of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DirectionStats {
     /// Packets offered.
     pub offered: u64,
@@ -69,6 +70,7 @@ const STEP_BITS: u32 = STEPS.ilog2();
 /// Exact for up to 32,768 of them. More are counted in buckets, and a quantile is then the upper end of its bucket:
 /// never too low, and at most 1/2048 (0.05 %) too high.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct Quantiles {
     /// In the order of their arrival; empty once there are buckets.
     exact: Vec<u64>,

@@ -44,6 +44,7 @@ const MAX_ACK_DELAY_LIMIT: u64 = (1 << 14) * 1000;
 
 /// How densely to acknowledge as long as the peer has not said so in an ACK_FREQUENCY frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AckPolicy {
     /// Every second ack-eliciting packet (RFC 9000 section 13.2.2).
     EverySecond,

@@ -131,6 +131,7 @@ impl fmt::Debug for ClientConfig {
 
 /// When a server asks a client to prove its address with a Retry packet (RFC 9000 section 8.1.2).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RetryPolicy {
     /// Never: the 3x amplification limit is protection enough.
     Never,
@@ -192,6 +193,7 @@ impl fmt::Debug for ServerConfig {
 
 /// Why a connection could not even be started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// TLS could not be started with this name, version or configuration.
     #[error(transparent)]

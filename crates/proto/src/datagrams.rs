@@ -10,6 +10,7 @@ use crate::varint;
 
 /// What happens to a datagram that finds the send queue full.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WhenFull {
     /// The new one is refused with [`SendDatagramError::Blocked`].
     #[default]

@@ -1,6 +1,6 @@
 //! What stands before the connections: which datagram is whose, who may come in, and the answers that need no connection.
 
-use std::{collections::BTreeMap, fmt, net::SocketAddr, sync::Arc};
+use std::{collections::BTreeMap, fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
@@ -27,6 +27,9 @@ use crate::{
 const MIN_INITIAL_DATAGRAM: usize = 1200;
 /// Stateless resets per second at most: a looping peer or a flood of stray packets must not make us talk for ever.
 const RESETS_PER_SECOND: u32 = 100;
+/// Version Negotiation packets per second at most. Clients of other versions are few and ask again; datagrams with made-up
+/// versions and senders are cheap to make (RFC 9000 section 5.2.2 permits a limit).
+const NEGOTIATIONS_PER_SECOND: u32 = 100;
 /// Memory for remembering used NEW_TOKEN tokens, bytes per filter.
 const REPLAY_FILTER_BYTES: usize = 64 * 1024;
 
@@ -102,8 +105,32 @@ pub struct Endpoint {
     by_reset: BTreeMap<(SocketAddr, [u8; 16]), usize>,
     handshaking: usize,
     accepted: usize,
-    resets_left: u32,
-    resets_since: Instant,
+    resets: RateLimit,
+    negotiations: RateLimit,
+}
+
+/// So many in each second and no more.
+struct RateLimit {
+    per_second: u32,
+    left: u32,
+    since: Instant,
+}
+
+impl RateLimit {
+    fn new(per_second: u32) -> RateLimit {
+        RateLimit { per_second, left: per_second, since: Instant::ZERO }
+    }
+
+    /// Whether there may be one more now; counts as one.
+    fn take(&mut self, now: Instant) -> bool {
+        if now.saturating_since(self.since) >= Duration::from_secs(1) {
+            self.since = now;
+            self.left = self.per_second;
+        }
+        let allowed = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        allowed
+    }
 }
 
 impl fmt::Debug for Endpoint {
@@ -128,8 +155,8 @@ impl Endpoint {
             by_reset: BTreeMap::new(),
             handshaking: 0,
             accepted: 0,
-            resets_left: RESETS_PER_SECOND,
-            resets_since: Instant::ZERO,
+            resets: RateLimit::new(RESETS_PER_SECOND),
+            negotiations: RateLimit::new(NEGOTIATIONS_PER_SECOND),
         }
     }
 
@@ -354,6 +381,9 @@ impl Endpoint {
             return Route::Drop;
         }
         if !invariants.version.is_supported() {
+            if !self.negotiations.take(now) {
+                return Route::Drop;
+            }
             packet::write_version_negotiation(reply, &invariants, Version::SUPPORTED, &mut self.rng);
             return reply_to(meta, reply);
         }
@@ -459,10 +489,6 @@ impl Endpoint {
 
     /// A short header that belongs to no connection: tell the peer that we have lost its state (RFC 9000 section 10.3).
     fn stateless_reset(&mut self, now: Instant, meta: &DatagramMeta, datagram: &[u8], reply: &mut Vec<u8>) -> Route {
-        if now.saturating_since(self.resets_since) >= std::time::Duration::from_secs(1) {
-            self.resets_since = now;
-            self.resets_left = RESETS_PER_SECOND;
-        }
         let dcid = datagram.get(1..1 + self.cids.len());
         let (Some(dcid), Some(_)) = (dcid, self.server.as_ref()) else {
             return Route::Drop;
@@ -470,10 +496,9 @@ impl Endpoint {
         // Section 10.3.3: smaller than what provoked it, so that two endpoints without state cannot loop.
         const LONGEST: usize = 42;
         let len = LONGEST.min(datagram.len().saturating_sub(1));
-        if len < packet::MIN_STATELESS_RESET || self.resets_left == 0 {
+        if len < packet::MIN_STATELESS_RESET || !self.resets.take(now) {
             return Route::Drop;
         }
-        self.resets_left -= 1;
         let token = self.reset_key.token(dcid);
         packet::write_stateless_reset(reply, &token, len, &mut self.rng);
         reply_to(meta, reply)

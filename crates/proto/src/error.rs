@@ -95,7 +95,7 @@ impl fmt::Debug for TransportErrorCode {
 }
 
 /// The alerts an operator meets, by the names of RFC 8446 section 6.
-fn alert_name(alert: u8) -> &'static str {
+pub(crate) fn alert_name(alert: u8) -> &'static str {
     match alert {
         10 => ", unexpected_message",
         40 => ", handshake_failure",
@@ -189,6 +189,7 @@ impl TransportError {
 
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectionError {
     /// The server offered no QUIC version that we speak.
     #[error(

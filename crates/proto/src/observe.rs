@@ -31,6 +31,7 @@ pub trait ObserverFactory: Send + Sync + Debug {
 
 /// What is known of a connection when its observer is made.
 #[derive(Copy, Clone, Debug)]
+#[non_exhaustive]
 pub struct ObservedConnection<'a> {
     /// Which end we are.
     pub side: Side,
@@ -45,6 +46,7 @@ pub struct ObservedConnection<'a> {
 
 /// What kind of packet (RFC 9000 section 17).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum PacketKind {
     /// Long header, Initial keys.
     Initial,
@@ -93,6 +95,7 @@ pub const ACK_RANGES_KEPT: usize = 3;
 /// A frame in brief: its type and the fields that explain what it did, never its payload, keys, tokens or ids.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the fields are those of RFC 9000 section 19, by their names
+#[non_exhaustive]
 pub enum FrameInfo {
     /// `len` PADDING frames in a row.
     Padding {
@@ -192,6 +195,7 @@ pub enum Owner {
 /// The transport parameters worth telling (RFC 9000 section 18.2 and extensions).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // named as in the RFC; times in the unit their name ends with
+#[non_exhaustive]
 pub struct ParameterValues {
     /// 0: none.
     pub max_idle_timeout_ms: u64,
@@ -212,6 +216,7 @@ pub struct ParameterValues {
 
 /// How far a connection is (qlog's `connection_state_updated`).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ConnectionState {
     /// The first Initial was sent (client) or accepted (server).
     Attempted,
@@ -249,6 +254,7 @@ impl ConnectionState {
 
 /// Why a packet was thrown away.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum DropReason {
     /// No keys for it (yet, or any more).
     KeyUnavailable,
@@ -286,6 +292,7 @@ impl DropReason {
 
 /// Why a connection ended, in brief.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CloseTrigger {
     /// The application, or an orderly end.
     Application,
@@ -314,6 +321,7 @@ impl CloseTrigger {
 
 /// What made a key change.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum KeyTrigger {
     /// The handshake.
     Tls,
@@ -336,6 +344,7 @@ impl KeyTrigger {
 
 /// What a path is worth at the moment.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum PathState {
     /// A new address pair; validation has begun (RFC 9000 section 8.2).
     Probing,
@@ -361,6 +370,7 @@ impl PathState {
 
 /// What keeps the sender from sending more right now.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Limit {
     /// The application has nothing more to send.
     Application,
@@ -398,6 +408,7 @@ impl Limit {
 
 /// A packet in brief, sent or received.
 #[derive(Copy, Clone, Debug)]
+#[non_exhaustive]
 pub struct PacketInfo<'a> {
     /// What kind.
     pub kind: PacketKind,
@@ -415,6 +426,7 @@ pub struct PacketInfo<'a> {
 
 /// Something that happened in a connection.
 #[derive(Copy, Clone, Debug)]
+#[non_exhaustive]
 pub enum ObserverEvent<'a> {
     /// The first event: who talks to whom. `local_cid` is ours, `remote_cid` the one we send to first.
     ConnectionStarted {

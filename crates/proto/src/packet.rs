@@ -36,6 +36,7 @@ const MAX_LENGTH_FIELD: usize = 0x3fff;
 
 /// Why a packet's header cannot be processed. The packet is dropped, never answered with an error.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum HeaderError {
     /// The bytes end within the header, or before the end that the header promises.
     #[error("packet is truncated")]

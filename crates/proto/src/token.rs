@@ -53,6 +53,7 @@ pub struct NewToken {
 
 /// Why a token does not validate the client's address.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TokenError {
     /// Not sealed by us: another server's, or tampered with. The Initial is treated as if it had no token (RFC 9000 section 8.1.3).
     #[error("token is not ours or was tampered with")]

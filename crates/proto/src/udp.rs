@@ -17,6 +17,7 @@ pub struct DatagramMeta {
 
 /// Where and how the bytes in the transmit buffer are to be sent.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Transmit {
     /// To whom.
     pub remote: SocketAddr,

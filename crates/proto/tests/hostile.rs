@@ -231,6 +231,33 @@ fn noise_opens_no_connection_and_is_answered_with_less_than_it_took() {
 }
 
 #[test]
+fn version_negotiation_is_limited_to_a_hundred_packets_a_second() {
+    let mut world = World::new(Setup::default());
+    let mut bytes = vec![0; 1200];
+    // A version that nobody speaks (RFC 9000 section 15), and connection IDs of eight bytes.
+    bytes[..5].copy_from_slice(&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a]);
+    (bytes[5], bytes[14]) = (8, 8);
+    let mut reply = Vec::new();
+    let mut replies = [0; 3];
+    for (second, replies) in replies.iter_mut().enumerate() {
+        for n in 0..10_000u64 {
+            bytes[6..14].copy_from_slice(&n.to_be_bytes());
+            let remote = SocketAddr::new(CLIENT.ip(), n as u16 | 1);
+            let meta = DatagramMeta { remote, local_ip: Some(SERVER.ip()), ecn: Ecn::NotEct };
+            let now = world.now + SECOND * second as u32 + Duration::from_micros(n * 99);
+            match world.server.endpoint.handle(now, DATE, &meta, &bytes, &mut reply) {
+                Route::Drop => {}
+                Route::Reply(_) => *replies += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    assert_eq!(replies, [100; 3]);
+    // Clients that speak the version are not concerned.
+    world.handshake();
+}
+
+#[test]
 fn noise_does_not_disturb_an_established_connection() {
     let mut world = World::new(Setup::default());
     let handle = world.handshake();

@@ -14,6 +14,7 @@ use crate::profile::Profile;
 
 /// One value that a field can take, for listings such as `thalweg policies`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Choice {
     /// The name, as written.
     pub name: &'static str,
@@ -25,6 +26,7 @@ pub struct Choice {
 
 /// One field of [`Policies`], for listings.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Field {
     /// The name, as written.
     pub name: &'static str,
@@ -36,6 +38,7 @@ pub struct Field {
 
 /// Why a policy string was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// An item is not of the form `field=value`.
     #[error("policy \"{item}\" is not of the form field=value; fields are {fields}")]
@@ -108,6 +111,7 @@ macro_rules! policies {
         $(
             #[doc = $field_doc]
             #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+            #[non_exhaustive]
             pub enum $kind {
                 $( #[doc = $doc] $variant, )+
             }

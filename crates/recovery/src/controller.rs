@@ -63,6 +63,7 @@ use crate::trace::{CongestionCause, StartExit, State};
 
 /// A reduction of the window that is called for now; at most one per recovery period (RFC 9002 section 7.3.2).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Congestion {
     /// What called for it.
     pub cause: CongestionCause,
@@ -72,6 +73,7 @@ pub struct Congestion {
 
 /// Everything that one acknowledgment, or one loss timeout, taught about one path.
 #[derive(Copy, Clone, Debug)]
+#[non_exhaustive]
 pub struct AckEvent<'a> {
     /// When it arrived.
     pub now: Instant,

@@ -8,11 +8,20 @@
 //!
 //! where both intervals span the flight that the packet closed. The longer one counts, because packets that left bunched and ACKs that
 //! arrive bunched both make delivery look faster than it was. A round trip ends when a packet sent after its beginning is acknowledged.
+//!
+//! The estimate that statistics show averages the same samples with the ACK interval alone. The send interval of a sample
+//! spans the pause after a reduction, in which the bottleneck goes on delivering from its queue. As in Linux's
+//! `tcpi_delivery_rate`, a sample that the application has limited counts only if it is higher. No decision depends on it.
 
 use thalweg_units::{Duration, Instant, Rate};
 
+/// A new sample's weight in the estimate is one in so many, as a new sample's is in the smoothed RTT (RFC 9002 section 5.3).
+/// More follows a change of the path later; less shows every bunch of ACKs.
+const SMOOTHING: u64 = 8;
+
 /// Which packet-timed round trip a path is in.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Round {
     /// Round trips begun so far.
     pub count: u64,
@@ -22,6 +31,7 @@ pub struct Round {
 
 /// One delivery-rate sample.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RateSample {
     /// The delivery rate.
     pub rate: Rate,
@@ -67,6 +77,8 @@ pub(crate) struct Delivery {
     rounds: u64,
     /// The newest packet of the ACK being processed, and when it was sent.
     newest: Option<(Snapshot, Instant)>,
+    /// The average of the samples that count, in bits per second.
+    estimate: Option<u64>,
 }
 
 impl Delivery {
@@ -80,6 +92,7 @@ impl Delivery {
             round_end: 0,
             rounds: 0,
             newest: None,
+            estimate: None,
         }
     }
 
@@ -151,7 +164,25 @@ impl Delivery {
                 lost: self.lost - snapshot.lost,
             }
         });
+        // An ACK interval begins before its packet was sent, so it is never shorter than a round trip.
+        if let Some(sample) = sample.filter(|_| !acking.is_zero()) {
+            self.average(Rate::from_bytes_over(sample.delivered, acking), sample.application_limited);
+        }
         (Round { count: self.rounds, started }, sample)
+    }
+
+    /// The average rate of the samples; `None` before the first.
+    pub(crate) fn rate(&self) -> Option<Rate> {
+        self.estimate.map(Rate::from_bps)
+    }
+
+    fn average(&mut self, rate: Rate, application_limited: bool) {
+        let rate = rate.bps();
+        self.estimate = match self.estimate {
+            Some(old) if rate <= old && application_limited => Some(old),
+            Some(old) => Some(old - old / SMOOTHING + rate / SMOOTHING),
+            None => Some(rate),
+        };
     }
 }
 
@@ -216,6 +247,40 @@ mod tests {
         let sample = sample.unwrap();
         assert_eq!(sample.interval, Duration::from_millis(190));
         assert_eq!(sample.delivered, 10 * SIZE);
+    }
+
+    #[test]
+    fn the_estimate_of_a_steady_stream_is_its_rate() {
+        let mut delivery = Delivery::new(at(0));
+        assert_eq!(delivery.rate(), None);
+        steady(&mut delivery, 400);
+        let (rate, exact) = (delivery.rate().unwrap().bps(), SIZE * 8 * 1_000);
+        // Every step rounds two quotients down.
+        assert!(rate <= exact && exact - rate <= 2 * SMOOTHING, "{rate} against {exact}");
+    }
+
+    #[test]
+    fn a_limited_application_never_lowers_the_estimate() {
+        let mut delivery = Delivery::new(at(0));
+        steady(&mut delivery, 400);
+        let before = delivery.rate();
+        // One packet per round trip.
+        for round in 0..50 {
+            let sent = at(1_000 + 100 * round);
+            delivery.on_application_limited(0);
+            let snapshot = delivery.on_sent(sent, SIZE, SIZE);
+            delivery.on_acked(sent + RTT, snapshot, sent, SIZE);
+            assert!(delivery.finish(RTT).1.unwrap().application_limited);
+        }
+        assert_eq!(delivery.rate(), before);
+        // A path that got slower shows once the application is not the limit.
+        for round in 0..50 {
+            let sent = at(10_000 + 100 * round);
+            let snapshot = delivery.on_sent(sent, SIZE, SIZE);
+            delivery.on_acked(sent + RTT, snapshot, sent, SIZE);
+            delivery.finish(RTT);
+        }
+        assert!(delivery.rate().unwrap() < Rate::from_bytes_over(2 * SIZE, RTT), "{:?}", delivery.rate());
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub use config::{
 };
 pub use controller::{AckEvent, Congestion, Controller, ControllerFactory};
 pub use delivery::{RateSample, Round};
-pub use path::{Path, PathStats};
+pub use path::{Path, PathStats, RepairStats};
 pub use profile::{EpisodeEnd, Flight, InitialWindow, Profile, SafeAck, TimeoutMeaning};
 pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt};
 pub use segment::{Judgement, SegmentPath, SegmentRecord};

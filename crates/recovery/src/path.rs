@@ -23,68 +23,11 @@ use crate::undo::{Episodes, LostPacket, NO_EPISODE, Period};
 use crate::window::Window;
 
 mod sequence;
+mod stats;
 mod switch;
 
 use sequence::Sequence;
-
-/// Counters of one path.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct PathStats {
-    /// Packets sent.
-    pub packets_sent: u64,
-    /// Bytes of these.
-    pub bytes_sent: u64,
-    /// Packets acknowledged, late ones included.
-    pub packets_acked: u64,
-    /// Bytes of these.
-    pub bytes_acked: u64,
-    /// Packets declared lost, except MTU probes and packets that do not count in flight.
-    pub packets_lost: u64,
-    /// Bytes of these.
-    pub bytes_lost: u64,
-    /// Packets declared lost that were acknowledged after all.
-    pub packets_spurious: u64,
-    /// Bytes of these.
-    pub bytes_spurious: u64,
-    /// MTU probes declared lost.
-    pub mtu_probes_lost: u64,
-    /// Reductions of the window.
-    pub congestion_events: u64,
-    /// Of these, caused by a congestion mark.
-    pub ecn_events: u64,
-    /// Reductions that were taken back.
-    pub undos: u64,
-    /// Times that persistent congestion was established.
-    pub persistent_congestions: u64,
-    /// Expiries of the probe timer while this path was the active one.
-    pub ptos: u64,
-    /// Datagrams that they asked for.
-    pub probes: u64,
-    /// RTT samples.
-    pub rtt_samples: u64,
-    /// Packets that the peer counted as marked CE.
-    pub ce_marks: u64,
-    /// The largest window, in bytes.
-    pub max_window: u64,
-    /// The most bytes in flight.
-    pub max_bytes_in_flight: u64,
-    /// Timeouts that declared everything lost (TCP).
-    pub timeouts: u64,
-    /// Episodes after a loss in which more was in flight than the threshold once the loss had been noticed, in whole datagrams.
-    pub entries_above: u64,
-    /// The same with as much in flight.
-    pub entries_at: u64,
-    /// The same with less.
-    pub entries_below: u64,
-    /// Episodes after a loss that ended in order: neither with a timeout nor because they were taken back.
-    pub episodes_ended: u64,
-    /// The window at the end of each, in bytes, summed.
-    pub end_window_bytes: u64,
-    /// The same in whole datagrams.
-    pub end_window_datagrams: u64,
-    /// How many of them left the window below the threshold: in slow start.
-    pub ended_in_slow_start: u64,
-}
+pub use stats::{PathStats, RepairStats};
 
 /// How many of the losses that one ACK or timeout shows count for whether a path is crowded. A crowded path loses a few
 /// packets of every small flight; an outage loses a whole flight at once, and says nothing about what follows.
@@ -167,6 +110,7 @@ pub struct Path {
     pub(crate) is_retired: bool,
     tally: Tally,
     stats: PathStats,
+    repairs: RepairStats,
     told: Told,
     /// Something has changed outside of any event that the trace would have shown.
     untold_change: Option<Instant>,
@@ -212,6 +156,7 @@ impl Path {
             is_retired: false,
             tally: Tally::default(),
             stats,
+            repairs: RepairStats::default(),
             told,
             untold_change: None,
         };
@@ -296,6 +241,21 @@ impl Path {
     /// The counters.
     pub fn stats(&self) -> PathStats {
         self.stats
+    }
+
+    /// How repairs of losses began and ended.
+    pub fn repair_stats(&self) -> RepairStats {
+        self.repairs
+    }
+
+    /// How fast the path has lately delivered, by its delivery-rate samples; `None` before the first.
+    ///
+    /// A sample is what was acknowledged in a span of a round trip or more, over that span: neither the window nor the
+    /// estimated round-trip time has a part in it. Bytes count as in flight, without the headers of IP and UDP. A new sample
+    /// weighs an eighth. One taken while the application left the window unused counts only if it is higher: it says what
+    /// was asked of the path, not what the path can do. Without new samples the value stays.
+    pub fn delivery_rate(&self) -> Option<Rate> {
+        self.delivery.rate()
     }
 
     /// The rate at which packets may leave; `None` when they are not paced.
@@ -607,7 +567,7 @@ impl Path {
             self.repair_packet = false;
             match self.profile.timeout {
                 TimeoutMeaning::Probe => self.stats.persistent_congestions += 1,
-                TimeoutMeaning::Loss => self.stats.timeouts += 1,
+                TimeoutMeaning::Loss => self.repairs.timeouts += 1,
             }
             // RFC 9002 section 5.2. Found by the loss timer, it comes without a sample.
             match tally.has_rtt_sample {
@@ -652,18 +612,18 @@ impl Path {
         if self.is_repairing && !self.in_recovery {
             self.is_repairing = false;
             if !tally.persistent_congestion {
-                self.stats.episodes_ended += 1;
-                self.stats.end_window_bytes += self.window();
-                self.stats.end_window_datagrams += self.window() / datagram;
-                self.stats.ended_in_slow_start += u64::from(self.window() < threshold);
+                self.repairs.episodes_ended += 1;
+                self.repairs.end_window_bytes += self.window();
+                self.repairs.end_window_datagrams += self.window() / datagram;
+                self.repairs.ended_in_slow_start += u64::from(self.window() < threshold);
             }
         }
         if tally.congestion.is_some_and(|congestion| congestion.cause == CongestionCause::Loss) && self.in_recovery {
             self.is_repairing = true;
             match (self.bytes_in_flight / datagram).cmp(&(threshold / datagram)) {
-                Ordering::Greater => self.stats.entries_above += 1,
-                Ordering::Equal => self.stats.entries_at += 1,
-                Ordering::Less => self.stats.entries_below += 1,
+                Ordering::Greater => self.repairs.entries_above += 1,
+                Ordering::Equal => self.repairs.entries_at += 1,
+                Ordering::Less => self.repairs.entries_below += 1,
             }
         }
     }

@@ -6,6 +6,7 @@
 /// are answered by it, and the loss of anything sent since begins another reduction, within a recovery period or after
 /// it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum EpisodeEnd {
     /// Something sent since it began has been acknowledged.
     FirstDelivery,
@@ -15,6 +16,7 @@ pub enum EpisodeEnd {
 
 /// What it means that nothing was heard for a timeout.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TimeoutMeaning {
     /// Nothing yet: a probe will tell.
     Probe,
@@ -24,6 +26,7 @@ pub enum TimeoutMeaning {
 
 /// The window of a path about which nothing is known, in full datagrams of *size* bytes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum InitialWindow {
     /// `min(10 size, max(14720, 2 size))` (RFC 9002 section 7.2).
     Rfc9002,
@@ -50,6 +53,7 @@ impl InitialWindow {
 
 /// Which acknowledgments show that repairs get through (SafeACK, RFC 9937 section 6.2).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum SafeAck {
     /// Those of something sent since the episode began.
     SentSince,
@@ -59,6 +63,7 @@ pub enum SafeAck {
 
 /// What a reduction is a share of, and what proportional reduction counts as the flight (RecoverFS).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Flight {
     /// The window; the flight is what was in flight before the ACK that began the episode (RFC 9937, RFC 9002).
     Window,

@@ -8,9 +8,11 @@ use thalweg_units::{Duration, Instant, Rate};
 use crate::types::{LossTrigger, PathId, SpaceId};
 
 /// What congestion control is doing; the colour of a point in a plot of the window.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum State {
     /// Opening the window exponentially.
+    #[default]
     SlowStart,
     /// HyStart++'s conservative slow start: delay has risen, and it is being confirmed (RFC 9406).
     ConservativeSlowStart,
@@ -40,6 +42,7 @@ impl State {
 
 /// What made congestion control respond.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum CongestionCause {
     /// A packet was lost.
     Loss,
@@ -59,6 +62,7 @@ impl CongestionCause {
 
 /// What ended the first opening of the window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum StartExit {
     /// Loss or a congestion mark.
     Congestion,
@@ -81,6 +85,7 @@ impl StartExit {
 
 /// Whether a path carries ECN (RFC 9000 appendix A.4).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum EcnState {
     /// Marking the first packets to see what comes back.
     Testing,
@@ -106,6 +111,7 @@ impl EcnState {
 
 /// What the one timer is set for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TimerKind {
     /// A packet will count as lost then (RFC 9002 section 6.1.2).
     LossTime,
@@ -126,6 +132,7 @@ impl TimerKind {
 /// The numbers of a path at one moment. One is recorded whenever the window, the bytes in flight or an estimate has changed through an
 /// acknowledgment, a loss or a new datagram size, so that a trace can be plotted without anything else.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Metrics {
     /// Congestion window in bytes.
     pub window: u64,
@@ -151,6 +158,7 @@ pub struct Metrics {
 
 /// One decision.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// The numbers of the path.
     Metrics(Metrics),

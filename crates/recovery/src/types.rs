@@ -84,6 +84,7 @@ pub struct Sent<T> {
 
 /// A packet that an ACK has newly acknowledged.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Acked<T> {
     /// Packet number.
     pub number: u64,
@@ -105,6 +106,7 @@ pub struct Acked<T> {
 
 /// A packet that has just been declared lost.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Lost<T> {
     /// Packet number.
     pub number: u64,
@@ -126,6 +128,7 @@ pub struct Lost<T> {
 
 /// Why a packet was declared lost.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LossTrigger {
     /// Enough packets sent later on the same path were acknowledged (RFC 9002 section 6.1.1).
     PacketThreshold,
@@ -139,6 +142,7 @@ pub enum LossTrigger {
 
 /// What an acknowledgment or a timeout revealed. Owned and reused by the caller; every call appends.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Outcome<T> {
     /// Newly acknowledged packets: in the order of the ACK's ranges, ascending within a range.
     pub acked: Vec<Acked<T>>,

@@ -158,6 +158,7 @@ fn check_gap(stage: &Stage, policy: ProbePolicy) {
         ProbePolicy::Capped32 => IDLE / 32,
         // On a crowded path up to a tenth and a quarter of it.
         ProbePolicy::Ladder => (IDLE / 8).max(2 * most),
+        other => panic!("{other} has no cap here yet"),
     };
     assert!(gap >= least && gap <= cap.max(most), "{policy}: {gap:?} after {least:?}");
     if policy == ProbePolicy::Rfc {

@@ -135,6 +135,7 @@ impl FlowPlan {
 
 /// What a flow does.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Traffic {
     /// Fetches this many bytes; `None`: for ever.
     Download(Option<u64>),
@@ -238,6 +239,7 @@ pub struct PageObject {
 
 /// A random number of bytes.
 #[derive(Copy, Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Size {
     /// Always this.
     Fixed(u64),
@@ -321,6 +323,7 @@ impl Default for HostModel {
 
 /// Packet protection.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Crypto {
     /// As on the wire.
     #[default]
@@ -350,6 +353,7 @@ impl Default for Record {
 
 /// Why a plan cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PlanError {
     /// Nothing to do.
     #[error("there is no flow: give at least one")]

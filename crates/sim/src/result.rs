@@ -3,6 +3,7 @@
 use thalweg_link::{DirectionStats, Quantiles};
 use thalweg_proto::connection::ConnectionStats;
 use thalweg_proto::observe::Limit;
+use thalweg_recovery::RepairStats;
 use thalweg_recovery::trace::Metrics;
 use thalweg_units::{Duration, DurationExt};
 
@@ -10,6 +11,7 @@ use crate::meter::Transfer;
 
 /// A run's outcome. All times count from the start of the run unless they say otherwise.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RunResult {
     /// In the order of the plan.
     pub flows: Vec<FlowResult>,
@@ -31,6 +33,7 @@ pub struct RunResult {
 
 /// What was counted between two moments of a run.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct WindowResult {
     /// When it began.
     pub from: Duration,
@@ -44,6 +47,7 @@ pub struct WindowResult {
 
 /// What a flow did in the measuring window.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FlowWindow {
     /// Bytes of the application that arrived.
     pub bytes: u64,
@@ -62,6 +66,7 @@ pub struct PacketCounts {
 
 /// What a direction of a path did in the measuring window.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LinkWindow {
     /// Bytes serialised.
     pub served_bytes: u64,
@@ -71,6 +76,7 @@ pub struct LinkWindow {
 
 /// What became of a flow.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct FlowResult {
     /// Its name.
     pub name: String,
@@ -106,6 +112,7 @@ pub struct FlowResult {
 
 /// Frames of media traffic.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Frames {
     /// To be sent: of media with an end all of them, whether or not the connection lived to see it.
     pub due: u64,
@@ -136,9 +143,12 @@ impl Frames {
 
 /// One end of a flow.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct SideResult {
     /// The transport's own figures; counters are summed over its connections, the rest is of the latest.
     pub stats: ConnectionStats,
+    /// How repairs of losses began and ended, summed over its connections.
+    pub repairs: RepairStats,
     /// Connections.
     pub connections: u64,
     /// Connections that were lost: they ended with anything but what both applications wanted.
@@ -161,6 +171,7 @@ pub struct SideResult {
 
 /// Something that a stack may or may not measure. What is not listed here, every stack has or shows by being there.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Figure {
     /// Datagrams sent and received, and their bytes.
     Datagrams,
@@ -251,6 +262,7 @@ impl SideResult {
 
 /// What a TCP sender counts beside what every transport does.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TcpStats {
     /// Expiries of the retransmission timer.
     pub timeouts: u64,
@@ -283,6 +295,7 @@ impl TcpStats {
 
 /// What a side did over time.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Series {
     /// The path's numbers, as they changed.
     pub metrics: Vec<(Duration, Metrics)>,
@@ -300,6 +313,7 @@ pub fn is_measured(numbers: &Metrics) -> bool {
 
 /// Something that happened to a packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PacketPoint {
     /// When.
     pub at: Duration,
@@ -313,6 +327,7 @@ pub struct PacketPoint {
 
 /// What happened to a packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PacketFate {
     /// It was sent.
     Sent,
@@ -326,6 +341,7 @@ pub enum PacketFate {
 
 /// What a direction of a path did.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LinkResult {
     /// Path and direction, such as "sat/down".
     pub name: String,

@@ -176,3 +176,17 @@ fn one_connection_that_dies_does_not_end_the_others() {
         assert_eq!(flow.due, 40);
     }
 }
+
+/// Whenever the run is cut off; the link also carries the headers of IP and UDP, which the transport does not count.
+#[test]
+fn the_delivery_rate_of_a_bulk_flow_is_that_of_the_link() {
+    for seed in 1..=4 {
+        for seconds in [4, 7, 10] {
+            let mut plan = Plan { seed, ..plan("thalweg", Traffic::Download(None)) };
+            plan.time_limit = Duration::from_secs(seconds);
+            let server = run(&plan).unwrap().flows.remove(0).server;
+            let rate = server.stats.delivery_rate.unwrap().bps();
+            assert!(rate > 9_500_000 && rate < 10_500_000, "seed {seed}, {seconds} s: {rate} bps");
+        }
+    }
+}

@@ -160,13 +160,13 @@ fn rfc8985_7_a_tail_loss_is_repaired_by_a_probe_and_counts_as_congestion() {
         // SYN/ACK is 0; the first segment of data is 1.
         lose(&mut plan, &[8, 9]);
         let result = ok(&plan);
-        (result.flows[0].completion.unwrap(), sender(&result), result.flows[0].server.stats.path)
+        (result.flows[0].completion.unwrap(), sender(&result), result.flows[0].server.repairs)
     };
     let (with, stats, _) = run(true);
     assert_eq!((stats.tail_probes, stats.timeouts, stats.retransmissions), (1, 0, 2));
-    let (without, stats, path) = run(false);
+    let (without, stats, repairs) = run(false);
     assert_eq!((stats.tail_probes, stats.timeouts, stats.retransmissions), (0, 1, 2));
-    assert_eq!(path.timeouts, 1);
+    assert_eq!(repairs.timeouts, 1);
     assert!(with + ms(50) < without, "{with:?} {without:?}");
     // The handshake, the response, the delayed ACK of its seventh segment, twice the smoothed round trip, and two repairs.
     assert!(with < ms(40 + 40 + 40 + 2 * 48 + 2 * 40 + 10), "{with:?}");

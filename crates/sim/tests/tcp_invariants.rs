@@ -117,13 +117,13 @@ fn short_responses_end_recovery_in_slow_start_under_rfc6675_but_not_under_prr() 
         let traffic =
             Traffic::Requests { count: 2, request: size, response: Size::Fixed(100), think: Spread::Fixed(ms(10)) };
         let flow = one(&plan(reduction, traffic, LossModel::List(vec![1]), 20));
-        let path = flow.client.stats.path;
-        assert_eq!((path.episodes_ended, path.timeouts), (1, 0), "{reduction}");
-        assert_eq!(path.ended_in_slow_start == 1, in_slow_start, "{reduction}: {path:?}");
+        let repairs = flow.client.repairs;
+        assert_eq!((repairs.episodes_ended, repairs.timeouts), (1, 0), "{reduction}");
+        assert_eq!(repairs.ended_in_slow_start == 1, in_slow_start, "{reduction}: {repairs:?}");
         if in_slow_start {
-            assert!(path.end_window_datagrams <= 2, "{reduction}: {path:?}");
+            assert!(repairs.end_window_datagrams <= 2, "{reduction}: {repairs:?}");
         } else {
-            assert_eq!(path.end_window_datagrams, 10, "{reduction}: {path:?}");
+            assert_eq!(repairs.end_window_datagrams, 10, "{reduction}: {repairs:?}");
         }
     }
 }
@@ -133,8 +133,8 @@ fn short_responses_end_recovery_in_slow_start_under_rfc6675_but_not_under_prr() 
 fn episodes_are_counted_by_what_is_in_flight_when_they_begin() {
     for (lost, above, at, below) in [(1..2, 1, 0, 0), (1..10, 0, 1, 0), (1..16, 0, 0, 1)] {
         let plan = plan("prr", Traffic::Upload(Some(100 * SEGMENT)), LossModel::List(lost.clone().collect()), 20);
-        let path = one(&plan).client.stats.path;
-        let entries = (path.entries_above, path.entries_at, path.entries_below);
+        let repairs = one(&plan).client.repairs;
+        let entries = (repairs.entries_above, repairs.entries_at, repairs.entries_below);
         assert_eq!(entries, (above, at, below), "{lost:?}");
     }
 }

@@ -19,9 +19,28 @@ pub(crate) const UNITS: &[Unit] = &[
     Unit { name: "bps", scale: 1 },
 ];
 
+/// What is read, beside what is printed: bytes per second, as programs that move files state rates.
+const ALL_UNITS: &[Unit] = &[
+    Unit { name: "Tbps", scale: 1_000_000_000_000 },
+    Unit { name: "Gbps", scale: 1_000_000_000 },
+    Unit { name: "Mbps", scale: 1_000_000 },
+    Unit { name: "kbps", scale: 1_000 },
+    Unit { name: "TB/s", scale: 8_000_000_000_000 },
+    Unit { name: "GB/s", scale: 8_000_000_000 },
+    Unit { name: "MB/s", scale: 8_000_000 },
+    Unit { name: "kB/s", scale: 8_000 },
+    Unit { name: "TiB/s", scale: 8 << 40 },
+    Unit { name: "GiB/s", scale: 8 << 30 },
+    Unit { name: "MiB/s", scale: 8 << 20 },
+    Unit { name: "KiB/s", scale: 8 << 10 },
+    Unit { name: "B/s", scale: 8 },
+    Unit { name: "bps", scale: 1 },
+];
+
 /// A data rate in bits per second.
 ///
-/// Written and read as "250 Mbps", "14.7 Mbps", "500 kbps" (decimal units; a bit is a bit).
+/// Written and read as "250 Mbps", "14.7 Mbps", "500 kbps" (decimal units; a bit is a bit). Read also in bytes per second, as
+/// "4 MB/s", "500 kB/s" or "1 MiB/s".
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rate(u64);
 
@@ -72,7 +91,7 @@ impl FromStr for Rate {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Rate, ParseError> {
-        parse_scaled(text, UNITS, "a rate such as \"250 Mbps\"").map(Rate)
+        parse_scaled(text, ALL_UNITS, "a rate such as \"250 Mbps\" (bits) or \"4 MB/s\" (bytes)").map(Rate)
     }
 }
 
@@ -96,6 +115,27 @@ mod tests {
             assert_eq!(Rate::from_bps(bps).to_string(), text);
         }
         assert_eq!("250Mbps".parse::<Rate>().unwrap().bps(), 250_000_000);
+        for (text, bps) in [
+            ("4 MB/s", 32_000_000),
+            ("4MB/s", 32_000_000),
+            ("500 kB/s", 4_000_000),
+            ("0.5 kB/s", 4_000),
+            ("1 MiB/s", 8_388_608),
+            ("1 KiB/s", 8_192),
+            ("3 B/s", 24),
+            ("0.125 B/s", 1),
+            ("2 GB/s", 16_000_000_000),
+            ("1 GiB/s", 8 << 30),
+            ("1 TB/s", 8_000_000_000_000),
+            ("1 TiB/s", 8 << 40),
+        ] {
+            assert_eq!(text.parse::<Rate>().unwrap(), Rate::from_bps(bps), "{text}");
+        }
+        for text in ["4 MB", "4 mb/s", "4 MB/h", "4 Mb/s", "4 MB/", "4", "fast"] {
+            let error = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(error.contains("\"250 Mbps\" (bits)") && error.contains("\"4 MB/s\" (bytes)"), "{error}");
+        }
+        assert!("3000000 TiB/s".parse::<Rate>().unwrap_err().to_string().contains("too large"));
         let error = "250 MB".parse::<Rate>().unwrap_err().to_string();
         assert!(error.contains("Mbps") && error.contains("\"MB\""), "{error}");
     }

@@ -8,6 +8,7 @@ use crate::time::DurationExt;
 
 /// Why a quantity could not be read. The message quotes the text and says what would have been accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ParseError {
     /// There is no number at the start of the text.
     #[error("\"{text}\" does not start with a number; write {expected}")]

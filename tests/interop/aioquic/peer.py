@@ -1,10 +1,13 @@
 """The interop peer on aioquic. The contract of environment, files, exit codes and evidence lines is in ../README.md."""
 
 import asyncio
+import faulthandler
+import json
 import os
 import signal
 import ssl
 import sys
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -31,20 +34,36 @@ TESTCASE = os.environ.get("TESTCASE", "")
 ENV = os.environ.get
 
 
-class KeyUpdates(QuicLogger):
-    """A logger that keeps nothing but the number of key updates of each connection."""
+class Traces(QuicLogger):
+    """Writes each event into QLOGDIR at once, so that a peer that is killed leaves its trace; counts key updates."""
 
     def start_trace(self, is_client, odcid):
-        return KeyUpdateTrace(is_client=is_client, odcid=odcid)
+        return Trace(is_client=is_client, odcid=odcid)
 
     def end_trace(self, trace):
-        pass
+        trace.file.close()
 
 
-class KeyUpdateTrace(QuicLoggerTrace):
-    updates = 0
+class Trace(QuicLoggerTrace):
+    def __init__(self, *, is_client, odcid):
+        super().__init__(is_client=is_client, odcid=odcid)
+        self.updates = 0
+        side = "client" if is_client else "server"
+        folder = ENV("QLOGDIR")
+        path = Path(folder) / f"{odcid.hex()}_{side}.sqlog" if folder else os.devnull
+        self.file = open(path, "w", buffering=1, encoding="utf-8")
+        self.write({
+            "qlog_format": "JSON-SEQ", "qlog_version": "0.3", "title": "aioquic",
+            "trace": {"vantage_point": {"name": "aioquic", "type": side},
+                      "common_fields": {"ODCID": odcid.hex(), "reference_time": 0, "time_format": "absolute"}},
+        })
+
+    def write(self, record):
+        if not self.file.closed:
+            self.file.write(f"\x1e{json.dumps(record)}\n")
 
     def log_event(self, *, category, event, data):
+        self.write({"time": 1000 * time.time(), "name": f"{category}:{event}", "data": data})
         if event == "key_updated" and data.get("trigger") in ("local_update", "remote_update"):
             self.updates += data["key_type"].startswith("client_")
 
@@ -215,8 +234,8 @@ def configuration(is_client):
             # From v1 to v2 within the handshake (RFC 9368), unless the server is known to lack that.
             direct = ENV("V2START") == "direct"
             config.original_version = QuicProtocolVersion.VERSION_2 if direct else QuicProtocolVersion.VERSION_1
-    if TESTCASE == "keyupdate":
-        config.quic_logger = KeyUpdates()
+    if TESTCASE == "keyupdate" or ENV("QLOGDIR"):
+        config.quic_logger = Traces()
     if ENV("SSLKEYLOGFILE"):
         config.secrets_log_file = open(ENV("SSLKEYLOGFILE"), "a", encoding="ascii")
     return config
@@ -295,6 +314,7 @@ def main():
     if TESTCASE not in CASES:
         print(f"aioquic peer: no such case: {TESTCASE!r}", file=sys.stderr)
         sys.exit(EXIT_UNSUPPORTED)
+    faulthandler.register(signal.SIGUSR1)  # where it stands, for a run that does not end
     asyncio.run(run_server() if role == "server" else run_client())
 
 

@@ -16,6 +16,7 @@ import (
 type evidence struct {
 	number int
 	conn   *quic.Conn
+	trace  *qlogwriter.FileSeq
 
 	mutex       sync.Mutex
 	printed     bool
@@ -52,15 +53,24 @@ func (l *ledger) printAll() {
 }
 
 // tracer looks the evidence up in the connection's context.
-func tracer(ctx context.Context, _ bool, _ quic.ConnectionID) qlogwriter.Trace {
+func tracer(ctx context.Context, isClient bool, odcid quic.ConnectionID) qlogwriter.Trace {
 	if e, ok := ctx.Value(evidenceKey{}).(*evidence); ok {
+		e.trace = openTrace(isClient, odcid)
 		return e
 	}
 	return nil
 }
 
-func (e *evidence) AddProducer() qlogwriter.Recorder { return e }
-func (e *evidence) Close() error                     { return nil }
+func (e *evidence) AddProducer() qlogwriter.Recorder {
+	if e.trace != nil {
+		if file := e.trace.AddProducer(); file != nil {
+			return recorder{e, file}
+		}
+	}
+	return e
+}
+
+func (e *evidence) Close() error { return nil }
 
 func (e *evidence) attach(conn *quic.Conn) {
 	e.mutex.Lock()

@@ -13,9 +13,9 @@ extendedKeyUsage=serverAuth
 """
 
 
-def prepare():
+def prepare(cases=ALL):
     certificates()
-    files()
+    files(cases)
 
 
 def certificates():
@@ -25,7 +25,8 @@ def certificates():
     certs.mkdir(parents=True, exist_ok=True)
 
     def call(*arguments):
-        return subprocess.run([openssl, *arguments], cwd=certs, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        command = [openssl, *arguments]
+        return subprocess.run(command, cwd=certs, stdin=subprocess.DEVNULL, capture_output=True, text=True)
 
     if (certs / "cert.pem").exists() and call("x509", "-in", "cert.pem", "-checkend", "3600", "-noout").returncode == 0:
         return
@@ -43,11 +44,11 @@ def certificates():
             raise RuntimeError(f"openssl {arguments[0]} failed: {done.stderr}")
 
 
-def files():
+def files(cases):
     """Random bytes, the same on every machine."""
     www = WORK / "www"
     www.mkdir(parents=True, exist_ok=True)
-    for case in ALL:
+    for case in cases:
         for name, size in zip(case.names, case.files):
             file = www / name
             if not file.exists() or file.stat().st_size != size:

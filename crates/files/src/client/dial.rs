@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
+use thalweg::proto::crypto::tls_words::tls_error_words;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::error::{Attempt, Error};
@@ -21,6 +22,7 @@ use super::url::Location;
 
 /// Which transports to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Preference {
     /// QUIC, and TCP when UDP does not get through.
     #[default]
@@ -40,6 +42,8 @@ pub(super) struct Dialer {
     pub connect_timeout: Duration,
     /// Time QUIC has for itself before TCP is tried beside it.
     pub quic_patience: Duration,
+    /// Longest silence in an exchange.
+    pub idle_timeout: Duration,
     /// Receive window over TCP under a rate limit, bytes.
     pub tcp_window: Option<u64>,
     /// Addresses given by hand, by host name in lower case.
@@ -50,14 +54,22 @@ type QuicFailures = Vec<(SocketAddr, Failure)>;
 type TcpFailures = Vec<(SocketAddr, std::io::Error)>;
 
 impl Dialer {
-    pub(super) async fn dial(&self, location: &Location, sink: &EventSinkRef) -> Result<Session, Error> {
+    /// With `early`, a QUIC session that is remembered may be used before its handshake is complete.
+    pub(super) async fn dial(&self, location: &Location, sink: &EventSinkRef, early: bool) -> Result<Session, Error> {
         let began = Instant::now();
         let name = location.server_name()?;
         let addresses = self.resolve(location).await?;
         let resolve = began.elapsed();
         let authority = location.authority();
-        let attempt =
-            Dial { dialer: self, addresses: &addresses, name, authority: &authority, sink, heard: Arc::default() };
+        let attempt = Dial {
+            dialer: self,
+            addresses: &addresses,
+            name,
+            authority: &authority,
+            sink,
+            heard: Arc::default(),
+            early,
+        };
         let dialing = async {
             match self.preference {
                 Preference::Auto => attempt.auto().await,
@@ -112,6 +124,7 @@ struct Dial<'a> {
     sink: &'a EventSinkRef,
     /// Whether any QUIC attempt got a datagram back.
     heard: Arc<AtomicBool>,
+    early: bool,
 }
 
 impl Dial<'_> {
@@ -120,10 +133,11 @@ impl Dial<'_> {
         let name = self.name.to_str().into_owned();
         let addresses = self.addresses.to_vec();
         let heard = Arc::clone(&self.heard);
+        let early = self.early;
         async move {
             let won = race(&addresses, |address| {
                 let (quic, name, heard) = (quic.clone(), name.clone(), Arc::clone(&heard));
-                async move { quic.connect(address, &name, &heard).await }
+                async move { quic.connect(address, &name, &heard, early).await }
             })
             .await;
             won.map(|(_, session)| session)
@@ -134,9 +148,9 @@ impl Dial<'_> {
         let tls = Arc::clone(&self.dialer.tls.tcp);
         let name = self.name.clone();
         let addresses = self.addresses.to_vec();
-        let window = self.dialer.tcp_window;
+        let (window, idle) = (self.dialer.tcp_window, self.dialer.idle_timeout);
         async move {
-            let attempt = |address| Session::tcp(address, name.clone(), Arc::clone(&tls), window);
+            let attempt = |address| Session::tcp(address, name.clone(), Arc::clone(&tls), window, idle);
             let won = race(&addresses, attempt).await;
             won.map(|(_, session)| session)
         }
@@ -233,11 +247,11 @@ impl Dial<'_> {
             return Error::Certificate(Box::new(untrusted));
         }
         if let Some(error) = tcp.iter().find_map(|(_, error)| tls_error(error)) {
-            return Error::Tls { authority, why: error.to_string() };
+            return Error::Tls { authority, why: tls_error_words(error) };
         }
         let quic =
             quic.into_iter().map(|(address, failure)| Attempt { address, transport: "QUIC", why: failure.to_string() });
-        let tcp = tcp.into_iter().map(|(address, error)| Attempt { address, transport: "TCP", why: chain(&error) });
+        let tcp = tcp.into_iter().map(|(address, error)| Attempt { address, transport: "TCP", why: chain(error) });
         Error::Connect { authority, attempts: quic.chain(tcp).collect() }
     }
 }

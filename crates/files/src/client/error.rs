@@ -70,6 +70,8 @@ pub enum Error {
         why: String,
         /// What was kept on disk.
         kept: Option<Kept>,
+        /// Whether the connection is gone, so that a new one may do better.
+        lost: bool,
     },
     /// Nothing arrived for too long.
     #[error("{url}: nothing arrived for {}{}", seconds(silence), kept_hint(kept))]
@@ -78,6 +80,18 @@ pub enum Error {
         url: String,
         /// How long.
         silence: Duration,
+        /// What was kept on disk.
+        kept: Option<Kept>,
+        /// Whether nothing of the server was heard at all, so that a new connection may do better.
+        lost: bool,
+    },
+    /// Nothing arrived for too long, and further attempts did not help.
+    #[error("{url}: {why}{}", kept_hint(kept))]
+    Abandoned {
+        /// Which URL.
+        url: String,
+        /// What happened, and how often it was tried again.
+        why: String,
         /// What was kept on disk.
         kept: Option<Kept>,
     },
@@ -199,9 +213,11 @@ impl Error {
         match self {
             Error::Url { .. } | Error::Settings(_) | Error::Roots(_) => Category::Usage,
             Error::Resolve { .. } => Category::Name,
-            Error::Connect { .. } | Error::Exchange { .. } | Error::Stalled { .. } | Error::Incomplete { .. } => {
-                Category::Network
-            }
+            Error::Connect { .. }
+            | Error::Exchange { .. }
+            | Error::Stalled { .. }
+            | Error::Abandoned { .. }
+            | Error::Incomplete { .. } => Category::Network,
             Error::Certificate(_) => Category::Trust,
             Error::Tls { .. } | Error::TooLong { .. } | Error::Answer { .. } | Error::Redirects { .. } => {
                 Category::Protocol
@@ -218,6 +234,7 @@ impl Error {
         match self {
             Error::Exchange { kept, .. }
             | Error::Stalled { kept, .. }
+            | Error::Abandoned { kept, .. }
             | Error::Incomplete { kept, .. }
             | Error::Write { kept, .. }
             | Error::Stopped { kept, .. } => kept.as_ref(),
@@ -225,10 +242,40 @@ impl Error {
         }
     }
 
+    /// This error, after `count` further attempts that ended with `last`.
+    pub(super) fn after_attempts(self, count: u32, last: &Error) -> Self {
+        let tried = |why: &dyn std::fmt::Display| {
+            let attempts = if count == 1 { "1 further attempt" } else { &format!("{count} further attempts") };
+            let last = last.cause();
+            format!("{why}; {attempts} did not help, the last one: {last}")
+        };
+        match self {
+            Error::Exchange { url, protocol, why, kept, lost } => {
+                Error::Exchange { url, protocol, why: tried(&why), kept, lost }
+            }
+            Error::Stalled { url, silence, .. } => Error::Abandoned {
+                url,
+                why: tried(&format_args!("nothing arrived for {}", seconds(&silence))),
+                kept: None,
+            },
+            other => other,
+        }
+    }
+
+    /// What happened, without the URL and what was kept.
+    pub(super) fn cause(&self) -> String {
+        match self {
+            Error::Exchange { why, .. } | Error::Abandoned { why, .. } => why.clone(),
+            Error::Stalled { silence, .. } => format!("nothing arrived for {}", seconds(silence)),
+            other => other.to_string(),
+        }
+    }
+
     pub(super) fn with_kept(mut self, new: Option<Kept>) -> Self {
         match &mut self {
             Error::Exchange { kept, .. }
             | Error::Stalled { kept, .. }
+            | Error::Abandoned { kept, .. }
             | Error::Incomplete { kept, .. }
             | Error::Write { kept, .. }
             | Error::Stopped { kept, .. } => *kept = new,
@@ -240,6 +287,7 @@ impl Error {
 
 /// A partial file on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Kept {
     /// Its name.
     pub path: PathBuf,
@@ -251,6 +299,7 @@ pub struct Kept {
 
 /// What happened at one address.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Attempt {
     /// The address.
     pub address: SocketAddr,
@@ -262,6 +311,7 @@ pub struct Attempt {
 
 /// A certificate that was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Untrusted {
     /// Host and port.
     pub authority: String,

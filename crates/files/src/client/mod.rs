@@ -4,13 +4,18 @@
 
 mod dial;
 mod error;
+mod exchange;
+mod head;
+mod liveness;
 mod pace;
 mod part;
 mod put;
 mod quic;
 mod race;
 mod report;
+mod retry;
 mod session;
+mod stream;
 mod transfer;
 mod trust;
 mod url;
@@ -19,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use thalweg::TransportConfig;
@@ -31,6 +36,7 @@ use dial::Dialer;
 use pace::Limiter;
 use quic::Quic;
 use report::EventSinkRef;
+use retry::Run;
 use session::Session;
 use transfer::Transfer;
 use trust::ClientTls;
@@ -53,10 +59,13 @@ pub struct FetchOptions {
     pub preference: Preference,
     /// Headers for every request; they replace ours of the same name. Not sent to other hosts after a redirect.
     pub headers: HeaderMap,
-    /// Limit on the sum of all downloads, in bytes per second. Default: none.
+    /// Limit on the sum of all downloads and on uploads, in bytes per second. Default: none.
     pub limit_rate: Option<u64>,
     /// Continue partial files whose entity tag still matches. Default: no, they are replaced.
     pub resume: bool,
+    /// How often a download whose connection was lost is tried again without getting any further; 0 is never. It continues
+    /// where it broke off if the server gave a strong validator. Default 5.
+    pub retries: u32,
     /// How many files at once. Default 16; the server may allow fewer.
     pub parallel: usize,
     /// Longest time for a connection. Default 15 s.
@@ -65,6 +74,10 @@ pub struct FetchOptions {
     pub idle_timeout: Duration,
     /// How long QUIC may be silent before TCP is tried beside it. Default 3 s: a handshake over two satellite hops takes 1.2 s.
     pub quic_patience: Duration,
+    /// Whether to remember, for the life of the fetcher, the TLS sessions and address tokens that QUIC servers give. A later
+    /// connection to the same host and port then resumes, and its first requests travel with the first packets (0-RTT) if the
+    /// server allows it. What travels so can be replayed by an attacker, so only GET does. Default: yes.
+    pub tickets: bool,
     /// How many redirects to follow. Default 5.
     pub max_redirects: usize,
     /// Addresses to use for host names (in lower case) instead of asking the resolver.
@@ -93,10 +106,12 @@ impl Default for FetchOptions {
             headers: HeaderMap::new(),
             limit_rate: None,
             resume: false,
+            retries: 5,
             parallel: 16,
             connect_timeout: Duration::from_secs(15),
             idle_timeout: Duration::from_secs(30),
             quic_patience: Duration::from_secs(3),
+            tickets: true,
             max_redirects: 5,
             addresses: BTreeMap::new(),
             transport: None,
@@ -120,13 +135,14 @@ impl Job {
     }
 }
 
-type Cell = Arc<OnceCell<Result<Arc<Session>, Error>>>;
+/// A connection or the failure to make one, and when it was known.
+type Cell = Arc<OnceCell<(Instant, Result<Arc<Session>, Error>)>>;
 
 /// What transfers share.
 struct Inner {
     options: FetchOptions,
     dialer: Dialer,
-    limiter: Option<Limiter>,
+    limiter: Option<Arc<Limiter>>,
     pool: Arc<Pool>,
     sessions: Mutex<BTreeMap<String, Cell>>,
     stop: watch::Sender<bool>,
@@ -134,31 +150,49 @@ struct Inner {
 
 impl Inner {
     /// The connection to a location's authority; made if there is none. Failures are remembered until the next batch, so that
-    /// a hundred files from a dead host do not wait a hundred times.
-    async fn session(&self, location: &Location, sink: &EventSinkRef) -> Result<Arc<Session>, Error> {
+    /// a hundred files from a dead host do not wait a hundred times; one from before `since` is too old.
+    async fn session(
+        &self,
+        location: &Location,
+        sink: &EventSinkRef,
+        since: Option<Instant>,
+        early: bool,
+    ) -> Result<Arc<Session>, Error> {
         let authority = location.authority();
+        let mut successor = None;
         loop {
             let cell = match self.sessions.lock() {
                 Ok(mut sessions) => Arc::clone(sessions.entry(authority.clone()).or_default()),
                 Err(_) => Cell::default(),
             };
-            let result = cell.get_or_init(|| async { self.dialer.dial(location, sink).await.map(Arc::new) }).await;
-            match result {
-                Ok(session) if session.is_closed() => {
-                    if let Ok(mut sessions) = self.sessions.lock()
-                        && sessions.get(&authority).is_some_and(|kept| Arc::ptr_eq(kept, &cell))
-                    {
-                        sessions.remove(&authority);
-                    }
+            let found = successor.take();
+            let make = || async {
+                let made = match found {
+                    Some(session) => Ok(session),
+                    None => self.dialer.dial(location, sink, early).await,
+                };
+                let made = made.map(Arc::new);
+                if let Ok(session) = &made {
+                    liveness::watch(session, &self.dialer.quic, &location.host);
                 }
-                result => return result.clone(),
+                (Instant::now(), made)
+            };
+            match cell.get_or_init(make).await {
+                (_, Ok(session)) if session.is_closed() => successor = session.successor(),
+                (at, Err(_)) if since.is_some_and(|since| *at < since) => {}
+                (_, result) => return result.clone(),
+            }
+            if let Ok(mut sessions) = self.sessions.lock()
+                && sessions.get(&authority).is_some_and(|kept| Arc::ptr_eq(kept, &cell))
+            {
+                sessions.remove(&authority);
             }
         }
     }
 
     fn forget_failures(&self) {
         if let Ok(mut sessions) = self.sessions.lock() {
-            sessions.retain(|_, cell| !matches!(cell.get(), Some(Err(_))));
+            sessions.retain(|_, cell| !matches!(cell.get(), Some((_, Err(_)))));
         }
     }
 
@@ -184,15 +218,22 @@ impl Fetcher {
         Ok(Self {
             inner: Arc::new(Inner {
                 dialer: Dialer {
-                    quic: Quic::new(Arc::clone(&tls.quic), options.transport.clone(), options.limit_rate),
+                    quic: Quic::new(
+                        Arc::clone(&tls.quic),
+                        options.transport.clone(),
+                        options.limit_rate,
+                        options.tickets,
+                        options.quic_patience,
+                    ),
                     tls,
                     preference: options.preference,
                     connect_timeout: options.connect_timeout,
                     quic_patience: options.quic_patience,
+                    idle_timeout: options.idle_timeout,
                     tcp_window: options.limit_rate.map(quic::window_for),
                     addresses: options.addresses.clone(),
                 },
-                limiter: options.limit_rate.map(Limiter::new),
+                limiter: options.limit_rate.map(|rate| Arc::new(Limiter::new(rate))),
                 pool: Arc::default(),
                 sessions: Mutex::default(),
                 stop: watch::Sender::new(false),
@@ -222,7 +263,8 @@ impl Fetcher {
             let (inner, sink, permits) = (Arc::clone(&self.inner), sink.clone(), Arc::clone(&permits));
             running.spawn(async move {
                 let _permit = permits.acquire_owned().await;
-                let transfer = Transfer { inner: &inner, job: index, sink: sink.clone(), url: job.url };
+                let run = Run::default();
+                let transfer = Transfer { inner: &inner, job: index, sink: sink.clone(), url: job.url, run };
                 let result = transfer.get(job.target).await;
                 let ok = result.is_ok();
                 sink.emit(&Event::Finished { job: index, ok });
@@ -252,7 +294,8 @@ impl Fetcher {
     ) -> Result<Report, Error> {
         self.inner.forget_failures();
         let sink = EventSinkRef(events);
-        let transfer = Transfer { inner: &self.inner, job: 0, sink: sink.clone(), url: url.into() };
+        let transfer =
+            Transfer { inner: &self.inner, job: 0, sink: sink.clone(), url: url.into(), run: Run::default() };
         let result = transfer.put(path.as_ref()).await;
         let ok = result.is_ok();
         sink.emit(&Event::Finished { job: 0, ok });
@@ -271,7 +314,7 @@ impl Fetcher {
             Err(_) => return,
         };
         for cell in cells.into_values() {
-            if let Some(Ok(session)) = cell.get() {
+            if let Some((_, Ok(session))) = cell.get() {
                 session.close().await;
             }
         }

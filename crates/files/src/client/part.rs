@@ -4,11 +4,16 @@ use std::fs::{self, File};
 use std::io::{self, IoSlice, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{DATE, ETAG, LAST_MODIFIED};
+use httpdate::parse_http_date;
 use tokio::task::JoinHandle;
 
 use super::error::{Error, Kept};
+use super::head::content_encoding;
 
 /// Bytes gathered before they are written: one trip to a blocking thread per MiB, while the next MiB arrives.
 const BATCH: usize = 1 << 20;
@@ -23,18 +28,49 @@ pub(super) struct Origin {
     pub url: String,
     /// Strong entity tag, with its quotes.
     pub etag: Option<String>,
+    /// Date of the last change as the server wrote it, if it may stand in for a tag.
+    pub modified: Option<String>,
     /// Length of the whole file.
     pub length: Option<u64>,
+    /// Coding of the bytes, if the server applied one (RFC 9110 section 8.4).
+    pub coding: Option<String>,
 }
 
 impl Origin {
+    /// What the head of an answer says about the file at `url`.
+    pub(super) fn of(url: String, headers: &HeaderMap, length: Option<u64>) -> Self {
+        Self {
+            url,
+            etag: strong_etag(headers),
+            modified: strong_date(headers),
+            length,
+            coding: content_encoding(headers),
+        }
+    }
+
+    /// Whether the file can be told from any other version of it.
+    pub(super) fn is_recognizable(&self) -> bool {
+        self.etag.as_deref().is_some_and(is_strong) || self.etag.is_none() && self.modified.is_some()
+    }
+
+    /// What tells it, for If-Range (RFC 9110 section 13.1.5).
+    pub(super) fn validator(&self) -> &str {
+        self.etag.as_deref().or(self.modified.as_deref()).unwrap_or_default()
+    }
+
     fn to_text(&self) -> String {
         let mut text = format!("{HEADER}\nurl {}\n", self.url);
         if let Some(etag) = &self.etag {
             text += &format!("etag {etag}\n");
         }
+        if let Some(modified) = &self.modified {
+            text += &format!("modified {modified}\n");
+        }
         if let Some(length) = self.length {
             text += &format!("length {length}\n");
+        }
+        if let Some(coding) = &self.coding {
+            text += &format!("coding {coding}\n");
         }
         text
     }
@@ -49,6 +85,8 @@ impl Origin {
             match line.split_once(' ')? {
                 ("url", url) => origin.url = url.into(),
                 ("etag", etag) => origin.etag = Some(etag.into()),
+                ("coding", coding) => origin.coding = Some(coding.into()),
+                ("modified", date) => origin.modified = Some(date.into()),
                 ("length", length) => origin.length = Some(length.parse().ok()?),
                 _ => {} // from a later version
             }
@@ -75,11 +113,11 @@ impl Names {
         Self { target: target.to_owned(), part: with(".part"), meta: with(".part.meta") }
     }
 
-    /// What is on disk to continue from: length and origin. Only if the origin can be recognised again (strong tag).
+    /// What is on disk to continue from: length and origin. Only if the origin can be recognized again.
     pub(super) fn resumable(&self) -> Option<(u64, Origin)> {
         let have = fs::metadata(&self.part).ok().filter(fs::Metadata::is_file)?.len();
         let origin = Origin::from_text(&fs::read_to_string(&self.meta).ok()?)?;
-        let strong = origin.etag.as_deref().is_some_and(is_strong);
+        let strong = origin.is_recognizable();
         let fits = origin.length.is_none_or(|length| have <= length);
         (have > 0 && strong && fits).then_some((have, origin))
     }
@@ -106,6 +144,22 @@ impl Names {
     pub(super) fn write_error(&self, source: io::Error, path: &Path) -> Error {
         Error::Write { path: path.to_owned(), source: Arc::new(source), kept: self.kept() }
     }
+}
+
+/// The entity tag, if it is strong.
+pub(super) fn strong_etag(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(ETAG)?.to_str().ok()?.trim();
+    is_strong(text).then(|| text.to_owned())
+}
+
+/// The date of the last change, if the file was old enough when it was sent that no later change can have the same date. The
+/// minute makes up for a date that was written by another clock (RFC 9110 section 8.8.2.2).
+fn strong_date(headers: &HeaderMap) -> Option<String> {
+    let text = |name| headers.get(name)?.to_str().ok();
+    let modified = text(LAST_MODIFIED)?;
+    let (date, changed) = (parse_http_date(text(DATE)?).ok()?, parse_http_date(modified).ok()?);
+    let age = date.duration_since(changed).ok()?;
+    (age >= Duration::from_secs(60)).then(|| modified.to_owned())
 }
 
 /// Whether an entity tag is strong: only such a tag proves that bytes are the same (RFC 9110 section 8.8.1).
@@ -214,7 +268,13 @@ mod tests {
     use super::*;
 
     fn origin() -> Origin {
-        Origin { url: "https://h/a b".into(), etag: Some("\"x y\"".into()), length: Some(3_000_000) }
+        Origin {
+            url: "https://h/a b".into(),
+            etag: Some("\"x y\"".into()),
+            modified: None,
+            length: Some(3_000_000),
+            coding: Some("gzip".into()),
+        }
     }
 
     #[tokio::test]
@@ -239,6 +299,36 @@ mod tests {
         names.complete().unwrap();
         assert_eq!(fs::read(&names.target).unwrap(), data);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_date_stands_in_for_a_tag_only_if_no_later_change_can_have_it() {
+        let origin = |tag: Option<&str>, modified: &str, date: &str| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in [(ETAG, tag), (LAST_MODIFIED, Some(modified)), (DATE, Some(date))] {
+                if let Some(value) = value.filter(|value| !value.is_empty()) {
+                    headers.insert(name, value.parse().unwrap());
+                }
+            }
+            Origin::of("https://h/".into(), &headers, Some(9))
+        };
+        let (then, minute_later) = ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:50:37 GMT");
+        let by_date = origin(None, then, minute_later);
+        assert!(by_date.is_recognizable());
+        assert_eq!(by_date.validator(), then);
+        assert_eq!(Origin::from_text(&by_date.to_text()), Some(by_date));
+        assert_eq!(origin(Some("W/\"a\""), then, minute_later).validator(), then);
+        assert_eq!(origin(Some("\"a\""), then, minute_later).validator(), "\"a\"");
+        for (modified, date) in [
+            (then, "Sun, 06 Nov 1994 08:50:36 GMT"),
+            (then, then),
+            (minute_later, then),
+            (then, ""),
+            ("", then),
+            (then, "x"),
+        ] {
+            assert!(!origin(None, modified, date).is_recognizable(), "{modified:?} {date:?}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use http::Method;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderValue};
 
 use super::error::Error;
+use super::pace::Paced;
 use super::report::{Event, Meter, Report, rate_bps};
 use super::session::SendBody;
 use super::transfer::Transfer;
@@ -50,7 +51,7 @@ impl Transfer<'_> {
             })
         };
         let content = Content::pieces(Arc::new(file), [Piece::File(0..length)]);
-        let reader = Reader::new(content, Arc::clone(&self.inner.pool));
+        let reader = Paced::new(Reader::new(content, Arc::clone(&self.inner.pool)), self.inner.limiter.clone());
         let mut request = self.request(Method::PUT, &location, true);
         request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
         request.headers_mut().entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/octet-stream"));
@@ -64,7 +65,8 @@ impl Transfer<'_> {
         let (head, mut body) = loop {
             let before = sent.load(Ordering::Relaxed);
             match self.patiently(exchange.as_mut()).await {
-                Ok(result) => break result.map_err(|why| self.exchange(&session, why))?,
+                Ok(Ok(answer)) => break answer,
+                Ok(Err(why)) => return Err(self.exchange(&session, why).await),
                 Err(Error::Stalled { .. }) if sent.load(Ordering::Relaxed) > before => {}
                 Err(error) => return Err(error),
             }
@@ -74,7 +76,14 @@ impl Transfer<'_> {
         if !matches!(status, 200 | 201 | 204) {
             return Err(self.status(status));
         }
-        while self.patiently(body.next()).await?.map_err(|why| self.exchange(&session, why))?.is_some() {}
+        self.content_length(head.headers())?;
+        loop {
+            match self.patiently(body.next()).await? {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(why) => return Err(self.exchange(&session, why).await),
+            }
+        }
         if let Ok(mut meter) = meter.lock() {
             meter.finish();
         }
@@ -87,7 +96,11 @@ impl Transfer<'_> {
             remote: session.remote,
             path: None,
             bytes: length,
+            content_encoding: None,
             resumed_from: 0,
+            resumed: session.resumed(),
+            early_data: None,
+            retries: 0,
             etag: head.headers().get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned),
             resolve: session.resolve,
             handshake: session.handshake,

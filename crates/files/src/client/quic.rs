@@ -1,20 +1,25 @@
 //! HTTP/3 over QUIC, as the dialer and the sessions see it.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use h3::client::{RequestStream, SendRequest};
+use h3::client::SendRequest;
 use h3::error::{Code, StreamError};
 use http::{Request, Response};
-use thalweg::{ClientConfig, ConnectionError, Endpoint, TransportConfig};
-use thalweg_h3::{BidiStream, Connection};
+use rustls::client::Resumption;
+use thalweg::{AwaitedPeer, ClientConfig, ConnectionError, Endpoint, TransportConfig};
+use thalweg_h3::{Connection, describe, describe_connection};
 use thiserror::Error;
 use tokio::net::UdpSocket;
 
-use super::session::{Body, Kind, SendBody, Session, chain};
+use super::exchange;
+use super::head::MAX_SECTION;
+use super::liveness::Life;
+use super::session::{Body, Kind, SendBody, Session};
 
 /// How long a handshake may be silent before we ask the host whether the port is open at all. Longer than most round trips, so
 /// that the question is rarely asked; shorter than [`super::race::STAGGER`].
@@ -49,21 +54,48 @@ pub(super) fn window_for(limit: u64) -> u64 {
     limit.clamp(LEAST_WINDOW, WINDOW)
 }
 
+/// What h3 does on a connection.
+///
+/// No frames of reserved types ("grease", RFC 9114 section 7.2.8): h3 would append one to every request that a fresh clone
+/// of its sender sends. HAProxy 3.0 keeps a request's stream when bytes follow the head, and grants no stream after the
+/// hundredth.
+fn settings() -> h3::client::Builder {
+    let mut builder = h3::client::builder();
+    builder.send_grease(false).max_field_section_size(MAX_SECTION.into());
+    builder
+}
+
 /// Why QUIC did not come to a connection at one address.
 #[derive(Debug, Error)]
 pub(super) enum Failure {
     /// ICMP says that nobody listens.
     #[error("the host refuses UDP on this port")]
     Refused,
+    /// Nothing came back.
+    #[error("{}", ConnectionError::TimedOut)]
+    Silent,
     /// The handshake failed.
     #[error("{0}")]
     Handshake(String),
 }
 
+/// Servers whose sessions and address tokens are remembered.
+const SERVERS: usize = 256;
+
+/// Sessions remembered of each; a server usually gives two.
+const SESSIONS: usize = 8;
+
 /// Opens QUIC connections.
 #[derive(Clone)]
 pub(super) struct Quic {
-    config: ClientConfig,
+    tls: Arc<rustls::ClientConfig>,
+    transport: Arc<TransportConfig>,
+    /// Whether sessions and address tokens are remembered.
+    tickets: bool,
+    /// Longest that early data may wait for an answer of any kind.
+    patience: Duration,
+    /// By host and port: what one server gave is shown to no other.
+    configs: Arc<Mutex<BTreeMap<(String, u16), ClientConfig>>>,
 }
 
 impl Quic {
@@ -72,6 +104,8 @@ impl Quic {
         tls: Arc<rustls::ClientConfig>,
         transport: Option<Arc<TransportConfig>>,
         limit: Option<u64>,
+        tickets: bool,
+        patience: Duration,
     ) -> Self {
         let mut transport = transport.unwrap_or_else(|| Arc::new(bulk_transport()));
         if let Some(limit) = limit {
@@ -86,35 +120,91 @@ impl Quic {
                 *field = window.min(*field);
             }
         }
-        Self { config: ClientConfig::with_rustls(tls).transport(transport) }
+        Self { tls, transport, tickets, patience, configs: Arc::default() }
     }
 
-    /// Connects to `address`; `heard` becomes true when a datagram comes back.
+    /// The configuration for one server, with what is remembered of it.
+    fn config(&self, name: &str, port: u16) -> ClientConfig {
+        let make = || {
+            let mut tls = (*self.tls).clone();
+            tls.resumption = match self.tickets {
+                true => Resumption::in_memory_sessions(SESSIONS),
+                false => Resumption::disabled(),
+            };
+            tls.enable_early_data = self.tickets;
+            let config = ClientConfig::with_rustls(Arc::new(tls)).transport(Arc::clone(&self.transport));
+            if self.tickets { config } else { config.token_store(None) }
+        };
+        let Ok(mut configs) = self.configs.lock() else { return make() };
+        let key = (name.to_owned(), port);
+        if configs.len() >= SERVERS && !configs.contains_key(&key) {
+            configs.pop_first();
+        }
+        configs.entry(key).or_insert_with(make).clone()
+    }
+
+    /// Connects to `address`; `heard` becomes true when a datagram comes back. With `early`, and if a session of this server is
+    /// remembered that allows it, the connection is there at once: requests travel with the first packets (0-RTT), and
+    /// whether the server is there shows later.
     pub(super) async fn connect(
         &self,
         address: SocketAddr,
         name: &str,
         heard: &AtomicBool,
+        early: bool,
     ) -> Result<Session, Failure> {
         let failed = |error: &dyn std::error::Error| Failure::Handshake(error.to_string());
         let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
         let endpoint = Endpoint::client(any).map_err(|error| failed(&error))?;
-        let connecting = endpoint.connect_with(&self.config, address, name).map_err(|error| failed(&error))?;
-        let connection = tokio::select! {
-            result = connecting => result.map_err(|error| failed(&error))?,
+        let connecting =
+            endpoint.connect_with(&self.config(name, address.port()), address, name).map_err(|error| failed(&error))?;
+        let early = if early { connecting.into_0rtt() } else { Err(connecting) };
+        let connection = match early {
+            Ok((connection, _)) => {
+                tokio::spawn(doubt_early(connection.clone(), address, self.patience));
+                connection
+            }
+            Err(connecting) => tokio::select! {
+            result = connecting => result.map_err(|error| match error {
+                ConnectionError::TimedOut => Failure::Silent,
+                error => failed(&error),
+            })?,
             () = refused(address) => return Err(Failure::Refused),
             () = listen(&endpoint, heard) => return Err(Failure::Refused), // never ready
+            },
         };
-        let (mut driver, send) =
-            h3::client::builder().build(Connection::new(connection.clone())).await.map_err(|error| failed(&error))?;
+        let (mut driver, send) = settings()
+            .build(Connection::new(connection.clone()))
+            .await
+            .map_err(|error| Failure::Handshake(describe_connection(&error)))?;
         // Ends when the connection does.
         tokio::spawn(async move { driver.wait_idle().await });
         Ok(Session {
             remote: connection.remote_address(),
             resolve: Duration::ZERO,
             handshake: Duration::ZERO,
-            kind: Kind::Http3(Http3 { send, connection, endpoint }),
+            kind: Kind::Http3(Http3 {
+                send,
+                connection,
+                endpoint,
+                life: Life::default(),
+                awaited: Arc::default(),
+                closing: AtomicBool::new(false),
+            }),
         })
+    }
+}
+
+/// Closes a connection used before its handshake if that does not come to an end: whoever uses it then dials in the ordinary
+/// way, which finds out what is wrong and what else there is.
+async fn doubt_early(connection: thalweg::Connection, address: SocketAddr, patience: Duration) {
+    let stands = tokio::select! {
+        result = connection.handshake_complete() => result.is_ok(),
+        () = refused(address) => false,
+        () = tokio::time::sleep(patience) => false,
+    };
+    if !stands {
+        connection.close(Code::H3_NO_ERROR.value(), b"");
     }
 }
 
@@ -151,30 +241,60 @@ pub(super) struct Http3 {
     send: SendRequest<Connection, Bytes>,
     pub connection: thalweg::Connection,
     endpoint: Endpoint,
+    /// Whether the server still knows the connection.
+    pub life: Life,
+    /// Lives in every answer that is not here yet.
+    awaited: Arc<()>,
+    /// The server takes no more requests here: it said so (GOAWAY), or it refused one unseen.
+    pub closing: AtomicBool,
+}
+
+/// Lives while an answer is awaited, so that the connection is not silent meanwhile.
+struct Awaited {
+    _peer: AwaitedPeer,
+    _count: Arc<()>,
 }
 
 impl Http3 {
     pub(super) async fn request(&self, request: Request<SendBody>) -> Result<(Response<()>, Body), String> {
-        let (parts, mut body) = request.into_parts();
+        let (parts, body) = request.into_parts();
         let request = Request::from_parts(parts, ());
-        let mut stream = self.send.clone().send_request(request).await.map_err(|error| why(&self.connection, error))?;
-        loop {
-            let next = std::future::poll_fn(|cx| body.poll_next(cx)).await;
-            match next.map_err(|error| format!("cannot read the file to send: {error}"))? {
-                None => {
-                    stream.finish().await.map_err(|error| why(&self.connection, error))?;
-                    break;
-                }
-                // A server that has heard enough stops us and answers; the answer says why.
-                Some(bytes) => {
-                    if stream.send_data(bytes).await.is_err() {
-                        break;
-                    }
-                }
+        let awaited = Awaited { _peer: self.connection.await_peer(), _count: Arc::clone(&self.awaited) };
+        let stream = self.send.clone().send_request(request).await.map_err(|error| match error {
+            StreamError::HeaderTooBig { actual_size, max_size, .. } => {
+                format!("the request's headers take {actual_size} bytes; the server accepts {max_size}")
             }
+            error => self.why(error),
+        })?;
+        let (head, stream) = exchange::run(stream, body).await.map_err(|failure| match failure {
+            exchange::Failure::Stream(error) => self.why(error),
+            exchange::Failure::Other(text) => text,
+        })?;
+        Ok((head, Body::Http3(Box::new(Http3Body { stream, connection: self.connection.clone(), _awaited: awaited }))))
+    }
+
+    /// Whether the connection was used before its handshake and lost before its end.
+    pub(super) fn never_stood(&self) -> bool {
+        self.connection.is_handshaking() && self.connection.close_reason().is_some()
+    }
+
+    /// Why a request failed; notes whether the server takes no more of them.
+    fn why(&self, error: StreamError) -> String {
+        let refused = matches!(&error, StreamError::RemoteTerminate { code, .. } if *code == Code::H3_REQUEST_REJECTED);
+        if refused || matches!(&error, StreamError::RemoteClosing { .. }) {
+            self.closing.store(true, Ordering::Relaxed);
         }
-        let head = stream.recv_response().await.map_err(|error| why(&self.connection, error))?;
-        Ok((head, Body::Http3(Box::new(Http3Body { stream, connection: self.connection.clone() }))))
+        why(&self.connection, error)
+    }
+
+    /// Whether any answer is awaited.
+    pub(super) fn is_awaited(&self) -> bool {
+        Arc::strong_count(&self.awaited) > 1
+    }
+
+    /// Closes a connection that the server knows nothing of any more.
+    pub(super) fn give_up(&self) {
+        self.connection.close(Code::H3_NO_ERROR.value(), b"");
     }
 
     pub(super) async fn close(&self) {
@@ -185,8 +305,9 @@ impl Http3 {
 
 /// The body of an answer.
 pub(super) struct Http3Body {
-    stream: RequestStream<BidiStream<Bytes>, Bytes>,
+    stream: exchange::Answer,
     connection: thalweg::Connection,
+    _awaited: Awaited,
 }
 
 impl Http3Body {
@@ -200,16 +321,25 @@ impl Http3Body {
     }
 }
 
-/// Why an exchange failed, for a person: the transport knows more than `h3` passes on.
+/// Why an exchange failed, for a person: the transport knows more than `h3` passes on, unless it was closed for `h3`.
 fn why(connection: &thalweg::Connection, error: StreamError) -> String {
     match connection.close_reason() {
         Some(ConnectionError::PeerApplication { code, .. }) if code == Code::H3_NO_ERROR.value() => {
             "the server closed the connection".into()
         }
-        Some(reason) => reason.to_string(),
-        None => match error {
+        Some(ConnectionError::PeerApplication { code, reason }) => {
+            let said = ConnectionError::PeerApplication { code, reason }.to_string();
+            format!("{said} ({})", Code::from(code))
+        }
+        Some(ConnectionError::Reset) => "the server has lost the connection, as after a restart".into(),
+        Some(ConnectionError::TimedOut) => "nothing was heard of the server for the idle timeout".into(),
+        None | Some(ConnectionError::LocallyClosed) => match error {
+            StreamError::HeaderTooBig { actual_size, max_size, .. } => {
+                format!("the server sent a header section of {actual_size} bytes; at most {max_size} are accepted")
+            }
             StreamError::RemoteTerminate { code, .. } => format!("the server cancelled the request ({code})"),
-            error => chain(error),
+            error => describe(&error),
         },
+        Some(reason) => reason.to_string(),
     }
 }

@@ -10,6 +10,7 @@ use thalweg::ConnectionStats;
 
 /// How a request travelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Protocol {
     /// HTTP/3 over QUIC.
     Http3,
@@ -78,6 +79,28 @@ pub enum Notice {
         /// Why.
         why: &'static str,
     },
+    /// The server sent the file in a coding, such as gzip. The bytes are kept as they came.
+    Encoded {
+        /// Which URL.
+        url: String,
+        /// The codings, in the order they were applied (RFC 9110 section 8.4).
+        coding: String,
+    },
+    /// The connection was lost; the transfer is tried again over a new one.
+    Retrying {
+        /// Which URL.
+        url: String,
+        /// What happened.
+        why: String,
+        /// How many bytes of the file are here.
+        here: u64,
+        /// After this time.
+        wait: Duration,
+        /// Which attempt without progress this is, from 1.
+        attempt: u32,
+        /// How many there are at most.
+        limit: u32,
+    },
     /// The server sends us elsewhere.
     Redirected {
         /// From which URL.
@@ -106,6 +129,16 @@ impl fmt::Display for Notice {
             }
             Notice::Restarted { url, why } => {
                 write!(f, "{url}: starting again from the beginning: {why}")
+            }
+            Notice::Encoded { url, coding } => {
+                write!(f, "{url}: the file is saved as {coding}, as the server sent it; decode it to get the original")
+            }
+            Notice::Retrying { url, why, here, wait, attempt, limit } => {
+                write!(f, "{url}: {why}; trying again in {:.1} s (attempt {attempt} of {limit}", wait.as_secs_f64())?;
+                match here {
+                    0 => f.write_str(")"),
+                    here => write!(f, ", {} are here)", crate::site::human_size(*here)),
+                }
             }
             Notice::Redirected { from, to } => write!(f, "{from}: redirected to {to}"),
         }
@@ -181,6 +214,14 @@ pub struct Report {
     pub bytes: u64,
     /// Bytes that were on disk already.
     pub resumed_from: u64,
+    /// Coding of the bytes, such as `gzip`, if the server applied one; they are kept as they came.
+    pub content_encoding: Option<String>,
+    /// Whether the connection resumed an earlier one's TLS session.
+    pub resumed: bool,
+    /// Whether the server took the request as early data (0-RTT); `None` if it was not sent so.
+    pub early_data: Option<bool>,
+    /// How often it was tried again after its connection was lost.
+    pub retries: u32,
     /// Entity tag of the file, with its quotes.
     pub etag: Option<String>,
     /// Name resolution.

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -18,15 +19,17 @@ use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use thalweg::ConnectionStats;
+use thalweg::proto::crypto::tls_words::tls_error_words;
+use thalweg::{ConnectionError, ConnectionStats};
 
+use super::head::{MAX_FIELDS, MAX_SECTION, why_tcp};
+use super::pace::Paced;
 use super::quic::{Http3, Http3Body};
 use super::report::Protocol;
-use crate::content::Reader;
 
 /// A request's body: nothing, or a file.
 pub(super) struct SendBody {
-    reader: Option<Reader>,
+    reader: Option<Paced>,
     remaining: u64,
     sent: Option<Box<dyn FnMut(usize) + Send + Sync>>,
 }
@@ -37,7 +40,7 @@ impl SendBody {
     }
 
     /// `sent` is called with the size of each piece when it is handed to the transport.
-    pub(super) fn file(reader: Reader, length: u64, sent: Box<dyn FnMut(usize) + Send + Sync>) -> Self {
+    pub(super) fn file(reader: Paced, length: u64, sent: Box<dyn FnMut(usize) + Send + Sync>) -> Self {
         Self { reader: Some(reader), remaining: length, sent: Some(sent) }
     }
 
@@ -76,6 +79,14 @@ impl http_body::Body for SendBody {
 /// HTTP/2 receive window, bytes. TCP has a window of its own; this one only must not be the smaller.
 const HTTP2_WINDOW: u32 = 32 << 20;
 
+/// Silence over HTTP/2 after which a server that owes an answer is asked whether it is still there, at most; a quarter of the
+/// idle timeout if that is less. TCP itself would not notice that the host is gone.
+const HTTP2_ASK: Duration = Duration::from_secs(5);
+
+/// How long it may take to answer, at most; half of the idle timeout if that is less. A connection that fails this is closed
+/// before the idle timeout, which then tells of a server that is there but sends nothing.
+const HTTP2_ANSWER: Duration = Duration::from_secs(15);
+
 /// A connection that requests can be made on.
 pub(super) struct Session {
     pub remote: SocketAddr,
@@ -98,6 +109,8 @@ pub(super) struct Http1 {
     name: ServerName<'static>,
     tls: Arc<ClientConfig>,
     idle: Mutex<Vec<http1::SendRequest<SendBody>>>,
+    /// The server once answered what is not HTTP; a new connection would bring the same.
+    nonsense: AtomicBool,
 }
 
 impl Session {
@@ -112,9 +125,83 @@ impl Session {
     /// Whether new requests have no chance.
     pub(super) fn is_closed(&self) -> bool {
         match &self.kind {
-            Kind::Http3(http) => http.connection.close_reason().is_some(),
+            Kind::Http3(http) => http.connection.close_reason().is_some() || http.closing.load(Ordering::Relaxed),
             Kind::Http2(send) => send.is_closed(),
             Kind::Http1(_) => false,
+        }
+    }
+
+    /// Waits until the handshake is complete: what is sent from then on is not early data. Returns at once if the connection
+    /// fails, which the next request tells.
+    pub(super) async fn stands(&self) {
+        if let Kind::Http3(http) = &self.kind {
+            let _ = http.connection.handshake_complete().await;
+        }
+    }
+
+    /// Whether requests made now travel as early data.
+    pub(super) fn is_early(&self) -> bool {
+        matches!(&self.kind, Kind::Http3(http) if http.connection.is_handshaking())
+    }
+
+    /// Whether the connection was used before its handshake and lost before its end.
+    pub(super) fn never_stood(&self) -> bool {
+        matches!(&self.kind, Kind::Http3(http) if http.never_stood())
+    }
+
+    /// Whether an earlier session was resumed.
+    pub(super) fn resumed(&self) -> bool {
+        matches!(&self.kind, Kind::Http3(http) if http.connection.resumed())
+    }
+
+    /// Whether early data were accepted.
+    pub(super) fn early_data_accepted(&self) -> bool {
+        matches!(&self.kind, Kind::Http3(http) if http.connection.early_data_accepted() == Some(true))
+    }
+
+    /// After a failed exchange: whether the connection is gone, so that a new one may do better.
+    pub(super) async fn is_lost(&self) -> bool {
+        match &self.kind {
+            Kind::Http3(http) => match http.connection.close_reason() {
+                // We close when the server breaks the rules, which it would do again; or when it answers no more.
+                Some(ConnectionError::LocallyClosed) => http.life.verdict().is_some(),
+                Some(ConnectionError::Transport(_)) => false,
+                Some(_) => true,
+                None => http.closing.load(Ordering::Relaxed),
+            },
+            // The answer hears of the end of the connection a moment before the connection itself.
+            Kind::Http2(send) => {
+                let mut send = send.clone();
+                !matches!(tokio::time::timeout(Duration::from_millis(50), send.ready()).await, Ok(Ok(())))
+            }
+            // Requests do not share connections.
+            Kind::Http1(pool) => !pool.nonsense.load(Ordering::Relaxed),
+        }
+    }
+
+    /// After a time without data of the answer: whether the server was heard meanwhile.
+    pub(super) fn is_answering(&self, silence: Duration) -> bool {
+        match &self.kind {
+            Kind::Http3(http) => http.connection.silence() < silence / 2,
+            // It would have been closed: see `HTTP2_ASK`.
+            Kind::Http2(_) => true,
+            Kind::Http1(_) => false,
+        }
+    }
+
+    /// Why the connection was given up, if it was.
+    pub(super) fn verdict(&self) -> Option<String> {
+        match &self.kind {
+            Kind::Http3(http) => http.life.verdict().map(str::to_owned),
+            _ => None,
+        }
+    }
+
+    /// The connection that takes the place of this one, if there is one already; given once.
+    pub(super) fn successor(&self) -> Option<Session> {
+        match &self.kind {
+            Kind::Http3(http) => http.life.successor(),
+            _ => None,
         }
     }
 
@@ -139,6 +226,7 @@ impl Session {
         name: ServerName<'static>,
         tls: Arc<ClientConfig>,
         window: Option<u64>,
+        idle: Duration,
     ) -> io::Result<Self> {
         let window = window.and_then(|window| u32::try_from(window).ok()).unwrap_or(HTTP2_WINDOW);
         let kind = match tls_stream(remote, name.clone(), Arc::clone(&tls)).await? {
@@ -147,6 +235,9 @@ impl Session {
                     .timer(TokioTimer::new())
                     .initial_stream_window_size(window)
                     .initial_connection_window_size(window)
+                    .max_header_list_size(MAX_SECTION)
+                    .keep_alive_interval(Some((idle / 4).min(HTTP2_ASK)))
+                    .keep_alive_timeout((idle / 2).min(HTTP2_ANSWER))
                     .handshake(stream)
                     .await
                     .map_err(io::Error::other)?;
@@ -158,6 +249,7 @@ impl Session {
                 name,
                 tls,
                 idle: Mutex::new(vec![http1_handshake(stream).await?]),
+                nonsense: AtomicBool::new(false),
             })),
         };
         Ok(Self { remote, resolve: Duration::ZERO, handshake: Duration::ZERO, kind })
@@ -168,13 +260,16 @@ impl Session {
         match &self.kind {
             Kind::Http3(http) => http.request(request).await,
             Kind::Http2(send) => {
-                let response = send.clone().send_request(request).await.map_err(chain)?;
+                let response = send.clone().send_request(request).await.map_err(why_tcp)?;
                 let (head, body) = split(response);
                 Ok((head, Body::Hyper { body, back: None }))
             }
             Kind::Http1(pool) => {
                 let mut send = pool.take().await.map_err(chain)?;
-                let response = send.send_request(origin_form(request)).await.map_err(chain)?;
+                let response = send.send_request(origin_form(request)).await.map_err(|error| {
+                    pool.nonsense.fetch_or(error.is_parse(), Ordering::Relaxed);
+                    why_tcp(error)
+                })?;
                 let (head, body) = split(response);
                 let back = Some((Arc::clone(pool), send));
                 Ok((head, Body::Hyper { body, back }))
@@ -218,8 +313,12 @@ impl Http1 {
 type Stream = TokioIo<tokio_rustls::client::TlsStream<TcpStream>>;
 
 async fn http1_handshake(stream: Stream) -> io::Result<http1::SendRequest<SendBody>> {
-    let (send, connection) =
-        http1::Builder::new().max_buf_size(512 * 1024).handshake(stream).await.map_err(io::Error::other)?;
+    let (send, connection) = http1::Builder::new()
+        .max_buf_size(MAX_SECTION as usize)
+        .max_headers(MAX_FIELDS)
+        .handshake(stream)
+        .await
+        .map_err(io::Error::other)?;
     tokio::spawn(connection);
     Ok(send)
 }
@@ -259,7 +358,7 @@ impl Body {
                         }
                         return Ok(None);
                     }
-                    Some(Err(error)) => return Err(chain(error)),
+                    Some(Err(error)) => return Err(why_tcp(error)),
                     Some(Ok(frame)) => {
                         if let Ok(data) = frame.into_data() {
                             return Ok(Some(data));
@@ -272,11 +371,11 @@ impl Body {
 }
 
 /// An error with its causes in one line.
-pub(super) fn chain(error: impl std::error::Error) -> String {
-    let mut text = error.to_string();
+pub(super) fn chain(error: impl std::error::Error + 'static) -> String {
+    let mut text = words(&error);
     let mut source = error.source();
     while let Some(cause) = source {
-        let cause_text = cause.to_string();
+        let cause_text = words(cause);
         if !text.contains(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);
@@ -284,4 +383,11 @@ pub(super) fn chain(error: impl std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// An error in words; errors of TLS, which come wrapped in an I/O error, not in the names of Rust's types.
+fn words(error: &(dyn std::error::Error + 'static)) -> String {
+    let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    let tls = inner.and_then(|inner| inner.downcast_ref()).or_else(|| error.downcast_ref());
+    tls.map_or_else(|| error.to_string(), tls_error_words)
 }

@@ -6,16 +6,20 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_NONE_MATCH, IF_RANGE, LOCATION, RANGE, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, CONTENT_RANGE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, LOCATION,
+    RANGE, USER_AGENT,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use super::Inner;
 use super::error::Error;
-use super::part::{Names, Origin, PartWriter, is_strong};
+use super::head;
+use super::part::{Names, Origin, PartWriter, strong_etag};
 use super::report::{Event, EventSinkRef, Meter, Notice, Report, rate_bps};
+use super::retry::{Attempts, Run};
 use super::session::{Body, SendBody, Session};
+use super::stream::Stream;
 use super::url::Location;
 
 /// Where a file goes.
@@ -31,7 +35,7 @@ pub enum Target {
 
 /// How much to ask for.
 #[derive(Clone)]
-enum Plan {
+pub(super) enum Plan {
     Whole,
     /// Continue after this many bytes.
     Rest(u64, Origin),
@@ -39,22 +43,48 @@ enum Plan {
     Verify(u64, Origin),
 }
 
+impl Plan {
+    /// For what follows the first `have` bytes of a file that can be recognized.
+    pub(super) fn of(have: u64, origin: Origin) -> Self {
+        if origin.length == Some(have) { Plan::Verify(have, origin) } else { Plan::Rest(have, origin) }
+    }
+}
+
+pub(super) const CHANGED: &str = "the file on the server has changed";
+pub(super) const NO_CONTINUATION: &str = "the server's answer does not continue the partial file";
+pub(super) const SHORTER: &str = "the file on the server is shorter than the partial one";
+
 /// A running job.
 pub(super) struct Transfer<'a> {
     pub inner: &'a Inner,
     pub job: usize,
     pub sink: EventSinkRef,
     pub url: String,
+    pub run: Run,
 }
 
 /// A head of an answer that is worth looking at.
-struct Answered {
+pub(super) struct Answered {
     session: Arc<Session>,
     location: Location,
-    head: Response<()>,
+    pub head: Response<()>,
+    /// Length the body should have, if promised.
+    pub length: Option<u64>,
+    /// Coding of the body, if it has one.
+    pub coding: Option<String>,
     body: Body,
     asked: Instant,
     first_byte: std::time::Duration,
+    early: bool,
+}
+
+/// The same request again; one that has no body.
+fn copy(request: &Request<SendBody>) -> Request<SendBody> {
+    let mut copy = Request::new(SendBody::empty());
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    copy
 }
 
 impl Transfer<'_> {
@@ -62,90 +92,96 @@ impl Transfer<'_> {
         let location = Location::parse(&self.url)?;
         match target {
             Target::File(path) => self.to_file(location, &path).await,
-            Target::Writer(writer) => self.to_writer(location, Some(writer)).await,
-            Target::Discard => self.to_writer(location, None).await,
+            Target::Writer(writer) => self.to_stream(location, Some(writer)).await,
+            Target::Discard => self.to_stream(location, None).await,
         }
     }
 
-    async fn to_writer(
-        &self,
-        location: Location,
-        mut writer: Option<Box<dyn AsyncWrite + Send + Unpin>>,
-    ) -> Result<Report, Error> {
-        let mut answered = self.ask(location, &Plan::Whole).await?;
-        let status = answered.head.status().as_u16();
-        if status != 200 {
-            return Err(self.status(status));
+    /// After a failed attempt, with `here` bytes on hand: waits until the next one is due.
+    pub(super) async fn again(&self, attempts: &mut Attempts, error: Error, here: u64) -> Result<(), Error> {
+        if !self.run.may_mend(&error) {
+            return Err(attempts.give_up(error));
         }
-        let expected = self.content_length(answered.head.headers())?;
-        let mut output = Output::Writer(writer.as_mut());
-        let bytes = self.body(&mut answered, &mut output, 0, expected).await?;
-        if let Some(writer) = &mut writer {
-            writer.flush().await.map_err(|error| output_error(error, None))?;
+        let why = error.cause();
+        let (wait, attempt) = attempts.next(error, here)?;
+        let limit = attempts.limit();
+        self.run.add_retry();
+        self.sink.notice(Notice::Retrying { url: self.url.clone(), why, here, wait, attempt, limit });
+        tokio::select! {
+            () = tokio::time::sleep(wait) => Ok(()),
+            () = self.inner.stopped() => Err(self.stopped()),
         }
-        Ok(self.report(&answered, None, bytes, 0))
     }
 
     async fn to_file(&self, location: Location, path: &Path) -> Result<Report, Error> {
         let names = Names::new(path);
+        let here = || names.kept().map_or(0, |kept| kept.bytes);
+        let resumed = if self.inner.options.resume { here() } else { 0 };
+        let mut attempts = Attempts::new(self.inner.options.retries, resumed);
+        loop {
+            let error = match self.to_file_once(&location, path, &names).await {
+                Ok(report) => return Ok(report),
+                Err(error) => error,
+            };
+            let here = if self.run.began() { here() } else { resumed };
+            let kept = |error: Error| if self.run.began() { error.with_kept(names.kept()) } else { error };
+            self.again(&mut attempts, error, here).await.map_err(kept)?;
+        }
+    }
+
+    async fn to_file_once(&self, location: &Location, path: &Path, names: &Names) -> Result<Report, Error> {
         let origin_url = location.uri.to_string();
-        let mut plan = self.plan(&names, &origin_url);
+        let mut plan = self.plan(names, &origin_url);
         loop {
             let mut answered = self.ask(location.clone(), &plan).await?;
             let head = &answered.head;
             match (head.status().as_u16(), plan) {
                 (200, before) => {
                     if !matches!(before, Plan::Whole) {
-                        self.restarted("the file on the server has changed");
+                        self.restarted(CHANGED);
                     }
-                    let expected = self.content_length(head.headers())?;
-                    let origin = Origin { url: origin_url, etag: etag(head.headers()), length: expected };
-                    let writer = PartWriter::create(&names, &origin)?;
-                    let bytes = self.write(&mut answered, &names, writer, 0, expected).await?;
-                    return Ok(self.report(&answered, Some(path), bytes, 0));
+                    let origin = Origin::of(origin_url, head.headers(), answered.length);
+                    let expected = answered.length;
+                    self.coding(answered.coding.as_deref());
+                    let writer = PartWriter::create(names, &origin)?;
+                    self.write(&mut answered, names, writer, 0, expected).await?;
+                    return Ok(self.report(&answered, Some(path)));
                 }
                 (206, Plan::Rest(have, origin)) => {
-                    let Some(total) = continues(head.headers(), have, &origin) else {
-                        self.restarted("the server's answer does not continue the partial file");
+                    let Some(total) = self.rest(&answered, have, &origin)? else {
+                        self.restarted(NO_CONTINUATION);
                         plan = Plan::Whole;
                         continue;
                     };
-                    let writer = PartWriter::resume(&names, have)?;
-                    let bytes = self.write(&mut answered, &names, writer, have, total).await?;
-                    return Ok(self.report(&answered, Some(path), bytes, have));
+                    self.coding(answered.coding.as_deref());
+                    let writer = PartWriter::resume(names, have)?;
+                    self.write(&mut answered, names, writer, have, total).await?;
+                    return Ok(self.report(&answered, Some(path)));
                 }
-                (304, Plan::Verify(have, _)) => {
+                (304, Plan::Verify(have, origin)) => {
                     self.started(Some(have), have);
+                    self.coding(origin.coding.as_deref());
+                    answered.coding = origin.coding;
                     names.complete()?;
-                    return Ok(self.report(&answered, Some(path), 0, have));
+                    return Ok(self.report(&answered, Some(path)));
                 }
                 (416, Plan::Rest(..)) => {
-                    self.restarted("the file on the server is shorter than the partial one");
+                    self.restarted(SHORTER);
                     plan = Plan::Whole;
                 }
-                (status @ (206 | 304 | 416), _) => {
-                    return Err(Error::Answer {
-                        url: self.url.clone(),
-                        why: format!("the server answered {status} though that was not asked for"),
-                    });
-                }
+                (status @ (206 | 304 | 416), _) => return Err(self.unasked(status)),
                 (status, _) => return Err(self.status(status)),
             }
         }
     }
 
     fn plan(&self, names: &Names, url: &str) -> Plan {
-        if !self.inner.options.resume {
+        // What an earlier run has left is continued only if that is wanted; what this one has, always.
+        if !self.inner.options.resume && !self.run.began() {
             return Plan::Whole;
         }
         match names.resumable() {
-            Some((have, origin)) if origin.url == url => {
-                if origin.length == Some(have) {
-                    Plan::Verify(have, origin)
-                } else {
-                    Plan::Rest(have, origin)
-                }
-            }
+            Some((have, origin)) if origin.url == url => Plan::of(have, origin),
             Some(_) => {
                 self.restarted("the partial file is from another URL");
                 Plan::Whole
@@ -160,7 +196,7 @@ impl Transfer<'_> {
     }
 
     /// Asks for the file and follows redirects.
-    async fn ask(&self, mut location: Location, plan: &Plan) -> Result<Answered, Error> {
+    pub(super) async fn ask(&self, mut location: Location, plan: &Plan) -> Result<Answered, Error> {
         let limit = self.inner.options.max_redirects;
         for _ in 0..=limit {
             let answered = self.ask_once(location, plan).await?;
@@ -170,12 +206,9 @@ impl Transfer<'_> {
             }
             let target = answered.head.headers().get(LOCATION);
             let Some(target) = target.and_then(|value| value.to_str().ok()) else {
-                return Err(Error::Answer {
-                    url: self.url.clone(),
-                    why: format!("the server answered {status} without saying where to go"),
-                });
+                return Err(self.answer(format!("the server answered {status} without saying where to go")));
             };
-            let next = answered.location.join(target)?;
+            let next = answered.location.join(target).map_err(|_| self.answer(no_way_to(target)))?;
             self.sink.notice(Notice::Redirected { from: answered.location.uri.to_string(), to: next.uri.to_string() });
             location = next;
         }
@@ -195,24 +228,63 @@ impl Transfer<'_> {
             Plan::Whole => {}
             Plan::Rest(have, origin) => {
                 set(RANGE, &format!("bytes={have}-"));
-                set(IF_RANGE, origin.etag.as_deref().unwrap_or_default());
+                set(IF_RANGE, origin.validator());
             }
-            Plan::Verify(_, origin) => {
-                set(IF_NONE_MATCH, origin.etag.as_deref().unwrap_or_default());
-            }
+            Plan::Verify(_, origin) => match &origin.etag {
+                Some(etag) => set(IF_NONE_MATCH, etag),
+                None => set(IF_MODIFIED_SINCE, origin.validator()),
+            },
         }
-        let session = self.session(&location).await?;
-        let asked = Instant::now();
-        let exchange = session.request(request);
-        let (head, body) = self.patiently(exchange).await?.map_err(|why| self.exchange(&session, why))?;
-        Ok(Answered { session, location, head, body, asked, first_byte: asked.elapsed() })
+        // Requests without a body can be made again, so they need not wait for the handshake (RFC 8470 section 4).
+        let mut session = self.session_for(&location, true).await?;
+        let asked = self.run.asked();
+        let mut sent = std::time::Instant::now();
+        let mut early = session.is_early();
+        loop {
+            let exchange = session.request(copy(&request));
+            let refused = match self.patiently_on(&session, exchange).await? {
+                // Too Early (RFC 8470 section 5.2).
+                Ok((head, _)) if early && head.status().as_u16() == 425 => None,
+                Ok((head, body)) => {
+                    let first_byte = sent.elapsed();
+                    let length = self.content_length(head.headers())?;
+                    let coding = head::content_encoding(head.headers());
+                    return Ok(Answered { session, location, head, length, coding, body, asked, first_byte, early });
+                }
+                Err(why) => Some(why),
+            };
+            match refused {
+                Some(why) if !early || !session.never_stood() => return Err(self.exchange(&session, why).await),
+                _ => {}
+            }
+            early = false;
+            session = self.session(&location).await?;
+            sent = std::time::Instant::now();
+        }
     }
 
+    /// A connection whose handshake is complete.
     pub(super) async fn session(&self, location: &Location) -> Result<Arc<Session>, Error> {
+        loop {
+            let session = self.session_for(location, false).await?;
+            session.stands().await;
+            if !session.never_stood() {
+                return Ok(session);
+            }
+        }
+    }
+
+    /// A connection; with `early`, perhaps one whose handshake is not complete.
+    async fn session_for(&self, location: &Location, early: bool) -> Result<Arc<Session>, Error> {
+        // Another attempt wants another connection, but shares it with the other transfers that need one.
+        let since = (self.run.retries() > 0).then(Instant::now);
         let session = tokio::select! {
-            session = self.inner.session(location, &self.sink) => session?,
+            session = self.inner.session(location, &self.sink, since, early) => session?,
             () = self.inner.stopped() => return Err(self.stopped()),
         };
+        if !session.is_early() {
+            self.run.set_connected();
+        }
         self.sink.emit(&Event::Connected {
             job: self.job,
             protocol: session.protocol(),
@@ -252,9 +324,20 @@ impl Transfer<'_> {
                 url: self.url.clone(),
                 silence,
                 kept: None,
+                lost: false,
             }),
             () = self.inner.stopped() => Err(self.stopped()),
         }
+    }
+
+    /// The same for a future that needs an answer on `session`.
+    async fn patiently_on<T>(&self, session: &Session, future: impl Future<Output = T>) -> Result<T, Error> {
+        self.patiently(future).await.map_err(|error| match error {
+            Error::Stalled { url, silence, kept, .. } => {
+                Error::Stalled { url, silence, kept, lost: !session.is_answering(silence) }
+            }
+            error => error,
+        })
     }
 
     async fn write(
@@ -264,16 +347,16 @@ impl Transfer<'_> {
         mut writer: PartWriter,
         have: u64,
         expected: Option<u64>,
-    ) -> Result<u64, Error> {
+    ) -> Result<(), Error> {
+        self.run.set_began();
         let mut output = Output::Part(&mut writer);
         let result = self.body(answered, &mut output, have, expected).await;
         // What arrived before an error is worth keeping, and its own error matters only if there was no other.
         let flushed = writer.flush().await;
-        match result.and_then(|bytes| flushed.map(|()| bytes)) {
-            Ok(bytes) => {
+        match result.and(flushed) {
+            Ok(()) => {
                 drop(writer);
-                names.complete()?;
-                Ok(bytes)
+                names.complete()
             }
             Err(error @ Error::TooLong { .. }) => {
                 names.discard();
@@ -283,20 +366,24 @@ impl Transfer<'_> {
         }
     }
 
-    /// Moves the body; returns how many bytes arrived in this answer.
-    async fn body(
+    /// Moves the body, of which `have` bytes are here.
+    pub(super) async fn body(
         &self,
         answered: &mut Answered,
         output: &mut Output<'_>,
         have: u64,
         expected: Option<u64>,
-    ) -> Result<u64, Error> {
+    ) -> Result<(), Error> {
         self.started(expected, have);
         let mut meter = Meter::new(self.job, self.sink.clone(), expected, have);
         let mut got = have;
-        while let Some(bytes) =
-            self.patiently(answered.body.next()).await?.map_err(|why| self.exchange(&answered.session, why))?
-        {
+        loop {
+            let bytes = match self.patiently_on(&answered.session, answered.body.next()).await? {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => break,
+                Err(why) => return Err(self.exchange(&answered.session, why).await),
+            };
+            self.run.add(bytes.len());
             got += bytes.len() as u64;
             if let Some(expected) = expected.filter(|expected| got > *expected) {
                 return Err(Error::TooLong { url: self.url.clone(), expected });
@@ -318,27 +405,45 @@ impl Transfer<'_> {
             Some(expected) if got < expected => {
                 Err(Error::Incomplete { url: self.url.clone(), got, expected, kept: None })
             }
-            _ => Ok(got - have),
+            _ => Ok(()),
         }
     }
 
-    fn content_length(&self, headers: &HeaderMap) -> Result<Option<u64>, Error> {
-        let Some(value) = headers.get(CONTENT_LENGTH) else {
-            return Ok(None);
-        };
-        match value.to_str().ok().and_then(|text| text.parse().ok()) {
-            Some(length) => Ok(Some(length)),
-            None => {
-                Err(Error::Answer { url: self.url.clone(), why: "the server's Content-Length is not a number".into() })
-            }
+    /// The length the answer promises; an error when it promises several.
+    pub(super) fn content_length(&self, headers: &HeaderMap) -> Result<Option<u64>, Error> {
+        head::content_length(headers).map_err(|why| self.answer(why))
+    }
+
+    /// Whether a 206 continues what is here exactly; if so, the length of the whole (the inner `None`: not told).
+    pub(super) fn rest(&self, answered: &Answered, have: u64, origin: &Origin) -> Result<Option<Option<u64>>, Error> {
+        // Half of one coding and half of another would be no file at all.
+        let total = continues(answered.head.headers(), have, origin).filter(|_| answered.coding == origin.coding);
+        match (answered.length, total) {
+            (Some(length), Some(Some(total))) if length != total - have => Err(self.answer(format!(
+                "the server's Content-Length of {length} does not fit its Content-Range, which leaves {}",
+                total - have
+            ))),
+            _ => Ok(total),
         }
+    }
+
+    /// Tells of a body in a coding other than the file's own.
+    pub(super) fn coding(&self, coding: Option<&str>) {
+        if let Some(coding) = coding {
+            self.sink.notice(Notice::Encoded { url: self.url.clone(), coding: coding.to_owned() });
+        }
+    }
+
+    fn answer(&self, why: impl Into<String>) -> Error {
+        Error::Answer { url: self.url.clone(), why: why.into() }
     }
 
     fn started(&self, total: Option<u64>, resumed_from: u64) {
+        self.run.started(resumed_from);
         self.sink.emit(&Event::Started { job: self.job, total, resumed_from });
     }
 
-    fn restarted(&self, why: &'static str) {
+    pub(super) fn restarted(&self, why: &'static str) {
         self.sink.notice(Notice::Restarted { url: self.url.clone(), why });
     }
 
@@ -346,16 +451,23 @@ impl Transfer<'_> {
         Error::Status { url: self.url.clone(), status }
     }
 
-    pub(super) fn exchange(&self, session: &Session, why: String) -> Error {
-        Error::Exchange { url: self.url.clone(), protocol: session.protocol(), why, kept: None }
+    pub(super) fn unasked(&self, status: u16) -> Error {
+        self.answer(format!("the server answered {status} though that was not asked for"))
+    }
+
+    pub(super) async fn exchange(&self, session: &Session, why: String) -> Error {
+        let lost = session.is_lost().await;
+        let why = session.verdict().unwrap_or(why);
+        Error::Exchange { url: self.url.clone(), protocol: session.protocol(), why, kept: None, lost }
     }
 
     pub(super) fn stopped(&self) -> Error {
         Error::Stopped { url: self.url.clone(), kept: None }
     }
 
-    fn report(&self, answered: &Answered, path: Option<&Path>, bytes: u64, resumed_from: u64) -> Report {
+    pub(super) fn report(&self, answered: &Answered, path: Option<&Path>) -> Report {
         let elapsed = answered.asked.elapsed();
+        let bytes = self.run.travelled();
         Report {
             url: self.url.clone(),
             final_url: answered.location.uri.to_string(),
@@ -364,7 +476,11 @@ impl Transfer<'_> {
             remote: answered.session.remote,
             path: path.map(Path::to_owned),
             bytes,
-            resumed_from,
+            resumed_from: self.run.resumed_from(),
+            content_encoding: answered.coding.clone(),
+            resumed: answered.session.resumed(),
+            early_data: answered.early.then(|| answered.session.early_data_accepted()),
+            retries: self.run.retries(),
             etag: answered.head.headers().get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned),
             resolve: answered.session.resolve,
             handshake: answered.session.handshake,
@@ -376,8 +492,17 @@ impl Transfer<'_> {
     }
 }
 
+/// What to say of a redirect that is not followed.
+fn no_way_to(target: &str) -> String {
+    if target.trim().get(..7).is_some_and(|start| start.eq_ignore_ascii_case("http://")) {
+        format!("the server redirects to {target}, which is not encrypted; only https:// is followed")
+    } else {
+        format!("the server redirects to {target}, which cannot be used; only https://HOST[:PORT]/PATH is followed")
+    }
+}
+
 /// Whether a 206 continues the partial file exactly; if so, the length of the whole (the inner `None`: not told).
-fn continues(headers: &HeaderMap, have: u64, origin: &Origin) -> Option<Option<u64>> {
+pub(super) fn continues(headers: &HeaderMap, have: u64, origin: &Origin) -> Option<Option<u64>> {
     let text = headers.get(CONTENT_RANGE)?.to_str().ok()?;
     let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
@@ -389,32 +514,36 @@ fn continues(headers: &HeaderMap, have: u64, origin: &Origin) -> Option<Option<u
     let to_the_end = total.is_none_or(|total| last.checked_add(1) == Some(total));
     let same_length = origin.length.is_none() || total.is_none() || origin.length == total;
     // A 206 must repeat the tag (RFC 9110 section 15.3.7); if it does not, If-Range has done the checking.
-    let same_tag = etag(headers).is_none() || etag(headers) == origin.etag;
-    (first == have && last >= first && to_the_end && same_length && same_tag).then_some(total.or(origin.length))
+    let tag = strong_etag(headers);
+    let same_tag = tag.is_none() || tag == origin.etag;
+    let date = headers.get(LAST_MODIFIED).and_then(|value| value.to_str().ok());
+    let same_date = origin.etag.is_some() || date.is_none() || date == origin.modified.as_deref();
+    (first == have && last >= first && to_the_end && same_length && same_tag && same_date)
+        .then_some(total.or(origin.length))
 }
 
-/// The entity tag, if it is strong.
-fn etag(headers: &HeaderMap) -> Option<String> {
-    let text = headers.get(ETAG)?.to_str().ok()?.trim();
-    is_strong(text).then(|| text.to_owned())
-}
-
-enum Output<'a> {
+pub(super) enum Output<'a> {
     Part(&'a mut PartWriter),
-    Writer(Option<&'a mut Box<dyn AsyncWrite + Send + Unpin>>),
+    Stream(&'a mut Stream),
 }
 
 impl Output<'_> {
     async fn push(&mut self, bytes: Bytes) -> Result<(), Error> {
         match self {
             Output::Part(writer) => writer.push(bytes).await,
-            Output::Writer(None) => Ok(()),
-            Output::Writer(Some(writer)) => writer.write_all(&bytes).await.map_err(|error| output_error(error, None)),
+            Output::Stream(stream) => {
+                // Before: nobody knows how much of a piece a broken writer has taken.
+                stream.have += bytes.len() as u64;
+                match &mut stream.writer {
+                    Some(writer) => writer.write_all(&bytes).await.map_err(|error| output_error(error, None)),
+                    None => Ok(()),
+                }
+            }
         }
     }
 }
 
-fn output_error(source: std::io::Error, kept: Option<super::error::Kept>) -> Error {
+pub(super) fn output_error(source: std::io::Error, kept: Option<super::error::Kept>) -> Error {
     Error::Write { path: "the output".into(), source: Arc::new(source), kept }
 }
 
@@ -424,7 +553,7 @@ mod tests {
 
     #[test]
     fn only_an_answer_that_continues_exactly_is_appended() {
-        let origin = Origin { url: String::new(), etag: Some("\"a\"".into()), length: Some(100) };
+        let origin = Origin { etag: Some("\"a\"".into()), length: Some(100), ..Origin::default() };
         let check = |range: &str, tag: Option<&str>| {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_RANGE, range.parse().unwrap());

@@ -11,6 +11,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError as Refused, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
+use thalweg::proto::crypto::tls_words::{certificate_error_words, presented_names, tls_error_words};
+
 use super::error::{Error, Untrusted};
 use crate::certificate::{CertificateError, base64, certificates, sha256};
 
@@ -123,7 +125,7 @@ impl ClientTls {
         let build = |protocols: &[&[u8]], early: bool| {
             let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
                 .with_protocol_versions(&[&rustls::version::TLS13])
-                .map_err(|error| Error::Settings(error.to_string()))?
+                .map_err(|error| Error::Settings(tls_error_words(&error)))?
                 .dangerous()
                 .with_custom_certificate_verifier(verifier.clone())
                 .with_no_client_auth();
@@ -142,7 +144,8 @@ fn roots(list: &[CertificateDer<'static>], provider: &Arc<CryptoProvider>) -> Re
     let mut store = RootCertStore::empty();
     for certificate in list {
         store.add(certificate.clone()).map_err(|error| {
-            Error::Settings(format!("a certificate to trust cannot be used: {error}; expected X.509 in PEM"))
+            let why = tls_error_words(&error);
+            Error::Settings(format!("a certificate to trust cannot be used: {why}; expected X.509 in PEM"))
         })?;
     }
     verifier(store, provider)
@@ -242,7 +245,7 @@ impl ServerCertVerifier for Verifier {
 /// Why a certificate was refused and what can be done, for a person.
 fn explain(error: &rustls::Error) -> (String, String) {
     let rustls::Error::InvalidCertificate(refused) = error else {
-        return (error.to_string(), "pass the right certificate with --ca".into());
+        return (tls_error_words(error), "pass the right certificate with --ca".into());
     };
     let (why, advice): (String, &str) = match refused {
         // A bad signature is what another self-signed certificate with the name of a trusted one looks like.
@@ -257,14 +260,15 @@ fn explain(error: &rustls::Error) -> (String, String) {
             ("it is not valid yet".into(), "check this machine's clock and the server's")
         }
         Refused::NotValidForName => ("it is for another name".into(), "use a name that stands in the certificate"),
-        Refused::NotValidForNameContext { presented, .. } => {
-            (format!("it is for other names ({})", presented.join(", ")), "use one of those names in the URL")
-        }
+        Refused::NotValidForNameContext { presented, .. } => (
+            format!("it is for other names ({})", presented_names(presented).join(", ")),
+            "use one of those names in the URL",
+        ),
         Refused::ApplicationVerificationFailure => (
             "its key is not the one expected".into(),
             "compare with what the server prints; somebody may be in between",
         ),
-        other => (format!("{other:?}"), "the server needs another certificate, or pass it with --ca FILE"),
+        other => (certificate_error_words(other), "the server needs another certificate, or pass it with --ca FILE"),
     };
     (why, advice.into())
 }

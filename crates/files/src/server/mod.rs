@@ -1,8 +1,11 @@
 //! The server: one site, one certificate, one port number; HTTP/3 over UDP, HTTP/2 and HTTP/1.1 over TCP.
 
+mod early;
+mod idle_memory;
 mod patience;
 mod quic;
 mod respond;
+mod strict;
 mod tcp;
 
 use std::future::Future;
@@ -70,25 +73,47 @@ pub struct ServerOptions {
     pub grace: Duration,
     /// How QUIC connections behave (recovery policies, observers, windows). Default: [`ServerOptions::bulk_transport`].
     pub transport: Option<Arc<TransportConfig>>,
-    /// Sockets, workers, limits of the QUIC endpoint.
+    /// Sockets, workers, limits of the QUIC endpoint. Default: 128 MiB for what is sent by all connections together, 128 MiB
+    /// for what they receive.
     pub endpoint: EndpointBuilder,
-    /// When QUIC clients have to prove their address first. Default: never.
+    /// When QUIC clients have to prove their address first. Default: when more than 200 handshakes are under way, so that a
+    /// flood from invented addresses holds little memory.
     pub retry: RetryPolicy,
+    /// Whether to answer GET, HEAD and OPTIONS that arrive in early data (0-RTT) before the handshake is complete. They may be
+    /// replays: an attacker who recorded them can have a file sent to the client's address once more per server process.
+    /// Default: no.
+    pub early_data: bool,
     /// Whether to write TLS secrets to the file that the environment variable `SSLKEYLOGFILE` names. Default: no.
     pub key_log: bool,
 }
 
-/// Bytes a stream may have waiting for credit or the congestion window: two blocks of a file. More would only let clients that
-/// take nothing hold more memory.
-const SEND_BACKLOG: u64 = 512 << 10;
+/// Bytes that QUIC connections hold together of answers that clients have not acknowledged.
+const SEND_BUDGET: u64 = 128 << 20;
+
+/// Bytes that QUIC connections hold together of requests and uploads not read yet.
+const RECEIVE_BUDGET: u64 = 128 << 20;
+
+/// Handshakes under way up to which QUIC clients need not prove their address. One costs some 40 kB.
+const CALM_HANDSHAKES: usize = 200;
+
+/// Handshakes under way over QUIC at most; more are refused.
+const MAX_HANDSHAKES: usize = 4096;
+
+/// Bytes of credit that a client has from the start, for one stream and for its connection. The windows double as long as
+/// uploads use them up within two round trips. What is granted cannot be taken back, so it is little.
+const FIRST_WINDOWS: (u64, u64) = (1 << 20, 2 << 20);
+
+/// QUIC sessions remembered for resumption, a few hundred bytes each. A client whose session was forgotten pays one full
+/// handshake.
+const SESSIONS: usize = 4096;
 
 impl ServerOptions {
-    /// The QUIC settings used when none are given, to change from: the transport's defaults, with little memory for clients that
-    /// do not read.
+    /// The QUIC settings used when none are given, to change from: the transport's defaults, with small receive windows at the
+    /// start.
     #[must_use]
     pub fn bulk_transport() -> TransportConfig {
         let mut transport = TransportConfig::default();
-        transport.streams.send_backlog = SEND_BACKLOG;
+        (transport.streams.stream_receive_window, transport.streams.receive_window) = FIRST_WINDOWS;
         transport
     }
 
@@ -104,8 +129,9 @@ impl ServerOptions {
             quic: true,
             grace: Duration::from_secs(30),
             transport: None,
-            endpoint: EndpointBuilder::new(),
-            retry: RetryPolicy::Never,
+            endpoint: EndpointBuilder::new().send_budget(SEND_BUDGET).memory_budget(RECEIVE_BUDGET),
+            retry: RetryPolicy::WhenHandshakesExceed(CALM_HANDSHAKES),
+            early_data: false,
             key_log: false,
         }
     }
@@ -149,7 +175,12 @@ impl Server {
             endpoint,
             listener,
             address: address.unwrap_or(options.listen),
-            context: Context { site: Arc::new(options.site), pool: Arc::new(Pool::default()), log: options.access_log },
+            context: Context {
+                site: Arc::new(options.site),
+                pool: Arc::new(Pool::default()),
+                log: options.access_log,
+                early_data: options.early_data,
+            },
             grace: options.grace,
         })
     }
@@ -168,6 +199,11 @@ impl Server {
 
     /// Serves until `stop` is ready, then lets running answers arrive.
     pub async fn run(self, stop: impl Future<Output = ()>) {
+        if self.context.site.options().upload.is_some() {
+            // In the background: a large tree takes a while, and what is removed is neither served nor listed.
+            let site = Arc::clone(&self.context.site);
+            tokio::task::spawn_blocking(move || site.remove_abandoned_uploads());
+        }
         let (stopping, stopped) = watch::channel(false);
         let alt_svc = self.endpoint.as_ref().and_then(|_| {
             let text = format!("h3=\":{}\"; ma=86400", self.address.port());
@@ -184,10 +220,16 @@ impl Server {
                 tcp::serve(listener, tls, context, alt_svc, stopped.clone(), self.grace).await;
             }
         };
-        tokio::join!(quic, tcp, async {
-            stop.await;
-            stopping.send_replace(true);
-        });
+        let serve = async {
+            tokio::join!(quic, tcp, async {
+                stop.await;
+                stopping.send_replace(true);
+            });
+        };
+        tokio::select! {
+            () = serve => {}
+            () = idle_memory::watch() => {}
+        }
     }
 }
 
@@ -205,11 +247,17 @@ fn bind_both(options: &ServerOptions) -> Result<Bound, ServerError> {
     }
     let mut endpoint = None;
     if options.quic {
-        let tls = tls_config(options, &[b"h3"])?;
-        let config = ServerConfig::with_rustls(Arc::new(tls))?.retry(options.retry);
+        let mut tls = tls_config(options, &[b"h3"])?;
+        // Sessions are remembered here, not sealed into tickets: only so is each good for one connection.
+        tls.session_storage = rustls::server::ServerSessionMemoryCache::new(SESSIONS);
+        if options.early_data {
+            tls.max_early_data_size = u32::MAX; // the only value in QUIC but 0 (RFC 9001 section 4.6.1)
+        }
+        let config = ServerConfig::with_rustls(Arc::new(tls))?.retry(options.retry).max_handshakes(MAX_HANDSHAKES);
         let transport = options.transport.clone().unwrap_or_else(|| Arc::new(ServerOptions::bulk_transport()));
         let config = config.transport(transport);
-        let bound = options.endpoint.clone().server(config).bind(address);
+        let builder = options.endpoint.clone().reset_key(options.certificate.reset_key());
+        let bound = builder.server(config).bind(address);
         endpoint = Some(bound.map_err(|source| ServerError::Listen { address, transport: "UDP", source })?);
     }
     Ok((endpoint, listener))

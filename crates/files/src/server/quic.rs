@@ -1,7 +1,6 @@
 //! HTTP/3 over QUIC.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use thalweg_h3::{BidiStream, Connection};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::early;
 use super::patience::PATIENCE;
 use super::respond::{Context, RequestBody, respond};
 use super::stopped;
@@ -60,10 +60,9 @@ async fn connection(
     context: Context,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), ConnectionError> {
-    let Ok(quic) = incoming.await else {
+    let Some(quic) = early::accept(incoming, context.early_data).await else {
         return Ok(());
     };
-    let peer = quic.remote_address();
     let mut http: h3::server::Connection<Connection, Bytes> =
         h3::server::builder().max_field_section_size(MAX_HEADERS).build(Connection::new(quic.clone())).await?;
     let mut requests = JoinSet::new();
@@ -72,7 +71,7 @@ async fn connection(
         tokio::select! {
             accepted = http.accept() => match accepted {
                 Ok(Some(resolver)) => {
-                    requests.spawn(request(resolver, peer, context.clone()));
+                    requests.spawn(request(resolver, quic.clone(), context.clone()));
                 }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
@@ -100,34 +99,54 @@ async fn connection(
 
 type Stream = RequestStream<BidiStream<Bytes>, Bytes>;
 
-async fn request(resolver: RequestResolver<Connection, Bytes>, peer: SocketAddr, context: Context) {
+async fn request(resolver: RequestResolver<Connection, Bytes>, quic: thalweg::Connection, context: Context) {
+    let peer = quic.remote_address();
     let resolved = tokio::time::timeout(HEAD_TIMEOUT, resolver.resolve_request()).await;
     let Ok(Ok((request, mut stream))) = resolved else {
         return; // h3 has answered what can be answered
     };
     let (parts, ()) = request.into_parts();
+    let Ok(early) = early::admit(&quic, &parts).await else { return };
     let mut entry = context.entry(peer, "HTTP/3", &parts);
+    entry.early_data(early);
     let answer = respond(&context, parts, &mut H3Body(&mut stream), &mut entry).await;
     match answer {
-        Ok(answer) => match send(&mut stream, answer, &context, &mut entry).await {
-            Ok(true) => entry.complete(),
-            Ok(false) => {}
-            Err(_) => {}
-        },
+        Ok(answer) => {
+            if send(&mut stream, &quic, answer, &context, &mut entry).await.unwrap_or(false) {
+                entry.complete();
+            }
+        }
         // The upload broke off: there is nobody to answer.
         Err(_) => stream.stop_stream(Code::H3_REQUEST_INCOMPLETE),
     }
 }
 
 /// Sends an answer; false when its body had to be cut off: the file could not be read to its end, or the client takes nothing.
-async fn send(stream: &mut Stream, answer: Answer, context: &Context, entry: &mut Entry) -> Result<bool, StreamError> {
+async fn send(
+    stream: &mut Stream,
+    quic: &thalweg::Connection,
+    answer: Answer,
+    context: &Context,
+    entry: &mut Entry,
+) -> Result<bool, StreamError> {
     let mut response = Response::new(());
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.headers;
     stream.send_response(response).await?;
+    let id = thalweg::StreamId::from_u64(stream.id().into_inner());
     let mut reader = Reader::new(answer.content, Arc::clone(&context.pool));
     loop {
-        match reader.next().await {
+        // Nothing is read before it can leave: clients that take nothing hold no memory here.
+        let capacity = match tokio::time::timeout(PATIENCE, quic.stream_capacity(id, reader.wanted())).await {
+            Ok(Ok(capacity)) => capacity,
+            // Sending finds the same error, and says so in HTTP/3's words.
+            Ok(Err(_)) => 0,
+            Err(_) => {
+                stream.stop_stream(Code::H3_REQUEST_CANCELLED);
+                return Ok(false);
+            }
+        };
+        match reader.next(capacity).await {
             Ok(Some(bytes)) => {
                 entry.add_bytes(bytes.len());
                 match tokio::time::timeout(PATIENCE, stream.send_data(bytes)).await {
@@ -139,8 +158,9 @@ async fn send(stream: &mut Stream, answer: Answer, context: &Context, entry: &mu
                 }
             }
             Ok(None) => break,
-            Err(_) => {
+            Err(error) => {
                 // A body that cannot be completed must not look complete.
+                entry.fail(error);
                 stream.stop_stream(Code::H3_INTERNAL_ERROR);
                 return Ok(false);
             }
@@ -149,13 +169,26 @@ async fn send(stream: &mut Stream, answer: Answer, context: &Context, entry: &mu
     // What the client still sends is of no interest; that is no error (RFC 9114 section 4.1). Nothing is said if all is here.
     stream.stop_sending(Code::H3_NO_ERROR);
     match tokio::time::timeout(PATIENCE, stream.finish()).await {
-        // The client closed because it had everything; its last acknowledgement is not always heard.
-        Ok(Err(error)) if error.is_h3_no_error() => Ok(true),
+        // The client left because it had everything; its last acknowledgment is not always heard.
+        Ok(Err(error)) if is_content(quic, &error) => Ok(true),
         Ok(finished) => finished.map(|()| true),
         Err(_) => {
             stream.stop_stream(Code::H3_REQUEST_CANCELLED);
             Ok(false)
         }
+    }
+}
+
+/// Whether the client ended the exchange without complaint once everything was sent: it closed the connection with
+/// H3_NO_ERROR, or with 0 as clients do that know no codes of HTTP/3 at that point, or stopped the stream with H3_NO_ERROR.
+fn is_content(quic: &thalweg::Connection, error: &StreamError) -> bool {
+    let no_error = Code::H3_NO_ERROR.value();
+    match error {
+        StreamError::RemoteTerminate { code, .. } => code.value() == no_error,
+        _ => matches!(
+            quic.close_reason(),
+            Some(thalweg::ConnectionError::PeerApplication { code, .. }) if code == 0 || code == no_error
+        ),
     }
 }
 

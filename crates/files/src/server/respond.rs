@@ -8,8 +8,11 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 
+use super::early::refuse_forwarded;
+use super::strict;
 use crate::content::Pool;
 use crate::log::{AccessLog, Entry};
 use crate::site::{Answer, Site, Upload};
@@ -20,12 +23,20 @@ const UPLOAD_PIECE: usize = 1 << 20;
 /// Longest silence in the middle of an upload.
 const UPLOAD_SILENCE: Duration = Duration::from_secs(60);
 
+/// Most bytes read of a body that is of no use, so that its length can be compared with what the request says.
+const USELESS_BODY: u64 = 64 * 1024;
+
+/// Longest time spent on that.
+const USELESS_WAIT: Duration = Duration::from_secs(5);
+
 /// What every connection needs.
 #[derive(Clone)]
 pub(super) struct Context {
     pub site: Arc<Site>,
     pub pool: Arc<Pool>,
     pub log: Option<AccessLog>,
+    /// Whether to answer in early data.
+    pub early_data: bool,
 }
 
 impl Context {
@@ -40,7 +51,7 @@ pub(super) trait RequestBody {
     fn next(&mut self) -> impl Future<Output = io::Result<Option<Bytes>>> + Send;
 }
 
-/// Answers one request. `Err` means that the client broke its upload off: there is nobody to answer.
+/// Answers one request. `Err` means that the client broke its body off or contradicted its length: there is nobody to answer.
 pub(super) async fn respond(
     context: &Context,
     request: Parts,
@@ -48,16 +59,41 @@ pub(super) async fn respond(
     entry: &mut Entry,
 ) -> io::Result<Answer> {
     let site = Arc::clone(&context.site);
-    let answer = if site.is_upload(&request) {
+    if let Some(answer) = refuse_forwarded(&request) {
+        entry.status(answer.status);
+        return Ok(answer);
+    }
+    let answer = if let Some(problem) = strict::problem(&request) {
+        Answer::error(StatusCode::BAD_REQUEST, problem).finish(&request.method, SystemTime::now())
+    } else if site.is_upload(&request) {
         match blocking(move || site.begin_upload(&request, SystemTime::now())).await? {
             Ok(upload) => receive(upload, body, entry).await?,
             Err(answer) => *answer,
         }
     } else {
+        if request.headers.contains_key(CONTENT_LENGTH) {
+            discard(body).await?;
+        }
         blocking(move || site.answer(&request, SystemTime::now())).await?
     };
     entry.status(answer.status);
     Ok(answer)
+}
+
+/// Reads a body that is of no use to its end, or until it is too much.
+async fn discard(body: &mut (impl RequestBody + Send)) -> io::Result<()> {
+    let mut left = USELESS_BODY;
+    let reading = async {
+        while let Some(bytes) = body.next().await? {
+            left = left.saturating_sub(bytes.len() as u64);
+            if left == 0 {
+                break;
+            }
+        }
+        Ok(())
+    };
+    // A client that waits for the answer before it sends the body gets it.
+    tokio::time::timeout(USELESS_WAIT, reading).await.unwrap_or(Ok(()))
 }
 
 async fn receive(mut upload: Upload, body: &mut (impl RequestBody + Send), entry: &mut Entry) -> io::Result<Answer> {

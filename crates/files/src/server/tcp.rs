@@ -33,6 +33,15 @@ const MAX_CONNECTIONS: usize = 4096;
 /// Longest a client may take for the TLS handshake, and for the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Largest header section of a request, bytes: what most servers accept.
+const MAX_HEADERS: u32 = 64 * 1024;
+
+/// Requests that one HTTP/2 connection may have under way.
+const MAX_STREAMS: u32 = 200;
+
+/// Bytes that hyper may hold for one HTTP/1.1 connection, and for one HTTP/2 stream beyond the block it asks for last.
+const MAX_BUFFER: usize = 128 * 1024;
+
 /// Accepts until `stop` says true, then lets running answers finish for at most `grace`.
 pub(super) async fn serve(
     listener: TcpListener,
@@ -98,7 +107,9 @@ async fn connection(
         builder
             .timer(TokioTimer::new())
             .adaptive_window(true)
-            .max_send_buf_size(512 * 1024)
+            .max_send_buf_size(MAX_BUFFER)
+            .max_concurrent_streams(MAX_STREAMS)
+            .max_header_list_size(MAX_HEADERS)
             .keep_alive_interval(Some(Duration::from_secs(30)));
         let mut running = std::pin::pin!(builder.serve_connection(stream, service));
         tokio::select! {
@@ -108,7 +119,7 @@ async fn connection(
         running.await.map_err(io::Error::other)
     } else {
         let mut builder = hyper::server::conn::http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(512 * 1024);
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_BUFFER);
         let mut running = std::pin::pin!(builder.serve_connection(stream, service));
         tokio::select! {
             ended = running.as_mut() => return ended.map_err(io::Error::other),
@@ -186,7 +197,10 @@ impl http_body::Body for AnswerBody {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Ok(None) => Poll::Ready(None),
-            Err(error) => Poll::Ready(Some(Err(error))),
+            Err(error) => {
+                this.entry.fail(&error);
+                Poll::Ready(Some(Err(error)))
+            }
         }
     }
 

@@ -7,6 +7,7 @@ pub mod conditional;
 mod page;
 pub mod path;
 pub mod range;
+mod temporary;
 mod upload;
 
 use std::fs;
@@ -24,15 +25,20 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::content::{Content, Piece, read_exact_at};
+use crate::stamp::Stamp;
 use conditional::{Validators, Verdict, http_date, unix_seconds};
 use path::{CleanPath, Opened, Refusal};
 use range::Selection;
 
 pub(crate) use page::human_size;
+pub(crate) use path::open_without_links;
 pub use upload::Upload;
 
 /// Files up to this size are read while the answer is made: no second trip to a blocking thread for a small file.
-const INLINE: u64 = 64 * 1024;
+const INLINE: u64 = 16 * 1024;
+
+/// How often a small file is read that changes while it is read.
+const READ_TRIES: usize = 3;
 
 /// What a [`Site`] allows.
 #[derive(Debug, Clone)]
@@ -111,7 +117,8 @@ impl Answer {
         }
     }
 
-    fn finish(mut self, method: &Method, now: SystemTime) -> Self {
+    /// Completes the headers.
+    pub(crate) fn finish(mut self, method: &Method, now: SystemTime) -> Self {
         if !matches!(self.status.as_u16(), 204 | 304) {
             self.headers.insert(CONTENT_LENGTH, HeaderValue::from(self.content.len()));
         }
@@ -168,7 +175,7 @@ impl Site {
     #[must_use]
     pub fn answer(&self, request: &Parts, now: SystemTime) -> Answer {
         let answer = match request.method {
-            Method::GET | Method::HEAD => self.read(request, now).unwrap_or_else(refusal),
+            Method::GET | Method::HEAD => self.read_calmly(request, now).unwrap_or_else(refusal),
             Method::OPTIONS => {
                 let mut answer = Answer::new(StatusCode::NO_CONTENT);
                 answer.set(ALLOW, self.allow());
@@ -192,6 +199,17 @@ impl Site {
 
     fn allow(&self) -> &'static str {
         if self.options.upload.is_some() { "GET, HEAD, OPTIONS, PUT" } else { "GET, HEAD, OPTIONS" }
+    }
+
+    /// Reads again when a small file changed in between, which nobody has seen yet.
+    fn read_calmly(&self, request: &Parts, now: SystemTime) -> Result<Answer, Refusal> {
+        for _ in 1..READ_TRIES {
+            match self.read(request, now) {
+                Err(Refusal::Changing) => {}
+                result => return result,
+            }
+        }
+        self.read(request, now)
     }
 
     fn read(&self, request: &Parts, now: SystemTime) -> Result<Answer, Refusal> {
@@ -246,7 +264,7 @@ impl Site {
 
     fn file(&self, request: &Parts, opened: Opened, kind: String, now: SystemTime) -> Result<Answer, Refusal> {
         let file = opened.file.ok_or(Refusal::NotFound)?;
-        let length = opened.metadata.len();
+        let stamp = Stamp::of(&opened.metadata);
         let validators = Validators::of(&opened.metadata);
 
         let headers = &request.headers;
@@ -264,11 +282,13 @@ impl Site {
                     Some(range)
                         if request.method == Method::GET && conditional::if_range_holds(headers, &validators, now) =>
                     {
-                        range::select(range.as_bytes(), length)
+                        range::select(range.as_bytes(), stamp.size())
                     }
                     _ => Selection::Whole,
                 };
-                selected(Arc::new(file), length, selection, kind)?
+                let mut answer = selected(Arc::new(file), stamp, selection, kind)?;
+                answer.content = answer.content.reopened_at(opened.path);
+                answer
             }
         };
         answer.set(ETAG, &validators.etag);
@@ -281,7 +301,8 @@ impl Site {
     }
 }
 
-fn selected(file: Arc<fs::File>, length: u64, selection: Selection, kind: String) -> Result<Answer, Refusal> {
+fn selected(file: Arc<fs::File>, stamp: Stamp, selection: Selection, kind: String) -> Result<Answer, Refusal> {
+    let length = stamp.size();
     let ranges = match selection {
         Selection::Unsatisfiable => {
             let mut answer = Answer::error(StatusCode::RANGE_NOT_SATISFIABLE, &format!("The file has {length} bytes."));
@@ -291,7 +312,7 @@ fn selected(file: Arc<fs::File>, length: u64, selection: Selection, kind: String
         Selection::Whole => {
             let mut answer = Answer::new(StatusCode::OK);
             answer.set(CONTENT_TYPE, &kind);
-            answer.content = slice(file, 0, length)?;
+            answer.content = slice(file, stamp, 0, length)?;
             return Ok(answer);
         }
         Selection::Ranges(ranges) => ranges,
@@ -300,7 +321,7 @@ fn selected(file: Arc<fs::File>, length: u64, selection: Selection, kind: String
     if let [range] = ranges.as_slice() {
         answer.set(CONTENT_TYPE, &kind);
         answer.set(CONTENT_RANGE, &format!("bytes {}-{}/{length}", range.start, range.end - 1));
-        answer.content = slice(file, range.start, range.end)?;
+        answer.content = slice(file, stamp, range.start, range.end)?;
         return Ok(answer);
     }
     let boundary = random_name()?;
@@ -317,21 +338,22 @@ fn selected(file: Arc<fs::File>, length: u64, selection: Selection, kind: String
     }
     pieces.push(Piece::Bytes(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
     answer.set(CONTENT_TYPE, &format!("multipart/byteranges; boundary={boundary}"));
-    answer.content = Content::pieces(file, pieces);
+    answer.content = Content::pieces(file, pieces).unchanged_since(stamp);
     Ok(answer)
 }
 
-fn slice(file: Arc<fs::File>, start: u64, end: u64) -> Result<Content, Refusal> {
+fn slice(file: Arc<fs::File>, stamp: Stamp, start: u64, end: u64) -> Result<Content, Refusal> {
     let size = end - start;
     if size == 0 {
         return Ok(Content::empty());
     }
     if size <= INLINE {
         let mut bytes = BytesMut::zeroed(size as usize);
-        read_exact_at(&file, &mut bytes, start).map_err(Refusal::Io)?;
+        let read = read_exact_at(&file, &mut bytes, start).and_then(|()| stamp.check(&file));
+        read.map_err(|error| if stamp.check(&file).is_err() { Refusal::Changing } else { Refusal::Io(error) })?;
         return Ok(Content::bytes(bytes.freeze()));
     }
-    Ok(Content::pieces(file, [Piece::File(start..end)]))
+    Ok(Content::pieces(file, [Piece::File(start..end)]).unchanged_since(stamp))
 }
 
 fn refusal(refusal: Refusal) -> Answer {
@@ -339,6 +361,9 @@ fn refusal(refusal: Refusal) -> Answer {
         Refusal::Malformed(detail) => Answer::error(StatusCode::BAD_REQUEST, detail),
         Refusal::NotFound => Answer::error(StatusCode::NOT_FOUND, "There is nothing at this address."),
         Refusal::Forbidden => Answer::error(StatusCode::FORBIDDEN, "This may not be read by everyone."),
+        Refusal::Changing => {
+            Answer::error(StatusCode::SERVICE_UNAVAILABLE, "The file is being changed at this moment; ask again.")
+        }
         Refusal::Io(_) => Answer::error(StatusCode::INTERNAL_SERVER_ERROR, "The server could not read the file."),
     }
 }

@@ -90,7 +90,8 @@ pub(super) fn listing(
     for entry in fs::read_dir(directory)? {
         let Ok(entry) = entry else { continue };
         let name = entry.file_name();
-        if !hidden && name.as_encoded_bytes().starts_with(b".") {
+        let bytes = name.as_encoded_bytes();
+        if (!hidden && bytes.starts_with(b".")) || super::temporary::is_temporary(bytes) {
             continue;
         }
         let Ok(kind) = entry.file_type() else {

@@ -27,6 +27,8 @@ pub enum Refusal {
     NotFound,
     /// It exists but is neither a readable file nor a directory.
     Forbidden,
+    /// The file changes while it is read.
+    Changing,
     /// The file system failed.
     Io(io::Error),
 }
@@ -94,7 +96,8 @@ impl CleanPath {
                 return Err(Refusal::NotFound);
             }
             let well_known = segments.is_empty() && name == b".well-known";
-            if name.starts_with(b".") && !hidden && !well_known {
+            // What is on its way in is not there yet, also where hidden names are.
+            if (name.starts_with(b".") && !hidden && !well_known) || super::temporary::is_temporary(&name) {
                 return Err(Refusal::NotFound);
             }
             segments.push(file_name(name)?);
@@ -323,7 +326,7 @@ fn same_file(_: &Metadata, _: &Metadata) -> bool {
 }
 
 /// The path is canonical, so a link at its end was put there a moment ago; and opening a FIFO must not wait for a writer.
-fn open_without_links(path: &Path) -> io::Result<File> {
+pub(crate) fn open_without_links(path: &Path) -> io::Result<File> {
     let mut options = fs::OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
@@ -396,6 +399,9 @@ mod tests {
         assert!(matches!(parse("/a/.well-known"), Err(Refusal::NotFound)));
         assert!(parse("/.well-known/security.txt").is_ok());
         assert!(CleanPath::parse("/.git/config", true).is_ok());
+        let upload = "/a/.thalweg-upload-0123456789abcdef01234567";
+        assert!(matches!(CleanPath::parse(upload, true), Err(Refusal::NotFound)));
+        assert!(CleanPath::parse("/a/.thalweg-upload-x", true).is_ok());
     }
 
     #[cfg(unix)]

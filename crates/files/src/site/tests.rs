@@ -85,7 +85,7 @@ fn body(answer: &Answer) -> Vec<u8> {
     runtime.block_on(async {
         let mut reader = crate::content::Reader::new(answer.content.clone(), Arc::default());
         let mut out = Vec::new();
-        while let Some(block) = reader.next().await.unwrap() {
+        while let Some(block) = reader.next(usize::MAX).await.unwrap() {
             out.extend_from_slice(&block);
         }
         out

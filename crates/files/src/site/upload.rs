@@ -1,4 +1,4 @@
-//! Uploads: PUT writes to a temporary name beside the target and renames when, and only when, everything arrived.
+//! Uploads: PUT writes to a temporary file that gets its name when, and only when, everything arrived.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -11,13 +11,13 @@ use http::{Method, StatusCode};
 
 use super::conditional::{self, Validators, Verdict};
 use super::path::{self, CleanPath, Refusal};
-use super::{Answer, Site, UploadOptions, random_name, refusal};
+use super::temporary::{self, Temporary};
+use super::{Answer, Site, UploadOptions, refusal};
 
 /// A file on its way in. Dropped before [`Upload::finish`], it leaves nothing behind.
 #[derive(Debug)]
 pub struct Upload {
-    file: Option<File>,
-    temporary: PathBuf,
+    temporary: Option<Temporary>,
     target: PathBuf,
     existed: bool,
     expected: Option<u64>,
@@ -26,6 +26,12 @@ pub struct Upload {
 }
 
 impl Site {
+    /// Removes the temporary files that servers left below the root when they were killed, and says how many. Those of running
+    /// uploads stay, also of other servers. Blocks on the file system.
+    pub fn remove_abandoned_uploads(&self) -> usize {
+        temporary::sweep(self.root())
+    }
+
     /// Begins an upload, or says at once why not. Blocks on the file system.
     ///
     /// The target's directory must exist (409). A symbolic link at the target's place is replaced, not followed. `If-Match`
@@ -90,16 +96,14 @@ impl Site {
         if existed && !options.overwrite {
             return Err(Answer::error(StatusCode::CONFLICT, "The file exists and this server does not replace files."));
         }
-        let unique = random_name().map_err(|error| refusal(error.into()))?;
-        let temporary = parent.path.join(format!(".thalweg-upload-{unique}"));
-        // create_new neither follows nor replaces what is there.
-        let file = File::options().write(true).create_new(true).open(&temporary).map_err(|error| storage(&error))?;
-        let upload = Upload { file: Some(file), temporary, target, existed, expected, received: 0, options };
+        let mut temporary = Temporary::create(&parent.path).map_err(|error| storage(&error))?;
         // The directory could have become a link since it was resolved: ask where the new file really is.
-        let inside = upload.file.as_ref().is_some_and(|file| {
-            file.metadata().is_ok_and(|metadata| path::is_inside(self.root(), &upload.temporary, file, &metadata))
-        });
-        if inside { Ok(upload) } else { Err(refusal(Refusal::NotFound)) }
+        let metadata = temporary.file().metadata().map_err(|error| storage(&error))?;
+        let asked = temporary.path(&parent.path).to_path_buf();
+        if !path::is_inside(self.root(), &asked, temporary.file(), &metadata) {
+            return Err(refusal(Refusal::NotFound));
+        }
+        Ok(Upload { temporary: Some(temporary), target, existed, expected, received: 0, options })
     }
 }
 
@@ -115,7 +119,7 @@ impl Upload {
         } else if self.expected.is_some_and(|length| self.received > length) {
             Answer::error(StatusCode::BAD_REQUEST, "The body is longer than Content-Length.")
         } else {
-            match self.file.as_mut().map(|file| file.write_all(data)) {
+            match self.temporary.as_mut().map(|temporary| temporary.file().write_all(data)) {
                 Some(Ok(())) => return Ok(()),
                 Some(Err(error)) => storage(&error),
                 None => Answer::error(StatusCode::INTERNAL_SERVER_ERROR, ""),
@@ -147,27 +151,20 @@ impl Upload {
                 &format!("The body has {} bytes but Content-Length says {length}; nothing was stored.", self.received),
             ));
         }
-        let Some(file) = self.file.take() else {
+        let Some(mut temporary) = self.temporary.take() else {
             return Err(Answer::error(StatusCode::INTERNAL_SERVER_ERROR, ""));
         };
         if self.options.fsync {
-            file.sync_all().map_err(|error| storage(&error))?;
+            temporary.file().sync_all().map_err(|error| storage(&error))?;
         }
-        let metadata = file.metadata().map_err(|error| storage(&error))?;
-        drop(file);
-        if !self.options.overwrite {
-            // A link fails if the name was taken meanwhile; the temporary name goes when self is dropped.
-            fs::hard_link(&self.temporary, &self.target).map_err(|error| {
-                if error.kind() == io::ErrorKind::AlreadyExists {
-                    Answer::error(StatusCode::CONFLICT, "The file exists and this server does not replace files.")
-                } else {
-                    storage(&error)
-                }
-            })?;
-        } else {
-            fs::rename(&self.temporary, &self.target).map_err(|error| storage(&error))?;
-            self.temporary.clear();
-        }
+        let metadata = temporary.file().metadata().map_err(|error| storage(&error))?;
+        temporary.place(&self.target, self.options.overwrite).map_err(|error| {
+            if !self.options.overwrite && error.kind() == io::ErrorKind::AlreadyExists {
+                Answer::error(StatusCode::CONFLICT, "The file exists and this server does not replace files.")
+            } else {
+                storage(&error)
+            }
+        })?;
         if self.options.fsync
             && cfg!(unix)
             && let Some(parent) = self.target.parent()
@@ -178,16 +175,6 @@ impl Upload {
         let mut answer = Answer::new(if self.existed { StatusCode::NO_CONTENT } else { StatusCode::CREATED });
         answer.set(ETAG, &Validators::of(&metadata).etag);
         Ok(answer)
-    }
-}
-
-impl Drop for Upload {
-    fn drop(&mut self) {
-        self.file = None;
-        if !self.temporary.as_os_str().is_empty() {
-            // Nothing to be done about a failure; the name is hidden and says what it is.
-            let _ = fs::remove_file(&self.temporary);
-        }
     }
 }
 

@@ -274,17 +274,17 @@ fn count_unanswered(part: &mut Part, sender: &SideResult) {
 
 /// How the sender's episodes of repair began and ended, and what only TCP counts.
 fn recovery(part: &mut Part, sender: &SideResult) {
-    let path = &sender.stats.path;
+    let repairs = &sender.repairs;
     let share = |count: u64, of: u64| count as f64 / of as f64;
-    let entries = path.entries_above + path.entries_at + path.entries_below;
+    let entries = repairs.entries_above + repairs.entries_at + repairs.entries_below;
     if entries > 0 {
-        part.set("recovery_entry_above", share(path.entries_above, entries));
-        part.set("recovery_entry_at", share(path.entries_at, entries));
-        part.set("recovery_entry_below", share(path.entries_below, entries));
+        part.set("recovery_entry_above", share(repairs.entries_above, entries));
+        part.set("recovery_entry_at", share(repairs.entries_at, entries));
+        part.set("recovery_entry_below", share(repairs.entries_below, entries));
     }
-    if path.episodes_ended > 0 {
-        part.set("recovery_end_window", share(path.end_window_datagrams, path.episodes_ended));
-        part.set("recovery_end_slow_start", share(path.ended_in_slow_start, path.episodes_ended));
+    if repairs.episodes_ended > 0 {
+        part.set("recovery_end_window", share(repairs.end_window_datagrams, repairs.episodes_ended));
+        part.set("recovery_end_slow_start", share(repairs.ended_in_slow_start, repairs.episodes_ended));
     }
     if let Some(tcp) = &sender.tcp {
         part.set("timeouts", tcp.timeouts as f64);

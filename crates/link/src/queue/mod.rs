@@ -66,6 +66,7 @@ pub trait Queue<P>: Debug + Send {
 /// [`LEAST`](Self::LEAST): on a slow or short path it would otherwise be smaller than a packet, which no device has. A
 /// limit given in bytes or packets is taken as it is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum QueueLimit {
     /// No limit.
     Infinite,
@@ -148,6 +149,7 @@ impl fmt::Display for QueueLimit {
 
 /// Which queue stands before the link.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Discipline {
     /// First in, first out; what finds the queue full is dropped.
     #[default]

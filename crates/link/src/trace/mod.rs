@@ -11,6 +11,7 @@ pub use synthetic::{Leo, Lte};
 
 /// Why a trace could not be read. The message names the line and says what would be accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TraceError {
     /// A line is not what it should be.
     #[error("line {line}: \"{text}\" is not {expected}")]

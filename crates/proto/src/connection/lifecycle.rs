@@ -54,7 +54,19 @@ impl Lifecycle {
     }
 }
 
-/// The idle timer and the keep-alive.
+/// Probe timeouts of silence after which a peer that owes something is asked whether it is still there. Data under way
+/// come in far shorter gaps; a NAT rebinding or a restarted server costs this much, and then a round trip.
+const ASK_AFTER_PTOS: u32 = 3;
+/// Shortest silence after which it is asked: on a path of microseconds three probe timeouts are no sign of anything.
+const ASK_AFTER_LEAST: Duration = Duration::from_millis(100);
+/// Longest silence after which it is asked, whatever the path seems to be like: one sample that an outage has inflated
+/// must not make us deaf.
+const ASK_AFTER_MOST: Duration = Duration::from_secs(3);
+/// Each question doubles the interval to the next, up to this, until the peer has sent more than an acknowledgment: an outage
+/// ends at any time, an answer may take minutes, and one packet per second is little.
+const ASK_AGAIN_MOST: Duration = Duration::from_secs(1);
+
+/// The idle timer, the keep-alive, and the questions to a peer that owes something.
 #[derive(Debug)]
 pub(super) struct IdleTimers {
     /// The effective timeout, the smaller of both ends' (`None`: never).
@@ -67,6 +79,12 @@ pub(super) struct IdleTimers {
     /// When the last packet was received.
     pub(super) last_received: Instant,
     keep_alive_at: Option<Instant>,
+    /// Whether the application waits for the peer.
+    awaiting: bool,
+    /// The last time a packet was received, an ack-eliciting one was sent, or the application began to wait.
+    quiet_since: Instant,
+    /// PINGs sent because of the silence since the peer last sent anything but acknowledgments.
+    asked: u32,
 }
 
 impl IdleTimers {
@@ -78,6 +96,9 @@ impl IdleTimers {
             sent_since_received: false,
             last_received: now,
             keep_alive_at: None,
+            awaiting: false,
+            quiet_since: now,
+            asked: 0,
         }
     }
 
@@ -90,6 +111,7 @@ impl IdleTimers {
     pub(super) fn on_received(&mut self, now: Instant) {
         self.restarted = now;
         self.last_received = now;
+        self.quiet_since = now;
         self.sent_since_received = false;
         self.keep_alive_at = self.keep_alive.map(|interval| now + interval);
     }
@@ -100,6 +122,7 @@ impl IdleTimers {
             self.sent_since_received = true;
             self.restarted = now;
         }
+        self.quiet_since = now;
         self.keep_alive_at = self.keep_alive.map(|interval| now + interval);
     }
 
@@ -122,5 +145,32 @@ impl IdleTimers {
     /// The PING was queued; sending it arms the next.
     pub(super) fn on_keep_alive(&mut self) {
         self.keep_alive_at = None;
+    }
+
+    /// The application begins or ceases to wait for the peer.
+    pub(super) fn set_awaiting(&mut self, now: Instant, awaiting: bool) {
+        if awaiting && !self.awaiting {
+            self.quiet_since = now;
+            self.asked = 0;
+        }
+        self.awaiting = awaiting;
+    }
+
+    /// The peer has sent something that is to be acknowledged.
+    pub(super) fn on_eliciting_received(&mut self) {
+        self.asked = 0;
+    }
+
+    /// When a silent peer is asked whether it is still there; `None` while nothing is awaited.
+    pub(super) fn ask_at(&self, pto: Duration) -> Option<Instant> {
+        let first = (pto * ASK_AFTER_PTOS).clamp(ASK_AFTER_LEAST, ASK_AFTER_MOST);
+        let again = first.saturating_mul(1 << self.asked.min(16)).min(ASK_AGAIN_MOST.max(first));
+        self.awaiting.then(|| self.quiet_since + again)
+    }
+
+    /// The question was queued.
+    pub(super) fn on_asked(&mut self, now: Instant) {
+        self.quiet_since = now;
+        self.asked = self.asked.saturating_add(1);
     }
 }

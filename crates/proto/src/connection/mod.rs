@@ -34,7 +34,7 @@ use std::{
 
 use bytes::Bytes;
 use rand_chacha::ChaCha8Rng;
-use thalweg_recovery::{Outcome, PathId, Recovery, SpaceId, Timeout};
+use thalweg_recovery::{Outcome, PathId, Recovery, RepairStats, SpaceId, Timeout};
 use thalweg_units::Instant;
 
 pub use self::stats::{ConnectionStats, UdpStats};
@@ -69,6 +69,7 @@ use crate::{
 
 /// Something the application wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// The peer's transport parameters and the application protocol are known.
     HandshakeDataReady,
@@ -95,6 +96,7 @@ pub enum Event {
 
 /// What happened to a path.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PathEvent {
     /// The peer has moved to this address, or we have.
     Changed {
@@ -319,6 +321,25 @@ impl Connection {
         self.idle.set_keep_alive(now, interval);
     }
 
+    /// Says whether the application waits for something of the peer, such as the answer to a request. While it does, a
+    /// silence of three probe timeouts (100 ms to 3 s) is answered with a PING, and with more at doubling intervals up to
+    /// a second. The PING shows the peer our address if a NAT has changed it (RFC 9000 section 9.3), and earns a stateless
+    /// reset if the peer has lost its state (section 10.3); a receiver that is merely silent would learn neither. Nothing
+    /// is sent while nothing is awaited. Default: it does not wait.
+    pub fn set_awaiting(&mut self, now: Instant, awaiting: bool) {
+        self.idle.set_awaiting(now, awaiting);
+    }
+
+    /// How long no packet of the peer was received.
+    pub fn silence(&self, now: Instant) -> Duration {
+        now.saturating_since(self.idle.last_received)
+    }
+
+    /// When a silent peer is asked whether it is still there. Until the handshake is complete its own timers do that.
+    fn ask_at(&self) -> Option<Instant> {
+        self.idle.ask_at(self.recovery.pto(SpaceId::Data)).filter(|_| self.handshake.complete)
+    }
+
     /// Starts a key update as soon as RFC 9001 section 6.1 permits. Returns whether that was now.
     pub fn force_key_update(&mut self, now: Instant) -> bool {
         let may = self.handshake.confirmed && self.keys.may_update();
@@ -342,13 +363,21 @@ impl Connection {
         stats.latest_rtt = path.rtt().latest;
         stats.rtt_variation = path.rtt().variation;
         stats.window = path.window();
+        stats.ssthresh = path.ssthresh();
+        stats.congestion_state = path.state();
         stats.bytes_in_flight = path.bytes_in_flight();
         stats.mtu = path.datagram_size();
         stats.key_updates = self.keys.updates;
         stats.pacing_rate = path.pacing_rate();
+        stats.delivery_rate = path.delivery_rate();
         let ecn = self.spaces[SpaceId::Data.index()].acks.counts();
         stats.ecn_received = [ecn.ect0, ecn.ect1, ecn.ce];
         stats
+    }
+
+    /// How repairs of losses began and ended on the active path: for comparisons of recovery policies.
+    pub fn repair_stats(&self) -> RepairStats {
+        self.recovery.path(self.paths[self.active].id).repair_stats()
     }
 
     /// The smoothed RTT of the active path.
@@ -400,6 +429,7 @@ impl Connection {
             .chain(self.keys.timer())
             .chain(self.idle.deadline(self.recovery.pto(SpaceId::Data)))
             .chain(self.idle.keep_alive_at())
+            .chain(self.ask_at())
             .chain(self.paced_until)
             .chain(mtu)
             .min()
@@ -425,6 +455,10 @@ impl Connection {
         }
         if self.idle.keep_alive_at().is_some_and(|t| t <= now) {
             self.idle.on_keep_alive();
+            self.ping();
+        }
+        if self.ask_at().is_some_and(|t| t <= now) {
+            self.idle.on_asked(now);
             self.ping();
         }
         if self.paced_until.is_some_and(|t| t <= now) {

@@ -240,6 +240,9 @@ impl Connection {
         self.observe_received(now, kind, open.number, size, path, arrival, payload);
         let effects = self.on_frames(now, arrival.at, space, kind, path, partial.header.dcid(), payload)?;
         self.forget_settled_paths();
+        if effects.ack_eliciting {
+            self.idle.on_eliciting_received();
+        }
         if !self.lifecycle.is_open() || !self.keys.has(space) && !early {
             return Ok(());
         }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use thalweg_recovery::PathStats;
+use thalweg_recovery::{PathStats, trace::State};
 use thalweg_units::Rate;
 
 /// Datagrams of one direction.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UdpStats {
     /// UDP datagrams.
     pub datagrams: u64,
@@ -16,6 +17,7 @@ pub struct UdpStats {
 
 /// Figures of a connection since its start; those of recovery are of the active path.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct ConnectionStats {
     /// What we sent.
     pub udp_sent: UdpStats,
@@ -39,10 +41,17 @@ pub struct ConnectionStats {
     pub rtt_variation: Duration,
     /// The congestion window, bytes.
     pub window: u64,
+    /// The slow start threshold, bytes; `None` while unlimited.
+    pub ssthresh: Option<u64>,
+    /// What congestion control is doing.
+    pub congestion_state: State,
     /// Bytes in flight.
     pub bytes_in_flight: u64,
     /// What the pacer allows.
     pub pacing_rate: Option<Rate>,
+    /// How fast the path has lately delivered what we sent, from the times between acknowledgments rather than from the
+    /// window; `None` before the first sample ([`Path::delivery_rate`](thalweg_recovery::Path::delivery_rate)).
+    pub delivery_rate: Option<Rate>,
     /// UDP payload per datagram, bytes.
     pub mtu: u16,
     /// Key updates, ours and the peer's.

@@ -76,6 +76,7 @@ impl Connection {
     /// The bulk of all traffic: as many full datagrams on the active path as window, pacer and content allow.
     fn transmit_batch(&mut self, now: Instant, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         let path = self.paths[self.active].id;
+        self.streams.set_congestion_window(self.recovery.path(path).window());
         // After several unanswered probe timeouts the size itself may be what the path does not carry.
         let small = self.paths[self.active].mtu.pto_size(self.recovery.pto_count());
         let mtu = usize::from(self.recovery.path(path).datagram_size().min(small));

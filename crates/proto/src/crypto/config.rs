@@ -12,6 +12,7 @@ use ::rustls::time_provider::TimeProvider;
 use ::rustls::{ClientConfig, DigitallySignedStruct, Error, KeyLogFile, RootCertStore, ServerConfig, SignatureScheme};
 
 use super::hooks::ClientSessions;
+use super::tls_words::tls_error_words;
 
 /// How many sessions a server remembers for resumption. Each takes a few hundred bytes; a client that comes back to a
 /// server that has forgotten it pays one full handshake, no more.
@@ -22,6 +23,7 @@ const CLIENT_SESSIONS: usize = 256;
 
 /// Which cipher suites are offered or accepted, in order of preference.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ciphers {
     /// AES-128-GCM, AES-256-GCM, ChaCha20-Poly1305: the cheapest first on processors with AES instructions.
     #[default]
@@ -56,12 +58,13 @@ impl Ciphers {
 
 /// A TLS configuration that could not be made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// The private key is of a kind that cannot sign, or does not belong to the certificate.
-    #[error("certificate and private key unusable: {0}")]
+    #[error("certificate and private key unusable: {}", tls_error_words(.0))]
     Certificate(Error),
     /// Anything else rustls objects to.
-    #[error("TLS configuration: {0}")]
+    #[error("TLS configuration: {}", tls_error_words(.0))]
     Tls(Error),
 }
 

@@ -15,6 +15,7 @@ pub mod null;
 pub mod rustls;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod tls_words;
 
 use ::rustls::pki_types::CertificateDer;
 
@@ -55,6 +56,7 @@ pub struct ExportError;
 
 /// A session could not be started. The peer has no part in this: the cause is local.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
     /// The name is neither a DNS name nor an IP address.
     #[error("\"{0}\" is not a server name: give a DNS name such as \"example.org\" or an IP address without port")]

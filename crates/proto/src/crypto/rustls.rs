@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use ::rustls::pki_types::{CertificateDer, ServerName};
-use ::rustls::{AlertDescription, CertificateError, ClientConfig, Error, HandshakeKind, ServerConfig, quic};
+use ::rustls::{AlertDescription, ClientConfig, Error, HandshakeKind, ServerConfig, quic};
 
 pub use super::config::{
     CertificateSlot, Ciphers, ConfigError, TlsOptions, client_config, client_config_insecure, server_config,
 };
 use super::derive::TrafficSecrets;
 use super::hooks::{self, Bond, Captured};
+use super::tls_words::tls_error_words;
 use super::{
     ClientCrypto, CryptoError, DecryptError, DirectionKeys, ExportError, HeaderKey, KeyChange, Keys, PacketKey,
     PacketKeys, ServerCrypto, Session, StartError,
@@ -157,7 +158,7 @@ impl Session for TlsSession {
         let read = hooks::run(bond, captured, || self.tls.read_hs(data));
         read.map_err(|error| {
             let alert = self.tls.alert().unwrap_or_else(|| alert_for(&error));
-            TransportError::crypto(u8::from(alert), explain(&error))
+            TransportError::crypto(u8::from(alert), tls_error_words(&error))
         })?;
         if let quic::Connection::Server(server) = &self.tls
             && server.is_handshaking()
@@ -264,23 +265,6 @@ fn alert_for(error: &Error) -> AlertDescription {
         Error::InvalidCertificate(_) => AlertDescription::BadCertificate,
         Error::NoApplicationProtocol => AlertDescription::NoApplicationProtocol,
         _ => AlertDescription::InternalError,
-    }
-}
-
-/// What went wrong, for people: names the cause, and what would be accepted where that is known.
-fn explain(error: &Error) -> String {
-    match error {
-        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            "certificate not signed by a trusted authority (unknown issuer)".into()
-        }
-        Error::InvalidCertificate(
-            cause @ (CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }),
-        ) => format!("{cause} (is the clock right?)"),
-        Error::InvalidCertificate(cause) => cause.to_string(),
-        Error::NoApplicationProtocol => "no application protocol in common (ALPN)".into(),
-        Error::PeerIncompatible(cause) => format!("TLS: nothing in common: {cause:?}"),
-        Error::PeerMisbehaved(cause) => format!("TLS: peer misbehaved: {cause:?}"),
-        other => format!("TLS: {other}"),
     }
 }
 

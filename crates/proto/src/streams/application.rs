@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::recv::RecvState;
+use super::send::Send;
 use super::{
     ClosedStream, Dir, Incoming, ReadError, Recv, StreamEvent, StreamId, Streams, WriteError, output::Control,
 };
@@ -57,7 +58,7 @@ impl Streams {
         let room = self.room_to_write(id, data.len())?;
         if let (Some(stream), true) = (self.send.get_mut(&id), room > 0) {
             stream.buffer.write(&mut self.outgoing.pool, &data[..room]);
-            self.outgoing.held += room as u64;
+            self.outgoing.hold(room as u64);
             self.outgoing.refresh(&mut self.control, id, stream);
         }
         Ok(room)
@@ -69,21 +70,32 @@ impl Streams {
         if let (Some(stream), true) = (self.send.get_mut(&id), room > 0) {
             let taken = data.split_to(room);
             stream.buffer.write_chunk(&mut self.outgoing.pool, taken);
-            self.outgoing.held += room as u64;
+            self.outgoing.hold(room as u64);
             self.outgoing.refresh(&mut self.control, id, stream);
         }
         Ok(room)
     }
 
+    /// How many of `wanted` bytes a write would take now, if they are all or enough to be worth a write: for
+    /// applications that make, or read, what they write only when it can leave. 0 only for `wanted` = 0.
+    ///
+    /// Errors: [`WriteError::Blocked`] if there is too little room, followed by [`StreamEvent::Writable`] when there is
+    /// more.
+    pub fn capacity(&mut self, id: StreamId, wanted: usize) -> Result<usize, WriteError> {
+        let stream = self.send.get_mut(&id).ok_or(WriteError::ClosedStream)?;
+        writable(stream)?;
+        let room = self.outgoing.capacity(stream, wanted as u64);
+        if room == 0 && wanted > 0 {
+            self.outgoing.wait_for_room(id, stream);
+            return Err(WriteError::Blocked);
+        }
+        Ok(room as usize)
+    }
+
     /// How many of `wanted` bytes may be written.
     fn room_to_write(&mut self, id: StreamId, wanted: usize) -> Result<usize, WriteError> {
         let stream = self.send.get_mut(&id).ok_or(WriteError::ClosedStream)?;
-        if let Some(code) = stream.stopped {
-            return Err(WriteError::Stopped(code));
-        }
-        if stream.finished || stream.reset.is_some() {
-            return Err(WriteError::ClosedStream);
-        }
+        writable(stream)?;
         let room = usize::try_from(self.outgoing.room(stream)).unwrap_or(usize::MAX);
         if room == 0 && wanted > 0 {
             self.outgoing.wait_for_room(id, stream);
@@ -110,6 +122,7 @@ impl Streams {
             return Err(ClosedStream);
         }
         self.outgoing.abandon(&mut self.control, id, stream, code);
+        self.wake_waiters();
         Ok(())
     }
 
@@ -263,7 +276,16 @@ impl Streams {
 
     /// Bytes written that are not acknowledged, in all streams.
     pub fn bytes_unacked(&self) -> u64 {
-        self.outgoing.held
+        self.outgoing.held()
+    }
+}
+
+/// Whether a stream can be written to at all.
+fn writable(stream: &Send) -> Result<(), WriteError> {
+    match stream.stopped {
+        Some(code) => Err(WriteError::Stopped(code)),
+        None if stream.finished || stream.reset.is_some() => Err(WriteError::ClosedStream),
+        None => Ok(()),
     }
 }
 

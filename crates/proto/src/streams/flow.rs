@@ -12,10 +12,12 @@ use crate::varint;
 /// always moves on: 64 KiB. Without it, one connection that nobody reads could stop all others for good.
 pub const CREDIT_FLOOR: u64 = 64 * 1024;
 
-/// How many bytes the connections of an endpoint may hold for their applications together.
+/// How many bytes the connections of an endpoint may hold together: received and not read
+/// ([`StreamsConfig::budget`](super::StreamsConfig::budget)), or written and not acknowledged
+/// ([`StreamsConfig::send_budget`](super::StreamsConfig::send_budget)). One budget counts one of them.
 ///
-/// Being over budget never ends a connection: it withholds new credit, down to [`CREDIT_FLOOR`]. Credit that is
-/// out already cannot be taken back, so the limit can be overrun by what peers still have in hand.
+/// Being over budget never ends a connection. Receivers withhold new credit, down to [`CREDIT_FLOOR`]; credit that is
+/// out already cannot be taken back, so the limit can be overrun by what peers still have in hand. Writers wait.
 #[derive(Debug)]
 pub struct Budget {
     limit: u64,
@@ -33,7 +35,7 @@ impl Budget {
         self.limit
     }
 
-    /// The bytes held now, to within 64 KiB per connection.
+    /// The bytes held now, to within 64 KiB per connection (16 KiB for what is sent).
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
@@ -42,8 +44,12 @@ impl Budget {
     ///
     /// At most half of what is left, so that several hungry connections share the rest instead of racing for it.
     pub fn affordable(&self, window: u64) -> u64 {
-        let left = self.limit.saturating_sub(self.used());
-        window.min((left / 2).max(CREDIT_FLOOR))
+        window.min((self.left() / 2).max(CREDIT_FLOOR))
+    }
+
+    /// What is left, bytes.
+    pub(super) fn left(&self) -> u64 {
+        self.limit.saturating_sub(self.used())
     }
 
     fn change(&self, from: u64, to: u64) {
@@ -61,17 +67,30 @@ pub(super) struct Share {
     budget: Option<Arc<Budget>>,
     held: u64,
     published: u64,
+    /// How far the two may differ, bytes.
+    step: u64,
 }
 
-/// The step in which a connection publishes what it holds.
-const PUBLISH_STEP: u64 = 64 * 1024;
+/// The step in which a connection publishes what it holds for its application, bytes.
+pub(super) const RECEIVE_STEP: u64 = 64 * 1024;
+
+/// The step in which a connection publishes what it holds for its peer, bytes. Smaller than for receiving, where few
+/// connections hold anything: as many as there are may have answers to send.
+pub(super) const SEND_STEP: u64 = 16 * 1024;
 
 impl Share {
-    pub(super) fn new(budget: Option<Arc<Budget>>) -> Share {
-        Share { budget, held: 0, published: 0 }
+    pub(super) fn new(budget: Option<Arc<Budget>>, step: u64) -> Share {
+        Share { budget, held: 0, published: 0, step }
     }
 
-    /// Bytes that wait for the application in this connection.
+    /// The budget, if there is one.
+    #[inline]
+    pub(super) fn budget(&self) -> Option<&Budget> {
+        self.budget.as_deref()
+    }
+
+    /// Bytes held by this connection.
+    #[inline]
     pub(super) fn held(&self) -> u64 {
         self.held
     }
@@ -88,7 +107,7 @@ impl Share {
 
     fn publish(&mut self) {
         if let Some(budget) = &self.budget
-            && self.held.abs_diff(self.published) >= PUBLISH_STEP
+            && self.held.abs_diff(self.published) >= self.step
         {
             budget.change(self.published, self.held);
             self.published = self.held;
@@ -203,7 +222,7 @@ mod tests {
 
     #[test]
     fn credit_is_renewed_when_half_is_consumed() {
-        let share = Share::new(None);
+        let share = Share::new(None, RECEIVE_STEP);
         let mut w = Window::new(1000, 1000);
         assert!(!w.consume(499, at(0), &share));
         assert!(w.consume(1, at(0), &share));
@@ -215,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_window_consumed_within_two_round_trips_doubles_up_to_its_limit() {
-        let share = Share::new(None);
+        let share = Share::new(None, RECEIVE_STEP);
         let mut w = Window::new(1000, 5000);
         assert!(w.consume(500, at(1000), &share));
         assert_eq!(w.size(), 2000);
@@ -232,10 +251,10 @@ mod tests {
     #[test]
     fn an_exhausted_budget_withholds_credit_down_to_a_floor_and_never_takes_any_back() {
         let budget = Budget::new(10 << 20);
-        let mut hog = Share::new(Some(budget.clone()));
+        let mut hog = Share::new(Some(budget.clone()), RECEIVE_STEP);
         hog.add(10 << 20);
         assert_eq!(budget.used(), 10 << 20);
-        let share = Share::new(Some(budget.clone()));
+        let share = Share::new(Some(budget.clone()), RECEIVE_STEP);
         let mut w = Window::new(1 << 20, 8 << 20);
         // Consumed, but not renewed: more than the floor is left.
         assert!(!w.consume((1 << 20) - CREDIT_FLOOR, at(0), &share));
@@ -250,7 +269,7 @@ mod tests {
 
     #[test]
     fn limits_stay_within_a_varint() {
-        let share = Share::new(None);
+        let share = Share::new(None, RECEIVE_STEP);
         let mut w = Window::new(u64::MAX, u64::MAX);
         assert_eq!(w.granted(), varint::MAX);
         w.consume(varint::MAX, at(0), &share);

@@ -50,6 +50,7 @@ impl Streams {
             if known {
                 self.events.push_back(StreamEvent::Stopped { id, code });
             }
+            self.wake_waiters();
         }
         Ok(())
     }
@@ -67,6 +68,7 @@ impl Streams {
         {
             stream.max_data = limit;
             self.outgoing.refresh(&mut self.control, id, stream);
+            self.outgoing.wake(id, stream, &mut self.events);
         }
         Ok(())
     }

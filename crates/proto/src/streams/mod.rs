@@ -35,7 +35,7 @@ pub use types::{
 
 use crate::Side;
 use buffer::BlockPool;
-use flow::{Clock, Share, Window};
+use flow::{Clock, RECEIVE_STEP, Share, Window};
 use output::{Control, Outgoing};
 use recv::{Arrival, Recv};
 use send::Send;
@@ -135,7 +135,7 @@ impl Streams {
             incoming: Incoming {
                 window: Window::new(config.receive_window, config.max_receive_window),
                 received: 0,
-                share: Share::new(config.budget.clone()),
+                share: Share::new(config.budget.clone(), RECEIVE_STEP),
                 pool: BlockPool::default(),
                 clock: Clock { now: Instant::ZERO, rtt: Duration::from_millis(100) },
             },
@@ -301,6 +301,12 @@ impl Streams {
         }
     }
 
+    /// The congestion window of the path in use, bytes: what a connection may hold of a
+    /// [`send_budget`](StreamsConfig::send_budget) grows with it.
+    pub fn set_congestion_window(&mut self, bytes: u64) {
+        self.outgoing.congestion_window = bytes;
+    }
+
     /// Looks at every stream again: after rare events that change the credit of all.
     fn refresh_all(&mut self) {
         // The order in which streams get their turns must not depend on the map's.
@@ -309,6 +315,7 @@ impl Streams {
         for id in ids {
             if let Some(stream) = self.send.get_mut(&id) {
                 self.outgoing.refresh(&mut self.control, id, stream);
+                self.outgoing.wake(id, stream, &mut self.events);
             }
         }
     }

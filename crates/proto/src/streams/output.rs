@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::frame::ty;
 use crate::varint;
 
+use super::flow::{SEND_STEP, Share};
 use super::recv::{Recv, RecvState};
 use super::scheduler::Scheduler;
 use super::send::{Ready, Send};
@@ -17,6 +18,18 @@ const SEND_FLOOR: u64 = 64 * 1024;
 
 /// Room in the connection's send window before blocked writers are woken, bytes: fewer, larger writes.
 const WAKE_ROOM: u64 = SEND_FLOOR / 2;
+
+/// What a stream may hold beyond the peer's credit for it, bytes: enough to fill packets while the application is told of
+/// new credit, little enough for thousands of streams that nobody reads.
+const BEYOND_CREDIT: u64 = 8 * 1024;
+
+/// What a connection may hold of the endpoint's send budget, in congestion windows (and `send_backlog`). Generous: a peer
+/// that acknowledges may cost memory, one that only asks may not.
+const BUDGET_WINDOWS: u64 = 16;
+
+/// What every stream may have unsent while the endpoint's send budget is not spent, bytes: an urgent stream must not wait
+/// for those that filled the connection's part of the budget.
+const BUDGET_FLOOR: u64 = 16 * 1024;
 
 /// A frame other than STREAM that waits, and needs its stream to be written.
 #[derive(Copy, Clone, Debug)]
@@ -88,7 +101,8 @@ pub(super) struct Outgoing {
     /// The sum of the bytes of all streams sent at least once.
     data_sent: u64,
     /// Bytes kept until acknowledged, all streams.
-    pub(super) held: u64,
+    share: Share,
+    pub(super) congestion_window: u64,
     pub(super) send_window: u64,
     backlog: u64,
     /// How many streams are in each state of readiness.
@@ -105,7 +119,8 @@ impl Outgoing {
         Outgoing {
             max_data: 0,
             data_sent: 0,
-            held: 0,
+            share: Share::new(config.send_budget.clone(), SEND_STEP),
+            congestion_window: 0,
             send_window: config.send_window,
             backlog: config.send_backlog.max(1),
             counts: [0; 4],
@@ -116,6 +131,18 @@ impl Outgoing {
         }
     }
 
+    /// Bytes kept until acknowledged, all streams.
+    #[inline]
+    pub(super) fn held(&self) -> u64 {
+        self.share.held()
+    }
+
+    /// The application wrote.
+    pub(super) fn hold(&mut self, bytes: u64) {
+        self.share.add(bytes);
+    }
+
+    /// The connection's credit that is left.
     fn credit(&self) -> u64 {
         self.max_data.saturating_sub(self.data_sent)
     }
@@ -148,7 +175,8 @@ impl Outgoing {
     }
 
     pub(super) fn removed(&mut self, stream: &mut Send) {
-        self.held -= stream.buffer.clear(&mut self.pool);
+        let cleared = stream.buffer.clear(&mut self.pool);
+        self.share.sub(cleared);
         self.counts[stream.counted.index()] -= 1;
         self.unfinished -= usize::from(stream.counted_unfinished);
     }
@@ -192,41 +220,100 @@ impl Outgoing {
 
     /// Resets a stream: drops its bytes and has RESET_STREAM sent.
     pub(super) fn abandon(&mut self, control: &mut Control, id: StreamId, stream: &mut Send, code: u64) {
-        self.held -= stream.abandon(&mut self.pool, code);
+        let abandoned = stream.abandon(&mut self.pool, code);
+        self.share.sub(abandoned);
         control.queue_reset(id, stream);
         self.refresh(control, id, stream);
     }
 
     /// How many bytes the application may write to a stream now.
     pub(super) fn room(&self, stream: &Send) -> u64 {
-        self.backlog.saturating_sub(stream.buffer.unsent()).min(self.shared_room(stream))
+        self.own_room(stream).min(self.shared_room(stream))
+    }
+
+    /// What a stream may have unsent, by its peer's credit.
+    fn backlog(&self, stream: &Send) -> u64 {
+        self.backlog.min(stream.credit().saturating_add(BEYOND_CREDIT))
+    }
+
+    /// The part of `room` that depends on the stream alone.
+    fn own_room(&self, stream: &Send) -> u64 {
+        self.backlog(stream).saturating_sub(stream.buffer.unsent())
     }
 
     /// The part of `room` that depends on all streams together.
     fn shared_room(&self, stream: &Send) -> u64 {
+        self.window_room(stream).min(self.budget_room(stream))
+    }
+
+    /// What the connection's send window allows.
+    fn window_room(&self, stream: &Send) -> u64 {
         let floor = SEND_FLOOR.min(self.send_window.max(1));
-        self.send_window.saturating_sub(self.held).max(floor.saturating_sub(stream.buffer.held()))
+        self.send_window.saturating_sub(self.held()).max(floor.saturating_sub(stream.buffer.held()))
+    }
+
+    /// What the endpoint's budget allows. A connection may hold as much as is left for all others: many hungry ones get
+    /// equal parts, and there is always something left for one that comes later.
+    fn budget_room(&self, stream: &Send) -> u64 {
+        let Some(budget) = self.share.budget() else {
+            return u64::MAX;
+        };
+        let left = budget.left();
+        let most = self.congestion_window.saturating_mul(BUDGET_WINDOWS).saturating_add(self.backlog);
+        let floor = match left {
+            // Nothing is left, but a connection with nothing to send would never come to send again.
+            0 if self.count(Ready::Fresh) + self.count(Ready::Free) > 0 => 0,
+            0 => BEYOND_CREDIT,
+            _ => BUDGET_FLOOR,
+        };
+        left.min(most).saturating_sub(self.held()).max(floor.saturating_sub(stream.buffer.unsent()))
+    }
+
+    /// Whether a stream has enough room of its own for a write that is worth waking for.
+    fn has_own_room(&self, stream: &Send) -> bool {
+        self.own_room(stream) >= self.backlog(stream).div_ceil(4)
+    }
+
+    /// Whether all streams together leave enough room for that.
+    fn has_shared_room(&self, stream: &Send) -> bool {
+        let budget = self.budget_room(stream);
+        // A small piece is worth it for a stream that has nothing it could send.
+        let idle = !matches!(stream.ready(), Ready::Fresh | Ready::Free);
+        self.window_room(stream) >= WAKE_ROOM.min(self.send_window.div_ceil(2))
+            && (budget >= WAKE_ROOM || (budget > 0 && idle))
+    }
+
+    /// Whether a write of `wanted` bytes, or one that is worth it, would be taken now. Returns how many bytes; 0 if not.
+    pub(super) fn capacity(&self, stream: &Send, wanted: u64) -> u64 {
+        let room = self.room(stream);
+        if room >= wanted || (self.has_own_room(stream) && self.has_shared_room(stream)) { room.min(wanted) } else { 0 }
     }
 
     /// A write found no room.
     pub(super) fn wait_for_room(&mut self, id: StreamId, stream: &mut Send) {
         stream.write_blocked = true;
-        if self.shared_room(stream) == 0 && !std::mem::replace(&mut stream.waiting, true) {
+        if !self.has_shared_room(stream) {
+            self.wait_in_line(id, stream);
+        }
+    }
+
+    fn wait_in_line(&mut self, id: StreamId, stream: &mut Send) {
+        if !std::mem::replace(&mut stream.waiting, true) {
             self.waiters.push_back(id);
         }
     }
 
     /// Tells a blocked writer if there is room worth waking for. There always comes to be: at the latest when all that
-    /// was written is acknowledged.
-    fn wake(&self, id: StreamId, stream: &mut Send, events: &mut VecDeque<StreamEvent>) {
-        if stream.write_blocked
-            && !stream.finished
-            && stream.reset.is_none()
-            && self.backlog.saturating_sub(stream.buffer.unsent()) >= self.backlog.div_ceil(4)
-            && self.shared_room(stream) >= WAKE_ROOM.min(self.send_window.div_ceil(2))
-        {
+    /// was written is acknowledged, or when the peer gives credit.
+    pub(super) fn wake(&mut self, id: StreamId, stream: &mut Send, events: &mut VecDeque<StreamEvent>) {
+        if !stream.write_blocked || stream.finished || stream.reset.is_some() || !self.has_own_room(stream) {
+            return;
+        }
+        if self.has_shared_room(stream) {
             stream.write_blocked = false;
             events.push_back(StreamEvent::Writable { id });
+        } else {
+            self.wait_in_line(id, stream);
         }
     }
 }
@@ -361,6 +448,11 @@ impl Streams {
     ///
     /// Frames always carry their length. Needs some 64 bytes of room to be sure to make progress.
     pub fn write_data(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams) {
+        self.write_frames(buf, limit, record);
+        self.wake_waiters();
+    }
+
+    fn write_frames(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams) {
         let Streams { send, outgoing, control, events, .. } = self;
         while buf.len() < limit {
             let credit = outgoing.credit();
@@ -410,7 +502,8 @@ impl Streams {
             let Some(stream) = self.send.get_mut(&chunk.id) else {
                 continue;
             };
-            self.outgoing.held -= stream.on_acked(&mut self.outgoing.pool, chunk);
+            let acked = stream.on_acked(&mut self.outgoing.pool, chunk);
+            self.outgoing.share.sub(acked);
             if stream.is_complete() {
                 self.events.push_back(StreamEvent::Finished { id: chunk.id });
                 self.remove_send(chunk.id);
@@ -494,19 +587,18 @@ impl Streams {
         }
     }
 
-    /// Wakes writers that waited for room in the connection's send window.
+    /// Wakes writers that waited for what all streams, or all connections, share.
     pub(super) fn wake_waiters(&mut self) {
-        while !self.outgoing.waiters.is_empty()
-            && self.outgoing.send_window.saturating_sub(self.outgoing.held)
-                >= WAKE_ROOM.min(self.outgoing.send_window.div_ceil(2))
-        {
-            let Some(id) = self.outgoing.waiters.pop_front() else {
-                return;
-            };
+        while let Some(&id) = self.outgoing.waiters.front() {
             if let Some(stream) = self.send.get_mut(&id) {
+                // One that waits for its own credit too is told when that comes.
+                if self.outgoing.has_own_room(stream) && !self.outgoing.has_shared_room(stream) {
+                    return;
+                }
                 stream.waiting = false;
                 self.outgoing.wake(id, stream, &mut self.events);
             }
+            self.outgoing.waiters.pop_front();
         }
     }
 }

@@ -107,6 +107,12 @@ impl Send {
         }
     }
 
+    /// Bytes that the peer would still take on this stream.
+    #[inline]
+    pub(super) fn credit(&self) -> u64 {
+        self.max_data.saturating_sub(self.buffer.sent())
+    }
+
     /// What could be sent now.
     pub(super) fn ready(&self) -> Ready {
         if self.reset.is_some() || !self.allowed {

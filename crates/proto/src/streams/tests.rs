@@ -1,5 +1,7 @@
 //! Two [`Streams`] back to back, and one against a peer that breaks the rules.
 
+mod memory;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -59,6 +61,7 @@ fn small() -> StreamsConfig {
         send_window: 100_000,
         send_backlog: 20_000,
         budget: None,
+        send_budget: None,
     }
 }
 
@@ -292,7 +295,7 @@ fn any_number_of_streams_one_after_the_other_leaves_no_state() {
     for s in [&a, &b] {
         assert!(s.send.is_empty() && s.recv.is_empty());
         assert!(s.send.capacity() < 256 && s.recv.capacity() < 256);
-        assert_eq!(s.outgoing.held, 0);
+        assert_eq!(s.outgoing.held(), 0);
         assert_eq!(s.incoming.share.held(), 0);
         assert_eq!(s.outgoing.unfinished, 0);
     }
@@ -895,6 +898,7 @@ proptest! {
             send_window: 1 + window * 2,
             send_backlog: 1 + window / 2,
             budget: limited.then(|| Budget::new(1)),
+            send_budget: limited.then(|| Budget::new(0)),
         };
         let mut dice = Dice(seed);
         let (a, b) = pair(config.clone(), config);

@@ -42,6 +42,7 @@ pub const GRANULARITY: Duration = Duration::from_millis(1);
 
 /// The round-trip time of one path.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rtt {
     /// The newest sample, as measured.
     pub latest: Duration,

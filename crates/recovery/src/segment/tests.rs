@@ -52,7 +52,7 @@ fn rfc6675_5_an_episode_lasts_until_the_recovery_point_is_acknowledged() {
     assert_eq!(path.path().bytes_in_flight(), 0);
     assert_eq!(path.path().window(), 2_000, "in flight and one segment (RFC 6582 section 3.2)");
     assert_eq!(path.path().state(), State::SlowStart);
-    assert_eq!((path.path().stats().episodes_ended, path.path().stats().ended_in_slow_start), (1, 1));
+    assert_eq!((path.path().repair_stats().episodes_ended, path.path().repair_stats().ended_in_slow_start), (1, 1));
 }
 
 /// Twenty in flight, of which the first `lost` are declared lost and repaired; the other ones have been SACKed.
@@ -153,7 +153,7 @@ fn rfc5681_3_1_a_timeout_leaves_one_segment_of_window_and_half_of_the_threshold(
     path.finish(at(3_100));
     assert_eq!((path.path().window(), path.timeouts()), (2_000, 0));
     assert_eq!(path.path().stats().congestion_events, 1);
-    assert_eq!(path.path().stats().timeouts, 2);
+    assert_eq!(path.path().repair_stats().timeouts, 2);
 }
 
 #[test]

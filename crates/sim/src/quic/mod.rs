@@ -255,6 +255,7 @@ impl QuicHost {
         live.wake = live.connection.poll_timeout().into_iter().chain(app).min();
         if over && let Some(live) = self.connections[index].take() {
             stats::add(&mut self.gone.stats, &live.connection.stats());
+            self.gone.repairs.add(&live.connection.repair_stats());
         }
     }
 }
@@ -348,6 +349,7 @@ impl Host for QuicHost {
         let mut result = self.gone.clone();
         for live in self.connections.iter().flatten() {
             stats::add(&mut result.stats, &live.connection.stats());
+            result.repairs.add(&live.connection.repair_stats());
         }
         self.collector.finish(now, &mut result);
         result.measured = Figure::ALL;

@@ -34,14 +34,6 @@ pub(crate) fn add(total: &mut ConnectionStats, other: &ConnectionStats) {
     path.probes += before.probes;
     path.rtt_samples += before.rtt_samples;
     path.ce_marks += before.ce_marks;
-    path.timeouts += before.timeouts;
-    path.entries_above += before.entries_above;
-    path.entries_at += before.entries_at;
-    path.entries_below += before.entries_below;
-    path.episodes_ended += before.episodes_ended;
-    path.end_window_bytes += before.end_window_bytes;
-    path.end_window_datagrams += before.end_window_datagrams;
-    path.ended_in_slow_start += before.ended_in_slow_start;
     path.max_window = path.max_window.max(before.max_window);
     path.max_bytes_in_flight = path.max_bytes_in_flight.max(before.max_bytes_in_flight);
     *total = sum;

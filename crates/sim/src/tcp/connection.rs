@@ -460,9 +460,12 @@ impl Connection {
         (stats.rtt, stats.min_rtt) = (path.rtt().smoothed, path.rtt().min);
         (stats.latest_rtt, stats.rtt_variation) = (path.rtt().latest, path.rtt().variation);
         (stats.window, stats.bytes_in_flight) = (path.window(), path.bytes_in_flight());
-        (stats.pacing_rate, stats.path) = (path.pacing_rate(), path.stats());
+        (stats.ssthresh, stats.congestion_state) = (path.ssthresh(), path.state());
+        (stats.pacing_rate, stats.delivery_rate) = (path.pacing_rate(), path.delivery_rate());
+        stats.path = path.stats();
         stats.mtu = self.config.segment_size() + wire::HEADER as u16;
         crate::quic::stats::add(&mut total.stats, &stats);
+        total.repairs.add(&path.repair_stats());
         for (total, span) in total.limited_by.iter_mut().zip(self.limited_by) {
             *total += span;
         }

@@ -7,6 +7,7 @@ use thalweg_units::{Duration, exact_duration};
 
 /// How short a retransmission timeout may be.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MinRto {
     /// `smoothed + max(4 variation, 200 ms)`, as Linux does.
     #[default]

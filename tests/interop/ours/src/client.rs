@@ -14,6 +14,9 @@ use crate::watch::Watch;
 /// How long a session ticket may take to arrive after the first connection's files.
 const TICKET_WAIT: Duration = Duration::from_millis(200);
 
+/// How long a connection may take to close after a failure; less than the runner waits before it kills.
+const CLOSE_WAIT: Duration = Duration::from_secs(2);
+
 /// What one read takes at most.
 const READ: usize = 256 << 10;
 
@@ -32,8 +35,16 @@ pub async fn run(task: &Task) -> Result<(), Failure> {
     endpoint.set_default_client_config(config);
     let ledger = Ledger::default();
     for (index, requests) in task.requests()?.iter().enumerate() {
-        let result = connection(task, &endpoint, requests, index > 0, &watch, &ledger).await;
+        let result = tokio::select! {
+            result = connection(task, &endpoint, requests, index > 0, &watch, &ledger) => result,
+            _ = contract::terminated() => Err("told to end before the files were here".into()),
+        };
         ledger.close_all();
+        if result.is_err() {
+            // Ends the connections, and with them the traces in QLOGDIR.
+            endpoint.close(0u32.into(), b"failed");
+            let _ = tokio::time::timeout(CLOSE_WAIT, endpoint.wait_idle()).await;
+        }
         result?;
     }
     endpoint.wait_idle().await;

@@ -1,12 +1,9 @@
 //! What the client makes of servers that answer oddly: a scripted HTTP/1.1 server plays them.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use common::{Downloads, Recorder, get_one};
+use crate::common::{Downloads, Recorder, get_one};
 use thalweg_files::certificate::{CertificateStore, Identity};
 use thalweg_files::client::{Category, Error, FetchOptions, Fetcher, Job, Notice, Preference, Protocol, Trust};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -138,7 +135,10 @@ async fn a_body_that_is_cut_is_never_shown_as_complete() {
     ] {
         let server = Scripted::new(&[answer]).await;
         let downloads = Downloads::new();
-        let error = get_one(&server.fetcher(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
+        let mut options = server.options();
+        options.retries = 1; // it never gets any further
+        let error =
+            get_one(&Fetcher::new(options).unwrap(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
         assert_eq!(error.category(), Category::Network, "{error}");
         let kept = error.kept().unwrap();
         assert!(kept.resumable && kept.bytes == 5, "{kept:?}");
@@ -200,7 +200,10 @@ async fn a_weak_tag_is_nothing_to_resume_by() {
     let cut = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\netag: W/\"v1\"\r\n\r\n01234CLOSE";
     let server = Scripted::new(&[cut, WHOLE]).await;
     let downloads = Downloads::new();
-    let error = get_one(&server.fetcher(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
+    let mut options = server.options();
+    options.retries = 0;
+    let error =
+        get_one(&Fetcher::new(options).unwrap(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
     assert!(!error.kept().unwrap().resumable);
     assert!(error.to_string().contains("nothing to resume by"), "{error}");
     let report = get_one(&server.resuming(), server.url("x"), &downloads.path("f"), None).await.unwrap();
@@ -218,7 +221,7 @@ async fn answers_nobody_asked_for_are_errors_and_store_nothing() {
         ("HTTP/1.1 304 Not Modified\r\n\r\n", Category::Protocol),
         ("HTTP/1.1 204 No Content\r\n\r\n", Category::Http),
         ("HTTP/1.1 301 Moved\r\ncontent-length: 0\r\n\r\n", Category::Protocol),
-        ("HTTP/1.1 302 Found\r\ncontent-length: 0\r\nlocation: http://localhost/\r\n\r\n", Category::Usage),
+        ("HTTP/1.1 302 Found\r\ncontent-length: 0\r\nlocation: http://localhost/\r\n\r\n", Category::Protocol),
         ("HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n", Category::Http),
         ("garbage\r\n\r\nCLOSE", Category::Network),
     ] {
@@ -228,6 +231,151 @@ async fn answers_nobody_asked_for_are_errors_and_store_nothing() {
         assert_eq!(error.category(), category, "{answer}: {error}");
         assert_eq!(downloads.names().len(), 0);
     }
+}
+
+/// The fault is the server's, so it is a failure and not wrong usage.
+#[tokio::test]
+async fn a_redirect_that_cannot_be_followed_says_where_it_leads() {
+    for (target, words) in [
+        ("http://localhost/there", "http://localhost/there, which is not encrypted"),
+        ("HTTP://localhost/there", "HTTP://localhost/there, which is not encrypted"),
+        ("ftp://localhost/there", "ftp://localhost/there, which cannot be used"),
+        ("https://user@localhost/", "https://user@localhost/, which cannot be used"),
+    ] {
+        let answer = format!("HTTP/1.1 301 Moved\r\ncontent-length: 0\r\nlocation: {target}\r\n\r\n");
+        let server = Scripted::new(&[&answer]).await;
+        let error = get_one(&server.fetcher(), server.url("x"), &Downloads::new().path("f"), None).await.unwrap_err();
+        assert_eq!(error.category(), Category::Protocol, "{error}");
+        let text = error.to_string();
+        assert!(text.contains(words) && text.contains("only https://"), "{text}");
+        assert!(text.starts_with(&server.url("x")), "{text}");
+    }
+}
+
+const GZIP: &str = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 10\r\netag: \"v1\"\r\n\r\n0123456789";
+
+#[tokio::test]
+async fn a_coding_is_named_and_the_bytes_are_kept_as_they_came() {
+    let server = Scripted::new(&[GZIP, WHOLE]).await;
+    let (downloads, recorder) = (Downloads::new(), Recorder::default());
+    let fetcher = server.fetcher();
+    let report = get_one(&fetcher, server.url("x"), &downloads.path("f"), Some(recorder.sink())).await.unwrap();
+    assert_eq!(report.content_encoding.as_deref(), Some("gzip"));
+    assert_eq!(std::fs::read(downloads.path("f")).unwrap(), b"0123456789");
+    let notices = recorder.notices();
+    assert!(matches!(&notices[..], [Notice::Encoded { coding, .. }] if coding == "gzip"), "{notices:?}");
+    assert!(notices[0].to_string().contains("saved as gzip"), "{}", notices[0]);
+    assert!(server.requests()[0].contains("accept-encoding: identity\r\n"));
+    let plain = get_one(&fetcher, server.url("x"), &downloads.path("g"), None).await.unwrap();
+    assert_eq!(plain.content_encoding, None);
+}
+
+/// The rest of the plain file does not fit behind the beginning of a compressed one, whatever its tag says.
+#[tokio::test]
+async fn a_partial_file_is_continued_only_in_the_coding_it_has() {
+    let cut = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 10\r\netag: \"v1\"\r\n\r\n0123CLOSE";
+    let rest = "HTTP/1.1 206 Partial Content\r\ncontent-range: bytes 4-9/10\r\netag: \"v1\"\r\ncontent-length: 6\r\n";
+    let body = "\r\n456789";
+    for (coding, continued) in [("content-encoding: gzip\r\n", true), ("", false), ("content-encoding: br\r\n", false)]
+    {
+        let server = Scripted::new(&[cut, &format!("{rest}{coding}{body}"), WHOLE]).await;
+        let downloads = Downloads::new();
+        let mut once = server.options();
+        once.retries = 0;
+        let once = Fetcher::new(once).unwrap();
+        let error = get_one(&once, server.url("x"), &downloads.path("f"), None).await.unwrap_err();
+        assert!(error.kept().unwrap().resumable, "{error}");
+        let report = get_one(&server.resuming(), server.url("x"), &downloads.path("f"), None).await.unwrap();
+        assert_eq!(report.resumed_from, if continued { 4 } else { 0 }, "{coding}");
+        assert_eq!(report.content_encoding.as_deref(), continued.then_some("gzip"));
+        assert_eq!(std::fs::read(downloads.path("f")).unwrap(), b"0123456789");
+    }
+    // All of it is here: 304 does not name the coding, the partial file does.
+    let server = Scripted::new(&["HTTP/1.1 304 Not Modified\r\netag: \"v1\"\r\n\r\n"]).await;
+    let downloads = Downloads::new();
+    std::fs::write(downloads.path("f.part"), "0123456789").unwrap();
+    let meta = format!("thalweg-part 1\nurl {}\netag \"v1\"\nlength 10\ncoding gzip\n", server.url("x"));
+    std::fs::write(downloads.path("f.part.meta"), meta).unwrap();
+    let report = get_one(&server.resuming(), server.url("x"), &downloads.path("f"), None).await.unwrap();
+    assert_eq!(report.content_encoding.as_deref(), Some("gzip"));
+}
+
+#[tokio::test]
+async fn a_rest_of_another_length_than_its_range_is_refused() {
+    let rest =
+        "HTTP/1.1 206 Partial Content\r\ncontent-length: 5\r\ncontent-range: bytes 4-9/10\r\netag: \"v1\"\r\n\r\n45678";
+    let server = Scripted::new(&[rest]).await;
+    let downloads = Downloads::new();
+    leave_part(&server, &downloads);
+    let error = get_one(&server.resuming(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
+    assert!(error.category() == Category::Protocol && error.to_string().contains("Content-Range"), "{error}");
+    assert_eq!(std::fs::read(downloads.path("f.part")).unwrap(), b"0123", "what was here stays");
+}
+
+#[tokio::test]
+async fn over_http_1_1_interim_responses_are_skipped_for_downloads_and_uploads() {
+    let interim = [
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 103 Early Hints\r\nlink: </a.css>; rel=preload\r\n\r\n",
+        "HTTP/1.1 103 Early Hints\r\n\r\n",
+        "HTTP/1.1 199 Something\r\n\r\n",
+    ];
+    for count in 0..=interim.len() {
+        let before = interim[..count].concat();
+        let server = Scripted::new(&[
+            &format!("{before}{WHOLE}"),
+            &format!("{before}HTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\nCLOSE"),
+        ])
+        .await;
+        let downloads = Downloads::new();
+        let fetcher = server.fetcher();
+        let report = get_one(&fetcher, server.url("x"), &downloads.path("f"), None).await.unwrap();
+        assert_eq!((report.status, report.bytes), (200, 10), "after {count} interim responses");
+        let put = fetcher.put(downloads.path("f"), server.url("y"), None).await.unwrap();
+        assert_eq!(put.status, 201, "after {count} interim responses");
+    }
+}
+
+#[tokio::test]
+async fn over_http_1_1_differing_lengths_are_refused_and_equal_ones_are_one() {
+    for (lengths, good) in [
+        ("content-length: 10\r\ncontent-length: 10\r\n", true),
+        ("content-length: 10\r\ncontent-length: 9\r\n", false),
+        ("content-length: 9\r\ncontent-length: 10\r\n", false),
+        ("content-length: 10, 9\r\n", false),
+        ("content-length: +10\r\n", false),
+    ] {
+        let answer = format!("HTTP/1.1 200 OK\r\n{lengths}\r\n0123456789");
+        let server = Scripted::new(&[&answer]).await;
+        let downloads = Downloads::new();
+        match get_one(&server.fetcher(), server.url("x"), &downloads.path("f"), None).await {
+            Ok(report) => assert!(good && report.bytes == 10, "{lengths}"),
+            Err(error) => {
+                assert!(!good, "{lengths}: {error}");
+                assert!(error.to_string().to_lowercase().contains("content-length"), "{error}");
+                crate::common::assert_plain(&error.to_string());
+                assert!(downloads.names().is_empty(), "{lengths}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn over_http_1_1_an_oversized_header_section_is_named_as_such() {
+    // The library reads ahead, so what is a little larger may still pass.
+    let long = format!("x: {}\r\n", "y".repeat(1_000_000));
+    let many = "x: y\r\n".repeat(1_100);
+    for fields in [long, many] {
+        let answer = format!("HTTP/1.1 200 OK\r\n{fields}content-length: 10\r\n\r\n0123456789");
+        let server = Scripted::new(&[&answer]).await;
+        let downloads = Downloads::new();
+        let error = get_one(&server.fetcher(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
+        assert!(error.to_string().contains("header section of more than 262144 bytes"), "{error}");
+        assert!(downloads.names().is_empty());
+    }
+    let large = format!("HTTP/1.1 200 OK\r\nx: {}\r\ncontent-length: 2\r\n\r\nok", "y".repeat(200_000));
+    let server = Scripted::new(&[&large]).await;
+    get_one(&server.fetcher(), server.url("x"), &Downloads::new().path("f"), None).await.unwrap();
 }
 
 #[tokio::test]

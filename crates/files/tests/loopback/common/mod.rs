@@ -1,5 +1,7 @@
 //! A server and a client on loopback.
-#![allow(dead_code, clippy::unwrap_used)]
+
+#[cfg(target_os = "linux")]
+pub mod child;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -168,6 +170,22 @@ pub async fn get_one(fetcher: &Fetcher, url: String, path: &Path, sink: Option<E
     fetcher.get(vec![Job::to_file(url, path)], sink).await.pop().unwrap()
 }
 
+/// Fails when a message for people has the marks of Rust's debug output.
+pub fn assert_plain(text: &str) {
+    for mark in ["{", "}", "Some(", "None", "Os ", "kind:", "Err(", "Ok(", "Name(", "Address(", "\\\"", "Error(", "()"]
+    {
+        assert!(!text.contains(mark), "{mark:?} in: {text}");
+    }
+    // Names of enums and their variants: two capitals with lower case between them, as in UnknownIssuer.
+    let known = ["kB", "KiB", "MiB", "GiB"];
+    // The hash of a key, in Base64, is no word.
+    let text = text.split(" (its key is").next().unwrap();
+    for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !known.contains(word)) {
+        let humps = word.as_bytes().windows(2).filter(|two| two[0].is_ascii_lowercase() && two[1].is_ascii_uppercase());
+        assert_eq!(humps.count(), 0, "{word:?} in: {text}");
+    }
+}
+
 /// A directory to download into.
 pub struct Downloads(pub tempfile::TempDir);
 
@@ -190,10 +208,12 @@ impl Downloads {
     }
 }
 
-/// A UDP relay between one client and a server, which can be cut.
+/// A UDP relay between one client and a server, which can be cut, and which can get another address as a NAT does.
 pub struct Relay {
     pub address: SocketAddr,
     cut: Arc<std::sync::atomic::AtomicBool>,
+    rebind: Arc<tokio::sync::Notify>,
+    forsake: Arc<tokio::sync::Notify>,
     task: JoinHandle<()>,
 }
 
@@ -204,15 +224,40 @@ impl Relay {
 
     /// A relay that drops `percent` of the datagrams in both directions, by a fixed sequence.
     pub async fn losing(server: SocketAddr, percent: u64) -> Self {
+        Self::with(server, percent, Duration::ZERO).await
+    }
+
+    /// A relay that holds every datagram for `delay`.
+    pub async fn slow(server: SocketAddr, delay: Duration) -> Self {
+        Self::with(server, 0, delay).await
+    }
+
+    async fn with(server: SocketAddr, percent: u64, delay: Duration) -> Self {
         let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        back.connect(server).await.unwrap();
+        let fresh = move || async move {
+            let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+            back.connect(server).await.unwrap();
+            Arc::new(back)
+        };
+        let mut back = fresh().await;
         let address = front.local_addr().unwrap();
         let cut = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let is_cut = Arc::clone(&cut);
+        let rebind = Arc::new(tokio::sync::Notify::new());
+        let rebinding = Arc::clone(&rebind);
+        let forsake = Arc::new(tokio::sync::Notify::new());
+        let forsaking = Arc::clone(&forsake);
+        let front = Arc::new(front);
+        let send = move |socket: &Arc<tokio::net::UdpSocket>, bytes: Vec<u8>, to: SocketAddr| {
+            let socket = Arc::clone(socket);
+            tokio::spawn(async move {
+                tokio::time::sleep(delay).await;
+                let _ = socket.send_to(&bytes, to).await;
+            });
+        };
         let task = tokio::spawn(async move {
             let (mut up, mut down) = (vec![0; 65536], vec![0; 65536]);
-            let mut client = None;
+            let (mut client, mut forsaken) = (None, None);
             let mut state = 0x2545_f491_4f6c_dd1du64;
             let mut lost = move || {
                 state ^= state << 13;
@@ -223,20 +268,44 @@ impl Relay {
             loop {
                 // Errors are what UDP errors are: nothing.
                 tokio::select! {
-                    got = front.recv_from(&mut up) => if let Ok((size, from)) = got {
+                    got = front.recv_from(&mut up) => if let Ok((size, from)) = got && forsaken != Some(from) {
                         client = Some(from);
                         if !is_cut.load(std::sync::atomic::Ordering::Relaxed) && !lost() {
-                            let _ = back.send(&up[..size]).await;
+                            match delay.is_zero() {
+                                true => { let _ = back.send(&up[..size]).await; }
+                                false => send(&back, up[..size].to_vec(), server),
+                            }
                         }
                     },
                     got = back.recv(&mut down) => if let (Ok(size), Some(client)) = (got, client)
                         && !is_cut.load(std::sync::atomic::Ordering::Relaxed) && !lost() {
-                            let _ = front.send_to(&down[..size], client).await;
+                            match delay.is_zero() {
+                                true => { let _ = front.send_to(&down[..size], client).await; }
+                                false => send(&front, down[..size].to_vec(), client),
+                            }
                         },
+                    () = forsaking.notified() => forsaken = client.take(),
+                    // What is on its way to the old address is lost.
+                    () = rebinding.notified() => back = fresh().await,
                 }
             }
         });
-        Self { address, cut, task }
+        Self { address, cut, rebind, forsake, task }
+    }
+
+    /// From now on nothing passes from or to the present client's address.
+    pub fn forsake(&self) {
+        self.forsake.notify_one();
+    }
+
+    /// A switch that gives the client another address in the server's eyes.
+    pub fn rebinder(&self) -> impl Fn() + Send + Sync + 'static {
+        let rebind = Arc::clone(&self.rebind);
+        move || rebind.notify_one()
+    }
+
+    pub fn set_cut(&self, cut: bool) {
+        self.cut.store(cut, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// A switch that cuts the relay.

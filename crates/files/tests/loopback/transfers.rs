@@ -1,13 +1,10 @@
 //! Files through real sockets on loopback, each story over QUIC and over TCP.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Downloads, Host, Recorder, get_one, sample};
-use thalweg_files::client::{Category, Error, Event, Job, Notice, Preference, Protocol, Target, Trust};
+use crate::common::{Downloads, Host, Recorder, get_one, sample};
+use thalweg_files::client::{Category, Error, Event, Fetcher, Job, Notice, Preference, Protocol, Target, Trust};
 
 /// Makes a test of a story for each transport.
 macro_rules! over_both {
@@ -39,6 +36,7 @@ over_both! {
     errors_leave_nothing_behind,
     redirects_are_followed,
     the_rate_limit_holds,
+    the_rate_limit_holds_for_uploads,
     a_stopping_server_finishes_its_answers,
     the_access_log_tells_the_protocol,
     an_abandoned_download_is_logged_as_aborted,
@@ -100,6 +98,7 @@ async fn break_off(
     let mut options = host.options(preference);
     options.limit_rate = Some(10_000_000);
     options.idle_timeout = Duration::from_secs(2);
+    options.retries = 0;
     let fetcher = thalweg_files::client::Fetcher::new(options).unwrap();
     let recorder = Recorder::default();
     let sink = recorder.when(3_000_000, action);
@@ -153,6 +152,7 @@ async fn a_dying_server_leaves_a_partial_file_to_resume(preference: Preference) 
     let mut options = host.options(preference);
     options.limit_rate = Some(10_000_000);
     options.idle_timeout = Duration::from_secs(2);
+    options.retries = 0;
     let fetcher = thalweg_files::client::Fetcher::new(options).unwrap();
     let sink = Recorder::default().when(3_000_000, move || die.send(()).unwrap());
     let (url, path) = (host.url("big"), downloads.path("big"));
@@ -358,6 +358,27 @@ async fn redirects_are_followed(preference: Preference) {
     let fetcher = thalweg_files::client::Fetcher::new(options).unwrap();
     let error = get_one(&fetcher, host.url("sub"), &downloads.path("g"), None).await.unwrap_err();
     assert!(matches!(error, Error::Redirects { .. }));
+}
+
+/// Only the lower bound of the time is the limit's; the upper one is the machine's.
+async fn the_rate_limit_holds_for_uploads(preference: Preference) {
+    let host = Host::new().await;
+    let data = sample(1_500_000);
+    let source = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(source.path(), &data).unwrap();
+    let mut options = host.options(preference);
+    options.limit_rate = Some(1_000_000);
+    let began = Instant::now();
+    let recorder = Recorder::default();
+    let put = Fetcher::new(options).unwrap().put(source.path(), host.url("up.bin"), Some(recorder.sink())).await;
+    let elapsed = began.elapsed();
+    assert_eq!(put.unwrap().bytes, data.len() as u64);
+    assert_eq!(std::fs::read(host.dir.path().join("up.bin")).unwrap(), data);
+    // The last piece, of 65,536 bytes at most, and a burst of 100 ms are not waited for.
+    assert!(elapsed >= Duration::from_millis(1_300), "1.5 MB at 1 MB/s took {elapsed:?}");
+    let events = recorder.events.lock().unwrap();
+    let steps = events.iter().filter(|event| matches!(event, Event::Progress { .. })).count();
+    assert!(steps >= 5, "progress came in {steps} steps");
 }
 
 async fn the_rate_limit_holds(preference: Preference) {

@@ -1,0 +1,110 @@
+//! One request and its answer on an HTTP/3 stream (RFC 9114 section 4.1): both directions at once, interim responses
+//! skipped.
+
+use std::future::poll_fn;
+use std::pin::pin;
+
+use bytes::Bytes;
+use h3::client::RequestStream;
+use h3::error::StreamError;
+use http::{Response, StatusCode};
+use thalweg_h3::{BidiStream, RecvStream, SendStream};
+
+use super::session::SendBody;
+
+/// Interim responses accepted before the final one. Real servers send a handful; without a bound, a server could keep a
+/// client busy for ever.
+const MAX_INTERIM: usize = 64;
+
+/// The side of a request stream that the answer arrives on.
+pub(super) type Answer = RequestStream<RecvStream, Bytes>;
+
+/// Why there is no answer.
+pub(super) enum Failure {
+    /// The stream or the connection failed.
+    Stream(StreamError),
+    /// Something else, in words for a person.
+    Other(String),
+}
+
+impl From<StreamError> for Failure {
+    fn from(error: StreamError) -> Self {
+        Failure::Stream(error)
+    }
+}
+
+/// Sends `body` on a stream whose head is sent, and returns the final answer's head with the stream to read its body
+/// from.
+///
+/// The answer counts, however the sending fares: a server that needs no more of the body says so with STOP_SENDING and
+/// answers all the same. An error status ends the sending at once, since the server may never read the rest.
+pub(super) async fn run(
+    stream: RequestStream<BidiStream<Bytes>, Bytes>,
+    body: SendBody,
+) -> Result<(Response<()>, Answer), Failure> {
+    let (send, mut answer) = stream.split();
+    let sending = send_body(send, body);
+    let head = {
+        let mut sending = pin!(sending);
+        let mut heading = pin!(final_head(&mut answer));
+        tokio::select! {
+            biased;
+            sent = &mut sending => match sent {
+                Ok(()) => heading.await?,
+                Err(Sending::Stream(stopped)) => heading.await.map_err(|error| better(stopped, error))?,
+                Err(Sending::File(error)) => {
+                    return Err(Failure::Other(format!("cannot read the file to send: {error}")));
+                }
+            },
+            head = &mut heading => {
+                let head = head?;
+                if head.status().is_success() {
+                    // Stopped, if not read to the end, is as good: the server has said that it is content.
+                    if let Err(Sending::File(error)) = sending.await {
+                        return Err(Failure::Other(format!("cannot read the file to send: {error}")));
+                    }
+                }
+                head
+            }
+        }
+    };
+    Ok((head, answer))
+}
+
+/// Why the body was not sent to its end.
+enum Sending {
+    File(std::io::Error),
+    Stream(StreamError),
+}
+
+/// Dropped before its end, it resets the stream.
+async fn send_body(mut send: RequestStream<SendStream<Bytes>, Bytes>, mut body: SendBody) -> Result<(), Sending> {
+    while let Some(bytes) = poll_fn(|cx| body.poll_next(cx)).await.map_err(Sending::File)? {
+        send.send_data(bytes).await.map_err(Sending::Stream)?;
+    }
+    send.finish().await.map_err(Sending::Stream)
+}
+
+/// The first response that is not an interim one (RFC 9110 section 15.2).
+async fn final_head(answer: &mut Answer) -> Result<Response<()>, Failure> {
+    for _ in 0..=MAX_INTERIM {
+        let head = answer.recv_response().await?;
+        if head.status() == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Failure::Other("the server answered 101, which HTTP/3 does not have".into()));
+        }
+        if !head.status().is_informational() {
+            return Ok(head);
+        }
+    }
+    Err(Failure::Other(format!("the server sent more than {MAX_INTERIM} interim responses and no final one")))
+}
+
+/// When the request was stopped and no answer came, whichever says more.
+fn better(stopped: StreamError, answer: Failure) -> Failure {
+    match (&stopped, &answer) {
+        (StreamError::RemoteTerminate { .. }, Failure::Stream(StreamError::RemoteTerminate { .. })) => answer,
+        (StreamError::RemoteTerminate { .. }, Failure::Stream(StreamError::ConnectionError { .. })) => answer,
+        (StreamError::RemoteTerminate { .. }, _) => stopped.into(),
+        _ => answer,
+    }
+}

@@ -1,0 +1,120 @@
+//! Whether the server still knows a QUIC connection: asked by a second connection when the first is silent.
+//!
+//! The transport notices a peer that says that it has lost its state, and a rebinding of our own address. What is left is
+//! silence, which has two reasons: the network is out, or the server is gone or knows nothing of the connection any more. A
+//! second connection tells them apart without harm: while the network is out it does not come about either, and the first
+//! one goes on when the network is back.
+
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
+
+use super::quic::{Failure, Http3, Quic};
+use super::session::{Kind, Session};
+
+/// Silence, with questions of the transport unanswered, from which on the connection is in doubt. Shorter would dial again
+/// for every change of a wireless cell; longer is time lost after a server's restart.
+const DOUBT: Duration = Duration::from_secs(2);
+
+/// The same in round trips of the path, where that is more: five questions unanswered.
+const DOUBT_ROUND_TRIPS: u32 = 10;
+
+/// The same at most, whatever the path seems to be like.
+const DOUBT_MOST: Duration = Duration::from_secs(10);
+
+/// How often a connection in doubt is looked at, and the least time between two second connections.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// What became of a connection that stopped answering.
+#[derive(Default)]
+pub(super) struct Life {
+    verdict: OnceLock<String>,
+    successor: Mutex<Option<Box<Session>>>,
+}
+
+impl Life {
+    /// Why the connection was given up, if it was.
+    pub(super) fn verdict(&self) -> Option<&str> {
+        self.verdict.get().map(String::as_str)
+    }
+
+    /// The connection that takes the place of this one, if there is one; given once.
+    pub(super) fn successor(&self) -> Option<Session> {
+        Some(*self.successor.lock().ok()?.take()?)
+    }
+}
+
+/// Looks after a session for as long as it lives.
+pub(super) fn watch(session: &Arc<Session>, quic: &Quic, name: &str) {
+    if !matches!(session.kind, Kind::Http3(_)) {
+        return;
+    }
+    let (session, quic, name) = (Arc::downgrade(session), quic.clone(), name.to_owned());
+    tokio::spawn(async move {
+        while let Some(wait) = next_look(&session) {
+            tokio::time::sleep(wait.max(PAUSE)).await;
+            if in_doubt(&session) {
+                second_connection(&session, &quic, &name).await;
+            }
+        }
+    });
+}
+
+fn with<T>(session: &Weak<Session>, look: impl FnOnce(&Session, &Http3) -> T) -> Option<T> {
+    let session = session.upgrade()?;
+    match &session.kind {
+        Kind::Http3(http) if http.connection.close_reason().is_none() => Some(look(&session, http)),
+        _ => None,
+    }
+}
+
+/// Silence from which on this connection is in doubt.
+fn patience(http: &Http3) -> Duration {
+    (http.connection.rtt() * DOUBT_ROUND_TRIPS).clamp(DOUBT, DOUBT_MOST)
+}
+
+/// When to look again; `None` once the connection is over.
+fn next_look(session: &Weak<Session>) -> Option<Duration> {
+    with(session, |_, http| patience(http).saturating_sub(http.connection.silence()))
+}
+
+fn in_doubt(session: &Weak<Session>) -> bool {
+    with(session, |_, http| http.is_awaited() && http.connection.silence() >= patience(http)).unwrap_or(false)
+}
+
+/// Dials the same address again. If that tells that the server lives without this connection, or that there is no server,
+/// this one is given up.
+async fn second_connection(session: &Weak<Session>, quic: &Quic, name: &str) {
+    let Some(remote) = with(session, |session, _| session.remote) else { return };
+    let heard = Default::default();
+    let began = std::time::Instant::now();
+    let mut dialing = std::pin::pin!(quic.connect(remote, name, &heard, false));
+    let result = loop {
+        tokio::select! {
+            result = &mut dialing => break result,
+            () = tokio::time::sleep(PAUSE) => if !in_doubt(session) { return },
+        }
+    };
+    let seconds = |span: Duration| format!("{:.1} s", span.as_secs_f64());
+    // The same session as asked about: by now it may have been heard again.
+    if !in_doubt(session) {
+        return;
+    }
+    let silence = with(session, |_, http| http.connection.silence()).unwrap_or_default();
+    let silent = format!("the server was silent for {}", seconds(silence));
+    let (verdict, successor) = match result {
+        Ok(mut new) => {
+            new.handshake = began.elapsed();
+            (format!("{silent} on this connection, but answers a new one"), Some(Box::new(new)))
+        }
+        Err(Failure::Refused) => (format!("{silent}, and now its host refuses UDP on this port"), None),
+        Err(Failure::Silent) => return,
+        Err(Failure::Handshake(why)) => (format!("{silent}, and a new connection failed ({why})"), None),
+    };
+    with(session, |_, http| {
+        let _ = http.life.verdict.set(verdict);
+        if let Ok(mut slot) = http.life.successor.lock() {
+            *slot = successor;
+        }
+        http.give_up();
+    });
+}

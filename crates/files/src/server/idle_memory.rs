@@ -1,0 +1,101 @@
+//! Returns memory that is free to the system.
+//!
+//! glibc returns freed memory by itself only where it ends a heap. A crowd of clients leaves free pages between pages in use, and
+//! the process would keep them for good. On other C libraries this does nothing.
+
+use std::future::Future;
+
+/// Calls `release` whenever the process has become larger by [`GROWTH`] and has then stopped growing.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub(super) fn watch() -> impl Future<Output = ()> {
+    use std::time::Duration;
+
+    /// Time between two looks: one small file is read.
+    const LOOK: Duration = Duration::from_secs(2);
+
+    async {
+        let mut watch = Watch::new(resident().unwrap_or(0));
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let Some(now) = resident() else { return std::future::pending().await };
+            if watch.is_time(now) {
+                // Some milliseconds, in which no thread gets memory.
+                let _ = tokio::task::spawn_blocking(release).await;
+                watch.released(resident().unwrap_or(now));
+            }
+        }
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(super) fn watch() -> impl Future<Output = ()> {
+    std::future::pending()
+}
+
+/// Growth in bytes from which releasing is worth its time.
+const GROWTH: u64 = 32 << 20;
+
+/// Decides when to release.
+struct Watch {
+    /// Resident bytes after the last release.
+    kept: u64,
+    last: u64,
+}
+
+impl Watch {
+    fn new(resident: u64) -> Self {
+        Self { kept: resident, last: resident }
+    }
+
+    /// Whether to release now that `resident` bytes are resident. While the process grows, what it frees is soon in use again.
+    fn is_time(&mut self, resident: u64) -> bool {
+        let grows = resident > self.last;
+        self.last = resident;
+        // What fell without a release counts as kept.
+        self.kept = self.kept.min(resident);
+        !grows && resident - self.kept >= GROWTH
+    }
+
+    fn released(&mut self, resident: u64) {
+        (self.kept, self.last) = (resident, resident);
+    }
+}
+
+/// Resident memory of this process, bytes.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn resident() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[allow(unsafe_code)] // one call for which there is no safe form
+fn release() {
+    // SAFETY: takes no pointers, may be called at any time from any thread (malloc_trim(3)).
+    unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    #[test]
+    fn memory_is_released_once_after_it_has_grown() {
+        let mut watch = Watch::new(10 * MB);
+        assert!(!watch.is_time(30 * MB), "not enough");
+        assert!(!watch.is_time(200 * MB), "still growing");
+        assert!(watch.is_time(200 * MB));
+        // All of it is in use: no use in asking again.
+        watch.released(200 * MB);
+        assert!(!watch.is_time(200 * MB));
+        assert!(!watch.is_time(190 * MB));
+        // Freed pages are only known once they are released.
+        assert!(!watch.is_time(230 * MB));
+        assert!(watch.is_time(229 * MB));
+        watch.released(40 * MB);
+        assert!(!watch.is_time(40 * MB));
+    }
+}

@@ -1,0 +1,210 @@
+//! Memory of a server whose clients ask for files and do not read the answers.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use crate::common::child::ServerProcess;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Empty;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use thalweg::{ClientConfig, Endpoint, TransportConfig};
+use thalweg_files::client::{FetchOptions, Fetcher, Job, Preference, Trust};
+use tokio::task::JoinSet;
+
+/// What the server's memory may grow by while its clients read nothing, bytes.
+const GROWTH: u64 = 256 << 20;
+/// What it may still have more once they are gone, bytes: what the allocator keeps, and threads that wait for work.
+const LEFT: u64 = 64 << 20;
+/// What it may grow by when the same happens again, bytes.
+const AGAIN: u64 = 32 << 20;
+/// Handles of a server without clients, and some to spare.
+const FEW_HANDLES: usize = 40;
+/// The file that is asked for, bytes: far more than any stream could buffer.
+const FILE: u64 = 32 << 20;
+/// Handles that the server may have open for all of them, sockets included.
+const HANDLES: usize = 800;
+
+struct Scene {
+    server: ServerProcess,
+    before: u64,
+    _site: tempfile::TempDir,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let site = tempfile::tempdir().unwrap();
+        std::fs::File::create(site.path().join("file")).unwrap().set_len(FILE).unwrap();
+        let server = ServerProcess::start(site.path());
+        // What serving takes at all is not what is measured.
+        for preference in [Preference::Quic, Preference::Tcp] {
+            download(server.address, preference).await;
+        }
+        let before = server.memory();
+        Self { server, before, _site: site }
+    }
+
+    /// That memory is bounded and others are still served, by either protocol. Returns by how much memory grew, bytes.
+    async fn assert_bounded(&self, what: &str) -> u64 {
+        let peak = self.server.peak(Duration::from_secs(1)).await;
+        let mut took = Vec::new();
+        for preference in [Preference::Quic, Preference::Tcp] {
+            let began = Instant::now();
+            download(self.server.address, preference).await;
+            took.push(began.elapsed());
+        }
+        let growth = peak.saturating_sub(self.before).max(self.server.growth(self.before));
+        println!("{what}: {} MB more, {} handles, others took {took:?}", growth >> 20, self.server.handles());
+        assert!(self.server.handles() <= HANDLES, "{what}: {} handles", self.server.handles());
+        assert!(growth <= GROWTH, "{what}: memory grew by {} MB", growth >> 20);
+        growth
+    }
+
+    /// That the clients' memory and handles are free again, once they are gone, and that their like find all they need.
+    async fn assert_freed(&self, what: &str, peak: u64, again: impl AsyncFnOnce() -> JoinSet<()>) {
+        let end = Instant::now() + Duration::from_secs(30);
+        let (mut handles, mut left);
+        loop {
+            (handles, left) = (self.server.handles(), self.server.growth(self.before));
+            if (handles <= FEW_HANDLES && left <= LEFT) || Instant::now() >= end {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        println!("{what}: {handles} handles and {} MB left", left >> 20);
+        assert!(handles <= FEW_HANDLES, "{what}: {handles} handles are left");
+        assert!(left <= LEFT, "{what}: {} MB are left", left >> 20);
+        let stalled = again().await;
+        let more = self.assert_bounded(what).await.saturating_sub(peak);
+        drop(stalled);
+        assert!(more <= AGAIN, "{what}: the second time memory grew by {} MB more", more >> 20);
+    }
+}
+
+/// Downloads the file as an ordinary client does.
+async fn download(server: SocketAddr, preference: Preference) {
+    let mut options = FetchOptions::default();
+    options.trust = Trust::Insecure;
+    options.preference = preference;
+    options.addresses.insert("localhost".into(), vec![server.ip()]);
+    let target = tempfile::tempdir().unwrap();
+    let path = target.path().join("file");
+    let url = format!("https://localhost:{}/file", server.port());
+    let report = Fetcher::new(options).unwrap().get(vec![Job::to_file(url, &path)], None).await.pop().unwrap();
+    report.unwrap();
+    assert_eq!(std::fs::metadata(path).unwrap().len(), FILE);
+}
+
+fn request(server: SocketAddr) -> http::request::Builder {
+    Request::get(format!("https://localhost:{}/file", server.port()))
+}
+
+/// Connections over QUIC, each with `streams` requests whose answers nobody reads.
+async fn stall_quic(server: SocketAddr, connections: usize, streams: usize, transport: TransportConfig) -> JoinSet<()> {
+    let mut stalled = JoinSet::new();
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    let config = ClientConfig::dangerous_without_verification(&[b"h3"]).unwrap().transport(transport);
+    for _ in 0..connections {
+        let connection = endpoint.connect_with(&config, server, "localhost").unwrap().await.unwrap();
+        let (mut driver, mut requests) =
+            h3::client::new(thalweg_h3::Connection::new(connection.clone())).await.unwrap();
+        let mut unread = Vec::new();
+        stalled.spawn(async move {
+            let _ = driver.wait_idle().await;
+        });
+        for _ in 0..streams {
+            let mut stream = requests.send_request(request(server).body(()).unwrap()).await.unwrap();
+            stream.finish().await.unwrap();
+            unread.push(stream);
+        }
+        stalled.spawn(async move {
+            let _unread = (unread, requests, connection);
+            std::future::pending::<()>().await;
+        });
+    }
+    stalled
+}
+
+/// A client that grants little credit per stream, and plenty for the connection.
+fn small_streams(credit: u64) -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport.streams.stream_receive_window = credit;
+    transport.streams.max_stream_receive_window = credit;
+    transport
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stalled_readers_over_quic_cost_little_and_hinder_nobody() {
+    let scene = Scene::new().await;
+    let what = "40 x 128 streams with 1 kB of credit";
+    let stall = async || stall_quic(scene.server.address, 40, 128, small_streams(1000)).await;
+    let stalled = stall().await;
+    let peak = scene.assert_bounded(what).await;
+    drop(stalled);
+    scene.assert_freed(what, peak, stall).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_that_stall_after_a_megabyte_cost_no_more() {
+    let scene = Scene::new().await;
+    let stalled = stall_quic(scene.server.address, 8, 16, small_streams(1 << 20)).await;
+    scene.assert_bounded("8 x 16 streams with 1 MB of credit").await;
+    drop(stalled);
+}
+
+/// Connections over HTTP/2, each with `streams` requests whose answers nobody reads.
+async fn stall_http2(server: SocketAddr, connections: usize, streams: usize, window: u32) -> JoinSet<()> {
+    let mut stalled = JoinSet::new();
+    let tls = tls();
+    for _ in 0..connections {
+        let tcp = tokio::net::TcpStream::connect(server).await.unwrap();
+        let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();
+        let stream = tls.connect(name, tcp).await.unwrap();
+        let (mut requests, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+            .initial_stream_window_size(window)
+            .initial_connection_window_size(1 << 30)
+            .handshake::<_, Empty<Bytes>>(TokioIo::new(stream))
+            .await
+            .unwrap();
+        stalled.spawn(async move {
+            let _ = connection.await;
+        });
+        let mut unread = Vec::new();
+        for _ in 0..streams {
+            requests.ready().await.unwrap();
+            unread.push(requests.send_request(request(server).body(Empty::new()).unwrap()));
+        }
+        stalled.spawn(async move {
+            let answers = futures_of(unread).await;
+            let _unread = (answers, requests);
+            std::future::pending::<()>().await;
+        });
+    }
+    stalled
+}
+
+/// Waits for all of some futures, one after the other: all of them run already.
+async fn futures_of<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut outputs = Vec::new();
+    for future in futures {
+        outputs.push(future.await);
+    }
+    outputs
+}
+
+fn tls() -> tokio_rustls::TlsConnector {
+    use thalweg::TlsOptions;
+    let config = TlsOptions::new(&[b"h2"]).client_insecure().unwrap();
+    tokio_rustls::TlsConnector::from(std::sync::Arc::new(config))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stalled_readers_over_http2_cost_little_and_hinder_nobody() {
+    let scene = Scene::new().await;
+    let what = "30 x 200 streams over HTTP/2";
+    let stall = async || stall_http2(scene.server.address, 30, 200, 65_535).await;
+    let stalled = stall().await;
+    let peak = scene.assert_bounded(what).await;
+    drop(stalled);
+    scene.assert_freed(what, peak, stall).await;
+}
