@@ -159,6 +159,12 @@ impl Assembler {
         Some((number * BLOCK as u64 + at as u64, bytes))
     }
 
+    /// How many blocks are remembered.
+    #[cfg(test)]
+    pub(in crate::streams) fn remembered(&self) -> usize {
+        self.blocks.len()
+    }
+
     /// The lowest offset that was not received or not read.
     pub(in crate::streams) fn lowest_missing(&self) -> u64 {
         match self.blocks.front() {
@@ -251,7 +257,7 @@ mod tests {
         let (mut a, mut pool) = (Assembler::default(), BlockPool::default());
         let block = BLOCK as u64;
         // The lowest block and the highest are filled by turns; none is ever complete.
-        for n in 1..100_000 {
+        for n in 1..500_000 {
             for offset in [1 + n % (block / 2), n * block + 1] {
                 a.insert(&mut pool, offset, &[byte(offset)]);
             }

@@ -58,6 +58,8 @@ fn a_hole_that_is_never_filled_ends_the_credit_one_window_beyond_it() {
     let end = send_and_read(&mut v, &mut credit, 1, 2_000_000);
     // One maximal window is 20,000 bytes.
     assert!((10_000..=20_000).contains(&end), "{end} bytes past a hole at 0");
+    let blocks = v.recv[&client(Dir::Uni, 0)].data.remembered();
+    assert!(blocks <= 2, "{blocks} blocks are remembered");
     // Asking does not help.
     v.on_stream_data_blocked(client(Dir::Uni, 0), credit.stream).unwrap();
     credit.collect(&mut v);
