@@ -78,6 +78,9 @@ impl RecvStream {
     /// file written in place. Bytes that arrive in order are not copied. From the first call on, the other ways to read give
     /// [`ReadError::Unordered`]. Cancel-safe.
     ///
+    /// A byte that stays missing holds back the peer: it gets no credit for more than one `max_stream_receive_window` (256 MiB by
+    /// default) beyond that byte until it has sent it.
+    ///
     /// ```
     /// # async fn example(mut recv: thalweg::RecvStream, size: usize) -> Result<Vec<u8>, thalweg::ReadError> {
     /// let mut file = vec![0; size];

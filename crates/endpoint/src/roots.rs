@@ -69,12 +69,18 @@ impl DefaultClient {
         if let Some(config) = self.get() {
             return Ok(config);
         }
-        #[cfg(feature = "native-roots")]
-        let config = ClientConfig::with_native_roots(&[]).map_err(|error| error.to_string())?;
-        #[cfg(not(feature = "native-roots"))]
-        let config: ClientConfig = return Err(NoNativeRoots { why: None }.to_string());
-        #[allow(unreachable_code)] // without the feature
+        let config = native_config()?;
         let mut known = self.config.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(known.get_or_insert(config).clone())
     }
+}
+
+#[cfg(feature = "native-roots")]
+fn native_config() -> Result<ClientConfig, String> {
+    ClientConfig::with_native_roots(&[]).map_err(|error| error.to_string())
+}
+
+#[cfg(not(feature = "native-roots"))]
+fn native_config() -> Result<ClientConfig, String> {
+    Err(NoNativeRoots { why: None }.to_string())
 }

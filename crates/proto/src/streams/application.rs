@@ -194,12 +194,17 @@ impl Streams {
     ///
     /// Every byte comes once, lower offsets first as far as they are there. From the first call on the stream can only be read
     /// this way: [`Streams::read`] and [`Streams::read_into`] give [`ReadError::Unordered`].
+    ///
+    /// A byte that stays missing holds back the stream's credit one
+    /// [`max_stream_receive_window`](super::StreamsConfig::max_stream_receive_window) beyond it: what was taken further on has to
+    /// be remembered until then.
     pub fn read_unordered(&mut self, id: StreamId, max: usize) -> Result<Option<(u64, Bytes)>, ReadError> {
         let Streams { recv, incoming, control, .. } = self;
         let stream = recv.get_mut(&id).ok_or(ReadError::ClosedStream)?;
         if stream.state == RecvState::Open
             && let Some((offset, bytes)) = stream.data.read_unordered(&mut incoming.pool, max.max(1))
         {
+            stream.window.hold_back(stream.data.lowest_missing());
             took(incoming, control, id, stream, bytes.len());
             return Ok(Some((offset, bytes)));
         }

@@ -6,7 +6,7 @@
 
 mod unordered;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::{Buf, Bytes, BytesMut};
 use smallvec::SmallVec;
@@ -45,7 +45,7 @@ impl BlockPool {
     }
 
     fn give(&mut self, block: Block) {
-        if block.whole && !block.is_released() {
+        if block.whole {
             self.give_memory(block.data);
         }
     }
@@ -61,7 +61,8 @@ impl BlockPool {
 /// One block of the grid: what of it was not read yet.
 #[derive(Debug)]
 struct Block {
-    /// Initialised up to the highest byte received; begins at position `start`.
+    /// Initialised up to the highest byte received; begins at position `start`. Of a stream that is read out of order: the bytes of
+    /// `unread`, without the holes between.
     data: BytesMut,
     /// The position in the block of the first byte of `data`: what lies below was read.
     start: usize,
@@ -69,7 +70,8 @@ struct Block {
     filled: Ranges,
     /// Whether `data` has room for a whole block, so that it is worth keeping.
     whole: bool,
-    /// Positions filled and not read yet, in the form of `filled`; only of a stream that is read out of order.
+    /// Positions filled and not read yet, in the form of `filled`; only of a stream that is read out of order. Then `start` means
+    /// nothing, and `filled` keeps what was read.
     unread: Option<Ranges>,
 }
 
@@ -91,19 +93,17 @@ impl Block {
 
     /// Copies bytes to position `at`, which is not below `start`. Returns how many are new.
     fn write(&mut self, pool: &mut BlockPool, at: usize, bytes: &[u8]) -> u64 {
-        self.note_unread(at as u16, (at + bytes.len()) as u16);
+        if self.unread.is_some() {
+            return self.write_unordered(pool, at as u16, bytes);
+        }
         let added = mark(&mut self.filled, at as u16, (at + bytes.len()) as u16);
         if added == 0 {
             return 0;
         }
-        // Only of a block that was read out of order: what lies below is there already, or has been read.
-        let (at, bytes) = (at.max(self.start), bytes.get(self.start.saturating_sub(at)..).unwrap_or_default());
         let at = at - self.start;
         let end = at + bytes.len();
         if !self.whole && end > self.data.capacity() {
             self.grow(pool, end);
-        } else if self.data.capacity() == 0 {
-            self.data = pool.take();
         }
         let len = self.data.len();
         if at > len {
@@ -190,6 +190,8 @@ pub(super) struct Assembler {
     received: u64,
     /// The number of bytes read, in order or not.
     taken: u64,
+    /// The numbers of the blocks that hold unread bytes; only of a stream that is read out of order.
+    unread: BTreeSet<u64>,
     /// Whether the stream is read out of order: then `read` is where the oldest block kept begins, or was begun to be read.
     is_unordered: bool,
 }
@@ -245,7 +247,11 @@ impl Assembler {
                 block.unread = is_unordered.then(Ranges::new);
                 block
             });
-            added += block.write(pool, at, now);
+            let new = block.write(pool, at, now);
+            if is_unordered && new > 0 {
+                self.unread.insert(offset / BLOCK as u64);
+            }
+            added += new;
             offset += now.len() as u64;
             data = later;
         }
@@ -299,6 +305,7 @@ impl Assembler {
 
     /// Throws away what was not read.
     pub(super) fn discard(&mut self, pool: &mut BlockPool) {
+        self.unread.clear();
         for block in std::mem::take(&mut self.blocks).into_iter().flatten() {
             pool.give(block);
         }

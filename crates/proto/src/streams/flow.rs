@@ -152,6 +152,8 @@ pub(super) struct Window {
     consumed: u64,
     /// The limit the peer was, or is about to be, told; never shrinks.
     granted: u64,
+    /// The limit is not raised above this: one maximal window beyond what [`hold_back`](Self::hold_back) said.
+    reach: u64,
     /// When credit was last renewed; `None` before the first time.
     renewed: Option<Instant>,
 }
@@ -159,7 +161,7 @@ pub(super) struct Window {
 impl Window {
     pub(super) fn new(size: u64, max: u64) -> Window {
         let size = size.min(varint::MAX);
-        Window { size, max: max.max(size), consumed: 0, granted: size, renewed: None }
+        Window { size, max: max.max(size), consumed: 0, granted: size, reach: varint::MAX, renewed: None }
     }
 
     /// The limit last granted.
@@ -178,6 +180,12 @@ impl Window {
         self.size = self.size.max(size.min(self.max));
     }
 
+    /// Bytes are taken out of order, and `lowest` is the first that is missing: no credit beyond one maximal window from there,
+    /// which bounds what has to be remembered of bytes taken.
+    pub(super) fn hold_back(&mut self, lowest: u64) {
+        self.reach = lowest.saturating_add(self.max).min(varint::MAX);
+    }
+
     /// Makes the window `size` wide for good. Credit granted before stays granted.
     pub(super) fn fix(&mut self, size: u64) {
         self.size = size.min(varint::MAX);
@@ -190,6 +198,10 @@ impl Window {
         self.consumed = self.consumed.saturating_add(bytes);
         let left = self.granted.saturating_sub(self.consumed);
         if left > self.size / 2 {
+            return false;
+        }
+        // Held back, it waits for room that is worth an update.
+        if self.reach.saturating_sub(self.granted) < self.size / 8 {
             return false;
         }
         // Over budget the target shrinks, and the steps of renewal with it: no flood of small updates.
@@ -205,7 +217,7 @@ impl Window {
 
     /// Grants as much as the window and the budget allow now. Returns whether the limit rose.
     pub(super) fn top_up(&mut self, share: &Share) -> bool {
-        let limit = self.consumed.saturating_add(share.affordable(self.size)).min(varint::MAX);
+        let limit = self.consumed.saturating_add(share.affordable(self.size)).min(self.reach);
         let rose = limit > self.granted;
         self.granted = self.granted.max(limit);
         rose

@@ -1,6 +1,7 @@
 //! Two [`Streams`] back to back, and one against a peer that breaks the rules.
 
 mod memory;
+mod unordered;
 
 use std::collections::BTreeMap;
 
