@@ -61,7 +61,7 @@ impl Transfer<'_> {
             let here = stream.have;
             plan = match stream.plan() {
                 Some(plan) => plan,
-                None => return Err(attempts.give_up(error)),
+                None => return Err(attempts.give_up(error, here)),
             };
             self.again(&mut attempts, error, here).await?;
         }

@@ -100,7 +100,7 @@ impl Transfer<'_> {
     /// After a failed attempt, with `here` bytes on hand: waits until the next one is due.
     pub(super) async fn again(&self, attempts: &mut Attempts, error: Error, here: u64) -> Result<(), Error> {
         if !self.run.may_mend(&error) {
-            return Err(attempts.give_up(error));
+            return Err(attempts.give_up(error, here));
         }
         let why = error.cause();
         let (wait, attempt) = attempts.next(error, here)?;
