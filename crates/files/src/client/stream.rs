@@ -79,7 +79,7 @@ impl Transfer<'_> {
                     stream.origin = Origin::of(String::new(), head.headers(), answered.length);
                     (0, answered.length)
                 }
-                (206, Plan::Rest(have, origin)) => match self.rest(&answered, have, &origin)? {
+                (206, Plan::Rest(have, origin)) => match self.rest(&mut answered, have, &origin)? {
                     Some(total) => (have, total),
                     None => {
                         self.rewind(stream, NO_CONTINUATION)?;
