@@ -27,7 +27,7 @@ use super::url::Location;
 pub enum Target {
     /// To this path, by way of `PATH.part`.
     File(PathBuf),
-    /// Into a writer, as it comes. Cannot be resumed.
+    /// Into a writer, as it comes. Continued after a lost connection, but not by a later run.
     Writer(Box<dyn AsyncWrite + Send + Unpin>),
     /// Nowhere: only counted.
     Discard,
