@@ -20,7 +20,8 @@ Examples:
   thalweg get --json --qlog traces --policies controller=new-reno https://example.org/big.bin
 
 A file appears under its name only when all of it is there and its length is right. Until then it is FILE.part, and
---resume continues it if the server's entity tag still matches. SSLKEYLOGFILE and QLOGDIR are honoured.
+--resume continues it if the server's entity tag still matches, or the modification date where there is no tag.
+SSLKEYLOGFILE and QLOGDIR are honoured.
 When a connection is lost (the server restarts, the network changes), the file is continued over a new one, after 0.25 s,
 0.5 s and so on up to 8 s; --retries says how often without any progress. Two versions of a file are never mixed.
 Exit codes: 0 everything arrived, 1 something did not, 2 wrong usage.")]
@@ -34,7 +35,7 @@ pub struct GetArgs {
     /// Directory for the files
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Continue partial files whose entity tag still matches
+    /// Continue partial files whose entity tag, or modification date, still matches
     #[arg(long, short = 'c')]
     resume: bool,
     /// How often to try again without getting any further when a connection was lost; 0 is never

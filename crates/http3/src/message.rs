@@ -195,11 +195,14 @@ impl Fields {
                 Err(Malformed::Repeated("the host field"))
             }
             b"content-length" if head.is_some() => {
-                let length = content_length(value).ok_or(Malformed::Invalid("Content-Length"))?;
-                match self.length.replace(length) {
-                    Some(before) if before != length => Err(Malformed::LengthsDiffer),
-                    _ => Ok(()),
+                // One field with a list is as good as several fields (RFC 9110 section 5.3), and equal values are one.
+                for member in value.split(|byte| *byte == b',') {
+                    let length = number(trimmed(member)).ok_or(Malformed::Invalid("Content-Length"))?;
+                    if self.length.replace(length).is_some_and(|before| before != length) {
+                        return Err(Malformed::LengthsDiffer);
+                    }
                 }
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -297,8 +300,16 @@ fn is_lower_token(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
+/// Without the optional whitespace around a member of a list (RFC 9110 section 5.6.1).
+fn trimmed(mut member: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = member {
+        member = rest;
+    }
+    member
+}
+
 /// Digits and nothing else (RFC 9110 section 8.6).
-fn content_length(value: &[u8]) -> Option<u64> {
+fn number(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
     }
@@ -310,7 +321,7 @@ fn content_length(value: &[u8]) -> Option<u64> {
 /// Three digits (RFC 9110 section 15).
 fn status(value: &[u8]) -> Option<u16> {
     match value {
-        [b'1'..=b'9', _, _] => content_length(value).and_then(|status| u16::try_from(status).ok()),
+        [b'1'..=b'9', _, _] => number(value).and_then(|status| u16::try_from(status).ok()),
         _ => None,
     }
 }
@@ -438,11 +449,14 @@ mod tests {
     #[test]
     fn content_length_is_a_number_that_the_body_has() {
         let with = |length: &str| get_with(&[("content-length", length)]);
-        for length in ["", "x", "-1", "+1", "1 ", "5, 5", "0x5", "18446744073709551616"] {
+        for length in ["", "x", "-1", "+1", "1 1", "5,", ",5", "5, ,5", "0x5", "18446744073709551616"] {
             malformed(with(length), Malformed::Invalid("Content-Length"));
         }
         malformed(get_with(&[("content-length", "5"), ("content-length", "6")]), Malformed::LengthsDiffer);
         get_with(&[("content-length", "5"), ("content-length", "05")]).unwrap();
+        assert!(with("5, 5,\t5").unwrap().data(6).is_err());
+        malformed(with("5, 6"), Malformed::LengthsDiffer);
+        malformed(get_with(&[("content-length", "5, 5"), ("content-length", "6")]), Malformed::LengthsDiffer);
         with("0").unwrap().end().unwrap();
         assert_eq!(with("5").unwrap().end(), Err(Malformed::TooShort { body: 0, length: 5 }));
         let mut message = with("5").unwrap();

@@ -99,14 +99,14 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
             self.ended = true;
             self.stream.finish().map_err(|closed| StreamErrorIncoming::Unknown(Box::new(closed)))?;
         }
-        if !self.thorough {
-            return Poll::Ready(Ok(()));
+        match self.stream.poll_stopped(cx) {
+            Poll::Ready(Ok(None)) => Poll::Ready(Ok(())),
+            // The end of a stream that was stopped before is no end, which the transport leaves to this to say.
+            Poll::Ready(Ok(Some(error_code))) => Poll::Ready(Err(StreamErrorIncoming::StreamTerminated { error_code })),
+            Poll::Ready(Err(lost)) if self.thorough => Poll::Ready(Err(error::stream(lost))),
+            Poll::Pending if self.thorough => Poll::Pending,
+            Poll::Ready(Err(_)) | Poll::Pending => Poll::Ready(Ok(())),
         }
-        Poll::Ready(match ready!(self.stream.poll_stopped(cx)) {
-            Ok(None) => Ok(()),
-            Ok(Some(error_code)) => Err(StreamErrorIncoming::StreamTerminated { error_code }),
-            Err(lost) => Err(error::stream(lost)),
-        })
     }
 
     fn reset(&mut self, reset_code: u64) {

@@ -293,7 +293,7 @@ pub struct Kept {
     pub path: PathBuf,
     /// Its length in bytes.
     pub bytes: u64,
-    /// Whether `resume` can continue it (the server gave a strong entity tag).
+    /// Whether `resume` can continue it (the server gave a strong entity tag, or a modification date old enough).
     pub resumable: bool,
 }
 

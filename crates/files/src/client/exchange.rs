@@ -6,8 +6,8 @@ use std::pin::pin;
 
 use bytes::Bytes;
 use h3::client::RequestStream;
-use h3::error::StreamError;
-use http::{Response, StatusCode};
+use h3::error::{Code, StreamError};
+use http::Response;
 use thalweg_h3::{BidiStream, RecvStream, SendStream};
 
 use super::session::SendBody;
@@ -15,6 +15,9 @@ use super::session::SendBody;
 /// Interim responses accepted before the final one. Real servers send a handful; without a bound, a server could keep a
 /// client busy for ever.
 const MAX_INTERIM: usize = 64;
+
+/// H3_NO_ERROR (RFC 9114 section 8.1).
+const NO_ERROR: u64 = Code::H3_NO_ERROR.value();
 
 /// The side of a request stream that the answer arrives on.
 pub(super) type Answer = RequestStream<RecvStream, Bytes>;
@@ -36,8 +39,9 @@ impl From<StreamError> for Failure {
 /// Sends `body` on a stream whose head is sent, and returns the final answer's head with the stream to read its body
 /// from.
 ///
-/// The answer counts, however the sending fares: a server that needs no more of the body says so with STOP_SENDING and
-/// answers all the same. An error status ends the sending at once, since the server may never read the rest.
+/// A server that needs no more of the body says so with STOP_SENDING and H3_NO_ERROR and answers all the same (RFC 9114
+/// section 4.1); some say 0. Stopped otherwise, the request was broken off, and no 2xx makes it a stored one. An error status
+/// counts however the sending fares, and ends it at once, since the server may never read the rest.
 pub(super) async fn run(
     stream: RequestStream<BidiStream<Bytes>, Bytes>,
     body: SendBody,
@@ -51,17 +55,20 @@ pub(super) async fn run(
             biased;
             sent = &mut sending => match sent {
                 Ok(()) => heading.await?,
-                Err(Sending::Stream(stopped)) => heading.await.map_err(|error| better(stopped, error))?,
-                Err(Sending::File(error)) => {
-                    return Err(Failure::Other(format!("cannot read the file to send: {error}")));
-                }
+                Err(Sending::Stream(stopped)) => match heading.await {
+                    Ok(head) if head.status().is_success() && !is_content(&stopped) => return Err(stopped.into()),
+                    Ok(head) => head,
+                    Err(error) => return Err(better(stopped, error)),
+                },
+                Err(Sending::File(error)) => return Err(unreadable(&error)),
             },
             head = &mut heading => {
                 let head = head?;
                 if head.status().is_success() {
-                    // Stopped, if not read to the end, is as good: the server has said that it is content.
-                    if let Err(Sending::File(error)) = sending.await {
-                        return Err(Failure::Other(format!("cannot read the file to send: {error}")));
+                    match sending.await {
+                        Err(Sending::File(error)) => return Err(unreadable(&error)),
+                        Err(Sending::Stream(stopped)) if !is_content(&stopped) => return Err(stopped.into()),
+                        Ok(()) | Err(Sending::Stream(_)) => {}
                     }
                 }
                 head
@@ -69,6 +76,15 @@ pub(super) async fn run(
         }
     };
     Ok((head, answer))
+}
+
+/// Whether the server has stopped the body because it needs no more of it.
+fn is_content(stopped: &StreamError) -> bool {
+    matches!(stopped, StreamError::RemoteTerminate { code, .. } if matches!(code.value(), 0 | NO_ERROR))
+}
+
+fn unreadable(error: &std::io::Error) -> Failure {
+    Failure::Other(format!("cannot read the file to send: {error}"))
 }
 
 /// Why the body was not sent to its end.
@@ -79,19 +95,23 @@ enum Sending {
 
 /// Dropped before its end, it resets the stream.
 async fn send_body(mut send: RequestStream<SendStream<Bytes>, Bytes>, mut body: SendBody) -> Result<(), Sending> {
+    let mut empty = true;
     while let Some(bytes) = poll_fn(|cx| body.poll_next(cx)).await.map_err(Sending::File)? {
+        empty = false;
         send.send_data(bytes).await.map_err(Sending::Stream)?;
     }
-    send.finish().await.map_err(Sending::Stream)
+    match send.finish().await {
+        // Of nothing, nothing can be missing.
+        Err(StreamError::RemoteTerminate { .. }) if empty => Ok(()),
+        result => result.map_err(Sending::Stream),
+    }
 }
 
-/// The first response that is not an interim one (RFC 9110 section 15.2).
+/// The first response that is not an interim one (RFC 9110 section 15.2). `thalweg_h3` has refused 101, which HTTP/3 does not
+/// have (RFC 9114 section 4.5).
 async fn final_head(answer: &mut Answer) -> Result<Response<()>, Failure> {
     for _ in 0..=MAX_INTERIM {
         let head = answer.recv_response().await?;
-        if head.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return Err(Failure::Other("the server answered 101, which HTTP/3 does not have".into()));
-        }
         if !head.status().is_informational() {
             return Ok(head);
         }

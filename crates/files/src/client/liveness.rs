@@ -2,8 +2,10 @@
 //!
 //! The transport notices a peer that says that it has lost its state, and a rebinding of our own address. What is left is
 //! silence, which has two reasons: the network is out, or the server is gone or knows nothing of the connection any more. A
-//! second connection tells them apart without harm: while the network is out it does not come about either, and the first
-//! one goes on when the network is back.
+//! second connection tells them apart with little harm: while the network is out it does not come about either, and the first
+//! one goes on when the network is back. That a server which answers the second has forgotten the first is an assumption: a
+//! server that stalls may have its place taken by another behind the same address. A download continues elsewhere at little
+//! cost, so it takes the risk; an upload does not.
 
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
@@ -23,6 +25,9 @@ const DOUBT_MOST: Duration = Duration::from_secs(10);
 
 /// How often a connection in doubt is looked at, and the least time between two second connections.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// Longest time between two second connections; it doubles with each that tells nothing.
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// What became of a connection that stopped answering.
 #[derive(Default)]
@@ -50,10 +55,14 @@ pub(super) fn watch(session: &Arc<Session>, quic: &Quic, name: &str) {
     }
     let (session, quic, name) = (Arc::downgrade(session), quic.clone(), name.to_owned());
     tokio::spawn(async move {
+        let mut pause = PAUSE;
         while let Some(wait) = next_look(&session) {
-            tokio::time::sleep(wait.max(PAUSE)).await;
+            tokio::time::sleep(wait.max(pause)).await;
             if in_doubt(&session) {
                 second_connection(&session, &quic, &name).await;
+                pause = (2 * pause).min(LONGEST_PAUSE);
+            } else {
+                pause = PAUSE;
             }
         }
     });
@@ -78,11 +87,21 @@ fn next_look(session: &Weak<Session>) -> Option<Duration> {
 }
 
 fn in_doubt(session: &Weak<Session>) -> bool {
-    with(session, |_, http| http.is_awaited() && http.connection.silence() >= patience(http)).unwrap_or(false)
+    with(session, |_, http| {
+        is_doubtful(http.is_awaited(), http.carries_upload(), http.connection.silence(), patience(http))
+    })
+    .unwrap_or(false)
+}
+
+/// Whether to ask for a connection that was silent for `silence`. Not while it carries an upload: nobody can tell whether what
+/// was sent is stored, so it is not tried again, and giving it up would lose it for certain.
+fn is_doubtful(awaited: bool, upload: bool, silence: Duration, patience: Duration) -> bool {
+    awaited && !upload && silence >= patience
 }
 
 /// Dials the same address again. If that tells that the server lives without this connection, or that there is no server,
-/// this one is given up.
+/// this one is given up. Whatever else becomes of the second tells nothing of the first: this side may have no socket left,
+/// and a server too busy for another connection may still serve the ones it has.
 async fn second_connection(session: &Weak<Session>, quic: &Quic, name: &str) {
     let Some(remote) = with(session, |session, _| session.remote) else { return };
     let heard = Default::default();
@@ -107,8 +126,7 @@ async fn second_connection(session: &Weak<Session>, quic: &Quic, name: &str) {
             (format!("{silent} on this connection, but answers a new one"), Some(Box::new(new)))
         }
         Err(Failure::Refused) => (format!("{silent}, and now its host refuses UDP on this port"), None),
-        Err(Failure::Silent) => return,
-        Err(Failure::Handshake(why)) => (format!("{silent}, and a new connection failed ({why})"), None),
+        Err(Failure::Silent | Failure::Handshake(_)) => return,
     };
     with(session, |_, http| {
         let _ = http.life.verdict.set(verdict);
@@ -117,4 +135,18 @@ async fn second_connection(session: &Weak<Session>, quic: &Quic, name: &str) {
         }
         http.give_up();
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_silent_connection_that_owes_an_answer_and_carries_no_upload_is_in_doubt() {
+        let (short, long) = (Duration::from_secs(1), Duration::from_secs(3));
+        assert!(is_doubtful(true, false, long, DOUBT));
+        assert!(!is_doubtful(true, false, short, DOUBT));
+        assert!(!is_doubtful(false, false, long, DOUBT));
+        assert!(!is_doubtful(true, true, long, DOUBT), "it carries an upload");
+    }
 }

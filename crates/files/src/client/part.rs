@@ -24,7 +24,7 @@ const HEADER: &str = "thalweg-part 1";
 /// What a partial file is a part of.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Origin {
-    /// Final URL it came from.
+    /// URL it was asked for at, before redirects.
     pub url: String,
     /// Strong entity tag, with its quotes.
     pub etag: Option<String>,

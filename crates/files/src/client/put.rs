@@ -16,6 +16,7 @@ use super::session::SendBody;
 use super::transfer::Transfer;
 use super::url::Location;
 use crate::content::{Content, Piece, Reader};
+use crate::stamp::Stamp;
 
 impl Transfer<'_> {
     /// Sends the file at `path` to the URL with PUT. A URL that ends in `/` gets the file's name appended.
@@ -50,7 +51,9 @@ impl Transfer<'_> {
                 }
             })
         };
-        let content = Content::pieces(Arc::new(file), [Piece::File(0..length)]);
+        let content = Content::pieces(Arc::new(file), [Piece::File(0..length)])
+            // Two versions of the file would be stored as one.
+            .unchanged_since(Stamp::of(&metadata));
         let reader = Paced::new(Reader::new(content, Arc::clone(&self.inner.pool)), self.inner.limiter.clone());
         let mut request = self.request(Method::PUT, &location, true);
         request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));

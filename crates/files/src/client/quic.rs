@@ -189,6 +189,7 @@ impl Quic {
                 endpoint,
                 life: Life::default(),
                 awaited: Arc::default(),
+                unrepeatable: Arc::default(),
                 closing: AtomicBool::new(false),
             }),
         })
@@ -245,6 +246,8 @@ pub(super) struct Http3 {
     pub life: Life,
     /// Lives in every answer that is not here yet.
     awaited: Arc<()>,
+    /// Lives in every one of them whose request may have changed something on the server.
+    unrepeatable: Arc<()>,
     /// The server takes no more requests here: it said so (GOAWAY), or it refused one unseen.
     pub closing: AtomicBool,
 }
@@ -253,13 +256,18 @@ pub(super) struct Http3 {
 struct Awaited {
     _peer: AwaitedPeer,
     _count: Arc<()>,
+    _unrepeatable: Option<Arc<()>>,
 }
 
 impl Http3 {
     pub(super) async fn request(&self, request: Request<SendBody>) -> Result<(Response<()>, Body), String> {
         let (parts, body) = request.into_parts();
         let request = Request::from_parts(parts, ());
-        let awaited = Awaited { _peer: self.connection.await_peer(), _count: Arc::clone(&self.awaited) };
+        let awaited = Awaited {
+            _peer: self.connection.await_peer(),
+            _count: Arc::clone(&self.awaited),
+            _unrepeatable: (!request.method().is_safe()).then(|| Arc::clone(&self.unrepeatable)),
+        };
         let stream = self.send.clone().send_request(request).await.map_err(|error| match error {
             StreamError::HeaderTooBig { actual_size, max_size, .. } => {
                 format!("the request's headers take {actual_size} bytes; the server accepts {max_size}")
@@ -290,6 +298,11 @@ impl Http3 {
     /// Whether any answer is awaited.
     pub(super) fn is_awaited(&self) -> bool {
         Arc::strong_count(&self.awaited) > 1
+    }
+
+    /// Whether one of them is an upload, which nobody repeats.
+    pub(super) fn carries_upload(&self) -> bool {
+        Arc::strong_count(&self.unrepeatable) > 1
     }
 
     /// Closes a connection that the server knows nothing of any more.

@@ -38,13 +38,9 @@ impl Attempts {
     /// # Errors
     /// The error to report when there is none.
     pub(super) fn next(&mut self, error: Error, here: u64) -> Result<(Duration, u32), Error> {
-        if here > self.mark {
-            self.mark = here;
-            self.failed = 0;
-            self.first = None;
-        }
+        self.progress(here);
         if self.failed >= self.limit {
-            return Err(self.give_up(error));
+            return Err(self.give_up(error, here));
         }
         self.first.get_or_insert(error);
         self.failed += 1;
@@ -52,11 +48,30 @@ impl Attempts {
         Ok((wait, self.failed))
     }
 
-    /// The error to report when `last` is not worth another attempt.
-    pub(super) fn give_up(&mut self, last: Error) -> Error {
-        match self.first.take() {
+    /// The error to report when `last` is not worth another attempt, with `here` bytes on hand: what broke the transfer, if
+    /// `last` only says that it did not mend. Anything else (a full disk, a stop from outside) speaks for itself.
+    pub(super) fn give_up(&mut self, last: Error, here: u64) -> Error {
+        self.progress(here);
+        let did_not_mend = matches!(
+            last,
+            Error::Connect { .. }
+                | Error::Resolve { .. }
+                | Error::Exchange { .. }
+                | Error::Stalled { .. }
+                | Error::Status { .. }
+        );
+        match self.first.take().filter(|_| did_not_mend) {
             None => last,
             Some(first) => first.after_attempts(self.failed, &last),
+        }
+    }
+
+    /// Notes that `here` bytes are on hand; with more than ever before, earlier failures are mended.
+    fn progress(&mut self, here: u64) {
+        if here > self.mark {
+            self.mark = here;
+            self.failed = 0;
+            self.first = None;
         }
     }
 
@@ -168,6 +183,33 @@ mod tests {
         // Another version of the file, from its beginning.
         let error = attempts.next(lost("d"), 5).unwrap_err().to_string();
         assert!(error.starts_with("b: ") && error.contains("2 further attempts"), "{error}");
+    }
+
+    #[test]
+    fn an_error_of_another_kind_speaks_for_itself() {
+        let stopped = || Error::Stopped { url: "x".into(), kept: None };
+        let full = || Error::Write {
+            path: "f".into(),
+            source: std::sync::Arc::new(std::io::ErrorKind::StorageFull.into()),
+            kept: None,
+        };
+        for other in [stopped as fn() -> Error, full] {
+            let mut attempts = Attempts::new(5, 0);
+            attempts.next(lost("a"), 10).unwrap();
+            assert_eq!(attempts.give_up(other(), 10).category(), other().category());
+        }
+        let mut attempts = Attempts::new(5, 0);
+        attempts.next(lost("a"), 10).unwrap();
+        let error = attempts.give_up(Error::Status { url: "x".into(), status: 404 }, 10).to_string();
+        assert!(error.starts_with("a: ") && error.contains("404"), "{error}");
+    }
+
+    #[test]
+    fn a_failure_after_which_bytes_arrived_is_forgotten() {
+        let mut attempts = Attempts::new(5, 0);
+        attempts.next(lost("a"), 10).unwrap();
+        let error = attempts.give_up(lost("b"), 11).to_string();
+        assert!(error.starts_with("b: ") && !error.contains("attempt"), "{error}");
     }
 
     #[test]

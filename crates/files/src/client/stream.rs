@@ -34,6 +34,14 @@ impl Stream {
         }
         self.have == 0
     }
+
+    /// Hands on what the writer may still hold. A complete file is not told before.
+    async fn flush(&mut self) -> Result<(), Error> {
+        match &mut self.writer {
+            Some(writer) => writer.flush().await.map_err(|error| output_error(error, None)),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Transfer<'_> {
@@ -53,7 +61,7 @@ impl Transfer<'_> {
             let here = stream.have;
             plan = match stream.plan() {
                 Some(plan) => plan,
-                None => return Err(attempts.give_up(error)),
+                None => return Err(attempts.give_up(error, here)),
             };
             self.again(&mut attempts, error, here).await?;
         }
@@ -71,7 +79,7 @@ impl Transfer<'_> {
                     stream.origin = Origin::of(String::new(), head.headers(), answered.length);
                     (0, answered.length)
                 }
-                (206, Plan::Rest(have, origin)) => match self.rest(&answered, have, &origin)? {
+                (206, Plan::Rest(have, origin)) => match self.rest(&mut answered, have, &origin)? {
                     Some(total) => (have, total),
                     None => {
                         self.rewind(stream, NO_CONTINUATION)?;
@@ -79,7 +87,11 @@ impl Transfer<'_> {
                         continue;
                     }
                 },
-                (304, Plan::Verify(..)) => return Ok(self.report(&answered, None)),
+                (304, Plan::Verify(_, origin)) => {
+                    answered.coding = origin.coding;
+                    stream.flush().await?;
+                    return Ok(self.report(&answered, None));
+                }
                 (416, Plan::Rest(..)) => {
                     self.rewind(stream, SHORTER)?;
                     plan = Plan::Whole;
@@ -90,9 +102,7 @@ impl Transfer<'_> {
             };
             self.coding(answered.coding.as_deref());
             self.body(&mut answered, &mut Output::Stream(stream), have, expected).await?;
-            if let Some(writer) = &mut stream.writer {
-                writer.flush().await.map_err(|error| output_error(error, None))?;
-            }
+            stream.flush().await?;
             return Ok(self.report(&answered, None));
         }
     }

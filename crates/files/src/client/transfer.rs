@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CONTENT_RANGE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, LAST_MODIFIED, LOCATION,
-    RANGE, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    LAST_MODIFIED, LOCATION, RANGE, USER_AGENT,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
@@ -27,7 +27,7 @@ use super::url::Location;
 pub enum Target {
     /// To this path, by way of `PATH.part`.
     File(PathBuf),
-    /// Into a writer, as it comes. Cannot be resumed.
+    /// Into a writer, as it comes. Continued after a lost connection, but not by a later run.
     Writer(Box<dyn AsyncWrite + Send + Unpin>),
     /// Nowhere: only counted.
     Discard,
@@ -100,7 +100,7 @@ impl Transfer<'_> {
     /// After a failed attempt, with `here` bytes on hand: waits until the next one is due.
     pub(super) async fn again(&self, attempts: &mut Attempts, error: Error, here: u64) -> Result<(), Error> {
         if !self.run.may_mend(&error) {
-            return Err(attempts.give_up(error));
+            return Err(attempts.give_up(error, here));
         }
         let why = error.cause();
         let (wait, attempt) = attempts.next(error, here)?;
@@ -148,7 +148,7 @@ impl Transfer<'_> {
                     return Ok(self.report(&answered, Some(path)));
                 }
                 (206, Plan::Rest(have, origin)) => {
-                    let Some(total) = self.rest(&answered, have, &origin)? else {
+                    let Some(total) = self.rest(&mut answered, have, &origin)? else {
                         self.restarted(NO_CONTINUATION);
                         plan = Plan::Whole;
                         continue;
@@ -187,8 +187,9 @@ impl Transfer<'_> {
                 Plan::Whole
             }
             None => {
-                if names.part.exists() {
-                    self.restarted("the partial file has no entity tag to resume by");
+                // One without a byte has nothing to lose: the connection broke before the first.
+                if names.kept().is_some_and(|kept| kept.bytes > 0) {
+                    self.restarted("the partial file has no entity tag or date to resume by");
                 }
                 Plan::Whole
             }
@@ -415,9 +416,20 @@ impl Transfer<'_> {
     }
 
     /// Whether a 206 continues what is here exactly; if so, the length of the whole (the inner `None`: not told).
-    pub(super) fn rest(&self, answered: &Answered, have: u64, origin: &Origin) -> Result<Option<Option<u64>>, Error> {
-        // Half of one coding and half of another would be no file at all.
-        let total = continues(answered.head.headers(), have, origin).filter(|_| answered.coding == origin.coding);
+    pub(super) fn rest(
+        &self,
+        answered: &mut Answered,
+        have: u64,
+        origin: &Origin,
+    ) -> Result<Option<Option<u64>>, Error> {
+        let headers = answered.head.headers();
+        // Half of one coding and half of another would be no file at all. An answer to If-Range need not name the coding
+        // again (RFC 9110 section 15.3.7).
+        let same_coding = !headers.contains_key(CONTENT_ENCODING) || answered.coding == origin.coding;
+        let total = continues(headers, have, origin).filter(|_| same_coding);
+        if total.is_some() {
+            answered.coding.clone_from(&origin.coding);
+        }
         match (answered.length, total) {
             (Some(length), Some(Some(total))) if length != total - have => Err(self.answer(format!(
                 "the server's Content-Length of {length} does not fit its Content-Range, which leaves {}",

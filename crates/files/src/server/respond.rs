@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::StatusCode;
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
+use http::{Method, StatusCode};
 
 use super::early::refuse_forwarded;
 use super::strict;
@@ -61,7 +61,7 @@ pub(super) async fn respond(
     let site = Arc::clone(&context.site);
     if let Some(answer) = refuse_forwarded(&request) {
         entry.status(answer.status);
-        return Ok(answer);
+        return Ok(answer.finish(&request.method, SystemTime::now()));
     }
     let answer = if let Some(problem) = strict::problem(&request) {
         Answer::error(StatusCode::BAD_REQUEST, problem).finish(&request.method, SystemTime::now())
@@ -106,7 +106,8 @@ async fn receive(mut upload: Upload, body: &mut (impl RequestBody + Send), entry
                 return Ok(Answer::error(
                     StatusCode::REQUEST_TIMEOUT,
                     "Nothing of the upload arrived for a minute; nothing was stored.",
-                ));
+                )
+                .finish(&Method::PUT, SystemTime::now()));
             }
         };
         let ended = next.is_none();

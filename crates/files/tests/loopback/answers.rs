@@ -211,6 +211,23 @@ async fn a_weak_tag_is_nothing_to_resume_by() {
     assert!(!server.requests()[1].contains("range:"));
 }
 
+/// An empty part is what a connection leaves that broke before the first byte: there is nothing to start over.
+#[tokio::test]
+async fn an_empty_part_is_not_worth_a_notice() {
+    for (part, notices) in [("", 0), ("0123", 1)] {
+        let server = Scripted::new(&[WHOLE]).await;
+        let downloads = Downloads::new();
+        std::fs::write(downloads.path("f.part"), part).unwrap();
+        let meta = format!("thalweg-part 1\nurl {}\nlength 10\n", server.url("x"));
+        std::fs::write(downloads.path("f.part.meta"), meta).unwrap();
+        let recorder = Recorder::default();
+        get_one(&server.resuming(), server.url("x"), &downloads.path("f"), Some(recorder.sink())).await.unwrap();
+        let told = recorder.notices();
+        assert_eq!(told.len(), notices, "{told:?}");
+        assert!(told.iter().all(|notice| notice.to_string().contains("no entity tag or date")), "{told:?}");
+    }
+}
+
 #[tokio::test]
 async fn answers_nobody_asked_for_are_errors_and_store_nothing() {
     for (answer, category) in [
@@ -276,8 +293,13 @@ async fn a_partial_file_is_continued_only_in_the_coding_it_has() {
     let cut = "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 10\r\netag: \"v1\"\r\n\r\n0123CLOSE";
     let rest = "HTTP/1.1 206 Partial Content\r\ncontent-range: bytes 4-9/10\r\netag: \"v1\"\r\ncontent-length: 6\r\n";
     let body = "\r\n456789";
-    for (coding, continued) in [("content-encoding: gzip\r\n", true), ("", false), ("content-encoding: br\r\n", false)]
-    {
+    // RFC 9110 section 15.3.7: an answer to If-Range need not repeat what the first one said.
+    for (coding, continued) in [
+        ("content-encoding: gzip\r\n", true),
+        ("", true),
+        ("content-encoding: br\r\n", false),
+        ("content-encoding: identity\r\n", false),
+    ] {
         let server = Scripted::new(&[cut, &format!("{rest}{coding}{body}"), WHOLE]).await;
         let downloads = Downloads::new();
         let mut once = server.options();
@@ -290,6 +312,15 @@ async fn a_partial_file_is_continued_only_in_the_coding_it_has() {
         assert_eq!(report.content_encoding.as_deref(), continued.then_some("gzip"));
         assert_eq!(std::fs::read(downloads.path("f")).unwrap(), b"0123456789");
     }
+    // What began without a coding does not go on in one.
+    let plain = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\netag: \"v1\"\r\n\r\n0123CLOSE";
+    let server = Scripted::new(&[plain, &format!("{rest}content-encoding: gzip\r\n{body}"), WHOLE]).await;
+    let downloads = Downloads::new();
+    let mut options = server.options();
+    options.retries = 0;
+    get_one(&Fetcher::new(options).unwrap(), server.url("x"), &downloads.path("f"), None).await.unwrap_err();
+    let report = get_one(&server.resuming(), server.url("x"), &downloads.path("f"), None).await.unwrap();
+    assert_eq!((report.resumed_from, report.content_encoding), (0, None));
     // All of it is here: 304 does not name the coding, the partial file does.
     let server = Scripted::new(&["HTTP/1.1 304 Not Modified\r\netag: \"v1\"\r\n\r\n"]).await;
     let downloads = Downloads::new();

@@ -140,6 +140,56 @@ async fn an_answer_is_kept_when_only_the_end_of_the_request_is_refused() {
     assert_eq!(upload(&Fetcher::new(options).unwrap(), &server, 1).await.unwrap(), 201);
 }
 
+/// Stopped with an error, the upload was broken off, and the server does not have all of it whatever it answers. The rate limit
+/// keeps the end of the request back until the server has stopped the stream.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upload_that_is_broken_off_is_not_stored_though_the_answer_says_so() {
+    for (size, stop_first) in [(1, true), (1, false), (2_000_000, true), (2_000_000, false)] {
+        let server = RawServer::new(move |Exchange { mut send, mut recv, .. }| async move {
+            read_head(&mut recv).await;
+            if stop_first {
+                let _ = recv.stop(H3_INTERNAL_ERROR);
+                tokio::time::sleep(Duration::from_millis(600)).await;
+            }
+            send.write_all(&answer("201", &[], b"")).await.unwrap();
+            send.finish().unwrap();
+            let _ = recv.stop(H3_INTERNAL_ERROR);
+            let _ = send.stopped().await;
+        });
+        let mut options = server.options();
+        options.limit_rate = (size == 1).then_some(2);
+        let error = upload(&Fetcher::new(options).unwrap(), &server, size).await.unwrap_err();
+        assert_eq!(error.category(), Category::Network, "{size}, {stop_first}: {error}");
+        assert!(error.to_string().contains("H3_INTERNAL_ERROR"), "{size}, {stop_first}: {error}");
+    }
+}
+
+/// A server would store a file that never was: the beginning of one version and the end of another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_changes_while_it_is_sent_is_not_sent_to_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("upload");
+    std::fs::write(&path, sample(2_000_000)).unwrap();
+    let changed = path.clone();
+    let server = RawServer::new(move |Exchange { mut send, mut recv, .. }| {
+        let changed = changed.clone();
+        async move {
+            read_head(&mut recv).await;
+            // The client cannot be at the end: it has credit for 64 KiB.
+            std::fs::write(&changed, vec![7; 2_000_000]).unwrap();
+            if recv.read_to_end(3_000_000).await.is_ok() {
+                send.write_all(&answer("201", &[], b"")).await.unwrap();
+                send.finish().unwrap();
+            }
+            let _ = send.stopped().await;
+        }
+    });
+    let fetcher = server.fetcher();
+    let put = fetcher.put(&path, server.url("upload"), None);
+    let error = tokio::time::timeout(Duration::from_secs(60), put).await.expect("an upload hangs").unwrap_err();
+    assert!(error.to_string().contains("the file changed while it was being sent"), "{error}");
+}
+
 /// A server that refuses an upload and lets it stand would otherwise be waited for until the idle timeout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_ends_an_upload_that_the_server_does_not_read() {
@@ -177,6 +227,7 @@ async fn an_upload_that_is_stopped_without_an_answer_fails_and_says_so() {
 async fn differing_lengths_are_refused_and_equal_ones_are_one() {
     for (lengths, good) in [
         (&["5", "5"][..], true),
+        (&["5, 5"], true),
         (&["5", "6"], false),
         (&["6", "5"], false),
         (&["5, 6"], false),
