@@ -84,7 +84,8 @@ impl Connection {
     }
 
     /// Changes how many bytes written but not yet acknowledged the connection holds before writes wait. With less than it holds
-    /// already, writers wait until enough is acknowledged; every stream may go on holding 64 KiB.
+    /// already, writers wait until enough is acknowledged; every stream may go on holding 64 KiB, or
+    /// the window if that is smaller.
     pub fn set_send_window(&self, bytes: u64) {
         self.change(|streams| streams.set_send_window(bytes));
     }

@@ -86,7 +86,7 @@ impl Streams {
         writable(stream)?;
         let room = self.outgoing.capacity(stream, wanted as u64);
         if room == 0 && wanted > 0 {
-            self.outgoing.wait_for_room(id, stream);
+            self.outgoing.wait_for_room(&mut self.control, id, stream);
             return Err(WriteError::Blocked);
         }
         Ok(room as usize)
@@ -98,7 +98,7 @@ impl Streams {
         writable(stream)?;
         let room = usize::try_from(self.outgoing.room(stream)).unwrap_or(usize::MAX);
         if room == 0 && wanted > 0 {
-            self.outgoing.wait_for_room(id, stream);
+            self.outgoing.wait_for_room(&mut self.control, id, stream);
             return Err(WriteError::Blocked);
         }
         Ok(room.min(wanted))

@@ -76,7 +76,7 @@ pub(super) const RECEIVE_STEP: u64 = 64 * 1024;
 
 /// The step in which a connection publishes what it holds for its peer, bytes. Smaller than for receiving, where few
 /// connections hold anything: as many as there are may have answers to send.
-pub(super) const SEND_STEP: u64 = 16 * 1024;
+pub(super) const SEND_STEP: u64 = 8 * 1024;
 
 impl Share {
     pub(super) fn new(budget: Option<Arc<Budget>>, step: u64) -> Share {

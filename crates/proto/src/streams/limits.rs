@@ -44,7 +44,8 @@ impl Streams {
     }
 
     /// Changes how many bytes written but not yet acknowledged the connection holds before `write` blocks. With less than it holds
-    /// already, writers wait until enough is acknowledged; every stream may go on holding 64 KiB.
+    /// already, writers wait until enough is acknowledged; every stream may go on holding 64 KiB, or
+    /// the window if that is smaller.
     pub fn set_send_window(&mut self, bytes: u64) {
         self.outgoing.send_window = bytes;
         self.wake_waiters();

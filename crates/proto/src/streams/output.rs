@@ -23,6 +23,11 @@ const WAKE_ROOM: u64 = SEND_FLOOR / 2;
 /// new credit, little enough for thousands of streams that nobody reads.
 const BEYOND_CREDIT: u64 = 8 * 1024;
 
+/// What a connection may have sent and unacknowledged when the endpoint's send budget is spent and it asks for another
+/// piece of [`BEYOND_CREDIT`], bytes. With that piece and what it has not counted there yet ([`SEND_STEP`]), 24 KiB per
+/// connection are all that is held beyond the budget.
+const SPENT_UNACKED: u64 = 8 * 1024;
+
 /// What a connection may hold of the endpoint's send budget, in congestion windows (and `send_backlog`). Generous: a peer
 /// that acknowledges may cost memory, one that only asks may not.
 const BUDGET_WINDOWS: u64 = 16;
@@ -102,6 +107,8 @@ pub(super) struct Outgoing {
     data_sent: u64,
     /// Bytes kept until acknowledged, all streams.
     share: Share,
+    /// Those of them that were never sent.
+    unsent: u64,
     pub(super) congestion_window: u64,
     pub(super) send_window: u64,
     backlog: u64,
@@ -120,6 +127,7 @@ impl Outgoing {
             max_data: 0,
             data_sent: 0,
             share: Share::new(config.send_budget.clone(), SEND_STEP),
+            unsent: 0,
             congestion_window: 0,
             send_window: config.send_window,
             backlog: config.send_backlog.max(1),
@@ -177,6 +185,7 @@ impl Outgoing {
     pub(super) fn removed(&mut self, stream: &mut Send) {
         let cleared = stream.buffer.clear(&mut self.pool);
         self.share.sub(cleared);
+        self.unsent -= stream.counted_unsent;
         self.counts[stream.counted.index()] -= 1;
         self.unfinished -= usize::from(stream.counted_unfinished);
     }
@@ -189,6 +198,9 @@ impl Outgoing {
             self.counts[ready.index()] += 1;
             stream.counted = ready;
         }
+        let unsent = stream.buffer.unsent();
+        self.unsent = self.unsent + unsent - stream.counted_unsent;
+        stream.counted_unsent = unsent;
         let unfinished = stream.is_unfinished();
         if unfinished != stream.counted_unfinished {
             stream.counted_unfinished = unfinished;
@@ -200,16 +212,19 @@ impl Outgoing {
         }
         match ready {
             Ready::Idle => {}
-            Ready::StreamBlocked => {
-                if stream.blocked_at != Some(stream.max_data) {
-                    stream.blocked_at = Some(stream.max_data);
-                    control.queue_blocked(id, stream);
-                }
-            }
+            Ready::StreamBlocked => Self::ask_for_credit(control, id, stream),
             Ready::Fresh | Ready::Free => {
                 let needs_credit = ready == Ready::Fresh;
                 self.scheduler.activate(id, stream.priority, &mut stream.slot, needs_credit);
             }
+        }
+    }
+
+    /// Tells the peer that a stream cannot go on without credit, once for each limit.
+    fn ask_for_credit(control: &mut Control, id: StreamId, stream: &mut Send) {
+        if stream.blocked_at != Some(stream.max_data) {
+            stream.blocked_at = Some(stream.max_data);
+            control.queue_blocked(id, stream);
         }
     }
 
@@ -260,13 +275,22 @@ impl Outgoing {
         };
         let left = budget.left();
         let most = self.congestion_window.saturating_mul(BUDGET_WINDOWS).saturating_add(self.backlog);
-        let floor = match left {
-            // Nothing is left, but a connection with nothing to send would never come to send again.
-            0 if self.count(Ready::Fresh) + self.count(Ready::Free) > 0 => 0,
-            0 => BEYOND_CREDIT,
-            _ => BUDGET_FLOOR,
-        };
+        let floor = if left > 0 { BUDGET_FLOOR } else { self.spent_room(stream) };
         left.min(most).saturating_sub(self.held()).max(floor.saturating_sub(stream.buffer.unsent()))
+    }
+
+    /// What a stream may have unsent when the endpoint's budget is spent. A connection with nothing to send would never come
+    /// to send again: one of its streams gets a small piece, of which nothing stays behind for want of credit. What is on
+    /// its way is waited for, since its acknowledgment wakes the writers.
+    fn spent_room(&self, stream: &Send) -> u64 {
+        let sendable = self.count(Ready::Fresh) + self.count(Ready::Free) > 0;
+        let unacked = self.held().saturating_sub(self.unsent);
+        if sendable || unacked >= SPENT_UNACKED { 0 } else { BEYOND_CREDIT.min(stream.credit()) }
+    }
+
+    /// Whether only credit for the stream lets its writer go on: none is left, nor is any of the endpoint's budget.
+    fn waits_for_credit(&self, stream: &Send) -> bool {
+        stream.credit() == 0 && self.budget_room(stream) == 0
     }
 
     /// Whether a stream has enough room of its own for a write that is worth waking for.
@@ -290,9 +314,11 @@ impl Outgoing {
     }
 
     /// A write found no room.
-    pub(super) fn wait_for_room(&mut self, id: StreamId, stream: &mut Send) {
+    pub(super) fn wait_for_room(&mut self, control: &mut Control, id: StreamId, stream: &mut Send) {
         stream.write_blocked = true;
-        if !self.has_shared_room(stream) {
+        if self.waits_for_credit(stream) {
+            Self::ask_for_credit(control, id, stream);
+        } else if !self.has_shared_room(stream) {
             self.wait_in_line(id, stream);
         }
     }
@@ -312,7 +338,7 @@ impl Outgoing {
         if self.has_shared_room(stream) {
             stream.write_blocked = false;
             events.push_back(StreamEvent::Writable { id });
-        } else {
+        } else if !self.waits_for_credit(stream) {
             self.wait_in_line(id, stream);
         }
     }
@@ -429,7 +455,7 @@ impl Streams {
                 }
                 Waiting::Blocked(id) => {
                     if let Some(stream) = send.get_mut(&id) {
-                        if stream.allowed && stream.ready() == Ready::StreamBlocked {
+                        if stream.allowed && stream.is_short_of_credit() {
                             let value = stream.max_data;
                             if !put(buf, limit, &[ty::STREAM_DATA_BLOCKED, id.as_u64(), value]) {
                                 return;
@@ -575,7 +601,7 @@ impl Streams {
             SentControl::StreamDataBlocked(id, value) => {
                 if let Some(stream) = send.get_mut(&id)
                     && stream.max_data == value
-                    && stream.ready() == Ready::StreamBlocked
+                    && stream.is_short_of_credit()
                 {
                     control.queue_blocked(id, stream);
                 }
@@ -592,7 +618,11 @@ impl Streams {
         while let Some(&id) = self.outgoing.waiters.front() {
             if let Some(stream) = self.send.get_mut(&id) {
                 // One that waits for its own credit too is told when that comes.
-                if self.outgoing.has_own_room(stream) && !self.outgoing.has_shared_room(stream) {
+                let outgoing = &self.outgoing;
+                if outgoing.has_own_room(stream)
+                    && !outgoing.has_shared_room(stream)
+                    && !outgoing.waits_for_credit(stream)
+                {
                     return;
                 }
                 stream.waiting = false;

@@ -71,6 +71,8 @@ pub(super) struct Send {
     pub(super) slot: Slot,
     /// How it was counted last.
     pub(super) counted: Ready,
+    /// Its bytes that were counted as unsent last.
+    pub(super) counted_unsent: u64,
     pub(super) counted_unfinished: bool,
 }
 
@@ -103,6 +105,7 @@ impl Send {
             allowed: true,
             slot: Slot::default(),
             counted: Ready::Idle,
+            counted_unsent: 0,
             counted_unfinished: false,
         }
     }
@@ -125,6 +128,16 @@ impl Send {
             Ready::Free
         } else {
             Ready::Idle
+        }
+    }
+
+    /// Whether nothing but the peer's credit for the stream is missing, to send what is there or to take more.
+    pub(super) fn is_short_of_credit(&self) -> bool {
+        let more = self.allowed && self.write_blocked && !self.finished && self.reset.is_none() && self.credit() == 0;
+        match self.ready() {
+            Ready::StreamBlocked => true,
+            Ready::Idle => more,
+            Ready::Fresh | Ready::Free => false,
         }
     }
 

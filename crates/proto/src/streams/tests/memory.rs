@@ -83,6 +83,52 @@ fn connections_share_the_send_budget_and_a_late_one_is_still_served() {
 }
 
 #[test]
+fn connections_that_cannot_send_hold_little_beyond_the_send_budget() {
+    for credit in [0, 1, 3_000, 1 << 20] {
+        let budget = Budget::new(1 << 20);
+        let config = StreamsConfig { send_budget: Some(budget.clone()), ..StreamsConfig::default() };
+        let peer = StreamsConfig {
+            max_concurrent_bidi: 128,
+            receive_window: 1 << 30,
+            stream_receive_window: credit,
+            ..StreamsConfig::default()
+        };
+        let mut stalled: Vec<Streams> = (0..60).map(|_| pair(config.clone(), peer.clone()).0).collect();
+        for connection in &mut stalled {
+            while let Some(id) = connection.open(Dir::Bi) {
+                fill(connection, id);
+                // It leaves, and is not acknowledged.
+                while packet(connection, 1200).is_some() {}
+                fill(connection, id);
+            }
+        }
+        let held: u64 = stalled.iter().map(Streams::bytes_unacked).sum();
+        let most = budget.limit() + 60 * 24 * 1024;
+        assert!(held <= most, "{credit} bytes of credit per stream: {held} bytes are held, at most {most} should be");
+        assert!(held >= budget.limit() / 2, "{credit} bytes of credit per stream: {held}");
+    }
+}
+
+#[test]
+fn a_writer_without_credit_asks_for_it_under_a_spent_budget_and_goes_on_when_it_comes() {
+    let config = StreamsConfig { send_budget: Some(Budget::new(0)), ..StreamsConfig::default() };
+    let peer = StreamsConfig { stream_receive_window: 0, ..StreamsConfig::default() };
+    let (mut a, mut b) = pair(config, peer);
+    let ids = [a.open(Dir::Uni).unwrap(), a.open(Dir::Uni).unwrap()];
+    for id in ids {
+        assert_eq!(a.write(id, &[1; 100]), Err(WriteError::Blocked));
+    }
+    // The other end learns of the streams, though there is not a byte of theirs.
+    settle(&mut a, &mut b);
+    assert_eq!([b.accept(Dir::Uni), b.accept(Dir::Uni)], ids.map(Some));
+    assert_eq!(events(&mut a), []);
+    // One that goes on waiting is not in the way of the other.
+    a.on_max_stream_data(ids[1], 1_000).unwrap();
+    assert_eq!(events(&mut a), [StreamEvent::Writable { id: ids[1] }]);
+    assert_eq!(a.write(ids[1], &[1; 5_000]), Ok(1_000), "no more than can be sent");
+}
+
+#[test]
 fn a_connection_leaves_as_much_of_the_budget_as_it_takes() {
     let budget = Budget::new(1 << 20);
     let config =
