@@ -211,7 +211,7 @@ impl Cell {
 
     /// How many of `wanted` bytes a write to a stream would take now, if it is worth it; otherwise waits.
     pub(crate) fn poll_capacity(
-        &self,
+        self: &Arc<Self>,
         cx: &mut Context<'_>,
         id: StreamId,
         wanted: usize,
@@ -220,7 +220,18 @@ impl Cell {
         state.check()?;
         match state.machine.streams().capacity(id, wanted) {
             Ok(room) => Poll::Ready(Ok(room)),
-            Err(refusal) => state.write_refused(cx, id, refusal).map(Err),
+            Err(refusal) => {
+                let answer = state.write_refused(cx, id, refusal).map(Err);
+                self.unlock_refused(state);
+                answer
+            }
+        }
+    }
+
+    /// Unlocks after a write that found no room: the stream may have to ask its peer for credit.
+    pub(crate) fn unlock_refused(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        if state.machine.streams().can_send_control() {
+            self.unlock_and_drive(state);
         }
     }
 

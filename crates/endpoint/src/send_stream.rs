@@ -127,8 +127,12 @@ impl SendStream {
                 self.connection.unlock_and_drive(state);
                 Poll::Ready(Ok(written))
             }
-            Ok(_) => state.write_refused(cx, self.id, Refusal::Blocked).map(Err),
-            Err(refusal) => state.write_refused(cx, self.id, refusal).map(Err),
+            result => {
+                let refusal = result.err().unwrap_or(Refusal::Blocked);
+                let answer = state.write_refused(cx, self.id, refusal).map(Err);
+                self.connection.unlock_refused(state);
+                answer
+            }
         }
     }
 

@@ -172,7 +172,11 @@ async fn a_datagram_of_the_space_left_is_queued_without_waiting() {
         assert!(space > 1_000_000);
         client.set_max_rate(Some(thalweg::Rate::ZERO));
         while client.send_datagram(Bytes::from(vec![0; 1_000])).is_ok() {}
-        assert!(client.datagram_send_buffer_space() < 1_000);
+        let space = client.datagram_send_buffer_space();
+        assert!(space > 0 && space < 1_000, "{space}");
+        assert!(client.send_datagram(Bytes::from(vec![0; space + 1])).is_err());
+        client.send_datagram(Bytes::from(vec![0; space])).unwrap();
+        assert_eq!(client.datagram_send_buffer_space(), 0);
     })
     .await;
 }

@@ -76,6 +76,52 @@ fn at_a_rate_of_zero_nothing_but_acknowledgments_leaves_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_paused_connection_is_kept_alive() {
+    let short = TransportConfig { max_idle_timeout: Some(3 * SECOND), ..TransportConfig::default() };
+    let server = TransportConfig { keep_alive: Some(SECOND), ..short.clone() };
+    let mut world = World::new(Setup { client: short, server, link: fast(), ..Setup::default() });
+    let handle = world.handshake();
+    let now = world.now;
+    world.server_conn().set_max_rate(now, Some(Rate::ZERO));
+    // More than the first window: nothing is left of what may leave at once.
+    assert!(world.transfer(handle, true, 1_000_000, SECOND).is_none());
+    world.run_for(20 * SECOND);
+    assert_eq!(world.client_conn(handle).error(), None);
+    assert_eq!(world.server_conn().error(), None);
+    let now = world.now;
+    world.server_conn().set_max_rate(now, None);
+    assert!(world.transfer(handle, true, 1_000_000, 5 * SECOND).is_some());
+}
+
+#[test]
+fn a_paused_connection_goes_on_giving_credit() {
+    let narrow = StreamsConfig {
+        receive_window: 100_000,
+        max_receive_window: 100_000,
+        stream_receive_window: 50_000,
+        max_stream_receive_window: 50_000,
+        max_concurrent_bidi: 2,
+        ..StreamsConfig::default()
+    };
+    let server = TransportConfig { streams: narrow, ..TransportConfig::default() };
+    let mut world = World::new(Setup { server, link: fast(), ..Setup::default() });
+    let handle = world.handshake();
+    let now = world.now;
+    world.server_conn().set_max_rate(now, Some(Rate::ZERO));
+    assert!(world.transfer(handle, true, 200_000, SECOND).is_none());
+    let sent = world.server_conn().stats().udp_sent.bytes;
+    assert!(world.transfer(handle, false, 5_000_000, 20 * SECOND).is_some());
+    // Acknowledgments and credit, not the data that waits.
+    let sent = world.server_conn().stats().udp_sent.bytes - sent;
+    assert!(sent < 400_000, "{sent} bytes sent in a pause");
+    let now = world.now;
+    world.server_conn().set_max_rate(now, Some(Rate::from_bps(80_000_000)));
+    world.run_for(SECOND);
+    let total = world.server_conn().stats().udp_sent.bytes;
+    assert!(total > sent + 150_000, "{total} bytes sent in all: the download goes on");
+}
+
+#[test]
 fn more_streams_are_allowed_at_once_and_fewer_as_streams_close() {
     let one = StreamsConfig { max_concurrent_bidi: 1, max_concurrent_uni: 0, ..StreamsConfig::default() };
     let server = TransportConfig { streams: one, ..TransportConfig::default() };

@@ -175,35 +175,39 @@ fn estimators_cannot_change_once_there_is_a_sample_and_nothing_else_changes_then
     assert_eq!(stage.path().rtt().smoothed, ms(100));
 }
 
+/// So many datagrams are always the window.
 #[derive(Debug)]
-struct Fixed(u16);
+struct Fixed {
+    datagrams: u64,
+    size: u16,
+}
 
 impl Controller for Fixed {
     fn on_ack(&mut self, _event: &AckEvent<'_>) {}
     fn on_datagram_size(&mut self, size: u16) {
-        self.0 = size;
+        self.size = size;
     }
     fn window(&self) -> u64 {
-        20 * u64::from(self.0)
+        self.datagrams * u64::from(self.size)
     }
 }
 
 #[derive(Debug)]
-struct FixedFactory;
+struct FixedFactory(u64);
 
 impl ControllerFactory for FixedFactory {
     fn name(&self) -> &str {
         "fixed"
     }
     fn build(&self, _now: Instant, size: u16) -> Box<dyn Controller> {
-        Box::new(Fixed(size))
+        Box::new(Fixed { datagrams: self.0, size })
     }
 }
 
 #[test]
 fn a_controller_from_outside_keeps_its_place() {
     let mut recovery: Recovery<()> =
-        Recovery::new(Config { controller: Some(Arc::new(FixedFactory)), ..Config::default() }, true);
+        Recovery::new(Config { controller: Some(Arc::new(FixedFactory(20))), ..Config::default() }, true);
     recovery.add_path(Instant::ZERO, SIZE as u16, None);
     for (field, value) in [("controller", "new-reno"), ("start", "standard"), ("reduction", "prr")] {
         let mut policies = recovery.policies();
@@ -298,5 +302,63 @@ fn a_rate_of_zero_pauses_and_any_other_resumes() {
     assert!(matches!(stage.recovery.budget(stage.now, stage.path), Budget::Paced(_)));
     stage.recovery.set_max_rate(stage.now, Some(Rate::from_bps(8_000_000)));
     stage.wait(100);
+    assert!(matches!(stage.recovery.budget(stage.now, stage.path), Budget::Now(_)));
+}
+
+/// A path with a sampled round trip of 100 ms and a window of 24 MB: without a limit, 2 Gbps and more.
+fn wide() -> Stage {
+    let policies = of_rfc9002("pacing=on");
+    let controller: Arc<dyn ControllerFactory> = Arc::new(FixedFactory(20_000));
+    let mut stage = Stage::new(Config { policies, controller: Some(controller), ..Config::default() }, false);
+    stage.recovery.set_handshake_confirmed(Instant::ZERO);
+    stage.send(1);
+    stage.wait(100);
+    stage.ack(0..=0);
+    stage
+}
+
+#[test]
+fn a_rate_limit_of_a_gigabit_holds_over_any_span_to_within_128_kb() {
+    let rate = Rate::from_bps(1_000_000_000);
+    let mut stage = wide();
+    stage.recovery.set_max_rate(stage.now, Some(rate));
+    stage.wait(50);
+    let mut sent = 0;
+    for passed in 0..50 {
+        sent += stage.fill() * DATAGRAM;
+        let most = rate.bytes_in(ms(passed)) + 128_000;
+        assert!(sent <= most, "{sent} bytes in {passed} ms, at most {most} should be");
+        stage.wait(1);
+    }
+    // A timer that fires once a millisecond finds most of a millisecond's worth in store.
+    assert!(sent >= rate.bytes_in(ms(45)) * 3 / 4, "{sent} bytes in 50 ms");
+}
+
+#[test]
+fn what_was_gathered_at_a_higher_rate_does_not_leave_at_a_lower_one() {
+    for lower in [0, 1_000_000] {
+        for limit in [None, Some(Rate::from_bps(1_000_000_000))] {
+            let mut stage = wide();
+            stage.recovery.set_max_rate(stage.now, limit);
+            stage.wait(50);
+            // A train has begun.
+            stage.send(1);
+            assert!(
+                matches!(stage.recovery.budget(stage.now, stage.path), Budget::Now(bytes) if bytes > 10 * DATAGRAM)
+            );
+            stage.recovery.set_max_rate(stage.now, Some(Rate::from_bps(lower)));
+            let sent = stage.fill();
+            assert!(sent <= 10, "{sent} datagrams at once, limit {limit:?} lowered to {lower} bps");
+        }
+    }
+}
+
+#[test]
+fn packets_that_left_in_a_pause_are_no_debt_afterwards() {
+    let mut stage = wide();
+    stage.recovery.set_max_rate(stage.now, Some(Rate::ZERO));
+    stage.send(1_000);
+    stage.recovery.set_max_rate(stage.now, Some(Rate::from_bps(8_000_000)));
+    stage.wait(10);
     assert!(matches!(stage.recovery.budget(stage.now, stage.path), Budget::Now(_)));
 }

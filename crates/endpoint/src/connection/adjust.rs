@@ -50,8 +50,10 @@ impl Connection {
 
     /// Limits the rate at which this end sends, UDP payload, whatever the congestion window allows; `None` lifts the limit.
     ///
-    /// Over any span no more leaves than the rate times the span and one initial window (ten datagrams). At a rate of zero only
-    /// acknowledgments and probes leave. [`TransportConfig::max_rate`](crate::TransportConfig::max_rate) sets it from the start.
+    /// Over any span no more leaves than the rate times the span and one burst: an initial window (ten datagrams), or two
+    /// milliseconds' worth of the rate if that is more, up to 128 kB. Acknowledgments, probes, PINGs and the small frames of flow
+    /// control and of the connection do not wait for the limit. So a rate of zero pauses a connection: what it receives goes on
+    /// arriving, and [`keep_alive`](crate::TransportConfig::keep_alive) keeps it. [`TransportConfig::max_rate`](crate::TransportConfig::max_rate) sets it from the start.
     ///
     /// ```
     /// # fn example(connection: &thalweg::Connection) -> Result<(), Box<dyn std::error::Error>> {

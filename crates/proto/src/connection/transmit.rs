@@ -44,6 +44,9 @@ pub(super) struct OpenPacket {
 enum Content {
     /// Acknowledgements only: the window is full.
     Acks,
+    /// Those, PING, and control frames: the window has room, but the application's rate limit holds back what is large.
+    /// Without them a paused connection would die of idleness, and starve its peer of credit.
+    Control,
     /// Anything there is.
     All,
 }
@@ -97,6 +100,7 @@ impl Connection {
                 0
             }
         };
+        let held_back = if self.paced_until.is_some() && self.is_capped() { Content::Control } else { Content::Acks };
         let had_allowance = allowance > 0;
         let mut segments = 0;
         while segments < max_segments {
@@ -109,7 +113,7 @@ impl Connection {
                 }
                 break;
             }
-            let content = if allowance > 0 { Content::All } else { Content::Acks };
+            let content = if allowance > 0 { Content::All } else { held_back };
             self.write_datagram(now, buf, room, content, ecn);
             let len = buf.len() - start;
             if len == 0 {
@@ -200,8 +204,18 @@ impl Connection {
         if (content == Content::All || probing) && (probing || self.has_new_data(space) || state.ping) {
             return Some(Content::All);
         }
+        let is_small = state.ping || self.has_control() || self.streams.can_send_control();
+        if content == Content::Control && space == SpaceId::Data && self.keys.has(space) && is_small {
+            return Some(Content::Control);
+        }
         let can_ack = space != SpaceId::Data || self.keys.has(SpaceId::Data);
         (can_ack && state.acks.due(now)).then_some(Content::Acks)
+    }
+
+    /// Whether it is the application's limit that paces the active path.
+    fn is_capped(&self) -> bool {
+        let most = self.recovery.max_rate();
+        most.is_some() && self.recovery.path(self.paths[self.active].id).pacing_rate() == most
     }
 
     /// Whether any space has something that waits for the window.
@@ -276,6 +290,17 @@ impl Connection {
                 Frame::Ping.encode(buf);
             }
             packet.ack_eliciting = buf.len() > acks_end;
+            return;
+        }
+        if content == Content::Control {
+            self.write_connection_control(buf, limit, packet);
+            self.streams.write_control(buf, limit, &mut packet.frames.streams);
+            let state = &mut self.spaces[space.index()];
+            if buf.len() == acks_end && state.ping && buf.len() < limit {
+                Frame::Ping.encode(buf);
+            }
+            packet.ack_eliciting = buf.len() > acks_end;
+            state.ping &= !packet.ack_eliciting;
             return;
         }
         packet.probe = state.probes > 0;

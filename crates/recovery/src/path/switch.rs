@@ -24,6 +24,7 @@ impl Path {
     pub(crate) fn set_max_rate(&mut self, now: Instant, most: Option<Rate>) {
         self.max_rate = most;
         self.after_switch(now);
+        self.pacer.start_over();
     }
 
     fn after_switch(&mut self, now: Instant) {
