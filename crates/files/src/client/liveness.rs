@@ -2,10 +2,10 @@
 //!
 //! The transport notices a peer that says that it has lost its state, and a rebinding of our own address. What is left is
 //! silence, which has two reasons: the network is out, or the server is gone or knows nothing of the connection any more. A
-//! second connection tells them apart with little harm: while the network is out it does not come about either, and the first
-//! one goes on when the network is back. That a server which answers the second has forgotten the first is an assumption: a
-//! server that stalls may have its place taken by another behind the same address. A download continues elsewhere at little
-//! cost, so it takes the risk; an upload does not.
+//! second connection tells them apart with little harm: while the network is out it does not come about either, and the
+//! first one goes on when the network is back. That a server which answers the second has forgotten the first is an
+//! assumption: behind a load balancer, the first may only have stalled. A download continues by range at little cost, so it
+//! takes the risk; an upload does not.
 
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;

@@ -61,8 +61,8 @@ pub struct FetchOptions {
     pub headers: HeaderMap,
     /// Limit on the sum of all downloads and on uploads, in bytes per second. Default: none.
     pub limit_rate: Option<u64>,
-    /// Continue partial files whose entity tag (or modification date, where there is no tag) still matches. Default: no, they are
-    /// replaced.
+    /// Continue partial files whose entity tag, or modification date where there is no tag, still matches. Default: no,
+    /// they are replaced.
     pub resume: bool,
     /// How often a download whose connection was lost is tried again without getting any further; 0 is never. It continues
     /// where it broke off if the server gave a strong validator. Default 5.
