@@ -54,8 +54,8 @@ impl ClientConfig {
 
     /// Trusts the certificate authorities of the platform; [`native_roots`](crate::native_roots) tells which.
     ///
-    /// `alpn` names the application protocols, preferred first; client and server must have one in common. Reads files, which
-    /// takes milliseconds: make one configuration and keep it.
+    /// `alpn` names the application protocols, preferred first; client and server must have one in common. Reads files,
+    /// which takes milliseconds: make one configuration and keep it.
     ///
     /// # Errors
     ///

@@ -7,9 +7,9 @@ use crate::{connection::Connection, error::ConnectionError};
 impl Connection {
     /// Whether the handshake is not complete yet.
     ///
-    /// On a server, all that can be read while it is not has come in 0-RTT packets and may be a replay (RFC 9001 section
-    /// 9.2). What arrived early and is read later, when this is false, is not a replay: only the client itself can have
-    /// completed the handshake. On a client, all that is written while it is not travels as 0-RTT.
+    /// On a server, all that can be read while it is not has come in 0-RTT packets and may be a replay (RFC 9001
+    /// section 9.2). What arrived early and is read later, when this is false, is not a replay: only the client itself
+    /// can have completed the handshake. On a client, all that is written while it is not travels as 0-RTT.
     pub fn is_handshaking(&self) -> bool {
         !self.handle().lock().connected
     }

@@ -37,8 +37,8 @@ use crate::{
 
 /// Socket buffer to ask for: what arrives at 10 Gbit/s in 3 ms, which a busy driver may need to come back.
 const SOCKET_BUFFER: usize = 4 << 20;
-/// Bytes that all connections may hold for their peers together, unless set otherwise. One connection gets half of it at
-/// most, which is what a path of 10 Gbit/s and 200 ms holds.
+/// Bytes that all connections may hold for their peers together, unless set otherwise. One connection gets half of it
+/// at most, which is what a path of 10 Gbit/s and 200 ms holds.
 const SEND_BUDGET: u64 = 512 << 20;
 /// More workers than this serve nobody, and a connection ID has a byte for them.
 const WORKERS_MOST: usize = 128;
@@ -114,9 +114,9 @@ impl EndpointBuilder {
     /// Limits what all connections together hold of written data that their peers have not acknowledged, bytes.
     /// Default 512 MiB.
     ///
-    /// A connection holds at most as much as is left for all others: it is never shut out by those that came before it, and
-    /// gets at most half. When nothing is left, writers wait; no connection is closed for it. Streams that the peer gives no
-    /// credit hold 8 KiB at most in any case. A configuration with a budget of its own
+    /// A connection holds at most as much as is left for all others: it is never shut out by those that came before it,
+    /// and gets at most half. When nothing is left, writers wait; no connection is closed for it. Streams that the peer
+    /// gives no credit hold 8 KiB at most in any case. A configuration with a budget of its own
     /// ([`StreamsConfig::send_budget`](crate::StreamsConfig::send_budget)) keeps that.
     pub fn send_budget(mut self, bytes: u64) -> Self {
         self.send_budget = Some(bytes);
@@ -126,8 +126,8 @@ impl EndpointBuilder {
     /// Sets the key that stateless resets are made with (RFC 9000 section 10.3.2).
     ///
     /// With the same secret key before and after, a server that was restarted can tell clients that it has lost their
-    /// connections; without, they wait for their idle timeout. Servers that run at the same time must not share a key: each
-    /// would end the other's connections for whoever asks it to (section 21.11). Default: random.
+    /// connections; without, they wait for their idle timeout. Servers that run at the same time must not share a key:
+    /// each would end the other's connections for whoever asks it to (section 21.11). Default: random.
     pub fn reset_key(mut self, key: [u8; 32]) -> Self {
         self.reset_key = Some(key);
         self
@@ -283,9 +283,9 @@ pub struct Endpoint {
 impl Endpoint {
     /// A client bound to `bind`: `[::]:0` for any address of either family, `0.0.0.0:0` for IPv4 only.
     ///
-    /// Unless another configuration is set, it trusts the certificate authorities of the platform and names no application
-    /// protocol (ALPN); [`ClientConfig::with_native_roots`] does the same for a protocol. They are read off the runtime's threads
-    /// when the first connection needs them. Must be called inside a tokio runtime.
+    /// Unless another configuration is set, it trusts the certificate authorities of the platform and names no
+    /// application protocol (ALPN); [`ClientConfig::with_native_roots`] does the same for a protocol. They are read off
+    /// the runtime's threads when the first connection needs them. Must be called inside a tokio runtime.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -317,8 +317,8 @@ impl Endpoint {
         self.client.set(config);
     }
 
-    /// The configuration that [`connect`](Self::connect) uses, if one was set, or made from the platform's roots by an earlier
-    /// connection.
+    /// The configuration that [`connect`](Self::connect) uses, if one was set, or made from the platform's roots by an
+    /// earlier connection.
     pub fn default_client_config(&self) -> Option<ClientConfig> {
         self.client.get()
     }
@@ -392,7 +392,8 @@ impl Endpoint {
 
     /// Waits for a client that asks for a connection; `None` once the endpoint is closed. Cancel-safe.
     ///
-    /// Without a server configuration it waits until one is set; [`next_incoming`](Self::next_incoming) says that it is missing.
+    /// Without a server configuration it waits until one is set; [`next_incoming`](Self::next_incoming) says that it is
+    /// missing.
     pub async fn accept(&self) -> Option<Incoming> {
         poll_fn(|cx| self.poll_accept(cx)).await
     }

@@ -17,8 +17,8 @@ use crate::{
 
 /// A connection that a client asks for.
 ///
-/// Nothing has been answered yet. Decide with [`accept`](Self::accept), [`retry`](Self::retry), [`refuse`](Self::refuse) or
-/// [`ignore`](Self::ignore); awaiting it accepts. Dropping it refuses.
+/// Nothing has been answered yet. Decide with [`accept`](Self::accept), [`retry`](Self::retry),
+/// [`refuse`](Self::refuse) or [`ignore`](Self::ignore); awaiting it accepts. Dropping it refuses.
 #[derive(Debug)]
 #[must_use = "dropping an Incoming refuses the connection"]
 pub struct Incoming {
@@ -76,8 +76,8 @@ impl Incoming {
         Connecting::new(connection)
     }
 
-    /// Asks the client to prove its address first (Retry, RFC 9000 section 8.1.2). It comes again, as another `Incoming` whose
-    /// [`remote_address_validated`](Self::remote_address_validated) says so, a round trip later.
+    /// Asks the client to prove its address first (Retry, RFC 9000 section 8.1.2). It comes again, as another
+    /// `Incoming` whose [`remote_address_validated`](Self::remote_address_validated) says so, a round trip later.
     ///
     /// [`ServerConfig::retry`](crate::ServerConfig::retry) does the same by rule, before the application is asked.
     ///

@@ -71,15 +71,15 @@ impl RecvStream {
         poll_fn(|cx| self.poll_read_chunk(cx, max)).await
     }
 
-    /// Takes up to `max` bytes that have arrived, whatever is missing before them, with their offset in the stream; `None` once
-    /// every byte was taken.
+    /// Takes up to `max` bytes that have arrived, whatever is missing before them, with their offset in the stream;
+    /// `None` once every byte was taken.
     ///
-    /// Every byte comes once, lower offsets first as far as they are there: for data that says itself where it belongs, such as a
-    /// file written in place. Bytes that arrive in order are not copied. From the first call on, the other ways to read give
-    /// [`ReadError::Unordered`]. Cancel-safe.
+    /// Every byte comes once, lower offsets first as far as they are there: for data that says itself where it belongs,
+    /// such as a file written in place. Bytes that arrive in order are not copied. From the first call on, the other
+    /// ways to read give [`ReadError::Unordered`]. Cancel-safe.
     ///
-    /// A byte that stays missing holds back the peer: it gets no credit for more than one `max_stream_receive_window` (256 MiB by
-    /// default) beyond that byte until it has sent it.
+    /// A byte that stays missing holds back the peer: it gets no credit for more than one `max_stream_receive_window`
+    /// (256 MiB by default) beyond that byte until it has sent it.
     ///
     /// ```
     /// # async fn example(mut recv: thalweg::RecvStream, size: usize) -> Result<Vec<u8>, thalweg::ReadError> {

@@ -12,8 +12,8 @@ pub struct NoNativeRoots {
     why: Option<String>,
 }
 
-/// The certificate authorities that the platform trusts. On Unix the environment variables `SSL_CERT_FILE` and `SSL_CERT_DIR`
-/// name others.
+/// The certificate authorities that the platform trusts. On Unix the environment variables `SSL_CERT_FILE` and
+/// `SSL_CERT_DIR` name others.
 ///
 /// Reads files, which takes milliseconds: call it where blocking does no harm.
 ///

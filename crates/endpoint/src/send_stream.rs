@@ -96,8 +96,8 @@ impl SendStream {
         self.poll_with(cx, |streams, id| streams.write_chunk(id, chunk))
     }
 
-    /// Waits until a write of `wanted` bytes, or of fewer that are still worth one, would be taken at once, and says how
-    /// many bytes: for applications that make, or read, what they write only when it can leave. Cancel-safe.
+    /// Waits until a write of `wanted` bytes, or of fewer that are still worth one, would be taken at once, and says
+    /// how many bytes: for applications that make, or read, what they write only when it can leave. Cancel-safe.
     ///
     /// Another stream of the connection may take the room first; then the write waits as usual.
     pub async fn capacity(&mut self, wanted: usize) -> Result<usize, WriteError> {

@@ -1,4 +1,5 @@
-//! A client that nobody has configured trusts the platform: with the platform's certificates replaced, in a process of its own.
+//! A client that nobody has configured trusts the platform: with the platform's certificates replaced, in a process of
+//! its own.
 #![cfg(all(feature = "native-roots", unix))]
 #![allow(clippy::unwrap_used)]
 

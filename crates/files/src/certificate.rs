@@ -267,9 +267,9 @@ impl CertificateStore {
         }))
     }
 
-    /// The key for stateless resets of the server at `address` on the machine `host`: one that starts again there with the same
-    /// private key has the same. Servers that run at the same time must not share one (RFC 9000 section 21.11): each would end
-    /// the other's connections for whoever asks it to.
+    /// The key for stateless resets of the server at `address` on the machine `host`: one that starts again there with
+    /// the same private key has the same. Servers that run at the same time must not share one (RFC 9000 section
+    /// 21.11): each would end the other's connections for whoever asks it to.
     pub(crate) fn reset_key(&self, host: &[u8], address: SocketAddr) -> [u8; 32] {
         let mut context = ring::hmac::Context::with_key(&self.reset_secret);
         context.update(address.to_string().as_bytes());

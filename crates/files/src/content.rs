@@ -1,8 +1,9 @@
 //! The body of an answer: bytes in memory and slices of one file, read in blocks that are used again.
 //!
-//! Reading runs on tokio's blocking threads, so that a task switch is paid once per block, not once per packet. A block is
-//! read when the transport can take it, and is no larger than what it takes; where the transport does not tell (TCP), blocks
-//! begin small, and one is read ahead once several large ones are gone. All bodies together hold [`POOL_BYTES`].
+//! Reading runs on tokio's blocking threads, so that a task switch is paid once per block, not once per packet. A block
+//! is read when the transport can take it, and is no larger than what it takes; where the transport does not tell
+//! (TCP), blocks begin small, and one is read ahead once several large ones are gone. All bodies together hold
+//! [`POOL_BYTES`].
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -29,8 +30,8 @@ const FIRST_BLOCK: usize = 16 * 1024;
 /// Bytes that may be read whatever others hold, so that every body moves on.
 const LEAST_BLOCK: usize = 4 * 1024;
 
-/// Bytes in blocks that all bodies of a server hold together; beyond it blocks have [`LEAST_BLOCK`] bytes. A block is at most
-/// 1/[`SHARES`] of what is left of it, so that bodies nobody takes leave something for the others.
+/// Bytes in blocks that all bodies of a server hold together; beyond it blocks have [`LEAST_BLOCK`] bytes. A block is
+/// at most 1/[`SHARES`] of what is left of it, so that bodies nobody takes leave something for the others.
 const POOL_BYTES: usize = 64 << 20;
 
 /// See [`POOL_BYTES`]: half of it can be out before blocks become smaller.

@@ -40,11 +40,12 @@
 //!
 //! # What is promised
 //!
-//! - A file under its own name is complete: downloads and uploads go through a temporary file that gets its name at the end. What a
-//!   killed server leaves of an upload is neither served nor listed, and is removed by the next server at the latest.
+//! - A file under its own name is complete: downloads and uploads go through a temporary file that gets its name at the
+//!   end. What a killed server leaves of an upload is neither served nor listed, and is removed by the next server at
+//! the latest.
 //! - A file that changes while it is served is never shown as complete: the answer breaks off.
-//! - A partial download is continued only if the server's strong entity tag is still the same, or, where it gave none, the
-//!   modification date that was at least a minute old.
+//! - A partial download is continued only if the server's strong entity tag is still the same, or, where it gave none,
+//!   the modification date that was at least a minute old.
 //! - Nothing outside the served directory is read or written, whatever the path says and wherever links lead; names that begin
 //!   with a dot are not served.
 //! - A server that stops finishes its answers first.

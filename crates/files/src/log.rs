@@ -10,7 +10,8 @@ use crate::calendar::Civil;
 /// What happened to one request. [`fmt::Display`] is the log line, without a newline.
 ///
 /// `192.0.2.7 - - [20/Nov/2026:18:57:00 +0000] "GET /a.bin HTTP/3" 200 1048576 "-" "thalweg/0.1.0" 0.031s`, with ` aborted`
-/// at the end when the answer did not get through completely, and the reason in parentheses if it lies with this server.
+/// at the end when the answer did not get through completely, and the reason in parentheses if it lies with this
+/// server.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct AccessRecord {

@@ -84,8 +84,8 @@ pub(crate) struct Named {
 }
 
 impl Source {
-    /// A file, by its canonical path if it has one, that is closed again if too many of `all` are open. Reading fails when it
-    /// is no longer what it was at `stamp`.
+    /// A file, by its canonical path if it has one, that is closed again if too many of `all` are open. Reading fails
+    /// when it is no longer what it was at `stamp`.
     pub(crate) fn new(file: Arc<File>, path: Option<PathBuf>, stamp: Option<Stamp>, all: &Arc<OpenFiles>) -> Self {
         match (path, file.metadata()) {
             (Some(path), Ok(metadata)) => {
@@ -100,8 +100,8 @@ impl Source {
     /// Fills `buffer` from `offset` on.
     ///
     /// # Errors
-    /// What the file system says; [`io::ErrorKind::UnexpectedEof`] when the file ends before; [`io::ErrorKind::InvalidData`] when
-    /// it is no longer what it was, or had to be opened again and is another.
+    /// What the file system says; [`io::ErrorKind::UnexpectedEof`] when the file ends before;
+    /// [`io::ErrorKind::InvalidData`] when it is no longer what it was, or had to be opened again and is another.
     pub(crate) fn read(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         match self {
             Source::Nameless(file, stamp) => read_unchanged(file, *stamp, buffer, offset),

@@ -6,7 +6,8 @@ use std::time::SystemTime;
 
 /// Size and time of last change of a file at one moment.
 ///
-/// A file that is replaced by renaming another one over it does not count as changed: the old one is still there to be read.
+/// A file that is replaced by renaming another one over it does not count as changed: the old one is still there to be
+/// read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
     size: u64,

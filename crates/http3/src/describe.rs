@@ -52,8 +52,8 @@ fn broken(reason: &str, code: Code) -> String {
     format!("the peer broke a rule of HTTP/3: {} ({code})", plain(reason))
 }
 
-/// The reason without what `h3` prints of its own types: in "unexpected frame: Settings(..)", all after the colon. Numbers
-/// stay.
+/// The reason without what `h3` prints of its own types: in "unexpected frame: Settings(..)", all after the colon.
+/// Numbers stay.
 fn plain(reason: &str) -> String {
     let text = match reason.split_once(": ") {
         Some((text, rest)) if !rest.bytes().all(|byte| byte.is_ascii_digit()) => text,

@@ -2,8 +2,8 @@
 //!
 //! `h3` hands DATA frames through piece by piece but collects every other frame (HEADERS, SETTINGS, unknown ones) before it looks
 //! at it, however long the peer says it is, and flow control does not help because what is collected counts as read. This follows
-//! the frames of a stream (RFC 9114 section 7.1) and refuses one that is too long. It holds back HEADERS frames until they are
-//! whole, and refuses those of a malformed message.
+//! the frames of a stream (RFC 9114 section 7.1) and refuses one that is too long. It holds back HEADERS frames until
+//! they are whole, and refuses those of a malformed message.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,8 +18,8 @@ use crate::qpack::Undecodable;
 /// accept, and what Chromium allows for one.
 pub(crate) const FRAME_LIMIT: u64 = 256 * 1024;
 
-/// Bytes of frames other than DATA that are not whole yet, on all streams of a connection together. They count as read, so no
-/// flow control bounds them. A browser's hundred requests have a fifth of it.
+/// Bytes of frames other than DATA that are not whole yet, on all streams of a connection together. They count as read,
+/// so no flow control bounds them. A browser's hundred requests have a fifth of it.
 pub(crate) const HELD_LIMIT: u64 = 4 * FRAME_LIMIT;
 
 /// Frame types DATA and HEADERS (RFC 9114 sections 7.2.1 and 7.2.2).

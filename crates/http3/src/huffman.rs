@@ -1,7 +1,7 @@
 //! The Huffman code of header strings (RFC 7541 section 5.2 and appendix B), which QPACK shares.
 //!
-//! The code is canonical: codes of one length are consecutive numbers in the order of their symbols. The lengths therefore say
-//! everything, and decoding needs the first code and the number of codes of each length only.
+//! The code is canonical: codes of one length are consecutive numbers in the order of their symbols. The lengths
+//! therefore say everything, and decoding needs the first code and the number of codes of each length only.
 
 use crate::qpack::Undecodable;
 

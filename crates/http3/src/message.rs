@@ -1,10 +1,10 @@
 //! What makes a request or response malformed (RFC 9114 sections 4.1.2, 4.2, 4.3 and 4.4).
 //!
-//! `h3` keeps fields in a map, in which the order and the repetition of pseudo-header fields is lost, and does not compare
-//! `Content-Length` with the body. This follows one message on a stream and judges what `h3` does not.
+//! `h3` keeps fields in a map, in which the order and the repetition of pseudo-header fields is lost, and does not
+//! compare `Content-Length` with the body. This follows one message on a stream and judges what `h3` does not.
 //!
-//! Not judged: whether the values mean something to the application, and the length of a response's body. A client knows whether
-//! there is to be one (RFC 9110 section 8.6), and may keep the part that came.
+//! Not judged: whether the values mean something to the application, and the length of a response's body. A client
+//! knows whether there is to be one (RFC 9110 section 8.6), and may keep the part that came.
 
 use thiserror::Error;
 
@@ -267,7 +267,8 @@ impl Fields {
                 Some([]) => return Err(Malformed::Invalid(REQUEST[AUTHORITY])),
                 Some(_) => {}
             }
-            // A query without a path is not allowed either, but `h3`'s client sends it for "https://host?query", and it is clear.
+            // A query without a path is not allowed either, but `h3`'s client sends it for "https://host?query", and it
+            // is clear.
             let asterisk = path == b"*" && method == b"OPTIONS";
             if !asterisk && !matches!(path[0], b'/' | b'?') {
                 return Err(Malformed::Invalid(REQUEST[PATH]));

@@ -1,7 +1,7 @@
 //! Field sections as QPACK writes them without a dynamic table (RFC 9204 section 4.5).
 //!
-//! `h3` announces a dynamic table of capacity 0 (the default of SETTINGS_QPACK_MAX_TABLE_CAPACITY), so a field line is an entry
-//! of the static table or spelled out. Whatever refers to the dynamic table cannot be decoded.
+//! `h3` announces a dynamic table of capacity 0 (the default of SETTINGS_QPACK_MAX_TABLE_CAPACITY), so a field line is
+//! an entry of the static table or spelled out. Whatever refers to the dynamic table cannot be decoded.
 
 use thiserror::Error;
 

@@ -236,7 +236,10 @@ impl<B: Buf> BidiStream<B> {
         connection: &thalweg::Connection,
         held: &Held,
     ) -> Self {
-        Self { send: SendStream::new(send, true), recv: RecvStream::new(recv, connection, Guard::bidi(Kind::Request, held)) }
+        Self {
+            send: SendStream::new(send, true),
+            recv: RecvStream::new(recv, connection, Guard::bidi(Kind::Request, held)),
+        }
     }
 }
 

@@ -57,8 +57,8 @@ pub struct TransportConfig {
     pub ecn: bool,
     /// How many connection IDs we let the peer hold for us (RFC 9000 section 5.1.1). Default 4.
     pub active_connection_ids: u64,
-    /// Let observers between the endpoints measure the round-trip time by the spin bit (RFC 9000 section 17.4), except on
-    /// one path of 16 drawn at random. Works if the peer does too. Default off: the bit is zero.
+    /// Let observers between the endpoints measure the round-trip time by the spin bit (RFC 9000 section 17.4), except
+    /// on one path of 16 drawn at random. Works if the peer does too. Default off: the bit is zero.
     pub spin_bit: bool,
     /// Receives every event of every connection made with this configuration.
     pub observer: Option<Arc<dyn ObserverFactory>>,

@@ -27,8 +27,8 @@ use crate::{
 const MIN_INITIAL_DATAGRAM: usize = 1200;
 /// Stateless resets per second at most: a looping peer or a flood of stray packets must not make us talk for ever.
 const RESETS_PER_SECOND: u32 = 100;
-/// Version Negotiation packets per second at most. Clients of other versions are few and ask again; datagrams with made-up
-/// versions and senders are cheap to make (RFC 9000 section 5.2.2 permits a limit).
+/// Version Negotiation packets per second at most. Clients of other versions are few and ask again; datagrams with
+/// made-up versions and senders are cheap to make (RFC 9000 section 5.2.2 permits a limit).
 const NEGOTIATIONS_PER_SECOND: u32 = 100;
 /// Memory for remembering used NEW_TOKEN tokens, bytes per filter.
 const REPLAY_FILTER_BYTES: usize = 64 * 1024;
@@ -311,8 +311,8 @@ impl Endpoint {
         refuse(server, meta, version, &dcid, &scid, TransportErrorCode::CONNECTION_REFUSED, reply)
     }
 
-    /// Writes a Retry packet (RFC 9000 section 8.1.2) as the answer to the datagram that [`Route::NewConnection`] came from into
-    /// `reply`: the client has to come again with a token that proves its address. The connection is to be
+    /// Writes a Retry packet (RFC 9000 section 8.1.2) as the answer to the datagram that [`Route::NewConnection`] came
+    /// from into `reply`: the client has to come again with a token that proves its address. The connection is to be
     /// [abandoned](Self::abandon). Not for a client that has come with such a token: it would not listen
     /// ([`Connection::is_address_validated`]).
     pub fn retry(&mut self, unix_time: u64, meta: &DatagramMeta, datagram: &[u8], reply: &mut Vec<u8>) -> Route {

@@ -225,8 +225,8 @@ fn close_when_done_never_cuts_streams_that_are_finishing() {
         let stream = world.client_conn(handle).streams().open(Dir::Bi).unwrap();
         world.client_conn(handle).streams().write(stream, b"get").unwrap();
         world.pump();
-        // The server hands everything over as fast as it is taken, finishes and wants to close: more than the client's credit
-        // is still to be delivered then.
+        // The server hands everything over as fast as it is taken, finishes and wants to close: more than the client's
+        // credit is still to be delivered then.
         let len = 120_000u64;
         let data: Vec<u8> = (0..len).map(pattern).collect();
         let mut written = None;

@@ -129,8 +129,8 @@ pub trait Controller: Debug + Send {
         false
     }
 
-    /// The policies of the connection change ([`Recovery::set_policies`](crate::Recovery::set_policies)). Window and flight stay as they
-    /// are.
+    /// The policies of the connection change ([`Recovery::set_policies`](crate::Recovery::set_policies)). Window and
+    /// flight stay as they are.
     fn on_policies(&mut self, now: Instant, policies: &Policies) {
         let _ = (now, policies);
     }

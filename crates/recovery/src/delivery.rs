@@ -9,14 +9,15 @@
 //! where both intervals span the flight that the packet closed. The longer one counts, because packets that left bunched and ACKs that
 //! arrive bunched both make delivery look faster than it was. A round trip ends when a packet sent after its beginning is acknowledged.
 //!
-//! The estimate that statistics show averages the same samples with the ACK interval alone. The send interval of a sample
-//! spans the pause after a reduction, in which the bottleneck goes on delivering from its queue. As in Linux's
-//! `tcpi_delivery_rate`, a sample that the application has limited counts only if it is higher. No decision depends on it.
+//! The estimate that statistics show averages the same samples with the ACK interval alone. The send interval of a
+//! sample spans the pause after a reduction, in which the bottleneck goes on delivering from its queue. As in Linux's
+//! `tcpi_delivery_rate`, a sample that the application has limited counts only if it is higher. No decision depends on
+//! it.
 
 use thalweg_units::{Duration, Instant, Rate};
 
-/// A new sample's weight in the estimate is one in so many, as a new sample's is in the smoothed RTT (RFC 9002 section 5.3).
-/// More follows a change of the path later; less shows every bunch of ACKs.
+/// A new sample's weight in the estimate is one in so many, as a new sample's is in the smoothed RTT (RFC 9002 section
+/// 5.3). More follows a change of the path later; less shows every bunch of ACKs.
 const SMOOTHING: u64 = 8;
 
 /// Which packet-timed round trip a path is in.

@@ -99,8 +99,8 @@ impl Pacer {
         self.capacity = if known { initial_window.max(self.quantum.saturating_mul(2)) } else { initial_window };
     }
 
-    /// Ends the train under way and forgets debts: the application has chosen another limit. What one limit let out at once is
-    /// not sent under the next, nor is what had to leave in a pause paid for by a longer one.
+    /// Ends the train under way and forgets debts: the application has chosen another limit. What one limit let out at
+    /// once is not sent under the next, nor is what had to leave in a pause paid for by a longer one.
     pub(crate) fn start_over(&mut self) {
         self.train = 0;
         self.credit = self.credit.max(0);

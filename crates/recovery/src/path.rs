@@ -251,9 +251,9 @@ impl Path {
     /// How fast the path has lately delivered, by its delivery-rate samples; `None` before the first.
     ///
     /// A sample is what was acknowledged in a span of a round trip or more, over that span: neither the window nor the
-    /// estimated round-trip time has a part in it. Bytes count as in flight, without the headers of IP and UDP. A new sample
-    /// weighs an eighth. One taken while the application left the window unused counts only if it is higher: it says what
-    /// was asked of the path, not what the path can do. Without new samples the value stays.
+    /// estimated round-trip time has a part in it. Bytes count as in flight, without the headers of IP and UDP. A new
+    /// sample weighs an eighth. One taken while the application left the window unused counts only if it is higher: it
+    /// says what was asked of the path, not what the path can do. Without new samples the value stays.
     pub fn delivery_rate(&self) -> Option<Rate> {
         self.delivery.rate()
     }
@@ -333,8 +333,9 @@ impl Path {
         bytes_in_flight.saturating_add(u64::from(self.datagram_size)) > self.window()
     }
 
-    /// The transport has nothing to send, or has something again. Being held by the window or the pacer is not it (RFC 9002 section 7.8);
-    /// being held by a rate that the application chose is: the window would grow without ever being used.
+    /// The transport has nothing to send, or has something again. Being held by the window or the pacer is not it (RFC
+    /// 9002 section 7.8); being held by a rate that the application chose is: the window would grow without ever being
+    /// used.
     pub(crate) fn set_application_limited(&mut self, now: Instant, limited: bool, trace: &mut Trace) {
         let limited = (limited || self.is_capped) && !self.is_full(self.bytes_in_flight);
         if limited {

@@ -43,8 +43,8 @@ impl<T: Clone> Recovery<T> {
         self.config.policies
     }
 
-    /// Goes on by other policies, on every path and on those to come: all or none of them. Nothing in flight is touched, and
-    /// nothing is declared lost before the next acknowledgment or timeout.
+    /// Goes on by other policies, on every path and on those to come: all or none of them. Nothing in flight is
+    /// touched, and nothing is declared lost before the next acknowledgment or timeout.
     ///
     /// | policy | takes effect |
     /// |---|---|
@@ -72,12 +72,13 @@ impl<T: Clone> Recovery<T> {
         Ok(())
     }
 
-    /// Limits the rate at which packets leave on each path, whatever the window allows, pacing policy or not; `None` lifts the limit.
+    /// Limits the rate at which packets leave on each path, whatever the window allows, pacing policy or not; `None`
+    /// lifts the limit.
     ///
-    /// Over any span no more leaves than the rate times the span and one burst: an initial window, or two milliseconds' worth of
-    /// the rate if that is more, up to 128 kB (a timer may be late by a millisecond). A limit that is lowered holds from then on:
-    /// what the old one would have let out at once does not leave. At a rate of zero [`budget`](Self::budget) allows no more than
-    /// an initial window, once; acknowledgments and probes do not ask for it. While the limit binds, the window does not grow
+    /// Over any span no more leaves than the rate times the span and one burst: an initial window, or two milliseconds'
+    /// worth of the rate if that is more, up to 128 kB (a timer may be late by a millisecond). A limit that is lowered
+    /// holds from then on: what the old one would have let out at once does not leave. At a rate of zero
+    /// [`budget`](Self::budget) allows no more than an initial window, once; acknowledgments and probes do not ask for it. While the limit binds, the window does not grow
     /// (RFC 9002 section 7.8).
     pub fn set_max_rate(&mut self, now: Instant, most: Option<Rate>) {
         self.see(now);

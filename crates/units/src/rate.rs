@@ -39,8 +39,8 @@ const ALL_UNITS: &[Unit] = &[
 
 /// A data rate in bits per second.
 ///
-/// Written and read as "250 Mbps", "14.7 Mbps", "500 kbps" (decimal units; a bit is a bit). Read also in bytes per second, as
-/// "4 MB/s", "500 kB/s" or "1 MiB/s".
+/// Written and read as "250 Mbps", "14.7 Mbps", "500 kbps" (decimal units; a bit is a bit). Read also in bytes per
+/// second, as "4 MB/s", "500 kB/s" or "1 MiB/s".
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rate(u64);
 

@@ -1,4 +1,5 @@
-//! The quinn side of docs/from-quinn.md does what the guide says. That the guide shows this very text is a test of `thalweg`.
+//! The quinn side of docs/from-quinn.md does what the guide says. That the guide shows this very text is a test of
+//! `thalweg`.
 
 #[path = "../examples/from_quinn.rs"]
 mod from_quinn;

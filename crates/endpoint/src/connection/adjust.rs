@@ -12,8 +12,8 @@ impl Connection {
         self.connection.lock().machine.policies()
     }
 
-    /// Goes on by other recovery policies: all or none of them. The window, the slow start threshold and what is in flight are
-    /// kept; nothing is declared lost for it.
+    /// Goes on by other recovery policies: all or none of them. The window, the slow start threshold and what is in
+    /// flight are kept; nothing is declared lost for it.
     ///
     /// | policy | takes effect |
     /// |---|---|
@@ -48,12 +48,14 @@ impl Connection {
         self.connection.lock().machine.max_rate()
     }
 
-    /// Limits the rate at which this end sends, UDP payload, whatever the congestion window allows; `None` lifts the limit.
+    /// Limits the rate at which this end sends, UDP payload, whatever the congestion window allows; `None` lifts the
+    /// limit.
     ///
-    /// Over any span no more leaves than the rate times the span and one burst: an initial window (ten datagrams), or two
-    /// milliseconds' worth of the rate if that is more, up to 128 kB. Acknowledgments, probes, PINGs and the small frames of flow
-    /// control and of the connection do not wait for the limit. So a rate of zero pauses a connection: what it receives goes on
-    /// arriving, and [`keep_alive`](crate::TransportConfig::keep_alive) keeps it. [`TransportConfig::max_rate`](crate::TransportConfig::max_rate) sets it from the start.
+    /// Over any span no more leaves than the rate times the span and one burst: an initial window (ten datagrams), or
+    /// two milliseconds' worth of the rate if that is more, up to 128 kB. Acknowledgments, probes, PINGs and the small
+    /// frames of flow control and of the connection do not wait for the limit. So a rate of zero pauses a connection:
+    /// what it receives goes on arriving, and [`keep_alive`](crate::TransportConfig::keep_alive) keeps it.
+    /// [`TransportConfig::max_rate`](crate::TransportConfig::max_rate) sets it from the start.
     ///
     /// ```
     /// # fn example(connection: &thalweg::Connection) -> Result<(), Box<dyn std::error::Error>> {
@@ -67,8 +69,8 @@ impl Connection {
         self.connection.unlock_and_drive(state);
     }
 
-    /// Changes how many bidirectional streams the peer may have open at a time. More are announced at once; fewer take effect as
-    /// streams close, since what was announced cannot be taken back (RFC 9000 section 4.6).
+    /// Changes how many bidirectional streams the peer may have open at a time. More are announced at once; fewer take
+    /// effect as streams close, since what was announced cannot be taken back (RFC 9000 section 4.6).
     pub fn set_max_concurrent_bidi_streams(&self, most: u64) {
         self.change(|streams| streams.set_max_concurrent(Dir::Bi, most));
     }
@@ -79,14 +81,14 @@ impl Connection {
         self.change(|streams| streams.set_max_concurrent(Dir::Uni, most));
     }
 
-    /// Makes the connection's receive window `bytes` wide; it no longer grows by itself. More credit is announced at once; less
-    /// takes effect as data is read (RFC 9000 section 4.1).
+    /// Makes the connection's receive window `bytes` wide; it no longer grows by itself. More credit is announced at
+    /// once; less takes effect as data is read (RFC 9000 section 4.1).
     pub fn set_receive_window(&self, bytes: u64) {
         self.change(|streams| streams.set_receive_window(bytes));
     }
 
-    /// Changes how many bytes written but not yet acknowledged the connection holds before writes wait. With less than it holds
-    /// already, writers wait until enough is acknowledged; every stream may go on holding 64 KiB, or
+    /// Changes how many bytes written but not yet acknowledged the connection holds before writes wait. With less than
+    /// it holds already, writers wait until enough is acknowledged; every stream may go on holding 64 KiB, or
     /// the window if that is smaller.
     pub fn set_send_window(&self, bytes: u64) {
         self.change(|streams| streams.set_send_window(bytes));
@@ -98,8 +100,8 @@ impl Connection {
         self.connection.unlock_and_drive(state);
     }
 
-    /// The largest datagram that [`send_datagram`](Self::send_datagram) can queue now without waiting and without dropping another,
-    /// bytes. A queued datagram takes 32 bytes more than its payload.
+    /// The largest datagram that [`send_datagram`](Self::send_datagram) can queue now without waiting and without
+    /// dropping another, bytes. A queued datagram takes 32 bytes more than its payload.
     pub fn datagram_send_buffer_space(&self) -> usize {
         self.connection.lock().machine.datagrams().send_buffer_space()
     }

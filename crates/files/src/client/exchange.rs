@@ -40,8 +40,8 @@ impl From<StreamError> for Failure {
 /// from.
 ///
 /// A server that needs no more of the body says so with STOP_SENDING and H3_NO_ERROR and answers all the same (RFC 9114
-/// section 4.1); some say 0. Stopped otherwise, the request was broken off, and no 2xx makes it a stored one. An error status
-/// counts however the sending fares, and ends it at once, since the server may never read the rest.
+/// section 4.1); some say 0. Stopped otherwise, the request was broken off, and no 2xx makes it a stored one. An error
+/// status counts however the sending fares, and ends it at once, since the server may never read the rest.
 pub(super) async fn run(
     stream: RequestStream<BidiStream<Bytes>, Bytes>,
     body: SendBody,
@@ -107,8 +107,8 @@ async fn send_body(mut send: RequestStream<SendStream<Bytes>, Bytes>, mut body: 
     }
 }
 
-/// The first response that is not an interim one (RFC 9110 section 15.2). `thalweg_h3` has refused 101, which HTTP/3 does not
-/// have (RFC 9114 section 4.5).
+/// The first response that is not an interim one (RFC 9110 section 15.2). `thalweg_h3` has refused 101, which HTTP/3
+/// does not have (RFC 9114 section 4.5).
 async fn final_head(answer: &mut Answer) -> Result<Response<()>, Failure> {
     for _ in 0..=MAX_INTERIM {
         let head = answer.recv_response().await?;

@@ -7,8 +7,8 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 
 use super::session::chain;
 
-/// Largest header section of an answer, bytes (RFC 9114 section 4.2.2, and its like over TCP): what Chromium takes. Bounds
-/// what a server can make the client hold.
+/// Largest header section of an answer, bytes (RFC 9114 section 4.2.2, and its like over TCP): what Chromium takes.
+/// Bounds what a server can make the client hold.
 pub(super) const MAX_SECTION: u32 = 256 * 1024;
 
 /// Most fields in a header section over HTTP/1.1, where room for them is set aside before they are read.

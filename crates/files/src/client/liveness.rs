@@ -1,11 +1,11 @@
 //! Whether the server still knows a QUIC connection: asked by a second connection when the first is silent.
 //!
-//! The transport notices a peer that says that it has lost its state, and a rebinding of our own address. What is left is
-//! silence, which has two reasons: the network is out, or the server is gone or knows nothing of the connection any more. A
-//! second connection tells them apart with little harm: while the network is out it does not come about either, and the
-//! first one goes on when the network is back. That a server which answers the second has forgotten the first is an
-//! assumption: behind a load balancer, the first may only have stalled. A download continues by range at little cost, so it
-//! takes the risk; an upload does not.
+//! The transport notices a peer that says that it has lost its state, and a rebinding of our own address. What is left
+//! is silence, which has two reasons: the network is out, or the server is gone or knows nothing of the connection any
+//! more. A second connection tells them apart with little harm: while the network is out it does not come about either,
+//! and the first one goes on when the network is back. That a server which answers the second has forgotten the first
+//! is an assumption: behind a load balancer, the first may only have stalled. A download continues by range at little
+//! cost, so it takes the risk; an upload does not.
 
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use std::time::Duration;
 use super::quic::{Failure, Http3, Quic};
 use super::session::{Kind, Session};
 
-/// Silence, with questions of the transport unanswered, from which on the connection is in doubt. Shorter would dial again
-/// for every change of a wireless cell; longer is time lost after a server's restart.
+/// Silence, with questions of the transport unanswered, from which on the connection is in doubt. Shorter would dial
+/// again for every change of a wireless cell; longer is time lost after a server's restart.
 const DOUBT: Duration = Duration::from_secs(2);
 
 /// The same in round trips of the path, where that is more: five questions unanswered.
@@ -93,15 +93,15 @@ fn in_doubt(session: &Weak<Session>) -> bool {
     .unwrap_or(false)
 }
 
-/// Whether to ask for a connection that was silent for `silence`. Not while it carries an upload: nobody can tell whether what
-/// was sent is stored, so it is not tried again, and giving it up would lose it for certain.
+/// Whether to ask for a connection that was silent for `silence`. Not while it carries an upload: nobody can tell
+/// whether what was sent is stored, so it is not tried again, and giving it up would lose it for certain.
 fn is_doubtful(awaited: bool, upload: bool, silence: Duration, patience: Duration) -> bool {
     awaited && !upload && silence >= patience
 }
 
-/// Dials the same address again. If that tells that the server lives without this connection, or that there is no server,
-/// this one is given up. Whatever else becomes of the second tells nothing of the first: this side may have no socket left,
-/// and a server too busy for another connection may still serve the ones it has.
+/// Dials the same address again. If that tells that the server lives without this connection, or that there is no
+/// server, this one is given up. Whatever else becomes of the second tells nothing of the first: this side may have no
+/// socket left, and a server too busy for another connection may still serve the ones it has.
 async fn second_connection(session: &Weak<Session>, quic: &Quic, name: &str) {
     let Some(remote) = with(session, |session, _| session.remote) else { return };
     let heard = Default::default();

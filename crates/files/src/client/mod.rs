@@ -64,8 +64,8 @@ pub struct FetchOptions {
     /// Continue partial files whose entity tag, or modification date where there is no tag, still matches. Default: no,
     /// they are replaced.
     pub resume: bool,
-    /// How often a download whose connection was lost is tried again without getting any further; 0 is never. It continues
-    /// where it broke off if the server gave a strong validator. Default 5.
+    /// How often a download whose connection was lost is tried again without getting any further; 0 is never. It
+    /// continues where it broke off if the server gave a strong validator. Default 5.
     pub retries: u32,
     /// How many files at once. Default 16; the server may allow fewer.
     pub parallel: usize,
@@ -75,9 +75,9 @@ pub struct FetchOptions {
     pub idle_timeout: Duration,
     /// How long QUIC may be silent before TCP is tried beside it. Default 3 s: a handshake over two satellite hops takes 1.2 s.
     pub quic_patience: Duration,
-    /// Whether to remember, for the life of the fetcher, the TLS sessions and address tokens that QUIC servers give. A later
-    /// connection to the same host and port then resumes, and its first requests travel with the first packets (0-RTT) if the
-    /// server allows it. What travels so can be replayed by an attacker, so only GET does. Default: yes.
+    /// Whether to remember, for the life of the fetcher, the TLS sessions and address tokens that QUIC servers give. A
+    /// later connection to the same host and port then resumes, and its first requests travel with the first packets
+    /// (0-RTT) if the server allows it. What travels so can be replayed by an attacker, so only GET does. Default: yes.
     pub tickets: bool,
     /// How many redirects to follow. Default 5.
     pub max_redirects: usize,

@@ -152,8 +152,8 @@ pub(super) fn strong_etag(headers: &HeaderMap) -> Option<String> {
     is_strong(text).then(|| text.to_owned())
 }
 
-/// The date of the last change, if the file was old enough when it was sent that no later change can have the same date. The
-/// minute makes up for a date that was written by another clock (RFC 9110 section 8.8.2.2).
+/// The date of the last change, if the file was old enough when it was sent that no later change can have the same
+/// date. The minute makes up for a date that was written by another clock (RFC 9110 section 8.8.2.2).
 fn strong_date(headers: &HeaderMap) -> Option<String> {
     let text = |name| headers.get(name)?.to_str().ok();
     let modified = text(LAST_MODIFIED)?;

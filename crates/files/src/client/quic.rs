@@ -56,9 +56,9 @@ pub(super) fn window_for(limit: u64) -> u64 {
 
 /// What h3 does on a connection.
 ///
-/// No frames of reserved types ("grease", RFC 9114 section 7.2.8): h3 would append one to every request that a fresh clone
-/// of its sender sends. HAProxy 3.0 keeps a request's stream when bytes follow the head, and grants no stream after the
-/// hundredth.
+/// No frames of reserved types ("grease", RFC 9114 section 7.2.8): h3 would append one to every request that a fresh
+/// clone of its sender sends. HAProxy 3.0 keeps a request's stream when bytes follow the head, and grants no stream
+/// after the hundredth.
 fn settings() -> h3::client::Builder {
     let mut builder = h3::client::builder();
     builder.send_grease(false).max_field_section_size(MAX_SECTION.into());
@@ -143,9 +143,9 @@ impl Quic {
         configs.entry(key).or_insert_with(make).clone()
     }
 
-    /// Connects to `address`; `heard` becomes true when a datagram comes back. With `early`, and if a session of this server is
-    /// remembered that allows it, the connection is there at once: requests travel with the first packets (0-RTT), and
-    /// whether the server is there shows later.
+    /// Connects to `address`; `heard` becomes true when a datagram comes back. With `early`, and if a session of this
+    /// server is remembered that allows it, the connection is there at once: requests travel with the first packets
+    /// (0-RTT), and whether the server is there shows later.
     pub(super) async fn connect(
         &self,
         address: SocketAddr,
@@ -196,8 +196,8 @@ impl Quic {
     }
 }
 
-/// Closes a connection used before its handshake if that does not come to an end: whoever uses it then dials in the ordinary
-/// way, which finds out what is wrong and what else there is.
+/// Closes a connection used before its handshake if that does not come to an end: whoever uses it then dials in the
+/// ordinary way, which finds out what is wrong and what else there is.
 async fn doubt_early(connection: thalweg::Connection, address: SocketAddr, patience: Duration) {
     let stands = tokio::select! {
         result = connection.handshake_complete() => result.is_ok(),

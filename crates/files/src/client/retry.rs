@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use super::error::Error;
 
-/// Wait before the first further attempt. A server that restarts, or a network that changes, takes about this long; each
-/// further attempt without progress doubles it.
+/// Wait before the first further attempt. A server that restarts, or a network that changes, takes about this long;
+/// each further attempt without progress doubles it.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
 /// Longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(8);
 
-/// The attempts of one transfer. Progress, a longer part of the file than ever before, starts the count anew; so there are
-/// at most as many attempts as the file has bytes, and in practice few.
+/// The attempts of one transfer. Progress, a longer part of the file than ever before, starts the count anew; so there
+/// are at most as many attempts as the file has bytes, and in practice few.
 #[derive(Debug)]
 pub(super) struct Attempts {
     limit: u32,
@@ -32,8 +32,8 @@ impl Attempts {
         Self { limit, failed: 0, mark: here, first: None }
     }
 
-    /// After a failure that a new connection may mend, with `here` bytes of the file on hand: how long to wait before the
-    /// next attempt, and which one it is.
+    /// After a failure that a new connection may mend, with `here` bytes of the file on hand: how long to wait before
+    /// the next attempt, and which one it is.
     ///
     /// # Errors
     /// The error to report when there is none.
@@ -48,8 +48,9 @@ impl Attempts {
         Ok((wait, self.failed))
     }
 
-    /// The error to report when `last` is not worth another attempt, with `here` bytes on hand: what broke the transfer, if
-    /// `last` only says that it did not mend. Anything else (a full disk, a stop from outside) speaks for itself.
+    /// The error to report when `last` is not worth another attempt, with `here` bytes on hand: what broke the
+    /// transfer, if `last` only says that it did not mend. Anything else (a full disk, a stop from outside) speaks for
+    /// itself.
     pub(super) fn give_up(&mut self, last: Error, here: u64) -> Error {
         self.progress(here);
         let did_not_mend = matches!(
@@ -124,8 +125,8 @@ impl Run {
         self.connected.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there ever was a connection: only then is a server that cannot be reached one that may come back, and not
-    /// a mistyped address.
+    /// Whether there ever was a connection: only then is a server that cannot be reached one that may come back, and
+    /// not a mistyped address.
     pub(super) fn was_connected(&self) -> bool {
         self.connected.load(Ordering::Relaxed)
     }

@@ -79,12 +79,12 @@ impl http_body::Body for SendBody {
 /// HTTP/2 receive window, bytes. TCP has a window of its own; this one only must not be the smaller.
 const HTTP2_WINDOW: u32 = 32 << 20;
 
-/// Silence over HTTP/2 after which a server that owes an answer is asked whether it is still there, at most; a quarter of the
-/// idle timeout if that is less. TCP itself would not notice that the host is gone.
+/// Silence over HTTP/2 after which a server that owes an answer is asked whether it is still there, at most; a quarter
+/// of the idle timeout if that is less. TCP itself would not notice that the host is gone.
 const HTTP2_ASK: Duration = Duration::from_secs(5);
 
-/// How long it may take to answer, at most; half of the idle timeout if that is less. A connection that fails this is closed
-/// before the idle timeout, which then tells of a server that is there but sends nothing.
+/// How long it may take to answer, at most; half of the idle timeout if that is less. A connection that fails this is
+/// closed before the idle timeout, which then tells of a server that is there but sends nothing.
 const HTTP2_ANSWER: Duration = Duration::from_secs(15);
 
 /// A connection that requests can be made on.
@@ -131,8 +131,8 @@ impl Session {
         }
     }
 
-    /// Waits until the handshake is complete: what is sent from then on is not early data. Returns at once if the connection
-    /// fails, which the next request tells.
+    /// Waits until the handshake is complete: what is sent from then on is not early data. Returns at once if the
+    /// connection fails, which the next request tells.
     pub(super) async fn stands(&self) {
         if let Kind::Http3(http) = &self.kind {
             let _ = http.connection.handshake_complete().await;

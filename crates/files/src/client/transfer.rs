@@ -423,8 +423,8 @@ impl Transfer<'_> {
         origin: &Origin,
     ) -> Result<Option<Option<u64>>, Error> {
         let headers = answered.head.headers();
-        // Half of one coding and half of another would be no file at all. An answer to If-Range need not name the coding
-        // again (RFC 9110 section 15.3.7).
+        // Half of one coding and half of another would be no file at all. An answer to If-Range need not name the
+        // coding again (RFC 9110 section 15.3.7).
         let same_coding = !headers.contains_key(CONTENT_ENCODING) || answered.coding == origin.coding;
         let total = continues(headers, have, origin).filter(|_| same_coding);
         if total.is_some() {

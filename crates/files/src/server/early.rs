@@ -1,9 +1,9 @@
 //! Requests in early data, TLS 1.3's 0-RTT (RFC 8470): what may be a replay must not change anything.
 //!
-//! Three things keep a replay harmless. A ticket is good for one connection (the server remembers sessions and forgets each
-//! when it is used), so one server process takes the same early data at most once; after a restart it takes none of the old
-//! ones, because it remembers no session. Only safe methods are answered early. Everything else waits until the handshake is
-//! complete, which somebody who only repeats packets cannot bring about.
+//! Three things keep a replay harmless. A ticket is good for one connection (the server remembers sessions and forgets
+//! each when it is used), so one server process takes the same early data at most once; after a restart it takes none
+//! of the old ones, because it remembers no session. Only safe methods are answered early. Everything else waits until
+//! the handshake is complete, which somebody who only repeats packets cannot bring about.
 
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -40,8 +40,8 @@ pub(super) async fn admit(connection: &Connection, request: &Parts) -> Result<bo
     Ok(early)
 }
 
-/// The answer to a request that somebody in between received in early data and passed on (RFC 8470 section 5.1), if it must
-/// not be done: there is no handshake here to wait for, only the sender can repeat it (section 5.2).
+/// The answer to a request that somebody in between received in early data and passed on (RFC 8470 section 5.1), if it
+/// must not be done: there is no handshake here to wait for, only the sender can repeat it (section 5.2).
 pub(super) fn refuse_forwarded(request: &Parts) -> Option<Answer> {
     let early = request.headers.get_all("early-data").iter().any(|value| value.as_bytes().trim_ascii() == b"1");
     (early && !is_safe(&request.method)).then(|| {

@@ -1,7 +1,7 @@
 //! Returns memory that is free to the system.
 //!
-//! glibc returns freed memory by itself only where it ends a heap. A crowd of clients leaves free pages between pages in use, and
-//! the process would keep them for good. On other C libraries this does nothing.
+//! glibc returns freed memory by itself only where it ends a heap. A crowd of clients leaves free pages between pages
+//! in use, and the process would keep them for good. On other C libraries this does nothing.
 
 use std::future::Future;
 
@@ -47,7 +47,8 @@ impl Watch {
         Self { kept: resident, last: resident }
     }
 
-    /// Whether to release now that `resident` bytes are resident. While the process grows, what it frees is soon in use again.
+    /// Whether to release now that `resident` bytes are resident. While the process grows, what it frees is soon in use
+    /// again.
     fn is_time(&mut self, resident: u64) -> bool {
         let grows = resident > self.last;
         self.last = resident;

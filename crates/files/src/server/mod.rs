@@ -73,15 +73,15 @@ pub struct ServerOptions {
     pub grace: Duration,
     /// How QUIC connections behave (recovery policies, observers, windows). Default: [`ServerOptions::bulk_transport`].
     pub transport: Option<Arc<TransportConfig>>,
-    /// Sockets, workers, limits of the QUIC endpoint. Default: 128 MiB for what is sent by all connections together, 128 MiB
-    /// for what they receive.
+    /// Sockets, workers, limits of the QUIC endpoint. Default: 128 MiB for what is sent by all connections together,
+    /// 128 MiB for what they receive.
     pub endpoint: EndpointBuilder,
-    /// When QUIC clients have to prove their address first. Default: when more than 200 handshakes are under way, so that a
-    /// flood from invented addresses holds little memory.
+    /// When QUIC clients have to prove their address first. Default: when more than 200 handshakes are under way, so
+    /// that a flood from invented addresses holds little memory.
     pub retry: RetryPolicy,
-    /// Whether to answer GET, HEAD and OPTIONS that arrive in early data (0-RTT) before the handshake is complete. They may be
-    /// replays: an attacker who recorded them can have a file sent to the client's address once more per server process.
-    /// Default: no.
+    /// Whether to answer GET, HEAD and OPTIONS that arrive in early data (0-RTT) before the handshake is complete. They
+    /// may be replays: an attacker who recorded them can have a file sent to the client's address once more per server
+    /// process. Default: no.
     pub early_data: bool,
     /// Whether to write TLS secrets to the file that the environment variable `SSLKEYLOGFILE` names. Default: no.
     pub key_log: bool,
@@ -99,17 +99,17 @@ const CALM_HANDSHAKES: usize = 200;
 /// Handshakes under way over QUIC at most; more are refused.
 const MAX_HANDSHAKES: usize = 4096;
 
-/// Bytes of credit that a client has from the start, for one stream and for its connection. The windows double as long as
-/// uploads use them up within two round trips. What is granted cannot be taken back, so it is little.
+/// Bytes of credit that a client has from the start, for one stream and for its connection. The windows double as long
+/// as uploads use them up within two round trips. What is granted cannot be taken back, so it is little.
 const FIRST_WINDOWS: (u64, u64) = (1 << 20, 2 << 20);
 
-/// QUIC sessions remembered for resumption, a few hundred bytes each. A client whose session was forgotten pays one full
-/// handshake.
+/// QUIC sessions remembered for resumption, a few hundred bytes each. A client whose session was forgotten pays one
+/// full handshake.
 const SESSIONS: usize = 4096;
 
 impl ServerOptions {
-    /// The QUIC settings used when none are given, to change from: the transport's defaults, with small receive windows at the
-    /// start.
+    /// The QUIC settings used when none are given, to change from: the transport's defaults, with small receive windows
+    /// at the start.
     #[must_use]
     pub fn bulk_transport() -> TransportConfig {
         let mut transport = TransportConfig::default();
@@ -267,8 +267,8 @@ fn bind_both(options: &ServerOptions) -> Result<Bound, ServerError> {
     Ok((endpoint, listener))
 }
 
-/// What tells this machine from others that have the same certificate: its ID (machine-id(5)), and its name, because containers
-/// of one image may have one ID. None if the ID is not known.
+/// What tells this machine from others that have the same certificate: its ID (machine-id(5)), and its name, because
+/// containers of one image may have one ID. None if the ID is not known.
 fn host() -> Option<Vec<u8>> {
     #[cfg(unix)]
     {

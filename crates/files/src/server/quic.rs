@@ -180,7 +180,8 @@ async fn send(
 }
 
 /// Whether the client ended the exchange without complaint once everything was sent: it closed the connection with
-/// H3_NO_ERROR, or with 0 as clients do that know no codes of HTTP/3 at that point, or stopped the stream with H3_NO_ERROR.
+/// H3_NO_ERROR, or with 0 as clients do that know no codes of HTTP/3 at that point, or stopped the stream with
+/// H3_NO_ERROR.
 fn is_content(quic: &thalweg::Connection, error: &StreamError) -> bool {
     let no_error = Code::H3_NO_ERROR.value();
     match error {

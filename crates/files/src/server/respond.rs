@@ -51,7 +51,8 @@ pub(super) trait RequestBody {
     fn next(&mut self) -> impl Future<Output = io::Result<Option<Bytes>>> + Send;
 }
 
-/// Answers one request. `Err` means that the client broke its body off or contradicted its length: there is nobody to answer.
+/// Answers one request. `Err` means that the client broke its body off or contradicted its length: there is nobody to
+/// answer.
 pub(super) async fn respond(
     context: &Context,
     request: Parts,

@@ -1,8 +1,8 @@
 //! The file an upload is written to before it gets its name.
 //!
-//! On Linux it has no name at all where the file system can do that (`O_TMPFILE`): if the server is killed, the kernel frees it.
-//! Elsewhere it has a hidden name beside the target and is locked while it is in use, so that the next server can tell an
-//! abandoned one ([`sweep`]). Such names are neither served nor listed nor accepted.
+//! On Linux it has no name at all where the file system can do that (`O_TMPFILE`): if the server is killed, the kernel
+//! frees it. Elsewhere it has a hidden name beside the target and is locked while it is in use, so that the next server
+//! can tell an abandoned one ([`sweep`]). Such names are neither served nor listed nor accepted.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata};
@@ -225,7 +225,8 @@ pub(super) fn sweep(root: &Path) -> usize {
             if seen > MAX_ENTRIES {
                 return removed;
             }
-            // Links are not followed: uploads into a linked directory end up where it leads, which is below the root too.
+            // Links are not followed: uploads into a linked directory end up where it leads, which is below the root
+            // too.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => directories.push(entry.path()),
                 Ok(kind) if kind.is_file() && is_temporary(entry.file_name().as_encoded_bytes()) => {

@@ -26,8 +26,8 @@ pub struct Upload {
 }
 
 impl Site {
-    /// Removes the temporary files that servers left below the root when they were killed, and says how many. Those of running
-    /// uploads stay, also of other servers. Blocks on the file system.
+    /// Removes the temporary files that servers left below the root when they were killed, and says how many. Those of
+    /// running uploads stay, also of other servers. Blocks on the file system.
     pub fn remove_abandoned_uploads(&self) -> usize {
         temporary::sweep(self.root())
     }

@@ -98,7 +98,8 @@ async fn refused_early_data_are_sent_again() {
     assert_eq!(std::fs::read(downloads.path("g")).unwrap(), sample(100_000));
 }
 
-/// A session is remembered, but its server is gone: over TCP the file is still to be had, and nothing is tried for long.
+/// A session is remembered, but its server is gone: over TCP the file is still to be had, and nothing is tried for
+/// long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_early_request_that_nobody_takes_falls_back_to_tcp() {
     let (mut host, _) = host_with_early_data().await;

@@ -148,8 +148,8 @@ async fn tcp(server: SocketAddr, protocol: &[u8]) -> TlsStream<TcpStream> {
     tls.connect("localhost".try_into().unwrap(), stream).await.unwrap()
 }
 
-/// Writes `begin`, then `again` until the server stops it, `most` bytes at the longest. Returns how many bytes that took,
-/// and what the server answered.
+/// Writes `begin`, then `again` until the server stops it, `most` bytes at the longest. Returns how many bytes that
+/// took, and what the server answered.
 async fn pour(mut stream: TlsStream<TcpStream>, begin: Bytes, again: Bytes, most: usize) -> (usize, Vec<u8>) {
     let mut poured = 0;
     let _ = stream.write_all(&begin).await;

@@ -8,11 +8,14 @@ use crate::common::{Downloads, get_one, sample};
 use crate::script::{Exchange, H3_INTERNAL_ERROR, H3_NO_ERROR, HEADERS, RawServer, answer, frame, frames, headers};
 use thalweg_files::client::{Category, Error, Fetcher, Job};
 
-/// HAProxy 3.0 never frees a stream on which bytes follow the head of a request without body, and so grants no stream after
-/// the hundredth.
+/// Types and lengths of the frames on a stream.
+type Frames = Vec<(u64, u64)>;
+
+/// HAProxy 3.0 never frees a stream on which bytes follow the head of a request without body, and so grants no stream
+/// after the hundredth.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_without_body_is_one_headers_frame_and_the_end() {
-    let seen: Arc<Mutex<Vec<Vec<(u64, u64)>>>> = Arc::default();
+    let seen: Arc<Mutex<Vec<Frames>>> = Arc::default();
     let connections: Arc<Mutex<BTreeSet<usize>>> = Arc::default();
     let (noted, counted) = (Arc::clone(&seen), Arc::clone(&connections));
     let server = RawServer::new(move |Exchange { mut send, mut recv, connection, .. }| {
@@ -97,7 +100,8 @@ async fn endless_interim_responses_and_101_are_refused() {
     }
 }
 
-/// RFC 9114 section 4.1: a server may answer before it has read everything, and asks with H3_NO_ERROR not to be sent more.
+/// RFC 9114 section 4.1: a server may answer before it has read everything, and asks with H3_NO_ERROR not to be sent
+/// more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_comes_with_stop_sending_is_kept() {
     // Some servers say it with 0, which is nobody's error either.
@@ -140,8 +144,8 @@ async fn an_answer_is_kept_when_only_the_end_of_the_request_is_refused() {
     assert_eq!(upload(&Fetcher::new(options).unwrap(), &server, 1).await.unwrap(), 201);
 }
 
-/// Stopped with an error, the upload was broken off, and the server does not have all of it whatever it answers. The rate limit
-/// keeps the end of the request back until the server has stopped the stream.
+/// Stopped with an error, the upload was broken off, and the server does not have all of it whatever it answers. The
+/// rate limit keeps the end of the request back until the server has stopped the stream.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_upload_that_is_broken_off_is_not_stored_though_the_answer_says_so() {
     for (size, stop_first) in [(1, true), (1, false), (2_000_000, true), (2_000_000, false)] {

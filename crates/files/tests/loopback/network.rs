@@ -111,7 +111,8 @@ async fn a_network_that_is_cut_leaves_a_partial_file_to_resume() {
     assert_eq!(std::fs::read(downloads.path("big")).unwrap(), data);
 }
 
-/// N2 of nginx's QUIC fixes: a response that was handed to the transport is delivered although the server goes away meanwhile.
+/// N2 of nginx's QUIC fixes: a response that was handed to the transport is delivered although the server goes away
+/// meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopping_server_delivers_over_a_lossy_path_with_a_small_window() {
     let mut host = Host::new().await;

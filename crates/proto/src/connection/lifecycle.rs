@@ -62,8 +62,8 @@ const ASK_AFTER_LEAST: Duration = Duration::from_millis(100);
 /// Longest silence after which it is asked, whatever the path seems to be like: one sample that an outage has inflated
 /// must not make us deaf.
 const ASK_AFTER_MOST: Duration = Duration::from_secs(3);
-/// Each question doubles the interval to the next, up to this, until the peer has sent more than an acknowledgment: an outage
-/// ends at any time, an answer may take minutes, and one packet per second is little.
+/// Each question doubles the interval to the next, up to this, until the peer has sent more than an acknowledgment: an
+/// outage ends at any time, an answer may take minutes, and one packet per second is little.
 const ASK_AGAIN_MOST: Duration = Duration::from_secs(1);
 
 /// The idle timer, the keep-alive, and the questions to a peer that owes something.

@@ -322,10 +322,10 @@ impl Connection {
     }
 
     /// Says whether the application waits for something of the peer, such as the answer to a request. While it does, a
-    /// silence of three probe timeouts (100 ms to 3 s) is answered with a PING, and with more at doubling intervals up to
-    /// a second. The PING shows the peer our address if a NAT has changed it (RFC 9000 section 9.3), and earns a stateless
-    /// reset if the peer has lost its state (section 10.3); a receiver that is merely silent would learn neither. Nothing
-    /// is sent while nothing is awaited. Default: it does not wait.
+    /// silence of three probe timeouts (100 ms to 3 s) is answered with a PING, and with more at doubling intervals up
+    /// to a second. The PING shows the peer our address if a NAT has changed it (RFC 9000 section 9.3), and earns a
+    /// stateless reset if the peer has lost its state (section 10.3); a receiver that is merely silent would learn
+    /// neither. Nothing is sent while nothing is awaited. Default: it does not wait.
     pub fn set_awaiting(&mut self, now: Instant, awaiting: bool) {
         self.idle.set_awaiting(now, awaiting);
     }

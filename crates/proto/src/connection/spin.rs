@@ -1,5 +1,5 @@
-//! The latency spin bit (RFC 9000 section 17.4): whoever looks at the packets of one direction sees it change once per round
-//! trip.
+//! The latency spin bit (RFC 9000 section 17.4): whoever looks at the packets of one direction sees it change once per
+//! round trip.
 
 use rand_core::Rng;
 

@@ -189,11 +189,11 @@ impl Streams {
         self.nothing_to_read(id).map(|()| None)
     }
 
-    /// Takes bytes of a stream that have arrived, at most `max`, with their offset, whatever is missing before them. `None` once
-    /// everything was read, after which the stream is forgotten.
+    /// Takes bytes of a stream that have arrived, at most `max`, with their offset, whatever is missing before them.
+    /// `None` once everything was read, after which the stream is forgotten.
     ///
-    /// Every byte comes once, lower offsets first as far as they are there. From the first call on the stream can only be read
-    /// this way: [`Streams::read`] and [`Streams::read_into`] give [`ReadError::Unordered`].
+    /// Every byte comes once, lower offsets first as far as they are there. From the first call on the stream can only
+    /// be read this way: [`Streams::read`] and [`Streams::read_into`] give [`ReadError::Unordered`].
     ///
     /// A byte that stays missing holds back the stream's credit one
     /// [`max_stream_receive_window`](super::StreamsConfig::max_stream_receive_window) beyond it: what was taken further on has to

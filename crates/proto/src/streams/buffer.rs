@@ -61,8 +61,8 @@ impl BlockPool {
 /// One block of the grid: what of it was not read yet.
 #[derive(Debug)]
 struct Block {
-    /// Initialised up to the highest byte received; begins at position `start`. Of a stream that is read out of order: the bytes of
-    /// `unread`, without the holes between.
+    /// Initialised up to the highest byte received; begins at position `start`. Of a stream that is read out of order:
+    /// the bytes of `unread`, without the holes between.
     data: BytesMut,
     /// The position in the block of the first byte of `data`: what lies below was read.
     start: usize,
@@ -70,8 +70,8 @@ struct Block {
     filled: Ranges,
     /// Whether `data` has room for a whole block, so that it is worth keeping.
     whole: bool,
-    /// Positions filled and not read yet, in the form of `filled`; only of a stream that is read out of order. Then `start` means
-    /// nothing, and `filled` keeps what was read.
+    /// Positions filled and not read yet, in the form of `filled`; only of a stream that is read out of order. Then
+    /// `start` means nothing, and `filled` keeps what was read.
     unread: Option<Ranges>,
 }
 
@@ -192,7 +192,8 @@ pub(super) struct Assembler {
     taken: u64,
     /// The numbers of the blocks that hold unread bytes; only of a stream that is read out of order.
     unread: BTreeSet<u64>,
-    /// Whether the stream is read out of order: then `read` is where the oldest block kept begins, or was begun to be read.
+    /// Whether the stream is read out of order: then `read` is where the oldest block kept begins, or was begun to be
+    /// read.
     is_unordered: bool,
 }
 

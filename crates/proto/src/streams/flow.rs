@@ -180,8 +180,8 @@ impl Window {
         self.size = self.size.max(size.min(self.max));
     }
 
-    /// Bytes are taken out of order, and `lowest` is the first that is missing: no credit beyond one maximal window from there,
-    /// which bounds what has to be remembered of bytes taken.
+    /// Bytes are taken out of order, and `lowest` is the first that is missing: no credit beyond one maximal window
+    /// from there, which bounds what has to be remembered of bytes taken.
     pub(super) fn hold_back(&mut self, lowest: u64) {
         self.reach = lowest.saturating_add(self.max).min(varint::MAX);
     }

@@ -10,8 +10,8 @@ impl Streams {
 
     /// Changes how many streams of one direction the peer may have open at a time, up to 2^60.
     ///
-    /// More are announced at once. What was announced cannot be taken back (RFC 9000 section 4.6): fewer take effect as streams
-    /// close.
+    /// More are announced at once. What was announced cannot be taken back (RFC 9000 section 4.6): fewer take effect as
+    /// streams close.
     pub fn set_max_concurrent(&mut self, dir: Dir, most: u64) {
         let remote = &mut self.remote[dir.index()];
         remote.concurrent = most.min(StreamId::MAX_STREAMS);
@@ -28,8 +28,8 @@ impl Streams {
 
     /// Makes the connection's receive window `bytes` wide from now on; it no longer grows by itself.
     ///
-    /// More credit is announced at once. What was announced cannot be taken back (RFC 9000 section 4.1): less takes effect as
-    /// data is read.
+    /// More credit is announced at once. What was announced cannot be taken back (RFC 9000 section 4.1): less takes
+    /// effect as data is read.
     pub fn set_receive_window(&mut self, bytes: u64) {
         let Self { incoming, control, .. } = self;
         incoming.window.fix(bytes);
@@ -43,8 +43,8 @@ impl Streams {
         self.outgoing.send_window
     }
 
-    /// Changes how many bytes written but not yet acknowledged the connection holds before `write` blocks. With less than it holds
-    /// already, writers wait until enough is acknowledged; every stream may go on holding 64 KiB, or
+    /// Changes how many bytes written but not yet acknowledged the connection holds before `write` blocks. With less
+    /// than it holds already, writers wait until enough is acknowledged; every stream may go on holding 64 KiB, or
     /// the window if that is smaller.
     pub fn set_send_window(&mut self, bytes: u64) {
         self.outgoing.send_window = bytes;

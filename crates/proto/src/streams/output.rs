@@ -19,8 +19,8 @@ const SEND_FLOOR: u64 = 64 * 1024;
 /// Room in the connection's send window before blocked writers are woken, bytes: fewer, larger writes.
 const WAKE_ROOM: u64 = SEND_FLOOR / 2;
 
-/// What a stream may hold beyond the peer's credit for it, bytes: enough to fill packets while the application is told of
-/// new credit, little enough for thousands of streams that nobody reads.
+/// What a stream may hold beyond the peer's credit for it, bytes: enough to fill packets while the application is told
+/// of new credit, little enough for thousands of streams that nobody reads.
 const BEYOND_CREDIT: u64 = 8 * 1024;
 
 /// What a connection may have sent and unacknowledged when the endpoint's send budget is spent and it asks for another
@@ -28,12 +28,12 @@ const BEYOND_CREDIT: u64 = 8 * 1024;
 /// connection are all that is held beyond the budget.
 const SPENT_UNACKED: u64 = 8 * 1024;
 
-/// What a connection may hold of the endpoint's send budget, in congestion windows (and `send_backlog`). Generous: a peer
-/// that acknowledges may cost memory, one that only asks may not.
+/// What a connection may hold of the endpoint's send budget, in congestion windows (and `send_backlog`). Generous: a
+/// peer that acknowledges may cost memory, one that only asks may not.
 const BUDGET_WINDOWS: u64 = 16;
 
-/// What every stream may have unsent while the endpoint's send budget is not spent, bytes: an urgent stream must not wait
-/// for those that filled the connection's part of the budget.
+/// What every stream may have unsent while the endpoint's send budget is not spent, bytes: an urgent stream must not
+/// wait for those that filled the connection's part of the budget.
 const BUDGET_FLOOR: u64 = 16 * 1024;
 
 /// A frame other than STREAM that waits, and needs its stream to be written.
@@ -279,9 +279,9 @@ impl Outgoing {
         left.min(most).saturating_sub(self.held()).max(floor.saturating_sub(stream.buffer.unsent()))
     }
 
-    /// What a stream may have unsent when the endpoint's budget is spent. A connection with nothing to send would never come
-    /// to send again: one of its streams gets a small piece, of which nothing stays behind for want of credit. What is on
-    /// its way is waited for, since its acknowledgment wakes the writers.
+    /// What a stream may have unsent when the endpoint's budget is spent. A connection with nothing to send would never
+    /// come to send again: one of its streams gets a small piece, of which nothing stays behind for want of credit.
+    /// What is on its way is waited for, since its acknowledgment wakes the writers.
     fn spent_room(&self, stream: &Send) -> u64 {
         let sendable = self.count(Ready::Fresh) + self.count(Ready::Free) > 0;
         let unacked = self.held().saturating_sub(self.unsent);
@@ -307,7 +307,8 @@ impl Outgoing {
             && (budget >= WAKE_ROOM || (budget > 0 && idle))
     }
 
-    /// Whether a write of `wanted` bytes, or one that is worth it, would be taken now. Returns how many bytes; 0 if not.
+    /// Whether a write of `wanted` bytes, or one that is worth it, would be taken now. Returns how many bytes; 0 if
+    /// not.
     pub(super) fn capacity(&self, stream: &Send, wanted: u64) -> u64 {
         let room = self.room(stream);
         if room >= wanted || (self.has_own_room(stream) && self.has_shared_room(stream)) { room.min(wanted) } else { 0 }

@@ -25,17 +25,18 @@ pub struct StreamsConfig {
     /// Bytes up to which the connection's window grows by itself.
     pub max_receive_window: u64,
     /// Bytes written but not yet acknowledged that a connection holds before `write` blocks. Every stream may hold
-    /// 64 KiB, or as much as the window if that is smaller, beyond it, so that streams the peer does not read cannot stop the others.
+    /// 64 KiB, or as much as the window if that is smaller, beyond it, so that streams the peer does not read cannot
+    /// stop the others.
     pub send_window: u64,
     /// Bytes written but never sent that a stream holds before `write` blocks, and no more than 8 KiB beyond the credit
-    /// that the peer has given to the stream. What is in flight is bounded by the congestion window and the peer's credit
-    /// already, so this, not `send_window`, is what normally applies. Default 1 MiB.
+    /// that the peer has given to the stream. What is in flight is bounded by the congestion window and the peer's
+    /// credit already, so this, not `send_window`, is what normally applies. Default 1 MiB.
     pub send_backlog: u64,
     /// What all connections of the endpoint may hold of received bytes that their applications have not read, and of
     /// holes between them; `None`, the default: no limit.
     pub budget: Option<Arc<Budget>>,
-    /// What all connections of the endpoint may hold of written bytes that are not acknowledged; `None`, the default: no
-    /// limit. One connection holds at most as much as is left for all others, and at most `send_backlog` and 16
+    /// What all connections of the endpoint may hold of written bytes that are not acknowledged; `None`, the default:
+    /// no limit. One connection holds at most as much as is left for all others, and at most `send_backlog` and 16
     /// congestion windows. When nothing is left, writers wait; a connection that has nothing it could send, and less
     /// than 8 KiB on its way, may still take 8 KiB for which the peer has given credit, so that none stands still for
     /// good. With what it has not counted yet, each holds at most 24 KiB beyond the budget.

@@ -51,7 +51,8 @@ pub struct RepairStats {
     /// Timeouts that declared everything lost: only of a transport whose timeouts mean that, as TCP's do
     /// ([`TimeoutMeaning::Loss`](crate::TimeoutMeaning::Loss)).
     pub timeouts: u64,
-    /// Episodes after a loss in which more was in flight than the threshold once the loss had been noticed, in whole datagrams.
+    /// Episodes after a loss in which more was in flight than the threshold once the loss had been noticed, in whole
+    /// datagrams.
     pub entries_above: u64,
     /// The same with as much in flight.
     pub entries_at: u64,

@@ -9,8 +9,9 @@ use crate::reduction;
 impl Window {
     /// Goes on with the parts that `policies` names; those that stay the same keep what they know.
     ///
-    /// A new growth begins where the window stands, as after a slow start without a loss. A new start begins afresh, unless slow start
-    /// is over. A new reduction takes over with the next congestion: one that is under way is completed by the rule that began it.
+    /// A new growth begins where the window stands, as after a slow start without a loss. A new start begins afresh,
+    /// unless slow start is over. A new reduction takes over with the next congestion: one that is under way is
+    /// completed by the rule that began it.
     pub(super) fn switch(&mut self, now: Instant, policies: &Policies) {
         let old = core::mem::replace(&mut self.policies, *policies);
         if policies.controller != old.controller {

@@ -79,8 +79,8 @@ impl Host {
         let _ = self.stop.take().unwrap().send(());
     }
 
-    /// The access log once it has `count` lines: a record is written when its answer is let go, which is not quite when the
-    /// client has it.
+    /// The access log once it has `count` lines: a record is written when its answer is let go, which is not quite when
+    /// the client has it.
     pub async fn log_lines(&self, count: usize) -> Vec<String> {
         for _ in 0..500 {
             if self.log.lock().unwrap().len() >= count {

@@ -1,8 +1,9 @@
 //! Reading bytes in whatever order they arrive.
 //!
-//! A block then keeps two lists: what was received, so that no byte is handed out twice, and what of it was not read yet. It holds
-//! the unread bytes only, one range after the other. Its memory goes back as soon as nothing in it is unread, and what comes to fill
-//! a hole later gets as much as it needs. Blocks at the front are forgotten once they are complete.
+//! A block then keeps two lists: what was received, so that no byte is handed out twice, and what of it was not read
+//! yet. It holds the unread bytes only, one range after the other. Its memory goes back as soon as nothing in it is
+//! unread, and what comes to fill a hole later gets as much as it needs. Blocks at the front are forgotten once they
+//! are complete.
 
 use bytes::{Bytes, BytesMut};
 
@@ -126,8 +127,8 @@ impl Block {
 }
 
 impl Assembler {
-    /// Takes the lowest bytes that have arrived and were not read, at most `max` and at most to the end of a block, with their
-    /// offset. `None` if there are none.
+    /// Takes the lowest bytes that have arrived and were not read, at most `max` and at most to the end of a block,
+    /// with their offset. `None` if there are none.
     ///
     /// From the first call on, [`read`](Self::read) and [`read_into`](Self::read_into) find nothing.
     pub(in crate::streams) fn read_unordered(&mut self, pool: &mut BlockPool, max: usize) -> Option<(u64, Bytes)> {

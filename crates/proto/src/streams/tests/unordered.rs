@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Sends, in pieces of 1,000 bytes from `at` on, what the credit of a stream and its connection allows, up to `most`; everything
-/// is read at once. Returns where the stream ends now.
+/// Sends, in pieces of 1,000 bytes from `at` on, what the credit of a stream and its connection allows, up to `most`;
+/// everything is read at once. Returns where the stream ends now.
 fn send_and_read(v: &mut Streams, credit: &mut Credit, mut at: u64, most: u64) -> u64 {
     let id = client(Dir::Uni, 0);
     loop {
