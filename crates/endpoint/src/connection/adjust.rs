@@ -53,7 +53,8 @@ impl Connection {
     /// Over any span no more leaves than the rate times the span and one burst: an initial window (ten datagrams), or two
     /// milliseconds' worth of the rate if that is more, up to 128 kB. Acknowledgments, probes, PINGs and the small frames of flow
     /// control and of the connection do not wait for the limit. So a rate of zero pauses a connection: what it receives goes on
-    /// arriving, and [`keep_alive`](crate::TransportConfig::keep_alive) keeps it. [`TransportConfig::max_rate`](crate::TransportConfig::max_rate) sets it from the start.
+    /// arriving, and [`keep_alive`](crate::TransportConfig::keep_alive) keeps it.
+    /// [`TransportConfig::max_rate`](crate::TransportConfig::max_rate) sets it from the start.
     ///
     /// ```
     /// # fn example(connection: &thalweg::Connection) -> Result<(), Box<dyn std::error::Error>> {

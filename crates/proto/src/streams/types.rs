@@ -25,7 +25,8 @@ pub struct StreamsConfig {
     /// Bytes up to which the connection's window grows by itself.
     pub max_receive_window: u64,
     /// Bytes written but not yet acknowledged that a connection holds before `write` blocks. Every stream may hold
-    /// 64 KiB, or as much as the window if that is smaller, beyond it, so that streams the peer does not read cannot stop the others.
+    /// 64 KiB, or as much as the window if that is smaller, beyond it, so that
+    /// streams the peer does not read cannot stop the others.
     pub send_window: u64,
     /// Bytes written but never sent that a stream holds before `write` blocks, and no more than 8 KiB beyond the credit
     /// that the peer has given to the stream. What is in flight is bounded by the congestion window and the peer's credit
