@@ -42,7 +42,7 @@
 //!
 //! - A file under its own name is complete: downloads and uploads go through a temporary file that gets its name at the
 //!   end. What a killed server leaves of an upload is neither served nor listed, and is removed by the next server at
-//! the latest.
+//!   the latest.
 //! - A file that changes while it is served is never shown as complete: the answer breaks off.
 //! - A partial download is continued only if the server's strong entity tag is still the same, or, where it gave none,
 //!   the modification date that was at least a minute old.

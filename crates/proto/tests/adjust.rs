@@ -308,7 +308,9 @@ fn a_server_asks_one_client_to_prove_its_address() {
 
 /// When the spin bit of the short headers from each end changes.
 fn spin_edges(spin_bit: bool, seed: u64) -> [Vec<Duration>; 2] {
-    let edges: Arc<Mutex<[(Option<bool>, Vec<u64>); 2]>> = Arc::default();
+    /// The value last seen, and when it changed.
+    type Edges = (Option<bool>, Vec<u64>);
+    let edges: Arc<Mutex<[Edges; 2]>> = Arc::default();
     let seen = edges.clone();
     let mut link = fast();
     let count = Arc::new(Mutex::new(0u64));
