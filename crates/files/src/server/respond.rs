@@ -141,3 +141,44 @@ async fn receive(mut upload: Upload, body: &mut (impl RequestBody + Send), entry
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(|_| io::Error::other("the task was cancelled"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::site::{SiteOptions, UploadOptions};
+    use http::header::DATE;
+    use http::{HeaderMap, Request, Version};
+
+    /// A body of which nothing ever comes.
+    struct Silent;
+
+    impl RequestBody for Silent {
+        async fn next(&mut self) -> io::Result<Option<Bytes>> {
+            std::future::pending().await
+        }
+    }
+
+    async fn answered(early: &str) -> (u16, HeaderMap, u64) {
+        let root = tempfile::tempdir().unwrap();
+        let mut options = SiteOptions::default();
+        options.upload = Some(UploadOptions::default());
+        let site = Arc::new(Site::new(root.path(), options).unwrap());
+        let context = Context { site, pool: Arc::default(), log: None, early_data: false };
+        let request = Request::put("https://a/f").version(Version::HTTP_3).header("early-data", early);
+        let request = request.body(()).unwrap().into_parts().0;
+        let mut entry = context.entry(([127, 0, 0, 1], 1).into(), "test", &request);
+        let answer = respond(&context, request, &mut Silent, &mut entry).await.unwrap();
+        (answer.status.as_u16(), answer.headers, answer.content.len())
+    }
+
+    /// The minute of silence passes at once.
+    #[tokio::test(start_paused = true)]
+    async fn refusals_have_a_date_and_a_length_too() {
+        for (early, expected) in [("1", 425), ("0", 408)] {
+            let (status, headers, length) = answered(early).await;
+            assert_eq!(status, expected);
+            assert!(headers.contains_key(DATE), "{status}: {headers:?}");
+            assert_eq!(headers[CONTENT_LENGTH], length.to_string(), "{status}");
+        }
+    }
+}
