@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::common::{Downloads, get_one};
+use crate::script::prefixed;
 use thalweg_files::certificate::{CertificateStore, Identity};
 use thalweg_files::client::{FetchOptions, Fetcher, Preference, Protocol, Trust};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -26,22 +27,6 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     out.extend_from_slice(&stream.to_be_bytes());
     out.extend_from_slice(payload);
     out
-}
-
-/// An HPACK integer after the bits of `first` (RFC 7541 section 5.1).
-fn prefixed(first: u8, bits: u32, value: usize, out: &mut Vec<u8>) {
-    let full = (1usize << bits) - 1;
-    if value < full {
-        out.push(first | value as u8);
-        return;
-    }
-    out.push(first | full as u8);
-    let mut rest = value - full;
-    while rest >= 128 {
-        out.push(rest as u8 | 0x80);
-        rest >>= 7;
-    }
-    out.push(rest as u8);
 }
 
 /// A header section in as many frames as it takes, every field a literal that is not remembered.

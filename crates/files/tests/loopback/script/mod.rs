@@ -126,8 +126,8 @@ pub fn frames(mut data: &[u8]) -> Vec<(u64, u64)> {
     found
 }
 
-/// A QPACK integer with a prefix of `bits`, after the bits of `first` (RFC 9204 section 4.1.1).
-fn prefixed(first: u8, bits: u32, value: usize, out: &mut Vec<u8>) {
+/// An integer of QPACK or HPACK with a prefix of `bits`, after the bits of `first` (RFC 7541 section 5.1).
+pub fn prefixed(first: u8, bits: u32, value: usize, out: &mut Vec<u8>) {
     let full = (1usize << bits) - 1;
     if value < full {
         out.push(first | value as u8);
