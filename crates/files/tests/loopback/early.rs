@@ -290,9 +290,10 @@ async fn a_replayed_early_request_is_not_answered_again() {
     };
     // It is answered as a new connection, with a handshake that the attacker cannot complete.
     let answered = async {
+        let mut answer = [0; 2048];
         tokio::select! {
             () = attack => {}
-            size = attacker.recv(&mut [0; 2048]) => assert!(size.unwrap() > 0),
+            size = attacker.recv(&mut answer) => assert!(size.unwrap() > 0),
         }
     };
     tokio::time::timeout(Duration::from_secs(20), answered).await.expect("no answer");
