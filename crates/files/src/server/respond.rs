@@ -160,8 +160,7 @@ mod tests {
 
     async fn answered(early: &str) -> (u16, HeaderMap, u64) {
         let root = tempfile::tempdir().unwrap();
-        let mut options = SiteOptions::default();
-        options.upload = Some(UploadOptions::default());
+        let options = SiteOptions { upload: Some(UploadOptions::default()), ..SiteOptions::default() };
         let site = Arc::new(Site::new(root.path(), options).unwrap());
         let context = Context { site, pool: Arc::default(), log: None, early_data: false };
         let request = Request::put("https://a/f").version(Version::HTTP_3).header("early-data", early);

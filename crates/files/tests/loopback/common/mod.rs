@@ -248,12 +248,17 @@ impl Relay {
         let forsake = Arc::new(tokio::sync::Notify::new());
         let forsaking = Arc::clone(&forsake);
         let front = Arc::new(front);
-        let send = move |socket: &Arc<tokio::net::UdpSocket>, bytes: Vec<u8>, to: SocketAddr| {
-            let socket = Arc::clone(socket);
-            tokio::spawn(async move {
-                tokio::time::sleep(delay).await;
+        // In order: a ticket must not be overtaken by the answer behind it.
+        type Held = (tokio::time::Instant, Arc<tokio::net::UdpSocket>, Vec<u8>, SocketAddr);
+        let (line, mut held) = tokio::sync::mpsc::unbounded_channel::<Held>();
+        tokio::spawn(async move {
+            while let Some((due, socket, bytes, to)) = held.recv().await {
+                tokio::time::sleep_until(due).await;
                 let _ = socket.send_to(&bytes, to).await;
-            });
+            }
+        });
+        let send = move |socket: &Arc<tokio::net::UdpSocket>, bytes: Vec<u8>, to: SocketAddr| {
+            let _ = line.send((tokio::time::Instant::now() + delay, Arc::clone(socket), bytes, to));
         };
         let task = tokio::spawn(async move {
             let (mut up, mut down) = (vec![0; 65536], vec![0; 65536]);
