@@ -180,7 +180,8 @@ async fn a_file_that_changes_while_it_is_sent_is_not_sent_to_its_end() {
         async move {
             read_head(&mut recv).await;
             // The client cannot be at the end: it has credit for 64 KiB.
-            std::fs::write(&changed, vec![7; 2_000_000]).unwrap();
+            let mut file = std::fs::File::options().write(true).open(&changed).unwrap();
+            std::io::Write::write_all(&mut file, &vec![7; 2_000_000]).unwrap();
             if recv.read_to_end(3_000_000).await.is_ok() {
                 send.write_all(&answer("201", &[], b"")).await.unwrap();
                 send.finish().unwrap();
