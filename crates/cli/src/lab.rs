@@ -625,6 +625,11 @@ impl CompareArgs {
     }
 }
 
+/// What to call the hash of a run that may have panicked.
+fn hash_or_panic(hash: &str) -> &str {
+    if hash.is_empty() { "of a panic" } else { hash }
+}
+
 fn difference_sentence(difference: &Difference) -> String {
     let unit = metric::find(difference.metric).map_or(Unit::Ratio, |metric| metric.unit);
     let paired = &difference.paired;
@@ -786,11 +791,12 @@ impl VerifyArgs {
         let mismatches = &verification.mismatches;
         for mismatch in mismatches.iter().take(20) {
             eprintln!(
-                "thalweg: point {}, seed {}: event-log hash {} instead of {}; see it with: {}",
+                "thalweg: point {}, seed {}: {} hash {} instead of {}; see it with: {}",
                 mismatch.point,
                 mismatch.seed,
-                mismatch.found,
-                mismatch.expected,
+                mismatch.what,
+                hash_or_panic(&mismatch.found),
+                hash_or_panic(&mismatch.expected),
                 runner::replay(&results.scenario, mismatch.point, mismatch.seed)
             );
         }

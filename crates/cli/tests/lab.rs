@@ -269,7 +269,7 @@ fn parts_make_the_whole_and_verify_repeats_it() {
     assert!(same.status.success() && text(&same.stderr).contains("all 8 runs came out the same"));
     // A run that claims to have been another is found.
     let manifest = lab.json("merged/manifest.json");
-    let hash = manifest["runs"][5]["event_log_hash"].as_str().unwrap();
+    let hash = manifest["runs"][5]["wire_hash"].as_str().unwrap();
     let text_of = lab.read("merged/manifest.json").replace(hash, &"0".repeat(32));
     std::fs::write(lab.path("merged/manifest.json"), text_of).unwrap();
     let other = run(&["lab", "verify", &lab.arg("merged")]);

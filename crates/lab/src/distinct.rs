@@ -1,7 +1,7 @@
 //! Whether every policy is one: two names of a field that never change what happens are the same rule twice.
 //!
 //! The worlds of some scenarios are run with every choice of every field in turn, the other fields as the scenario sets them. Two
-//! choices are told apart by the first world in which their event-log hashes differ; what is never told apart is reported.
+//! choices are told apart by the first world in which their wire hashes differ; what is never told apart is reported.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -97,7 +97,7 @@ fn split(result: &mut FieldResult, field: &str, world: &World, scenario: &Scenar
     any
 }
 
-/// The event-log hash of a world with one policy set; none if that is excluded by the others.
+/// The wire hash of a world with one policy set; none if that is excluded by the others.
 fn hash(world: &World, field: &str, choice: &str, seed: u64, engine: &dyn Engine) -> Result<Option<String>, String> {
     let mut world = world.clone();
     for flow in world.flows.iter_mut().filter(|flow| flow.stack == "thalweg") {
@@ -113,9 +113,9 @@ fn hash(world: &World, field: &str, choice: &str, seed: u64, engine: &dyn Engine
     }
     let run = catch_unwind(AssertUnwindSafe(|| engine.run(&world, seed, false)));
     let record = run.map_err(|_| "the program panicked".to_owned())?.record;
-    match (record.event_log_hash.is_empty(), record.failed) {
-        (true, reason) => Err(reason.unwrap_or_else(|| "no event-log hash".to_owned())),
-        (false, _) => Ok(Some(record.event_log_hash)),
+    match (record.wire_hash.is_empty(), record.failed) {
+        (true, reason) => Err(reason.unwrap_or_else(|| "no wire hash".to_owned())),
+        (false, _) => Ok(Some(record.wire_hash)),
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
             let policies = world.flows[0].policies.to_string();
             assert!(!policies.contains("rate-halving"), "no");
             let hash = policies.split(", ").next().unwrap_or_default().to_owned();
-            Output { record: RunRecord { event_log_hash: hash, ..RunRecord::default() }, recording: None }
+            Output { record: RunRecord { wire_hash: hash, ..RunRecord::default() }, recording: None }
         }
     }
 

@@ -15,8 +15,10 @@ pub type Values = BTreeMap<String, Vec<f64>>;
 pub struct RunRecord {
     /// Why the run did not come to its end, if so.
     pub failed: Option<String>,
-    /// What tells two runs apart: times, sizes, frames and decisions, hashed.
-    pub event_log_hash: String,
+    /// What tells two runs apart on the wire: times, kinds, numbers, sizes and frames of all packets, hashed.
+    pub wire_hash: String,
+    /// What tells apart how their endpoints decided, hashed.
+    pub decisions_hash: String,
     /// Per flow, in the order of the scenario.
     pub flows: Vec<Part>,
     /// Per direction, `PATH.up` and `PATH.down`.

@@ -267,7 +267,8 @@ pub fn run(
         .map(|((point, seed), record)| ManifestRun {
             point: *point,
             seed: *seed,
-            event_log_hash: record.event_log_hash.clone(),
+            wire_hash: record.wire_hash.clone(),
+            decisions_hash: record.decisions_hash.clone(),
             failed: record.failed.clone(),
         })
         .collect();
@@ -400,9 +401,11 @@ pub struct Mismatch {
     pub point: usize,
     /// The seed.
     pub seed: u64,
-    /// The event-log hash on record.
+    /// Which hash differs: "wire" or, if the packets were the same, "decisions".
+    pub what: &'static str,
+    /// The hash on record; empty if the run panicked.
     pub expected: String,
-    /// The event-log hash now.
+    /// The hash now; empty if the run panicked.
     pub found: String,
 }
 
@@ -438,15 +441,27 @@ pub fn verify(scenario: &Scenario, engine: &dyn Engine, manifest: &Manifest, opt
         }
         let world = &scenario.points[*place].world;
         let ran = catch_unwind(AssertUnwindSafe(|| engine.run(world, run.seed, false)));
-        let found = ran.map_or_else(|_| "panic".to_owned(), |output| output.record.event_log_hash);
         // A run that panicked has no event log: it is the same if it panics again.
-        let expected = if run.event_log_hash.is_empty() { "panic" } else { &run.event_log_hash };
-        let same = found == expected;
+        let record = ran.map(|output| output.record).unwrap_or_default();
+        let found = ManifestRun {
+            point: run.point,
+            seed: run.seed,
+            wire_hash: record.wire_hash,
+            decisions_hash: record.decisions_hash,
+            failed: record.failed,
+        };
+        let mismatch = run.differs(&found).map(|(what, expected, found)| Mismatch {
+            point: *place,
+            seed: run.seed,
+            what,
+            expected: expected.to_owned(),
+            found: found.to_owned(),
+        });
         let mut progress = lock(&done);
         progress.done += 1;
-        progress.failed += usize::from(!same);
+        progress.failed += usize::from(mismatch.is_some());
         (options.progress)(*progress);
-        (!same).then(|| Mismatch { point: *place, seed: run.seed, expected: run.event_log_hash.clone(), found })
+        mismatch
     };
     verification.mismatches = match rayon::ThreadPoolBuilder::new().num_threads(options.threads).build() {
         Ok(pool) => pool.install(|| runs.par_iter().with_max_len(1).filter_map(check).collect()),

@@ -2,7 +2,7 @@
 //! names alone.
 //!
 //! ```text
-//! DIR/manifest.json               what was run: scenario, versions, points, seeds, event-log hashes
+//! DIR/manifest.json               what was run: scenario, versions, points, seeds, hashes of the event logs
 //! DIR/runs/KEY/SEED.json          a run's values; KEY is a digest of engine version and world
 //! DIR/recordings/KEY/SEED.json    what happened when, of the runs for which that was asked
 //! DIR/report.html, runs.csv, …    made from the above
@@ -24,7 +24,7 @@ use crate::record::{Recording, RunRecord};
 use crate::scenario::{Point, Scenario};
 
 /// The form of the files; results in another form are not read.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// A directory with results.
 #[derive(Clone, Debug)]
@@ -56,6 +56,12 @@ pub enum StoreError {
     /// Two results that exclude each other.
     #[error("{0}")]
     Conflict(String),
+}
+
+/// What a file of any form says about its form.
+#[derive(Deserialize)]
+struct Form {
+    schema: u32,
 }
 
 /// A run on disk.
@@ -139,11 +145,24 @@ pub struct ManifestRun {
     pub point: usize,
     /// The seed.
     pub seed: u64,
-    /// Its event-log hash.
-    pub event_log_hash: String,
+    /// What tells it apart on the wire; empty if it panicked.
+    pub wire_hash: String,
+    /// What tells apart how its endpoints decided.
+    pub decisions_hash: String,
     /// Why it failed, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
+}
+
+impl ManifestRun {
+    /// What differs first between this run and another of the same point and seed: "wire" or "decisions", its own hash and
+    /// the other's.
+    pub fn differs<'a>(&'a self, other: &'a ManifestRun) -> Option<(&'static str, &'a str, &'a str)> {
+        [("wire", &self.wire_hash, &other.wire_hash), ("decisions", &self.decisions_hash, &other.decisions_hash)]
+            .into_iter()
+            .find(|(_, own, others)| own != others)
+            .map(|(what, own, others)| (what, own.as_str(), others.as_str()))
+    }
 }
 
 /// What the results of a point are stored under.
@@ -280,13 +299,13 @@ impl Store {
     /// When it is not there or of another form.
     pub fn manifest(&self) -> Result<Manifest, StoreError> {
         let path = self.directory.join("manifest.json");
-        let manifest: Manifest = read_json(&path)?;
-        if manifest.schema != SCHEMA {
-            let message =
-                format!("it has form {}, this program reads {SCHEMA}; run the scenario again", manifest.schema);
+        // The form first: a manifest of another form need not have the fields of this one.
+        let Form { schema } = read_json(&path)?;
+        if schema != SCHEMA {
+            let message = format!("it has form {schema}, this program reads {SCHEMA}; run the scenario again");
             return Err(StoreError::Content { path, message });
         }
-        Ok(manifest)
+        read_json(&path)
     }
 
     /// Stores the manifest.
@@ -338,7 +357,7 @@ impl Store {
     /// when a file cannot be read or written.
     pub fn merge(&self, others: &[Store]) -> Result<Manifest, StoreError> {
         let mut merged: Option<Manifest> = None;
-        let mut known: BTreeMap<(usize, u64), String> = BTreeMap::new();
+        let mut known: BTreeMap<(usize, u64), ManifestRun> = BTreeMap::new();
         for other in others {
             let part = other.manifest()?;
             let manifest = merged.get_or_insert_with(|| Manifest {
@@ -379,12 +398,12 @@ impl Store {
                         message: "the manifest says it is done, but it cannot be read; run that part again".to_owned(),
                     });
                 }
-                if let Some(hash) = known.get(&(run.point, run.seed)) {
-                    if *hash != run.event_log_hash {
+                if let Some(other) = known.get(&(run.point, run.seed)) {
+                    if let Some((what, here, there)) = run.differs(other) {
                         return Err(StoreError::Conflict(format!(
-                            "point {} (\"{}\"), seed {}: event-log hashes {} and {} differ; one of the machines did not \
-                             reproduce the run, see thalweg lab verify",
-                            run.point, point.name, run.seed, hash, run.event_log_hash
+                            "point {} (\"{}\"), seed {}: {what} hashes {there} and {here} differ; one of the machines did \
+                             not reproduce the run, see thalweg lab verify",
+                            run.point, point.name, run.seed
                         )));
                     }
                     continue;
@@ -395,7 +414,7 @@ impl Store {
                 if let Some(recording) = other.recording(&point.key, run.seed) {
                     self.save_recording(&point.key, run.seed, &recording)?;
                 }
-                known.insert((run.point, run.seed), run.event_log_hash.clone());
+                known.insert((run.point, run.seed), run.clone());
                 manifest.runs.push(run);
             }
         }
@@ -449,7 +468,7 @@ mod tests {
     use crate::record::{Part, put};
 
     fn record(value: f64) -> RunRecord {
-        let mut record = RunRecord { event_log_hash: format!("{value}"), ..RunRecord::default() };
+        let mut record = RunRecord { wire_hash: format!("{value}"), ..RunRecord::default() };
         let mut flow = Part { name: "flow 0".to_owned(), ..Part::default() };
         flow.set("completion", value);
         record.flows.push(flow);
@@ -482,7 +501,13 @@ mod tests {
             points: vec![ManifestPoint { name: String::new(), key: digest("key"), settings: BTreeMap::new() }],
             runs: seeds
                 .iter()
-                .map(|seed| ManifestRun { point: 0, seed: *seed, event_log_hash: "0.1".to_owned(), failed: None })
+                .map(|seed| ManifestRun {
+                    point: 0,
+                    seed: *seed,
+                    wire_hash: "0.1".to_owned(),
+                    decisions_hash: "0.3".to_owned(),
+                    failed: None,
+                })
                 .collect(),
             complete: false,
         }
@@ -576,7 +601,7 @@ mod tests {
         let one = store("one", &manifest("same", &[1]));
         let other = store("other", &manifest("different", &[1]));
         let mut disagreeing = manifest("same", &[1]);
-        disagreeing.runs[0].event_log_hash = "0.2".to_owned();
+        disagreeing.runs[0].wire_hash = "0.2".to_owned();
         let disagreeing = store("disagreeing", &disagreeing);
         let all = Store::create(&directory.path().join("all")).unwrap();
         let error = all.merge(&[one.clone(), other]).unwrap_err().to_string();

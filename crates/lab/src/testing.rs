@@ -30,7 +30,7 @@ impl Engine for Toy {
         assert!(!(self.superstitious && seed == 13), "seed 13 is unlucky");
         let hash = Digest::of(format!("{} {seed} {}", Digest::of_json(world), self.change).as_bytes());
         let mut dice = Pcg64::seed_from_u64(u64::from_str_radix(hash.short(), 16).unwrap_or(0));
-        let mut record = RunRecord { event_log_hash: hash.as_str().to_owned(), ..RunRecord::default() };
+        let mut record = RunRecord { wire_hash: hash.as_str().to_owned(), ..RunRecord::default() };
         let mut result = Recording::default();
         for flow in &world.flows {
             let Some(path) = world.paths.iter().find(|path| path.name == flow.path) else { continue };

@@ -1,18 +1,21 @@
-//! The event-log hash: what makes "same seed, same decisions" a number that can be compared.
+//! Two hashes of the event log: what makes "same seed, same run" a pair of numbers that can be compared.
 
-use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_units::Instant;
 
 use crate::observe::{FrameInfo, ObservedConnection, Observer, ObserverEvent, ObserverFactory, PacketInfo};
 
-/// The event-log hash: one number that two runs share only if every connection did the same things at the same times.
+/// Two numbers that two runs share only if every connection did the same things at the same times.
 ///
-/// Times, packet kinds, numbers, sizes, frames, parameters and decisions go in; connection IDs, addresses, tokens, keys
-/// and ciphertext stay out, so that real TLS and the null cipher agree. Clones share one state, and as a factory each
-/// connection gets the next ordinal, so the hash covers how the connections' events interleave: use it where one thread
-/// drives them all.
+/// The *wire* hash covers what was sent and received: times, kinds of packets, numbers, sizes, ECN and frames. It stays the
+/// same when the code that decides is rebuilt and decides alike. The *decisions* hash covers everything else that is
+/// observed: states, parameters, keys, what recovery decided and its figures. Connection IDs, addresses, tokens, keys and
+/// ciphertext stay out of both, so that real TLS and the null cipher agree. No name in the code goes in, so renaming
+/// changes neither.
+///
+/// Clones share one state, and as a factory each connection gets the next ordinal, so the hashes cover how the connections'
+/// events interleave: use them where one thread drives them all.
 #[derive(Clone, Debug)]
 pub struct EventHash {
     shared: Arc<Mutex<HashState>>,
@@ -21,7 +24,8 @@ pub struct EventHash {
 
 #[derive(Debug)]
 struct HashState {
-    hash: Fnv,
+    wire: Fnv,
+    decisions: Fnv,
     connections: u64,
     events: u64,
 }
@@ -29,7 +33,12 @@ struct HashState {
 impl Default for EventHash {
     fn default() -> Self {
         EventHash {
-            shared: Arc::new(Mutex::new(HashState { hash: Fnv(FNV_OFFSET), connections: 0, events: 0 })),
+            shared: Arc::new(Mutex::new(HashState {
+                wire: Fnv(FNV_OFFSET),
+                decisions: Fnv(FNV_OFFSET),
+                connections: 0,
+                events: 0,
+            })),
             ordinal: 0,
         }
     }
@@ -41,9 +50,22 @@ impl EventHash {
         Self::default()
     }
 
-    /// The hash of everything seen so far.
-    pub fn value(&self) -> u128 {
-        self.lock().hash.0
+    /// The hash of what was sent and received so far.
+    pub fn wire(&self) -> u128 {
+        self.lock().wire.0
+    }
+
+    /// The hash of everything else that was observed so far.
+    pub fn decisions(&self) -> u128 {
+        self.lock().decisions.0
+    }
+
+    /// Adds a packet of a transport other than QUIC to the wire hash: whatever numbers describe it.
+    pub fn packet(&self, now: Instant, numbers: &[u64]) {
+        let mut state = self.lock();
+        state.events += 1;
+        state.wire.words([now.as_nanos(), self.ordinal, numbers.len() as u64]);
+        numbers.iter().for_each(|number| state.wire.word(*number));
     }
 
     /// How many events went in.
@@ -73,10 +95,17 @@ impl Observer for EventHash {
     fn on_event(&mut self, now: Instant, event: &ObserverEvent<'_>) {
         let mut state = self.lock();
         state.events += 1;
-        let hash = &mut state.hash;
-        hash.word(now.as_nanos());
-        hash.word(self.ordinal);
-        hash_event(hash, event);
+        let (tag, packet) = match event {
+            ObserverEvent::PacketSent(packet) => (7, packet),
+            ObserverEvent::PacketReceived(packet) => (8, packet),
+            decision => {
+                state.decisions.words([now.as_nanos(), self.ordinal]);
+                hash_decision(&mut state.decisions, decision);
+                return;
+            }
+        };
+        state.wire.words([now.as_nanos(), self.ordinal]);
+        hash_packet(&mut state.wire, tag, packet);
     }
 }
 
@@ -99,14 +128,6 @@ impl Fnv {
     fn bytes(&mut self, bytes: &[u8]) {
         self.word(bytes.len() as u64);
         bytes.iter().for_each(|byte| self.word(u64::from(*byte)));
-    }
-}
-
-/// Lets anything with a `Debug` form be hashed without an allocation.
-impl fmt::Write for Fnv {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        text.bytes().for_each(|byte| self.word(u64::from(byte)));
-        Ok(())
     }
 }
 
@@ -160,8 +181,10 @@ fn hash_frame(hash: &mut Fnv, frame: &FrameInfo) {
     }
 }
 
-fn hash_event(hash: &mut Fnv, event: &ObserverEvent<'_>) {
+fn hash_decision(hash: &mut Fnv, event: &ObserverEvent<'_>) {
     match *event {
+        // These are the wire's.
+        ObserverEvent::PacketSent(_) | ObserverEvent::PacketReceived(_) => {}
         // Addresses and connection IDs stay out.
         ObserverEvent::ConnectionStarted { version, .. } => hash.words([1, u64::from(version)]),
         ObserverEvent::StateUpdated(state) => hash.words([2, state as u64]),
@@ -195,8 +218,6 @@ fn hash_event(hash: &mut Fnv, event: &ObserverEvent<'_>) {
                 values.min_ack_delay_us.unwrap_or(u64::MAX),
             ]);
         }
-        ObserverEvent::PacketSent(ref packet) => hash_packet(hash, 7, packet),
-        ObserverEvent::PacketReceived(ref packet) => hash_packet(hash, 8, packet),
         ObserverEvent::PacketDropped { kind, number, size, reason } => hash.words([
             9,
             kind.map_or(u64::MAX, |kind| kind as u64),
@@ -215,8 +236,7 @@ fn hash_event(hash: &mut Fnv, event: &ObserverEvent<'_>) {
         ObserverEvent::PathUpdated { path, state, .. } => hash.words([14, u64::from(path.0), state as u64]),
         ObserverEvent::Recovery { path, event } => {
             hash.words([15, u64::from(path.0)]);
-            // Cannot fail: the writer is the hash itself.
-            let _ = write!(hash, "{event:?}");
+            event.numbers(|number| hash.word(number));
         }
         ObserverEvent::LimitedBy { path, limit } => hash.words([16, u64::from(path.0), limit as u64]),
     }
@@ -226,7 +246,8 @@ fn hash_event(hash: &mut Fnv, event: &ObserverEvent<'_>) {
 mod tests {
     use std::net::SocketAddr;
 
-    use thalweg_recovery::{Ecn, PathId};
+    use thalweg_recovery::trace::Event;
+    use thalweg_recovery::{Ecn, LossTrigger, PathId, SpaceId};
 
     use super::*;
     use crate::observe::{ConnectionState, PacketKind, Tee};
@@ -246,12 +267,13 @@ mod tests {
         })
     }
 
-    fn hash_of(events: &[(u64, ObserverEvent<'_>)]) -> u128 {
+    /// Both hashes, the wire's first.
+    fn hash_of(events: &[(u64, ObserverEvent<'_>)]) -> (u128, u128) {
         let log = EventHash::new();
         let mut observer = log.observer();
         events.iter().for_each(|(ms, event)| observer.on_event(at(*ms), event));
         assert_eq!(log.events(), events.len() as u64);
-        log.value()
+        (log.wire(), log.decisions())
     }
 
     #[test]
@@ -280,15 +302,48 @@ mod tests {
 
     #[test]
     fn the_hash_does_not_change_between_releases() {
-        // A committed value: if this changes, so do all recorded event-log hashes; say so in the changelog.
+        // A committed value: if this changes, so do all recorded wire hashes; say so in the changelog.
         let frames = [
             FrameInfo::Ack { delay_us: 25, range_count: 1, ranges: [(0, 3), (0, 0), (0, 0)], ecn: None },
             FrameInfo::Ping,
         ];
-        assert_eq!(hash_of(&[(1, sent(7, &frames))]), COMMITTED);
+        assert_eq!(hash_of(&[(1, sent(7, &frames))]), (COMMITTED, FNV_OFFSET));
     }
 
     const COMMITTED: u128 = 138_223_877_603_665_956_200_638_549_506_535_021_062;
+
+    #[test]
+    fn the_wire_and_decisions_are_told_apart() {
+        let lost = |number| ObserverEvent::Recovery {
+            path: PathId(0),
+            event: &Event::PacketLost {
+                space: SpaceId::Data,
+                number,
+                size: 1200,
+                trigger: LossTrigger::PacketThreshold,
+            },
+        };
+        let run = |number, decided| hash_of(&[(1, sent(number, &[])), (2, lost(decided))]);
+        let (wire, decisions) = run(1, 1);
+        assert_eq!((wire, decisions), run(1, 1));
+        let other = run(2, 1);
+        assert!(other.0 != wire && other.1 == decisions, "another packet, the same decision");
+        let other = run(1, 2);
+        assert!(other.0 == wire && other.1 != decisions, "the same packet, another decision");
+    }
+
+    #[test]
+    fn packets_of_another_transport_count_as_the_wire() {
+        let hash = |numbers: &[u64]| {
+            let log = EventHash::new();
+            log.observer().packet(at(1), numbers);
+            (log.wire(), log.decisions())
+        };
+        assert_eq!(hash(&[1, 2]), hash(&[1, 2]));
+        assert_ne!(hash(&[1, 2]), hash(&[1, 3]));
+        assert_ne!(hash(&[]), hash(&[0]));
+        assert_eq!(hash(&[1]).1, FNV_OFFSET);
+    }
 
     #[test]
     fn connections_are_told_apart_by_their_ordinal() {
@@ -296,7 +351,7 @@ mod tests {
             let log = EventHash::new();
             let mut observers = [log.observer(), log.observer()];
             observers[usize::from(first)].on_event(at(1), &ObserverEvent::StateUpdated(ConnectionState::Closed));
-            log.value()
+            log.decisions()
         };
         assert_ne!(log(false), log(true));
     }
@@ -306,7 +361,7 @@ mod tests {
         let (a, b) = (EventHash::new(), EventHash::new());
         let mut tee = Tee(a.observer(), b.observer());
         tee.on_event(at(1), &sent(0, &[]));
-        assert_eq!(a.value(), b.value());
+        assert_eq!(a.wire(), b.wire());
         assert_eq!(a.events(), 1);
     }
 }

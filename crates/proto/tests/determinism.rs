@@ -43,11 +43,11 @@ fn live(world: &mut World) {
     assert_eq!((world.client.endpoint.connections(), world.server.endpoint.connections()), (0, 0));
 }
 
-/// The event-log hash of a life, and how many events went in.
-fn hash(seed: u64, null: bool, link: Link) -> (u128, u64) {
+/// The wire and decisions hashes of a life, and how many events went in.
+fn hash(seed: u64, null: bool, link: Link) -> (u128, u128, u64) {
     let hash = EventHash::new();
     live(&mut World::new(Setup { seed, null, link, observer: Some(Arc::new(hash.clone())), ..Setup::default() }));
-    (hash.value(), hash.events())
+    (hash.wire(), hash.decisions(), hash.events())
 }
 
 #[test]

@@ -253,6 +253,113 @@ pub enum Event {
     },
 }
 
+/// Stands for a value that is absent; no value reaches it.
+const NONE: u64 = u64::MAX;
+
+impl Event {
+    /// The event as numbers, for hashing: a number for the kind, then each field. No name in this code has a part in it, so
+    /// renaming changes nothing; a number once given is never given again.
+    pub fn numbers(&self, mut put: impl FnMut(u64)) {
+        let mut put_all = |numbers: &[u64]| numbers.iter().for_each(|number| put(*number));
+        match *self {
+            Event::Metrics(Metrics {
+                window,
+                ssthresh,
+                bytes_in_flight,
+                state,
+                latest_rtt,
+                smoothed_rtt,
+                rtt_variation,
+                min_rtt,
+                pacing_rate,
+                pto_count,
+            }) => {
+                put_all(&[1, window, ssthresh.unwrap_or(NONE), bytes_in_flight]);
+                state.numbers(&mut put_all);
+                put_all(&[latest_rtt, smoothed_rtt, rtt_variation, min_rtt].map(nanos));
+                put_all(&[pacing_rate.map_or(NONE, Rate::bps), u64::from(pto_count)]);
+            }
+            Event::CongestionState { old, new } => {
+                put_all(&[2]);
+                old.numbers(&mut put_all);
+                new.numbers(&mut put_all);
+            }
+            Event::PacketLost { space, number, size, trigger } => {
+                let trigger = match trigger {
+                    LossTrigger::PacketThreshold => 1,
+                    LossTrigger::TimeThreshold => 2,
+                    LossTrigger::Withdrawn => 3,
+                    LossTrigger::Timeout => 4,
+                };
+                put_all(&[3, space.index() as u64, number, u64::from(size), trigger]);
+            }
+            Event::SpuriousLoss { space, number, size, late_by } => {
+                put_all(&[4, space.index() as u64, number, u64::from(size), nanos(late_by)]);
+            }
+            Event::CongestionEvent { cause, episode, window, ssthresh } => {
+                let cause = match cause {
+                    CongestionCause::Loss => 1,
+                    CongestionCause::Ecn => 2,
+                };
+                put_all(&[5, cause, u64::from(episode), window, ssthresh.unwrap_or(NONE)]);
+            }
+            Event::Undo { episode, window } => put_all(&[6, u64::from(episode), window]),
+            Event::PersistentCongestion { window } => put_all(&[7, window]),
+            Event::PtoExpired { space, count } => put_all(&[8, space.index() as u64, u64::from(count)]),
+            Event::TimerSet { kind, space, delay } => {
+                let kind = match kind {
+                    TimerKind::LossTime => 1,
+                    TimerKind::Probe => 2,
+                };
+                put_all(&[9, kind, space.index() as u64, nanos(delay)]);
+            }
+            Event::TimerCancelled => put_all(&[10]),
+            Event::EcnState { old, new } => put_all(&[11, old.number(), new.number()]),
+            Event::StartExit { reason, window } => {
+                let reason = match reason {
+                    StartExit::Congestion => 1,
+                    StartExit::Delay => 2,
+                    StartExit::Threshold => 3,
+                };
+                put_all(&[12, reason, window]);
+            }
+            Event::AppLimited { limited } => put_all(&[13, u64::from(limited)]),
+        }
+    }
+}
+
+impl State {
+    fn numbers(self, put_all: &mut impl FnMut(&[u64])) {
+        match self {
+            State::SlowStart => put_all(&[1]),
+            State::ConservativeSlowStart => put_all(&[2]),
+            State::CongestionAvoidance => put_all(&[3]),
+            State::Recovery => put_all(&[4]),
+            State::ApplicationLimited => put_all(&[5]),
+            // The label is the user's, not a name in this code.
+            State::Custom(label) => {
+                put_all(&[6, label.len() as u64]);
+                label.bytes().for_each(|byte| put_all(&[u64::from(byte)]));
+            }
+        }
+    }
+}
+
+impl EcnState {
+    fn number(self) -> u64 {
+        match self {
+            EcnState::Testing => 1,
+            EcnState::Unknown => 2,
+            EcnState::Failed => 3,
+            EcnState::Capable => 4,
+        }
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(NONE)
+}
+
 /// Where events go; costs nothing when nobody listens.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {

@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             flow.server.stats.path.packets_spurious,
             flow.server.stats.path.max_window,
             flow.server.limited_by,
-            result.event_log_hash,
+            result.wire_hash,
             result.failed.unwrap_or_default(),
         );
     }

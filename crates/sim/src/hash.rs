@@ -33,11 +33,11 @@ impl Hash {
         self.word(packet.sent.as_nanos() ^ u64::from(packet.flow) << 48);
     }
 
-    /// The value, with the connections' event log if there is one.
-    pub(crate) fn value(mut self, connections: Option<u128>) -> u128 {
-        if let Some(connections) = connections {
-            self.word(connections as u64);
-            self.word((connections >> 64) as u64);
+    /// The value, with what the connections sent and received if that is known.
+    pub(crate) fn value(mut self, wire: Option<u128>) -> u128 {
+        if let Some(wire) = wire {
+            self.word(wire as u64);
+            self.word((wire >> 64) as u64);
         }
         self.0
     }

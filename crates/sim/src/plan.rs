@@ -335,7 +335,7 @@ pub enum Crypto {
 /// What to keep of a run.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Compute the event-log hash over all that the connections do; without it the hash covers what the links do.
+    /// Hash all that the connections do; without it the wire hash covers what the links do, and decisions are not hashed.
     pub hash: bool,
     /// Time between points of the delivery curves and the queues' series; zero for none.
     pub step: Duration,

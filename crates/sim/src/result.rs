@@ -17,8 +17,10 @@ pub struct RunResult {
     pub flows: Vec<FlowResult>,
     /// Both directions of each path, in the order of the plan: up, down, up, down, ….
     pub links: Vec<LinkResult>,
-    /// One number that two runs share only if they did the same.
-    pub event_log_hash: u128,
+    /// One number that two runs share only if the same packets crossed the same links at the same times.
+    pub wire_hash: u128,
+    /// One number that two runs share only if their endpoints decided the same at the same times; 0 if that was not recorded.
+    pub decisions_hash: u128,
     /// Link events: packets offered, services ended, deliveries.
     pub events: u64,
     /// Datagrams that hosts sent.

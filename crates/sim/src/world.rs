@@ -670,7 +670,8 @@ impl<'a> World<'a> {
         RunResult {
             links: links.collect(),
             flows,
-            event_log_hash: self.hash.value(self.log.map(|log| log.value())),
+            wire_hash: self.hash.value(self.log.as_ref().map(EventHash::wire)),
+            decisions_hash: self.log.as_ref().map_or(0, EventHash::decisions),
             events,
             datagrams: self.datagrams,
             virtual_time: since_origin(now),

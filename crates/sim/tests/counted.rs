@@ -110,7 +110,7 @@ fn a_window_counts_what_happens_in_it_and_nothing_else() {
         let whole = run(&plan).unwrap();
         let window = |from, to| {
             let measured = run(&Plan { measure: Some((ms(from), ms(to))), ..plan.clone() }).unwrap();
-            assert_eq!(measured.event_log_hash, whole.event_log_hash, "{stack}: measuring changes nothing");
+            assert_eq!(measured.wire_hash, whole.wire_hash, "{stack}: measuring changes nothing");
             measured.window.unwrap()
         };
         let steady = window(2000, 12_000);

@@ -53,19 +53,19 @@ const MB: u64 = 1_000_000;
 fn the_same_seed_gives_the_same_event_log() {
     let plan = rough(Traffic::Download(Some(2 * MB)));
     let (first, second) = (ok(&plan), ok(&plan));
-    assert_eq!(first.event_log_hash, second.event_log_hash);
+    assert_eq!(first.wire_hash, second.wire_hash);
     assert_eq!(first.flows[0].completion, second.flows[0].completion);
     assert_eq!(first.events, second.events);
     let other = ok(&Plan { seed: 2, ..plan });
-    assert_ne!(first.event_log_hash, other.event_log_hash);
+    assert_ne!(first.wire_hash, other.wire_hash);
 }
 
 #[test]
 fn the_same_seed_gives_the_same_event_log_on_another_thread() {
     let plan = rough(Traffic::Download(Some(MB)));
-    let here = ok(&plan).event_log_hash;
+    let here = ok(&plan).wire_hash;
     let there: Vec<u128> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| ok(&plan).event_log_hash)).collect();
+        let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| ok(&plan).wire_hash)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert_eq!(there, [here, here]);
@@ -76,7 +76,7 @@ fn the_null_cipher_gives_the_event_log_of_real_encryption() {
     for traffic in [Traffic::Download(Some(2 * MB)), Traffic::Upload(Some(MB))] {
         let real = rough(traffic);
         let null = Plan { crypto: Crypto::Null, ..real.clone() };
-        assert_eq!(ok(&real).event_log_hash, ok(&null).event_log_hash);
+        assert_eq!(ok(&real).wire_hash, ok(&null).wire_hash);
     }
 }
 
@@ -110,11 +110,11 @@ fn delays_of_hosts_repeat_and_do_not_depend_on_the_cipher_or_the_thread() {
     for traffic in [Traffic::Download(Some(2 * MB)), Traffic::Upload(Some(MB))] {
         let real = Plan { host_delay: true, ..rough(traffic) };
         let null = Plan { crypto: Crypto::Null, ..real.clone() };
-        let first = ok(&real).event_log_hash;
-        assert_eq!(first, ok(&null).event_log_hash);
-        let there = std::thread::scope(|scope| scope.spawn(|| ok(&real).event_log_hash).join().unwrap());
+        let first = ok(&real).wire_hash;
+        assert_eq!(first, ok(&null).wire_hash);
+        let there = std::thread::scope(|scope| scope.spawn(|| ok(&real).wire_hash).join().unwrap());
         assert_eq!(first, there);
-        assert_ne!(first, ok(&Plan { host_delay: false, ..real }).event_log_hash);
+        assert_ne!(first, ok(&Plan { host_delay: false, ..real }).wire_hash);
     }
 }
 
@@ -164,7 +164,7 @@ fn a_policy_changes_the_event_log() {
     let with = |policies: &str| {
         let mut plan = rough(Traffic::Download(Some(2 * MB)));
         plan.flows[0] = plan.flows[0].clone().policies(policies.parse().unwrap());
-        ok(&plan).event_log_hash
+        ok(&plan).wire_hash
     };
     assert_ne!(with("controller=cubic"), with("controller=new-reno"));
 }
@@ -324,13 +324,13 @@ fn a_route_may_have_several_links() {
 fn a_host_model_batches_and_delays() {
     let mut plan = plan(Traffic::Download(Some(2 * MB)));
     let ideal = ok(&plan);
-    let mut hashes = vec![ideal.event_log_hash];
+    let mut hashes = vec![ideal.wire_hash];
     for model in [HostModel::LINUX, HostModel::LINUX_COARSE] {
         plan.flows[0].client_host = model;
         plan.flows[0].server_host = model;
         let linux = ok(&plan);
-        assert!(!hashes.contains(&linux.event_log_hash));
-        hashes.push(linux.event_log_hash);
+        assert!(!hashes.contains(&linux.wire_hash));
+        hashes.push(linux.wire_hash);
         let (ideal, linux) = (ideal.flows[0].completion.unwrap(), linux.flows[0].completion.unwrap());
         assert!(linux > ideal.mul_f64(0.9) && linux < ideal.mul_f64(1.2), "{ideal:?} {linux:?}");
     }
@@ -391,7 +391,7 @@ fn the_hash_may_be_left_out() {
     let full = ok(&plan);
     plan.record.hash = false;
     let (first, second) = (ok(&plan), ok(&plan));
-    assert_eq!(first.event_log_hash, second.event_log_hash);
+    assert_eq!(first.wire_hash, second.wire_hash);
     assert_eq!(first.flows[0].completion, full.flows[0].completion);
 }
 
@@ -532,8 +532,8 @@ fn the_endpoints_chance_can_be_changed_without_the_rest() {
     let plan = rough(Traffic::Download(Some(MB)));
     let with = |endpoint_seed| ok(&Plan { endpoint_seed, ..plan.clone() });
     let (same, own, other) = (with(Some(plan.seed)), with(None), with(Some(77)));
-    assert_eq!(same.event_log_hash, own.event_log_hash);
-    assert_ne!(other.event_log_hash, own.event_log_hash);
+    assert_eq!(same.wire_hash, own.wire_hash);
+    assert_ne!(other.wire_hash, own.wire_hash);
     // The phase is drawn from the seed, not by the endpoint.
     assert_eq!(other.flows[0].start, own.flows[0].start);
 }

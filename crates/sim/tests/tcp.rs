@@ -80,7 +80,7 @@ fn bulk_in_either_direction_comes_close_to_its_floor() {
 fn the_same_seed_gives_the_same_event_log_and_another_does_not() {
     let mut plan = plan(Traffic::Download(Some(2 * MB)), "");
     plan.paths[0].down.loss.push(LossModel::Random(Probability::ratio(1, 100)));
-    let hash = |plan: &Plan| ok(plan).event_log_hash;
+    let hash = |plan: &Plan| ok(plan).wire_hash;
     assert_eq!(hash(&plan), hash(&plan));
     let other = Plan { seed: 2, ..plan.clone() };
     assert_ne!(hash(&plan), hash(&other));

@@ -41,7 +41,7 @@ fn a_policy_makes_a_difference_or_is_listed_as_ignored() {
             plan.flows[0] = plan.flows[0].clone().policies(policies);
             let result = run(&plan).unwrap();
             assert_eq!(result.failed, None, "{policies}");
-            result.event_log_hash
+            result.wire_hash
         });
         runs.collect()
     };

@@ -93,7 +93,7 @@ fn traffic_finishes_in_every_world_and_both_ciphers_agree() {
         let null = Plan { crypto: Crypto::Null, ..real.clone() };
         let (first, second) = (run(&real).unwrap(), run(&null).unwrap());
         assert_eq!(first.failed, None, "seed {seed}: {real:?}");
-        assert_eq!(first.event_log_hash, second.event_log_hash, "seed {seed}: {real:?}");
+        assert_eq!(first.wire_hash, second.wire_hash, "seed {seed}: {real:?}");
         for link in &first.links {
             let stats = &link.stats;
             assert!(stats.delivered + stats.dropped_total() <= stats.offered + stats.duplicated, "seed {seed}");
@@ -130,7 +130,7 @@ fn tcp_traffic_finishes_in_every_world_and_repeats() {
         };
         let (first, second) = (run(&plan).unwrap(), run(&plan).unwrap());
         assert_eq!(first.failed, None, "seed {seed}: {plan:?}");
-        assert_eq!(first.event_log_hash, second.event_log_hash, "seed {seed}");
+        assert_eq!(first.wire_hash, second.wire_hash, "seed {seed}");
         let least = match plan.flows[0].traffic {
             Traffic::Download(bytes) | Traffic::Upload(bytes) => bytes.unwrap_or(0),
             Traffic::Flows { count, .. } => count * 20_000,

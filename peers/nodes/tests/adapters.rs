@@ -70,7 +70,7 @@ fn the_same_seed_is_the_same_run() {
             let late = Reorder { share: "1 %".parse().unwrap(), by: Duration::from_micros(1500) };
             plan.paths[0].down.reorder.push(late);
             let result = finish(&plan);
-            (result.datagrams, result.flows[0].completion, result.event_log_hash)
+            (result.datagrams, result.flows[0].completion, result.wire_hash)
         };
         assert_eq!(seeded(1), seeded(1), "{stack}");
         assert_ne!(seeded(1).2, seeded(2).2, "{stack}");
@@ -142,7 +142,7 @@ fn quiche_has_a_clock_of_its_own_on_every_thread() {
     let before = std::time::Instant::now();
     let alone = |seed| {
         let result = finish(&plan("quiche", Traffic::Download(Some(MB)), seed));
-        (result.flows[0].completion, result.event_log_hash)
+        (result.flows[0].completion, result.wire_hash)
     };
     let expected: Vec<_> = (0..4).map(alone).collect();
     let threads: Vec<_> = (0..4).map(|seed| std::thread::spawn(move || alone(seed))).collect();

@@ -26,7 +26,8 @@ pub(super) fn output(
 ) -> Output {
     let mut record = RunRecord {
         failed: result.failed.clone(),
-        event_log_hash: format!("{:032x}", result.event_log_hash),
+        wire_hash: format!("{:032x}", result.wire_hash),
+        decisions_hash: format!("{:032x}", result.decisions_hash),
         ..RunRecord::default()
     };
     let mut complete = result.failed.is_none();

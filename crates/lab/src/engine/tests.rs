@@ -41,7 +41,7 @@ fn a_download_gives_its_figures() {
     let carried = record.get(Scope::Link, "p.down", "link_bytes")[0];
     assert!(carried > 2e6 && carried < 2.3e6, "{carried}");
     assert!(record.flows[0].notes["floor"].contains("of propagation"));
-    assert_eq!(record.event_log_hash.len(), 32);
+    assert_eq!(record.wire_hash.len(), 32);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn same_seed_same_hash_and_recording_changes_nothing() {
     let one = engine.run(&world, 7, false);
     let two = engine.run(&world, 7, true);
     assert_eq!(one.record, two.record);
-    assert_ne!(one.record.event_log_hash, engine.run(&world, 8, false).record.event_log_hash);
+    assert_ne!(one.record.wire_hash, engine.run(&world, 8, false).record.wire_hash);
     let recording = two.recording.unwrap();
     let names: Vec<&str> = recording.series.iter().map(|series| series.name.as_str()).collect();
     for name in ["window", "in_flight", "rtt", "delivered", "queue", "sojourn"] {
@@ -335,7 +335,7 @@ fn a_measuring_window_is_all_that_rates_are_taken_from() {
     assert_eq!((value(&dark, "goodput"), figures(&dark).3), (0.0, whole.3));
     assert!(dark.get(Scope::Link, "p.down", "link_use")[0] < 0.01);
     // Counts are of the whole run, and so is the event log.
-    assert_eq!(run("").event_log_hash, dark.event_log_hash);
+    assert_eq!(run("").wire_hash, dark.wire_hash);
 }
 
 #[test]

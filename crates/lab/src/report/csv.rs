@@ -26,7 +26,7 @@ pub fn runs(scenario: &Scenario, runs: &Runs) -> String {
     for metric in &metrics {
         let _ = write!(out, ",{}", metric.name);
     }
-    out.push_str(",event_log_hash,failed,settings\n");
+    out.push_str(",wire_hash,decisions_hash,failed,settings\n");
     for ((point, seed), record) in runs {
         let Some(at) = scenario.points.get(*point) else { continue };
         for flow in summary::subjects(scenario, *point, Scope::Flow) {
@@ -46,7 +46,8 @@ pub fn runs(scenario: &Scenario, runs: &Runs) -> String {
             let failed = record.failed.as_deref().unwrap_or("");
             let part = record.flows.iter().find(|part| part.name == flow);
             let settings = part.and_then(|part| part.notes.get("settings")).map_or("", String::as_str);
-            let _ = writeln!(out, ",{},{},{}", record.event_log_hash, cell(failed), cell(settings));
+            let hashes = [&record.wire_hash, &record.decisions_hash];
+            let _ = writeln!(out, ",{},{},{},{}", hashes[0], hashes[1], cell(failed), cell(settings));
         }
     }
     out

@@ -543,13 +543,13 @@ pub(super) fn manifest(set: &Results, prefix: &str) -> Value {
         ("run it".to_owned(), crate::runner::again(&set.scenario, manifest)),
         ("check it".to_owned(), format!("{program} lab verify {}", crate::runner::quoted(&directory.to_string()))),
     ];
-    let runs: Vec<(String, u64, String)> = manifest
+    let runs: Vec<(String, u64, String, String)> = manifest
         .runs
         .iter()
         .take(MOST_LINES)
         .map(|run| {
             let name = manifest.points.get(run.point).map(|point| point.name.clone()).unwrap_or_default();
-            (name, run.seed, run.event_log_hash.clone())
+            (name, run.seed, run.wire_hash.clone(), run.decisions_hash.clone())
         })
         .collect();
     context! {

@@ -31,7 +31,7 @@ impl<'a> Sample<'a> {
         let logs = by_seed
             .iter()
             .filter(|(_, values)| !values.is_empty())
-            .map(|(seed, _)| runs.get(&(point, *seed)).map_or("", |record| record.event_log_hash.as_str()));
+            .map(|(seed, _)| runs.get(&(point, *seed)).map_or("", |record| record.wire_hash.as_str()));
         let (unknown, known): (Vec<&str>, Vec<&str>) = logs.partition(|hash| hash.is_empty());
         let event_logs = unknown.len() + known.into_iter().collect::<BTreeSet<&str>>().len();
         let values: Vec<Vec<f64>> = by_seed.into_iter().map(|(_, values)| values).collect();

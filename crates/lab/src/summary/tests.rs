@@ -422,7 +422,7 @@ fn success_that_seeds_cannot_change_is_one_result() {
     let text = "[[expect]]\nwhere = { pacing = \"on\" }\nmetric = \"completed\"\nequals = 1\n";
     let judged = |hash: &dyn Fn(u64) -> String| {
         let mut runs = runs("completion", &[(None, Some(1.0)); 30]);
-        runs.iter_mut().for_each(|((_, seed), record)| record.event_log_hash = hash(*seed));
+        runs.iter_mut().for_each(|((_, seed), record)| record.wire_hash = hash(*seed));
         verdict(text, &runs)
     };
     let alike = judged(&|_| "same".to_owned());

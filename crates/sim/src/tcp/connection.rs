@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use thalweg_link::Quantiles;
 use thalweg_proto::connection::ConnectionStats;
-use thalweg_proto::observe::{Limit, Observer, ObserverEvent};
+use thalweg_proto::observe::{EventHash, Limit, Observer, ObserverEvent};
 use thalweg_recovery::trace::Event;
 use thalweg_recovery::{Config, PathId};
 use thalweg_units::{Duration, Ecn, Instant};
@@ -84,7 +84,7 @@ pub(super) struct Connection {
     limited_by: [Duration; Limit::ALL.len()],
     origin: Instant,
     record: Record,
-    observer: Option<Box<dyn Observer>>,
+    log: Option<EventHash>,
     stats: ConnectionStats,
     points: Vec<PacketPoint>,
     metrics: Vec<(Duration, thalweg_recovery::trace::Metrics)>,
@@ -96,7 +96,7 @@ impl Connection {
         is_client: bool,
         now: Instant,
         shared: &Shared<'_>,
-        observer: Option<Box<dyn Observer>>,
+        log: Option<EventHash>,
     ) -> Connection {
         let config = shared.config;
         let size = config.segment_size();
@@ -130,7 +130,7 @@ impl Connection {
             limited_by: [Duration::ZERO; Limit::ALL.len()],
             origin: shared.origin,
             record: shared.record,
-            observer,
+            log,
             stats: ConnectionStats::default(),
             points: Vec::new(),
             metrics: Vec::new(),
@@ -152,6 +152,7 @@ impl Connection {
         size: u64,
         rtt: &mut Quantiles,
     ) {
+        self.log_segment(now, 2, ecn, header, data);
         self.stats.packets_received += 1;
         self.stats.udp_received.datagrams += 1;
         self.stats.udp_received.bytes += size;
@@ -296,7 +297,7 @@ impl Connection {
         self.hold(now, Some(limit));
         if self.receiver.is_due(now) {
             let header = self.header();
-            self.send(&header, Ecn::NotEct, 0, buf, out);
+            self.send(now, &header, Ecn::NotEct, 0, buf, out);
             has_sent = true;
         }
         self.tell(now);
@@ -326,7 +327,7 @@ impl Connection {
             segment_size: self.config.segment_size(),
             ..Header::default()
         };
-        self.send(&header, Ecn::NotEct, 0, buf, out);
+        self.send(now, &header, Ecn::NotEct, 0, buf, out);
         self.syn_sent = now;
         self.syn_at = Some(now + SYN_TIMEOUT * (1 << self.syns.min(SYN_REPEATS)));
         self.syns += 1;
@@ -367,7 +368,7 @@ impl Connection {
         if transmit.has_slowed && self.ecn {
             header.flags |= CWR;
         }
-        self.send(&header, ecn, transmit.length as usize, buf, out);
+        self.send(now, &header, ecn, transmit.length as usize, buf, out);
         if transmit.is_new && self.sender.unsent() == 0 {
             // The application has nothing more to say for the moment.
             out.mark_tail();
@@ -377,11 +378,33 @@ impl Connection {
         }
     }
 
-    fn send(&mut self, header: &Header, ecn: Ecn, data: usize, buf: &mut Vec<u8>, out: &mut Outbox<'_>) {
+    fn send(&mut self, now: Instant, header: &Header, ecn: Ecn, data: usize, buf: &mut Vec<u8>, out: &mut Outbox<'_>) {
+        self.log_segment(now, 1, ecn, header, data as u64);
         header.write(data, buf);
         self.stats.udp_sent.datagrams += 1;
         self.stats.udp_sent.bytes += buf.len() as u64;
         out.push(ecn, buf);
+    }
+
+    /// Adds a segment that was sent (1) or received (2) to the event log.
+    fn log_segment(&self, now: Instant, way: u64, ecn: Ecn, header: &Header, data: u64) {
+        if let Some(log) = &self.log {
+            let mut numbers = [0; 7 + MAX_SACKS];
+            let (fixed, sacks) = numbers.split_at_mut(7);
+            fixed.copy_from_slice(&[
+                way,
+                u64::from(ecn.bits()),
+                u64::from(header.flags),
+                u64::from(header.seq),
+                data,
+                u64::from(header.ack),
+                u64::from(header.window),
+            ]);
+            for (number, (start, end)) in sacks.iter_mut().zip(header.sacks()) {
+                *number = u64::from(*start) << 32 | u64::from(*end);
+            }
+            log.packet(now, &numbers[..7 + header.sacks().len()]);
+        }
     }
 
     /// The application is done; says so to the peer.
@@ -390,7 +413,7 @@ impl Connection {
         self.hold(now, None);
         self.tell(now);
         let header = self.header();
-        self.send(&header, Ecn::NotEct, 0, buf, out);
+        self.send(now, &header, Ecn::NotEct, 0, buf, out);
     }
 
     /// The answer to whatever still comes after the end.
@@ -423,10 +446,10 @@ impl Connection {
 
     /// Passes on what recovery has decided.
     fn tell(&mut self, now: Instant) {
-        let Connection { sender, observer, metrics, record, origin, .. } = self;
+        let Connection { sender, log, metrics, record, origin, .. } = self;
         sender.path_mut().drain_trace(|at, event| {
-            if let Some(observer) = observer {
-                observer.on_event(at, &ObserverEvent::Recovery { path: PathId(0), event });
+            if let Some(log) = log {
+                log.on_event(at, &ObserverEvent::Recovery { path: PathId(0), event });
             }
             if let Event::Metrics(numbers) = event
                 && record.metrics

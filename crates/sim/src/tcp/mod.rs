@@ -22,7 +22,7 @@ mod wire;
 
 use std::sync::Arc;
 
-use thalweg_proto::observe::{EventHash, Observer};
+use thalweg_proto::observe::EventHash;
 use thalweg_recovery::{Config, ControllerFactory, Policies};
 use thalweg_units::{Ecn, Instant};
 
@@ -152,8 +152,8 @@ impl TcpHost {
             record: self.record,
         };
         let is_client = matches!(self.role, Role::Client(_));
-        let observer = self.hash.as_ref().map(|hash| Box::new(hash.observer()) as Box<dyn Observer>);
-        let connection = Connection::new(index as u32, is_client, now, &shared, observer);
+        let log = self.hash.as_ref().map(EventHash::observer);
+        let connection = Connection::new(index as u32, is_client, now, &shared, log);
         if self.connections.len() <= index {
             self.connections.resize_with(index + 1, || None);
         }
