@@ -314,16 +314,16 @@ mod tests {
 
     #[test]
     fn the_wire_and_decisions_are_told_apart() {
-        let lost = |number| ObserverEvent::Recovery {
-            path: PathId(0),
-            event: &Event::PacketLost {
-                space: SpaceId::Data,
-                number,
-                size: 1200,
-                trigger: LossTrigger::PacketThreshold,
-            },
+        let lost = |number| Event::PacketLost {
+            space: SpaceId::Data,
+            number,
+            size: 1200,
+            trigger: LossTrigger::PacketThreshold,
         };
-        let run = |number, decided| hash_of(&[(1, sent(number, &[])), (2, lost(decided))]);
+        let run = |number, decided| {
+            let event = lost(decided);
+            hash_of(&[(1, sent(number, &[])), (2, ObserverEvent::Recovery { path: PathId(0), event: &event })])
+        };
         let (wire, decisions) = run(1, 1);
         assert_eq!((wire, decisions), run(1, 1));
         let other = run(2, 1);
