@@ -10,7 +10,7 @@
 
 use std::time::Instant as Clock;
 
-use thalweg_recovery::{AckOfUnsent, Config, Ecn, Outcome, Policies, Recovery, Sent, SpaceId};
+use thalweg_recovery::{AckFrame, AckOfUnsent, Config, Ecn, NewPath, Outcome, Policies, Recovery, Sent, SpaceId};
 use thalweg_units::{Duration, Instant};
 
 const PACKETS: u64 = 500_000;
@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for field in Policies::catalogue() {
         for choice in field.choices.iter().filter(|choice| choice.built) {
             let base: Policies = REFERENCE.parse()?;
-            let mut policies = base;
+            let mut policies = base.clone();
             let is_reference = policies.set(field.name, choice.name).is_ok() && policies == base;
             if !is_reference {
                 let nanos = best(1_000, policies, true)?;
@@ -58,14 +58,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn best(window: u64, policies: Policies, lossy: bool) -> Result<f64, AckOfUnsent> {
-    (0..RUNS).try_fold(f64::INFINITY, |best, _| Ok(best.min(run(window, policies, PACKETS, lossy)?)))
+    (0..RUNS).try_fold(f64::INFINITY, |best, _| Ok(best.min(run(window, policies.clone(), PACKETS, lossy)?)))
 }
 
 /// Nanoseconds per packet when `window` packets are in flight and every second one is acknowledged by an ACK of the whole range.
 fn run(window: u64, policies: Policies, packets: u64, lossy: bool) -> Result<f64, AckOfUnsent> {
     let mut recovery: Recovery<[u64; 4]> = Recovery::new(Config { policies, ecn: false, ..Config::default() }, false);
     let mut now = Instant::ZERO;
-    let path = recovery.add_path(now, 1_200, None);
+    let path = recovery.add_path(now, NewPath::new(1_200));
     recovery.set_handshake_confirmed(now);
     let mut out = Outcome::default();
     let started = Clock::now();
@@ -92,7 +92,7 @@ fn run(window: u64, policies: Policies, packets: u64, lossy: bool) -> Result<f64
                 None if lossy => [Some((largest + 1).saturating_sub(LOST).max(1)..=largest), None],
                 None => [Some(0..=largest), None],
             };
-            recovery.on_ack(now, SpaceId::Data, ranges.into_iter().flatten(), Duration::ZERO, None, &mut out)?;
+            recovery.on_ack(now, SpaceId::Data, AckFrame::new(now, ranges.into_iter().flatten()), &mut out)?;
         }
     }
     Ok(started.elapsed().as_nanos() as f64 / packets as f64)

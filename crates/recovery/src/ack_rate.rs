@@ -41,12 +41,18 @@ pub fn request(path: &Path) -> AckRequest {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::types::PathId;
+    use crate::types::{NewPath, PathId};
+    use crate::{Allowance, Birth, Change, Congestion, PathView, Policies};
     use thalweg_units::Instant;
+
+    fn path(config: &Config, datagram_size: u16, rtt: Duration) -> Path {
+        let new = NewPath { initial_rtt: Some(rtt), ..NewPath::new(datagram_size) };
+        Path::new(config, PathId(0), Instant::ZERO, new)
+    }
 
     fn requested(datagram_size: u16, rtt: Duration) -> AckRequest {
         let config = Config { policies: "reordering=fixed".parse().unwrap(), ..Config::default() };
-        request(&Path::new(&config, PathId(0), Instant::ZERO, datagram_size, rtt))
+        request(&path(&config, datagram_size, rtt))
     }
 
     #[test]
@@ -61,12 +67,12 @@ mod tests {
 
     #[test]
     fn never_more_than_ten_packets_per_ack() {
-        let mut path = Path::new(&Config::default(), PathId(0), Instant::ZERO, 9_000, Duration::from_millis(40));
-        path.set_datagram_size(Instant::ZERO, 100);
-        assert_eq!(request(&path).ack_eliciting_threshold, 1);
-        let factory: std::sync::Arc<dyn crate::ControllerFactory> = std::sync::Arc::new(Large);
-        let config = Config { controller: Some(factory), ..Config::default() };
-        let path = Path::new(&config, PathId(0), Instant::ZERO, 1_200, Duration::from_millis(40));
+        let mut large = path(&Config::default(), 9_000, Duration::from_millis(40));
+        large.set_datagram_size(Instant::ZERO, 100);
+        assert_eq!(request(&large).ack_eliciting_threshold, 1);
+        let policies = Policies { congestion: Congestion::Custom(std::sync::Arc::new(Large)), ..Policies::default() };
+        let config = Config { policies, ..Config::default() };
+        let path = path(&config, 1_200, Duration::from_millis(40));
         assert_eq!(request(&path).ack_eliciting_threshold, 9);
     }
 
@@ -76,7 +82,7 @@ mod tests {
         {
             let policies = format!("reordering={policy}").parse().unwrap();
             let config = Config { policies, ..Config::default() };
-            let path = Path::new(&config, PathId(0), Instant::ZERO, 1_200, Duration::from_millis(40));
+            let path = path(&config, 1_200, Duration::from_millis(40));
             assert_eq!(request(&path).reordering_threshold, threshold, "{policy}");
         }
     }
@@ -85,12 +91,14 @@ mod tests {
     struct Large;
 
     impl crate::Controller for Large {
-        fn on_ack(&mut self, _event: &crate::AckEvent<'_>) {}
+        fn on_ack(&mut self, _event: &crate::AckEvent<'_>) -> Change {
+            Change::None
+        }
 
         fn on_datagram_size(&mut self, _size: u16) {}
 
-        fn window(&self) -> u64 {
-            1_000_000
+        fn allowance(&self, _path: &PathView<'_>) -> Allowance {
+            Allowance::new(1_000_000, None, 1_200)
         }
     }
 
@@ -99,7 +107,7 @@ mod tests {
             "large"
         }
 
-        fn build(&self, _now: Instant, _datagram_size: u16) -> Box<dyn crate::Controller> {
+        fn build(&self, _birth: &Birth) -> Box<dyn crate::Controller> {
             Box::new(Large)
         }
     }

@@ -16,6 +16,8 @@
 
 use thalweg_units::{Duration, Instant, Rate};
 
+use crate::congestion::LossSample;
+
 /// A new sample's weight in the estimate is one in so many, as a new sample's is in the smoothed RTT (RFC 9002 section
 /// 5.3). More follows a change of the path later; less shows every bunch of ACKs.
 const SMOOTHING: u64 = 8;
@@ -46,6 +48,8 @@ pub struct RateSample {
     pub sent_in_flight: u64,
     /// Bytes declared lost since it was sent.
     pub lost: u64,
+    /// The acknowledgment at hand gave the sample. Otherwise it is the latest one, and what is new is `lost`.
+    pub is_new: bool,
 }
 
 /// What a packet remembers of the moment it was sent.
@@ -64,6 +68,20 @@ pub(crate) struct Snapshot {
     application_limited: bool,
 }
 
+impl Snapshot {
+    /// The packet sent at `sent` with `bytes` was lost: what the path looked like when it left.
+    pub(crate) fn loss(&self, sent: Instant, bytes: u64) -> LossSample {
+        LossSample {
+            bytes,
+            sent,
+            delivered: self.delivered,
+            lost: self.lost,
+            in_flight: self.in_flight,
+            application_limited: self.application_limited,
+        }
+    }
+}
+
 /// The counters of one path.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
@@ -76,6 +94,11 @@ pub(crate) struct Delivery {
     /// The round trip ends with a packet sent when at least this much had been delivered.
     round_end: u64,
     rounds: u64,
+    /// What had been delivered when the round trip began, and the most that one delivered.
+    round_begin: u64,
+    most_in_round: u64,
+    /// The latest sample, and what had been lost when its packet was sent.
+    latest: Option<(RateSample, u64)>,
     /// The newest packet of the ACK being processed, and when it was sent.
     newest: Option<(Snapshot, Instant)>,
     /// The average of the samples that count, in bits per second.
@@ -92,6 +115,9 @@ impl Delivery {
             limited_until: None,
             round_end: 0,
             rounds: 0,
+            round_begin: 0,
+            most_in_round: 0,
+            latest: None,
             newest: None,
             estimate: None,
         }
@@ -138,10 +164,12 @@ impl Delivery {
     /// Sums up the ACK whose packets have all been reported. `min_rtt` is the path's minimum round-trip time.
     pub(crate) fn finish(&mut self, min_rtt: Duration) -> (Round, Option<RateSample>) {
         let Some((snapshot, time_sent)) = self.newest.take() else {
-            return (Round { count: self.rounds, started: false }, None);
+            return (Round { count: self.rounds, started: false }, self.after_losses());
         };
         let started = snapshot.delivered >= self.round_end;
         if started {
+            self.most_in_round = self.most_in_round.max(self.delivered - self.round_begin);
+            self.round_begin = self.delivered;
             self.round_end = self.delivered;
             self.rounds += 1;
         }
@@ -163,13 +191,32 @@ impl Delivery {
                 application_limited: snapshot.application_limited,
                 sent_in_flight: snapshot.in_flight,
                 lost: self.lost - snapshot.lost,
+                is_new: true,
             }
         });
+        if let Some(sample) = sample {
+            self.latest = Some((sample, snapshot.lost));
+        }
         // An ACK interval begins before its packet was sent, so it is never shorter than a round trip.
         if let Some(sample) = sample.filter(|_| !acking.is_zero()) {
             self.average(Rate::from_bytes_over(sample.delivered, acking), sample.application_limited);
         }
         (Round { count: self.rounds, started }, sample)
+    }
+
+    /// Nothing was acknowledged: the latest sample, with what has been lost since its packet was sent.
+    fn after_losses(&self) -> Option<RateSample> {
+        self.latest.map(|(sample, lost)| RateSample { lost: self.lost - lost, is_new: false, ..sample })
+    }
+
+    /// Bytes delivered in all.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// The largest number of bytes that were acknowledged within a round trip.
+    pub(crate) fn most_in_round(&self) -> u64 {
+        self.most_in_round
     }
 
     /// The average rate of the samples; `None` before the first.

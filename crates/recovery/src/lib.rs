@@ -14,19 +14,19 @@
 //! |---|---|
 //! | packets of a space, acknowledgments, loss | `space`, `sent`, `loss`, `undo` |
 //! | a path: round trip, window, pacing, delivery, ECN | [`Path`], `paths`, `rtt`, `delivery`, [`pacing`], `ecn` |
-//! | congestion control | [`controller`] (the interface), `window`, `start`, `reduction`, `model` |
+//! | congestion control | [`congestion`]: which algorithm, its interface, windows, starts, reductions, models |
 //! | silence | `probe` |
 //! | which rule is in force, and changing it | [`Policies`], `switch` |
 //! | TCP: what differs, and its way in | [`Profile`], [`SegmentPath`] |
 //! | seeing it work | [`trace`], [`qlog`] |
 //!
 //! ```
-//! use thalweg_recovery::{Budget, Config, Ecn, Outcome, Recovery, Sent, SpaceId};
+//! use thalweg_recovery::{AckFrame, Budget, Config, Ecn, NewPath, Outcome, Recovery, Sent, SpaceId};
 //! use thalweg_units::{Duration, Instant};
 //!
 //! let mut now = Instant::ZERO;
 //! let mut recovery: Recovery<&str> = Recovery::new(Config::default(), true);
-//! let path = recovery.add_path(now, 1_200, None);
+//! let path = recovery.add_path(now, NewPath::new(1_200));
 //! assert_eq!(recovery.budget(now, path), Budget::Now(12_000));
 //!
 //! recovery.on_sent(
@@ -48,58 +48,62 @@
 //!
 //! now += Duration::from_millis(50);
 //! let mut outcome = Outcome::default();
-//! recovery.on_ack(now, SpaceId::Initial, [0..=0].into_iter(), Duration::ZERO, None, &mut outcome)?;
+//! recovery.on_ack(now, SpaceId::Initial, AckFrame::new(now, [0..=0].into_iter()), &mut outcome)?;
 //! assert_eq!(outcome.acked[0].data, "client hello");
-//! assert_eq!(recovery.path(path).rtt().smoothed, Duration::from_millis(50));
+//! assert_eq!(recovery.path(path).map(|path| path.rtt().smoothed), Some(Duration::from_millis(50)));
 //! # Ok::<(), thalweg_recovery::AckOfUnsent>(())
 //! ```
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod ack_rate;
+mod choice;
 mod config;
-pub mod controller;
+pub mod congestion;
 mod delivery;
 mod ecn;
 mod loss;
-mod model;
 pub mod pacing;
 mod path;
 mod paths;
+mod policies;
 mod probe;
 mod profile;
 pub mod qlog;
-mod reduction;
 mod rtt;
 mod segment;
 mod sent;
 mod space;
-mod start;
 mod switch;
 #[cfg(test)]
 mod testing;
 pub mod trace;
 mod types;
 mod undo;
-mod window;
 
 use core::ops::RangeInclusive;
 
 use thalweg_units::{Duration, Instant};
 
-pub use config::{
-    AckAllowancePolicy, Choice, Config, ControllerPolicy, ExitRttPolicy, Field, PacingPolicy, PacingRttPolicy,
-    Policies, PolicyError, ProbePolicy, ReductionPolicy, ReorderingPolicy, RttPolicy, StartPolicy, UndoPolicy,
+pub use choice::{Choice, Field, PolicyError};
+pub use config::Config;
+pub use congestion::{
+    AckEvent, Allowance, Arrival, Birth, Change, Congestion, CongestionEvent, Controller, ControllerFactory,
+    GrowthPolicy, LossSample, ModelPolicy, PathMemory, PathView, ReductionPolicy, StartPolicy,
 };
-pub use controller::{AckEvent, Congestion, Controller, ControllerFactory};
 pub use delivery::{RateSample, Round};
 pub use path::{Path, PathStats, RepairStats};
+pub use policies::{
+    AckAllowancePolicy, ExitRttPolicy, PacingPolicy, PacingRttPolicy, Policies, ProbePolicy, ReorderingPolicy,
+    RttPolicy, UndoPolicy,
+};
 pub use profile::{EpisodeEnd, Flight, InitialWindow, Profile, SafeAck, TimeoutMeaning};
 pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt};
 pub use segment::{Judgement, SegmentPath, SegmentRecord};
 pub use switch::SwitchError;
 pub use types::{
-    AckOfUnsent, Acked, Budget, Ecn, EcnCounts, LossTrigger, Lost, Outcome, PathId, Sent, SpaceId, Timeout,
+    AckFrame, AckOfUnsent, Acked, Budget, Ecn, EcnCounts, LossTrigger, Lost, NewPath, Outcome, PathId, ReceiveTime,
+    Sent, SpaceId, Timeout,
 };
 
 use paths::Paths;
@@ -153,7 +157,7 @@ impl<T: Clone> Recovery<T> {
     pub fn new(config: Config, side_is_client: bool) -> Self {
         Recovery {
             spaces: SpaceId::ALL.map(Space::new),
-            paths: Paths::new(&config),
+            paths: Paths::new(),
             peer_validated: !side_is_client,
             handshake_confirmed: false,
             has_handshake_keys: false,
@@ -172,21 +176,20 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Adds a path with full datagrams of `datagram_size` bytes; the first becomes the active one.
-    ///
-    /// `initial_rtt` is what to assume until the first sample, such as the time a path validation took; by default that of the configuration.
-    pub fn add_path(&mut self, now: Instant, datagram_size: u16, initial_rtt: Option<Duration>) -> PathId {
+    /// Adds a path; the first becomes the active one.
+    pub fn add_path(&mut self, now: Instant, new: NewPath) -> PathId {
         self.see(now);
-        let initial_rtt = initial_rtt.unwrap_or(self.config.initial_rtt);
-        let id = self.paths.add(&self.config, now, datagram_size, initial_rtt);
-        self.paths.get_mut(id).note_change(now);
+        let id = self.paths.add(&self.config, now, new);
+        if let Some(path) = self.paths.get_mut(id) {
+            path.note_change(now);
+        }
         id
     }
 
     /// Gives a path up. What is outstanding on it stays outstanding: it can still be acknowledged, and its loss is still noticed.
     pub fn remove_path(&mut self, path: PathId) {
-        if self.paths.contains(path) {
-            self.paths.get_mut(path).is_retired = true;
+        if let Some(path) = self.paths.get_mut(path) {
+            path.is_retired = true;
             self.purge();
         }
     }
@@ -202,13 +205,13 @@ impl<T: Clone> Recovery<T> {
         self.paths.active()
     }
 
-    /// A path. A name that is unknown, or no longer known, gives a path that nothing happens on.
-    pub fn path(&self, path: PathId) -> &Path {
+    /// A path; `None` if it was never added, or was given up and has nothing outstanding.
+    pub fn path(&self, path: PathId) -> Option<&Path> {
         self.paths.get(path)
     }
 
     /// The same, to change it.
-    pub fn path_mut(&mut self, path: PathId) -> &mut Path {
+    pub fn path_mut(&mut self, path: PathId) -> Option<&mut Path> {
         self.paths.get_mut(path)
     }
 
@@ -274,15 +277,15 @@ impl<T: Clone> Recovery<T> {
         let (path, is_ack_eliciting) = (packet.path, packet.ack_eliciting);
         let in_flight = packet.in_flight || is_ack_eliciting;
         self.spaces[space.index()].on_sent(packet, &mut self.paths);
-        if in_flight {
-            self.paths.get_mut(path).set_application_limited(now, !app_has_more, &mut self.trace);
+        if in_flight && let Some(path) = self.paths.get_mut(path) {
+            path.set_application_limited(now, !app_has_more, &mut self.trace);
         }
         if is_ack_eliciting {
             self.set_timer(now);
         }
     }
 
-    /// An ACK frame has arrived: `ranges` in descending order and disjoint, `ack_delay` as decoded from the frame.
+    /// An ACK frame is processed.
     ///
     /// # Errors
     /// When it names a packet that was never sent; the connection has to be closed then, and what `out` holds does not matter.
@@ -290,33 +293,13 @@ impl<T: Clone> Recovery<T> {
         &mut self,
         now: Instant,
         space: SpaceId,
-        ranges: impl Iterator<Item = RangeInclusive<u64>>,
-        ack_delay: Duration,
-        ecn: Option<EcnCounts>,
-        out: &mut Outcome<T>,
-    ) -> Result<(), AckOfUnsent> {
-        self.on_kept_ack(now, now, space, ranges, ack_delay, ecn, out)
-    }
-
-    /// The same for an ACK frame that arrived at `arrived` and could not be read before `now`, because its keys were
-    /// missing. Its RTT sample ends with its arrival (RFC 9002 section 5.3: the wait is no part of the path's delay).
-    ///
-    /// # Errors
-    /// As [`on_ack`](Self::on_ack).
-    #[allow(clippy::too_many_arguments)] // an ACK frame, and when
-    pub fn on_kept_ack(
-        &mut self,
-        now: Instant,
-        arrived: Instant,
-        space: SpaceId,
-        ranges: impl Iterator<Item = RangeInclusive<u64>>,
-        ack_delay: Duration,
-        ecn: Option<EcnCounts>,
+        frame: AckFrame<'_, impl Iterator<Item = RangeInclusive<u64>>>,
         out: &mut Outcome<T>,
     ) -> Result<(), AckOfUnsent> {
         self.see(now);
+        let AckFrame { ranges, arrived, delay: ack_delay, ecn, arrivals } = frame;
         let mut consequences = Consequences { now, paths: &mut self.paths, out, trace: &mut self.trace };
-        let newly = self.spaces[space.index()].take_acked(ranges, &mut consequences)?;
+        let newly = self.spaces[space.index()].take_acked(ranges, arrivals, &mut consequences)?;
         let Some(newly) = newly else {
             return Ok(());
         };
@@ -360,16 +343,19 @@ impl<T: Clone> Recovery<T> {
             _ if self.handshake_confirmed => ack_delay.min(self.max_ack_delay),
             _ => ack_delay,
         };
-        self.paths.get_mut(newly.largest.path).on_rtt_sample(Sample { now, latest, ack_delay });
+        if let Some(path) = self.paths.get_mut(newly.largest.path) {
+            path.on_rtt_sample(Sample { now, latest, ack_delay });
+        }
         out.rtt_sample = Some(latest);
     }
 
     fn take_ecn_counts(&mut self, space: SpaceId, newly: NewlyAcked, counts: Option<EcnCounts>) {
         // An ACK that does not raise the largest number may have been overtaken; its counts mean nothing (RFC 9000 section 13.4.2.1).
         if newly.is_advance {
-            let report = self.spaces[space.index()].judge_ecn(counts, newly.ect0);
-            let path = self.paths.get_mut(newly.largest.path);
-            path.on_ecn_report(report, newly.largest.order, newly.ect0);
+            let report = self.spaces[space.index()].judge_ecn(counts, newly.marked);
+            if let Some(path) = self.paths.get_mut(newly.largest.path) {
+                path.on_ecn_report(report, newly.largest.order, newly.marked);
+            }
         }
     }
 
@@ -428,14 +414,16 @@ impl<T: Clone> Recovery<T> {
                 self.last_pto = Some(now);
                 let datagrams = match self.spaces[timer.space.index()].has_eliciting() {
                     true => {
-                        let is_crowded = self.paths.get(self.paths.active()).is_crowded();
+                        let is_crowded = self.paths.active_path().is_some_and(Path::is_crowded);
                         let agreed = self.is_idle_timeout_agreed;
                         probe::datagrams(self.config.policies.probe, self.pto_count, agreed, is_crowded)
                     }
                     false => 1,
                 };
                 let active = self.paths.active();
-                self.paths.get_mut(active).on_pto(datagrams);
+                if let Some(path) = self.paths.get_mut(active) {
+                    path.on_pto(now, self.pto_count, datagrams);
+                }
                 let expired = Event::PtoExpired { space: timer.space, count: self.pto_count };
                 self.trace.push(now, active, expired);
                 self.set_timer(now);
@@ -463,12 +451,14 @@ impl<T: Clone> Recovery<T> {
     }
 
     fn timeout_after(&self, space: SpaceId, allowance: Duration, count: u32) -> Duration {
-        let path = self.paths.get(self.paths.active());
         let ack_delay = if space == SpaceId::Data { allowance } else { Duration::ZERO };
+        let path = self.paths.active_path();
+        let assumed = || Rtt::of(&self.config.policies, self.config.initial_rtt).probe_base();
+        let base = path.map_or_else(assumed, |path| path.rtt().probe_base());
         let silence = Silence {
-            base: path.rtt().probe_base().saturating_add(ack_delay),
+            base: base.saturating_add(ack_delay),
             idle_timeout: self.idle_timeout,
-            crowd: path.is_crowded().then_some(self.config.seed),
+            crowd: path.is_some_and(Path::is_crowded).then_some(self.config.seed),
         };
         probe::timeout(self.config.policies.probe, silence, count)
     }
@@ -486,7 +476,7 @@ impl<T: Clone> Recovery<T> {
     /// The keys of a space are gone: its packets are forgotten and no longer in flight (RFC 9002 section 6.4).
     pub fn discard(&mut self, now: Instant, space: SpaceId) {
         self.see(now);
-        self.spaces[space.index()].discard(&mut self.paths);
+        self.spaces[space.index()].discard(now, &mut self.paths);
         self.after_giving_up(now);
     }
 
@@ -494,7 +484,7 @@ impl<T: Clone> Recovery<T> {
     /// rejected, or when the version changes. Nothing is concluded about the path.
     pub fn withdraw(&mut self, now: Instant, space: SpaceId, out: &mut Outcome<T>) {
         self.see(now);
-        self.spaces[space.index()].withdraw(&mut self.paths, out);
+        self.spaces[space.index()].withdraw(now, &mut self.paths, out);
         self.after_giving_up(now);
     }
 
@@ -508,16 +498,19 @@ impl<T: Clone> Recovery<T> {
         self.set_timer(now);
     }
 
-    /// How much may leave on a path now. Probes and packets that only acknowledge do not have to ask.
+    /// How much may leave on a path now: nothing on one that is not known. Probes and packets that only acknowledge do not
+    /// have to ask.
     pub fn budget(&mut self, now: Instant, path: PathId) -> Budget {
         self.see(now);
-        self.paths.get_mut(path).budget(now)
+        self.paths.get_mut(path).map_or(Budget::WindowFull, |path| path.budget(now))
     }
 
     /// The transport had nothing more to send on a path although [`budget`](Self::budget) said [`Budget::Now`]. The window does not grow
     /// until it has again (RFC 9002 section 7.8).
     pub fn on_app_limited(&mut self, path: PathId) {
-        self.paths.get_mut(path).set_application_limited(self.now, true, &mut self.trace);
+        if let Some(path) = self.paths.get_mut(path) {
+            path.set_application_limited(self.now, true, &mut self.trace);
+        }
     }
 
     /// The lowest packet number that is neither acknowledged nor declared lost.
@@ -535,9 +528,9 @@ impl<T: Clone> Recovery<T> {
         self.spaces[space.index()].has_eliciting()
     }
 
-    /// Bytes in flight on a path.
+    /// Bytes in flight on a path; zero on one that is not known.
     pub fn bytes_in_flight(&self, path: PathId) -> u64 {
-        self.paths.get(path).bytes_in_flight()
+        self.paths.get(path).map_or(0, Path::bytes_in_flight)
     }
 
     /// Number and data of the packets that are neither acknowledged nor declared lost, oldest first: what a probe may repeat.

@@ -22,7 +22,7 @@
 
 use thalweg_units::{Duration, Instant};
 
-use crate::config::ReorderingPolicy;
+use crate::policies::ReorderingPolicy;
 use crate::rtt::{GRANULARITY, Rtt};
 use crate::types::LossTrigger;
 
@@ -152,7 +152,7 @@ pub(crate) fn judge(now: Instant, sent: Instant, behind: u64, thresholds: Thresh
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::RttPolicy;
+    use crate::policies::RttPolicy;
     use crate::rtt::Sample;
 
     const FIXED: Thresholds = Thresholds { packets: Some(3), time: Duration::from_millis(90) };

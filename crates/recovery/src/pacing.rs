@@ -10,6 +10,8 @@
 
 use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
+use crate::congestion::Allowance;
+
 /// Pacing gain outside slow start: 5/4 of a window per round trip (the example of RFC 9002 section 7.7).
 ///
 /// Above 1 so that the window, not the pacer, decides how much is in flight; not far above, so that packets stay spread out.
@@ -87,16 +89,19 @@ impl Pacer {
         self.rate
     }
 
-    /// Changes rate and quantum from now on. Until the path is `known` (has an RTT sample), no burst exceeds the initial window.
-    pub(crate) fn set(&mut self, now: Instant, rate: Option<Rate>, quantum: u64, initial_window: u64, known: bool) {
+    /// Goes by the rate, the quantum and the burst of an allowance from now on. Until the path is `known` (has an RTT
+    /// sample), no burst exceeds the initial window.
+    pub(crate) fn set(&mut self, now: Instant, allowance: &Allowance, initial_window: u64, known: bool) {
         self.accrue(now);
         if self.rate.is_none() {
             // What left unpaced is no debt.
             self.credit = self.credit.max(0);
         }
+        let Allowance { rate, quantum, burst, hold_until_credit, .. } = *allowance;
         self.rate = rate;
         self.quantum = if known { quantum } else { quantum.min(initial_window) };
-        self.capacity = if known { initial_window.max(self.quantum.saturating_mul(2)) } else { initial_window };
+        let stored = self.quantum.saturating_mul(2).max(burst).max(hold_until_credit);
+        self.capacity = if known { initial_window.max(stored) } else { initial_window };
     }
 
     /// Ends the train under way and forgets debts: the application has chosen another limit. What one limit let out at
@@ -113,8 +118,14 @@ impl Pacer {
         self.train = self.train.saturating_sub(bytes);
     }
 
-    /// How much may leave at `now`, given that the window has room for `room` bytes, at least one datagram.
-    pub(crate) fn credit(&mut self, now: Instant, datagram_size: u16, room: u64) -> Credit {
+    /// Whether part of a train that there was credit for has still to leave.
+    pub(crate) fn is_in_train(&self, datagram_size: u16) -> bool {
+        self.train >= u64::from(datagram_size)
+    }
+
+    /// How much may leave at `now`, given that the window has room for `room` bytes, at least one datagram. Nothing before
+    /// there is credit for `hold` bytes, if that is more than a quantum.
+    pub(crate) fn credit(&mut self, now: Instant, datagram_size: u16, room: u64, hold: u64) -> Credit {
         let Some(rate) = self.rate else {
             return Credit::Bytes(u64::MAX);
         };
@@ -125,7 +136,7 @@ impl Pacer {
         }
         // Whole trains only. What is left over stays: else every acknowledgment that comes in between would send the few packets
         // there is credit for by then, each time with a system call of its own.
-        let train = self.quantum.min(room).max(datagram);
+        let train = self.quantum.max(hold).min(room).max(datagram).min(self.capacity.max(datagram));
         let credit = u64::try_from(self.credit / UNITS_PER_BYTE).unwrap_or(0);
         if credit >= train {
             self.train = credit - credit % train;
@@ -160,7 +171,7 @@ mod tests {
 
     fn paced(rate: Rate) -> Pacer {
         let mut pacer = Pacer::new(Instant::ZERO, INITIAL);
-        pacer.set(Instant::ZERO, Some(rate), quantum(rate, DATAGRAM), INITIAL, true);
+        pacer.set(Instant::ZERO, &Allowance::new(INITIAL, Some(rate), DATAGRAM), INITIAL, true);
         pacer
     }
 
@@ -170,7 +181,7 @@ mod tests {
         while now < end {
             let mut train = 0;
             let next = loop {
-                match pacer.credit(now, DATAGRAM, u64::MAX) {
+                match pacer.credit(now, DATAGRAM, u64::MAX, 0) {
                     Credit::Bytes(_) => {
                         pacer.on_sent(now, u64::from(DATAGRAM));
                         train += u64::from(DATAGRAM);
@@ -222,7 +233,7 @@ mod tests {
         let (mut trains, mut sent) = (0, 0);
         for micros in 0..100_000 {
             let now = Instant::ZERO + Duration::from_micros(micros);
-            if let Credit::Bytes(bytes) = pacer.credit(now, DATAGRAM, u64::MAX) {
+            if let Credit::Bytes(bytes) = pacer.credit(now, DATAGRAM, u64::MAX, 0) {
                 // A batch, as a transport with segmentation offload sends it.
                 let bytes = bytes / 1_200 * 1_200;
                 pacer.on_sent(now, bytes);
@@ -246,12 +257,12 @@ mod tests {
     fn rfc9002_7_7_an_unknown_path_gets_the_initial_window_at_once_and_never_more() {
         let rate = Rate::from_bps(10_000_000_000);
         let mut pacer = Pacer::new(Instant::ZERO, INITIAL);
-        pacer.set(Instant::ZERO, Some(rate), quantum(rate, DATAGRAM), INITIAL, false);
+        pacer.set(Instant::ZERO, &Allowance::new(INITIAL, Some(rate), DATAGRAM), INITIAL, false);
         let later = Instant::ZERO + Duration::from_secs(5);
-        assert_eq!(pacer.credit(later, DATAGRAM, u64::MAX), Credit::Bytes(INITIAL));
+        assert_eq!(pacer.credit(later, DATAGRAM, u64::MAX, 0), Credit::Bytes(INITIAL));
         pacer.on_sent(later, INITIAL);
         // 12000 bytes at 10 Gbps: the next train is an initial window too, not 64 kB.
-        assert_eq!(pacer.credit(later, DATAGRAM, u64::MAX), Credit::NotBefore(later + Duration::from_nanos(9_600)));
+        assert_eq!(pacer.credit(later, DATAGRAM, u64::MAX, 0), Credit::NotBefore(later + Duration::from_nanos(9_600)));
     }
 
     #[test]
@@ -259,7 +270,7 @@ mod tests {
         let mut pacer = paced(Rate::from_bps(1_000_000));
         pacer.on_sent(Instant::ZERO, INITIAL);
         let later = Instant::ZERO + Duration::from_secs(3_600);
-        assert_eq!(pacer.credit(later, DATAGRAM, u64::MAX), Credit::Bytes(INITIAL));
+        assert_eq!(pacer.credit(later, DATAGRAM, u64::MAX, 0), Credit::Bytes(INITIAL));
     }
 
     #[test]
@@ -268,12 +279,12 @@ mod tests {
         pacer.on_sent(Instant::ZERO, INITIAL + 2_400);
         // 2400 bytes of debt and a train of 2400 at 1200 bytes per millisecond.
         assert_eq!(
-            pacer.credit(Instant::ZERO, DATAGRAM, u64::MAX),
+            pacer.credit(Instant::ZERO, DATAGRAM, u64::MAX, 0),
             Credit::NotBefore(Instant::ZERO + Duration::from_millis(4))
         );
         // With room for one datagram only, there is no point in waiting for two.
         assert_eq!(
-            pacer.credit(Instant::ZERO, DATAGRAM, 1_200),
+            pacer.credit(Instant::ZERO, DATAGRAM, 1_200, 0),
             Credit::NotBefore(Instant::ZERO + Duration::from_millis(3))
         );
     }
@@ -282,7 +293,32 @@ mod tests {
     fn without_a_rate_everything_may_leave() {
         let mut pacer = Pacer::new(Instant::ZERO, INITIAL);
         pacer.on_sent(Instant::ZERO, 10 * INITIAL);
-        assert_eq!(pacer.credit(Instant::ZERO, DATAGRAM, u64::MAX), Credit::Bytes(u64::MAX));
+        assert_eq!(pacer.credit(Instant::ZERO, DATAGRAM, u64::MAX, 0), Credit::Bytes(u64::MAX));
+    }
+
+    #[test]
+    fn a_hold_lasts_until_there_is_credit_for_the_whole_train() {
+        let mut pacer = paced(Rate::from_bps(9_600_000));
+        let shaped = Allowance { hold_until_credit: 24_000, ..Allowance::new(100_000, pacer.rate(), DATAGRAM) };
+        pacer.set(Instant::ZERO, &shaped, INITIAL, true);
+        pacer.on_sent(Instant::ZERO, INITIAL);
+        // 1200 bytes per millisecond.
+        let ready = Instant::ZERO + Duration::from_millis(20);
+        assert_eq!(pacer.credit(Instant::ZERO, DATAGRAM, 100_000, 24_000), Credit::NotBefore(ready));
+        assert_eq!(pacer.credit(ready, DATAGRAM, 100_000, 24_000), Credit::Bytes(24_000));
+        pacer.on_sent(ready, 1_200);
+        assert!(pacer.is_in_train(DATAGRAM));
+        assert_eq!(pacer.credit(ready, DATAGRAM, 90_000, 24_000), Credit::Bytes(22_800), "the rest of the train");
+    }
+
+    #[test]
+    fn a_burst_is_saved_up_in_a_pause() {
+        let mut pacer = paced(Rate::from_bps(9_600_000));
+        let shaped = Allowance { burst: 60_000, ..Allowance::new(100_000, pacer.rate(), DATAGRAM) };
+        pacer.set(Instant::ZERO, &shaped, INITIAL, true);
+        pacer.on_sent(Instant::ZERO, INITIAL);
+        let later = Instant::ZERO + Duration::from_secs(10);
+        assert_eq!(pacer.credit(later, DATAGRAM, 100_000, 0), Credit::Bytes(60_000));
     }
 
     proptest! {
@@ -290,10 +326,10 @@ mod tests {
         fn what_it_promises_it_keeps(bps in 1u64..1 << 50, debt in 0u64..10_000_000, room in 1_200u64..1_000_000) {
             let mut pacer = paced(Rate::from_bps(bps));
             pacer.on_sent(Instant::ZERO, INITIAL + debt);
-            if let Credit::NotBefore(next) = pacer.credit(Instant::ZERO, DATAGRAM, room) {
+            if let Credit::NotBefore(next) = pacer.credit(Instant::ZERO, DATAGRAM, room, 0) {
                 prop_assert!(next > Instant::ZERO);
                 if next < Instant::FAR_FUTURE {
-                    prop_assert!(matches!(pacer.credit(next, DATAGRAM, room), Credit::Bytes(bytes) if bytes >= 1_200));
+                    prop_assert!(matches!(pacer.credit(next, DATAGRAM, room, 0), Credit::Bytes(bytes) if bytes >= 1_200));
                 }
             }
         }
@@ -302,8 +338,8 @@ mod tests {
         fn no_value_overflows(bps: u64, bytes: u64, nanos: u64) {
             let mut pacer = paced(Rate::from_bps(bps));
             pacer.on_sent(Instant::from_nanos(nanos), bytes);
-            pacer.credit(Instant::from_nanos(nanos / 2), DATAGRAM, bytes);
-            pacer.credit(Instant::FAR_FUTURE, DATAGRAM, bytes);
+            pacer.credit(Instant::from_nanos(nanos / 2), DATAGRAM, bytes, 0);
+            pacer.credit(Instant::FAR_FUTURE, DATAGRAM, bytes, 0);
         }
     }
 }

@@ -1,34 +1,33 @@
 //! The paths of a connection, by name.
 
-use thalweg_units::{Duration, Instant};
+use thalweg_units::Instant;
 
 use crate::config::Config;
 use crate::path::Path;
-use crate::types::PathId;
+use crate::sent::Record;
+use crate::types::{NewPath, PathId};
+use crate::undo::LostPacket;
 
 /// The paths of a connection: few, so that looking one up is a short walk.
 #[derive(Debug)]
 pub(crate) struct Paths {
     list: Vec<Path>,
-    /// What an unknown name refers to: a path on which nothing happens.
-    retired: Path,
     active: PathId,
     next: PathId,
 }
 
 impl Paths {
-    pub(crate) fn new(config: &Config) -> Paths {
-        let retired = Path::new(config, PathId(u32::MAX), Instant::ZERO, 1_200, config.initial_rtt);
-        Paths { list: Vec::with_capacity(2), retired, active: PathId(0), next: PathId(0) }
+    pub(crate) fn new() -> Paths {
+        Paths { list: Vec::with_capacity(2), active: PathId(0), next: PathId(0) }
     }
 
-    pub(crate) fn add(&mut self, config: &Config, now: Instant, datagram_size: u16, initial_rtt: Duration) -> PathId {
+    pub(crate) fn add(&mut self, config: &Config, now: Instant, new: NewPath) -> PathId {
         let id = self.next;
         self.next = PathId(id.0.wrapping_add(1));
         if self.list.is_empty() {
             self.active = id;
         }
-        self.list.push(Path::new(config, id, now, datagram_size, initial_rtt));
+        self.list.push(Path::new(config, id, now, new));
         id
     }
 
@@ -40,12 +39,33 @@ impl Paths {
         self.active = id;
     }
 
-    pub(crate) fn get(&self, id: PathId) -> &Path {
-        self.list.iter().find(|path| path.id() == id).unwrap_or(&self.retired)
+    /// The path of this name; `None` if it was never added, or is no longer kept.
+    pub(crate) fn get(&self, id: PathId) -> Option<&Path> {
+        self.list.iter().find(|path| path.id() == id)
     }
 
-    pub(crate) fn get_mut(&mut self, id: PathId) -> &mut Path {
-        self.list.iter_mut().find(|path| path.id() == id).unwrap_or(&mut self.retired)
+    /// The same, to change it.
+    pub(crate) fn get_mut(&mut self, id: PathId) -> Option<&mut Path> {
+        self.list.iter_mut().find(|path| path.id() == id)
+    }
+
+    /// The path whose round-trip time the probe timer uses, if there is one.
+    pub(crate) fn active_path(&self) -> Option<&Path> {
+        self.get(self.active)
+    }
+
+    /// A packet that was outstanding is so no longer, whatever became of it.
+    pub(crate) fn on_settled<T>(&mut self, now: Instant, record: &Record<T>) {
+        if let Some(path) = self.get_mut(record.path) {
+            path.on_settled(now, &record.sent);
+        }
+    }
+
+    /// A packet declared lost will never be proven to have arrived.
+    pub(crate) fn on_lost_for_good<T>(&mut self, packet: &LostPacket<T>) {
+        if let Some(path) = self.get_mut(packet.record.path) {
+            path.on_lost_for_good(packet.episode);
+        }
     }
 
     pub(crate) fn contains(&self, id: PathId) -> bool {

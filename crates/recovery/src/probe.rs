@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, DurationExt, Instant};
 
-use crate::config::ProbePolicy;
+use crate::policies::ProbePolicy;
 use crate::rtt::Rtt;
 
 /// How many probe timeouts without any delivery amount to persistent congestion (kPersistentCongestionThreshold, RFC 9002 section
@@ -225,7 +225,7 @@ impl LossRun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::RttPolicy;
+    use crate::policies::RttPolicy;
     use crate::rtt::Sample;
     use proptest::prelude::*;
 

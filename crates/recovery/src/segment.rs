@@ -6,10 +6,10 @@ use crate::config::Config;
 use crate::loss::{self, Verdict};
 use crate::path::Path;
 use crate::rtt::Sample;
-use crate::sent::Record;
+use crate::sent::Transmission;
 use crate::trace::{Event, Trace};
-use crate::types::{Budget, Ecn, LossTrigger, PathId, Sent, SpaceId};
-use crate::undo::{LostPacket, NO_EPISODE};
+use crate::types::{Budget, LossTrigger, NewPath, PathId, SpaceId};
+use crate::undo::NO_EPISODE;
 
 /// Doublings of the retransmission timeout at most: 2^16 times the shortest is beyond any limit on it.
 const MAX_DOUBLINGS: u32 = 16;
@@ -17,19 +17,20 @@ const MAX_DOUBLINGS: u32 = 16;
 /// One transmission of a segment. The transport keeps it for as long as the segment's fate is open.
 #[derive(Clone, Debug)]
 pub struct SegmentRecord {
-    record: Record<()>,
+    sent: Transmission,
+    /// The reduction that its loss belongs to.
     episode: u32,
 }
 
 impl SegmentRecord {
     /// When it left.
     pub fn sent(&self) -> Instant {
-        self.record.time
+        self.sent.time
     }
 
     /// Bytes.
     pub fn size(&self) -> u32 {
-        self.record.size
+        self.sent.size
     }
 }
 
@@ -83,7 +84,7 @@ pub struct SegmentPath {
 impl SegmentPath {
     /// A path with segments of up to `segment_size` bytes of data.
     pub fn new(config: &Config, now: Instant, segment_size: u16) -> SegmentPath {
-        let path = Path::new(config, PathId(0), now, segment_size, config.initial_rtt);
+        let path = Path::new(config, PathId(0), now, NewPath::new(segment_size));
         SegmentPath { path, trace: Trace::new(config.trace), timeouts: 0 }
     }
 
@@ -104,34 +105,10 @@ impl SegmentPath {
 
     /// `size` bytes leave, new ones or old ones. `next` is SND.NXT afterwards; `app_has_more` tells whether more would be sent at once.
     pub fn on_sent(&mut self, now: Instant, size: u32, next: u64, app_has_more: bool) -> SegmentRecord {
-        let sent = Sent {
-            number: 0,
-            time: now,
-            size,
-            ack_eliciting: true,
-            in_flight: true,
-            mtu_probe: false,
-            ecn: Ecn::NotEct,
-            path: self.path.id(),
-            data: (),
-        };
-        let (order, delivery) = self.path.on_sent(&sent, true);
+        let sent = self.path.on_sent(Transmission::new(now, size, true));
         self.path.on_sequence(next);
         self.path.set_application_limited(now, !app_has_more, &mut self.trace);
-        let record = Record {
-            time: now,
-            ordinal: 0,
-            order,
-            delivery,
-            size,
-            path: self.path.id(),
-            ack_eliciting: true,
-            in_flight: true,
-            mtu_probe: false,
-            ect0: false,
-            data: (),
-        };
-        SegmentRecord { record, episode: NO_EPISODE }
+        SegmentRecord { sent, episode: NO_EPISODE }
     }
 
     /// An ACK arrived; everything below `una` is acknowledged.
@@ -143,24 +120,22 @@ impl SegmentPath {
     ///
     /// Of a segment that was sent twice the later transmission is taken to have arrived.
     pub fn on_delivered(&mut self, now: Instant, segment: &SegmentRecord, behind: u64) {
-        self.path.on_acked(now, &segment.record, behind);
+        self.path.on_acked(now, &segment.sent, behind);
         self.timeouts = 0;
     }
 
     /// It acknowledges a transmission that was declared lost and has not been repeated yet: it was not lost.
     pub fn on_late(&mut self, now: Instant, segment: &SegmentRecord) {
-        let episode = segment.episode;
-        let packet = LostPacket { number: 0, declared: now, forget: now, episode, record: segment.record.clone() };
-        self.path.on_late_ack(now, &packet);
+        self.path.on_late_ack(now, &segment.sent, segment.episode);
         let late_by = Duration::ZERO;
-        let event = Event::SpuriousLoss { space: SpaceId::Data, number: 0, size: segment.record.size, late_by };
+        let event = Event::SpuriousLoss { space: SpaceId::Data, number: 0, size: segment.sent.size, late_by };
         self.trace.push(now, self.path.id(), event);
         self.timeouts = 0;
     }
 
     /// The peer reports to have received twice (D-SACK, RFC 2883) what `segment` was declared lost for and repeated.
     pub fn on_needless_repeat(&mut self, now: Instant, segment: &SegmentRecord) {
-        self.path.on_needless_repeat(now, segment.record.time, segment.record.size, segment.episode);
+        self.path.on_needless_repeat(now, &segment.sent, segment.episode);
     }
 
     /// A sample of the round trip: the acknowledgment of something that left at `sent`. Of something that was sent more than once it counts only
@@ -184,7 +159,7 @@ impl SegmentPath {
 
     /// Judges a transmission with `behind` later ones delivered, of `span` from the oldest open one to the next.
     pub fn judge(&self, now: Instant, segment: &SegmentRecord, behind: u64, span: u64) -> Judgement {
-        match loss::judge(now, segment.record.time, behind, self.path.thresholds(span)) {
+        match loss::judge(now, segment.sent.time, behind, self.path.thresholds(span)) {
             Verdict::Lost(trigger) => Judgement::Lost(trigger),
             Verdict::NotBefore(at) => Judgement::NotBefore((at < Instant::FAR_FUTURE).then_some(at)),
         }
@@ -193,14 +168,14 @@ impl SegmentPath {
     /// A transmission is lost. `number` names it in the trace. If it was sent after the latest reduction began, by
     /// order of sending, another begins (RFC 5681 section 4.3).
     pub fn on_lost(&mut self, now: Instant, segment: &mut SegmentRecord, number: u64, trigger: LossTrigger) {
-        segment.episode = self.path.on_lost(&segment.record);
-        let size = segment.record.size;
+        segment.episode = self.path.on_lost(now, &segment.sent);
+        let size = segment.sent.size;
         self.trace.push(now, self.path.id(), Event::PacketLost { space: SpaceId::Data, number, size, trigger });
     }
 
     /// A transmission in flight is superseded by another of the same bytes that was sent without its being lost: it no longer counts.
-    pub fn withdraw(&mut self, segment: &SegmentRecord) {
-        self.path.on_settled(&segment.record);
+    pub fn withdraw(&mut self, now: Instant, segment: &SegmentRecord) {
+        self.path.on_settled(now, &segment.sent);
     }
 
     /// Draws the conclusions from everything since the last time.
@@ -218,8 +193,8 @@ impl SegmentPath {
     }
 
     /// A tail loss probe leaves.
-    pub fn on_tail_probe(&mut self) {
-        self.path.on_pto(1);
+    pub fn on_tail_probe(&mut self, now: Instant) {
+        self.path.on_pto(now, self.timeouts, 1);
     }
 
     /// Retransmission timeouts in a row.

@@ -18,30 +18,45 @@ use core::ops::RangeInclusive;
 use thalweg_units::Instant;
 
 use crate::delivery::Snapshot;
-use crate::types::PathId;
+use crate::types::{Ecn, PathId};
 
-/// A packet on its way.
-#[derive(Clone, Debug)]
-pub(crate) struct Record<T> {
+/// What a path has to know of a packet, or of the transmission of a segment.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Transmission {
     /// When it was sent.
     pub(crate) time: Instant,
-    /// Its place among the packets sent in this space on this path. What separates two packets is counted in these, so that neither numbers
-    /// skipped on purpose nor packets on another path look like reordering.
-    pub(crate) ordinal: u64,
-    /// Its place among all packets sent on this path, in whatever space. What belongs to a recovery period is decided
-    /// by it: a clock may stand still between two packets.
+    /// Its place among all packets sent on its path, in whatever space, counted from 1. What belongs to a recovery period
+    /// is decided by it: a clock may stand still between two packets.
     pub(crate) order: u64,
     /// What delivery looked like then.
     pub(crate) delivery: Snapshot,
     /// Bytes.
     pub(crate) size: u32,
+    pub(crate) in_flight: bool,
+    pub(crate) mtu_probe: bool,
+    /// How it is marked.
+    pub(crate) ecn: Ecn,
+}
+
+impl Transmission {
+    /// One that leaves now; its path fills in order and delivery.
+    pub(crate) fn new(time: Instant, size: u32, in_flight: bool) -> Transmission {
+        let delivery = Snapshot::default();
+        Transmission { time, order: 0, delivery, size, in_flight, mtu_probe: false, ecn: Ecn::NotEct }
+    }
+}
+
+/// A packet on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Record<T> {
+    /// What its path has to know of it.
+    pub(crate) sent: Transmission,
+    /// Its place among the packets sent in this space on this path. What separates two packets is counted in these, so that neither numbers
+    /// skipped on purpose nor packets on another path look like reordering.
+    pub(crate) ordinal: u64,
     /// The path it was sent on.
     pub(crate) path: PathId,
     pub(crate) ack_eliciting: bool,
-    pub(crate) in_flight: bool,
-    pub(crate) mtu_probe: bool,
-    /// It carries ECT(0).
-    pub(crate) ect0: bool,
     /// What the transport wants back.
     pub(crate) data: T,
 }
@@ -220,16 +235,10 @@ mod tests {
 
     fn record(data: u64) -> Record<u64> {
         Record {
-            time: Instant::ZERO,
+            sent: Transmission::new(Instant::ZERO, 1_200, true),
             ordinal: 0,
-            order: 0,
-            delivery: Snapshot::default(),
-            size: 1_200,
             path: PathId(0),
             ack_eliciting: true,
-            in_flight: true,
-            mtu_probe: false,
-            ect0: false,
             data,
         }
     }

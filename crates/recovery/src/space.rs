@@ -8,13 +8,15 @@ use core::ops::RangeInclusive;
 
 use thalweg_units::{Duration, Instant};
 
-use crate::ecn::{Report, Reported};
+use crate::ecn::{Newly, Report, Reported};
 use crate::loss::{self, PACKET_THRESHOLD, Verdict};
 use crate::paths::Paths;
 use crate::probe::{self, LossRun};
-use crate::sent::{Record, SentPackets};
+use crate::sent::{Record, SentPackets, Transmission};
 use crate::trace::{Event, Trace};
-use crate::types::{AckOfUnsent, Acked, Ecn, EcnCounts, LossTrigger, Lost, Outcome, PathId, PerPath, Sent, SpaceId};
+use crate::types::{
+    AckOfUnsent, Acked, EcnCounts, LossTrigger, Lost, Outcome, PathId, PerPath, ReceiveTime, Sent, SpaceId,
+};
 use crate::undo::{LostPacket, LostPackets};
 
 /// For how many probe timeouts a packet declared lost is remembered: long after any reordering, as long as RFC 9000 keeps closing
@@ -65,8 +67,8 @@ pub(crate) struct NewlyAcked {
     pub(crate) gives_rtt_sample: bool,
     /// The ACK raised the largest acknowledged number of the space.
     pub(crate) is_advance: bool,
-    /// How many newly acknowledged packets carried ECT(0).
-    pub(crate) ect0: u64,
+    /// How many newly acknowledged packets carried marks.
+    pub(crate) marked: Newly,
     /// How many of them were ack-eliciting.
     pub(crate) eliciting: u64,
 }
@@ -168,7 +170,11 @@ impl<T: Clone> Space<T> {
     pub(crate) fn on_sent(&mut self, packet: Sent<T>, paths: &mut Paths) {
         // What elicits an acknowledgment counts in flight (RFC 9002 section 2).
         let in_flight = packet.in_flight || packet.ack_eliciting;
-        let (order, delivery) = paths.get_mut(packet.path).on_sent(&packet, in_flight);
+        let mut sent = Transmission::new(packet.time, packet.size, in_flight);
+        (sent.mtu_probe, sent.ecn) = (packet.mtu_probe, packet.ecn);
+        if let Some(path) = paths.get_mut(packet.path) {
+            sent = path.on_sent(sent);
+        }
         self.ecn.on_sent(packet.ecn);
         if packet.ack_eliciting {
             self.eliciting += 1;
@@ -176,24 +182,13 @@ impl<T: Clone> Space<T> {
             self.last_eliciting = Some(packet.time);
         }
         let ordinal = self.next_ordinal(packet.path, packet.number);
-        let record = Record {
-            time: packet.time,
-            ordinal,
-            order,
-            delivery,
-            size: packet.size,
-            path: packet.path,
-            ack_eliciting: packet.ack_eliciting,
-            in_flight,
-            mtu_probe: packet.mtu_probe,
-            ect0: packet.ecn == Ecn::Ect0,
-            data: packet.data,
-        };
+        let record =
+            Record { sent, ordinal, path: packet.path, ack_eliciting: packet.ack_eliciting, data: packet.data };
         self.sent.push(packet.number, record);
         if !in_flight {
             self.quiet += 1;
             if self.quiet > MAX_QUIET {
-                self.forget_oldest_quiet(paths);
+                self.forget_oldest_quiet(packet.time, paths);
             }
         }
     }
@@ -207,14 +202,14 @@ impl<T: Clone> Space<T> {
         1
     }
 
-    fn forget_oldest_quiet(&mut self, paths: &mut Paths) {
+    fn forget_oldest_quiet(&mut self, now: Instant, paths: &mut Paths) {
         while self.quiet_cursor < self.sent.next_number() {
             let number = self.sent.next_unsettled(self.quiet_cursor);
             self.quiet_cursor = number + 1;
-            if self.sent.get(number).is_some_and(|record| !record.in_flight) {
+            if self.sent.get(number).is_some_and(|record| !record.sent.in_flight) {
                 if let Some(record) = self.sent.take(number) {
                     self.quiet -= 1;
-                    paths.get_mut(record.path).on_settled(&record);
+                    paths.on_settled(now, &record);
                 }
                 break;
             }
@@ -229,6 +224,7 @@ impl<T: Clone> Space<T> {
     pub(crate) fn take_acked(
         &mut self,
         ranges: impl Iterator<Item = RangeInclusive<u64>>,
+        arrivals: &[ReceiveTime],
         consequences: &mut Consequences<'_, T>,
     ) -> Result<Option<NewlyAcked>, AckOfUnsent> {
         let Consequences { now, paths, out, trace } = consequences;
@@ -240,12 +236,13 @@ impl<T: Clone> Space<T> {
         let mut largest_named: Option<u64> = None;
         let mut largest: Option<NewestPacket> = None;
         let mut newly_eliciting = 0;
-        let mut ect0 = 0;
+        let mut marked = Newly::default();
         let mut note = |number: u64, record: &Record<T>| {
             newly_eliciting += u64::from(record.ack_eliciting);
-            ect0 += u64::from(record.ect0);
+            marked.count(record.sent.ecn);
             if largest.is_none_or(|largest| largest.number < number) {
-                largest = Some(NewestPacket { number, sent: record.time, order: record.order, path: record.path });
+                largest =
+                    Some(NewestPacket { number, sent: record.sent.time, order: record.sent.order, path: record.path });
             }
         };
         for range in ranges {
@@ -253,14 +250,19 @@ impl<T: Clone> Space<T> {
             let taken = sent.take_range(range.clone(), |number, record| {
                 note(number, &record);
                 *eliciting -= u64::from(record.ack_eliciting);
-                *mtu_probes -= u64::from(record.ack_eliciting && record.mtu_probe);
-                *quiet -= u64::from(!record.in_flight);
+                *mtu_probes -= u64::from(record.ack_eliciting && record.sent.mtu_probe);
+                *quiet -= u64::from(!record.sent.in_flight);
                 let mut behind = 0;
                 if let Some(lane) = lanes.iter_mut().find(|lane| lane.path == record.path) {
                     lane.newest_acked = lane.newest_acked.max(Some(record.ordinal));
                     behind = lane.newest_before.saturating_sub(record.ordinal);
                 }
-                paths.get_mut(record.path).on_acked(now, &record, behind);
+                if let Some(path) = paths.get_mut(record.path) {
+                    path.on_acked(now, &record.sent, behind);
+                    if let Some(received) = ReceiveTime::of(arrivals, number) {
+                        path.on_arrival(&record.sent, received);
+                    }
+                }
                 out.acked.push(acked(number, record, false));
             });
             taken.map_err(|number| AckOfUnsent { space: *id, number })?;
@@ -269,11 +271,17 @@ impl<T: Clone> Space<T> {
                 let (number, record) = (packet.number, &packet.record);
                 if let Some(lane) = lanes.iter_mut().find(|lane| lane.path == record.path) {
                     lane.newest_acked = lane.newest_acked.max(Some(record.ordinal));
-                    lane.run.on_delivered_elsewhere(record.time);
+                    lane.run.on_delivered_elsewhere(record.sent.time);
                 }
                 let late_by = now.saturating_since(packet.declared);
-                trace.push(now, record.path, Event::SpuriousLoss { space: *id, number, size: record.size, late_by });
-                paths.get_mut(record.path).on_late_ack(now, &packet);
+                trace.push(
+                    now,
+                    record.path,
+                    Event::SpuriousLoss { space: *id, number, size: record.sent.size, late_by },
+                );
+                if let Some(path) = paths.get_mut(record.path) {
+                    path.on_late_ack(now, &record.sent, packet.episode);
+                }
                 out.spurious += 1;
                 out.acked.push(acked(number, packet.record, true));
             });
@@ -284,13 +292,13 @@ impl<T: Clone> Space<T> {
             largest,
             gives_rtt_sample: newly_eliciting > 0 && Some(largest.number) == largest_named,
             is_advance,
-            ect0,
+            marked,
             eliciting: newly_eliciting,
         }))
     }
 
     /// Judges the ECN counts of an ACK that raised the largest acknowledged number.
-    pub(crate) fn judge_ecn(&mut self, counts: Option<EcnCounts>, newly: u64) -> Report {
+    pub(crate) fn judge_ecn(&mut self, counts: Option<EcnCounts>, newly: Newly) -> Report {
         self.ecn.judge(counts, newly)
     }
 
@@ -313,7 +321,7 @@ impl<T: Clone> Space<T> {
             self.lanes[index] = self.detect_lost_in(lane, largest_acked, max_ack_delay, consequences);
         }
         let Consequences { now, paths, .. } = consequences;
-        self.lost.forget(*now, |packet| paths.get_mut(packet.record.path).on_lost_for_good(packet.episode));
+        self.lost.forget(*now, |packet| paths.on_lost_for_good(packet));
         self.sent.trim();
     }
 
@@ -339,20 +347,22 @@ impl<T: Clone> Space<T> {
             } else {
                 if let Some(record) = self.sent.get(number).filter(|record| record.path == lane.path) {
                     let behind = lane.newest_acked.unwrap_or(0).saturating_sub(record.ordinal);
-                    let mut thresholds = *thresholds.get_or_insert_with(|| {
+                    let thresholds = *thresholds.get_or_insert_with(|| {
                         // The first one to be looked at is the oldest.
                         let span = lane.sent + 1 - record.ordinal;
-                        consequences.paths.get(lane.path).thresholds(span)
+                        consequences.paths.get(lane.path).map(|path| path.thresholds(span))
                     });
-                    if record.mtu_probe {
+                    // A path lives as long as packets of it are open.
+                    let Some(mut thresholds) = thresholds else { break };
+                    if record.sent.mtu_probe {
                         // A mistake about it costs a probe and no window: the search need not wait.
                         thresholds.packets = Some(PACKET_THRESHOLD);
                     }
-                    match loss::judge(consequences.now, record.time, behind, thresholds) {
+                    match loss::judge(consequences.now, record.sent.time, behind, thresholds) {
                         Verdict::Lost(trigger) => {
                             self.declare_lost(number, trigger, &mut lane, max_ack_delay, consequences)
                         }
-                        Verdict::NotBefore(deadline) if record.in_flight => {
+                        Verdict::NotBefore(deadline) if record.sent.in_flight => {
                             // Those behind it were sent later still.
                             lane.loss_time = Some(deadline);
                             break;
@@ -384,18 +394,20 @@ impl<T: Clone> Space<T> {
         let Consequences { now, paths, out, trace } = consequences;
         let now = *now;
         self.eliciting -= u64::from(record.ack_eliciting);
-        self.mtu_probes -= u64::from(record.ack_eliciting && record.mtu_probe);
-        self.quiet -= u64::from(!record.in_flight);
-        let path = paths.get_mut(lane.path);
-        let episode = path.on_lost(&record);
-        if record.ack_eliciting && !record.mtu_probe {
+        self.mtu_probes -= u64::from(record.ack_eliciting && record.sent.mtu_probe);
+        self.quiet -= u64::from(!record.sent.in_flight);
+        let Some(path) = paths.get_mut(lane.path) else {
+            return;
+        };
+        let episode = path.on_lost(now, &record.sent);
+        if record.ack_eliciting && !record.sent.mtu_probe {
             let span = probe::persistent_congestion_duration(path.rtt(), max_ack_delay);
-            if lane.run.on_lost(record.time, path.rtt().first_sample, span) {
+            if lane.run.on_lost(record.sent.time, path.rtt().first_sample, span) {
                 path.on_persistent_congestion();
             }
         }
-        if record.in_flight {
-            trace.push(now, lane.path, Event::PacketLost { space: self.id, number, size: record.size, trigger });
+        if record.sent.in_flight {
+            trace.push(now, lane.path, Event::PacketLost { space: self.id, number, size: record.sent.size, trigger });
         }
         out.lost.push(lost(number, &record, trigger));
         let timeout = path.rtt().probe_base().saturating_add(max_ack_delay);
@@ -404,26 +416,26 @@ impl<T: Clone> Space<T> {
     }
 
     /// The keys are gone: forgets every packet (RFC 9002 section 6.4).
-    pub(crate) fn discard(&mut self, paths: &mut Paths) {
-        self.settle_all(paths, |_, _| {});
+    pub(crate) fn discard(&mut self, now: Instant, paths: &mut Paths) {
+        self.settle_all(now, paths, |_, _| {});
         // Nothing more is sent here, so that nothing delivered elsewhere concerns it.
         self.lanes.clear();
     }
 
     /// Hands every open packet back, without any conclusion about the path.
-    pub(crate) fn withdraw(&mut self, paths: &mut Paths, out: &mut Outcome<T>) {
-        self.settle_all(paths, |number, record| out.lost.push(lost(number, record, LossTrigger::Withdrawn)));
+    pub(crate) fn withdraw(&mut self, now: Instant, paths: &mut Paths, out: &mut Outcome<T>) {
+        self.settle_all(now, paths, |number, record| out.lost.push(lost(number, record, LossTrigger::Withdrawn)));
     }
 
-    fn settle_all(&mut self, paths: &mut Paths, mut each: impl FnMut(u64, &Record<T>)) {
+    fn settle_all(&mut self, now: Instant, paths: &mut Paths, mut each: impl FnMut(u64, &Record<T>)) {
         for number in self.sent.base()..self.sent.next_number() {
             if let Some(record) = self.sent.take(number) {
-                paths.get_mut(record.path).on_settled(&record);
+                paths.on_settled(now, &record);
                 each(number, &record);
             }
         }
         self.sent.trim();
-        self.lost.clear(|packet| paths.get_mut(packet.record.path).on_lost_for_good(packet.episode));
+        self.lost.clear(|packet| paths.on_lost_for_good(packet));
         self.lanes.iter_mut().for_each(|lane| {
             lane.loss_time = None;
             lane.run = LossRun::default();
@@ -442,10 +454,10 @@ impl<T: Clone> Space<T> {
 fn acked<T>(number: u64, record: Record<T>, declared_lost: bool) -> Acked<T> {
     Acked {
         number,
-        size: record.size,
-        time_sent: record.time,
+        size: record.sent.size,
+        time_sent: record.sent.time,
         ack_eliciting: record.ack_eliciting,
-        mtu_probe: record.mtu_probe,
+        mtu_probe: record.sent.mtu_probe,
         path: record.path,
         declared_lost,
         data: record.data,
@@ -455,10 +467,10 @@ fn acked<T>(number: u64, record: Record<T>, declared_lost: bool) -> Acked<T> {
 fn lost<T: Clone>(number: u64, record: &Record<T>, trigger: LossTrigger) -> Lost<T> {
     Lost {
         number,
-        size: record.size,
-        time_sent: record.time,
+        size: record.sent.size,
+        time_sent: record.sent.time,
         ack_eliciting: record.ack_eliciting,
-        mtu_probe: record.mtu_probe,
+        mtu_probe: record.sent.mtu_probe,
         path: record.path,
         trigger,
         data: record.data.clone(),

@@ -3,7 +3,8 @@
 use thalweg_units::{Instant, Rate};
 
 use crate::Recovery;
-use crate::config::Policies;
+use crate::congestion::Congestion;
+use crate::policies::Policies;
 
 /// Why the policies of a connection were left as they are.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,26 +22,22 @@ pub enum SwitchError {
         /// The value asked for.
         to: &'static str,
     },
-    /// The field does not apply to the connection's controller.
+    /// A window, a model and a controller of the program's own do not take over from each other.
     #[error(
-        "policy {field} cannot change from {from} to {to}: the connection uses the controller \"{controller}\" from outside; keep {field}={from}"
+        "the controller cannot change from {from} to {to} while the connection is in use: only one window can take over from another; choose it before connecting, or keep {from}"
     )]
-    OwnController {
-        /// The field.
-        field: &'static str,
-        /// The value in force.
-        from: &'static str,
-        /// The value asked for.
-        to: &'static str,
-        /// What the controller's factory calls it.
-        controller: String,
+    Family {
+        /// The controller in force.
+        from: String,
+        /// The controller asked for.
+        to: String,
     },
 }
 
 impl<T: Clone> Recovery<T> {
     /// The policies in force.
     pub fn policies(&self) -> Policies {
-        self.config.policies
+        self.config.policies.clone()
     }
 
     /// Goes on by other policies, on every path and on those to come: all or none of them. Nothing in flight is
@@ -48,7 +45,7 @@ impl<T: Clone> Recovery<T> {
     ///
     /// | policy | takes effect |
     /// |---|---|
-    /// | `controller` | at once; the window and the threshold stay, growth begins anew where the window stands |
+    /// | `controller` | at once, from one window to another; the window and the threshold stay, growth begins anew where the window stands |
     /// | `start` | at once while slow start lasts; afterwards there is nothing left to decide |
     /// | `reduction` | with the next congestion; a reduction under way is completed by the rule that began it |
     /// | `reordering` | with the next acknowledgment or loss timeout; what was learned about reordering stays |
@@ -57,17 +54,17 @@ impl<T: Clone> Recovery<T> {
     /// | `pacing` | at once |
     /// | `rtt`, `pacing-rtt`, `exit-rtt` | only until the first round-trip sample of the connection |
     ///
-    /// Beside a controller of the user's own, `controller`, `start` and `reduction` have no meaning and cannot change.
+    /// A model, or a controller of the program's own, cannot be exchanged.
     ///
     /// # Errors
     /// When a field that differs from the one in force cannot change any more.
     pub fn set_policies(&mut self, now: Instant, policies: Policies) -> Result<(), SwitchError> {
         self.see(now);
         self.check_switch(&policies)?;
-        self.config.policies = policies;
         for path in self.paths.iter_mut() {
             path.set_policies(now, &policies);
         }
+        self.config.policies = policies;
         self.set_timer(now);
         Ok(())
     }
@@ -105,16 +102,10 @@ impl<T: Clone> Recovery<T> {
                 return Err(SwitchError::Measured { field, from, to });
             }
         }
-        if let Some(factory) = &self.config.controller {
-            let owned = [
-                ("controller", old.controller.name(), new.controller.name()),
-                ("start", old.start.name(), new.start.name()),
-                ("reduction", old.reduction.name(), new.reduction.name()),
-            ];
-            if let Some((field, from, to)) = owned.into_iter().find(|(_, from, to)| from != to) {
-                let controller = factory.name().to_owned();
-                return Err(SwitchError::OwnController { field, from, to, controller });
-            }
+        match (&old.congestion, &new.congestion) {
+            (Congestion::Window { .. }, Congestion::Window { .. }) => {}
+            (from, to) if from == to => {}
+            (from, to) => return Err(SwitchError::Family { from: from.to_string(), to: to.to_string() }),
         }
         Ok(())
     }

@@ -2,9 +2,9 @@
 
 use thalweg_units::{Duration, Instant};
 
-use crate::config::RttPolicy;
-use crate::controller::{AckEvent, Congestion};
+use crate::congestion::{AckEvent, CongestionEvent};
 use crate::delivery::Round;
+use crate::policies::RttPolicy;
 use crate::rtt::{Rtt, Sample};
 use crate::trace::CongestionCause;
 
@@ -50,7 +50,7 @@ impl Scene {
 
     pub(crate) fn congestion(&mut self, cause: CongestionCause) -> AckEvent<'_> {
         self.episode += 1;
-        let congestion = Some(Congestion { cause, episode: self.episode });
+        let congestion = Some(CongestionEvent { cause, episode: self.episode });
         AckEvent { congestion, ..self.event(0, false, false) }
     }
 
@@ -65,7 +65,12 @@ impl Scene {
             has_rtt_sample,
             acked: growth,
             growth,
+            newest_sent: None,
+            arrivals: &[],
             lost: 0,
+            losses: &[],
+            ce: 0,
+            delivered: 0,
             prior_in_flight: 0,
             bytes_in_flight: 0,
             round: Round { count: self.round, started },

@@ -1,10 +1,14 @@
 //! What crosses the boundary between the transport and its recovery: packets out, acknowledgments in, verdicts back.
 
 use core::fmt;
+use core::net::SocketAddr;
+use core::ops::RangeInclusive;
 
 use smallvec::SmallVec;
 pub use thalweg_units::Ecn;
 use thalweg_units::{Duration, Instant};
+
+use crate::congestion::PathMemory;
 
 /// A packet number space (RFC 9000 section 12.3).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +47,89 @@ pub struct PathId(pub u32);
 impl fmt::Display for PathId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+/// What a new path begins with.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NewPath {
+    /// Bytes of a full datagram.
+    pub datagram_size: u16,
+    /// The round-trip time to assume until the first sample, such as the time a path validation took; `None` for that of
+    /// the configuration.
+    pub initial_rtt: Option<Duration>,
+    /// The peer's address, for controllers that want to know it.
+    pub remote: Option<SocketAddr>,
+    /// What an earlier connection learned about the path.
+    pub memory: Option<PathMemory>,
+}
+
+impl NewPath {
+    /// A path about which nothing else is known.
+    pub const fn new(datagram_size: u16) -> NewPath {
+        NewPath { datagram_size, initial_rtt: None, remote: None, memory: None }
+    }
+
+    /// A path whose round trip is taken to last this long until the first sample.
+    #[must_use]
+    pub const fn assuming(mut self, initial_rtt: Duration) -> NewPath {
+        self.initial_rtt = Some(initial_rtt);
+        self
+    }
+
+    /// A path to this address.
+    #[must_use]
+    pub const fn to(mut self, remote: SocketAddr) -> NewPath {
+        self.remote = Some(remote);
+        self
+    }
+
+    /// A path of which this is remembered.
+    #[must_use]
+    pub const fn remembered(mut self, memory: Option<PathMemory>) -> NewPath {
+        self.memory = memory;
+        self
+    }
+}
+
+/// An ACK frame as the transport has read it (RFC 9000 section 19.3).
+#[derive(Clone, Debug)]
+pub struct AckFrame<'a, R> {
+    /// The acknowledged packet numbers, in descending order and disjoint.
+    pub ranges: R,
+    /// When it arrived: the same as the time it is processed, unless its keys were missing until now. Its RTT sample ends
+    /// here (RFC 9002 section 5.3: the wait is no part of the path's delay).
+    pub arrived: Instant,
+    /// The ACK delay as decoded from the frame.
+    pub delay: Duration,
+    /// The peer's ECN counts, if the frame has them.
+    pub ecn: Option<EcnCounts>,
+    /// When acknowledged packets arrived, by descending packet number, where the peer says so; otherwise empty.
+    pub arrivals: &'a [ReceiveTime],
+}
+
+impl<R: Iterator<Item = RangeInclusive<u64>>> AckFrame<'static, R> {
+    /// A frame that arrived at `arrived`, without ACK delay, ECN counts and receive times.
+    pub const fn new(arrived: Instant, ranges: R) -> Self {
+        AckFrame { ranges, arrived, delay: Duration::ZERO, ecn: None, arrivals: &[] }
+    }
+}
+
+/// When a packet arrived by the peer's clock (draft-ietf-quic-receive-ts).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ReceiveTime {
+    /// Packet number.
+    pub number: u64,
+    /// Time from the start of the peer's clock.
+    pub at: Duration,
+}
+
+impl ReceiveTime {
+    /// When packet `number` arrived, of a list by descending number. O(log n), and nothing where there are none.
+    pub(crate) fn of(list: &[ReceiveTime], number: u64) -> Option<Duration> {
+        let index = list.binary_search_by(|known| number.cmp(&known.number)).ok()?;
+        list.get(index).map(|known| known.at)
     }
 }
 

@@ -167,7 +167,7 @@ impl Episodes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delivery::Snapshot;
+    use crate::sent::Transmission;
     use crate::types::PathId;
     use thalweg_units::Duration;
 
@@ -176,19 +176,8 @@ mod tests {
     }
 
     fn lost(number: u64, forget: u64) -> LostPacket<()> {
-        let record = Record {
-            time: at(0),
-            ordinal: number,
-            order: number,
-            delivery: Snapshot::default(),
-            size: 1_200,
-            path: PathId(0),
-            ack_eliciting: true,
-            in_flight: true,
-            mtu_probe: false,
-            ect0: false,
-            data: (),
-        };
+        let sent = Transmission::new(at(0), 1_200, true);
+        let record = Record { sent, ordinal: number, path: PathId(0), ack_eliciting: true, data: () };
         LostPacket { number, declared: at(0), forget: at(forget), episode: 1, record }
     }
 

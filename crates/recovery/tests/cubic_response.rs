@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use thalweg_recovery::{Budget, Config, Ecn, Outcome, PathId, Recovery, Sent, SpaceId};
+use thalweg_recovery::{AckFrame, Budget, Config, Ecn, NewPath, Outcome, PathId, Recovery, Sent, SpaceId};
 use thalweg_units::{Duration, Instant};
 
 const SIZE: u32 = 1_200;
@@ -32,7 +32,7 @@ impl Pipe {
     fn new(controller: &str, rtt: Duration, first: u64, every: u64, ack_every: usize) -> Pipe {
         let policies = format!("controller={controller}, start=standard, pacing=off").parse().unwrap();
         let mut recovery = Recovery::new(Config { policies, ecn: false, ..Config::default() }, false);
-        let path = recovery.add_path(Instant::ZERO, SIZE as u16, None);
+        let path = recovery.add_path(Instant::ZERO, NewPath::new(SIZE as u16));
         recovery.set_handshake_confirmed(Instant::ZERO);
         Pipe {
             recovery,
@@ -82,13 +82,13 @@ impl Pipe {
             // An ACK for several packets leaves with the last of them; a loss among them makes two ranges.
             let count = self.ack_every.min(self.flying.len());
             let at = self.flying[count - 1].0;
-            area += (at - self.now).as_secs_f64() * self.recovery.path(self.path).window() as f64;
+            area += (at - self.now).as_secs_f64() * self.recovery.path(self.path).unwrap().window() as f64;
             self.now = at;
             let numbers: Vec<u64> = self.flying.drain(..count).map(|(_, number)| number).collect();
             let runs = numbers.chunk_by(|a, b| a + 1 == *b).rev();
             let ranges = runs.map(|run| run[0]..=run[run.len() - 1]);
             self.out.clear();
-            self.recovery.on_ack(at, SpaceId::Data, ranges, Duration::ZERO, None, &mut self.out).unwrap();
+            self.recovery.on_ack(at, SpaceId::Data, AckFrame::new(at, ranges), &mut self.out).unwrap();
         }
         area / (self.now - start).as_secs_f64() / f64::from(SIZE)
     }

@@ -31,7 +31,8 @@ use common::world::{Link, World};
 use common::{SIZE, Stage, at, ms, rfc9002};
 use thalweg_recovery::trace::{Event, State};
 use thalweg_recovery::{
-    AckEvent, Budget, Config, Controller, ControllerFactory, LossTrigger, Recovery, SpaceId, Timeout,
+    AckEvent, Allowance, Birth, Budget, Change, Config, Congestion, Controller, ControllerFactory, LossTrigger,
+    NewPath, PathView, Policies, Recovery, SpaceId, Timeout,
 };
 use thalweg_units::math::icbrt;
 use thalweg_units::{Duration, Instant};
@@ -77,7 +78,7 @@ fn n3_growth_and_minimum_are_in_datagrams_of_the_path() {
     for size in [1_200u64, 1_452] {
         let mut stage = Stage::sampled("controller=new-reno, start=standard");
         let path = stage.path;
-        stage.recovery.path_mut(path).set_datagram_size(at(100), size as u16);
+        stage.recovery.path_mut(path).unwrap().set_datagram_size(at(100), size as u16);
         let first = stage.next[2];
         stage.fill();
         stage.wait(100);
@@ -138,7 +139,7 @@ fn n5_n6_the_origin_of_the_clock_changes_nothing() {
         let mut stage = Stage::new(Config { trace: true, ..rfc9002() }, false);
         stage.recovery = Recovery::new(Config { trace: true, ..rfc9002() }, false);
         stage.now = origin;
-        stage.path = stage.recovery.add_path(origin, 1_200, None);
+        stage.path = stage.recovery.add_path(origin, NewPath::new(1_200));
         stage.recovery.set_handshake_confirmed(origin);
         for round in 0..20u64 {
             let (first, count) = (stage.next[2], stage.fill());
@@ -303,7 +304,8 @@ fn n11_cubic_is_back_at_its_plateau_after_k() {
 /// A window as large as it takes for 2.5 Gbps at 100 ms: nothing else limits the sender, and what it remembers goes when it is acknowledged.
 #[test]
 fn n12_bookkeeping_never_limits_the_sender() {
-    let config = Config { controller: Some(Arc::new(Huge)), ecn: false, ..rfc9002() };
+    let policies = Policies { congestion: Congestion::Custom(Arc::new(Huge)), ..rfc9002().policies };
+    let config = Config { policies, ecn: false, ..rfc9002() };
     let mut stage = Stage::new(config, false);
     stage.recovery.set_handshake_confirmed(at(0));
     let sent = 31_250_000 / DATAGRAM;
@@ -331,16 +333,14 @@ fn n12_bookkeeping_never_limits_the_sender() {
 struct Huge;
 
 impl Controller for Huge {
-    fn on_ack(&mut self, _event: &AckEvent<'_>) {}
+    fn on_ack(&mut self, _event: &AckEvent<'_>) -> Change {
+        Change::None
+    }
 
     fn on_datagram_size(&mut self, _size: u16) {}
 
-    fn window(&self) -> u64 {
-        1 << 40
-    }
-
-    fn pacing_rate(&self, _rtt: &thalweg_recovery::Rtt) -> Option<thalweg_units::Rate> {
-        None
+    fn allowance(&self, _path: &PathView<'_>) -> Allowance {
+        Allowance::new(1 << 40, None, SIZE as u16)
     }
 }
 
@@ -349,7 +349,7 @@ impl ControllerFactory for Huge {
         "huge"
     }
 
-    fn build(&self, _now: Instant, _datagram_size: u16) -> Box<dyn Controller> {
+    fn build(&self, _birth: &Birth) -> Box<dyn Controller> {
         Box::new(Huge)
     }
 }

@@ -6,7 +6,8 @@ mod common;
 use common::{SIZE, Stage, at, ms, of_rfc9002, rfc9002};
 use thalweg_recovery::trace::{EcnState, Event, State};
 use thalweg_recovery::{
-    AckOfUnsent, Budget, Config, Ecn, EcnCounts, LossTrigger, Policies, Recovery, Sent, SpaceId, Timeout,
+    AckFrame, AckOfUnsent, Budget, Config, Ecn, EcnCounts, LossTrigger, NewPath, Policies, Recovery, Sent, SpaceId,
+    Timeout,
 };
 use thalweg_units::Duration;
 
@@ -68,13 +69,13 @@ mod round_trip_time {
     #[test]
     fn rfc9000_9_4_a_new_path_starts_from_initial_values() {
         let mut stage = Stage::sampled("");
-        let second = stage.recovery.add_path(stage.now, 1_200, None);
-        assert!(!stage.recovery.path(second).rtt().has_sample);
-        assert_eq!(stage.recovery.path(second).rtt().smoothed, ms(333));
-        assert_eq!(stage.recovery.path(second).window(), 12_000);
-        let third = stage.recovery.add_path(stage.now, 1_200, Some(ms(42)));
-        assert_eq!(stage.recovery.path(third).rtt().smoothed, ms(42));
-        assert!(!stage.recovery.path(third).rtt().has_sample, "a seed is not a sample");
+        let second = stage.recovery.add_path(stage.now, NewPath::new(1_200));
+        assert!(!stage.recovery.path(second).unwrap().rtt().has_sample);
+        assert_eq!(stage.recovery.path(second).unwrap().rtt().smoothed, ms(333));
+        assert_eq!(stage.recovery.path(second).unwrap().window(), 12_000);
+        let third = stage.recovery.add_path(stage.now, NewPath::new(1_200).assuming(ms(42)));
+        assert_eq!(stage.recovery.path(third).unwrap().rtt().smoothed, ms(42));
+        assert!(!stage.recovery.path(third).unwrap().rtt().has_sample, "a seed is not a sample");
     }
 
     #[test]
@@ -573,7 +574,7 @@ mod paths {
     fn packets_on_another_path_do_not_count_as_reordering() {
         let mut stage = Stage::sampled("");
         let slow = stage.path;
-        let fast = stage.recovery.add_path(stage.now, 1_200, Some(ms(10)));
+        let fast = stage.recovery.add_path(stage.now, NewPath::new(1_200).assuming(ms(10)));
         stage.send_on(slow, 2);
         stage.send_on(fast, 50);
         stage.wait(10);
@@ -589,7 +590,7 @@ mod paths {
     fn the_time_threshold_is_that_of_the_packets_own_path() {
         let mut stage = Stage::sampled("");
         let slow = stage.path;
-        let fast = stage.recovery.add_path(stage.now, 1_200, Some(ms(10)));
+        let fast = stage.recovery.add_path(stage.now, NewPath::new(1_200).assuming(ms(10)));
         stage.send_on(slow, 1);
         stage.send_on(fast, 1);
         stage.wait(10);
@@ -604,7 +605,7 @@ mod paths {
     fn samples_go_to_the_path_of_the_largest_acknowledged_and_events_to_where_packets_were_sent() {
         let mut stage = Stage::sampled("start=standard");
         let (first, old) = (stage.path, *stage.path().rtt());
-        let second = stage.recovery.add_path(stage.now, 1_200, None);
+        let second = stage.recovery.add_path(stage.now, NewPath::new(1_200));
         stage.recovery.set_active_path(second);
         stage.send_on(first, 2);
         stage.send_on(second, 3);
@@ -612,16 +613,16 @@ mod paths {
         stage.wait(40);
         stage.ack(1..=5);
         assert_eq!(*stage.path().rtt(), old);
-        assert_eq!(stage.recovery.path(second).rtt().latest, ms(40));
+        assert_eq!(stage.recovery.path(second).unwrap().rtt().latest, ms(40));
         assert_eq!(stage.window() - before, 2 * DATAGRAM);
-        assert_eq!(stage.recovery.path(second).window(), 12_000 + 3 * DATAGRAM);
+        assert_eq!(stage.recovery.path(second).unwrap().window(), 12_000 + 3 * DATAGRAM);
     }
 
     #[test]
     fn loss_on_one_path_leaves_the_window_of_the_other_alone() {
         let mut stage = Stage::sampled("");
         let first = stage.path;
-        let second = stage.recovery.add_path(stage.now, 1_200, None);
+        let second = stage.recovery.add_path(stage.now, NewPath::new(1_200));
         stage.send_on(first, 4);
         stage.send_on(second, 4);
         let before = stage.window();
@@ -629,14 +630,14 @@ mod paths {
         stage.ack_ranges(&[5..=8, 2..=4]);
         assert_eq!(stage.lost(), [1]);
         assert!(stage.window() < before);
-        assert!(stage.recovery.path(second).window() > 12_000);
+        assert!(stage.recovery.path(second).unwrap().window() > 12_000);
     }
 
     #[test]
     fn a_removed_path_serves_until_its_packets_are_settled() {
         let mut stage = Stage::sampled("");
         let first = stage.path;
-        let second = stage.recovery.add_path(stage.now, 1_200, None);
+        let second = stage.recovery.add_path(stage.now, NewPath::new(1_200));
         stage.recovery.set_active_path(second);
         stage.send_on(first, 2);
         stage.recovery.remove_path(first);
@@ -650,7 +651,7 @@ mod paths {
         stage.wait(10);
         stage.ack(1..=3);
         assert_eq!(stage.out.spurious, 1, "and a late one is still recognised");
-        assert_eq!(stage.recovery.path(first).stats().packets_sent, 0, "what answers now is nobody's path");
+        assert!(stage.recovery.path(first).is_none(), "the path is no longer kept");
         assert_eq!(stage.recovery.active_path(), second);
         stage.recovery.remove_path(second);
         stage.recovery.remove_path(second);
@@ -660,7 +661,7 @@ mod paths {
     fn the_probe_timer_follows_the_active_path() {
         let mut stage = Stage::sampled("");
         stage.send(1);
-        let second = stage.recovery.add_path(stage.now, 1_200, Some(ms(1_000)));
+        let second = stage.recovery.add_path(stage.now, NewPath::new(1_200).assuming(ms(1_000)));
         stage.recovery.set_active_path(second);
         assert_eq!(stage.recovery.timer(), Some(stage.now + ms(3_025)));
     }
@@ -950,7 +951,7 @@ mod congestion {
     #[test]
     fn the_datagram_size_carries_through() {
         let mut stage = Stage::confirmed("");
-        stage.recovery.path_mut(stage.path).set_datagram_size(at(0), 1_452);
+        stage.recovery.path_mut(stage.path).unwrap().set_datagram_size(at(0), 1_452);
         assert_eq!(stage.path().datagram_size(), 1_452);
         assert_eq!(stage.window(), 14_520);
         assert_eq!(stage.recovery.budget(at(0), stage.path), Budget::Now(14_520));
@@ -1190,7 +1191,8 @@ mod tracing {
 fn an_unknown_path_is_harmless() {
     let mut recovery: Recovery<()> = Recovery::new(rfc9002(), true);
     let nowhere = thalweg_recovery::PathId(7);
-    recovery.path_mut(nowhere).set_datagram_size(at(0), 1_500);
+    assert!(recovery.path_mut(nowhere).is_none());
+    assert_eq!(recovery.budget(at(0), nowhere), Budget::WindowFull);
     recovery.on_app_limited(nowhere);
     recovery.remove_path(nowhere);
     let packet = Sent {
@@ -1206,7 +1208,7 @@ fn an_unknown_path_is_harmless() {
     };
     recovery.on_sent(DATA, packet, false);
     let mut out = Default::default();
-    recovery.on_ack(at(10), DATA, [0..=0].into_iter(), Duration::ZERO, None, &mut out).unwrap();
+    recovery.on_ack(at(10), DATA, AckFrame::new(at(10), [0..=0].into_iter()), &mut out).unwrap();
     assert_eq!(out.acked.len(), 1);
 }
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use common::world::{Link, World};
 use common::{SIZE, Stage, at, ms, of_rfc9002};
 use thalweg_recovery::{
-    AckEvent, Budget, Config, Controller, ControllerFactory, Policies, ProbePolicy, Recovery, SwitchError, UndoPolicy,
+    AckEvent, Allowance, Birth, Budget, Change, Config, Congestion, Controller, ControllerFactory, NewPath, PathView,
+    Policies, ProbePolicy, Recovery, SwitchError, UndoPolicy, pacing,
 };
 use thalweg_units::{Duration, Instant, Rate};
 
@@ -24,7 +25,7 @@ fn with(stage: &Stage, changes: &str) -> Policies {
 
 fn switch(stage: &mut Stage, changes: &str) {
     let policies = with(stage, changes);
-    stage.recovery.set_policies(stage.now, policies).unwrap();
+    stage.recovery.set_policies(stage.now, policies.clone()).unwrap();
     assert_eq!(stage.recovery.policies(), policies);
 }
 
@@ -183,12 +184,16 @@ struct Fixed {
 }
 
 impl Controller for Fixed {
-    fn on_ack(&mut self, _event: &AckEvent<'_>) {}
+    fn on_ack(&mut self, _event: &AckEvent<'_>) -> Change {
+        Change::None
+    }
     fn on_datagram_size(&mut self, size: u16) {
         self.size = size;
     }
-    fn window(&self) -> u64 {
-        self.datagrams * u64::from(self.size)
+    fn allowance(&self, path: &PathView<'_>) -> Allowance {
+        let window = self.datagrams * u64::from(self.size);
+        let rate = pacing::window_rate(window, path.rtt.paced, pacing::AVOIDANCE_GAIN);
+        Allowance::new(window, Some(rate), self.size)
     }
 }
 
@@ -199,23 +204,26 @@ impl ControllerFactory for FixedFactory {
     fn name(&self) -> &str {
         "fixed"
     }
-    fn build(&self, _now: Instant, size: u16) -> Box<dyn Controller> {
-        Box::new(Fixed { datagrams: self.0, size })
+    fn build(&self, birth: &Birth) -> Box<dyn Controller> {
+        Box::new(Fixed { datagrams: self.0, size: birth.datagram_size })
     }
 }
 
 #[test]
 fn a_controller_from_outside_keeps_its_place() {
-    let mut recovery: Recovery<()> =
-        Recovery::new(Config { controller: Some(Arc::new(FixedFactory(20))), ..Config::default() }, true);
-    recovery.add_path(Instant::ZERO, SIZE as u16, None);
-    for (field, value) in [("controller", "new-reno"), ("start", "standard"), ("reduction", "prr")] {
-        let mut policies = recovery.policies();
-        policies.set(field, value).unwrap();
-        let error = recovery.set_policies(Instant::ZERO, policies).unwrap_err();
-        assert!(matches!(&error, SwitchError::OwnController { field: of, .. } if *of == field));
-        assert!(error.to_string().contains("\"fixed\""), "{error}");
+    let congestion = Congestion::Custom(Arc::new(FixedFactory(20)));
+    let policies = Policies { congestion, ..Policies::default() };
+    let mut recovery: Recovery<()> = Recovery::new(Config { policies, ..Config::default() }, true);
+    recovery.add_path(Instant::ZERO, NewPath::new(SIZE as u16));
+    for (field, value) in [("start", "standard"), ("reduction", "prr")] {
+        let error = recovery.policies().set(field, value).unwrap_err().to_string();
+        assert!(error.contains("controller=custom/fixed"), "{error}");
     }
+    let mut policies = recovery.policies();
+    policies.set("controller", "new-reno").unwrap();
+    let error = recovery.set_policies(Instant::ZERO, policies).unwrap_err();
+    assert!(matches!(&error, SwitchError::Family { .. }));
+    assert!(error.to_string().contains("controller=custom/fixed"), "{error}");
     let mut policies = recovery.policies();
     policies.set("probe", "rfc").unwrap();
     recovery.set_policies(Instant::ZERO, policies).unwrap();
@@ -225,8 +233,8 @@ fn a_controller_from_outside_keeps_its_place() {
 fn a_path_added_later_goes_by_the_policies_in_force() {
     let mut stage = Stage::sampled("");
     switch(&mut stage, "pacing=on");
-    let path = stage.recovery.add_path(stage.now, SIZE as u16, None);
-    assert!(stage.recovery.path(path).pacing_rate().is_some());
+    let path = stage.recovery.add_path(stage.now, NewPath::new(SIZE as u16));
+    assert!(stage.recovery.path(path).unwrap().pacing_rate().is_some());
 }
 
 #[test]
@@ -307,9 +315,9 @@ fn a_rate_of_zero_pauses_and_any_other_resumes() {
 
 /// A path with a sampled round trip of 100 ms and a window of 24 MB: without a limit, 2 Gbps and more.
 fn wide() -> Stage {
-    let policies = of_rfc9002("pacing=on");
-    let controller: Arc<dyn ControllerFactory> = Arc::new(FixedFactory(20_000));
-    let mut stage = Stage::new(Config { policies, controller: Some(controller), ..Config::default() }, false);
+    let congestion = Congestion::Custom(Arc::new(FixedFactory(20_000)));
+    let policies = Policies { congestion, ..of_rfc9002("pacing=on") };
+    let mut stage = Stage::new(Config { policies, ..Config::default() }, false);
     stage.recovery.set_handshake_confirmed(Instant::ZERO);
     stage.send(1);
     stage.wait(100);

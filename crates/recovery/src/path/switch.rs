@@ -3,7 +3,7 @@
 use thalweg_units::{Instant, Rate};
 
 use super::Path;
-use crate::config::{PacingPolicy, Policies, UndoPolicy};
+use crate::policies::{PacingPolicy, Policies, UndoPolicy};
 use crate::rtt::Rtt;
 
 impl Path {
@@ -15,8 +15,7 @@ impl Path {
         }
         self.reordering_policy = policies.reordering;
         self.is_paced = policies.pacing == PacingPolicy::On;
-        let previous = self.episodes.take();
-        self.episodes = (policies.undo == UndoPolicy::Episode).then(|| previous.unwrap_or_default());
+        self.episode.set_undo(policies.undo == UndoPolicy::Episode);
         self.after_switch(now);
     }
 
@@ -28,7 +27,7 @@ impl Path {
     }
 
     fn after_switch(&mut self, now: Instant) {
-        self.repace(now);
+        self.ask(now);
         self.note_change(now);
     }
 }

@@ -26,7 +26,7 @@ mod windowed;
 
 use thalweg_units::{Duration, Instant};
 
-use crate::config::{ExitRttPolicy, PacingRttPolicy, Policies, RttPolicy};
+use crate::policies::{ExitRttPolicy, PacingRttPolicy, Policies, RttPolicy};
 
 use classic::Classic;
 use per_round::PerRound;

@@ -7,7 +7,8 @@ use std::ops::RangeInclusive;
 
 use thalweg_recovery::trace::Event;
 use thalweg_recovery::{
-    AckOfUnsent, Budget, Config, Ecn, EcnCounts, Outcome, Path, PathId, Policies, Recovery, Sent, SpaceId, Timeout,
+    AckFrame, AckOfUnsent, Budget, Config, Ecn, EcnCounts, NewPath, Outcome, Path, PathId, Policies, Recovery, Sent,
+    SpaceId, Timeout,
 };
 use thalweg_units::{Duration, Instant};
 
@@ -54,7 +55,7 @@ pub struct Stage {
 impl Stage {
     pub fn new(config: Config, is_client: bool) -> Stage {
         let mut recovery = Recovery::new(config, is_client);
-        let path = recovery.add_path(Instant::ZERO, SIZE as u16, None);
+        let path = recovery.add_path(Instant::ZERO, NewPath::new(SIZE as u16));
         Stage { recovery, now: Instant::ZERO, path, next: [0; 3], out: Outcome::default() }
     }
 
@@ -161,7 +162,8 @@ impl Stage {
         ecn: Option<EcnCounts>,
     ) -> Result<(), AckOfUnsent> {
         self.out.clear();
-        self.recovery.on_ack(self.now, space, ranges.iter().cloned(), delay, ecn, &mut self.out)
+        let frame = AckFrame { delay, ecn, ..AckFrame::new(self.now, ranges.iter().cloned()) };
+        self.recovery.on_ack(self.now, space, frame, &mut self.out)
     }
 
     /// Moves on to when the timer is due, and lets it expire.
@@ -172,7 +174,7 @@ impl Stage {
     }
 
     pub fn path(&self) -> &Path {
-        self.recovery.path(self.path)
+        self.recovery.path(self.path).unwrap()
     }
 
     pub fn window(&self) -> u64 {

@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 
-use thalweg_recovery::{Budget, Config, Ecn, Outcome, Path, PathId, Recovery, Sent, SpaceId, Timeout};
+use thalweg_recovery::{
+    AckFrame, Budget, Config, Ecn, NewPath, Outcome, Path, PathId, Recovery, Sent, SpaceId, Timeout,
+};
 use thalweg_units::{Duration, Instant};
 
 use super::{SIZE, at};
@@ -88,7 +90,7 @@ impl World {
     pub fn new(policies: &str, link: Link) -> World {
         let config = Config { policies: super::of_rfc9002(policies), ecn: false, ..Config::default() };
         let mut recovery = Recovery::new(config, false);
-        let path = recovery.add_path(Instant::ZERO, SIZE as u16, None);
+        let path = recovery.add_path(Instant::ZERO, NewPath::new(SIZE as u16));
         recovery.set_handshake_confirmed(Instant::ZERO);
         recovery.set_idle_timeout(Some(Duration::from_secs(30)));
         World {
@@ -114,7 +116,7 @@ impl World {
     }
 
     pub fn path(&self) -> &Path {
-        self.recovery.path(self.path)
+        self.recovery.path(self.path).unwrap()
     }
 
     /// Runs until so many packets have been delivered, or until `limit`; returns when that was.
@@ -136,7 +138,7 @@ impl World {
             } else if ack.is_some_and(|time| time <= next) {
                 let (_, ranges) = self.acks.pop_first().unwrap();
                 let (space, ranges) = (SpaceId::Data, ranges.into_iter());
-                self.recovery.on_ack(next, space, ranges, Duration::ZERO, None, &mut self.out).unwrap();
+                self.recovery.on_ack(next, space, AckFrame::new(next, ranges), &mut self.out).unwrap();
                 self.windows.push((next, self.path().window()));
             } else if self.recovery.timer().is_some_and(|time| time <= next)
                 && let Timeout::Probe { datagrams, .. } = self.recovery.on_timeout(next, &mut self.out)

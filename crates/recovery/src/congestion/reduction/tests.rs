@@ -5,12 +5,20 @@
 //! the two limited transmits in FlightSize (ssthresh 11, RecoverFS 22), RFC 9937 does not (10 and 20).
 
 use super::*;
+use crate::ReductionPolicy;
+use crate::congestion::Birth;
 use proptest::prelude::*;
 
 /// A segment; allowances are whole ones.
 const SEGMENT: u64 = 1_000;
 /// Duplicate ACKs that make a segment lost.
 const DUPLICATES: usize = 3;
+
+/// The reduction of this name.
+fn build(policy: &str) -> Box<dyn Reduction> {
+    let policy: ReductionPolicy = policy.parse().unwrap();
+    policy.build(&Birth::new(thalweg_units::Instant::ZERO, 1_200))
+}
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Fate {
@@ -41,7 +49,7 @@ struct Tcp {
 impl Tcp {
     fn new(policy: &str, flight: u64, target: u64, recover: u64) -> Tcp {
         Tcp {
-            reduction: build(policy.parse().unwrap(), Profile::QUIC),
+            reduction: build(policy),
             target,
             flight: recover,
             window: flight * SEGMENT,
@@ -271,7 +279,7 @@ fn extreme_numbers_are_harmless() {
     for policy in ["immediate", "rate-halving", "prr-ub", "prr-crb", "prr-ssrb", "prr"] {
         for amount in [0, 1, u64::from(u32::MAX) * 1_000_000] {
             for target in [0, 1, 1 << 60] {
-                let mut reduction = build(policy.parse().unwrap(), Profile::QUIC);
+                let mut reduction = build(policy);
                 let progress = Progress {
                     delivered: amount,
                     lost: amount,
@@ -301,7 +309,7 @@ proptest! {
         acks in proptest::collection::vec((1u64..6, 0u64..4, 0u64..8, any::<bool>()), 1..80),
     ) {
         let target = (flight * share / 10).max(2) * SEGMENT;
-        let mut prr = build(policy.parse().unwrap(), Profile::QUIC);
+        let mut prr = build(policy);
         let (mut in_flight, mut open) = (flight * SEGMENT, flight * SEGMENT);
         let (mut delivered, mut sent, mut begun) = (0, 0, false);
         for (arrived, lost, wanted, is_fresh) in acks {

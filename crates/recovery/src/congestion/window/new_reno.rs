@@ -10,6 +10,7 @@
 use thalweg_units::Instant;
 
 use super::{Growth, View};
+use crate::trace::CongestionCause;
 
 /// What congestion leaves of the window (kLossReductionFactor, RFC 9002 appendix B.1), as a divisor.
 const REDUCTION_DIVISOR: u64 = 2;
@@ -32,7 +33,7 @@ impl Growth for NewReno {
         window
     }
 
-    fn reduce(&mut self, view: View) -> u64 {
+    fn reduce(&mut self, view: View, _cause: CongestionCause) -> u64 {
         self.acked = 0;
         view.window / REDUCTION_DIVISOR
     }
@@ -63,7 +64,7 @@ mod tests {
     use thalweg_units::Duration;
 
     fn view(window: u64) -> View {
-        View { now: Instant::ZERO, window, datagram: 1_200, smoothed_rtt: Duration::from_millis(100) }
+        View::new(Instant::ZERO, window, 1_200, Duration::from_millis(100))
     }
 
     #[test]
@@ -81,7 +82,7 @@ mod tests {
 
     #[test]
     fn rfc9002_7_3_2_congestion_halves_the_window() {
-        assert_eq!(NewReno::default().reduce(view(24_000)), 12_000);
+        assert_eq!(NewReno::default().reduce(view(24_000), CongestionCause::Loss), 12_000);
     }
 
     #[test]

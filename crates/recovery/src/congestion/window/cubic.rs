@@ -23,6 +23,7 @@ use thalweg_units::math::{icbrt, mul_div};
 use thalweg_units::{Duration, Instant};
 
 use super::{Growth, View};
+use crate::trace::CongestionCause;
 
 /// What congestion leaves of the window.
 const BETA: (u64, u64) = (7, 10);
@@ -135,7 +136,7 @@ impl Growth for Cubic {
         window
     }
 
-    fn reduce(&mut self, view: View) -> u64 {
+    fn reduce(&mut self, view: View, _cause: CongestionCause) -> u64 {
         let converges = self.w_max.is_some_and(|w_max| view.window < w_max);
         let w_max = if converges { mul_div(view.window, FAST_CONVERGENCE.0, FAST_CONVERGENCE.1) } else { view.window };
         // At the minimum window fast convergence would lower W_max without end, below what the window can ever be.

@@ -14,10 +14,9 @@
 use thalweg_units::Duration;
 
 use super::{Proposal, Start};
-use crate::config::PacingPolicy;
-use crate::controller::AckEvent;
-use crate::trace::State;
-use crate::window::View;
+use crate::congestion::window::View;
+use crate::congestion::{AckEvent, Birth};
+use crate::trace::{StartExit, State};
 
 /// The least rise that counts (MIN_RTT_THRESH): smaller ones are jitter.
 const MIN_RTT_THRESHOLD: Duration = Duration::from_millis(4);
@@ -63,14 +62,10 @@ fn threshold(last_round: Duration) -> Duration {
 }
 
 impl HyStartPlusPlus {
-    pub(crate) fn new(pacing: PacingPolicy) -> HyStartPlusPlus {
-        let limit = match pacing {
-            PacingPolicy::On => None,
-            PacingPolicy::Off => Some(UNPACED_LIMIT),
-        };
+    pub(crate) fn new(birth: &Birth) -> HyStartPlusPlus {
         HyStartPlusPlus {
             active: true,
-            limit,
+            limit: (!birth.is_paced).then_some(UNPACED_LIMIT),
             last_round: None,
             this_round: None,
             samples: 0,
@@ -119,7 +114,7 @@ impl HyStartPlusPlus {
 impl Start for HyStartPlusPlus {
     fn on_ack(&mut self, view: View, event: &AckEvent<'_>) -> Proposal {
         if !self.active {
-            return Proposal { open_by: event.growth, stop: false };
+            return Proposal::window(view.window + event.growth);
         }
         if event.round.started {
             self.begin_round();
@@ -128,8 +123,8 @@ impl Start for HyStartPlusPlus {
         if event.has_rtt_sample {
             self.take_sample(event.rtt.exit);
         }
-        let stop = self.conservative.is_some_and(|conservative| conservative.rounds >= CSS_ROUNDS);
-        Proposal { open_by, stop }
+        let is_over = self.conservative.is_some_and(|conservative| conservative.rounds >= CSS_ROUNDS);
+        Proposal { exit: is_over.then_some(StartExit::Delay), ..Proposal::window(view.window + open_by) }
     }
 
     fn on_exit(&mut self) {
@@ -150,6 +145,7 @@ impl Start for HyStartPlusPlus {
 mod tests {
     use super::*;
     use crate::testing::{Scene, ms};
+    use thalweg_units::Instant;
 
     const DATAGRAM: u64 = 1_200;
 
@@ -160,8 +156,9 @@ mod tests {
     }
 
     impl Run {
-        fn new(pacing: PacingPolicy) -> Run {
-            Run { start: HyStartPlusPlus::new(pacing), scene: Scene::new(), window: 12_000 }
+        fn new(is_paced: bool) -> Run {
+            let birth = Birth { is_paced, ..Birth::new(Instant::ZERO, DATAGRAM as u16) };
+            Run { start: HyStartPlusPlus::new(&birth), scene: Scene::new(), window: 12_000 }
         }
 
         /// One round of ACKs, one datagram each, with these samples.
@@ -174,11 +171,11 @@ mod tests {
         }
 
         fn ack(&mut self, round_started: bool, sample: Option<u64>, acked: u64) -> bool {
-            let view = View { now: self.scene.now, window: self.window, datagram: DATAGRAM, smoothed_rtt: ms(100) };
+            let view = View::new(self.scene.now, self.window, DATAGRAM, ms(100));
             let event = self.scene.ack(acked, sample.map(ms), round_started);
             let proposal = self.start.on_ack(view, &event);
-            self.window += proposal.open_by;
-            proposal.stop
+            self.window = proposal.window;
+            proposal.exit.is_some()
         }
 
         fn is_conservative(&self) -> bool {
@@ -196,11 +193,11 @@ mod tests {
     #[test]
     fn rfc9406_4_2_slow_start_becomes_conservative_at_the_threshold_and_not_below() {
         for (last, below, at) in [(10, 13, 14), (10, 13, 15), (100, 112, 113), (400, 415, 416)] {
-            let mut run = Run::new(PacingPolicy::On);
+            let mut run = Run::new(true);
             run.round(&[last; 8]);
             run.round(&[below; 8]);
             assert!(!run.is_conservative(), "{last} to {below} ms");
-            let mut run = Run::new(PacingPolicy::On);
+            let mut run = Run::new(true);
             run.round(&[last; 8]);
             run.round(&[at; 8]);
             assert!(run.is_conservative(), "{last} to {at} ms");
@@ -209,7 +206,7 @@ mod tests {
 
     #[test]
     fn rfc9406_4_2_a_round_needs_eight_samples() {
-        let mut run = Run::new(PacingPolicy::On);
+        let mut run = Run::new(true);
         run.round(&[100; 8]);
         run.round(&[200; 7]);
         assert!(!run.is_conservative());
@@ -219,7 +216,7 @@ mod tests {
 
     #[test]
     fn rfc9406_4_2_the_minimum_of_the_round_counts() {
-        let mut run = Run::new(PacingPolicy::On);
+        let mut run = Run::new(true);
         run.round(&[100; 8]);
         run.round(&[200, 200, 200, 200, 200, 200, 110, 200, 200]);
         assert!(!run.is_conservative());
@@ -227,14 +224,14 @@ mod tests {
 
     #[test]
     fn rfc9406_4_2_the_first_round_has_nothing_to_compare_with() {
-        let mut run = Run::new(PacingPolicy::On);
+        let mut run = Run::new(true);
         run.round(&[100, 200, 300, 400, 500, 600, 700, 800, 900, 1_000]);
         assert!(!run.is_conservative());
     }
 
     #[test]
     fn rfc9406_4_2_without_samples_nothing_is_concluded() {
-        let mut run = Run::new(PacingPolicy::On);
+        let mut run = Run::new(true);
         run.round(&[100; 8]);
         for index in 0..20 {
             run.ack(index == 0, None, DATAGRAM);
@@ -245,21 +242,21 @@ mod tests {
 
     #[test]
     fn rfc9406_4_2_paced_slow_start_opens_by_all_that_is_acknowledged() {
-        let mut run = Run::new(PacingPolicy::On);
+        let mut run = Run::new(true);
         run.ack(true, Some(100), 100 * DATAGRAM);
         assert_eq!(run.window, 12_000 + 100 * DATAGRAM);
     }
 
     #[test]
     fn rfc9406_4_2_unpaced_slow_start_opens_by_eight_datagrams_per_ack_at_most() {
-        let mut run = Run::new(PacingPolicy::Off);
+        let mut run = Run::new(false);
         run.ack(true, Some(100), 100 * DATAGRAM);
         assert_eq!(run.window, 12_000 + 8 * DATAGRAM);
     }
 
     #[test]
     fn rfc9406_4_2_conservative_slow_start_opens_by_a_quarter_to_the_byte() {
-        let mut run = Run::new(PacingPolicy::On);
+        let mut run = Run::new(true);
         run.round(&[100; 8]);
         run.round(&[200; 8]);
         let before = run.window;
@@ -271,7 +268,7 @@ mod tests {
 
     #[test]
     fn rfc9406_4_2_falling_below_the_baseline_takes_the_entry_back() {
-        let mut run = Run::new(PacingPolicy::On);
+        let mut run = Run::new(true);
         run.round(&[100; 8]);
         run.round(&[200; 8]);
         run.round(&[200; 8]);
@@ -284,7 +281,7 @@ mod tests {
 
     #[test]
     fn rfc9406_4_2_after_five_rounds_counting_the_partial_one_of_the_entry_it_stops() {
-        let mut run = Run::new(PacingPolicy::On);
+        let mut run = Run::new(true);
         run.round(&[100; 8]);
         // Enters in the middle of this round, which counts as the first of five.
         assert!(!run.round(&[200; 10]));
@@ -296,7 +293,7 @@ mod tests {
 
     #[test]
     fn rfc9406_4_3_later_slow_starts_are_standard() {
-        let mut run = Run::new(PacingPolicy::On);
+        let mut run = Run::new(true);
         run.start.on_exit();
         run.round(&[100; 8]);
         run.round(&[300; 8]);
@@ -305,10 +302,10 @@ mod tests {
 
     #[test]
     fn a_reported_ack_delay_is_not_a_queue() {
-        let mut run = Run::new(PacingPolicy::On);
+        let mut run = Run::new(true);
         run.round(&[100; 8]);
         for index in 0..8 {
-            let view = View { now: run.scene.now, window: 12_000, datagram: DATAGRAM, smoothed_rtt: ms(100) };
+            let view = View::new(run.scene.now, 12_000, DATAGRAM, ms(100));
             let event = run.scene.ack_with_delay(DATAGRAM, ms(120), ms(20), index == 0);
             run.start.on_ack(view, &event);
         }

@@ -1,14 +1,20 @@
 //! The frame: slow start, reductions, limits, undo; and the whole controller against the theory.
 
 use super::*;
+use crate::congestion::Congestion;
+use crate::profile::Profile;
 use crate::testing::{Scene, ms};
-use crate::trace::CongestionCause;
+use crate::{PacingPolicy, Policies};
 use proptest::prelude::*;
 
 const DATAGRAM: u64 = 1_200;
 
 fn window(policies: &str) -> Window {
-    Window::new(&policies.parse().unwrap(), Profile::QUIC, DATAGRAM as u16)
+    let policies: Policies = policies.parse().unwrap();
+    let Congestion::Window { growth, start, reduction } = policies.congestion else { unreachable!() };
+    let mut birth = Birth::new(Instant::ZERO, DATAGRAM as u16);
+    birth.is_paced = policies.pacing == PacingPolicy::On;
+    Window::new(growth, start, reduction, &birth)
 }
 
 fn reno() -> Window {
@@ -17,7 +23,7 @@ fn reno() -> Window {
 
 fn lose(window: &mut Window, scene: &mut Scene) {
     let event = scene.congestion(CongestionCause::Loss);
-    window.on_ack(&event);
+    let _ = window.on_ack(&event);
 }
 
 #[test]
@@ -33,7 +39,7 @@ fn rfc9002_7_2_minimum_window_is_two_datagrams() {
     for _ in 0..20 {
         lose(&mut window, &mut scene);
     }
-    assert_eq!(window.window(), 2 * DATAGRAM);
+    assert_eq!(window.window, 2 * DATAGRAM);
     assert_eq!(window.ssthresh(), Some(2 * DATAGRAM));
 }
 
@@ -41,26 +47,26 @@ fn rfc9002_7_2_minimum_window_is_two_datagrams() {
 fn rfc9002_7_2_the_initial_window_follows_the_datagram_size() {
     let mut window = reno();
     window.on_datagram_size(1_452);
-    assert_eq!(window.window(), 14_520);
+    assert_eq!(window.window, 14_520);
     window.on_datagram_size(1_200);
-    assert_eq!(window.window(), 12_000);
+    assert_eq!(window.window, 12_000);
 }
 
 #[test]
 fn rfc9002_7_2_a_window_that_has_grown_keeps_its_bytes() {
     let (mut window, mut scene) = (reno(), Scene::new());
-    window.on_ack(&scene.ack(DATAGRAM, None, false));
+    let _ = window.on_ack(&scene.ack(DATAGRAM, None, false));
     window.on_datagram_size(1_452);
-    assert_eq!(window.window(), 13_200);
+    assert_eq!(window.window, 13_200);
     window.on_datagram_size(9_000);
-    assert_eq!(window.window(), 18_000, "but never below the minimum");
+    assert_eq!(window.window, 18_000, "but never below the minimum");
 }
 
 #[test]
 fn rfc9002_7_3_1_slow_start_adds_what_is_acknowledged() {
     let (mut window, mut scene) = (reno(), Scene::new());
-    window.on_ack(&scene.ack(5_000, None, false));
-    assert_eq!(window.window(), 17_000);
+    let _ = window.on_ack(&scene.ack(5_000, None, false));
+    assert_eq!(window.window, 17_000);
     assert_eq!(window.state(), State::SlowStart);
 }
 
@@ -68,11 +74,11 @@ fn rfc9002_7_3_1_slow_start_adds_what_is_acknowledged() {
 fn rfc9002_7_3_1_slow_start_ends_at_the_threshold_and_the_rest_counts_for_avoidance() {
     let (mut window, mut scene) = (reno(), Scene::new());
     window.ssthresh = Some(15_000);
-    window.on_ack(&scene.ack(3_000 + 14_999, None, false));
-    assert_eq!(window.window(), 15_000);
+    let _ = window.on_ack(&scene.ack(3_000 + 14_999, None, false));
+    assert_eq!(window.window, 15_000);
     assert_eq!(window.start_exit(), Some(StartExit::Threshold));
-    window.on_ack(&scene.ack(1, None, false));
-    assert_eq!(window.window(), 16_200, "one byte completes a window of acknowledgments");
+    let _ = window.on_ack(&scene.ack(1, None, false));
+    assert_eq!(window.window, 16_200, "one byte completes a window of acknowledgments");
 }
 
 #[test]
@@ -80,8 +86,8 @@ fn rfc9002_7_3_2_congestion_sets_window_and_threshold() {
     for (controller, expected) in [("new-reno", 6_000), ("cubic", 8_400)] {
         for cause in [CongestionCause::Loss, CongestionCause::Ecn] {
             let (mut window, mut scene) = (window(&format!("controller={controller}")), Scene::new());
-            window.on_ack(&scene.congestion(cause));
-            assert_eq!((window.window(), window.ssthresh()), (expected, Some(expected)));
+            let _ = window.on_ack(&scene.congestion(cause));
+            assert_eq!((window.window, window.ssthresh()), (expected, Some(expected)));
             assert_eq!(window.state(), State::CongestionAvoidance);
             assert_eq!(window.start_exit(), Some(StartExit::Congestion));
         }
@@ -92,17 +98,17 @@ fn rfc9002_7_3_2_congestion_sets_window_and_threshold() {
 fn n3_one_round_of_avoidance_grows_by_one_datagram_of_the_path() {
     let (mut window, mut scene) = (reno(), Scene::new());
     lose(&mut window, &mut scene);
-    let before = window.window();
-    window.on_ack(&scene.ack(before, None, true));
-    assert_eq!(window.window() - before, 1_200);
+    let before = window.window;
+    let _ = window.on_ack(&scene.ack(before, None, true));
+    assert_eq!(window.window - before, 1_200);
     assert_eq!(window.minimum(), 2_400);
 }
 
 #[test]
 fn rfc9002_7_6_2_persistent_congestion_leaves_the_minimum_window_and_the_threshold() {
     let (mut window, mut scene) = (reno(), Scene::new());
-    window.on_ack(&scene.persistent_congestion());
-    assert_eq!((window.window(), window.ssthresh()), (2_400, Some(6_000)));
+    let _ = window.on_ack(&scene.persistent_congestion());
+    assert_eq!((window.window, window.ssthresh()), (2_400, Some(6_000)));
     assert_eq!(window.state(), State::SlowStart);
 }
 
@@ -110,9 +116,9 @@ fn rfc9002_7_6_2_persistent_congestion_leaves_the_minimum_window_and_the_thresho
 fn n4_after_persistent_congestion_the_window_opens_in_slow_start() {
     for controller in ["new-reno", "cubic"] {
         let (mut window, mut scene) = (window(&format!("controller={controller}")), Scene::new());
-        window.on_ack(&scene.persistent_congestion());
-        window.on_ack(&scene.ack(2_400, None, true));
-        assert_eq!(window.window(), 4_800);
+        let _ = window.on_ack(&scene.persistent_congestion());
+        let _ = window.on_ack(&scene.ack(2_400, None, true));
+        assert_eq!(window.window, 4_800);
     }
 }
 
@@ -122,7 +128,7 @@ fn hystart_exit_sets_the_threshold_without_a_reduction() {
     let round = |window: &mut Window, scene: &mut Scene, rtt: u64| {
         for index in 0..10 {
             scene.now += ms(10);
-            window.on_ack(&scene.ack(DATAGRAM, Some(ms(rtt)), index == 0));
+            let _ = window.on_ack(&scene.ack(DATAGRAM, Some(ms(rtt)), index == 0));
         }
     };
     round(&mut window, &mut scene, 100);
@@ -131,32 +137,32 @@ fn hystart_exit_sets_the_threshold_without_a_reduction() {
         round(&mut window, &mut scene, 200);
         assert_eq!(window.state(), State::ConservativeSlowStart);
     }
-    let before = window.window();
+    let before = window.window;
     round(&mut window, &mut scene, 200);
     assert_eq!(window.state(), State::CongestionAvoidance);
     assert_eq!(window.start_exit(), Some(StartExit::Delay));
-    assert!(window.window() >= before && window.window() < before + 2 * DATAGRAM);
-    assert!(window.ssthresh().is_some_and(|threshold| threshold <= window.window()));
+    assert!(window.window >= before && window.window < before + 2 * DATAGRAM);
+    assert!(window.ssthresh().is_some_and(|threshold| threshold <= window.window));
 }
 
 #[test]
 fn rfc9438_4_9_undo_restores_everything_but_only_upwards() {
     for policies in ["controller=cubic", "controller=new-reno"] {
         let (mut window, mut scene) = (window(policies), Scene::new());
-        window.on_ack(&scene.ack(20_000, None, true));
+        let _ = window.on_ack(&scene.ack(20_000, None, true));
         lose(&mut window, &mut scene);
-        assert!(window.window() < 32_000);
+        assert!(window.window < 32_000);
         assert!(window.undo(scene.now, 1));
-        assert_eq!((window.window(), window.ssthresh()), (32_000, None));
+        assert_eq!((window.window, window.ssthresh()), (32_000, None));
         assert_eq!(window.state(), State::SlowStart, "slow start goes on");
         assert_eq!(window.start_exit(), None);
         assert!(!window.undo(scene.now, 1), "once");
 
         lose(&mut window, &mut scene);
-        let reduced = window.window();
+        let reduced = window.window;
         window.window = 40_000;
         assert!(!window.undo(scene.now, 2), "the window has grown past the old one");
-        assert_eq!(window.window(), 40_000);
+        assert_eq!(window.window, 40_000);
         assert_eq!(window.ssthresh(), Some(reduced));
     }
 }
@@ -165,7 +171,7 @@ fn rfc9438_4_9_undo_restores_everything_but_only_upwards() {
 fn rfc9438_4_9_undo_restores_the_cubic_function() {
     let (mut undone, mut scene) = (window("controller=cubic, start=standard"), Scene::new());
     lose(&mut undone, &mut scene);
-    undone.on_ack(&scene.ack(DATAGRAM, None, false));
+    let _ = undone.on_ack(&scene.ack(DATAGRAM, None, false));
     let before = format!("{:?}", undone.growth);
     lose(&mut undone, &mut scene);
     assert_ne!(format!("{:?}", undone.growth), before);
@@ -176,13 +182,13 @@ fn rfc9438_4_9_undo_restores_the_cubic_function() {
 #[test]
 fn reductions_can_be_taken_back_in_reverse_order() {
     let (mut window, mut scene) = (reno(), Scene::new());
-    window.on_ack(&scene.ack(1_188_000, None, false));
+    let _ = window.on_ack(&scene.ack(1_188_000, None, false));
     for _ in 0..6 {
         lose(&mut window, &mut scene);
     }
     for (episode, expected) in [(6, 37_500), (5, 75_000), (4, 150_000), (3, 300_000)] {
         assert!(window.undo(scene.now, episode), "{episode}");
-        assert_eq!(window.window(), expected);
+        assert_eq!(window.window, expected);
     }
     assert!(!window.undo(scene.now, 2), "too many reductions ago");
 }
@@ -191,15 +197,21 @@ fn reductions_can_be_taken_back_in_reverse_order() {
 fn slow_start_is_paced_at_twice_and_avoidance_at_five_quarters_of_the_window_per_round_trip() {
     let (mut window, mut scene) = (reno(), Scene::new());
     let rtt = scene.rtt;
-    assert_eq!(window.pacing_rate(&rtt), Some(Rate::from_bps(12_000 * 8 * 10 * 2)));
+    assert_eq!(
+        window.allowance(&PathView::new(Instant::ZERO, &rtt, 0)).rate,
+        Some(Rate::from_bps(12_000 * 8 * 10 * 2))
+    );
     lose(&mut window, &mut scene);
-    assert_eq!(window.pacing_rate(&rtt), Some(Rate::from_bps(6_000 * 8 * 10 * 5 / 4)));
+    assert_eq!(
+        window.allowance(&PathView::new(Instant::ZERO, &rtt, 0)).rate,
+        Some(Rate::from_bps(6_000 * 8 * 10 * 5 / 4))
+    );
 }
 
 /// Drives a controller alone over a path of fixed round-trip time where every `every`-th packet is lost. Returns the mean window in packets.
 fn mean_window(policies: &str, every: u64, rtt: Duration, cycles: u64) -> f64 {
     let (mut window, mut scene) = (window(policies), Scene::new());
-    scene.rtt = crate::rtt::Rtt::new(crate::config::RttPolicy::Classic, rtt);
+    scene.rtt = crate::rtt::Rtt::new(crate::RttPolicy::Classic, rtt);
     let rtt_nanos = rtt.as_nanos() as u64;
     let (mut sent, mut measured, mut since) = (0u64, 0u64, Instant::ZERO);
     let mut nanos = 0;
@@ -207,12 +219,12 @@ fn mean_window(policies: &str, every: u64, rtt: Duration, cycles: u64) -> f64 {
     while sent < every * cycles {
         let was_before = sent < every * cycles / 2;
         sent += 1;
-        nanos += rtt_nanos * DATAGRAM / window.window();
+        nanos += rtt_nanos * DATAGRAM / window.window;
         scene.now = Instant::from_nanos(nanos);
         if sent.is_multiple_of(every) {
             lose(&mut window, &mut scene);
         } else {
-            window.on_ack(&scene.ack(DATAGRAM, None, false));
+            let _ = window.on_ack(&scene.ack(DATAGRAM, None, false));
         }
         if was_before && sent >= every * cycles / 2 {
             since = scene.now;
@@ -254,21 +266,21 @@ proptest! {
         let mut scene = Scene::new();
         for (micros, acked, kind) in steps {
             scene.now += Duration::from_micros(micros);
-            let before = window.window();
+            let before = window.window;
             match kind {
                 0 | 1 => lose(&mut window, &mut scene),
-                2 => window.on_ack(&scene.persistent_congestion()),
+                2 => assert_eq!(window.on_ack(&scene.persistent_congestion()), Change::Allowance),
                 3 => { window.undo(scene.now, scene.episode); }
-                4 => window.on_application_limited(scene.now, acked % 2 == 0),
+                4 => assert_eq!(window.on_application_limited(scene.now, acked % 2 == 0), Change::None),
                 _ => {
                     // No more is acknowledged than was in flight.
                     let acked = acked.min(before);
-                    window.on_ack(&scene.ack(acked, Some(ms(50 + micros % 70)), kind % 5 == 0));
-                    prop_assert!(window.window() >= before);
-                    prop_assert!(window.window() <= before + acked.max(before / 2) + DATAGRAM);
+                    let _ = window.on_ack(&scene.ack(acked, Some(ms(50 + micros % 70)), kind % 5 == 0));
+                    prop_assert!(window.window >= before);
+                    prop_assert!(window.window <= before + acked.max(before / 2) + DATAGRAM);
                 }
             }
-            prop_assert!(window.window() >= 2 * DATAGRAM);
+            prop_assert!(window.window >= 2 * DATAGRAM);
             prop_assert!(window.ssthresh().is_none_or(|threshold| threshold >= 2 * DATAGRAM));
         }
     }

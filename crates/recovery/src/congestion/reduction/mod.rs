@@ -2,7 +2,7 @@
 //!
 //! The growth has decided on a target. A reduction decides how fast to come down to it, and so what may leave while the recovery period
 //! lasts (RFC 9002 section 7.3.2: from the congestion until something sent after it is acknowledged). It answers each ACK with a window;
-//! the frame ([`window`](crate::window)) applies it. The target is the slow start threshold from the beginning.
+//! the frame ([`window`](super::window)) applies it. The target is the slow start threshold from the beginning.
 //!
 //! | `reduction=` | window while it lasts | window in the end | source |
 //! |---|---|---|---|
@@ -19,12 +19,9 @@ mod tests;
 
 use core::fmt::Debug;
 
-use crate::config::ReductionPolicy;
-use crate::profile::Profile;
-
-use immediate::Immediate;
-use prr::{Bound, Prr};
-use rate_halving::RateHalving;
+pub(crate) use immediate::Immediate;
+pub(crate) use prr::{Bound, Prr};
+pub(crate) use rate_halving::RateHalving;
 
 /// What happened since a reduction last answered.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -67,17 +64,5 @@ pub(crate) trait Reduction: Debug + Send {
     /// `bytes` left while it was under way, whether the window had room for them or not.
     fn on_sent(&mut self, bytes: u64) {
         let _ = bytes;
-    }
-}
-
-/// The reduction that a policy names.
-pub(crate) fn build(policy: ReductionPolicy, profile: Profile) -> Box<dyn Reduction> {
-    match policy {
-        ReductionPolicy::Immediate => Box::new(Immediate::new(profile.moderates_end)),
-        ReductionPolicy::RateHalving => Box::new(RateHalving::default()),
-        ReductionPolicy::PrrUb => Box::new(Prr::new(Bound::Unlimited)),
-        ReductionPolicy::PrrCrb => Box::new(Prr::new(Bound::Conservative)),
-        ReductionPolicy::PrrSsrb => Box::new(Prr::new(Bound::SlowStart)),
-        ReductionPolicy::Prr => Box::new(Prr::new(Bound::Safe)),
     }
 }

@@ -13,8 +13,8 @@
 //! past the threshold within slow start) and keeps the snapshots from which a reduction can be taken back. Bytes in flight are not part
 //! of a snapshot: they are facts, not decisions.
 
-pub(crate) mod cubic;
-pub(crate) mod new_reno;
+mod cubic;
+mod new_reno;
 mod switch;
 
 use core::fmt::Debug;
@@ -22,18 +22,21 @@ use core::fmt::Debug;
 use smallvec::SmallVec;
 use thalweg_units::{Duration, Instant, Rate};
 
-use crate::config::{ControllerPolicy, Policies, StartPolicy};
-use crate::controller::{AckEvent, Congestion, Controller};
+use super::reduction::{Progress, Reduction, Step};
+use super::start::{Congested, Departure, Proposal, Start};
+use super::{
+    AckEvent, Allowance, Birth, Change, CongestionEvent, Controller, GrowthPolicy, PathView, ReductionPolicy,
+    StartPolicy,
+};
 use crate::pacing;
-use crate::profile::{Flight, Profile};
-use crate::reduction::{self, Progress, Reduction, Step};
+use crate::policies::Policies;
+use crate::profile::Flight;
 use crate::rtt::Rtt;
-use crate::start::{HyStartPlusPlus, Standard, Start};
-use crate::trace::{StartExit, State};
+use crate::trace::{CongestionCause, StartExit, State};
 use crate::undo;
 
-use cubic::Cubic;
-use new_reno::NewReno;
+pub(crate) use cubic::Cubic;
+pub(crate) use new_reno::NewReno;
 
 /// The smallest slow start threshold, in datagrams (kMinimumWindow, RFC 9002 section 7.2; RFC 5681 section 3.1). In QUIC it is the smallest
 /// window too: one datagram would leave every packet waiting for the peer's ACK delay.
@@ -49,6 +52,19 @@ pub(crate) struct View {
     pub(crate) datagram: u64,
     /// The smoothed round-trip time.
     pub(crate) smoothed_rtt: Duration,
+    /// The newest sample, and the smallest.
+    #[allow(dead_code, reason = "for growths that follow the delay; those built follow time and losses")]
+    pub(crate) latest_rtt: Duration,
+    #[allow(dead_code, reason = "as above")]
+    pub(crate) min_rtt: Duration,
+}
+
+#[cfg(test)]
+impl View {
+    /// A path on which every sample is `rtt`.
+    pub(crate) fn new(now: Instant, window: u64, datagram: u64, rtt: Duration) -> View {
+        View { now, window, datagram, smoothed_rtt: rtt, latest_rtt: rtt, min_rtt: rtt }
+    }
 }
 
 /// How the window grows after slow start, and how far congestion reduces it.
@@ -56,8 +72,8 @@ pub(crate) trait Growth: Debug + Send {
     /// `acked` more bytes were delivered in full use of the window. Returns the window to have now; a smaller one is ignored.
     fn grow(&mut self, view: View, acked: u64) -> u64;
 
-    /// Congestion: returns the window to come down to.
-    fn reduce(&mut self, view: View) -> u64;
+    /// Congestion, for this cause: returns the window to come down to.
+    fn reduce(&mut self, view: View, cause: CongestionCause) -> u64;
 
     /// How many round trips two of its sawteeth last.
     fn cycle(&self, view: View) -> u32;
@@ -80,6 +96,14 @@ pub(crate) trait Growth: Debug + Send {
     fn snapshot(&self) -> Box<dyn Growth>;
 }
 
+/// How a start wants packets to leave; what it leaves open is the frame's.
+#[derive(Copy, Clone, Debug, Default)]
+struct Shape {
+    rate: Option<Rate>,
+    burst: u64,
+    hold_until_credit: u64,
+}
+
 /// Everything that a reduction changes.
 #[derive(Debug)]
 struct Snapshot {
@@ -91,20 +115,6 @@ struct Snapshot {
     start: Box<dyn Start>,
 }
 
-fn build_growth(policies: &Policies) -> Box<dyn Growth> {
-    match policies.controller {
-        ControllerPolicy::NewReno => Box::new(NewReno::default()),
-        ControllerPolicy::Cubic => Box::new(Cubic::default()),
-    }
-}
-
-fn build_start(policies: &Policies) -> Box<dyn Start> {
-    match policies.start {
-        StartPolicy::Standard => Box::new(Standard),
-        StartPolicy::HyStartPlusPlus => Box::new(HyStartPlusPlus::new(policies.pacing)),
-    }
-}
-
 /// A congestion window made of a start, a growth and a reduction.
 #[derive(Debug)]
 pub(crate) struct Window {
@@ -112,10 +122,12 @@ pub(crate) struct Window {
     /// `None`: unlimited.
     ssthresh: Option<u64>,
     datagram_size: u16,
-    profile: Profile,
     /// What the parts were built from.
-    policies: Policies,
+    birth: Birth,
+    parts: (GrowthPolicy, StartPolicy, ReductionPolicy),
     start: Box<dyn Start>,
+    /// How the start wants packets to leave, while it lasts.
+    shape: Shape,
     growth: Box<dyn Growth>,
     reduction: Box<dyn Reduction>,
     /// Takes the place of `reduction` once that is complete.
@@ -128,17 +140,18 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// A new path's window, of the parts that the policies name.
-    pub(crate) fn new(policies: &Policies, profile: Profile, datagram_size: u16) -> Window {
+    /// A new path's window, of these parts.
+    pub(crate) fn new(growth: GrowthPolicy, start: StartPolicy, reduction: ReductionPolicy, birth: &Birth) -> Window {
         Window {
-            window: profile.initial_window.bytes(datagram_size),
+            window: birth.profile.initial_window.bytes(birth.datagram_size),
             ssthresh: None,
-            datagram_size,
-            profile,
-            policies: *policies,
-            start: build_start(policies),
-            growth: build_growth(policies),
-            reduction: reduction::build(policies.reduction, profile),
+            datagram_size: birth.datagram_size,
+            birth: *birth,
+            parts: (growth, start, reduction),
+            start: start.build(birth),
+            shape: Shape::default(),
+            growth: growth.build(birth),
+            reduction: reduction.build(birth),
             next_reduction: None,
             reducing: false,
             start_exit: None,
@@ -148,11 +161,18 @@ impl Window {
     }
 
     fn view(&self, now: Instant, rtt: &Rtt) -> View {
-        View { now, window: self.window, datagram: u64::from(self.datagram_size), smoothed_rtt: rtt.smoothed }
+        View {
+            now,
+            window: self.window,
+            datagram: u64::from(self.datagram_size),
+            smoothed_rtt: rtt.smoothed,
+            latest_rtt: rtt.latest,
+            min_rtt: rtt.min,
+        }
     }
 
     fn minimum(&self) -> u64 {
-        u64::from(self.profile.minimum_window) * u64::from(self.datagram_size)
+        u64::from(self.birth.profile.minimum_window) * u64::from(self.datagram_size)
     }
 
     fn minimum_threshold(&self) -> u64 {
@@ -184,35 +204,50 @@ impl Window {
 
     /// Slow start. Returns the acknowledged bytes that are left over for the growth once the threshold is reached.
     fn open(&mut self, event: &AckEvent<'_>) -> u64 {
+        let before = self.window;
         let proposal = self.start.on_ack(self.view(event.now, event.rtt), event);
-        let room = self.ssthresh.map_or(u64::MAX, |threshold| threshold.saturating_sub(self.window));
-        let opened = proposal.open_by.min(room);
-        self.window += opened;
-        if proposal.stop {
-            self.ssthresh = Some(self.window);
-            self.leave_start(StartExit::Delay);
+        self.take_up(proposal);
+        if proposal.exit.is_some() {
             self.growth.on_start_exit(self.view(event.now, event.rtt));
         } else if !self.in_slow_start() {
             self.leave_start(StartExit::Threshold);
-            return event.growth.saturating_sub(opened);
+            return event.growth.saturating_sub(self.window.saturating_sub(before));
         }
         0
     }
 
+    /// Applies what a start proposes, within the limits that hold for every start.
+    fn take_up(&mut self, proposal: Proposal) {
+        self.window = proposal.window.clamp(self.minimum(), self.ssthresh.unwrap_or(u64::MAX).max(self.minimum()));
+        let Proposal { rate, burst, hold_until_credit, .. } = proposal;
+        self.shape = Shape { rate, burst, hold_until_credit };
+        if let Some(reason) = proposal.exit {
+            self.ssthresh = Some(self.window);
+            self.leave_start(reason);
+        }
+    }
+
     fn leave_start(&mut self, reason: StartExit) {
         self.start_exit.get_or_insert(reason);
+        self.shape = Shape::default();
         self.start.on_exit();
     }
 
-    fn reduce(&mut self, event: &AckEvent<'_>, congestion: Congestion) {
+    fn reduce(&mut self, event: &AckEvent<'_>, congestion: CongestionEvent) {
+        let is_starting = self.in_slow_start();
         // What the next reduction reduces is what this one was to arrive at.
         self.window = self.settled();
         self.remember(congestion.episode);
         let mut view = self.view(event.now, event.rtt);
-        if self.profile.flight == Flight::Outstanding {
+        if is_starting && let Some(Congested { window, threshold }) = self.start.on_congestion(view, event) {
+            self.growth.reduce(view, congestion.cause);
+            self.retreat(window, threshold);
+            return;
+        }
+        if self.birth.profile.flight == Flight::Outstanding {
             view.window = event.prior_in_flight;
         }
-        let target = self.growth.reduce(view).max(self.minimum_threshold());
+        let target = self.growth.reduce(view, congestion.cause).max(self.minimum_threshold());
         self.leave_start(StartExit::Congestion);
         self.ssthresh = Some(target);
         if let Some(next) = self.next_reduction.take() {
@@ -220,6 +255,16 @@ impl Window {
         }
         let step = self.reduction.enter(self.window, target, self.progress(event));
         self.take(step);
+    }
+
+    /// A start answers congestion by itself: the window falls at once.
+    fn retreat(&mut self, window: u64, threshold: Option<u64>) {
+        self.window = window.clamp(self.minimum(), self.window.max(self.minimum()));
+        self.shape = Shape::default();
+        if let Some(threshold) = threshold {
+            self.ssthresh = Some(threshold.max(self.minimum_threshold()));
+            self.leave_start(StartExit::Congestion);
+        }
     }
 
     fn carry_on_reducing(&mut self, event: &AckEvent<'_>) {
@@ -269,13 +314,21 @@ impl Window {
 }
 
 impl Controller for Window {
-    fn on_sent(&mut self, _now: Instant, bytes: u64, _bytes_in_flight: u64) {
+    fn on_sent(&mut self, now: Instant, bytes: u64, bytes_in_flight: u64) -> Change {
         if self.reducing {
             self.reduction.on_sent(bytes);
+        } else if self.in_slow_start() {
+            let departure = Departure { now, bytes, bytes_in_flight, window: self.window };
+            if let Some(proposal) = self.start.on_sent(departure) {
+                // A start ends with an ACK, never with what it sends.
+                self.take_up(Proposal { exit: None, ..proposal });
+                return Change::Allowance;
+            }
         }
+        Change::None
     }
 
-    fn on_ack(&mut self, event: &AckEvent<'_>) {
+    fn on_ack(&mut self, event: &AckEvent<'_>) -> Change {
         if let Some(congestion) = event.congestion {
             self.reduce(event, congestion);
         }
@@ -285,6 +338,20 @@ impl Controller for Window {
             self.carry_on_reducing(event);
         } else if event.congestion.is_none() {
             self.grow(event);
+        }
+        Change::Allowance
+    }
+
+    fn on_restart(&mut self, now: Instant, idle: Duration) -> Change {
+        if !self.in_slow_start() {
+            return Change::None;
+        }
+        match self.start.on_restart(now, idle, self.window) {
+            Some(proposal) => {
+                self.take_up(Proposal { exit: None, ..proposal });
+                Change::Allowance
+            }
+            None => Change::None,
         }
     }
 
@@ -315,14 +382,15 @@ impl Controller for Window {
         self.switch(now, policies);
     }
 
-    fn on_application_limited(&mut self, now: Instant, limited: bool) {
+    fn on_application_limited(&mut self, now: Instant, limited: bool) -> Change {
         self.application_limited = limited;
         self.growth.on_application_limited(now, limited);
+        Change::None
     }
 
     /// RFC 9002 section 7.2: the initial window follows the datagram size; later, only the minimum does.
     fn on_datagram_size(&mut self, size: u16) {
-        let initial = self.profile.initial_window;
+        let initial = self.birth.profile.initial_window;
         let is_untouched = self.window == initial.bytes(self.datagram_size) && self.ssthresh.is_none();
         self.datagram_size = size;
         self.window = if is_untouched { initial.bytes(size) } else { self.window.max(self.minimum()) };
@@ -330,18 +398,20 @@ impl Controller for Window {
         self.growth.on_datagram_size();
     }
 
-    fn window(&self) -> u64 {
-        self.window
-    }
-
     fn ssthresh(&self) -> Option<u64> {
         self.ssthresh
     }
 
-    fn pacing_rate(&self, rtt: &Rtt) -> Option<Rate> {
+    fn allowance(&self, path: &PathView<'_>) -> Allowance {
         let gain = if self.in_slow_start() { pacing::SLOW_START_GAIN } else { pacing::AVOIDANCE_GAIN };
         // While it is being reduced the window follows what is in flight; paced by that, repairs would leave slower than allowed.
-        Some(pacing::window_rate(self.window.max(self.settled()), rtt.paced, gain))
+        let rate = || pacing::window_rate(self.window.max(self.settled()), path.rtt.paced, gain);
+        let Shape { rate: asked, burst, hold_until_credit } = self.shape;
+        Allowance {
+            burst,
+            hold_until_credit,
+            ..Allowance::new(self.window, Some(asked.unwrap_or_else(rate)), self.datagram_size)
+        }
     }
 
     fn cycle(&self, rtt: &Rtt) -> u32 {

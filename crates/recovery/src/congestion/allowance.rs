@@ -1,0 +1,45 @@
+//! What a controller allows: how much may be in flight, and how packets leave.
+
+use thalweg_units::Rate;
+
+use crate::pacing;
+
+/// What a controller allows to leave on its path.
+///
+/// The path asks for it after every call that answers [`Change::Allowance`], and keeps it until then: what is sent within
+/// an allowance costs no question.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Allowance {
+    /// How many bytes may be in flight: the congestion window.
+    pub window: u64,
+    /// How fast packets may leave; `None` as fast as the window allows.
+    pub rate: Option<Rate>,
+    /// How many bytes leave back to back once there is credit for them. Never more than an initial window before the first
+    /// RTT sample.
+    pub quantum: u64,
+    /// How many bytes of credit a pause may save up, to leave back to back afterwards. Never less than an initial window or
+    /// two quanta, and never more than an initial window before the first RTT sample.
+    pub burst: u64,
+    /// Nothing leaves before the pacer has credit for so many bytes and the window has room for them; then all of them
+    /// leave as one train. More than the window means the window. Zero: a quantum, or what there is room for.
+    pub hold_until_credit: u64,
+}
+
+impl Allowance {
+    /// A window whose packets leave at `rate`, in trains of [`pacing::quantum`].
+    pub fn new(window: u64, rate: Option<Rate>, datagram_size: u16) -> Allowance {
+        let quantum = rate.map_or(u64::MAX, |rate| pacing::quantum(rate, datagram_size));
+        Allowance { window, rate, quantum, burst: 0, hold_until_credit: 0 }
+    }
+}
+
+/// Whether a call may have changed what a controller allows.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Change {
+    /// The allowance is what it was.
+    None,
+    /// The path has to ask for the allowance again.
+    Allowance,
+}

@@ -1,0 +1,177 @@
+//! The interface of congestion controllers.
+//!
+//! A controller answers with an [`Allowance`]: window, rate, and the shape of what leaves. It learns everything from one call per
+//! acknowledgment (or loss timeout), with all that the ACK taught in one [`AckEvent`]; it may also hear of packets sent, of probe
+//! timeouts and of the end of silence. Which losses count, when a recovery period begins and whether the application left the
+//! window unused is decided before it is called, the same for every controller.
+//!
+//! A controller of your own needs a type, a factory and one line of configuration:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use thalweg_recovery::{
+//!     AckEvent, Allowance, Birth, Budget, Change, Config, Congestion, Controller, ControllerFactory, NewPath, PathView,
+//!     Policies, Recovery,
+//! };
+//! use thalweg_units::Instant;
+//!
+//! /// Keeps the same number of datagrams in flight, come what may. For private links only.
+//! #[derive(Debug)]
+//! struct FixedWindow {
+//!     datagrams: u64,
+//!     datagram_size: u16,
+//! }
+//!
+//! impl Controller for FixedWindow {
+//!     fn on_ack(&mut self, _event: &AckEvent<'_>) -> Change {
+//!         Change::None
+//!     }
+//!
+//!     fn on_datagram_size(&mut self, size: u16) {
+//!         self.datagram_size = size;
+//!     }
+//!
+//!     fn allowance(&self, _path: &PathView<'_>) -> Allowance {
+//!         Allowance::new(self.datagrams * u64::from(self.datagram_size), None, self.datagram_size)
+//!     }
+//! }
+//!
+//! #[derive(Debug)]
+//! struct FixedWindows(u64);
+//!
+//! impl ControllerFactory for FixedWindows {
+//!     fn name(&self) -> &str {
+//!         "fixed-window"
+//!     }
+//!
+//!     fn build(&self, birth: &Birth) -> Box<dyn Controller> {
+//!         Box::new(FixedWindow { datagrams: self.0, datagram_size: birth.datagram_size })
+//!     }
+//! }
+//!
+//! let congestion = Congestion::Custom(Arc::new(FixedWindows(20)));
+//! let config = Config { policies: Policies { congestion, ..Policies::default() }, ..Config::default() };
+//! let mut recovery: Recovery<()> = Recovery::new(config, true);
+//! let path = recovery.add_path(Instant::ZERO, NewPath::new(1_200));
+//! assert_eq!(recovery.path(path).map(|path| path.window()), Some(24_000));
+//! assert!(matches!(recovery.budget(Instant::ZERO, path), Budget::Now(_)));
+//! ```
+
+use core::fmt::Debug;
+
+use thalweg_units::{Duration, Ecn, Instant};
+
+use super::{AckEvent, Allowance, Birth, Change};
+use crate::policies::Policies;
+use crate::rtt::Rtt;
+use crate::trace::{StartExit, State};
+
+/// What a controller may look at when it is asked what it allows.
+#[derive(Copy, Clone, Debug)]
+#[non_exhaustive]
+pub struct PathView<'a> {
+    /// When it is asked.
+    pub now: Instant,
+    /// The round-trip estimate.
+    pub rtt: &'a Rtt,
+    /// Bytes in flight.
+    pub bytes_in_flight: u64,
+}
+
+impl PathView<'_> {
+    pub(crate) fn new(now: Instant, rtt: &Rtt, bytes_in_flight: u64) -> PathView<'_> {
+        PathView { now, rtt, bytes_in_flight }
+    }
+}
+
+/// Round trips to remember for a controller that does not say: two gain cycles of eight, as BBR's were first.
+const DEFAULT_CYCLE: u32 = 16;
+
+/// A congestion controller.
+///
+/// Calls that answer [`Change::Allowance`], and those that answer nothing, are followed by a call of
+/// [`allowance`](Self::allowance).
+pub trait Controller: Debug + Send {
+    /// A packet of `bytes` left; `bytes_in_flight` counts it already.
+    fn on_sent(&mut self, now: Instant, bytes: u64, bytes_in_flight: u64) -> Change {
+        let _ = (now, bytes, bytes_in_flight);
+        Change::None
+    }
+
+    /// An acknowledgment or a loss timeout, with everything that followed from it.
+    fn on_ack(&mut self, event: &AckEvent<'_>) -> Change;
+
+    /// The probe timer has expired `count` times in a row; nothing is lost yet (RFC 9002 section 6.2).
+    fn on_probe_timeout(&mut self, now: Instant, count: u32) -> Change {
+        let _ = (now, count);
+        Change::None
+    }
+
+    /// A packet is about to leave, the first after `idle` without anything in flight.
+    fn on_restart(&mut self, now: Instant, idle: Duration) -> Change {
+        let _ = (now, idle);
+        Change::None
+    }
+
+    /// Takes the reduction of `episode` back, if it still can: all of its losses were reordering. Answers whether it did.
+    ///
+    /// Asked in reverse order of the reductions: never while a later one still stands.
+    fn undo(&mut self, now: Instant, episode: u32) -> bool {
+        let _ = (now, episode);
+        false
+    }
+
+    /// The policies of the connection change ([`Recovery::set_policies`](crate::Recovery::set_policies)). Window and
+    /// flight stay as they are.
+    fn on_policies(&mut self, now: Instant, policies: &Policies) {
+        let _ = (now, policies);
+    }
+
+    /// The application began (`limited`) or ceased to leave the window unused.
+    fn on_application_limited(&mut self, now: Instant, limited: bool) -> Change {
+        let _ = (now, limited);
+        Change::None
+    }
+
+    /// Datagrams on this path are now `size` bytes.
+    fn on_datagram_size(&mut self, size: u16);
+
+    /// What may leave.
+    fn allowance(&self, path: &PathView<'_>) -> Allowance;
+
+    /// How packets are to be marked once the path is known to carry marks: ECT(0), or ECT(1) by those who respond to marks
+    /// as low latency, low loss and scalable throughput demands (RFC 9331 section 4).
+    fn ecn_codepoint(&self) -> Ecn {
+        Ecn::Ect0
+    }
+
+    /// The slow start threshold in bytes, for those who have one.
+    fn ssthresh(&self) -> Option<u64> {
+        None
+    }
+
+    /// How many round trips pass from one peak of its queue to the next but one: what an estimator has to remember to have seen a peak.
+    fn cycle(&self, rtt: &Rtt) -> u32 {
+        let _ = rtt;
+        DEFAULT_CYCLE
+    }
+
+    /// What it is doing, for the trace.
+    fn state(&self) -> State {
+        State::CongestionAvoidance
+    }
+
+    /// What ended its start, once it has.
+    fn start_exit(&self) -> Option<StartExit> {
+        None
+    }
+}
+
+/// Makes the controller of each new path.
+pub trait ControllerFactory: Debug + Send + Sync {
+    /// A name for reports.
+    fn name(&self) -> &str;
+
+    /// The controller of a path that begins.
+    fn build(&self, birth: &Birth) -> Box<dyn Controller>;
+}

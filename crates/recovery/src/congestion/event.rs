@@ -1,0 +1,96 @@
+//! What a controller is told about acknowledgments and losses.
+
+use thalweg_units::{Duration, Instant};
+
+use crate::delivery::{RateSample, Round};
+use crate::rtt::Rtt;
+use crate::trace::CongestionCause;
+
+/// A reduction of the window that is called for now; at most one per recovery period (RFC 9002 section 7.3.2).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CongestionEvent {
+    /// What called for it.
+    pub cause: CongestionCause,
+    /// Numbers the reductions of a path from 1; [`Controller::undo`](crate::Controller::undo) refers to it.
+    pub episode: u32,
+}
+
+/// A packet that was declared lost, and what the path looked like when it was sent: what a model needs to judge how much
+/// of a flight was lost.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LossSample {
+    /// Bytes of the packet.
+    pub bytes: u64,
+    /// When it was sent.
+    pub sent: Instant,
+    /// Bytes delivered on the path by then.
+    pub delivered: u64,
+    /// Bytes declared lost on the path by then.
+    pub lost: u64,
+    /// Bytes in flight just after, the packet included.
+    pub in_flight: u64,
+    /// Whether the application left the window unused at that time.
+    pub application_limited: bool,
+}
+
+/// When a packet arrived by the receiver's clock (draft-ietf-quic-receive-ts).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Arrival {
+    /// When the packet was sent.
+    pub sent: Instant,
+    /// Bytes of the packet.
+    pub bytes: u64,
+    /// When it arrived, on the receiver's clock. Only differences between arrivals have a meaning here.
+    pub received: Duration,
+}
+
+/// Everything that one acknowledgment, or one loss timeout, taught about one path.
+#[derive(Copy, Clone, Debug)]
+#[non_exhaustive]
+pub struct AckEvent<'a> {
+    /// When it arrived.
+    pub now: Instant,
+    /// The round-trip estimate, this ACK's sample included.
+    pub rtt: &'a Rtt,
+    /// Whether this ACK gave a sample: then `rtt.latest` and `rtt.adjusted` are new.
+    pub has_rtt_sample: bool,
+    /// Bytes newly acknowledged, those of packets once declared lost included: what was delivered.
+    pub acked: u64,
+    /// Of these, the bytes that may open the window: they were in flight, were not sent before the current recovery period began, and
+    /// the application made use of the window.
+    pub growth: u64,
+    /// When the newest of the newly acknowledged packets was sent; `None` after a loss timeout.
+    pub newest_sent: Option<Instant>,
+    /// When newly acknowledged packets arrived, in the order of the ACK; empty where the peer does not say.
+    pub arrivals: &'a [Arrival],
+    /// Bytes newly declared lost, except MTU probes.
+    pub lost: u64,
+    /// The same, packet by packet, in the order of sending.
+    pub losses: &'a [LossSample],
+    /// Packets that the peer newly counted as marked CE.
+    pub ce: u64,
+    /// Bytes delivered on the path in all.
+    pub delivered: u64,
+    /// Bytes in flight before this ACK was processed.
+    pub prior_in_flight: u64,
+    /// Bytes in flight now.
+    pub bytes_in_flight: u64,
+    /// Which packet-timed round trip this is.
+    pub round: Round,
+    /// How fast the newest of the acknowledged packets was delivered. After a loss timeout, the sample of the latest
+    /// acknowledgment with the losses since: [`RateSample::is_new`] tells them apart.
+    pub delivery: Option<RateSample>,
+    /// The application left the window unused, so that nothing may be concluded from how much was delivered.
+    pub application_limited: bool,
+    /// Whether it acknowledged something in flight that was sent since the current or last recovery period began.
+    pub is_fresh: bool,
+    /// Whether the path is still in a recovery period: nothing sent since the congestion has been acknowledged (RFC 9002 section 7.3.2).
+    pub in_recovery: bool,
+    /// The window has to be reduced.
+    pub congestion: Option<CongestionEvent>,
+    /// Persistent congestion: the window has to fall to its minimum.
+    pub persistent_congestion: bool,
+}

@@ -1,0 +1,308 @@
+//! Congestion control: which algorithm a path runs, and how it is made.
+//!
+//! ```text
+//! Window  a start opens the window, a growth takes over, a reduction carries out what congestion asks for
+//! Model   one algorithm decides on window, rate and response from a model of the path
+//! Custom  a controller of the program's own
+//! ```
+//!
+//! [`build`] makes the [`Controller`] of a new path from a choice and a [`Birth`]. It is the only place where a choice
+//! becomes an algorithm. A new algorithm is one file and, here, its `mod` line and its entry in a table: the name, what it
+//! does, when to use it, how it is made.
+
+use core::fmt;
+use std::sync::Arc;
+
+use crate::choice::{Choice, Field, PolicyError, choices};
+
+mod allowance;
+mod birth;
+pub mod controller;
+mod event;
+pub(crate) mod model;
+pub(crate) mod reduction;
+pub(crate) mod start;
+#[cfg(test)]
+mod tests;
+pub(crate) mod window;
+
+pub use allowance::{Allowance, Change};
+pub use birth::{Birth, PathMemory};
+pub use controller::{Controller, ControllerFactory, PathView};
+pub use event::{AckEvent, Arrival, CongestionEvent, LossSample};
+
+#[cfg(test)]
+use model::RatePacer;
+use reduction::{Bound, Immediate, Prr, RateHalving, Reduction};
+#[cfg(test)]
+use start::OneBurst;
+use start::{HyStartPlusPlus, Standard, Start};
+use window::{Cubic, Growth, NewReno, Window};
+
+/// Declares the algorithms of one kind: [`choices!`] with how each is made.
+macro_rules! algorithms {
+    (
+        #[doc = $field_doc:literal]
+        $kind:ident: $algorithm:ident, $field_name:literal {
+            $( $( #[$attribute:meta] )* $variant:ident $name:literal, $doc:literal, $when:literal, $make:expr; )*
+        } $( default $default:ident )? $( reserved $reserved:tt )?
+    ) => {
+        choices! {
+            #[doc = $field_doc]
+            $kind, $field_name {
+                $( $( #[$attribute] )* $variant $name, $doc, $when; )*
+            } $( default $default )? $( reserved $reserved )?
+        }
+
+        impl $kind {
+            /// Makes the algorithm for a new path.
+            pub(crate) fn build(self, birth: &Birth) -> Box<dyn $algorithm> {
+                let _ = birth;
+                match self {
+                    $(
+                        $( #[$attribute] )*
+                        $kind::$variant => {
+                            let make: fn(&Birth) -> Box<dyn $algorithm> = $make;
+                            make(birth)
+                        }
+                    )*
+                }
+            }
+        }
+    };
+}
+
+algorithms! {
+    #[doc = "How the window grows once the start is over, and how far congestion reduces it."]
+    GrowthPolicy: Growth, "controller" {
+        NewReno "new-reno",
+            "one datagram per round trip, halved on congestion (RFC 9002 section 7)",
+            "for comparison, and where flows must share with others that halve",
+            |_| Box::new(NewReno::default());
+        Cubic "cubic",
+            "a cubic function of the time since the last reduction, to 0.7 on congestion (RFC 9438)",
+            "long or fast paths, where one datagram per round trip takes minutes to regain a window",
+            |_| Box::new(Cubic::default());
+    } default Cubic
+}
+
+algorithms! {
+    #[doc = "Which model of the path decides on window, rate and response."]
+    ModelPolicy: Controller, "controller" {
+        #[cfg(test)]
+        RatePacer "test-rate-pacer",
+            "the delivery rate, whatever is lost",
+            "in tests of the seat of a model",
+            |birth| Box::new(RatePacer::new(birth));
+    } reserved {
+        "bbr", "a model of bandwidth and round-trip time (draft-ietf-ccwg-bbr)";
+        "prague", "scalable response to L4S marks";
+    }
+}
+
+algorithms! {
+    #[doc = "How the window is first opened, and what ends that."]
+    StartPolicy: Start, "start" {
+        Standard "standard",
+            "slow start until loss or a congestion mark (RFC 9002 section 7.3.1)",
+            "for comparison; where delay varies for other reasons than queues",
+            |_| Box::new(Standard);
+        HyStartPlusPlus "hystart++",
+            "slow start that slows down and then stops when the round-trip time rises (RFC 9406)",
+            "wherever a queue is longer than a few milliseconds: less loss at the end of the start",
+            |birth| Box::new(HyStartPlusPlus::new(birth));
+        #[cfg(test)]
+        OneBurst "test-one-burst",
+            "one burst, a pause, and a jump to what the burst measured",
+            "in tests of the seat of a start",
+            |birth| Box::new(OneBurst::new(birth));
+    } default HyStartPlusPlus reserved {
+        "hystart", "the delay and ACK-train exits of Linux";
+        "peak-bandwidth", "jump to half of what a measured burst implies";
+        "careful-resume", "jump to what an earlier connection had (RFC 9959)";
+        "search", "exit when delivery stops doubling";
+    }
+}
+
+algorithms! {
+    #[doc = "How the window gets from its old size to the reduced one."]
+    ReductionPolicy: Reduction, "reduction" {
+        Immediate "immediate",
+            "at once; nothing leaves until in flight has fallen below it (RFC 6675, RFC 9002 section 7.3.2)",
+            "where a pause of half a round trip is no harm; simplest to reason about",
+            |birth| Box::new(Immediate::new(birth.profile.moderates_end));
+        RateHalving "rate-halving",
+            "one datagram less per two delivered, and never more than one above what is in flight (Linux before 3.2)",
+            "to compare with Linux before 3.2",
+            |_| Box::new(RateHalving::default());
+        PrrUb "prr-ub",
+            "in proportion to what is delivered; below the target without a bound (RFC 6937, for comparison)",
+            "to reproduce RFC 6937's comparison; not for networks",
+            |_| Box::new(Prr::new(Bound::Unlimited));
+        PrrCrb "prr-crb",
+            "in proportion to what is delivered; below the target by packet conservation (RFC 6937)",
+            "where bursts after heavy loss must be avoided at any price",
+            |_| Box::new(Prr::new(Bound::Conservative));
+        PrrSsrb "prr-ssrb",
+            "in proportion to what is delivered; below the target as in slow start (RFC 6937)",
+            "to compare with RFC 6937 as most stacks have it",
+            |_| Box::new(Prr::new(Bound::SlowStart));
+        Prr "prr",
+            "in proportion to what is delivered; below the target as in slow start only while repairs get through (RFC 9937)",
+            "short responses and bursts of loss: keeps sending while it reduces the window",
+            |_| Box::new(Prr::new(Bound::Safe));
+    } default Immediate
+}
+
+/// Congestion control of a connection's paths.
+///
+/// A sum of families, so that what a family does not have cannot be asked of it: a model has no start of its own to choose.
+///
+/// In text, the fields of the family stand beside those of all policies: `controller=cubic, start=standard, reduction=prr`,
+/// or the `controller=` of a model alone.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Congestion {
+    /// A congestion window made of three parts (RFC 9002 section 7).
+    Window {
+        /// How it grows once the start is over, and how far congestion reduces it.
+        growth: GrowthPolicy,
+        /// How it is first opened.
+        start: StartPolicy,
+        /// How it gets from its old size to the reduced one.
+        reduction: ReductionPolicy,
+    },
+    /// An algorithm that works from a model of the path and owns its start and its response.
+    Model(ModelPolicy),
+    /// A controller of the program's own. It has no text form.
+    Custom(Arc<dyn ControllerFactory>),
+}
+
+/// The field `controller`: growths of a window and models.
+pub(crate) const CONTROLLER: Field = Field {
+    name: "controller",
+    doc: "How the window grows once the start is over, and how far congestion reduces it; or a model that decides on both.",
+    choices: &CONTROLLERS,
+};
+/// The field `start`, of a window.
+pub(crate) const START: Field = StartPolicy::FIELD;
+/// The field `reduction`, of a window.
+pub(crate) const REDUCTION: Field = ReductionPolicy::FIELD;
+
+const CONTROLLERS: [Choice; GrowthPolicy::FIELD.choices.len() + ModelPolicy::FIELD.choices.len()] =
+    join(GrowthPolicy::FIELD.choices, ModelPolicy::FIELD.choices);
+
+const fn join<const N: usize>(first: &[Choice], second: &[Choice]) -> [Choice; N] {
+    let mut all = [Choice::reserved("", ""); N];
+    let mut index = 0;
+    while index < N {
+        all[index] = if index < first.len() { first[index] } else { second[index - first.len()] };
+        index += 1;
+    }
+    all
+}
+
+/// What the text form of a controller of the program's own begins with.
+const CUSTOM: &str = "custom/";
+
+/// Makes the controller of a new path.
+pub(crate) fn build(choice: &Congestion, birth: &Birth) -> Box<dyn Controller> {
+    match choice {
+        Congestion::Window { growth, start, reduction } => Box::new(Window::new(*growth, *start, *reduction, birth)),
+        Congestion::Model(model) => model.build(birth),
+        Congestion::Custom(factory) => factory.build(birth),
+    }
+}
+
+impl Congestion {
+    /// Sets one of its fields by name; `None` if it has no field of that name.
+    pub(crate) fn set(&mut self, field: &str, value: &str) -> Option<Result<(), PolicyError>> {
+        if field == CONTROLLER.name {
+            return Some(self.set_controller(value));
+        }
+        if field != START.name && field != REDUCTION.name {
+            return None;
+        }
+        let Congestion::Window { start, reduction, .. } = self else {
+            return Some(Err(self.excludes(field, value)));
+        };
+        Some(match field == START.name {
+            true => value.parse().map(|parsed| *start = parsed),
+            false => value.parse().map(|parsed| *reduction = parsed),
+        })
+    }
+
+    fn set_controller(&mut self, value: &str) -> Result<(), PolicyError> {
+        if let Some(named) = GrowthPolicy::named(value) {
+            match self {
+                Congestion::Window { growth, .. } => *growth = named,
+                _ => *self = Congestion::window(named, StartPolicy::default(), ReductionPolicy::default()),
+            }
+        } else if let Some(model) = ModelPolicy::named(value) {
+            *self = Congestion::Model(model);
+        } else if value.starts_with(CUSTOM) {
+            return Err(PolicyError::Custom { value: value.to_owned(), accepted: CONTROLLER.accepted() });
+        } else {
+            return Err(CONTROLLER.refuse(value));
+        }
+        Ok(())
+    }
+
+    fn excludes(&self, field: &str, value: &str) -> PolicyError {
+        PolicyError::Excluded {
+            first: format!("{field}={value}"),
+            second: self.to_string(),
+            reason: "only a window has a start and a reduction of its own to choose; leave the field out",
+        }
+    }
+
+    /// A window of these parts.
+    pub const fn window(growth: GrowthPolicy, start: StartPolicy, reduction: ReductionPolicy) -> Congestion {
+        Congestion::Window { growth, start, reduction }
+    }
+
+    /// The name of the growth or of the model, or what the program's own factory calls itself.
+    pub fn controller_name(&self) -> &str {
+        match self {
+            Congestion::Window { growth, .. } => growth.name(),
+            Congestion::Model(model) => model.name(),
+            Congestion::Custom(factory) => factory.name(),
+        }
+    }
+}
+
+impl Default for Congestion {
+    /// The shipped window.
+    fn default() -> Self {
+        Congestion::window(GrowthPolicy::default(), StartPolicy::default(), ReductionPolicy::default())
+    }
+}
+
+impl fmt::Display for Congestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Congestion::Window { growth, start, reduction } => {
+                write!(f, "controller={growth}, start={start}, reduction={reduction}")
+            }
+            Congestion::Model(model) => write!(f, "controller={model}"),
+            Congestion::Custom(factory) => write!(f, "controller={CUSTOM}{}", factory.name()),
+        }
+    }
+}
+
+/// Controllers of a program's own are equal if their factory is the same object.
+impl PartialEq for Congestion {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Congestion::Window { growth, start, reduction },
+                Congestion::Window { growth: other_growth, start: other_start, reduction: other_reduction },
+            ) => (growth, start, reduction) == (other_growth, other_start, other_reduction),
+            (Congestion::Model(model), Congestion::Model(other)) => model == other,
+            (Congestion::Custom(factory), Congestion::Custom(other)) => Arc::ptr_eq(factory, other),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Congestion {}

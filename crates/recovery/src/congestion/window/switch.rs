@@ -1,0 +1,55 @@
+//! Exchanges the parts of a window in use. Window, threshold and everything in flight stay as they are.
+
+use thalweg_units::Instant;
+
+use super::{Shape, Start, Window};
+use crate::congestion::Congestion;
+use crate::policies::{PacingPolicy, Policies};
+
+impl Window {
+    /// Goes on with the parts that `policies` names; those that stay the same keep what they know.
+    ///
+    /// A new growth begins where the window stands, as after a slow start without a loss. A new start begins afresh,
+    /// unless slow start is over. A new reduction takes over with the next congestion: one that is under way is
+    /// completed by the rule that began it.
+    pub(super) fn switch(&mut self, now: Instant, policies: &Policies) {
+        let Congestion::Window { growth, start, reduction } = policies.congestion else {
+            return;
+        };
+        let (old_growth, old_start, old_reduction) = core::mem::replace(&mut self.parts, (growth, start, reduction));
+        let was_paced = core::mem::replace(&mut self.birth.is_paced, policies.pacing == PacingPolicy::On);
+        if growth != old_growth {
+            self.growth = growth.build(&self.birth);
+            self.growth.on_application_limited(now, self.application_limited);
+        }
+        // How much one ACK may open the window by depends on pacing.
+        let restarts = start != old_start || was_paced != self.birth.is_paced;
+        if restarts {
+            self.start = self.another_start(self.start_exit.is_some());
+            self.shape = Shape::default();
+        }
+        if reduction != old_reduction {
+            self.next_reduction = Some(reduction.build(&self.birth));
+        }
+        // A reduction that is taken back must not bring the old parts back.
+        let mut snapshots = core::mem::take(&mut self.snapshots);
+        for snapshot in &mut snapshots {
+            if growth != old_growth {
+                snapshot.growth = self.growth.snapshot();
+            }
+            if restarts {
+                snapshot.start = self.another_start(snapshot.start_exit.is_some());
+            }
+        }
+        self.snapshots = snapshots;
+    }
+
+    /// A start as it is at the beginning, or after its end.
+    fn another_start(&self, is_over: bool) -> Box<dyn Start> {
+        let mut start = self.parts.1.build(&self.birth);
+        if is_over {
+            start.on_exit();
+        }
+        start
+    }
+}

@@ -1,0 +1,40 @@
+//! What the ACK or timeout being processed has shown about one path so far.
+
+use thalweg_units::Instant;
+
+use crate::congestion::{Arrival, CongestionEvent, LossSample};
+
+/// What the ACK or timeout being processed has shown about one path so far. Its lists keep their memory from one to the
+/// next.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) touched: bool,
+    pub(super) prior_in_flight: u64,
+    pub(super) acked: u64,
+    /// Of these, in flight until now, sent after the current recovery period began, and in full use of the window.
+    pub(super) growth: u64,
+    pub(super) lost: u64,
+    pub(super) losses: Vec<LossSample>,
+    pub(super) arrivals: Vec<Arrival>,
+    /// Packets newly counted as marked CE.
+    pub(super) ce: u64,
+    pub(super) has_rtt_sample: bool,
+    pub(super) congestion: Option<CongestionEvent>,
+    pub(super) persistent_congestion: bool,
+    /// It shows that repairs get through (SafeACK).
+    pub(super) is_fresh: bool,
+    /// When the newest of the acknowledged packets was sent.
+    pub(super) newest_acked: Option<Instant>,
+    /// How many of the losses count for whether the path is crowded.
+    pub(super) fates: u32,
+}
+
+impl Tally {
+    /// Empties it for the next ACK.
+    pub(super) fn clear(&mut self) {
+        let (mut losses, mut arrivals) = (core::mem::take(&mut self.losses), core::mem::take(&mut self.arrivals));
+        losses.clear();
+        arrivals.clear();
+        *self = Tally { losses, arrivals, ..Tally::default() };
+    }
+}

@@ -1,0 +1,254 @@
+//! Which policies are in force, and how they are written down.
+//!
+//! Each choice has a field in [`Policies`] and one line per possible value in a table: below, or beside the algorithms that
+//! it chooses ([`congestion`](crate::congestion)). A value can be *reserved*: its name is known, but it is not built yet;
+//! asking for it says so.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::choice::{Field, PolicyError, choices};
+use crate::congestion::{self, Congestion};
+
+choices! {
+    #[doc = "How much reordering to tolerate before declaring a packet lost."]
+    ReorderingPolicy, "reordering" {
+        Fixed "fixed",
+            "three packets, or 9/8 of the round-trip time (RFC 9002 section 6.1)",
+            "networks that do not reorder; the RFC's letter";
+        HalfInFlight "half-in-flight",
+            "half of what is in flight but at least three packets, or 9/8 of the round-trip time (nginx)",
+            "to compare with nginx; tolerant with large windows, strict with small ones";
+        TimeOnly "time-only",
+            "9/8 of the round-trip time, however many packets",
+            "networks known to reorder within an eighth of a round trip";
+        Adaptive "adaptive",
+            "fixed until a declaration proves wrong; then time only, with a window that grows and shrinks (RACK, RFC 8985)",
+            "networks that may reorder: learns from the first packet wrongly declared lost";
+        Rack "rack",
+            "time only, with that window from the first reordering seen on (RACK, RFC 8985)",
+            "networks that may reorder: learns before a packet is wrongly declared lost";
+    } default Rack
+}
+
+choices! {
+    #[doc = "How round-trip samples become the estimate that the probe timer waits by."]
+    RttPolicy, "rtt" {
+        Classic "classic",
+            "exponential averages over samples (RFC 9002 section 5.3 in the order of appendix A.7)",
+            "the RFC's letter; quick to follow";
+        PerRound4V "per-round/4v" or "per-round",
+            "one update per round trip, from the mean and the extremes; smoothed + 4 variations",
+            "paths whose samples within a round belong together, such as Wi-Fi with aggregation";
+        PerRound3V "per-round/3v",
+            "the same; smoothed + 3 variations",
+            "as above, with quicker probes and more needless ones";
+        PerRoundMax "per-round/max",
+            "the same; the largest sample ever + the variation",
+            "where needless probes cost more than late ones";
+        Windowed "windowed",
+            "the same; the largest sample of as many round trips as the controller's cycle lasts + the variation",
+            "as above, on paths whose delay changes for good";
+    } default Classic
+}
+
+choices! {
+    #[doc = "Which round-trip estimate pacing spreads a window over."]
+    PacingRttPolicy, "pacing-rtt" {
+        Smoothed "smoothed",
+            "the smoothed estimate of rtt=",
+            "unless there is a reason to pace by another estimate than the timer's";
+        Classic "classic",
+            "an exponential average over samples",
+            "with a per-round timer, to pace as if there were none";
+        PerRound "per-round",
+            "an average that is updated once per round trip",
+            "where acknowledgments come in clumps";
+        Short "short",
+            "the smallest of the last eight samples, a millisecond or more apart",
+            "to send faster while a queue builds up; for comparison";
+    } default Smoothed
+}
+
+choices! {
+    #[doc = "Which round-trip estimate a start compares to find that a queue builds up."]
+    ExitRttPolicy, "exit-rtt" {
+        Sample "sample",
+            "the newest sample, less the ACK delay that the peer reports",
+            "as RFC 9406 has it";
+        Classic "classic",
+            "an exponential average over samples",
+            "where single samples jump";
+        PerRound "per-round",
+            "an average that is updated once per round trip",
+            "where samples jump within a round";
+        Short "short",
+            "the smallest of the last eight samples, a millisecond or more apart",
+            "where jitter would end the start too early";
+    } default Sample
+}
+
+choices! {
+    #[doc = "When silence makes the sender probe."]
+    ProbePolicy, "probe" {
+        Rfc "rfc",
+            "smoothed + 4 variations + the peer's ACK delay, doubling at each expiry (RFC 9002 section 6.2)",
+            "the RFC's letter; crowds of flows on a dead link send least";
+        Capped8 "capped/8",
+            "as rfc, but never longer than an eighth of the idle timeout",
+            "outages of seconds, with a limit on probes that is close to the RFC's";
+        Capped16 "capped/16" or "capped",
+            "as rfc, but never longer than a sixteenth of the idle timeout",
+            "outages of seconds";
+        Capped32 "capped/32",
+            "as rfc, but never longer than a thirty-second of the idle timeout",
+            "outages of seconds, where silence after the repair matters more than probes during the outage";
+        Ladder "ladder",
+            "doubling at first, then growing by a quarter of the silence, to a thirty-second of the idle timeout, of a crowded path to a tenth; single probes after the second",
+            "outages from a second to the idle timeout: short silence after each with few probes";
+    } default Ladder
+}
+
+choices! {
+    #[doc = "Whether the probe timer allows for acknowledgments that the peer holds back."]
+    AckAllowancePolicy, "ack-allowance" {
+        Always "always",
+            "the peer's maximum ACK delay, always (RFC 9002 section 6.2.1)",
+            "the RFC's letter; peers that delay acknowledgments by more than they report";
+        Lone "lone",
+            "the peer's maximum ACK delay while a single ack-eliciting packet is in flight; with several in flight, the delay that the peer lately reported for acknowledgments of several, as every second one is acknowledged at once (RFC 9000 section 13.2.2)",
+            "short paths with small windows, where 25 ms are many round trips";
+    } default Lone
+}
+
+choices! {
+    #[doc = "Whether a reduction is taken back when its losses prove to have been reordering."]
+    UndoPolicy, "undo" {
+        Episode "episode",
+            "taken back when every packet of the episode has been acknowledged after all (RFC 9438 section 4.9)",
+            "always, unless it is what is studied";
+        Off "off",
+            "never taken back",
+            "to see what packets wrongly declared lost cost";
+    } default Episode
+}
+
+choices! {
+    #[doc = "Whether packets are spread over the round trip."]
+    PacingPolicy, "pacing" {
+        On "on",
+            "a token bucket at a multiple of window per round-trip time (RFC 9002 section 7.7)",
+            "always, unless it is what is studied";
+        Off "off",
+            "whatever the window allows leaves at once",
+            "to see what bursts do to queues";
+    } default On
+}
+
+/// Declares [`Policies`]: congestion control, and the fields that have one value each.
+macro_rules! policies {
+    ($( $field:ident: $kind:ident, )+) => {
+        /// Which rule decides each of the things that can be decided in more than one way.
+        ///
+        /// Written as `controller=cubic, start=hystart++, …`; fields left out keep their defaults, and what is printed reads
+        /// back. What a family of controllers does not have is not printed.
+        ///
+        /// ```
+        /// use thalweg_recovery::Policies;
+        ///
+        /// let policies: Policies = "controller=new-reno, pacing=off".parse()?;
+        /// assert_eq!(
+        ///     policies.to_string(),
+        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, undo=episode, pacing=off",
+        /// );
+        /// # Ok::<(), thalweg_recovery::PolicyError>(())
+        /// ```
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Policies {
+            /// Congestion control: a window made of parts, a model, or a controller of the program's own.
+            pub congestion: Congestion,
+            $(
+                #[doc = concat!("The value of `", stringify!($field), "` in text: see [`", stringify!($kind), "`].")]
+                pub $field: $kind,
+            )+
+        }
+
+        impl Policies {
+            /// Every field and every value, built or reserved, in the order in which they are printed.
+            pub const fn catalogue() -> &'static [Field] {
+                &[congestion::CONTROLLER, congestion::START, congestion::REDUCTION, $( $kind::FIELD, )+]
+            }
+
+            /// Sets one field by name. A controller of another family drops the fields that this family does not have.
+            ///
+            /// # Errors
+            /// When there is no such field, it does not accept the value, or the controller has no such field. The message
+            /// lists what would be accepted.
+            pub fn set(&mut self, field: &str, value: &str) -> Result<(), PolicyError> {
+                if let Some(done) = self.congestion.set(field, value) {
+                    return done;
+                }
+                $(
+                    if field == $kind::FIELD.name {
+                        self.$field = value.parse()?;
+                        return Ok(());
+                    }
+                )+
+                Err(PolicyError::UnknownField { field: field.to_owned(), fields: field_names() })
+            }
+        }
+
+        impl fmt::Display for Policies {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.congestion)?;
+                $( write!(f, ", {}={}", $kind::FIELD.name, self.$field)?; )+
+                Ok(())
+            }
+        }
+    };
+}
+
+policies! {
+    reordering: ReorderingPolicy,
+    rtt: RttPolicy,
+    pacing_rtt: PacingRttPolicy,
+    exit_rtt: ExitRttPolicy,
+    probe: ProbePolicy,
+    ack_allowance: AckAllowancePolicy,
+    undo: UndoPolicy,
+    pacing: PacingPolicy,
+}
+
+fn field_names() -> String {
+    Policies::catalogue().iter().map(|field| field.name).collect::<Vec<_>>().join(", ")
+}
+
+impl FromStr for Policies {
+    type Err = PolicyError;
+
+    /// Fields may come in any order.
+    fn from_str(text: &str) -> Result<Policies, PolicyError> {
+        let mut items: Vec<(&str, &str)> = Vec::new();
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+            let Some((field, value)) = item.split_once('=') else {
+                return Err(PolicyError::Malformed { item: item.to_owned(), fields: field_names() });
+            };
+            let (field, value) = (field.trim(), value.trim());
+            if let Some((_, first)) = items.iter().find(|(known, _)| *known == field) {
+                return Err(PolicyError::Repeated {
+                    field: field.to_owned(),
+                    first: (*first).to_owned(),
+                    second: value.to_owned(),
+                });
+            }
+            items.push((field, value));
+        }
+        // The controller first: it decides which other fields there are.
+        items.sort_by_key(|(field, _)| *field != congestion::CONTROLLER.name);
+        let mut policies = Policies::default();
+        for (field, value) in items {
+            policies.set(field, value)?;
+        }
+        Ok(policies)
+    }
+}
