@@ -40,7 +40,7 @@ impl TransportArgs {
     /// When the directory for traces cannot be made.
     pub fn config(&self, base: TransportConfig) -> Result<TransportConfig> {
         let mut config = TransportConfig {
-            policies: self.policies,
+            policies: self.policies.clone(),
             max_idle_timeout: Some(self.idle_timeout),
             max_mtu: self.max_mtu,
             ecn: !self.no_ecn,

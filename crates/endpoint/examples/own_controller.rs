@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use thalweg::recovery::{AckEvent, Allowance, Birth, Change, PathView};
 use thalweg::{
-    ClientConfig, Controller, ControllerFactory, Endpoint, Instant, ServerConfig, TransportConfig,
-    pki_types::PrivateKeyDer, recovery::AckEvent,
+    ClientConfig, Congestion, Controller, ControllerFactory, Endpoint, Policies, ServerConfig, TransportConfig,
+    pki_types::PrivateKeyDer,
 };
 
 /// Adds one datagram to the window per window acknowledged; halves it once per round trip with losses.
@@ -15,7 +16,7 @@ use thalweg::{
 struct Aimd {
     /// Bytes that may be in flight.
     window: u64,
-    datagram_size: u64,
+    datagram_size: u16,
     /// Bytes acknowledged since the window last grew.
     counted: u64,
     /// Before the first loss the window grows by all that is acknowledged.
@@ -23,11 +24,12 @@ struct Aimd {
 }
 
 impl Controller for Aimd {
-    fn on_ack(&mut self, event: &AckEvent<'_>) {
+    fn on_ack(&mut self, event: &AckEvent<'_>) -> Change {
+        let datagram = u64::from(self.datagram_size);
         if event.persistent_congestion {
-            self.window = 2 * self.datagram_size;
+            self.window = 2 * datagram;
         } else if event.congestion.is_some() {
-            self.window = (self.window / 2).max(2 * self.datagram_size);
+            self.window = (self.window / 2).max(2 * datagram);
             self.started = true;
         } else if !self.started {
             self.window += event.growth;
@@ -35,17 +37,18 @@ impl Controller for Aimd {
             self.counted += event.growth;
             if self.counted >= self.window {
                 self.counted -= self.window;
-                self.window += self.datagram_size;
+                self.window += datagram;
             }
         }
+        Change::Allowance
     }
 
     fn on_datagram_size(&mut self, size: u16) {
-        self.datagram_size = u64::from(size);
+        self.datagram_size = size;
     }
 
-    fn window(&self) -> u64 {
-        self.window
+    fn allowance(&self, path: &PathView<'_>) -> Allowance {
+        Allowance::spread(self.window, path, self.datagram_size)
     }
 }
 
@@ -58,9 +61,9 @@ impl ControllerFactory for Aimds {
         "aimd"
     }
 
-    fn build(&self, _now: Instant, datagram_size: u16) -> Box<dyn Controller> {
-        let datagram_size = u64::from(datagram_size);
-        Box::new(Aimd { window: 10 * datagram_size, datagram_size, counted: 0, started: false })
+    fn build(&self, birth: &Birth) -> Box<dyn Controller> {
+        let datagram_size = birth.datagram_size;
+        Box::new(Aimd { window: 10 * u64::from(datagram_size), datagram_size, counted: 0, started: false })
     }
 }
 
@@ -82,7 +85,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Ok::<usize, std::io::Error>(received)
     });
 
-    let transport = TransportConfig { controller: Some(Arc::new(Aimds)), ..TransportConfig::default() };
+    let policies = Policies { congestion: Congestion::Custom(Arc::new(Aimds)), ..Policies::default() };
+    let transport = TransportConfig { policies, ..TransportConfig::default() };
     let config = ClientConfig::with_root_certificates([certificate], &[b"example"])?.transport(transport);
     let client = Endpoint::client("[::]:0".parse()?)?;
     let connection = client.connect_with(&config, address, "localhost")?.await?;

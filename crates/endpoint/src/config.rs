@@ -1,14 +1,11 @@
 //! Configurations with as few decisions as possible; everything can be set.
 
-use std::{
-    collections::VecDeque,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-pub use thalweg_proto::config::{RetryPolicy, TokenStore, TransportConfig};
+pub use thalweg_proto::config::{PathStore, RetryPolicy, TokenStore, TransportConfig};
+
+pub use crate::stores::{MemoryPathStore, MemoryTokenStore};
 use thalweg_proto::{
     config as proto,
     crypto::{
@@ -102,6 +99,13 @@ impl ClientConfig {
     /// without another round trip (RFC 9368 section 3). Default: none, the version of the first flight is the best.
     pub fn preferred_versions(mut self, versions: impl Into<Vec<Version>>) -> Self {
         self.inner.preferred_versions = versions.into();
+        self
+    }
+
+    /// Sets where what connections learn about paths is kept, for controllers that begin where an earlier connection has
+    /// been; `None`, the default, forgets it. [`MemoryPathStore`] keeps it in memory.
+    pub fn path_store(mut self, store: Option<Arc<dyn PathStore>>) -> Self {
+        self.inner.paths = store;
         self
     }
 
@@ -220,80 +224,5 @@ impl ServerConfig {
             handshakes: self.inner.max_handshakes,
             backlog: self.backlog,
         }
-    }
-}
-
-/// Servers whose tokens a [`MemoryTokenStore`] keeps.
-const TOKEN_SERVERS: usize = 256;
-/// Tokens kept per server.
-const TOKENS_PER_SERVER: usize = 2;
-
-/// Keeps address tokens (NEW_TOKEN, RFC 9000 section 8.1.3) in memory: the newest two of each of the last 256 servers.
-#[derive(Default)]
-pub struct MemoryTokenStore {
-    inner: Mutex<Tokens>,
-}
-
-#[derive(Default)]
-struct Tokens {
-    by_server: FxHashMap<String, VecDeque<Vec<u8>>>,
-    /// Oldest first.
-    order: VecDeque<String>,
-}
-
-impl fmt::Debug for MemoryTokenStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryTokenStore").finish_non_exhaustive()
-    }
-}
-
-impl TokenStore for MemoryTokenStore {
-    fn insert(&self, server_name: &str, token: Vec<u8>) {
-        let mut tokens = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let tokens = &mut *tokens;
-        let kept = match tokens.by_server.get_mut(server_name) {
-            Some(kept) => kept,
-            None => {
-                if tokens.order.len() >= TOKEN_SERVERS
-                    && let Some(oldest) = tokens.order.pop_front()
-                {
-                    tokens.by_server.remove(&oldest);
-                }
-                tokens.order.push_back(server_name.to_owned());
-                tokens.by_server.entry(server_name.to_owned()).or_default()
-            }
-        };
-        kept.push_back(token);
-        if kept.len() > TOKENS_PER_SERVER {
-            kept.pop_front();
-        }
-    }
-
-    fn take(&self, server_name: &str) -> Option<Vec<u8>> {
-        let mut tokens = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        // The newest: it is good for the longest time.
-        tokens.by_server.get_mut(server_name)?.pop_back()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_is_used_once_and_memory_is_bounded() {
-        let store = MemoryTokenStore::default();
-        for number in 0..10u8 {
-            store.insert("a", vec![number]);
-        }
-        assert_eq!(store.take("a"), Some(vec![9]));
-        assert_eq!(store.take("a"), Some(vec![8]));
-        assert_eq!(store.take("a"), None);
-        for server in 0..1000 {
-            store.insert(&server.to_string(), vec![0]);
-        }
-        let tokens = store.inner.lock().unwrap();
-        assert_eq!(tokens.by_server.len(), TOKEN_SERVERS);
-        assert_eq!(tokens.order.len(), TOKEN_SERVERS);
     }
 }

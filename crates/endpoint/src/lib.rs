@@ -60,7 +60,7 @@
 //!
 //! # Own algorithms
 //!
-//! Loss recovery is chosen by name ([`Policies`]) or brought along: [`TransportConfig::controller`] takes a
+//! Loss recovery is chosen by name ([`Policies`]) or brought along: [`Congestion::Custom`] takes a
 //! [`ControllerFactory`]; `examples/own_controller.rs` is one. [`TransportConfig::observer`] sees every packet and decision.
 //!
 //! # Features
@@ -95,6 +95,7 @@ mod roots;
 mod send_stream;
 mod shared;
 mod socket;
+mod stores;
 mod timers;
 mod trace;
 mod wakers;
@@ -109,14 +110,16 @@ pub use thalweg_proto::{
     version::Version,
 };
 pub use thalweg_recovery as recovery;
-pub use thalweg_recovery::{Controller, ControllerFactory, Policies, SwitchError};
+pub use thalweg_recovery::{Congestion, Controller, ControllerFactory, Policies, SwitchError};
 pub use thalweg_units::{Instant, Rate};
 
 #[cfg(feature = "native-roots")]
 pub use crate::roots::native_roots;
 pub use crate::{
     awaiting::AwaitedPeer,
-    config::{ClientConfig, MemoryTokenStore, RetryPolicy, ServerConfig, TokenStore, TransportConfig},
+    config::{
+        ClientConfig, MemoryPathStore, MemoryTokenStore, PathStore, RetryPolicy, ServerConfig, TokenStore, TransportConfig,
+    },
     connection::{Connecting, Connection, ConnectionStats, ZeroRttAccepted},
     endpoint::{Endpoint, EndpointBuilder, EndpointStats},
     error::{

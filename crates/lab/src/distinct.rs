@@ -101,7 +101,7 @@ fn split(result: &mut FieldResult, field: &str, world: &World, scenario: &Scenar
 fn hash(world: &World, field: &str, choice: &str, seed: u64, engine: &dyn Engine) -> Result<Option<String>, String> {
     let mut world = world.clone();
     for flow in world.flows.iter_mut().filter(|flow| flow.stack == "thalweg") {
-        let mut policies = flow.policies;
+        let mut policies = flow.policies.clone();
         if policies.set(field, choice).is_err() {
             return Ok(None);
         }

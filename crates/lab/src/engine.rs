@@ -456,7 +456,7 @@ fn flow_plan(flow: &FlowSpec, path: usize) -> FlowPlan {
             batch: usize::try_from(batch).unwrap_or(usize::MAX),
         },
     };
-    let mut plan = FlowPlan::new(&flow.name, traffic).policies(flow.policies);
+    let mut plan = FlowPlan::new(&flow.name, traffic).policies(flow.policies.clone());
     transport(&flow.transport, &mut plan.client);
     transport(&flow.transport, &mut plan.server);
     tcp(flow.tcp.as_ref(), &mut plan.tcp);

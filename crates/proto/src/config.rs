@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
-use thalweg_recovery::{ControllerFactory, Policies};
+use thalweg_recovery::{PathMemory, Policies};
 use thalweg_units::Rate;
 
 use crate::{
@@ -20,10 +20,9 @@ use crate::{
 /// Every field has a default that suits a bulk transfer over an unknown path; setters chain.
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
-    /// Which recovery rules run; see [`Policies`].
+    /// Which recovery rules run; see [`Policies`]. A congestion controller of the program's own goes here as
+    /// [`Congestion::Custom`](thalweg_recovery::Congestion::Custom).
     pub policies: Policies,
-    /// A congestion controller from outside the crate; overrides `policies.controller` where present.
-    pub controller: Option<Arc<dyn ControllerFactory>>,
     /// The most that may leave on a path, whatever the window allows; see [`Recovery::set_max_rate`]. Default none.
     ///
     /// [`Recovery::set_max_rate`]: thalweg_recovery::Recovery::set_max_rate
@@ -68,7 +67,6 @@ impl Default for TransportConfig {
     fn default() -> Self {
         Self {
             policies: Policies::default(),
-            controller: None,
             max_rate: None,
             initial_rtt: Duration::from_millis(333),
             max_idle_timeout: Some(Duration::from_secs(30)),
@@ -97,6 +95,18 @@ pub trait TokenStore: Send + Sync + fmt::Debug {
     fn take(&self, server_name: &str) -> Option<Vec<u8>>;
 }
 
+/// A store for what connections learned about the paths to servers, keyed by server name, for controllers that begin where
+/// an earlier connection has been (RFC 9959).
+///
+/// What is stored tells whoever reads it which servers were visited and from how fast a network. Keep it as one keeps
+/// tokens.
+pub trait PathStore: Send + Sync + fmt::Debug {
+    /// Keeps what a connection to `server_name` learned.
+    fn insert(&self, server_name: &str, memory: PathMemory);
+    /// What is known of the path to `server_name`, with its [`age`](PathMemory::age); `None` if nothing is, or no longer.
+    fn get(&self, server_name: &str) -> Option<PathMemory>;
+}
+
 /// What a client needs to open connections.
 #[derive(Clone)]
 pub struct ClientConfig {
@@ -111,12 +121,21 @@ pub struct ClientConfig {
     pub preferred_versions: Vec<Version>,
     /// Where NEW_TOKEN tokens are kept; `None` forgets them.
     pub tokens: Option<Arc<dyn TokenStore>>,
+    /// Where what is learned about paths is kept; `None`, the default, forgets it.
+    pub paths: Option<Arc<dyn PathStore>>,
 }
 
 impl ClientConfig {
     /// A configuration with default transport, QUIC v1.
     pub fn new(crypto: Arc<dyn ClientCrypto>) -> Self {
-        Self { crypto, transport: Arc::default(), version: Version::V1, preferred_versions: Vec::new(), tokens: None }
+        Self {
+            crypto,
+            transport: Arc::default(),
+            version: Version::V1,
+            preferred_versions: Vec::new(),
+            tokens: None,
+            paths: None,
+        }
     }
 }
 

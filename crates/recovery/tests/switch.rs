@@ -9,7 +9,7 @@ use common::world::{Link, World};
 use common::{SIZE, Stage, at, ms, of_rfc9002};
 use thalweg_recovery::{
     AckEvent, Allowance, Birth, Budget, Change, Config, Congestion, Controller, ControllerFactory, NewPath, PathView,
-    Policies, ProbePolicy, Recovery, SwitchError, UndoPolicy, pacing,
+    Policies, ProbePolicy, Recovery, SwitchError, UndoPolicy,
 };
 use thalweg_units::{Duration, Instant, Rate};
 
@@ -191,9 +191,7 @@ impl Controller for Fixed {
         self.size = size;
     }
     fn allowance(&self, path: &PathView<'_>) -> Allowance {
-        let window = self.datagrams * u64::from(self.size);
-        let rate = pacing::window_rate(window, path.rtt.paced, pacing::AVOIDANCE_GAIN);
-        Allowance::new(window, Some(rate), self.size)
+        Allowance::spread(self.datagrams * u64::from(self.size), path, self.size)
     }
 }
 

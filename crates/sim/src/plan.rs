@@ -127,7 +127,7 @@ impl FlowPlan {
     /// The same with these recovery policies at both ends.
     #[must_use]
     pub fn policies(mut self, policies: Policies) -> Self {
-        self.client.policies = policies;
+        self.client.policies = policies.clone();
         self.server.policies = policies;
         self
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thalweg_recovery::{Acked, Lost, Outcome, PathId, SpaceId};
+use thalweg_recovery::{AckFrame, Acked, Lost, Outcome, PathId, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
@@ -27,7 +27,8 @@ impl Connection {
         };
         let mut outcome = std::mem::take(&mut self.outcome);
         outcome.clear();
-        let result = self.recovery.on_kept_ack(now, at, space, ack.ranges(), delay, ack.ecn, &mut outcome);
+        let frame = AckFrame { delay, ecn: ack.ecn, ..AckFrame::new(at, ack.ranges()) };
+        let result = self.recovery.on_ack(now, space, frame, &mut outcome);
         if result.is_err() {
             self.outcome = outcome;
             return Err(TransportError::protocol_violation("acknowledgement of a packet that was never sent"));
@@ -133,11 +134,12 @@ impl Connection {
     /// The path's datagrams get another size.
     pub(super) fn set_mtu(&mut self, now: Instant, index: usize, size: u16) {
         let path = self.paths[index].id;
-        let old = self.recovery.path(path).datagram_size();
+        let Some(known) = self.recovery.path_mut(path) else { return };
+        let old = known.datagram_size();
         if old == size {
             return;
         }
-        self.recovery.path_mut(path).set_datagram_size(now, size);
+        known.set_datagram_size(now, size);
         let done = self.paths[index].mtu.next_probe_time().is_none_or(|at| at > now);
         self.observe(now, &ObserverEvent::MtuUpdated { path, old, new: size, done });
         self.events.push_back(Event::Path(PathEvent::Mtu { size }));

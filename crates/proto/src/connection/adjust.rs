@@ -15,8 +15,8 @@ impl Connection {
     /// are kept; [`Recovery::set_policies`] lists when each one takes effect. Follow with [`Self::poll_transmit`].
     ///
     /// # Errors
-    /// When a policy that differs from the one in force cannot change any more: an estimator that has samples, or the
-    /// controller beside [`TransportConfig::controller`](crate::TransportConfig::controller).
+    /// When a policy that differs from the one in force cannot change any more: an estimator that has samples, or a
+    /// controller of another family.
     ///
     /// [`Recovery::set_policies`]: thalweg_recovery::Recovery::set_policies
     pub fn set_policies(&mut self, now: Instant, policies: Policies) -> Result<(), SwitchError> {

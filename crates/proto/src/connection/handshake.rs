@@ -4,7 +4,7 @@ use std::{net::IpAddr, net::SocketAddr, sync::Arc, time::Duration};
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng as _;
-use thalweg_recovery::{Config as RecoveryConfig, Outcome, Recovery, SpaceId};
+use thalweg_recovery::{Config as RecoveryConfig, NewPath, PathMemory, Outcome, Recovery, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
@@ -20,7 +20,7 @@ use crate::{
     Side,
     ack::{AckConfig, AckPolicy},
     cid::{ConnectionId, LocalCids, RemoteCids, ResetToken},
-    config::{ClientConfig, ConnectError, ServerConfig, TokenStore, TransportConfig},
+    config::{ClientConfig, ConnectError, PathStore, ServerConfig, TokenStore, TransportConfig},
     crypto::{ClientCrypto, KeyChange, Keys, Session},
     datagrams::Datagrams,
     error::{ConnectionError, TransportError},
@@ -70,6 +70,7 @@ pub(super) struct Handshake {
 struct ClientSide {
     crypto: Arc<dyn ClientCrypto>,
     tokens: Option<Arc<dyn TokenStore>>,
+    paths: Option<Arc<dyn PathStore>>,
     server_name: String,
 }
 
@@ -115,6 +116,8 @@ struct Birth {
     remote: SocketAddr,
     local_ip: Option<IpAddr>,
     validated: bool,
+    /// What an earlier connection learned about the path.
+    memory: Option<PathMemory>,
 }
 
 impl Connection {
@@ -156,12 +159,17 @@ impl Connection {
             remote,
             local_ip: None,
             validated: true,
+            memory: config.paths.as_ref().and_then(|paths| paths.get(server_name)),
         };
         let mut this = Self::born(birth, session, streams);
         this.handshake.token = token;
         this.keys.install_initial(config.crypto.initial_keys(config.version, dcid.as_slice(), Side::Client));
-        this.handshake.client =
-            Some(ClientSide { crypto: config.crypto, tokens: config.tokens, server_name: server_name.to_owned() });
+        this.handshake.client = Some(ClientSide {
+            crypto: config.crypto,
+            tokens: config.tokens,
+            paths: config.paths,
+            server_name: server_name.to_owned(),
+        });
         this.observe_parameters(now, Owner::Local, &params, false);
         this.drive_tls(now).map_err(ConnectError::Tls)?;
         if let Some(keys) = this.session.early_keys() {
@@ -210,6 +218,7 @@ impl Connection {
             remote: accept.remote,
             local_ip: accept.local_ip,
             validated: accept.address_validated,
+            memory: None,
         };
         let mut this = Self::born(birth, session, streams);
         this.handshake.retry_scid = accept.retry_scid;
@@ -241,8 +250,7 @@ impl Connection {
         });
         let mut recovery = Recovery::new(
             RecoveryConfig {
-                policies: config.policies,
-                controller: config.controller.clone(),
+                policies: config.policies.clone(),
                 max_rate: config.max_rate,
                 initial_rtt: config.initial_rtt,
                 ecn: config.ecn,
@@ -253,7 +261,7 @@ impl Connection {
             },
             side.is_client(),
         );
-        let id = recovery.add_path(now, config.initial_mtu, None);
+        let id = recovery.add_path(now, NewPath::new(config.initial_mtu).to(remote).remembered(birth.memory));
         let ack = AckConfig {
             max_ack_delay: config.max_ack_delay,
             policy: if config.ack_every_second { AckPolicy::EverySecond } else { AckPolicy::Thinned },
@@ -592,6 +600,15 @@ impl Connection {
             tokens.insert(&client.server_name, token.to_vec());
         }
         Ok(())
+    }
+
+    /// Client: keeps what was learned about the active path for a later connection to the same server.
+    pub(super) fn remember_path(&self) {
+        if let Some(ClientSide { paths: Some(paths), server_name, .. }) = &self.handshake.client
+            && let Some(memory) = self.active_path().and_then(thalweg_recovery::Path::memory)
+        {
+            paths.insert(server_name, memory);
+        }
     }
 
     fn observe_key(&mut self, now: Instant, kind: PacketKind, owner: Owner) {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use rand_core::Rng;
-use thalweg_recovery::SpaceId;
+use thalweg_recovery::{NewPath, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
@@ -88,8 +88,8 @@ impl Connection {
             // (RFC 9000 section 9.4).
             (active.id, active.mtu.clone())
         } else {
-            let size = self.config.initial_mtu;
-            (self.recovery.add_path(now, size, None), self.new_mtu_discovery(now))
+            let new = NewPath::new(self.config.initial_mtu).to(meta.remote);
+            (self.recovery.add_path(now, new), self.new_mtu_discovery(now))
         };
         let spin = self.new_spin();
         let mut path = NetPath::new(id, meta.remote, meta.local_ip, false, mtu);
@@ -193,7 +193,8 @@ impl Connection {
         }
         let index = self.active;
         let old = self.paths[index].id;
-        let id = self.recovery.add_path(now, self.config.initial_mtu, None);
+        let new = NewPath::new(self.config.initial_mtu).to(self.paths[index].remote);
+        let id = self.recovery.add_path(now, new);
         self.recovery.set_active_path(id);
         self.recovery.remove_path(old);
         let (mtu, pto) = (self.new_mtu_discovery(now), self.validation_pto());

@@ -356,20 +356,21 @@ impl Connection {
     /// Figures so far.
     pub fn stats(&self) -> ConnectionStats {
         let mut stats = self.stats.clone();
-        let path = self.recovery.path(self.paths[self.active].id);
-        stats.path = path.stats();
-        stats.rtt = path.rtt().smoothed;
-        stats.min_rtt = path.rtt().min;
-        stats.latest_rtt = path.rtt().latest;
-        stats.rtt_variation = path.rtt().variation;
-        stats.window = path.window();
-        stats.ssthresh = path.ssthresh();
-        stats.congestion_state = path.state();
-        stats.bytes_in_flight = path.bytes_in_flight();
-        stats.mtu = path.datagram_size();
+        if let Some(path) = self.active_path() {
+            stats.path = path.stats();
+            stats.rtt = path.rtt().smoothed;
+            stats.min_rtt = path.rtt().min;
+            stats.latest_rtt = path.rtt().latest;
+            stats.rtt_variation = path.rtt().variation;
+            stats.window = path.window();
+            stats.ssthresh = path.ssthresh();
+            stats.congestion_state = path.state();
+            stats.bytes_in_flight = path.bytes_in_flight();
+            stats.mtu = path.datagram_size();
+            stats.pacing_rate = path.pacing_rate();
+            stats.delivery_rate = path.delivery_rate();
+        }
         stats.key_updates = self.keys.updates;
-        stats.pacing_rate = path.pacing_rate();
-        stats.delivery_rate = path.delivery_rate();
         let ecn = self.spaces[SpaceId::Data.index()].acks.counts();
         stats.ecn_received = [ecn.ect0, ecn.ect1, ecn.ce];
         stats
@@ -377,12 +378,17 @@ impl Connection {
 
     /// How repairs of losses began and ended on the active path: for comparisons of recovery policies.
     pub fn repair_stats(&self) -> RepairStats {
-        self.recovery.path(self.paths[self.active].id).repair_stats()
+        self.active_path().map(thalweg_recovery::Path::repair_stats).unwrap_or_default()
+    }
+
+    /// What recovery knows of the active path.
+    fn active_path(&self) -> Option<&thalweg_recovery::Path> {
+        self.recovery.path(self.paths[self.active].id)
     }
 
     /// The smoothed RTT of the active path.
     pub fn rtt(&self) -> Duration {
-        self.recovery.path(self.paths[self.active].id).rtt().smoothed
+        self.active_path().map_or(self.config.initial_rtt, |path| path.rtt().smoothed)
     }
 
     /// The smallest round trip seen on the active path, or the assumed one.
@@ -390,12 +396,12 @@ impl Connection {
     /// Acknowledgments are timed by it: who mostly receives has few samples, and one that a suspension has inflated
     /// would thin them out long after.
     fn min_rtt(&self) -> Duration {
-        self.recovery.path(self.paths[self.active].id).rtt().min
+        self.active_path().map_or(self.config.initial_rtt, |path| path.rtt().min)
     }
 
     /// UDP payload per datagram on the active path.
     pub fn path_mtu(&self) -> u16 {
-        self.recovery.path(self.paths[self.active].id).datagram_size()
+        self.active_path().map_or(self.config.initial_mtu, thalweg_recovery::Path::datagram_size)
     }
 
     // What drives the connection.
@@ -555,6 +561,7 @@ impl Connection {
     fn end(&mut self, error: ConnectionError) {
         if self.error.is_none() {
             self.error = Some(error.clone());
+            self.remember_path();
             self.endpoint_events.push_back(EndpointEvent::HandshakeOver);
             self.events.push_back(Event::ConnectionLost(error));
         }

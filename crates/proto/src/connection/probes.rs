@@ -117,7 +117,9 @@ impl Connection {
         self.probing.datagrams = datagrams;
         if !self.side.is_client() {
             // All that is known is that the client's packets get through.
-            self.recovery.path_mut(self.paths[self.active].id).suspend_ecn();
+            if let Some(path) = self.recovery.path_mut(self.paths[self.active].id) {
+                path.suspend_ecn();
+            }
         }
     }
 }

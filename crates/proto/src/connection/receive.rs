@@ -229,7 +229,9 @@ impl Connection {
         self.stats.packets_received += 1;
         if !self.handshake.heard && self.side == Side::Server && arrival.meta.ecn == Ecn::NotEct {
             // The client may have tried with marks before, and got no answer.
-            self.recovery.path_mut(self.paths[path].id).postpone_ecn();
+            if let Some(path) = self.recovery.path_mut(self.paths[path].id) {
+                path.postpone_ecn();
+            }
         }
         self.handshake.heard = true;
         self.idle.on_received(now);

@@ -79,11 +79,12 @@ impl Connection {
     /// The bulk of all traffic: as many full datagrams on the active path as window, pacer and content allow.
     fn transmit_batch(&mut self, now: Instant, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         let path = self.paths[self.active].id;
-        self.streams.set_congestion_window(self.recovery.path(path).window());
+        let known = self.recovery.path(path)?;
+        let (size, ecn) = (known.datagram_size(), known.ecn_codepoint());
+        self.streams.set_congestion_window(known.window());
         // After several unanswered probe timeouts the size itself may be what the path does not carry.
         let small = self.paths[self.active].mtu.pto_size(self.recovery.pto_count());
-        let mtu = usize::from(self.recovery.path(path).datagram_size().min(small));
-        let ecn = self.recovery.path(path).ecn_codepoint();
+        let mtu = usize::from(size.min(small));
         let mut allowance = match self.recovery.budget(now, path) {
             Budget::Now(bytes) => bytes,
             Budget::Paced(until) => {
@@ -215,7 +216,7 @@ impl Connection {
     /// Whether it is the application's limit that paces the active path.
     fn is_capped(&self) -> bool {
         let most = self.recovery.max_rate();
-        most.is_some() && self.recovery.path(self.paths[self.active].id).pacing_rate() == most
+        most.is_some() && self.active_path().and_then(thalweg_recovery::Path::pacing_rate) == most
     }
 
     /// Whether any space has something that waits for the window.

@@ -2,6 +2,7 @@
 
 use thalweg_units::Rate;
 
+use super::PathView;
 use crate::pacing;
 
 /// What a controller allows to leave on its path.
@@ -31,6 +32,12 @@ impl Allowance {
     pub fn new(window: u64, rate: Option<Rate>, datagram_size: u16) -> Allowance {
         let quantum = rate.map_or(u64::MAX, |rate| pacing::quantum(rate, datagram_size));
         Allowance { window, rate, quantum, burst: 0, hold_until_credit: 0 }
+    }
+
+    /// A window that is spread over a little less than a round trip: 5/4 windows per RTT (RFC 9002 section 7.7).
+    pub fn spread(window: u64, path: &PathView<'_>, datagram_size: u16) -> Allowance {
+        let rate = pacing::window_rate(window, path.rtt.paced, pacing::AVOIDANCE_GAIN);
+        Allowance::new(window, Some(rate), datagram_size)
     }
 }
 

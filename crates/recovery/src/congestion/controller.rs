@@ -31,8 +31,8 @@
 //!         self.datagram_size = size;
 //!     }
 //!
-//!     fn allowance(&self, _path: &PathView<'_>) -> Allowance {
-//!         Allowance::new(self.datagrams * u64::from(self.datagram_size), None, self.datagram_size)
+//!     fn allowance(&self, path: &PathView<'_>) -> Allowance {
+//!         Allowance::spread(self.datagrams * u64::from(self.datagram_size), path, self.datagram_size)
 //!     }
 //! }
 //!

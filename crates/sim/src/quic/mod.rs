@@ -111,9 +111,8 @@ impl StackFactory for Thalweg {
 
     fn settings(&self, flow: &FlowPlan) -> String {
         let side = |config: &TransportConfig| {
-            let controller = config.controller.as_ref().map_or(String::new(), |factory| format!(", {factory:?}"));
             format!(
-                "{}{controller}, datagrams {} to {} B, connection window {}, stream window {}, ack delay {}, {}",
+                "{}, datagrams {} to {} B, connection window {}, stream window {}, ack delay {}, {}",
                 config.policies,
                 config.initial_mtu,
                 config.max_mtu.max(config.initial_mtu),

@@ -20,10 +20,8 @@ mod sender;
 mod settings;
 mod wire;
 
-use std::sync::Arc;
-
 use thalweg_proto::observe::EventHash;
-use thalweg_recovery::{Config, ControllerFactory, Policies};
+use thalweg_recovery::{Config, Policies};
 use thalweg_units::{Ecn, Instant};
 
 use crate::app::{self, App, Launcher};
@@ -64,12 +62,11 @@ impl StackFactory for Tcp {
             });
         }
         let contents = Contents::default();
-        let base = |role, policies: Policies, controller: Option<Arc<dyn ControllerFactory>>| TcpHost {
+        let base = |role, policies: &Policies| TcpHost {
             role,
             recovery: Config {
-                policies,
+                policies: policies.clone(),
                 profile: flow.tcp.profile(),
-                controller,
                 ecn: false,
                 trace: context.hash.is_some() || context.record.metrics,
                 ..Config::default()
@@ -90,9 +87,9 @@ impl StackFactory for Tcp {
             total: SideResult::default(),
         };
         let launcher = Launcher::new(&flow.traffic, &context.streams, context.start);
-        let client = base(Role::Client(launcher), flow.client.policies, flow.client.controller.clone());
+        let client = base(Role::Client(launcher), &flow.client.policies);
         let role = Role::Server(flow.traffic.clone());
-        let server = base(role, flow.server.policies, flow.server.controller.clone());
+        let server = base(role, &flow.server.policies);
         Ok((Box::new(client), Box::new(server)))
     }
 

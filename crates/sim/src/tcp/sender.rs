@@ -307,12 +307,12 @@ impl Sender {
             if last.state != State::InFlight {
                 return None;
             }
-            self.path.withdraw(&last.record);
+            self.path.withdraw(now, &last.record);
             self.set_slot(last.ordinal, Slot::Gone);
             self.repeat(now, index)
         };
         self.stats.tail_probes += 1;
-        self.path.on_tail_probe();
+        self.path.on_tail_probe(now);
         self.probe = Some((self.next, !is_new));
         self.probe_at = None;
         self.rto_at = Some(now + self.rto());
