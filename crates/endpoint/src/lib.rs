@@ -118,7 +118,8 @@ pub use crate::roots::native_roots;
 pub use crate::{
     awaiting::AwaitedPeer,
     config::{
-        ClientConfig, MemoryPathStore, MemoryTokenStore, PathStore, RetryPolicy, ServerConfig, TokenStore, TransportConfig,
+        ClientConfig, MemoryPathStore, MemoryTokenStore, PathStore, RetryPolicy, ServerConfig, TokenStore,
+        TransportConfig,
     },
     connection::{Connecting, Connection, ConnectionStats, ZeroRttAccepted},
     endpoint::{Endpoint, EndpointBuilder, EndpointStats},

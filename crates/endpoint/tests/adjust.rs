@@ -24,7 +24,7 @@ async fn policies_and_rate_change_in_the_middle_of_a_transfer() {
         send.write_all(&data[..1_000_000]).await.unwrap();
         let mut policies = client.policies();
         policies.set("controller", "new-reno").unwrap();
-        client.set_policies(policies).unwrap();
+        client.set_policies(policies.clone()).unwrap();
         assert_eq!(client.policies(), policies);
         client.set_max_rate(Some("400 Mbps".parse().unwrap()));
         assert_eq!(client.max_rate(), Some("400 Mbps".parse().unwrap()));

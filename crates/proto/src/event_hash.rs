@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn the_wire_and_decisions_are_told_apart() {
         let lost = |number| Event::PacketLost {
-            space: SpaceId::Data,
+            space: SpaceId::DATA,
             number,
             size: 1200,
             trigger: LossTrigger::PacketThreshold,

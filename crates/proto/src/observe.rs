@@ -83,7 +83,7 @@ impl PacketKind {
         match self {
             PacketKind::Initial => Some(SpaceId::Initial),
             PacketKind::Handshake => Some(SpaceId::Handshake),
-            PacketKind::ZeroRtt | PacketKind::OneRtt => Some(SpaceId::Data),
+            PacketKind::ZeroRtt | PacketKind::OneRtt => Some(SpaceId::DATA),
             PacketKind::Retry | PacketKind::VersionNegotiation | PacketKind::StatelessReset => None,
         }
     }

@@ -445,7 +445,7 @@ pub fn space_label(space: SpaceId) -> &'static str {
     match space {
         SpaceId::Initial => "initial",
         SpaceId::Handshake => "handshake",
-        SpaceId::Data => "application_data",
+        SpaceId::Data(_) => "application_data",
     }
 }
 
@@ -696,7 +696,7 @@ mod tests {
         use thalweg_recovery::LossTrigger;
         use thalweg_recovery::trace::{Event as Decision, State};
         let lost =
-            Decision::PacketLost { space: SpaceId::Data, number: 9, size: 1452, trigger: LossTrigger::PacketThreshold };
+            Decision::PacketLost { space: SpaceId::DATA, number: 9, size: 1452, trigger: LossTrigger::PacketThreshold };
         let state = Decision::CongestionState { old: State::SlowStart, new: State::CongestionAvoidance };
         let path = PathId(0);
         let data =

@@ -81,7 +81,7 @@ fn run(window: u64, policies: Policies, packets: u64, lossy: bool) -> Result<f64
             path,
             data: [number; 4],
         };
-        recovery.on_sent(SpaceId::Data, packet, true);
+        recovery.on_sent(SpaceId::DATA, packet, true);
         now += Duration::from_micros(10);
         if number >= window && number % 2 == 1 {
             out.clear();
@@ -92,7 +92,7 @@ fn run(window: u64, policies: Policies, packets: u64, lossy: bool) -> Result<f64
                 None if lossy => [Some((largest + 1).saturating_sub(LOST).max(1)..=largest), None],
                 None => [Some(0..=largest), None],
             };
-            recovery.on_ack(now, SpaceId::Data, AckFrame::new(now, ranges.into_iter().flatten()), &mut out)?;
+            recovery.on_ack(now, SpaceId::DATA, AckFrame::new(now, ranges.into_iter().flatten()), &mut out)?;
         }
     }
     Ok(started.elapsed().as_nanos() as f64 / packets as f64)

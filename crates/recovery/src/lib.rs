@@ -74,6 +74,7 @@ mod rtt;
 mod segment;
 mod sent;
 mod space;
+mod spaces;
 mod switch;
 #[cfg(test)]
 mod testing;
@@ -110,6 +111,7 @@ use paths::Paths;
 use probe::Silence;
 use rtt::Sample;
 use space::{Consequences, NewlyAcked, Space};
+use spaces::Spaces;
 use trace::{Event, TimerKind, Trace};
 
 /// What the one timer waits for.
@@ -126,7 +128,7 @@ struct Timer {
 #[derive(Debug)]
 pub struct Recovery<T> {
     config: Config,
-    spaces: [Space<T>; 3],
+    spaces: Spaces<T>,
     paths: Paths,
     /// The peer has shown that it regards our address as validated; a server's peer always does (RFC 9002 section 6.2.2.1).
     peer_validated: bool,
@@ -138,9 +140,6 @@ pub struct Recovery<T> {
     idle_timeout: Option<Duration>,
     /// The idle timeout is what the endpoints agreed on, rather than our own.
     is_idle_timeout_agreed: bool,
-    pto_count: u32,
-    /// When the probe timer last expired in the current row: the next expiry counts from here even if no probe could be sent.
-    last_pto: Option<Instant>,
     /// Since when a client has had nothing in flight that a server with an unvalidated client could answer.
     deadlocked_since: Option<Instant>,
     /// The longest delay that the peer reported lately in an acknowledgment of two packets or more of application data:
@@ -156,7 +155,7 @@ impl<T: Clone> Recovery<T> {
     /// Recovery for a connection that has no path yet.
     pub fn new(config: Config, side_is_client: bool) -> Self {
         Recovery {
-            spaces: SpaceId::ALL.map(Space::new),
+            spaces: Spaces::new(),
             paths: Paths::new(),
             peer_validated: !side_is_client,
             handshake_confirmed: false,
@@ -165,8 +164,6 @@ impl<T: Clone> Recovery<T> {
             max_ack_delay: config.max_ack_delay,
             idle_timeout: config.idle_timeout.filter(|timeout| !timeout.is_zero()),
             is_idle_timeout_agreed: false,
-            pto_count: 0,
-            last_pto: None,
             deadlocked_since: None,
             longest_hold: Duration::ZERO,
             timer: None,
@@ -276,7 +273,7 @@ impl<T: Clone> Recovery<T> {
         self.see(now);
         let (path, is_ack_eliciting) = (packet.path, packet.ack_eliciting);
         let in_flight = packet.in_flight || is_ack_eliciting;
-        self.spaces[space.index()].on_sent(packet, &mut self.paths);
+        self.spaces.entry(space).on_sent(packet, &mut self.paths);
         if in_flight && let Some(path) = self.paths.get_mut(path) {
             path.set_application_limited(now, !app_has_more, &mut self.trace);
         }
@@ -299,12 +296,12 @@ impl<T: Clone> Recovery<T> {
         self.see(now);
         let AckFrame { ranges, arrived, delay: ack_delay, ecn, arrivals } = frame;
         let mut consequences = Consequences { now, paths: &mut self.paths, out, trace: &mut self.trace };
-        let newly = self.spaces[space.index()].take_acked(ranges, arrivals, &mut consequences)?;
+        let newly = self.spaces.entry(space).take_acked(ranges, arrivals, &mut consequences)?;
         let Some(newly) = newly else {
             return Ok(());
         };
         self.take_rtt_sample(now, arrived, space, newly, ack_delay, out);
-        if space == SpaceId::Data && self.handshake_confirmed && newly.gives_rtt_sample && newly.eliciting > 1 {
+        if space.is_data() && self.handshake_confirmed && newly.gives_rtt_sample && newly.eliciting > 1 {
             // Fades by an eighth per sample: a peer that was busy once does not slow the timer down for ever.
             self.longest_hold = (self.longest_hold - self.longest_hold / 8).max(ack_delay);
         }
@@ -317,8 +314,8 @@ impl<T: Clone> Recovery<T> {
             self.peer_validated = true;
         }
         if self.peer_validated {
-            self.pto_count = 0;
-            self.last_pto = None;
+            let heard = self.paths.iter_mut().filter(|path| path.newest_acked().is_some());
+            heard.for_each(Path::on_heard);
         }
         self.finish(now, out);
         Ok(())
@@ -352,7 +349,7 @@ impl<T: Clone> Recovery<T> {
     fn take_ecn_counts(&mut self, space: SpaceId, newly: NewlyAcked, counts: Option<EcnCounts>) {
         // An ACK that does not raise the largest number may have been overtaken; its counts mean nothing (RFC 9000 section 13.4.2.1).
         if newly.is_advance {
-            let report = self.spaces[space.index()].judge_ecn(counts, newly.marked);
+            let report = self.spaces.entry(space).judge_ecn(counts, newly.marked);
             if let Some(path) = self.paths.get_mut(newly.largest.path) {
                 path.on_ecn_report(report, newly.largest.order, newly.marked);
             }
@@ -363,8 +360,8 @@ impl<T: Clone> Recovery<T> {
     fn tell_other_spaces(&mut self, space: SpaceId) {
         for path in self.paths.iter_mut() {
             if let Some(sent) = path.newest_acked() {
-                for other in SpaceId::ALL.into_iter().filter(|other| *other != space) {
-                    self.spaces[other.index()].on_delivered_elsewhere(path.id(), sent);
+                for other in self.spaces.iter_mut().filter(|other| other.id() != space) {
+                    other.on_delivered_elsewhere(path.id(), sent);
                 }
             }
         }
@@ -372,13 +369,13 @@ impl<T: Clone> Recovery<T> {
 
     fn detect_lost(&mut self, now: Instant, space: SpaceId, out: &mut Outcome<T>) {
         let mut consequences = Consequences { now, paths: &mut self.paths, out, trace: &mut self.trace };
-        self.spaces[space.index()].detect_lost(self.max_ack_delay, &mut consequences);
+        self.spaces.entry(space).detect_lost(self.max_ack_delay, &mut consequences);
     }
 
     /// Lets every path draw its conclusions.
     fn finish(&mut self, now: Instant, out: &mut Outcome<T>) {
         for path in self.paths.iter_mut() {
-            out.persistent_congestion |= path.finish(now, self.pto_count, &mut self.trace);
+            out.persistent_congestion |= path.finish(now, &mut self.trace);
         }
         self.purge();
         self.set_timer(now);
@@ -386,9 +383,7 @@ impl<T: Clone> Recovery<T> {
 
     fn purge(&mut self) {
         if self.paths.purge() {
-            for space in &mut self.spaces {
-                space.purge(&self.paths);
-            }
+            self.spaces.purge(&self.paths);
         }
     }
 
@@ -410,21 +405,20 @@ impl<T: Clone> Recovery<T> {
                 Timeout::Lost
             }
             TimerKind::Probe => {
-                self.pto_count = self.pto_count.saturating_add(1);
-                self.last_pto = Some(now);
-                let datagrams = match self.spaces[timer.space.index()].has_eliciting() {
-                    true => {
-                        let is_crowded = self.paths.active_path().is_some_and(Path::is_crowded);
-                        let agreed = self.is_idle_timeout_agreed;
-                        probe::datagrams(self.config.policies.probe, self.pto_count, agreed, is_crowded)
-                    }
-                    false => 1,
-                };
                 let active = self.paths.active();
-                if let Some(path) = self.paths.get_mut(active) {
-                    path.on_pto(now, self.pto_count, datagrams);
-                }
-                let expired = Event::PtoExpired { space: timer.space, count: self.pto_count };
+                let has_eliciting = self.spaces.get(timer.space).is_some_and(Space::has_eliciting);
+                let (policy, agreed) = (self.config.policies.probe, self.is_idle_timeout_agreed);
+                let path = self.paths.get_mut(active);
+                let (count, datagrams) = path.map_or((1, 1), |path| {
+                    let count = path.pto_count().saturating_add(1);
+                    let datagrams = match has_eliciting {
+                        true => probe::datagrams(policy, count, agreed, path.is_crowded()),
+                        false => 1,
+                    };
+                    path.on_pto(now, datagrams);
+                    (count, datagrams)
+                });
+                let expired = Event::PtoExpired { space: timer.space, count };
                 self.trace.push(now, active, expired);
                 self.set_timer(now);
                 Timeout::Probe { space: timer.space, datagrams }
@@ -432,9 +426,10 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Probe timeouts in a row.
+    /// Probe timeouts in a row on the active path. Its Initial, Handshake and application data share the count (RFC 9002
+    /// appendix A.8).
     pub fn pto_count(&self) -> u32 {
-        self.pto_count
+        self.paths.active_path().map_or(0, Path::pto_count)
     }
 
     /// The probe timeout of the active path without backoff; in the space of application data it includes the peer's maximum ACK delay.
@@ -447,11 +442,11 @@ impl<T: Clone> Recovery<T> {
 
     /// How long the probe timer waits after `count` expiries.
     fn probe_timeout(&self, space: SpaceId, count: u32) -> Duration {
-        self.timeout_after(space, self.ack_allowance(), count)
+        self.timeout_after(space, self.ack_allowance(space), count)
     }
 
     fn timeout_after(&self, space: SpaceId, allowance: Duration, count: u32) -> Duration {
-        let ack_delay = if space == SpaceId::Data { allowance } else { Duration::ZERO };
+        let ack_delay = if space.is_data() { allowance } else { Duration::ZERO };
         let path = self.paths.active_path();
         let assumed = || Rtt::of(&self.config.policies, self.config.initial_rtt).probe_base();
         let base = path.map_or_else(assumed, |path| path.rtt().probe_base());
@@ -464,9 +459,9 @@ impl<T: Clone> Recovery<T> {
     }
 
     /// For how long the peer may hold back the acknowledgment of the application data in flight.
-    fn ack_allowance(&self) -> Duration {
+    fn ack_allowance(&self, space: SpaceId) -> Duration {
         match self.config.policies.ack_allowance {
-            AckAllowancePolicy::Lone if self.spaces[SpaceId::Data.index()].eliciting() > 1 => {
+            AckAllowancePolicy::Lone if self.spaces.get(space).is_some_and(|space| space.eliciting() > 1) => {
                 self.longest_hold.min(self.max_ack_delay)
             }
             _ => self.max_ack_delay,
@@ -476,7 +471,7 @@ impl<T: Clone> Recovery<T> {
     /// The keys of a space are gone: its packets are forgotten and no longer in flight (RFC 9002 section 6.4).
     pub fn discard(&mut self, now: Instant, space: SpaceId) {
         self.see(now);
-        self.spaces[space.index()].discard(now, &mut self.paths);
+        self.spaces.entry(space).discard(now, &mut self.paths);
         self.after_giving_up(now);
     }
 
@@ -484,14 +479,13 @@ impl<T: Clone> Recovery<T> {
     /// rejected, or when the version changes. Nothing is concluded about the path.
     pub fn withdraw(&mut self, now: Instant, space: SpaceId, out: &mut Outcome<T>) {
         self.see(now);
-        self.spaces[space.index()].withdraw(now, &mut self.paths, out);
+        self.spaces.entry(space).withdraw(now, &mut self.paths, out);
         self.after_giving_up(now);
     }
 
     fn after_giving_up(&mut self, now: Instant) {
-        self.pto_count = 0;
-        self.last_pto = None;
         for path in self.paths.iter_mut() {
+            path.on_heard();
             path.note_change(now);
         }
         self.purge();
@@ -515,17 +509,17 @@ impl<T: Clone> Recovery<T> {
 
     /// The lowest packet number that is neither acknowledged nor declared lost.
     pub fn oldest_unacked(&self, space: SpaceId) -> Option<u64> {
-        self.spaces[space.index()].outstanding().next().map(|(number, _)| number)
+        self.spaces.get(space)?.outstanding().next().map(|(number, _)| number)
     }
 
     /// The largest packet number that the peer has acknowledged.
     pub fn largest_acked(&self, space: SpaceId) -> Option<u64> {
-        self.spaces[space.index()].largest_acked()
+        self.spaces.get(space)?.largest_acked()
     }
 
     /// Whether ack-eliciting packets of a space are outstanding.
     pub fn in_flight(&self, space: SpaceId) -> bool {
-        self.spaces[space.index()].has_eliciting()
+        self.spaces.get(space).is_some_and(Space::has_eliciting)
     }
 
     /// Bytes in flight on a path; zero on one that is not known.
@@ -540,14 +534,15 @@ impl<T: Clone> Recovery<T> {
 
     /// The same from packet `number` on.
     pub fn outstanding_data_from(&self, space: SpaceId, number: u64) -> impl Iterator<Item = (u64, &T)> {
-        self.spaces[space.index()].outstanding_from(number).map(|(number, record)| (number, &record.data))
+        let space = self.spaces.get(space).into_iter();
+        space.flat_map(move |space| space.outstanding_from(number)).map(|(number, record)| (number, &record.data))
     }
 
     /// Hands out the events recorded since the last call, oldest first. None unless [`Config::trace`] is set.
     pub fn drain_trace(&mut self, f: impl FnMut(Instant, PathId, &Event)) {
         if self.trace.is_on() {
             for path in self.paths.iter_mut() {
-                path.tell_untold(self.pto_count, &mut self.trace);
+                path.tell_untold(&mut self.trace);
             }
             self.trace.drain(f);
         }
@@ -573,14 +568,15 @@ impl<T: Clone> Recovery<T> {
     }
 
     fn next_timer(&mut self, now: Instant) -> Option<Timer> {
-        let earliest = |deadline: &dyn Fn(SpaceId) -> Option<Instant>, kind: TimerKind| {
-            SpaceId::ALL
-                .into_iter()
-                .filter_map(|space| deadline(space).map(|at| Timer { at, kind, space }))
-                .min_by_key(|timer| timer.at)
+        let earliest = |deadline: &dyn Fn(&Space<T>) -> Option<Instant>, kind: TimerKind| {
+            let timers = self.spaces.iter().filter_map(|space| {
+                let space_id = space.id();
+                deadline(space).map(|at| Timer { at, kind, space: space_id })
+            });
+            timers.min_by_key(|timer| timer.at)
         };
         // A time for loss comes first: what is lost by then makes probing pointless.
-        let loss = earliest(&|space| self.spaces[space.index()].loss_time(), TimerKind::LossTime);
+        let loss = earliest(&Space::loss_time, TimerKind::LossTime);
         if loss.is_some() || self.amplification_limited {
             return loss;
         }
@@ -592,23 +588,29 @@ impl<T: Clone> Recovery<T> {
         // A client with nothing in flight that the server may not be allowed to answer: without a probe both would wait for ever
         // (RFC 9002 section 6.2.2.1).
         let space = if self.has_handshake_keys { SpaceId::Handshake } else { SpaceId::Initial };
-        let is_started = SpaceId::ALL.into_iter().any(|space| self.spaces[space.index()].has_sent());
+        let is_started = self.spaces.iter().any(Space::has_sent);
         if !is_started {
             return None;
         }
         // Counted from when it began, not from now: 0-RTT data that go on being sent would push the probe out without
         // end.
-        let since = (*self.deadlocked_since.get_or_insert(now)).max(self.last_pto.unwrap_or(Instant::ZERO));
-        Some(Timer { at: since + self.probe_timeout(space, self.pto_count), kind: TimerKind::Probe, space })
+        let since = *self.deadlocked_since.get_or_insert(now);
+        let at = self.probe_from(since) + self.probe_timeout(space, self.pto_count());
+        Some(Timer { at, kind: TimerKind::Probe, space })
+    }
+
+    /// What a probe timeout counts from: `since`, or the latest expiry in the row even if no probe could be sent then.
+    fn probe_from(&self, since: Instant) -> Instant {
+        self.paths.active_path().and_then(Path::last_pto).map_or(since, |expired| expired.max(since))
     }
 
     /// When a space is to be probed, if there is anything to probe for.
-    fn probe_deadline(&self, space: SpaceId) -> Option<Instant> {
+    fn probe_deadline(&self, space: &Space<T>) -> Option<Instant> {
         // Not for application data before the handshake is confirmed: the peer may lack the keys to answer (RFC 9002 section 6.2.1).
-        if space == SpaceId::Data && !self.handshake_confirmed {
+        if space.id().is_data() && !self.handshake_confirmed {
             return None;
         }
-        let last = self.spaces[space.index()].last_eliciting()?;
-        Some(self.last_pto.map_or(last, |expired| expired.max(last)) + self.probe_timeout(space, self.pto_count))
+        let last = space.last_eliciting()?;
+        Some(self.probe_from(last) + self.probe_timeout(space.id(), self.pto_count()))
     }
 }

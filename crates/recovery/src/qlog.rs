@@ -122,7 +122,7 @@ fn packet_type(space: SpaceId) -> &'static str {
     match space {
         SpaceId::Initial => "initial",
         SpaceId::Handshake => "handshake",
-        SpaceId::Data => "1RTT",
+        SpaceId::Data(_) => "1RTT",
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn every_event_has_a_name_and_a_json_object() {
-        let space = SpaceId::Data;
+        let space = SpaceId::DATA;
         let cases = [
             (
                 Event::CongestionState { old: State::SlowStart, new: State::Recovery },

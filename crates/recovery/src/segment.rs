@@ -77,15 +77,13 @@ pub enum Judgement {
 pub struct SegmentPath {
     path: Path,
     trace: Trace,
-    /// Retransmission timeouts in a row.
-    timeouts: u32,
 }
 
 impl SegmentPath {
     /// A path with segments of up to `segment_size` bytes of data.
     pub fn new(config: &Config, now: Instant, segment_size: u16) -> SegmentPath {
         let path = Path::new(config, PathId(0), now, NewPath::new(segment_size));
-        SegmentPath { path, trace: Trace::new(config.trace), timeouts: 0 }
+        SegmentPath { path, trace: Trace::new(config.trace) }
     }
 
     /// The path: estimates, window, counters.
@@ -121,16 +119,16 @@ impl SegmentPath {
     /// Of a segment that was sent twice the later transmission is taken to have arrived.
     pub fn on_delivered(&mut self, now: Instant, segment: &SegmentRecord, behind: u64) {
         self.path.on_acked(now, &segment.sent, behind);
-        self.timeouts = 0;
+        self.path.on_heard();
     }
 
     /// It acknowledges a transmission that was declared lost and has not been repeated yet: it was not lost.
     pub fn on_late(&mut self, now: Instant, segment: &SegmentRecord) {
         self.path.on_late_ack(now, &segment.sent, segment.episode);
         let late_by = Duration::ZERO;
-        let event = Event::SpuriousLoss { space: SpaceId::Data, number: 0, size: segment.sent.size, late_by };
+        let event = Event::SpuriousLoss { space: SpaceId::DATA, number: 0, size: segment.sent.size, late_by };
         self.trace.push(now, self.path.id(), event);
-        self.timeouts = 0;
+        self.path.on_heard();
     }
 
     /// The peer reports to have received twice (D-SACK, RFC 2883) what `segment` was declared lost for and repeated.
@@ -170,7 +168,7 @@ impl SegmentPath {
     pub fn on_lost(&mut self, now: Instant, segment: &mut SegmentRecord, number: u64, trigger: LossTrigger) {
         segment.episode = self.path.on_lost(now, &segment.sent);
         let size = segment.sent.size;
-        self.trace.push(now, self.path.id(), Event::PacketLost { space: SpaceId::Data, number, size, trigger });
+        self.trace.push(now, self.path.id(), Event::PacketLost { space: SpaceId::DATA, number, size, trigger });
     }
 
     /// A transmission in flight is superseded by another of the same bytes that was sent without its being lost: it no longer counts.
@@ -180,31 +178,30 @@ impl SegmentPath {
 
     /// Draws the conclusions from everything since the last time.
     pub fn finish(&mut self, now: Instant) {
-        self.path.finish(now, self.timeouts, &mut self.trace);
+        self.path.finish(now, &mut self.trace);
     }
 
     /// The retransmission timer has expired: everything outstanding is lost. To be followed by [`on_lost`](Self::on_lost) for each
     /// transmission in flight, and [`finish`](Self::finish).
     pub fn on_timeout(&mut self, now: Instant) {
-        self.timeouts = self.timeouts.saturating_add(1);
-        self.path.on_timeout(self.timeouts > 1);
-        let expired = Event::PtoExpired { space: SpaceId::Data, count: self.timeouts };
+        self.path.on_timeout(now);
+        let expired = Event::PtoExpired { space: SpaceId::DATA, count: self.timeouts() };
         self.trace.push(now, self.path.id(), expired);
     }
 
     /// A tail loss probe leaves.
     pub fn on_tail_probe(&mut self, now: Instant) {
-        self.path.on_pto(now, self.timeouts, 1);
+        self.path.on_probes(now, self.timeouts(), 1);
     }
 
     /// Retransmission timeouts in a row.
     pub fn timeouts(&self) -> u32 {
-        self.timeouts
+        self.path.pto_count()
     }
 
     /// `base` doubled for every timeout in a row, up to `longest` (RFC 6298 section 5.5).
     pub fn backed_off(&self, base: Duration, longest: Duration) -> Duration {
-        base.saturating_mul(1 << self.timeouts.min(MAX_DOUBLINGS)).min(longest)
+        base.saturating_mul(1 << self.timeouts().min(MAX_DOUBLINGS)).min(longest)
     }
 
     /// Whether an episode is under way: a loss is being repaired, or a mark responded to.
@@ -215,7 +212,7 @@ impl SegmentPath {
     /// Hands out the events recorded since the last call, oldest first.
     pub fn drain_trace(&mut self, mut f: impl FnMut(Instant, &Event)) {
         if self.trace.is_on() {
-            self.path.tell_untold(self.timeouts, &mut self.trace);
+            self.path.tell_untold(&mut self.trace);
             self.trace.drain(|now, _, event| f(now, event));
         }
     }

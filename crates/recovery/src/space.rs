@@ -127,6 +127,10 @@ impl<T: Clone> Space<T> {
         }
     }
 
+    pub(crate) fn id(&self) -> SpaceId {
+        self.id
+    }
+
     pub(crate) fn largest_acked(&self) -> Option<u64> {
         self.largest_acked
     }

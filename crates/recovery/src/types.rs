@@ -17,17 +17,32 @@ pub enum SpaceId {
     Initial,
     /// Handshake packets.
     Handshake,
-    /// 0-RTT and 1-RTT packets ("application data" in the RFCs).
-    Data,
+    /// 0-RTT and 1-RTT packets ("application data" in the RFCs). Where several paths are used at once, each has a space
+    /// of its own, named by its path identifier; otherwise there is one, [`DATA`](Self::DATA), whatever paths its packets
+    /// take.
+    Data(PathId),
 }
 
 impl SpaceId {
-    /// The three spaces, in the order in which they come into use.
-    pub const ALL: [SpaceId; 3] = [SpaceId::Initial, SpaceId::Handshake, SpaceId::Data];
+    /// The space of application data of a connection that uses one path at a time.
+    pub const DATA: SpaceId = SpaceId::Data(PathId(0));
 
-    /// Position in [`ALL`](Self::ALL), for tables with one entry per space.
+    /// The three spaces of a connection that uses one path at a time, in the order in which they come into use.
+    pub const ALL: [SpaceId; 3] = [SpaceId::Initial, SpaceId::Handshake, SpaceId::DATA];
+
+    /// Position in [`ALL`](Self::ALL), for tables with one entry per encryption level: every space of application data has
+    /// the last.
     pub const fn index(self) -> usize {
-        self as usize
+        match self {
+            SpaceId::Initial => 0,
+            SpaceId::Handshake => 1,
+            SpaceId::Data(_) => 2,
+        }
+    }
+
+    /// Whether it carries application data.
+    pub const fn is_data(self) -> bool {
+        matches!(self, SpaceId::Data(_))
     }
 
     /// The name that qlog uses: "initial", "handshake" or "application_data".
@@ -35,7 +50,7 @@ impl SpaceId {
         match self {
             SpaceId::Initial => "initial",
             SpaceId::Handshake => "handshake",
-            SpaceId::Data => "application_data",
+            SpaceId::Data(_) => "application_data",
         }
     }
 }

@@ -64,7 +64,7 @@ impl Pipe {
                 path: self.path,
                 data: (),
             };
-            self.recovery.on_sent(SpaceId::Data, packet, true);
+            self.recovery.on_sent(SpaceId::DATA, packet, true);
             if number == self.lost {
                 self.lost += self.every;
                 self.losses += 1;
@@ -88,7 +88,7 @@ impl Pipe {
             let runs = numbers.chunk_by(|a, b| a + 1 == *b).rev();
             let ranges = runs.map(|run| run[0]..=run[run.len() - 1]);
             self.out.clear();
-            self.recovery.on_ack(at, SpaceId::Data, AckFrame::new(at, ranges), &mut self.out).unwrap();
+            self.recovery.on_ack(at, SpaceId::DATA, AckFrame::new(at, ranges), &mut self.out).unwrap();
         }
         area / (self.now - start).as_secs_f64() / f64::from(SIZE)
     }

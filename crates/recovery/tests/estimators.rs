@@ -9,7 +9,7 @@ use thalweg_recovery::trace::State;
 use thalweg_recovery::{Config, SpaceId};
 use thalweg_units::Duration;
 
-const DATA: SpaceId = SpaceId::Data;
+const DATA: SpaceId = SpaceId::DATA;
 
 #[test]
 fn the_probe_timer_is_that_of_the_policy() {

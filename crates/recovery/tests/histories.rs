@@ -15,7 +15,7 @@ use thalweg_recovery::{
 };
 use thalweg_units::{Duration, Instant};
 
-const DATA: SpaceId = SpaceId::Data;
+const DATA: SpaceId = SpaceId::DATA;
 /// Short, so that the caps of the probe policies come below the timeout itself now and again.
 const IDLE: Duration = Duration::from_secs(1);
 

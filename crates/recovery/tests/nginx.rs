@@ -37,7 +37,7 @@ use thalweg_recovery::{
 use thalweg_units::math::icbrt;
 use thalweg_units::{Duration, Instant};
 
-const DATA: SpaceId = SpaceId::Data;
+const DATA: SpaceId = SpaceId::DATA;
 const DATAGRAM: u64 = SIZE as u64;
 
 /// The trace alone is enough to plot the window, coloured by state.

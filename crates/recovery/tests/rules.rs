@@ -11,7 +11,7 @@ use thalweg_recovery::{
 };
 use thalweg_units::Duration;
 
-const DATA: SpaceId = SpaceId::Data;
+const DATA: SpaceId = SpaceId::DATA;
 const DATAGRAM: u64 = SIZE as u64;
 
 mod round_trip_time {

@@ -66,8 +66,8 @@ fn rfc9002_6_2_the_loss_of_the_last_packet_is_repaired_by_a_probe_under_every_ti
         stage.wait(100);
         stage.ack(1..=4);
         assert_eq!(stage.lost(), []);
-        assert_eq!(stage.expire(), Timeout::Probe { space: SpaceId::Data, datagrams: 2 }, "{policy}");
-        assert_eq!(stage.now, sent + stage.recovery.pto(SpaceId::Data), "{policy}: not a moment before");
+        assert_eq!(stage.expire(), Timeout::Probe { space: SpaceId::DATA, datagrams: 2 }, "{policy}");
+        assert_eq!(stage.now, sent + stage.recovery.pto(SpaceId::DATA), "{policy}: not a moment before");
         stage.send(2);
         stage.wait(100);
         stage.ack_ranges(&[6..=7, 1..=4]);

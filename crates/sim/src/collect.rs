@@ -142,10 +142,10 @@ impl Observer for Listener {
             }
             ObserverEvent::Recovery { event, .. } => match *event {
                 Event::Metrics(numbers) => series.metrics.push((at, numbers)),
-                Event::PacketLost { space: SpaceId::Data, number, size, .. } => {
+                Event::PacketLost { space: SpaceId::DATA, number, size, .. } => {
                     series.packets.push(point(number, PacketFate::Lost, size));
                 }
-                Event::SpuriousLoss { space: SpaceId::Data, number, size, .. } => {
+                Event::SpuriousLoss { space: SpaceId::DATA, number, size, .. } => {
                     series.packets.push(point(number, PacketFate::Spurious, size));
                 }
                 _ => {}
@@ -181,7 +181,7 @@ impl Listener {
             ObserverEvent::PacketSent(PacketInfo { kind: PacketKind::OneRtt, number: Some(number), .. }) => {
                 self.next_number = number + 1;
             }
-            ObserverEvent::Recovery { event: Event::PtoExpired { space: SpaceId::Data, .. }, .. } => {
+            ObserverEvent::Recovery { event: Event::PtoExpired { space: SpaceId::DATA, .. }, .. } => {
                 self.expired.push(self.next_number);
             }
             ObserverEvent::PacketReceived(PacketInfo { kind: PacketKind::OneRtt, frames, .. })

@@ -38,7 +38,7 @@ fn a_policy_makes_a_difference_or_is_listed_as_ignored() {
     let with = |policies: &str| -> Vec<(u128, u128)> {
         let policies: Policies = policies.parse().unwrap();
         let runs = plans().into_iter().map(|mut plan| {
-            plan.flows[0] = plan.flows[0].clone().policies(policies);
+            plan.flows[0] = plan.flows[0].clone().policies(policies.clone());
             let result = run(&plan).unwrap();
             assert_eq!(result.failed, None, "{policies}");
             (result.wire_hash, result.decisions_hash)

@@ -84,16 +84,13 @@ impl Settings {
             reason: format!("stack {stack} cannot do {what}"),
         };
         let side = |config: &thalweg_proto::TransportConfig| {
-            if config.controller.is_some() {
-                return Err(refuse("controllers of other crates; leave it out".to_owned()));
-            }
-            let asked = config.policies;
-            let Policies { controller, .. } = asked;
-            let own = Policies { controller, ..Policies::default() };
-            if asked != own {
+            let asked = &config.policies;
+            let name = asked.congestion.controller_name();
+            let mut own = Policies::default();
+            if own.set("controller", name).is_err() || *asked != own {
                 return Err(refuse(format!("{asked}: its recovery is its own; only controller=… may be chosen")));
             }
-            let controller = match (controller.to_string().as_str(), variant) {
+            let controller = match (name, variant) {
                 ("cubic", Variant::Bbr) => Controller::Bbr,
                 ("cubic", _) => Controller::Cubic,
                 ("new-reno", Variant::Tuned) => Controller::NewReno,

@@ -22,7 +22,7 @@ impl Connection {
     ) -> Result<(), TransportError> {
         // Initial and Handshake packets are acknowledged at once and carry no meaningful delay (RFC 9000 section 13.2.1).
         let delay = match space {
-            SpaceId::Data => ack.delay(self.peer_params.ack_delay_exponent),
+            SpaceId::Data(_) => ack.delay(self.peer_params.ack_delay_exponent),
             SpaceId::Initial | SpaceId::Handshake => Duration::ZERO,
         };
         let mut outcome = std::mem::take(&mut self.outcome);
@@ -78,8 +78,8 @@ impl Connection {
                 self.remote_cids.on_retire_acked(*sequence);
             }
         }
-        if space == SpaceId::Data {
-            let three_pto = self.recovery.pto(SpaceId::Data) * 3;
+        if space == SpaceId::DATA {
+            let three_pto = self.recovery.pto(SpaceId::DATA) * 3;
             self.keys.on_acked(now, packet.number, three_pto);
         }
         self.tell_mtu_discovery(now, packet.path, |mtu| match packet.mtu_probe {

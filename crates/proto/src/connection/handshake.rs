@@ -4,7 +4,7 @@ use std::{net::IpAddr, net::SocketAddr, sync::Arc, time::Duration};
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng as _;
-use thalweg_recovery::{Config as RecoveryConfig, NewPath, PathMemory, Outcome, Recovery, SpaceId};
+use thalweg_recovery::{Config as RecoveryConfig, NewPath, Outcome, PathMemory, Recovery, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
@@ -335,7 +335,7 @@ impl Connection {
         this.paths[0].spin = this.new_spin();
         // Handshakes are short, and a gap in theirs would look like a loss: only application data are worth the trap.
         if this.config.skip_packet_numbers {
-            this.spaces[SpaceId::Data.index()].numbers.start_skipping(&mut this.rng);
+            this.spaces[SpaceId::DATA.index()].numbers.start_skipping(&mut this.rng);
         }
         this.observe(
             now,
@@ -395,7 +395,7 @@ impl Connection {
                 }
                 Some(KeyChange::OneRtt(keys)) => {
                     self.keys.install_one_rtt(keys, &mut *self.session);
-                    self.handshake.write_level = SpaceId::Data;
+                    self.handshake.write_level = SpaceId::DATA;
                     self.observe_key(now, PacketKind::OneRtt, Owner::Local);
                     if server {
                         self.observe_state(now, ConnectionState::EarlyWrite);
@@ -442,7 +442,7 @@ impl Connection {
                 // RFC 9001 section 4.1.2: complete is confirmed at the server.
                 self.handshake.done_pending = true;
                 self.handshake.new_token_pending = self.handshake.new_token.is_some();
-                self.keys.discard_early_at(now + self.recovery.pto(SpaceId::Data) * 3);
+                self.keys.discard_early_at(now + self.recovery.pto(SpaceId::DATA) * 3);
                 self.paths[self.active].validated = true;
                 self.update_amplification_limit(now);
                 self.confirm(now);
@@ -453,7 +453,7 @@ impl Connection {
 
     /// The server has refused our 0-RTT data: everything goes out once more under 1-RTT keys (RFC 9001 section 4.6.2).
     fn send_early_data_again(&mut self, now: Instant) {
-        self.withdraw(now, SpaceId::Data);
+        self.withdraw(now, SpaceId::DATA);
         self.streams.zero_rtt_rejected();
     }
 
@@ -573,7 +573,7 @@ impl Connection {
         self.handshake.retry_scid = Some(scid);
         self.remote_cids.set_initial(scid);
         self.withdraw(now, SpaceId::Initial);
-        self.withdraw(now, SpaceId::Data);
+        self.withdraw(now, SpaceId::DATA);
         true
     }
 

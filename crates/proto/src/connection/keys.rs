@@ -105,7 +105,7 @@ impl KeyStore {
                 self.first_version = None;
             }
             SpaceId::Handshake => self.handshake = None,
-            SpaceId::Data => self.one_rtt = None,
+            SpaceId::Data(_) => self.one_rtt = None,
         }
     }
 
@@ -122,7 +122,7 @@ impl KeyStore {
         match space {
             SpaceId::Initial => self.initial.is_some(),
             SpaceId::Handshake => self.handshake.is_some(),
-            SpaceId::Data => self.one_rtt.is_some(),
+            SpaceId::Data(_) => self.one_rtt.is_some(),
         }
     }
 
@@ -135,7 +135,7 @@ impl KeyStore {
         match space {
             SpaceId::Initial => self.initial.as_ref().map(|k| (&*k.local.header, &*k.local.packet)),
             SpaceId::Handshake => self.handshake.as_ref().map(|k| (&*k.local.header, &*k.local.packet)),
-            SpaceId::Data => match (&self.one_rtt, &self.early) {
+            SpaceId::Data(_) => match (&self.one_rtt, &self.early) {
                 (Some(k), _) => Some((&*k.local_header, &*k.current.local)),
                 (None, Some(k)) => Some((&*k.header, &*k.packet)),
                 (None, None) => None,
@@ -154,8 +154,8 @@ impl KeyStore {
         match space {
             SpaceId::Initial => self.initial_remote(first_version).map(|k| &*k.header),
             SpaceId::Handshake => self.handshake.as_ref().map(|k| &*k.remote.header),
-            SpaceId::Data if early => self.early.as_ref().map(|k| &*k.header),
-            SpaceId::Data => self.one_rtt.as_ref().map(|k| &*k.remote_header),
+            SpaceId::DATA if early => self.early.as_ref().map(|k| &*k.header),
+            SpaceId::Data(_) => self.one_rtt.as_ref().map(|k| &*k.remote_header),
         }
     }
 
@@ -171,7 +171,7 @@ impl KeyStore {
         let key = match space {
             SpaceId::Initial => &*self.initial_remote(first_version)?.packet,
             SpaceId::Handshake => &*self.handshake.as_ref()?.remote.packet,
-            SpaceId::Data => &*self.early.as_ref()?.packet,
+            SpaceId::Data(_) => &*self.early.as_ref()?.packet,
         };
         key.open(0, number, header, payload).ok()
     }
@@ -362,7 +362,7 @@ mod tests {
 
         /// The client seals packets with its current keys.
         fn seal(&self, numbers: impl IntoIterator<Item = u64>) -> Vec<Sealed> {
-            let (_, key) = self.client.local(SpaceId::Data).unwrap();
+            let (_, key) = self.client.local(SpaceId::DATA).unwrap();
             let seal = |number| {
                 let mut packet = vec![7; 20 + TAG_LEN];
                 key.seal(0, number, b"header", &mut packet).unwrap();

@@ -304,6 +304,6 @@ impl Connection {
     /// How long a challenge waits for its answer: the PTO of the path, which is that of an unknown path if it is new
     /// (RFC 9000 section 8.2.4).
     pub(super) fn validation_pto(&self) -> std::time::Duration {
-        self.recovery.pto(SpaceId::Data).max(self.config.initial_rtt)
+        self.recovery.pto(SpaceId::DATA).max(self.config.initial_rtt)
     }
 }

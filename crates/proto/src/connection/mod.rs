@@ -275,7 +275,7 @@ impl Connection {
 
     /// Client: whether data written now travel as 0-RTT.
     pub fn is_early(&self) -> bool {
-        self.keys.has_early() && !self.keys.has(SpaceId::Data)
+        self.keys.has_early() && !self.keys.has(SpaceId::DATA)
     }
 
     /// Whether 0-RTT data were accepted; `None` while open or if there were none.
@@ -313,7 +313,7 @@ impl Connection {
 
     /// Sends a PING.
     pub fn ping(&mut self) {
-        self.spaces[SpaceId::Data.index()].ping = true;
+        self.spaces[SpaceId::DATA.index()].ping = true;
     }
 
     /// Changes the keep-alive interval; `None` stops it.
@@ -337,7 +337,7 @@ impl Connection {
 
     /// When a silent peer is asked whether it is still there. Until the handshake is complete its own timers do that.
     fn ask_at(&self) -> Option<Instant> {
-        self.idle.ask_at(self.recovery.pto(SpaceId::Data)).filter(|_| self.handshake.complete)
+        self.idle.ask_at(self.recovery.pto(SpaceId::DATA)).filter(|_| self.handshake.complete)
     }
 
     /// Starts a key update as soon as RFC 9001 section 6.1 permits. Returns whether that was now.
@@ -371,7 +371,7 @@ impl Connection {
             stats.delivery_rate = path.delivery_rate();
         }
         stats.key_updates = self.keys.updates;
-        let ecn = self.spaces[SpaceId::Data.index()].acks.counts();
+        let ecn = self.spaces[SpaceId::DATA.index()].acks.counts();
         stats.ecn_received = [ecn.ect0, ecn.ect1, ecn.ce];
         stats
     }
@@ -433,7 +433,7 @@ impl Connection {
         acks.chain(paths)
             .chain(self.recovery.timer())
             .chain(self.keys.timer())
-            .chain(self.idle.deadline(self.recovery.pto(SpaceId::Data)))
+            .chain(self.idle.deadline(self.recovery.pto(SpaceId::DATA)))
             .chain(self.idle.keep_alive_at())
             .chain(self.ask_at())
             .chain(self.paced_until)
@@ -455,7 +455,7 @@ impl Connection {
             }
             Lifecycle::Closed => return,
         }
-        if self.idle.deadline(self.recovery.pto(SpaceId::Data)).is_some_and(|t| t <= now) {
+        if self.idle.deadline(self.recovery.pto(SpaceId::DATA)).is_some_and(|t| t <= now) {
             self.on_idle_timeout(now);
             return;
         }
@@ -541,7 +541,7 @@ impl Connection {
                 reason: &String::from_utf8_lossy(&reason),
             },
         );
-        let until = now + self.recovery.pto(SpaceId::Data) * 3;
+        let until = now + self.recovery.pto(SpaceId::DATA) * 3;
         self.lifecycle = Lifecycle::Closing { until, frame, send: true, received: 0, reply_at: 1 };
         self.end(error);
         self.observe_state(now, ConnectionState::Closing);
@@ -553,7 +553,7 @@ impl Connection {
             return;
         }
         self.end(error);
-        self.lifecycle = Lifecycle::Draining { until: now + self.recovery.pto(SpaceId::Data) * 3 };
+        self.lifecycle = Lifecycle::Draining { until: now + self.recovery.pto(SpaceId::DATA) * 3 };
         self.observe_state(now, ConnectionState::Draining);
     }
 

@@ -56,7 +56,7 @@ impl Connection {
     /// 9002 section 6.2.4).
     pub(super) fn write_repeats(&mut self, buf: &mut Vec<u8>, acks_end: usize, limit: usize, packet: &mut OpenPacket) {
         let space = packet.space;
-        let is_data = space == SpaceId::Data;
+        let is_data = space == SpaceId::DATA;
         let mut repeats = self.spaces[space.index()].repeats.clone();
         let mut is_second_round = false;
         loop {

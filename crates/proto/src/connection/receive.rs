@@ -63,7 +63,7 @@ impl Connection {
         let mut arrival = Arrival { meta: *meta, at: now, path, size, dcid: None };
         let rtt = self.rtt();
         self.streams.set_clock(now, rtt);
-        self.spaces[SpaceId::Data.index()].acks.set_rtt(self.min_rtt());
+        self.spaces[SpaceId::DATA.index()].acks.set_rtt(self.min_rtt());
         let before = self.stage();
         self.handle_coalesced(now, &mut arrival, datagram);
         if !self.undecryptable.is_empty() && self.stage() != before {
@@ -75,7 +75,7 @@ impl Connection {
     fn stage(&self) -> Stage {
         (
             self.keys.has(SpaceId::Handshake),
-            self.keys.has(SpaceId::Data),
+            self.keys.has(SpaceId::DATA),
             self.keys.has_early(),
             self.handshake.complete,
         )
@@ -129,9 +129,9 @@ impl Connection {
         let size = packet.len();
         let (space, kind) = match &partial.header {
             Header::Initial { .. } => (SpaceId::Initial, PacketKind::Initial),
-            Header::ZeroRtt { .. } => (SpaceId::Data, PacketKind::ZeroRtt),
+            Header::ZeroRtt { .. } => (SpaceId::DATA, PacketKind::ZeroRtt),
             Header::Handshake { .. } => (SpaceId::Handshake, PacketKind::Handshake),
-            Header::Short { .. } => (SpaceId::Data, PacketKind::OneRtt),
+            Header::Short { .. } => (SpaceId::DATA, PacketKind::OneRtt),
             Header::Retry { version, scid, token, .. } => {
                 let taken = *version == self.version && {
                     let token = packet[token.clone()].to_vec();
@@ -250,7 +250,7 @@ impl Connection {
         }
         let acks = &mut self.spaces[space.index()].acks;
         acks.on_packet(arrival.at, open.number, arrival.meta.ecn, effects.ack_eliciting);
-        if space == SpaceId::Data && self.largest_received_data.is_none_or(|largest| open.number > largest) {
+        if space == SpaceId::DATA && self.largest_received_data.is_none_or(|largest| open.number > largest) {
             self.largest_received_data = Some(open.number);
             // The frames may have made us forget paths, which moves the others.
             arrival.path = self.find_path(&arrival.meta);
@@ -338,7 +338,7 @@ impl Connection {
         let coming = match space {
             SpaceId::Initial => false,
             SpaceId::Handshake => !self.handshake.complete && !self.handshake.confirmed,
-            SpaceId::Data => !self.handshake.complete,
+            SpaceId::Data(_) => !self.handshake.complete,
         };
         if self.side.is_client() && !self.keys.has(SpaceId::Handshake) && space != SpaceId::Initial {
             // The server has answered, and what brings its keys is lost.

@@ -26,7 +26,7 @@ impl Space {
     pub(super) fn new(space: SpaceId, config: AckConfig) -> Self {
         Self {
             numbers: PacketNumbers::default(),
-            acks: AckTracker::new(config, space != SpaceId::Data),
+            acks: AckTracker::new(config, space != SpaceId::DATA),
             crypto: CryptoStream::default(),
             probes: 0,
             repeats: 0..0,

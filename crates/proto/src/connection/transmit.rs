@@ -200,16 +200,16 @@ impl Connection {
         let state = &self.spaces[space.index()];
         // Handshake bytes that wait behind a window full of other data, with nothing of their own in flight, have no
         // timer to free them: 1-RTT packets arm none before the handshake is confirmed (RFC 9002 section 6.2.1).
-        let stuck = space != SpaceId::Data && state.crypto.can_send() && !self.recovery.in_flight(space);
+        let stuck = space != SpaceId::DATA && state.crypto.can_send() && !self.recovery.in_flight(space);
         let probing = state.probes > 0 || stuck;
         if (content == Content::All || probing) && (probing || self.has_new_data(space) || state.ping) {
             return Some(Content::All);
         }
         let is_small = state.ping || self.has_control() || self.streams.can_send_control();
-        if content == Content::Control && space == SpaceId::Data && self.keys.has(space) && is_small {
+        if content == Content::Control && space == SpaceId::DATA && self.keys.has(space) && is_small {
             return Some(Content::Control);
         }
-        let can_ack = space != SpaceId::Data || self.keys.has(SpaceId::Data);
+        let can_ack = space != SpaceId::DATA || self.keys.has(SpaceId::DATA);
         (can_ack && state.acks.due(now)).then_some(Content::Acks)
     }
 
@@ -229,10 +229,10 @@ impl Connection {
         let crypto = self.spaces[space.index()].crypto.can_send();
         match space {
             SpaceId::Initial | SpaceId::Handshake => crypto,
-            SpaceId::Data if !self.keys.has(SpaceId::Data) => {
+            SpaceId::DATA if !self.keys.has(SpaceId::DATA) => {
                 self.keys.has_early() && (self.streams.can_send() || self.datagrams.can_send())
             }
-            SpaceId::Data => crypto || self.has_control() || self.streams.can_send() || self.datagrams.can_send(),
+            SpaceId::Data(_) => crypto || self.has_control() || self.streams.can_send() || self.datagrams.can_send(),
         }
     }
 
@@ -257,8 +257,8 @@ impl Connection {
         let (kind, mark) = match space {
             SpaceId::Initial => (PacketKind::Initial, long(LongType::Initial, &self.handshake.token)),
             SpaceId::Handshake => (PacketKind::Handshake, long(LongType::Handshake, &[])),
-            SpaceId::Data if !self.keys.has(SpaceId::Data) => (PacketKind::ZeroRtt, long(LongType::ZeroRtt, &[])),
-            SpaceId::Data => {
+            SpaceId::DATA if !self.keys.has(SpaceId::DATA) => (PacketKind::ZeroRtt, long(LongType::ZeroRtt, &[])),
+            SpaceId::Data(_) => {
                 let phase = self.keys.phase();
                 let spin = self.paths[path].spin.value();
                 let mark = packet::write_short_header(buf, dcid, spin, phase, number, number_len);
@@ -305,12 +305,12 @@ impl Connection {
             return;
         }
         packet.probe = state.probes > 0;
-        if packet.probe && space != SpaceId::Data {
+        if packet.probe && space != SpaceId::DATA {
             // What follows cannot be read without it.
             self.write_repeats(buf, acks_end, limit, packet);
         }
         self.write_frames(buf, limit, packet);
-        if packet.probe && space == SpaceId::Data {
+        if packet.probe && space == SpaceId::DATA {
             self.write_repeats(buf, acks_end, limit, packet);
         }
         let state = &mut self.spaces[space.index()];
@@ -327,7 +327,7 @@ impl Connection {
 
     /// Appends what waits to be sent.
     pub(super) fn write_frames(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
-        let is_data = packet.space == SpaceId::Data;
+        let is_data = packet.space == SpaceId::DATA;
         if packet.kind != PacketKind::ZeroRtt {
             self.write_crypto(buf, limit, packet);
             if is_data {
@@ -503,7 +503,7 @@ impl Connection {
     /// PATH_RESPONSE and PATH_CHALLENGE, in a datagram of their own on the path they are about. They do not wait for the
     /// window: until the path is known to work, nothing else can free it.
     fn transmit_probing(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if !self.keys.has(SpaceId::Data) {
+        if !self.keys.has(SpaceId::DATA) {
             return None;
         }
         // RFC 9000 sections 8.2.1 and 8.2.2: full size, unless the address is not validated and has not earned so much.
@@ -512,7 +512,7 @@ impl Connection {
         let room = room(&self.paths[index]);
         let fresh = self.challenge_data();
         let dcid = self.cid_for(index);
-        let mut packet = self.begin_packet_to(buf, SpaceId::Data, index, &dcid);
+        let mut packet = self.begin_packet_to(buf, SpaceId::DATA, index, &dcid);
         packet.ack_eliciting = true;
         let path = &mut self.paths[index];
         if let Some(data) = path.take_challenge(fresh, room >= usize::from(MIN_INITIAL)) {
@@ -553,7 +553,7 @@ impl Connection {
             return None;
         }
         let size = self.paths[self.active].mtu.poll_probe(now)?;
-        let mut packet = self.begin_packet(buf, SpaceId::Data);
+        let mut packet = self.begin_packet(buf, SpaceId::DATA);
         Frame::Ping.encode(buf);
         packet.ack_eliciting = true;
         let number = packet.mark.number;
@@ -583,7 +583,7 @@ impl Connection {
         for space in SpaceId::ALL {
             // Once the handshake is confirmed only 1-RTT is left; before, the peer may lack the later keys.
             let usable = self.keys.has(space)
-                && (space != SpaceId::Data || self.handshake.complete || self.side == Side::Server);
+                && (space != SpaceId::DATA || self.handshake.complete || self.side == Side::Server);
             let used = buf.len() + if open.is_some() { TAG_LEN } else { 0 };
             if !usable || room < used + MIN_PACKET {
                 continue;
@@ -598,7 +598,7 @@ impl Connection {
             if acks.pending() || acks.due(now) {
                 acks.write(now, buf, limit.saturating_sub(MIN_PACKET));
             }
-            if space != SpaceId::Data && matches!(close, CloseFrame::Application { .. }) {
+            if space != SpaceId::DATA && matches!(close, CloseFrame::Application { .. }) {
                 // The application's code must not leak into packets that anyone can read.
                 encode_close(&super::application_error_in_handshake(), buf, limit);
             } else {

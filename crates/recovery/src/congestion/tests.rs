@@ -64,7 +64,7 @@ impl Sender {
             path: self.path,
             data: (),
         };
-        self.recovery.on_sent(SpaceId::Data, packet, has_more);
+        self.recovery.on_sent(SpaceId::DATA, packet, has_more);
         self.sent.push(self.now);
         self.free = self.free.max(self.now) + self.rate.time_for(u64::from(DATAGRAM));
         if self.lose_every == 0 || self.next % self.lose_every != self.lose_every - 1 {
@@ -94,7 +94,7 @@ impl Sender {
             self.now = self.now.max(next);
             while let Some((number, _)) = self.flying.pop_front_if(|(_, at)| *at <= self.now) {
                 let frame = AckFrame::new(self.now, [number..=number].into_iter());
-                self.recovery.on_ack(self.now, SpaceId::Data, frame, &mut outcome).unwrap();
+                self.recovery.on_ack(self.now, SpaceId::DATA, frame, &mut outcome).unwrap();
             }
             if let Timeout::Probe { .. } = self.recovery.on_timeout(self.now, &mut outcome) {
                 self.send_one(true);
@@ -109,7 +109,7 @@ impl Sender {
         while let Some((number, at)) = self.flying.pop_front() {
             self.now = self.now.max(at);
             let frame = AckFrame::new(self.now, [number..=number].into_iter());
-            self.recovery.on_ack(self.now, SpaceId::Data, frame, &mut outcome).unwrap();
+            self.recovery.on_ack(self.now, SpaceId::DATA, frame, &mut outcome).unwrap();
         }
     }
 }

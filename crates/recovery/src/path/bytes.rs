@@ -26,10 +26,11 @@ impl Path {
     /// Nothing has been heard for so long that everything outstanding is lost; to be told before the losses (RFC 5681 section 3.1).
     ///
     /// Within an episode the threshold falls again only if something is lost that was sent since the latest reduction:
-    /// a retransmission, say. Where `is_repeated`, no delivery has come since the timeout before, and the threshold
-    /// stays where it is.
-    pub(crate) fn on_timeout(&mut self, is_repeated: bool) {
+    /// a retransmission, say. Where no delivery has come since the timeout before, the threshold stays where it is.
+    pub(crate) fn on_timeout(&mut self, now: Instant) {
         self.touch();
+        let is_repeated = self.silence.0 > 0;
+        self.silence = (self.silence.0.saturating_add(1), Some(now));
         if !self.episode.is_open() {
             self.begin_recovery(CongestionCause::Loss);
         }

@@ -72,6 +72,8 @@ pub struct Path {
     bytes_in_flight: u64,
     /// Packets neither acknowledged nor declared lost, whether they count in flight or not.
     outstanding: u64,
+    /// Timeouts in a row, and when the last of them was.
+    silence: (u32, Option<Instant>),
     /// Since when nothing has been in flight.
     idle_since: Instant,
     /// The controller has left its start.
@@ -114,6 +116,7 @@ impl Path {
             crowding: Crowding::default(),
             bytes_in_flight: 0,
             outstanding: 0,
+            silence: (0, None),
             idle_since: now,
             is_started: false,
             is_retired: false,
@@ -274,8 +277,30 @@ impl Path {
         self.outstanding == 0
     }
 
-    /// The probe timer expired for the `count`-th time in a row, and so many datagrams probe.
-    pub(crate) fn on_pto(&mut self, now: Instant, count: u32, datagrams: u8) {
+    /// Timeouts in a row: since the peer was last heard.
+    pub fn pto_count(&self) -> u32 {
+        self.silence.0
+    }
+
+    /// When the probe timer last expired in the current row.
+    pub(crate) fn last_pto(&self) -> Option<Instant> {
+        self.silence.1
+    }
+
+    /// The peer was heard, or what was waited for has been given up.
+    pub(crate) fn on_heard(&mut self) {
+        self.silence = (0, None);
+    }
+
+    /// The probe timer expired once more, and so many datagrams probe.
+    pub(crate) fn on_pto(&mut self, now: Instant, datagrams: u8) {
+        let count = self.silence.0.saturating_add(1);
+        self.silence = (count, Some(now));
+        self.on_probes(now, count, datagrams);
+    }
+
+    /// So many datagrams probe.
+    pub(crate) fn on_probes(&mut self, now: Instant, count: u32, datagrams: u8) {
         self.ecn.on_silence();
         self.stats.ptos += 1;
         self.stats.probes += u64::from(datagrams);
@@ -509,7 +534,7 @@ impl Path {
     }
 
     /// Draws the conclusions from everything noted since the last time. Returns whether persistent congestion was established.
-    pub(crate) fn finish(&mut self, now: Instant, pto_count: u32, trace: &mut Trace) -> bool {
+    pub(crate) fn finish(&mut self, now: Instant, trace: &mut Trace) -> bool {
         if !self.tally.touched {
             return false;
         }
@@ -556,7 +581,7 @@ impl Path {
         self.count_episodes();
         self.tell_estimators(round);
         if trace.is_on() {
-            self.tell(now, pto_count, trace);
+            self.tell(now, trace);
         }
         self.tally.clear();
         is_collapse

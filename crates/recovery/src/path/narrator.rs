@@ -24,7 +24,7 @@ impl Narrator {
 
 impl Path {
     /// Shows the trace what has changed.
-    pub(super) fn tell(&mut self, now: Instant, pto_count: u32, trace: &mut Trace) {
+    pub(super) fn tell(&mut self, now: Instant, trace: &mut Trace) {
         let window = self.window();
         if let Some(CongestionEvent { cause, episode }) = self.tally.congestion {
             let ssthresh = self.ssthresh();
@@ -44,7 +44,7 @@ impl Path {
             self.narrator.ecn = ecn;
         }
         self.tell_state(now, trace);
-        self.tell_metrics(now, pto_count, trace);
+        self.tell_metrics(now, trace);
     }
 
     /// Shows the trace what congestion control is doing, if that is something else than before.
@@ -56,7 +56,7 @@ impl Path {
         }
     }
 
-    fn tell_metrics(&mut self, now: Instant, pto_count: u32, trace: &mut Trace) {
+    fn tell_metrics(&mut self, now: Instant, trace: &mut Trace) {
         self.narrator.untold_change = None;
         let metrics = Metrics {
             window: self.window(),
@@ -68,7 +68,7 @@ impl Path {
             rtt_variation: self.rtt.variation,
             min_rtt: self.rtt.min,
             pacing_rate: self.pacing_rate(),
-            pto_count,
+            pto_count: self.pto_count(),
         };
         trace.push(now, self.id, Event::Metrics(metrics));
     }
@@ -79,9 +79,9 @@ impl Path {
     }
 
     /// Shows the trace a change that happened outside of any event.
-    pub(crate) fn tell_untold(&mut self, pto_count: u32, trace: &mut Trace) {
+    pub(crate) fn tell_untold(&mut self, trace: &mut Trace) {
         if let Some(now) = self.narrator.untold_change {
-            self.tell_metrics(now, pto_count, trace);
+            self.tell_metrics(now, trace);
         }
     }
 }

@@ -98,7 +98,7 @@ impl Stage {
 
     /// Sends `count` full packets of application data and has more to send.
     pub fn send(&mut self, count: u64) {
-        self.send_in(SpaceId::Data, count);
+        self.send_in(SpaceId::DATA, count);
     }
 
     pub fn send_in(&mut self, space: SpaceId, count: u64) {
@@ -110,21 +110,21 @@ impl Stage {
 
     pub fn send_on(&mut self, path: PathId, count: u64) {
         for _ in 0..count {
-            let packet = Sent { path, ..self.packet(SpaceId::Data) };
-            self.recovery.on_sent(SpaceId::Data, packet, true);
+            let packet = Sent { path, ..self.packet(SpaceId::DATA) };
+            self.recovery.on_sent(SpaceId::DATA, packet, true);
         }
     }
 
     pub fn send_with(&mut self, change: impl FnOnce(&mut Sent<u64>)) -> u64 {
-        let mut packet = self.packet(SpaceId::Data);
+        let mut packet = self.packet(SpaceId::DATA);
         change(&mut packet);
         let number = packet.number;
-        self.recovery.on_sent(SpaceId::Data, packet, true);
+        self.recovery.on_sent(SpaceId::DATA, packet, true);
         number
     }
 
     pub fn skip(&mut self, count: u64) {
-        self.next[SpaceId::Data.index()] += count;
+        self.next[SpaceId::DATA.index()] += count;
     }
 
     /// Fills the window; returns how many packets it took.
@@ -142,7 +142,7 @@ impl Stage {
     }
 
     pub fn ack_ranges(&mut self, ranges: &[RangeInclusive<u64>]) {
-        self.try_ack(SpaceId::Data, ranges, Duration::ZERO, None).unwrap();
+        self.try_ack(SpaceId::DATA, ranges, Duration::ZERO, None).unwrap();
     }
 
     pub fn ack_in(&mut self, space: SpaceId, range: RangeInclusive<u64>, delay: Duration) {
@@ -151,7 +151,7 @@ impl Stage {
 
     pub fn ack_ecn(&mut self, range: RangeInclusive<u64>, ect0: u64, ce: u64) {
         let counts = EcnCounts { ect0, ect1: 0, ce };
-        self.try_ack(SpaceId::Data, &[range], Duration::ZERO, Some(counts)).unwrap();
+        self.try_ack(SpaceId::DATA, &[range], Duration::ZERO, Some(counts)).unwrap();
     }
 
     pub fn try_ack(

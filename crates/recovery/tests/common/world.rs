@@ -137,7 +137,7 @@ impl World {
                 self.receive();
             } else if ack.is_some_and(|time| time <= next) {
                 let (_, ranges) = self.acks.pop_first().unwrap();
-                let (space, ranges) = (SpaceId::Data, ranges.into_iter());
+                let (space, ranges) = (SpaceId::DATA, ranges.into_iter());
                 self.recovery.on_ack(next, space, AckFrame::new(next, ranges), &mut self.out).unwrap();
                 self.windows.push((next, self.path().window()));
             } else if self.recovery.timer().is_some_and(|time| time <= next)
@@ -183,7 +183,7 @@ impl World {
             path: self.path,
             data: (),
         };
-        self.recovery.on_sent(SpaceId::Data, packet, true);
+        self.recovery.on_sent(SpaceId::DATA, packet, true);
         while self.queue.front().is_some_and(|departure| *departure <= self.now) {
             self.queue.pop_front();
         }
