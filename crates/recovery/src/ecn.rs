@@ -139,9 +139,15 @@ impl Validation {
         }
     }
 
+    /// Whether [`on_sent`](Self::on_sent) has to hear of packets.
+    #[inline]
+    pub(crate) fn is_testing(&self) -> bool {
+        self.state == EcnState::Testing && !self.is_postponed
+    }
+
     /// A packet was sent; `pto` is the path's probe timeout.
     pub(crate) fn on_sent(&mut self, now: Instant, ecn: Ecn, pto: Duration) {
-        if self.state != EcnState::Testing || self.is_postponed {
+        if !self.is_testing() {
             return;
         }
         self.tested += u32::from(ecn != Ecn::NotEct);

@@ -277,7 +277,8 @@ impl<T: Clone> Recovery<T> {
         if in_flight && let Some(path) = self.paths.get_mut(path) {
             path.set_application_limited(now, !app_has_more, &mut self.trace);
         }
-        if is_ack_eliciting {
+        // A time for loss stays the first, whatever is sent.
+        if is_ack_eliciting && !self.timer.is_some_and(|timer| timer.kind == TimerKind::LossTime) {
             self.set_timer(now);
         }
     }
@@ -437,33 +438,33 @@ impl<T: Clone> Recovery<T> {
     /// What else is counted in probe timeouts (RFC 9000 section 10) goes by this one, whatever the policy allows the
     /// timer to leave out.
     pub fn pto(&self, space: SpaceId) -> Duration {
-        self.timeout_after(space, self.max_ack_delay, 0)
+        let allowance = if space.is_data() { self.max_ack_delay } else { Duration::ZERO };
+        self.timeout_after(self.paths.active_path(), allowance, 0)
     }
 
-    /// How long the probe timer waits after `count` expiries.
-    fn probe_timeout(&self, space: SpaceId, count: u32) -> Duration {
-        self.timeout_after(space, self.ack_allowance(space), count)
-    }
-
-    fn timeout_after(&self, space: SpaceId, allowance: Duration, count: u32) -> Duration {
-        let ack_delay = if space.is_data() { allowance } else { Duration::ZERO };
-        let path = self.paths.active_path();
+    /// How long the probe timer waits on a path that has been silent for `count` expiries, when the peer may hold
+    /// acknowledgments back for `allowance`.
+    fn timeout_after(&self, path: Option<&Path>, allowance: Duration, count: u32) -> Duration {
         let assumed = || Rtt::of(&self.config.policies, self.config.initial_rtt).probe_base();
         let base = path.map_or_else(assumed, |path| path.rtt().probe_base());
+        let base = base.saturating_add(allowance);
+        if count == 0 {
+            // No policy changes the first wait.
+            return base;
+        }
         let silence = Silence {
-            base: base.saturating_add(ack_delay),
+            base,
             idle_timeout: self.idle_timeout,
             crowd: path.is_some_and(Path::is_crowded).then_some(self.config.seed),
         };
         probe::timeout(self.config.policies.probe, silence, count)
     }
 
-    /// For how long the peer may hold back the acknowledgment of the application data in flight.
-    fn ack_allowance(&self, space: SpaceId) -> Duration {
+    /// For how long the peer may hold back the acknowledgment of what is in flight in a space.
+    fn ack_allowance(&self, space: &Space<T>) -> Duration {
         match self.config.policies.ack_allowance {
-            AckAllowancePolicy::Lone if self.spaces.get(space).is_some_and(|space| space.eliciting() > 1) => {
-                self.longest_hold.min(self.max_ack_delay)
-            }
+            _ if !space.id().is_data() => Duration::ZERO,
+            AckAllowancePolicy::Lone if space.eliciting() > 1 => self.longest_hold.min(self.max_ack_delay),
             _ => self.max_ack_delay,
         }
     }
@@ -568,19 +569,21 @@ impl<T: Clone> Recovery<T> {
     }
 
     fn next_timer(&mut self, now: Instant) -> Option<Timer> {
-        let earliest = |deadline: &dyn Fn(&Space<T>) -> Option<Instant>, kind: TimerKind| {
-            let timers = self.spaces.iter().filter_map(|space| {
-                let space_id = space.id();
-                deadline(space).map(|at| Timer { at, kind, space: space_id })
-            });
-            timers.min_by_key(|timer| timer.at)
-        };
         // A time for loss comes first: what is lost by then makes probing pointless.
-        let loss = earliest(&Space::loss_time, TimerKind::LossTime);
+        let loss = self.spaces.earliest(Space::loss_time);
+        let loss = loss.map(|(at, space)| Timer { at, kind: TimerKind::LossTime, space });
         if loss.is_some() || self.amplification_limited {
             return loss;
         }
-        let probe = earliest(&|space| self.probe_deadline(space), TimerKind::Probe);
+        let path = self.paths.active_path();
+        let (count, expired) = path.map_or((0, None), |path| (path.pto_count(), path.last_pto()));
+        let probe = self.spaces.earliest(|space| {
+            // Not for application data before the handshake is confirmed: the peer may lack the keys to answer (RFC 9002 section 6.2.1).
+            let last = space.last_eliciting().filter(|_| self.handshake_confirmed || !space.id().is_data())?;
+            // Counted from the latest expiry in the row even if no probe could be sent then.
+            Some(last.max(expired.unwrap_or(last)) + self.timeout_after(path, self.ack_allowance(space), count))
+        });
+        let probe = probe.map(|(at, space)| Timer { at, kind: TimerKind::Probe, space });
         if probe.is_some() || self.peer_validated {
             self.deadlocked_since = None;
             return probe;
@@ -595,22 +598,7 @@ impl<T: Clone> Recovery<T> {
         // Counted from when it began, not from now: 0-RTT data that go on being sent would push the probe out without
         // end.
         let since = *self.deadlocked_since.get_or_insert(now);
-        let at = self.probe_from(since) + self.probe_timeout(space, self.pto_count());
-        Some(Timer { at, kind: TimerKind::Probe, space })
-    }
-
-    /// What a probe timeout counts from: `since`, or the latest expiry in the row even if no probe could be sent then.
-    fn probe_from(&self, since: Instant) -> Instant {
-        self.paths.active_path().and_then(Path::last_pto).map_or(since, |expired| expired.max(since))
-    }
-
-    /// When a space is to be probed, if there is anything to probe for.
-    fn probe_deadline(&self, space: &Space<T>) -> Option<Instant> {
-        // Not for application data before the handshake is confirmed: the peer may lack the keys to answer (RFC 9002 section 6.2.1).
-        if space.id().is_data() && !self.handshake_confirmed {
-            return None;
-        }
-        let last = space.last_eliciting()?;
-        Some(self.probe_from(last) + self.probe_timeout(space.id(), self.pto_count()))
+        let wait = self.timeout_after(path, Duration::ZERO, count);
+        Some(Timer { at: since.max(expired.unwrap_or(since)) + wait, kind: TimerKind::Probe, space })
     }
 }

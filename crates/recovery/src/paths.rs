@@ -40,16 +40,34 @@ impl Paths {
     }
 
     /// The path of this name; `None` if it was never added, or is no longer kept.
+    #[inline]
     pub(crate) fn get(&self, id: PathId) -> Option<&Path> {
-        self.list.iter().find(|path| path.id() == id)
+        self.list.get(self.position(id))
     }
 
     /// The same, to change it.
+    #[inline]
     pub(crate) fn get_mut(&mut self, id: PathId) -> Option<&mut Path> {
-        self.list.iter_mut().find(|path| path.id() == id)
+        let position = self.position(id);
+        self.list.get_mut(position)
+    }
+
+    /// Where a path is in the list; its length if it is not there. Nearly always there is one path.
+    #[inline]
+    fn position(&self, id: PathId) -> usize {
+        match self.list.first() {
+            Some(first) if first.id() == id => 0,
+            _ => self.further(id),
+        }
+    }
+
+    #[cold]
+    fn further(&self, id: PathId) -> usize {
+        self.list.iter().position(|path| path.id() == id).unwrap_or(self.list.len())
     }
 
     /// The path whose round-trip time the probe timer uses, if there is one.
+    #[inline]
     pub(crate) fn active_path(&self) -> Option<&Path> {
         self.get(self.active)
     }
@@ -82,6 +100,9 @@ impl Paths {
 
     /// Lets go of the paths that were given up and have nothing outstanding. Returns whether there were any.
     pub(crate) fn purge(&mut self) -> bool {
+        if !self.list.iter().any(|path| path.is_retired) {
+            return false;
+        }
         let before = self.list.len();
         self.list.retain(|path| !(path.is_retired && path.is_settled()));
         self.list.len() != before

@@ -103,7 +103,8 @@ impl SegmentPath {
 
     /// `size` bytes leave, new ones or old ones. `next` is SND.NXT afterwards; `app_has_more` tells whether more would be sent at once.
     pub fn on_sent(&mut self, now: Instant, size: u32, next: u64, app_has_more: bool) -> SegmentRecord {
-        let sent = self.path.on_sent(Transmission::new(now, size, true));
+        let mut sent = Transmission::new(now, size, true);
+        self.path.on_sent(&mut sent);
         self.path.on_sequence(next);
         self.path.set_application_limited(now, !app_has_more, &mut self.trace);
         SegmentRecord { sent, episode: NO_EPISODE }

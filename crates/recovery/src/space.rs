@@ -98,6 +98,8 @@ pub(crate) struct Space<T> {
     sent: SentPackets<T>,
     lost: LostPackets<T>,
     lanes: PerPath<Lane>,
+    /// The earliest loss time of the lanes.
+    loss_time: Option<Instant>,
     largest_acked: Option<u64>,
     /// How many open packets are ack-eliciting, and how many of these are MTU probes.
     eliciting: u64,
@@ -117,6 +119,7 @@ impl<T: Clone> Space<T> {
             sent: SentPackets::new(),
             lost: LostPackets::new(),
             lanes: PerPath::new(),
+            loss_time: None,
             largest_acked: None,
             eliciting: 0,
             mtu_probes: 0,
@@ -161,13 +164,20 @@ impl<T: Clone> Space<T> {
     }
 
     /// When the last ack-eliciting packet was sent, if any is in flight.
+    #[inline]
     pub(crate) fn last_eliciting(&self) -> Option<Instant> {
         self.last_eliciting.filter(|_| self.eliciting > 0)
     }
 
     /// When the next packet counts as lost.
+    #[inline]
     pub(crate) fn loss_time(&self) -> Option<Instant> {
-        self.lanes.iter().filter_map(|lane| lane.loss_time).min()
+        self.loss_time
+    }
+
+    /// Brings the loss time up to date with those of the lanes.
+    fn set_loss_time(&mut self) {
+        self.loss_time = self.lanes.iter().filter_map(|lane| lane.loss_time).min();
     }
 
     /// A packet has been sent.
@@ -177,7 +187,7 @@ impl<T: Clone> Space<T> {
         let mut sent = Transmission::new(packet.time, packet.size, in_flight);
         (sent.mtu_probe, sent.ecn) = (packet.mtu_probe, packet.ecn);
         if let Some(path) = paths.get_mut(packet.path) {
-            sent = path.on_sent(sent);
+            path.on_sent(&mut sent);
         }
         self.ecn.on_sent(packet.ecn);
         if packet.ack_eliciting {
@@ -324,6 +334,7 @@ impl<T: Clone> Space<T> {
             let lane = core::mem::replace(&mut self.lanes[index], Lane::new(path, 0));
             self.lanes[index] = self.detect_lost_in(lane, largest_acked, max_ack_delay, consequences);
         }
+        self.set_loss_time();
         let Consequences { now, paths, .. } = consequences;
         self.lost.forget(*now, |packet| paths.on_lost_for_good(packet));
         self.sent.trim();
@@ -444,6 +455,7 @@ impl<T: Clone> Space<T> {
             lane.loss_time = None;
             lane.run = LossRun::default();
         });
+        self.loss_time = None;
         (self.eliciting, self.mtu_probes) = (0, 0);
         self.last_eliciting = None;
         self.quiet = 0;
@@ -452,6 +464,7 @@ impl<T: Clone> Space<T> {
     /// Lets go of the lanes of paths that no longer exist.
     pub(crate) fn purge(&mut self, paths: &Paths) {
         self.lanes.retain(|lane| paths.contains(lane.path));
+        self.set_loss_time();
     }
 }
 

@@ -1,13 +1,16 @@
 //! The packet number spaces of a connection, by name.
 
 use smallvec::SmallVec;
+use thalweg_units::Instant;
 
 use crate::paths::Paths;
 use crate::space::Space;
-use crate::types::SpaceId;
+use crate::types::{PathId, SpaceId};
 
-/// The packet number spaces of a connection: few, so that looking one up is a short walk. A space exists once something
-/// was sent in it.
+/// The packet number spaces of a connection, in the order of names, in which timers at the same moment expire.
+///
+/// Those of a connection that uses one path at a time are there from the beginning, each at its [`SpaceId::index`]. Spaces
+/// of further path identifiers follow.
 #[derive(Clone, Debug)]
 pub(crate) struct Spaces<T> {
     list: SmallVec<[Space<T>; 3]>,
@@ -15,21 +18,48 @@ pub(crate) struct Spaces<T> {
 
 impl<T: Clone> Spaces<T> {
     pub(crate) fn new() -> Self {
-        Spaces { list: SmallVec::new() }
+        Spaces { list: SpaceId::ALL.map(Space::new).into() }
     }
 
     /// The space of this name; `None` if nothing was ever sent in it.
     pub(crate) fn get(&self, id: SpaceId) -> Option<&Space<T>> {
-        self.list.iter().find(|space| space.id() == id)
+        match id {
+            SpaceId::Initial | SpaceId::Handshake | SpaceId::Data(PathId(0)) => self.list.get(id.index()),
+            SpaceId::Data(_) => self.list.iter().find(|space| space.id() == id),
+        }
     }
 
-    /// The same, made if there is none yet. Kept in the order of names, in which timers at the same moment expire.
+    /// The same, to change it; made if there is none yet.
+    #[inline]
     pub(crate) fn entry(&mut self, id: SpaceId) -> &mut Space<T> {
+        let index = match id {
+            SpaceId::Initial | SpaceId::Handshake | SpaceId::Data(PathId(0)) => id.index(),
+            SpaceId::Data(_) => self.position(id),
+        };
+        &mut self.list[index]
+    }
+
+    #[cold]
+    fn position(&mut self, id: SpaceId) -> usize {
         let index = self.list.partition_point(|space| space.id() < id);
         if self.list.get(index).is_none_or(|space| space.id() != id) {
             self.list.insert(index, Space::new(id));
         }
-        &mut self.list[index]
+        index
+    }
+
+    /// The earliest of the deadlines that spaces have, and whose it is.
+    #[inline]
+    pub(crate) fn earliest(&self, deadline: impl Fn(&Space<T>) -> Option<Instant>) -> Option<(Instant, SpaceId)> {
+        let mut first: Option<(Instant, SpaceId)> = None;
+        for space in &self.list {
+            if let Some(at) = deadline(space)
+                && first.is_none_or(|(first, _)| at < first)
+            {
+                first = Some((at, space.id()));
+            }
+        }
+        first
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Space<T>> {

@@ -357,16 +357,18 @@ impl Path {
 
     /// A packet leaves on this path: fills in its place among the packets of the path, counted from 1, and what delivery
     /// looks like.
-    pub(crate) fn on_sent(&mut self, mut sent: Transmission) -> Transmission {
+    pub(crate) fn on_sent(&mut self, sent: &mut Transmission) {
         let size = u64::from(sent.size);
         let now = sent.time;
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += size;
         self.outstanding += 1;
-        self.ecn.on_sent(now, sent.ecn, self.rtt.probe_base());
+        if self.ecn.is_testing() {
+            self.ecn.on_sent(now, sent.ecn, self.rtt.probe_base());
+        }
         sent.order = self.stats.packets_sent;
         if !sent.in_flight {
-            return sent;
+            return;
         }
         if self.bytes_in_flight == 0 && now > self.idle_since {
             let change = self.controller.on_restart(now, now.saturating_since(self.idle_since));
@@ -382,7 +384,6 @@ impl Path {
         sent.delivery = self.delivery.on_sent(now, self.bytes_in_flight, size);
         let change = self.controller.on_sent(now, size, self.bytes_in_flight);
         self.ask_after(now, change);
-        sent
     }
 
     /// A packet that was outstanding is so no longer, whatever became of it.

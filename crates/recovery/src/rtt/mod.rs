@@ -70,6 +70,8 @@ pub struct Rtt {
     classic: Option<Classic>,
     per_round: Option<PerRound>,
     maxima: Option<Maxima>,
+    /// What [`Rtt::probe_base`] answers: asked for every packet sent, and changed by samples only.
+    base: Duration,
     recent: Option<Recent>,
 }
 
@@ -92,6 +94,12 @@ impl Rtt {
 
     /// The same, with the policies given.
     pub fn of(policies: &Policies, initial: Duration) -> Rtt {
+        let mut rtt = Rtt::assumed(policies, initial);
+        rtt.base = rtt.persistence_base();
+        rtt
+    }
+
+    fn assumed(policies: &Policies, initial: Duration) -> Rtt {
         let (probe, pacing, exit) = (policies.rtt, policies.pacing_rtt, policies.exit_rtt);
         let uses_classic =
             probe == RttPolicy::Classic || pacing == PacingRttPolicy::Classic || exit == ExitRttPolicy::Classic;
@@ -115,6 +123,7 @@ impl Rtt {
             classic: uses_classic.then(Classic::default),
             per_round: uses_rounds.then(PerRound::default),
             maxima: (probe == RttPolicy::Windowed).then(Maxima::default),
+            base: initial,
             recent: uses_recent.then(Recent::default),
         }
     }
@@ -139,6 +148,7 @@ impl Rtt {
             recent.on_sample(sample.now, adjusted);
         }
         self.tell_consumers();
+        self.base = self.compute_base();
     }
 
     /// The part that every policy shares (RFC 9002 sections 5.1 to 5.3).
@@ -199,6 +209,7 @@ impl Rtt {
     pub(crate) fn set_memory(&mut self, rounds: u32) {
         if let Some(maxima) = &mut self.maxima {
             maxima.set_memory(rounds);
+            self.base = self.compute_base();
         }
     }
 
@@ -206,6 +217,7 @@ impl Rtt {
     pub(crate) fn on_start_exit(&mut self) {
         if let Some(maxima) = &mut self.maxima {
             maxima.clear();
+            self.base = self.compute_base();
         }
     }
 
@@ -214,6 +226,10 @@ impl Rtt {
     /// Policies that update once per round trip answer with at least the largest sample since: an estimate that is a round trip old must not
     /// make the timer expire while the round-trip time rises.
     pub fn probe_base(&self) -> Duration {
+        self.base
+    }
+
+    fn compute_base(&self) -> Duration {
         if !self.has_sample {
             // Nothing to be clever about.
             return self.persistence_base();
