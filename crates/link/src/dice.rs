@@ -6,6 +6,7 @@ use core::str::FromStr;
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
+use serde::Serialize;
 use thalweg_units::{Duration, DurationExt, math};
 
 use crate::ConfigError;
@@ -123,7 +124,7 @@ impl Dice {
 }
 
 /// A probability, to 2⁻⁵³. Written as a share ("0.001") or in per cent ("0.1 %").
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
 pub struct Probability(u64);
 
 /// Keeps the bits that an `f64` holds, so that a share and its ratio are the same probability.
@@ -185,7 +186,8 @@ impl fmt::Display for Probability {
 }
 
 /// A random span of time, never negative.
-#[derive(Copy, Clone, Debug, PartialEq)]
+#[derive(Copy, Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Spread {
     /// Always this long.

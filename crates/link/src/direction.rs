@@ -9,7 +9,7 @@ use crate::dice::FlowDice;
 use crate::gate::Gate;
 use crate::impair::Loss;
 use crate::policer::Bucket;
-use crate::queue::{Dropped, Queue, Queued};
+use crate::queue::{Dropped, Queue, Queued, Setup};
 use crate::rate::Server;
 use crate::schedule::Cursor;
 use crate::trace::Mahimahi;
@@ -50,10 +50,12 @@ pub struct Direction<P> {
 enum State<P> {
     /// Nothing waits.
     Idle,
-    /// A packet is being serialised.
+    /// A packet is being serialized.
     Sending { queued: Queued<P>, end: Instant },
     /// Suspended, with something waiting.
     Held { until: Instant, lose_first: bool },
+    /// The queue holds back all that waits; asked again then, or when a packet arrives.
+    HeldBack { until: Instant },
     /// Something waits for a delivery opportunity; part of a packet may have left already.
     Waiting { partial: Option<(Queued<P>, u32)>, lose_first: bool },
 }
@@ -121,8 +123,8 @@ impl<P: Payload + 'static> Direction<P> {
     /// # Errors
     /// What [`DirectionConfig::check`] finds.
     pub fn new(config: &DirectionConfig, start: Instant, streams: &Streams) -> Result<Self, ConfigError> {
-        let rate = config.rate.nominal();
-        let queue = config.discipline.build(config.queue_limit(), rate);
+        let setup = Setup { limit: config.queue_limit(), rate: config.rate.nominal(), dice: streams.dice("queue") };
+        let queue = config.discipline.build(setup);
         Self::with_queue(config, queue, start, streams)
     }
 
@@ -216,7 +218,7 @@ impl<P: Payload + 'static> Direction<P> {
             self.queue.enqueue(now, packet, &mut self.dropped);
         }
         self.report_dropped(sink);
-        if idle {
+        if idle || matches!(self.state, State::HeldBack { .. }) {
             self.begin(now, sink);
         }
         self.stats.max_queue_bytes = self.stats.max_queue_bytes.max(self.queue.len_bytes());
@@ -228,7 +230,7 @@ impl<P: Payload + 'static> Direction<P> {
         let served = match &self.state {
             State::Idle => None,
             State::Sending { end, .. } => Some(*end),
-            State::Held { until, .. } => Some(*until),
+            State::Held { until, .. } | State::HeldBack { until } => Some(*until),
             State::Waiting { .. } => match &self.server {
                 Server::Mahimahi(opportunities) => Some(opportunities.next()),
                 Server::Constant { .. } | Server::Schedule { .. } => None,
@@ -321,6 +323,10 @@ impl<P: Payload + 'static> Direction<P> {
                     }
                     self.begin(until, sink);
                 }
+                State::HeldBack { until } if *until <= now => {
+                    let until = *until;
+                    self.begin(until, sink);
+                }
                 State::Waiting { .. } => {
                     let Server::Mahimahi(opportunities) = &mut self.server else { return };
                     let at = opportunities.next();
@@ -330,7 +336,7 @@ impl<P: Payload + 'static> Direction<P> {
                     opportunities.advance();
                     self.use_opportunity(at, sink);
                 }
-                State::Sending { .. } | State::Held { .. } => return,
+                State::Sending { .. } | State::Held { .. } | State::HeldBack { .. } => return,
             }
         }
     }
@@ -354,6 +360,11 @@ impl<P: Payload + 'static> Direction<P> {
             Some(queued) => {
                 let end = self.server.serve(at, queued.packet.size);
                 self.state = State::Sending { queued, end };
+            }
+            // Held back until a time that is later, or else time would stand still.
+            None if self.queue.len_packets() > 0 => {
+                let until = self.queue.next_event().unwrap_or(Instant::FAR_FUTURE);
+                self.state = State::HeldBack { until: until.max(at + Duration::from_nanos(1)) };
             }
             None => self.rest(at),
         }

@@ -6,11 +6,12 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | a direction, and how it is described | [`Direction`], [`DirectionConfig`] |
-//! | queues (the interface for queue management too) | [`queue`] |
+//! | a direction, a path of two, a chain of paths, and how they are described | [`Direction`], [`DirectionConfig`], [`PathConfig`], [`Chain`] |
+//! | reading descriptions from a tree such as a scenario file | [`read`] |
+//! | queues and queue disciplines | [`queue`] |
 //! | rates: constant, scheduled, recorded | [`RateModel`], [`Schedule`], [`trace`] |
 //! | loss, jitter, reordering, policing, damage | [`LossModel`], [`Jitter`], [`Reorder`], [`Policer`] |
-//! | outages and suspensions | [`Windows`] |
+//! | outages and suspensions | [`Windows`], [`Interruption`] |
 //! | Wi-Fi as measured | [`WifiProfile`] |
 //! | chance | [`Streams`], [`Dice`], [`Spread`] |
 //!
@@ -44,23 +45,30 @@
 mod config;
 mod dice;
 mod direction;
+mod error;
 mod gate;
 mod impair;
+mod interruption;
 mod packet;
+mod path;
 mod policer;
 pub mod queue;
 mod rate;
+pub mod read;
 mod schedule;
 mod stats;
 pub mod trace;
 mod wifi;
 
-pub use config::{ConfigError, DelayModel, DirectionConfig, EcnTreatment, Jitter, Reorder};
+pub use config::{DIRECTION_KEYS, DelayModel, DirectionConfig, EcnTreatment, Jitter, Key, Reorder};
 pub use dice::{Dice, Probability, Spread, Streams};
 pub use direction::Direction;
+pub use error::ConfigError;
 pub use gate::{Window, Windows};
 pub use impair::LossModel;
+pub use interruption::{HeldWhere, Interruption};
 pub use packet::{DropCause, Packet, Payload, Sink};
+pub use path::{Chain, Context, PATH_KEYS, PathConfig};
 pub use policer::Policer;
 pub use queue::{Discipline, QueueLimit};
 pub use rate::RateModel;

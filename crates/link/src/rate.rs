@@ -1,19 +1,21 @@
 //! Serialisation: when the last bit of a packet has left, exactly.
 
+use serde::Serialize;
 use thalweg_units::{Duration, DurationExt, Instant, Rate, math};
 
-use crate::schedule::Cursor;
+use crate::schedule::{Cursor, serialize_rate, serialize_rates};
 use crate::trace::{Mahimahi, Opportunities};
 use crate::{ConfigError, Schedule};
 
 /// How fast a link serves its queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum RateModel {
     /// Always the same.
-    Constant(Rate),
+    Constant(#[serde(serialize_with = "serialize_rate")] Rate),
     /// Changes at given times, also while a packet is being sent. Zero holds everything until the next change.
-    Schedule(Schedule<Rate>),
+    Schedule(#[serde(serialize_with = "serialize_rates")] Schedule<Rate>),
     /// Delivery opportunities as recorded by mahimahi.
     Mahimahi(Mahimahi),
 }
@@ -26,6 +28,14 @@ impl RateModel {
             RateModel::Constant(rate) => *rate,
             RateModel::Schedule(schedule) => schedule.at(Duration::ZERO).0,
             RateModel::Mahimahi(trace) => trace.mean_rate(),
+        }
+    }
+
+    /// All its rates: the constant, the steps of a schedule, the mean of a trace.
+    pub fn values(&self) -> Vec<Rate> {
+        match self {
+            RateModel::Schedule(schedule) => schedule.values().collect(),
+            RateModel::Constant(_) | RateModel::Mahimahi(_) => vec![self.nominal()],
         }
     }
 

@@ -1,11 +1,12 @@
 //! Values that change at given times.
 
-use thalweg_units::{Duration, DurationExt, Instant};
+use serde::{Serialize, Serializer};
+use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
 use crate::ConfigError;
 
 /// A value that changes at given times after the start of the link, once through or over and over.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Schedule<T> {
     steps: Vec<(u64, T)>,
     period: Option<u64>,
@@ -57,6 +58,17 @@ impl<T: Copy> Schedule<T> {
     pub fn period(&self) -> Option<Duration> {
         self.period.map(Duration::from_nanos)
     }
+}
+
+/// A rate as bits per second.
+pub(crate) fn serialize_rate<S: Serializer>(rate: &Rate, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(rate.bps())
+}
+
+/// A schedule of rates as one of bits per second.
+pub(crate) fn serialize_rates<S: Serializer>(schedule: &Schedule<Rate>, serializer: S) -> Result<S::Ok, S::Error> {
+    let steps = schedule.steps.iter().map(|(at, rate)| (*at, rate.bps())).collect();
+    Schedule { steps, period: schedule.period }.serialize(serializer)
 }
 
 /// A schedule read forward: remembers where it is.

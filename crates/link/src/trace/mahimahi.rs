@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use serde::{Serialize, Serializer};
 use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
 use super::TraceError;
@@ -118,6 +119,12 @@ impl Mahimahi {
         let len = self.times.len() as u64;
         let ahead = index as u64 + n;
         Duration::from_nanos(self.time((cycle + ahead / len, (ahead % len) as usize)))
+    }
+}
+
+impl Serialize for Mahimahi {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.times.iter())
     }
 }
 
