@@ -27,6 +27,7 @@ mod diagnostic;
 mod expect;
 mod files;
 mod flow;
+mod keys;
 mod link;
 pub mod presets;
 mod read;
@@ -44,6 +45,7 @@ use thalweg_units::Duration;
 
 pub use diagnostic::{Diagnostic, ScenarioError};
 pub use expect::{Expectation, Until};
+pub use keys::keys;
 pub use rivals::{OURS, STACK};
 
 use crate::hash::Digest;

@@ -1,0 +1,38 @@
+//! The keys of paths and directions with their documentation, which stands beside the code that reads them.
+
+use thalweg_link::queue::Discipline;
+use thalweg_link::{DIRECTION_KEYS, PATH_KEYS};
+
+/// Every key of a path and of a direction and every queue discipline, a line each: what `thalweg lab list --keys` prints.
+pub fn keys() -> String {
+    let mut text = "[path.NAME]\n".to_owned();
+    for (name, example, doc) in PATH_KEYS {
+        line(&mut text, &format!("{name} = {example}"), doc);
+    }
+    text += "\nup, down\n";
+    for key in DIRECTION_KEYS {
+        line(&mut text, &format!("{} = {}", key.name, key.example), key.doc);
+    }
+    text += "\naqm\n";
+    for (name, doc) in Discipline::ALL {
+        line(&mut text, &format!("\"{name}\""), doc);
+    }
+    text
+}
+
+fn line(text: &mut String, what: &str, doc: &str) {
+    text.push_str(&format!("  {what}\n      {doc}\n"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_and_discipline_is_listed_with_its_documentation() {
+        let text = keys();
+        for part in ["hops = [", "policer = {", "\"head-drop\"\n      what finds the queue full", "mean_good"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}
