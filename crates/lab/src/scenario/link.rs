@@ -33,3 +33,6 @@ pub(crate) fn path(name: &str, reader: Reader<'_>, traces: &Traces<'_>) -> Optio
     }
     PathConfig::read(name, Box::new(reader), &Context { traces, also: &["preset"] })
 }
+
+#[cfg(test)]
+mod tests;
