@@ -208,3 +208,78 @@ fn hops(field: &dyn Field, known: &[&str]) -> Option<Vec<String>> {
     }
     Some(hops)
 }
+
+#[cfg(test)]
+mod tests {
+    use thalweg_units::Instant;
+
+    use super::*;
+    use crate::{Direction, Interruption, Jitter};
+
+    const S: Duration = Duration::from_secs(1);
+
+    fn drawn(stream: &str) -> Windows {
+        let stream = stream.to_owned();
+        Windows::Drawn(Interruption { stream, at: (S, 2 * S), lasts: (S, 9 * S), every: None, times: 0, random: false })
+    }
+
+    fn path() -> PathConfig {
+        let direction = |delay: Duration| DirectionConfig { delay: delay.into(), ..DirectionConfig::default() };
+        PathConfig::new("p", direction(S), direction(2 * S))
+    }
+
+    #[test]
+    fn what_concerns_both_directions_is_drawn_once_and_their_own_apart() {
+        let mut both = path();
+        both.outages.push(drawn("outage 0"));
+        both.suspend_before.push(drawn("suspension 0"));
+        let drawn_both = both.resolve(&Streams::new(1), 60 * S).unwrap();
+        assert_eq!(drawn_both.up.outages, drawn_both.down.outages);
+        assert_eq!(drawn_both.up.suspend_before, drawn_both.down.suspend_before);
+        assert_ne!(drawn_both.up.outages, drawn_both.up.suspend_before);
+        assert_eq!(drawn_both.interruptions().len(), 2);
+        assert_ne!(drawn_both, both.resolve(&Streams::new(2), 60 * S).unwrap());
+        let mut own = path();
+        (own.up.outages, own.down.outages) = (vec![drawn("outage 0")], vec![drawn("outage 0")]);
+        let drawn_own = own.resolve(&Streams::new(1), 60 * S).unwrap();
+        assert_ne!(drawn_own.up.outages, drawn_own.down.outages);
+        assert_eq!(drawn_own.up.round_trip, 3 * S);
+        // Nothing is left to draw.
+        assert_eq!(drawn_own.resolve(&Streams::new(9), 60 * S).unwrap(), drawn_own);
+    }
+
+    #[test]
+    fn a_wifi_hop_is_complete_once_resolved() {
+        let wifi = PathConfig { wifi: Some(WifiProfile::default()), ..path() };
+        let drawn = wifi.resolve(&Streams::new(1), 3600 * S).unwrap();
+        assert_eq!(drawn.wifi, None);
+        for direction in [&drawn.up, &drawn.down] {
+            assert!(matches!(direction.jitter, Some(Jitter { reorder: false, .. })));
+            assert!(matches!(&direction.suspend_before[..], [Windows::List(list)] if !list.is_empty()));
+        }
+    }
+
+    #[test]
+    fn what_is_not_drawn_yet_does_not_run() {
+        let (lte, out) = (Some(crate::trace::Trace::Lte), vec![drawn("outage 0")]);
+        for config in [
+            DirectionConfig { trace: lte, ..DirectionConfig::default() },
+            DirectionConfig { outages: out, ..DirectionConfig::default() },
+        ] {
+            let build = |config| Direction::<u64>::new(config, Instant::ZERO, &Streams::new(1)).map(|_| ());
+            assert_eq!(build(&config), Err(ConfigError::Unresolved));
+            assert_eq!(build(&config.resolve(&Streams::new(1), 20 * S).unwrap()), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_chain_is_a_route_through_paths() {
+        let paths = ["a", "b", "c"].map(|name| PathConfig { name: name.to_owned(), ..path() });
+        let chain = |hops: &[&str]| Chain {
+            name: "chain".to_owned(),
+            hops: hops.iter().map(|hop| (*hop).to_owned()).collect(),
+        };
+        assert_eq!(chain(&["c", "a"]).route(&paths), Some(vec![2, 0]));
+        assert_eq!(chain(&["c", "d"]).route(&paths), None);
+    }
+}

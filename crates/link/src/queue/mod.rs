@@ -9,7 +9,7 @@ mod limit;
 
 use core::fmt::Debug;
 
-pub use fifo::{Fifo, HeadDrop, TailDrop};
+pub use fifo::Fifo;
 pub use limit::QueueLimit;
 use serde::Serialize;
 use thalweg_units::{Instant, Rate};
@@ -103,7 +103,9 @@ pub trait Kind: Clone + Debug + Default + PartialEq + Serialize {
 
 /// Makes the sum of all disciplines; an entry is the only thing that a new one adds beside its file.
 macro_rules! disciplines {
-    ($($kind:ident,)+) => {
+    ($($module:ident::$kind:ident,)+) => {
+        $(pub use $module::$kind;)+
+
         /// Which queue stands before the link.
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[serde(rename_all = "kebab-case")]
@@ -141,8 +143,8 @@ macro_rules! disciplines {
 }
 
 disciplines! {
-    TailDrop,
-    HeadDrop,
+    fifo::TailDrop,
+    fifo::HeadDrop,
 }
 
 impl Default for Discipline {
