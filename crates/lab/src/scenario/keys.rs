@@ -13,9 +13,9 @@ pub fn keys() -> String {
     for key in DIRECTION_KEYS {
         line(&mut text, &format!("{} = {}", key.name, key.example), key.doc);
     }
-    text += "\naqm\n";
-    for (name, doc) in Discipline::ALL {
-        line(&mut text, &format!("\"{name}\""), doc);
+    text += "\nqueue disciplines\n";
+    for (_, example, doc) in Discipline::ALL {
+        line(&mut text, &format!("aqm = {example}"), doc);
     }
     text
 }
@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn every_key_and_discipline_is_listed_with_its_documentation() {
         let text = keys();
-        for part in ["hops = [", "policer = {", "\"head-drop\"\n      what finds the queue full", "mean_good"] {
+        for part in ["hops = [", "policer = {", "aqm = \"head-drop\"\n      what finds the queue full", "mean_good"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

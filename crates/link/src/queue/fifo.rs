@@ -15,6 +15,7 @@ pub struct TailDrop;
 
 impl Kind for TailDrop {
     const NAME: &'static str = "tail-drop";
+    const EXAMPLE: &'static str = "\"tail-drop\"";
     const DOC: &'static str = "what finds the queue full is dropped";
 
     fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {
@@ -28,6 +29,7 @@ pub struct HeadDrop;
 
 impl Kind for HeadDrop {
     const NAME: &'static str = "head-drop";
+    const EXAMPLE: &'static str = "\"head-drop\"";
     const DOC: &'static str = "what finds the queue full pushes out the oldest";
 
     fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {

@@ -88,6 +88,8 @@ pub struct Setup {
 pub trait Kind: Clone + Debug + Default + PartialEq + Serialize {
     /// The name in `aqm = "NAME"`.
     const NAME: &'static str;
+    /// A value of `aqm` with all parameters; a test reads it.
+    const EXAMPLE: &'static str;
     /// What it does and its parameters with units and defaults, for `thalweg lab list --keys`.
     const DOC: &'static str;
 
@@ -115,8 +117,9 @@ macro_rules! disciplines {
         }
 
         impl Discipline {
-            /// Name and documentation of each.
-            pub const ALL: &'static [(&'static str, &'static str)] = &[$(($kind::NAME, $kind::DOC),)+];
+            /// Name, example and documentation of each.
+            pub const ALL: &'static [(&'static str, &'static str, &'static str)] =
+                &[$(($kind::NAME, $kind::EXAMPLE, $kind::DOC),)+];
 
             /// The one of this name, as `table` says or with its default parameters.
             fn named(name: &str, table: Option<&dyn Table>) -> Option<Discipline> {
@@ -156,7 +159,7 @@ impl Default for Discipline {
 impl Discipline {
     /// "tail-drop", or { name = "tail-drop", … } with parameters.
     pub(crate) fn read(field: &dyn Field) -> Option<Discipline> {
-        let names = || Self::ALL.iter().map(|(name, _)| *name);
+        let names = || Self::ALL.iter().map(|(name, ..)| *name);
         let expected = format!("one of {}", names().collect::<Vec<_>>().join(", "));
         let known = |field: &dyn Field| {
             let name = field.text(&expected)?.to_owned();

@@ -1,4 +1,4 @@
-use thalweg_link::queue::HeadDrop;
+use thalweg_link::queue::{Discipline, HeadDrop};
 use thalweg_link::trace::Trace;
 use thalweg_link::{
     DIRECTION_KEYS, DirectionConfig, EcnTreatment, LossModel, PATH_KEYS, Probability, QueueLimit, RateModel, Schedule,
@@ -97,6 +97,13 @@ fn every_key_of_a_path_is_accepted_as_its_documentation_writes_it() {
         let path = format!("[path.p]\n{other}\ndown = {{ {rate}{delay}{} = {} }}", key.name, key.example);
         parse(&text(&path)).unwrap_or_else(|error| panic!("{}: {error}", key.name));
         assert!(!key.doc.is_empty() && !key.doc.ends_with('.'), "{}", key.name);
+    }
+    for (name, example, _) in Discipline::ALL {
+        let path = format!("[path.p]\n{other}\ndown = {{ rate = \"5 Mbps\", delay = \"10 ms\", aqm = {example} }}");
+        parse(&text(&path)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        // Parameters have defaults.
+        let bare = path.replace(example, &format!("\"{name}\""));
+        assert!(parse(&text(&bare)).is_ok() && example.contains(&format!("\"{name}\"")), "{name}");
     }
     for (key, example, _) in PATH_KEYS {
         let directions =
