@@ -16,7 +16,7 @@ use crate::{
 
 /// One direction of a link. Times in it count from the start of the link.
 ///
-/// A packet takes this way: MTU, policer, queue, suspension *before*, serialisation, ECN treatment, outage, loss, corruption,
+/// A packet takes this way: MTU, policer, queue, suspension *before*, serialization, ECN treatment, outage, loss, corruption,
 /// duplication, delay, jitter, reordering, suspension *after*. What is lost on the line has used its time on it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DirectionConfig {
@@ -44,7 +44,7 @@ pub struct DirectionConfig {
     pub corrupt: Probability,
     /// When what leaves the queue is lost.
     pub outages: Vec<Windows>,
-    /// When the queue is not served: what waits is held *before* serialisation and leaves at the rate of the link afterwards.
+    /// When the queue is not served: what waits is held *before* serialization and leaves at the rate of the link afterwards.
     pub suspend_before: Vec<Windows>,
     /// When nothing is handed over at the far end: what arrives is held *after* propagation and released all at once.
     pub suspend_after: Vec<Windows>,
@@ -191,27 +191,27 @@ pub const DIRECTION_KEYS: &[Key] = &[
         name: "queue",
         example: "\"1 BDP\"",
         doc: "how much may wait: \"1 BDP\" (rate × fixed delays of both directions), \"600 ms\", \"125 kB\", \"60 packets\", \
-              \"unlimited\"; \"1 BDP\", or \"unlimited\" where the rate is",
+              \"unlimited\"; default \"1 BDP\", or \"unlimited\" where the rate is",
         read: |draft, field, _| draft.config.queue = QueueLimit::read(field).unwrap_or(QueueLimit::Infinite),
     },
     Key {
         name: "aqm",
         example: "\"head-drop\"",
-        doc: "the queue discipline by name, or { name = \"NAME\", … } with its parameters; \"tail-drop\"",
+        doc: "the queue discipline by name, or { name = \"NAME\", … } with its parameters; default \"tail-drop\"",
         read: |draft, field, _| draft.config.discipline = Discipline::read(field).unwrap_or_default(),
     },
     Key {
         name: "jitter",
         example: "{ shape = \"normal\", mean = \"5 ms\", deviation = \"1 ms\", reorders = true }",
         doc: "random extra delay: a mean (uniform from zero to twice that), or a table; shapes are \"uniform\", \"normal\", \
-              \"exponential\", \"lognormal\"; deviation is half of the mean; without reorders no packet overtakes another",
+              \"exponential\", \"lognormal\"; the default deviation is half of the mean; without reorders no packet overtakes another",
         read: |draft, field, _| draft.config.jitter = Jitter::read(field),
     },
     Key {
         name: "loss",
         example: "[{ random = \"0.1 %\" }, { burst = { mean_good = \"10 s\", mean_bad = \"200 ms\" } }]",
         doc: "one or a list of: a share such as \"0.1 %\"; { random = SHARE }; { burst = { enter, leave, bad, good } }, bursts by \
-              packets: shares of packets at which the bad state is entered and left, and lost in it (1) and out of it (0); \
+              packets: shares of packets at which the bad state is entered and left, and of packets lost in it (default 1) and out of it (default 0); \
               { burst = { mean_good, mean_bad, bad, good } }, bursts by time; { every = 100 }; { packets = [7, 8] }, \
               counted from 1; \"tail\", the last packet of every message when it is sent for the first time",
         read: |draft, field, _| draft.config.loss = field.list(LossModel::read),
@@ -279,7 +279,7 @@ pub const DIRECTION_KEYS: &[Key] = &[
     Key {
         name: "ecn",
         example: "\"bleach\"",
-        doc: "what happens to the ECN field: \"keep\", \"bleach\", \"mark-all\", \"ect1-to-ect0\"",
+        doc: "what happens to the ECN field: \"keep\" (default), \"bleach\", \"mark-all\", \"ect1-to-ect0\"",
         read: |draft, field, _| draft.config.ecn = EcnTreatment::read(field),
     },
 ];
@@ -374,6 +374,7 @@ fn changes(field: &dyn Field) -> Vec<Change> {
             item.complain(
                 &"is not later than the change before it; write changes in the order of time, one per moment",
             );
+            continue;
         }
         changes.push(change);
     }

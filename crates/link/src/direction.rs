@@ -1,4 +1,4 @@
-//! One direction of a link at work.
+//! Runs one direction of a link: queue, serialization, propagation, impairments.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -18,7 +18,7 @@ use crate::{
     Probability, RateModel, Reorder, Sink, Streams,
 };
 
-/// One direction of a link: `queue → serialisation at a rate → propagation → impairments`.
+/// One direction of a link: `queue → serialization at a rate → propagation → impairments`.
 ///
 /// Give it packets with [`send`](Self::send), ask when it wants to be called with [`next_event`](Self::next_event), and call
 /// [`advance`](Self::advance) then. Times must not go back. A packet that arrives at the very time at which another leaves
@@ -60,7 +60,7 @@ enum State<P> {
     Waiting { partial: Option<(Queued<P>, u32)>, lose_first: bool },
 }
 
-/// From the end of serialisation to the far end.
+/// From the end of serialization to the far end.
 #[derive(Debug)]
 struct Line<P> {
     delay: Delay,

@@ -12,7 +12,7 @@ pub struct Window {
     pub start: Duration,
     /// Ends here.
     pub end: Duration,
-    /// In a suspension *before* serialisation: the first packet to leave afterwards is lost (it was on the air when it began).
+    /// In a suspension *before* serialization: the first packet to leave afterwards is lost (it was on the air when it began).
     pub lose_first: bool,
 }
 

@@ -29,7 +29,7 @@ pub struct Interruption {
 /// Where packets wait while a direction is suspended.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum HeldWhere {
-    /// Before serialisation: afterwards they leave at the rate of the link.
+    /// Before serialization: afterwards they leave at the rate of the link.
     Before,
     /// After propagation: afterwards they arrive all at once.
     After,

@@ -1,6 +1,6 @@
-//! What packets cross: links with a rate, a delay, a queue and everything that goes wrong on them.
+//! Links that packets cross in the lab: rate, delay, queue and impairments of each direction, and the words that describe them.
 //!
-//! A [`Direction`] of a link is `queue → serialisation at a rate → propagation → impairments`, exact to the nanosecond and the byte,
+//! A [`Direction`] of a link is `queue → serialization at a rate → propagation → impairments`, exact to the nanosecond and the byte,
 //! clocked by its caller, random only by the [`Streams`] it is given. It knows nothing of what its packets carry. The same
 //! object serves a simulator in virtual time and an emulator in real time.
 //!

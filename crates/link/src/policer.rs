@@ -1,4 +1,4 @@
-//! A token bucket that drops what comes faster than agreed (RFC 2697 with one colour).
+//! A token bucket that drops what comes faster than agreed (RFC 2697 with one color).
 
 use serde::Serialize;
 use thalweg_units::{DurationExt, Instant, Rate};

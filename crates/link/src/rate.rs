@@ -1,4 +1,4 @@
-//! Serialisation: when the last bit of a packet has left, exactly.
+//! Rates of links, and when the last bit of a packet has left one: serialization, exact to the nanosecond.
 
 use serde::Serialize;
 use thalweg_units::{Duration, DurationExt, Instant, Rate, math};

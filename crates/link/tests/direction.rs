@@ -113,7 +113,7 @@ fn a_queue_of_one_bdp_drops_exactly_when_it_should() {
     config.delay = ms(300).into();
     config.round_trip = ms(600);
     config.queue = QueueLimit::Bdp(1000);
-    // 18.75 MB are 12,500 packets of 1,500 bytes, and one is being serialised.
+    // 18.75 MB are 12,500 packets of 1,500 bytes, and one is being serialized.
     let (log, stats) = run(&config, (0..12_503).map(|_| (Duration::ZERO, 1500)));
     assert_eq!(log.dropped(), [12_501, 12_502]);
     assert_eq!(stats.max_queue_bytes, 18_750_000);

@@ -378,6 +378,20 @@ fn the_floor_of_a_chain_is_that_of_all_its_hops() {
 }
 
 #[test]
+fn a_wifi_hop_may_stand_before_a_mobile_one() {
+    let chain = "preset = \"wifi\"\n[path.access]\npreset = \"lte\"\n[path.both]\nhops = [\"p\", \"access\"]";
+    let world = world(chain, "path = \"both\"\ntransfer = { download = \"1 MB\" }");
+    let record = SimEngine::default().run(&world, 1, false).record;
+    assert_eq!(record.failed, None);
+    let carried = ["p.down", "access.down"].map(|link| record.get(Scope::Link, link, "link_bytes")[0]);
+    // The Wi-Fi hop comes last on the way down, and gets what the mobile one delivers.
+    assert!(carried[0] > 1e6 && carried[0] <= carried[1], "{carried:?}");
+    // 50 ms of the mobile hop; the Wi-Fi hop adds some to each packet.
+    let rtt = value(&record, "min_rtt");
+    assert!((0.05..0.08).contains(&rtt), "{rtt}");
+}
+
+#[test]
 fn an_outage_of_any_hop_interrupts_the_flows_that_cross_it() {
     let world = two_round_trips("outage = { at = \"1 s\", for = \"2 s\" }", "\"4 MB\"");
     let (_, stops) = plan(&world, 1, false).unwrap();

@@ -9,6 +9,8 @@ pub fn keys() -> String {
     for (name, example, doc) in PATH_KEYS {
         line(&mut text, &format!("{name} = {example}"), doc);
     }
+    let preset = "what `thalweg lab list --presets` explains, under what is written here; also in a direction";
+    line(&mut text, "preset = \"lte\"", preset);
     text += "\nup, down\n";
     for key in DIRECTION_KEYS {
         line(&mut text, &format!("{} = {}", key.name, key.example), key.doc);

@@ -41,11 +41,11 @@ impl QueueLimit {
         let text = field.text(EXPECTED)?.trim();
         let limit = text.parse().ok();
         if limit.is_none() {
-            let has_unit = text.contains(|c: char| c.is_ascii_alphabetic());
-            let why = if has_unit {
-                "is not a queue size above zero (in BDP with up to three decimals)"
-            } else {
-                "has no unit"
+            let bdp = text.strip_suffix("BDP").and_then(|number| number.trim().parse::<f64>().ok());
+            let why = match bdp {
+                Some(bdp) if bdp > 0.0 => "has more than three decimals, or is too large",
+                None if !text.contains(|c: char| c.is_ascii_alphabetic()) => "has no unit",
+                _ => "is not a queue size above zero",
             };
             field.complain(&format_args!("\"{text}\" {why}; write {EXPECTED}"));
         }

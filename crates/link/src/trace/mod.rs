@@ -1,4 +1,4 @@
-//! Links recorded or invented: mahimahi's delivery opportunities, a CSV form, and synthetic mobile and satellite links.
+//! Traces of links: mahimahi's delivery opportunities, a CSV form, and synthetic mobile and satellite links.
 
 mod csv;
 mod mahimahi;
