@@ -48,8 +48,8 @@ impl SimEngine {
         SimEngine { registry, name: format!("{name} {}", env!("CARGO_PKG_VERSION")) }
     }
 
-    /// Ties results to one build of the program: those of another are made again rather than reused, as nobody can know what
-    /// has changed between them.
+    /// Ties results to one build of the program: those of another are made again rather than reused, as nobody can know
+    /// what has changed between them.
     #[must_use]
     pub fn with_build(mut self, program: &Digest) -> SimEngine {
         self.name = format!("{}, build {}", self.name, program.short());

@@ -1,8 +1,8 @@
 //! The description of a direction of a link: its keys in a scenario, their documentation, and what they come to.
 //!
 //! [`DIRECTION_KEYS`] lists every key with its documentation and how it is read. What it says is a field of
-//! [`DirectionConfig`]; [`DirectionConfig::resolve`] draws what a seed decides, and a [`Direction`](crate::Direction) runs the
-//! result.
+//! [`DirectionConfig`]; [`DirectionConfig::resolve`] draws what a seed decides, and a [`Direction`](crate::Direction)
+//! runs the result.
 
 use serde::Serialize;
 use thalweg_units::{Duration, DurationExt, Ecn, Rate, math};
@@ -16,8 +16,9 @@ use crate::{
 
 /// One direction of a link. Times in it count from the start of the link.
 ///
-/// A packet takes this way: MTU, policer, queue, suspension *before*, serialization, ECN treatment, outage, loss, corruption,
-/// duplication, delay, jitter, reordering, suspension *after*. What is lost on the line has used its time on it.
+/// A packet takes this way: MTU, policer, queue, suspension *before*, serialization, ECN treatment, outage, loss,
+/// corruption, duplication, delay, jitter, reordering, suspension *after*. What is lost on the line has used its time
+/// on it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DirectionConfig {
     /// How fast the queue is served.
@@ -36,7 +37,8 @@ pub struct DirectionConfig {
     pub loss: Vec<LossModel>,
     /// Which packets are held up while others pass.
     pub reorder: Vec<Reorder>,
-    /// These packets, counted as they leave the queue from 0, take this much longer; those behind them wait rather than overtake.
+    /// These packets, counted as they leave the queue from 0, take this much longer; those behind them wait rather than
+    /// overtake.
     pub shifts: Vec<(u64, Duration)>,
     /// Packets that arrive twice.
     pub duplicate: Probability,
@@ -44,7 +46,8 @@ pub struct DirectionConfig {
     pub corrupt: Probability,
     /// When what leaves the queue is lost.
     pub outages: Vec<Windows>,
-    /// When the queue is not served: what waits is held *before* serialization and leaves at the rate of the link afterwards.
+    /// When the queue is not served: what waits is held *before* serialization and leaves at the rate of the link
+    /// afterwards.
     pub suspend_before: Vec<Windows>,
     /// When nothing is handed over at the far end: what arrives is held *after* propagation and released all at once.
     pub suspend_after: Vec<Windows>,
@@ -90,8 +93,8 @@ impl DirectionConfig {
         self.queue.resolve(self.rate.nominal(), self.round_trip)
     }
 
-    /// The same with everything drawn that a seed decides ahead: traces, begins and lengths of outages and suspensions, each
-    /// from a stream of its own, up to `horizon` after the start.
+    /// The same with everything drawn that a seed decides ahead: traces, begins and lengths of outages and suspensions,
+    /// each from a stream of its own, up to `horizon` after the start.
     ///
     /// # Errors
     /// When an interruption has too many windows.
@@ -111,8 +114,8 @@ impl DirectionConfig {
     /// Says what cannot work.
     ///
     /// # Errors
-    /// When the rate is zero for ever, a limit in BDP has no round trip or leaves no room, windows never end, or something is
-    /// yet to be drawn.
+    /// When the rate is zero for ever, a limit in BDP has no round trip or leaves no room, windows never end, or
+    /// something is yet to be drawn.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.trace.is_some() {
             return Err(ConfigError::Unresolved);
@@ -163,8 +166,8 @@ struct Draft {
 pub const DIRECTION_KEYS: &[Key] = &[
     Key {
         name: "rate",
-        example: "\"25 Mbps\"",
-        doc: "bits per second on the wire, IP headers included, or \"unlimited\"; this or trace is needed",
+        example: r#""25 Mbps""#,
+        doc: r#"bits per second on the wire, IP headers included, or "unlimited"; this or trace is needed"#,
         read: |draft, field, _| {
             draft.unlimited = field.is("unlimited");
             if draft.unlimited {
@@ -176,49 +179,51 @@ pub const DIRECTION_KEYS: &[Key] = &[
     },
     Key {
         name: "trace",
-        example: "\"lte\"",
-        doc: "capacity over time in place of rate: \"lte\" or \"leo\" (drawn by seed), or a file beside the scenario, in \
-              mahimahi's format or *.csv with lines of t_ms,rate_bps[,delay_ms[,loss]]",
+        example: r#""lte""#,
+        doc: r#"capacity over time in place of rate: "lte" or "leo" (drawn by seed), or a file beside the
+              scenario, in mahimahi's format or *.csv with lines of t_ms,rate_bps[,delay_ms[,loss]]"#,
         read: |draft, field, traces| draft.config.trace = Trace::read(field, traces),
     },
     Key {
         name: "delay",
-        example: "\"50 ms\"",
+        example: r#""50 ms""#,
         doc: "propagation, one way; needed",
         read: |draft, field, _| draft.config.delay = field.duration().unwrap_or_default().into(),
     },
     Key {
         name: "queue",
-        example: "\"1 BDP\"",
-        doc: "how much may wait: \"1 BDP\" (rate × fixed delays of both directions), \"600 ms\", \"125 kB\", \"60 packets\", \
-              \"unlimited\"; default \"1 BDP\", or \"unlimited\" where the rate is",
+        example: r#""1 BDP""#,
+        doc: r#"how much may wait: "1 BDP" (rate × fixed delays of both directions), "600 ms", "125 kB", "60
+              packets", "unlimited"; default "1 BDP", or "unlimited" where the rate is"#,
         read: |draft, field, _| draft.config.queue = QueueLimit::read(field).unwrap_or(QueueLimit::Infinite),
     },
     Key {
         name: "aqm",
-        example: "\"head-drop\"",
-        doc: "the queue discipline by name, or { name = \"NAME\", … } with its parameters; default \"tail-drop\"",
+        example: r#""head-drop""#,
+        doc: r#"the queue discipline by name, or { name = "NAME", … } with its parameters; default "tail-drop""#,
         read: |draft, field, _| draft.config.discipline = Discipline::read(field).unwrap_or_default(),
     },
     Key {
         name: "jitter",
-        example: "{ shape = \"normal\", mean = \"5 ms\", deviation = \"1 ms\", reorders = true }",
-        doc: "random extra delay: a mean (uniform from zero to twice that), or a table; shapes are \"uniform\", \"normal\", \
-              \"exponential\", \"lognormal\"; the default deviation is half of the mean; without reorders no packet overtakes another",
+        example: r#"{ shape = "normal", mean = "5 ms", deviation = "1 ms", reorders = true }"#,
+        doc: r#"random extra delay: a mean (uniform from zero to twice that), or a table; shapes are "uniform",
+              "normal", "exponential", "lognormal"; the default deviation is half of the mean; without reorders
+              no packet overtakes another"#,
         read: |draft, field, _| draft.config.jitter = Jitter::read(field),
     },
     Key {
         name: "loss",
-        example: "[{ random = \"0.1 %\" }, { burst = { mean_good = \"10 s\", mean_bad = \"200 ms\" } }]",
-        doc: "one or a list of: a share such as \"0.1 %\"; { random = SHARE }; { burst = { enter, leave, bad, good } }, bursts by \
-              packets: shares of packets at which the bad state is entered and left, and of packets lost in it (default 1) and out of it (default 0); \
-              { burst = { mean_good, mean_bad, bad, good } }, bursts by time; { every = 100 }; { packets = [7, 8] }, \
-              counted from 1; \"tail\", the last packet of every message when it is sent for the first time",
+        example: r#"[{ random = "0.1 %" }, { burst = { mean_good = "10 s", mean_bad = "200 ms" } }]"#,
+        doc: r#"one or a list of: a share such as "0.1 %"; { random = SHARE }; { burst = { enter, leave, bad, good
+              } }, bursts by packets: shares of packets at which the bad state is entered and left, and of
+              packets lost in it (default 1) and out of it (default 0); { burst = { mean_good, mean_bad, bad,
+              good } }, bursts by time; { every = 100 }; { packets = [7, 8] }, counted from 1; "tail", the last
+              packet of every message when it is sent for the first time"#,
         read: |draft, field, _| draft.config.loss = field.list(LossModel::read),
     },
     Key {
         name: "reorder",
-        example: "{ share = \"1 %\", by = \"5 ms\" }",
+        example: r#"{ share = "1 %", by = "5 ms" }"#,
         doc: "packets held up while others pass, or a list of such",
         read: |draft, field, _| draft.config.reorder = field.list(Reorder::read),
     },
@@ -230,22 +235,22 @@ pub const DIRECTION_KEYS: &[Key] = &[
     },
     Key {
         name: "corrupt",
-        example: "\"1 %\"",
+        example: r#""1 %""#,
         doc: "share of packets that arrive with a flipped bit",
         read: |draft, field, _| draft.config.corrupt = field.probability().unwrap_or_default(),
     },
     Key {
         name: "outage",
-        example: "{ at = \"2 s\", for = \"1 s..24 s\" }",
-        doc: "when what leaves the queue is lost, one or a list: at and for, each drawn by seed from a range \"1 s..24 s\"; every \
-              and times to repeat it; random = true for a Poisson process of mean distance every",
+        example: r#"{ at = "2 s", for = "1 s..24 s" }"#,
+        doc: r#"when what leaves the queue is lost, one or a list: at and for, each drawn by seed from a range "1
+              s..24 s"; every and times to repeat it; random = true for a Poisson process of mean distance every"#,
         read: |draft, field, _| draft.config.outages = outages(field),
     },
     Key {
         name: "suspend",
-        example: "{ every = \"2 s\", for = \"200 ms\", held = \"before\" }",
-        doc: "when everything is held, with the keys of outage: held \"before\" serialization, to leave at the rate afterwards, or \
-              \"after\" propagation (the default), to arrive all at once",
+        example: r#"{ every = "2 s", for = "200 ms", held = "before" }"#,
+        doc: r#"when everything is held, with the keys of outage: held "before" serialization, to leave at the
+              rate afterwards, or "after" propagation (the default), to arrive all at once"#,
         read: |draft, field, _| {
             for (held, windows) in suspensions(field) {
                 draft.config.hold(held, windows);
@@ -254,32 +259,32 @@ pub const DIRECTION_KEYS: &[Key] = &[
     },
     Key {
         name: "changes",
-        example: "[{ at = \"1 s\", rate = \"5 Mbps\" }, { at = \"2 s\", delay = \"80 ms\", mtu = \"1394 B\" }]",
+        example: r#"[{ at = "1 s", rate = "5 Mbps" }, { at = "2 s", delay = "80 ms", mtu = "1394 B" }]"#,
         doc: "new values of rate, delay or mtu from given times on, in order",
         read: |draft, field, _| draft.changes = changes(field),
     },
     Key {
         name: "repeat",
-        example: "\"10 s\"",
+        example: r#""10 s""#,
         doc: "time after which the changes start over",
         read: |draft, field, _| draft.repeat = field.span(),
     },
     Key {
         name: "policer",
-        example: "{ rate = \"10 Mbps\", burst = \"100 kB\" }",
+        example: r#"{ rate = "10 Mbps", burst = "100 kB" }"#,
         doc: "a token bucket before the queue that drops what exceeds it",
         read: |draft, field, _| draft.config.policer = Policer::read(field),
     },
     Key {
         name: "mtu",
-        example: "\"1394 B\"",
+        example: r#""1394 B""#,
         doc: "the largest IP packet; larger ones are dropped without a word",
         read: |draft, field, _| draft.config.mtu = mtu(field).map(Schedule::constant),
     },
     Key {
         name: "ecn",
-        example: "\"bleach\"",
-        doc: "what happens to the ECN field: \"keep\" (default), \"bleach\", \"mark-all\", \"ect1-to-ect0\"",
+        example: r#""bleach""#,
+        doc: r#"what happens to the ECN field: "keep" (default), "bleach", "mark-all", "ect1-to-ect0""#,
         read: |draft, field, _| draft.config.ecn = EcnTreatment::read(field),
     },
 ];

@@ -13,8 +13,8 @@ use crate::ConfigError;
 
 /// Where streams of random numbers come from: a seed and a name.
 ///
-/// Every consumer asks for a stream of its own by name, so that adding one (a flow, an impairment) leaves the numbers of all
-/// others as they were.
+/// Every consumer asks for a stream of its own by name, so that adding one (a flow, an impairment) leaves the numbers
+/// of all others as they were.
 #[derive(Clone, Debug)]
 pub struct Streams {
     seed: u64,
@@ -93,8 +93,8 @@ impl Dice {
         self.rng.next_u64()
     }
 
-    /// Whether something of this probability happens. Draws a number even where the answer is certain, so that a change of a
-    /// probability does not shift the numbers after it.
+    /// Whether something of this probability happens. Draws a number even where the answer is certain, so that a change
+    /// of a probability does not shift the numbers after it.
     pub fn chance(&mut self, probability: Probability) -> bool {
         let draw = self.bits();
         draw < probability.0 || probability.0 == u64::MAX

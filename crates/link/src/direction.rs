@@ -20,9 +20,9 @@ use crate::{
 
 /// One direction of a link: `queue → serialization at a rate → propagation → impairments`.
 ///
-/// Give it packets with [`send`](Self::send), ask when it wants to be called with [`next_event`](Self::next_event), and call
-/// [`advance`](Self::advance) then. Times must not go back. A packet that arrives at the very time at which another leaves
-/// the queue finds its place free. No memory is allocated per packet once the buffers have grown.
+/// Give it packets with [`send`](Self::send), ask when it wants to be called with [`next_event`](Self::next_event), and
+/// call [`advance`](Self::advance) then. Times must not go back. A packet that arrives at the very time at which
+/// another leaves the queue finds its place free. No memory is allocated per packet once the buffers have grown.
 #[derive(Debug)]
 pub struct Direction<P> {
     queue: Box<dyn Queue<P>>,
@@ -117,8 +117,9 @@ impl<P> Ord for Flying<P> {
 }
 
 impl<P: Payload + 'static> Direction<P> {
-    /// A direction as described, whose times count from `start`. Every impairment draws from streams of its own, one per flow
-    /// where it decides packet by packet, so that neither another impairment nor another flow shifts its numbers.
+    /// A direction as described, whose times count from `start`. Every impairment draws from streams of its own, one
+    /// per flow where it decides packet by packet, so that neither another impairment nor another flow shifts its
+    /// numbers.
     ///
     /// # Errors
     /// What [`DirectionConfig::check`] finds.
@@ -236,7 +237,8 @@ impl<P: Payload + 'static> Direction<P> {
                 Server::Constant { .. } | Server::Schedule { .. } => None,
             },
         };
-        // What is served then cannot arrive earlier than the shortest delay afterwards; nothing else needs attention before.
+        // What is served then cannot arrive earlier than the shortest delay afterwards; nothing else needs attention
+        // before.
         let served = served.filter(|at| *at < Instant::FAR_FUTURE).map(|at| at + self.line.shortest);
         let in_order = self.line.in_order.front().map(|flying| flying.at);
         let late = self.line.late.peek().map(|flying| flying.at);

@@ -21,7 +21,8 @@ pub enum ConfigError {
     Probability(String),
     /// Not a limit.
     #[error(
-        "\"{0}\" is not a queue limit: write \"1 BDP\" (up to three decimals), \"600 ms\", \"100 packets\", \"64 KiB\" or \"unlimited\", above zero"
+        "\"{0}\" is not a queue limit: write \"1 BDP\" (up to three decimals), \"600 ms\", \"100 packets\", \"64 KiB\" or \
+         \"unlimited\", above zero"
     )]
     QueueLimit(String),
     /// A BDP of nothing.

@@ -12,7 +12,8 @@ pub struct Window {
     pub start: Duration,
     /// Ends here.
     pub end: Duration,
-    /// In a suspension *before* serialization: the first packet to leave afterwards is lost (it was on the air when it began).
+    /// In a suspension *before* serialization: the first packet to leave afterwards is lost (it was on the air when it
+    /// began).
     pub lose_first: bool,
 }
 
@@ -130,8 +131,8 @@ impl Gate {
         }
     }
 
-    /// Until when the window lasts in which `now` lies, if there is one, and whether it takes its first packet with it. Times
-    /// do not go back.
+    /// Until when the window lasts in which `now` lies, if there is one, and whether it takes its first packet with it.
+    /// Times do not go back.
     pub(crate) fn holds(&mut self, now: Instant) -> Option<(Instant, bool)> {
         while now >= self.current.end && self.current.end != Instant::FAR_FUTURE {
             self.current = self.next(self.current.end);

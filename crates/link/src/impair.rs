@@ -15,10 +15,10 @@ use crate::{ConfigError, Dice, Probability, Schedule, Streams};
 pub enum LossModel {
     /// Each with this probability, whatever happened to the others.
     Random(Probability),
-    /// In bursts by packets: a good and a bad state, each with a loss of its own. Starts in the good state; before every
-    /// packet the state may change (Gilbert 1960, Elliott 1963). In the long run the share of bad packets is
-    /// `to_bad / (to_bad + to_good)`, and a bad stretch lasts `1 / to_good` packets: a sender that backs off meets the same
-    /// burst for as long as it sends little.
+    /// In bursts by packets: a good and a bad state, each with a loss of its own. Starts in the good state; before
+    /// every packet the state may change (Gilbert 1960, Elliott 1963). In the long run the share of bad packets is
+    /// `to_bad / (to_bad + to_good)`, and a bad stretch lasts `1 / to_good` packets: a sender that backs off meets the
+    /// same burst for as long as it sends little.
     GilbertElliott {
         /// Probability of going from good to bad.
         to_bad: Probability,
@@ -29,9 +29,10 @@ pub enum LossModel {
         /// Loss in the bad state.
         loss_bad: Probability,
     },
-    /// In bursts by time: the same two states, each held for an exponentially distributed time. Starts in the good state. In the
-    /// long run `bad / (good + bad)` of the time is bad. Bursts come at the same times whatever is sent, so that all flows
-    /// and all runs of a seed meet the same ones; a fast sender loses more packets to one than a slow sender.
+    /// In bursts by time: the same two states, each held for an exponentially distributed time. Starts in the good
+    /// state. In the long run `bad / (good + bad)` of the time is bad. Bursts come at the same times whatever is sent,
+    /// so that all flows and all runs of a seed meet the same ones; a fast sender loses more packets to one than a slow
+    /// sender.
     Bursts {
         /// Mean time in the good state, from 1 ms to 1 day.
         good: Duration,
@@ -59,8 +60,8 @@ pub enum LossModel {
     Schedule(Schedule<Probability>),
 }
 
-/// Mean sojourn times of bursts by time: states are drawn one by one, so that shorter ones would cost without bound; longer
-/// ones than a run would be no bursts.
+/// Mean sojourn times of bursts by time: states are drawn one by one, so that shorter ones would cost without bound;
+/// longer ones than a run would be no bursts.
 const SOJOURN: core::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(86_400);
 
 const EXPECTED: &str = "a share such as \"0.1 %\", or { random = \"0.1 %\" }, { burst = { enter = 0.001, leave = 0.2 } }, \
@@ -202,8 +203,8 @@ impl Loss {
         Loss { dice: FlowDice::new(streams, name), line, state }
     }
 
-    /// Whether packet number `ordinal`, which leaves the queue at `now`, is lost; `flow` is whose it is, and `tail` says whether it is
-    /// the last of a message. Called once per packet, in order.
+    /// Whether packet number `ordinal`, which leaves the queue at `now`, is lost; `flow` is whose it is, and `tail`
+    /// says whether it is the last of a message. Called once per packet, in order.
     pub(crate) fn takes(&mut self, now: Instant, ordinal: u64, flow: u32, tail: bool) -> bool {
         match &mut self.state {
             State::Random(probability) => self.dice.of(flow).chance(*probability),
@@ -309,8 +310,8 @@ mod tests {
         for per_second in [10, 100, 1000] {
             let lost = lost_at(Duration::from_secs(1) / per_second, seconds * u64::from(per_second));
             let share = lost.iter().filter(|lost| **lost).count() as f64 / lost.len() as f64;
-            // A tenth. The variance of the share of time of a two-state process is 2 π (1 - π) τ / T, with τ = 90 ms here;
-            // sampling adds less than as much again.
+            // A tenth. The variance of the share of time of a two-state process is 2 π (1 - π) τ / T, with τ = 90 ms
+            // here; sampling adds less than as much again.
             let deviation = (2.0 * 2.0 * 0.1 * 0.9 * 0.09 / seconds as f64).sqrt();
             assert!((share - 0.1).abs() < 3.9 * deviation, "{share} ± {deviation} at {per_second}/s");
         }

@@ -1,12 +1,13 @@
-//! Links that packets cross in the lab: rate, delay, queue and impairments of each direction, and the words that describe them.
+//! Links that packets cross in the lab: rate, delay, queue and impairments of each direction, and the words that
+//! describe them.
 //!
-//! A [`Direction`] of a link is `queue → serialization at a rate → propagation → impairments`, exact to the nanosecond and the byte,
-//! clocked by its caller, random only by the [`Streams`] it is given. It knows nothing of what its packets carry. The same
-//! object serves a simulator in virtual time and an emulator in real time.
+//! A [`Direction`] of a link is `queue → serialization at a rate → propagation → impairments`, exact to the nanosecond
+//! and the byte, clocked by its caller, random only by the [`Streams`] it is given. It knows nothing of what its
+//! packets carry. The same object serves a simulator in virtual time and an emulator in real time.
 //!
 //! | what | where |
 //! |---|---|
-//! | a direction, a path of two, a chain of paths, and how they are described | [`Direction`], [`DirectionConfig`], [`PathConfig`], [`Chain`] |
+//! | a direction, a path of two, a chain of paths | [`Direction`], [`DirectionConfig`], [`PathConfig`], [`Chain`] |
 //! | reading descriptions from a tree such as a scenario file | [`read`] |
 //! | queues and queue disciplines | [`queue`] |
 //! | rates: constant, scheduled, recorded | [`RateModel`], [`Schedule`], [`trace`] |

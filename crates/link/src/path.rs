@@ -107,9 +107,10 @@ impl PathConfig {
         self.up.delay.nominal() + self.down.delay.nominal()
     }
 
-    /// The same as two directions that [`Direction`](crate::Direction)s can run: with everything drawn that a seed decides
-    /// ahead, up to `horizon` after the start, and with what concerns both directions in each of them. A direction draws from
-    /// streams scoped by its name, "up" or "down". A BDP is that of this path where a direction has no round trip yet.
+    /// The same as two directions that [`Direction`](crate::Direction)s can run: with everything drawn that a seed
+    /// decides ahead, up to `horizon` after the start, and with what concerns both directions in each of them. A
+    /// direction draws from streams scoped by its name, "up" or "down". A BDP is that of this path where a direction
+    /// has no round trip yet.
     ///
     /// # Errors
     /// When an interruption has too many windows, or a Wi-Fi hop cannot be built.

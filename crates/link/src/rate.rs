@@ -21,8 +21,8 @@ pub enum RateModel {
 }
 
 impl RateModel {
-    /// The rate that stands for the model where one number is wanted (limits in BDP and time, floors): the constant, the
-    /// first of a schedule, the mean of a trace.
+    /// The rate that stands for the model where one number is wanted (limits in BDP and time, floors): the constant,
+    /// the first of a schedule, the mean of a trace.
     pub fn nominal(&self) -> Rate {
         match self {
             RateModel::Constant(rate) => *rate,
@@ -99,8 +99,8 @@ const FAST_SIZE: u32 = 1 << 30;
 
 /// The server of a queue: works out when a packet's last bit leaves.
 ///
-/// That is the first nanosecond by which all its bits have passed; what the link could have sent in the rest of that nanosecond is
-/// credited to a packet that follows without a gap, so that rounding never adds up.
+/// That is the first nanosecond by which all its bits have passed; what the link could have sent in the rest of that
+/// nanosecond is credited to a packet that follows without a gap, so that rounding never adds up.
 #[derive(Debug)]
 pub(crate) enum Server {
     Constant { rate: u64, end: Instant, credit: u64 },
@@ -151,8 +151,8 @@ impl Server {
     }
 }
 
-/// Does `work` (bits per second × nanoseconds) at the rates of a schedule; returns the end and the unused rest of its last
-/// nanosecond.
+/// Does `work` (bits per second × nanoseconds) at the rates of a schedule; returns the end and the unused rest of its
+/// last nanosecond.
 fn serve(cursor: &mut Cursor<Rate>, start: Instant, mut work: u128) -> (Instant, u128) {
     let mut at = start;
     loop {

@@ -1,7 +1,8 @@
 //! Reads descriptions from a tree of keys and values, such as a scenario file.
 //!
-//! Whoever has such a tree implements [`Field`] and [`Table`]: what a value is, what is inside, and how to complain about it.
-//! Typed getters come on top. Each complains by itself and returns `None`, so that one reading finds all mistakes.
+//! Whoever has such a tree implements [`Field`] and [`Table`]: what a value is, what is inside, and how to complain
+//! about it. Typed getters come on top. Each complains by itself and returns `None`, so that one reading finds all
+//! mistakes.
 
 use core::fmt::Display;
 use core::ops::RangeInclusive;

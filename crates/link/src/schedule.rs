@@ -16,7 +16,8 @@ impl<T: Copy> Schedule<T> {
     /// Steps `(from when, value)`, the first at zero. With a `period` the schedule starts again after that time.
     ///
     /// # Errors
-    /// When there is no step, the first is not at zero, times do not increase, or the period does not reach past the last.
+    /// When there is no step, the first is not at zero, times do not increase, or the period does not reach past the
+    /// last.
     pub fn new(steps: Vec<(Duration, T)>, period: Option<Duration>) -> Result<Self, ConfigError> {
         let steps: Vec<(u64, T)> = steps.into_iter().map(|(at, value)| (at.nanos(), value)).collect();
         let period = period.map(DurationExt::nanos);

@@ -186,7 +186,8 @@ fn mahimahi_semantics() {
     // Two opportunities at 2 ms, one at 5; then from 5 on again: 7, 7, 10, 12, 12.
     let big = [(0, 1500); 6];
     assert_eq!(arrivals(&big), [(0, 2), (1, 2), (2, 5), (3, 7), (4, 7), (5, 10)]);
-    // Small packets share an opportunity, a large one takes several and leaves the rest of its last one to the next packet.
+    // Small packets share an opportunity, a large one takes several and leaves the rest of its last one to the next
+    // packet.
     assert_eq!(arrivals(&[(0, 700), (0, 700), (0, 700)]), [(0, 2), (1, 2), (2, 2)]);
     assert_eq!(arrivals(&[(0, 100), (0, 3000), (0, 1400), (0, 100)]), [(0, 2), (1, 5), (2, 5), (3, 7)]);
     // An opportunity with nothing to send is lost, also at the wrap, and one that coincides with the arrival too.
@@ -264,7 +265,8 @@ fn the_asked_amount_is_reordered_by_the_asked_time() {
 #[test]
 fn a_shifted_packet_comes_later_and_nothing_overtakes_it() {
     let us = Duration::from_micros;
-    // A packet of 1,000 bytes every 80 µs at 100 Mbps: one microsecond hurts nobody else, a hundred hold up those behind.
+    // A packet of 1,000 bytes every 80 µs at 100 Mbps: one microsecond hurts nobody else, a hundred hold up those
+    // behind.
     for (by, others) in [(us(1), vec![]), (us(200), vec![(6, us(120)), (7, us(40))])] {
         let config = DirectionConfig { delay: ms(10).into(), shifts: vec![(5, by)], ..constant("100 Mbps") };
         let (log, stats) = run(&config, spaced(100, us(80)));
@@ -313,7 +315,8 @@ fn the_two_forms_of_suspension_are_told_apart() {
 
     let before = DirectionConfig { suspend_before: windows.clone(), ..base.clone() };
     let (log, stats) = run(&before, offers());
-    // The packet on the line at 20 ms arrives at 30; the next leaves the sender's side at 40 and all follow at the link's rate.
+    // The packet on the line at 20 ms arrives at 30; the next leaves the sender's side at 40 and all follow at the
+    // link's rate.
     assert_eq!(times(&log), (11..=30).chain(51..=90).collect::<Vec<_>>());
     assert_eq!(stats.max_queue_packets, 20);
     assert!(is_in_order(&log));
@@ -653,7 +656,8 @@ fn a_queue_may_hold_packets_back() {
     let (log, stats) = held_back(&link, &[(0, 0), (0, 0), (0, 0)]);
     assert_eq!(log.arrivals(), nanos(&[(0, 11), (1, 12), (2, 13)]));
     assert_eq!((stats.busy, stats.sojourn.max()), (ms(13), ms(12)));
-    // One that need not wait is served while the others are held back, and one that is due waits for the one in service.
+    // One that need not wait is served while the others are held back, and one that is due waits for the one in
+    // service.
     let (log, _) = held_back(&link, &[(0, 0), (4, 1), (9, 1), (9, 1)]);
     assert_eq!(log.arrivals(), nanos(&[(1, 5), (2, 10), (0, 11), (3, 12)]));
     // Holding back again after a rest.

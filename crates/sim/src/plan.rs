@@ -16,8 +16,8 @@ use crate::tcp::TcpConfig;
 /// A world to run once. Same plan, same result, on every machine.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What packets cross. What a seed is yet to draw of them is drawn when the plan is run; floors and host delays go by the
-    /// rates and delays that stand here.
+    /// What packets cross. What a seed is yet to draw of them is drawn when the plan is run; floors and host delays go
+    /// by the rates and delays that stand here.
     pub paths: Vec<PathPlan>,
     /// Who sends what to whom.
     pub flows: Vec<FlowPlan>,

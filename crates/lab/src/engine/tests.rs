@@ -310,7 +310,8 @@ fn only_transfers_that_share_a_direction_at_a_time_compete() {
     assert!(window[0] < all[0], "{window:?} {all:?}");
 }
 
-/// Two downloads, over a near and a far access link, that share a bottleneck of 10 Mbps. `far` are more keys of the far one.
+/// Two downloads, over a near and a far access link, that share a bottleneck of 10 Mbps. `far` are more keys of the far
+/// one.
 fn two_round_trips(far: &str, transfer: &str) -> World {
     let path = |name: &str, rate: &str, delay: &str| {
         let way = format!("{{ rate = \"{rate}\", delay = \"{delay}\" }}");

@@ -3,7 +3,8 @@
 use thalweg_link::queue::Discipline;
 use thalweg_link::{DIRECTION_KEYS, PATH_KEYS};
 
-/// Every key of a path and of a direction and every queue discipline, a line each: what `thalweg lab list --keys` prints.
+/// Every key of a path and of a direction and every queue discipline, a line each: what `thalweg lab list --keys`
+/// prints.
 pub fn keys() -> String {
     let mut text = "[path.NAME]\n".to_owned();
     for (name, example, doc) in PATH_KEYS {
@@ -22,8 +23,22 @@ pub fn keys() -> String {
     text
 }
 
+/// A key and its documentation, which may be broken anywhere between words.
 fn line(text: &mut String, what: &str, doc: &str) {
-    text.push_str(&format!("  {what}\n      {doc}\n"));
+    const WIDTH: usize = 100;
+    text.push_str(&format!("  {what}"));
+    let mut column = WIDTH;
+    for word in doc.split_whitespace() {
+        let length = 1 + word.chars().count();
+        if column + length > WIDTH {
+            text.push_str("\n     ");
+            column = 5;
+        }
+        text.push(' ');
+        text.push_str(word);
+        column += length;
+    }
+    text.push('\n');
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use super::presets;
 use super::read::Reader;
 use super::tree::Node;
 
-/// Replaces `preset = "NAME"` in a path, or in one of its directions, by what the preset says, under what the file says.
+/// Replaces `preset = "NAME"` in a path, or in one of its directions, by what the preset says, under what the file
+/// says.
 pub(crate) fn expand_presets(path: &mut Node) {
     if let Some(preset) = presets::of(path) {
         let whole = std::mem::replace(path, Node { value: super::tree::Value::Boolean(false), span: 0..0 });

@@ -1,5 +1,6 @@
-//! Typed reading of a [`Node`] tree: complaints name file, line, key and what would be accepted, and reading carries on with a
-//! harmless value, so that one reading finds all mistakes. The typed getters are those of [`thalweg_link::read`].
+//! Typed reading of a [`Node`] tree: complaints name file, line, key and what would be accepted, and reading carries on
+//! with a harmless value, so that one reading finds all mistakes. The typed getters are those of
+//! [`thalweg_link::read`].
 
 use core::cell::RefCell;
 use core::fmt;

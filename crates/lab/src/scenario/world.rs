@@ -1,7 +1,7 @@
 //! What one run needs to know about the world, as plain data: paths, flows, and the limits of the run.
 //!
-//! This is what a scenario file says at one point of its `[vary]`; its serialised form is what names a run's result in the
-//! [store](crate::store).
+//! This is what a scenario file says at one point of its `[vary]`; its serialised form is what names a run's result in
+//! the [store](crate::store).
 
 use serde::{Serialize, Serializer};
 use thalweg_link::{Chain, PathConfig};
@@ -62,8 +62,8 @@ pub enum Perturb {
     /// Everything that chance decides: start phase, endpoints, impairments, traffic.
     #[default]
     All,
-    /// Next to nothing: the endpoints' random bytes, and one of the first 200 packets of one direction takes a microsecond
-    /// longer.
+    /// Next to nothing: the endpoints' random bytes, and one of the first 200 packets of one direction takes a
+    /// microsecond longer.
     Microsecond,
 }
 

@@ -24,11 +24,11 @@ pub enum QueueLimit {
     Bytes(u64),
     /// Packets.
     Packets(u64),
-    /// As many bytes as the link serves in this time, at the rate of the moment (the last one above zero; the mean rate of a
-    /// mahimahi trace).
+    /// As many bytes as the link serves in this time, at the rate of the moment (the last one above zero; the mean rate
+    /// of a mahimahi trace).
     Time(Duration),
-    /// Thousandths of the bandwidth-delay product: rate × the sum of the fixed delays of both directions. The rate is that
-    /// of the start of a schedule, or the mean of a trace.
+    /// Thousandths of the bandwidth-delay product: rate × the sum of the fixed delays of both directions. The rate is
+    /// that of the start of a schedule, or the mean of a trace.
     Bdp(u64),
 }
 
@@ -78,7 +78,8 @@ impl FromStr for QueueLimit {
         let (number, unit) = (text[..split].trim(), text[split..].trim());
         match unit.to_ascii_lowercase().as_str() {
             "bdp" => {
-                // Seconds and thousandths of them have the form that is wanted here: a decimal with at most three places.
+                // Seconds and thousandths of them have the form that is wanted here: a decimal with at most three
+                // places.
                 let span = parse_duration(&format!("{number} s")).map_err(|_| refuse())?;
                 let nanos = span.nanos();
                 if nanos == 0 || !nanos.is_multiple_of(1_000_000) {

@@ -1,8 +1,8 @@
 //! Queues and the disciplines that a description can name. One interface, clocked by an argument.
 //!
 //! A discipline of your own is a [`Queue`] given to [`Direction::with_queue`](crate::Direction::with_queue). One that
-//! descriptions can name is a file here: a type with its parameters that implements [`Kind`], its queue, and its tests. Its
-//! `mod` line and its entry in the list of `disciplines!` below make it known.
+//! descriptions can name is a file here: a type with its parameters that implements [`Kind`], its queue, and its tests.
+//! Its `mod` line and its entry in the list of `disciplines!` below make it known.
 
 mod fifo;
 mod limit;
@@ -39,8 +39,8 @@ pub struct Dropped<P> {
 
 /// A queue discipline. The packet that is being serialized has left the queue and takes no place in it.
 ///
-/// Nothing here reads a clock: the same object serves a simulation and a real-time emulator. Calls come with times that do
-/// not go back. A queue that marks instead of dropping sets [`Packet::ecn`] to CE.
+/// Nothing here reads a clock: the same object serves a simulation and a real-time emulator. Calls come with times that
+/// do not go back. A queue that marks instead of dropping sets [`Packet::ecn`] to CE.
 pub trait Queue<P>: Debug + Send {
     /// Takes in `packet`, or discards it or others into `dropped`.
     fn enqueue(&mut self, now: Instant, packet: Packet<P>, dropped: &mut Vec<Dropped<P>>);
@@ -51,12 +51,12 @@ pub trait Queue<P>: Debug + Send {
         self.enqueue(now, packet, dropped);
     }
 
-    /// Hands out the next packet to serialize. Packets discarded on the way go into `dropped`. A queue that holds packets
-    /// back gives none although some wait, and says in [`next_event`](Self::next_event) when to ask again.
+    /// Hands out the next packet to serialize. Packets discarded on the way go into `dropped`. A queue that holds
+    /// packets back gives none although some wait, and says in [`next_event`](Self::next_event) when to ask again.
     fn dequeue(&mut self, now: Instant, dropped: &mut Vec<Dropped<P>>) -> Option<Queued<P>>;
 
-    /// When a queue whose packets are all held back has one to hand out, later than the last call; none if it never holds
-    /// back. It is asked again earlier if a packet arrives before.
+    /// When a queue whose packets are all held back has one to hand out, later than the last call; none if it never
+    /// holds back. It is asked again earlier if a packet arrives before.
     fn next_event(&self) -> Option<Instant> {
         None
     }

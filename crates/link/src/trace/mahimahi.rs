@@ -1,10 +1,11 @@
 //! Traces in mahimahi's format, with its semantics.
 //!
-//! A line is a whole number of milliseconds: at that time after the start, one opportunity to deliver 1,500 bytes. A line that
-//! repeats gives several in that millisecond. Opportunities that find nothing to send are lost; a small packet leaves the rest of its
-//! opportunity to the next packet, a large one goes on in the next opportunity. After the last line the trace starts again, with
-//! the time of its last line as the new zero. (mahimahi, `link_queue.cc`; it counts 1,504 bytes because its packets carry four
-//! bytes of tunnel header.) A packet that arrives at the very time of an opportunity comes too late for it.
+//! A line is a whole number of milliseconds: at that time after the start, one opportunity to deliver 1,500 bytes. A
+//! line that repeats gives several in that millisecond. Opportunities that find nothing to send are lost; a small
+//! packet leaves the rest of its opportunity to the next packet, a large one goes on in the next opportunity. After the
+//! last line the trace starts again, with the time of its last line as the new zero. (mahimahi, `link_queue.cc`; it
+//! counts 1,504 bytes because its packets carry four bytes of tunnel header.) A packet that arrives at the very time of
+//! an opportunity comes too late for it.
 
 use std::sync::Arc;
 

@@ -66,7 +66,8 @@ impl Trace {
         }
     }
 
-    /// The trace in a file's text: a table if its name ends in ".csv", else mahimahi's format. `digest` stands for the text.
+    /// The trace in a file's text: a table if its name ends in ".csv", else mahimahi's format. `digest` stands for the
+    /// text.
     ///
     /// # Errors
     /// What is wrong with the text.
