@@ -120,6 +120,9 @@ impl LossModel {
     /// Bursts by packets or by time.
     fn read_burst(field: &dyn Field) -> Option<LossModel> {
         let table = field.table("{ enter = 0.001, leave = 0.2 } or { mean_good = \"10 s\", mean_bad = \"200 ms\" }")?;
+        for key in ["enter", "leave", "mean_good", "mean_bad"] {
+            table.get(key);
+        }
         let by_time = table.has("mean_good") || table.has("mean_bad");
         let by_packets = table.has("enter") || table.has("leave");
         if by_time && by_packets {
@@ -127,30 +130,27 @@ impl LossModel {
         }
         let loss_bad = table.get("bad").map_or(Some(Probability::ALWAYS), |field| field.probability());
         let loss_good = table.get("good").map_or(Some(Probability::NEVER), |field| field.probability());
-        let model = if by_time {
-            let sojourn = |key, example| {
-                let field = table.need(key, example)?;
-                let mean = field.duration()?;
-                if !SOJOURN.contains(&mean) {
-                    field.complain(&"is out of range; write a mean time from \"1 ms\" to \"86400 s\"");
-                }
-                Some(mean)
-            };
-            let (good, bad) = (sojourn("mean_good", "\"10 s\""), sojourn("mean_bad", "\"200 ms\""));
-            (|| Some(LossModel::Bursts { good: good?, bad: bad?, loss_good: loss_good?, loss_bad: loss_bad? }))()
-        } else {
-            let enter = table.need("enter", "0.001").and_then(|field| field.probability());
-            let leave = table.need("leave", "0.2").and_then(|field| field.probability());
-            if leave == Some(Probability::NEVER) {
-                table.complain(&"leave = 0 means that the bad state never ends; write a share above 0");
+        let sojourn = |key, example| {
+            let field = table.need(key, example)?;
+            let mean = field.duration()?;
+            if !SOJOURN.contains(&mean) {
+                field.complain(&"is out of range; write a mean time from \"1 ms\" to \"86400 s\"");
             }
-            (|| {
-                let (to_bad, to_good) = (enter?, leave?);
-                Some(LossModel::GilbertElliott { to_bad, to_good, loss_good: loss_good?, loss_bad: loss_bad? })
-            })()
+            Some(mean)
         };
+        let change = |key, example| table.need(key, example).and_then(|field| field.probability());
+        let times = by_time.then(|| (sojourn("mean_good", "\"10 s\""), sojourn("mean_bad", "\"200 ms\"")));
+        let changes = (!by_time).then(|| (change("enter", "0.001"), change("leave", "0.2")));
+        if matches!(changes, Some((_, Some(Probability::NEVER)))) {
+            table.complain(&"leave = 0 means that the bad state never ends; write a share above 0");
+        }
         table.finish();
-        model
+        let (loss_good, loss_bad) = (loss_good?, loss_bad?);
+        if let Some((good, bad)) = times {
+            return Some(LossModel::Bursts { good: good?, bad: bad?, loss_good, loss_bad });
+        }
+        let (to_bad, to_good) = changes?;
+        Some(LossModel::GilbertElliott { to_bad: to_bad?, to_good: to_good?, loss_good, loss_bad })
     }
 }
 
