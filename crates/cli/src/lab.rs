@@ -17,7 +17,7 @@ use thalweg_lab::metric::{self, METRICS, Scope, Unit};
 use thalweg_lab::record::Engine;
 use thalweg_lab::report::{self, Results};
 use thalweg_lab::runner::{self, Finished, Progress, RunOptions, Shard};
-use thalweg_lab::scenario::{Scenario, presets};
+use thalweg_lab::scenario::{Scenario, keys, presets};
 use thalweg_lab::stats::{Missing, Statistic};
 use thalweg_lab::store::{Store, write_whole};
 use thalweg_lab::summary::{self, Cell, Difference, Outcome, Tally, Verdict};
@@ -38,7 +38,7 @@ enum LabCommand {
     Run(RunArgs),
     /// Show how one set of results differs from another, seed by seed
     Compare(CompareArgs),
-    /// List scenarios, or the presets and metrics they can name
+    /// List scenarios, or the presets, keys and metrics they can name
     List(ListArgs),
     /// Write a scenario to begin with
     New(NewArgs),
@@ -113,11 +113,14 @@ struct ListArgs {
     /// List the paths that scenarios can name as presets
     #[arg(long)]
     presets: bool,
+    /// List the keys of paths and directions, and the queue disciplines
+    #[arg(long)]
+    keys: bool,
     /// List what is measured
     #[arg(long)]
     metrics: bool,
     /// List what is measured as tables for docs/lab.md
-    #[arg(long, conflicts_with_all = ["presets", "metrics"])]
+    #[arg(long, conflicts_with_all = ["presets", "keys", "metrics"])]
     markdown: bool,
 }
 
@@ -662,13 +665,16 @@ impl ListArgs {
                 output::line(&format!("{:<14} {}", preset.name, preset.doc));
             }
         }
+        if self.keys {
+            output::line(keys().trim_end());
+        }
         if self.metrics {
             for metric in METRICS {
                 output::line(&format!("{:<26} {}", metric.name, metric.doc));
             }
             output::line(&format!("statistics: {}", Statistic::ACCEPTED));
         }
-        if self.presets || self.metrics {
+        if self.presets || self.keys || self.metrics {
             return Ok(());
         }
         let folders = if self.folders.is_empty() { vec![PathBuf::from("scenarios")] } else { self.folders };

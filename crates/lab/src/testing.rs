@@ -34,8 +34,8 @@ impl Engine for Toy {
         let mut result = Recording::default();
         for flow in &world.flows {
             let Some(path) = world.paths.iter().find(|path| path.name == flow.path) else { continue };
-            let rate = path.down.rate.unwrap_or(10_000_000) as f64;
-            let rtt = (path.up.delay + path.down.delay).as_secs_f64();
+            let rate = path.down.rate.nominal().bps() as f64;
+            let rtt = path.round_trip().as_secs_f64();
             let bytes = match flow.traffic {
                 Traffic::Download(Some(bytes)) | Traffic::Upload(Some(bytes)) => bytes,
                 _ => 1_000_000,

@@ -6,14 +6,15 @@ use core::str::FromStr;
 
 use rand_core::Rng;
 use rand_pcg::Pcg64;
+use serde::Serialize;
 use thalweg_units::{Duration, DurationExt, math};
 
 use crate::ConfigError;
 
 /// Where streams of random numbers come from: a seed and a name.
 ///
-/// Every consumer asks for a stream of its own by name, so that adding one (a flow, an impairment) leaves the numbers of all
-/// others as they were.
+/// Every consumer asks for a stream of its own by name, so that adding one (a flow, an impairment) leaves the numbers
+/// of all others as they were.
 #[derive(Clone, Debug)]
 pub struct Streams {
     seed: u64,
@@ -92,8 +93,8 @@ impl Dice {
         self.rng.next_u64()
     }
 
-    /// Whether something of this probability happens. Draws a number even where the answer is certain, so that a change of a
-    /// probability does not shift the numbers after it.
+    /// Whether something of this probability happens. Draws a number even where the answer is certain, so that a change
+    /// of a probability does not shift the numbers after it.
     pub fn chance(&mut self, probability: Probability) -> bool {
         let draw = self.bits();
         draw < probability.0 || probability.0 == u64::MAX
@@ -123,7 +124,7 @@ impl Dice {
 }
 
 /// A probability, to 2⁻⁵³. Written as a share ("0.001") or in per cent ("0.1 %").
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
 pub struct Probability(u64);
 
 /// Keeps the bits that an `f64` holds, so that a share and its ratio are the same probability.
@@ -185,7 +186,8 @@ impl fmt::Display for Probability {
 }
 
 /// A random span of time, never negative.
-#[derive(Copy, Clone, Debug, PartialEq)]
+#[derive(Copy, Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Spread {
     /// Always this long.

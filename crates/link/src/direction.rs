@@ -1,4 +1,4 @@
-//! One direction of a link at work.
+//! Runs one direction of a link: queue, serialization, propagation, impairments.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -9,7 +9,7 @@ use crate::dice::FlowDice;
 use crate::gate::Gate;
 use crate::impair::Loss;
 use crate::policer::Bucket;
-use crate::queue::{Dropped, Queue, Queued};
+use crate::queue::{Dropped, Queue, Queued, Setup};
 use crate::rate::Server;
 use crate::schedule::Cursor;
 use crate::trace::Mahimahi;
@@ -18,11 +18,11 @@ use crate::{
     Probability, RateModel, Reorder, Sink, Streams,
 };
 
-/// One direction of a link: `queue → serialisation at a rate → propagation → impairments`.
+/// One direction of a link: `queue → serialization at a rate → propagation → impairments`.
 ///
-/// Give it packets with [`send`](Self::send), ask when it wants to be called with [`next_event`](Self::next_event), and call
-/// [`advance`](Self::advance) then. Times must not go back. A packet that arrives at the very time at which another leaves
-/// the queue finds its place free. No memory is allocated per packet once the buffers have grown.
+/// Give it packets with [`send`](Self::send), ask when it wants to be called with [`next_event`](Self::next_event), and
+/// call [`advance`](Self::advance) then. Times must not go back. A packet that arrives at the very time at which
+/// another leaves the queue finds its place free. No memory is allocated per packet once the buffers have grown.
 #[derive(Debug)]
 pub struct Direction<P> {
     queue: Box<dyn Queue<P>>,
@@ -50,15 +50,17 @@ pub struct Direction<P> {
 enum State<P> {
     /// Nothing waits.
     Idle,
-    /// A packet is being serialised.
+    /// A packet is being serialized.
     Sending { queued: Queued<P>, end: Instant },
     /// Suspended, with something waiting.
     Held { until: Instant, lose_first: bool },
+    /// The queue holds back all that waits; asked again then, or when a packet arrives.
+    HeldBack { until: Instant },
     /// Something waits for a delivery opportunity; part of a packet may have left already.
     Waiting { partial: Option<(Queued<P>, u32)>, lose_first: bool },
 }
 
-/// From the end of serialisation to the far end.
+/// From the end of serialization to the far end.
 #[derive(Debug)]
 struct Line<P> {
     delay: Delay,
@@ -115,14 +117,15 @@ impl<P> Ord for Flying<P> {
 }
 
 impl<P: Payload + 'static> Direction<P> {
-    /// A direction as described, whose times count from `start`. Every impairment draws from streams of its own, one per flow
-    /// where it decides packet by packet, so that neither another impairment nor another flow shifts its numbers.
+    /// A direction as described, whose times count from `start`. Every impairment draws from streams of its own, one
+    /// per flow where it decides packet by packet, so that neither another impairment nor another flow shifts its
+    /// numbers.
     ///
     /// # Errors
     /// What [`DirectionConfig::check`] finds.
     pub fn new(config: &DirectionConfig, start: Instant, streams: &Streams) -> Result<Self, ConfigError> {
-        let rate = config.rate.nominal();
-        let queue = config.discipline.build(config.queue_limit(), rate);
+        let setup = Setup { limit: config.queue_limit(), rate: config.rate.nominal(), dice: streams.dice("queue") };
+        let queue = config.discipline.build(setup);
         Self::with_queue(config, queue, start, streams)
     }
 
@@ -216,7 +219,7 @@ impl<P: Payload + 'static> Direction<P> {
             self.queue.enqueue(now, packet, &mut self.dropped);
         }
         self.report_dropped(sink);
-        if idle {
+        if idle || matches!(self.state, State::HeldBack { .. }) {
             self.begin(now, sink);
         }
         self.stats.max_queue_bytes = self.stats.max_queue_bytes.max(self.queue.len_bytes());
@@ -228,13 +231,14 @@ impl<P: Payload + 'static> Direction<P> {
         let served = match &self.state {
             State::Idle => None,
             State::Sending { end, .. } => Some(*end),
-            State::Held { until, .. } => Some(*until),
+            State::Held { until, .. } | State::HeldBack { until } => Some(*until),
             State::Waiting { .. } => match &self.server {
                 Server::Mahimahi(opportunities) => Some(opportunities.next()),
                 Server::Constant { .. } | Server::Schedule { .. } => None,
             },
         };
-        // What is served then cannot arrive earlier than the shortest delay afterwards; nothing else needs attention before.
+        // What is served then cannot arrive earlier than the shortest delay afterwards; nothing else needs attention
+        // before.
         let served = served.filter(|at| *at < Instant::FAR_FUTURE).map(|at| at + self.line.shortest);
         let in_order = self.line.in_order.front().map(|flying| flying.at);
         let late = self.line.late.peek().map(|flying| flying.at);
@@ -321,6 +325,10 @@ impl<P: Payload + 'static> Direction<P> {
                     }
                     self.begin(until, sink);
                 }
+                State::HeldBack { until } if *until <= now => {
+                    let until = *until;
+                    self.begin(until, sink);
+                }
                 State::Waiting { .. } => {
                     let Server::Mahimahi(opportunities) = &mut self.server else { return };
                     let at = opportunities.next();
@@ -330,7 +338,7 @@ impl<P: Payload + 'static> Direction<P> {
                     opportunities.advance();
                     self.use_opportunity(at, sink);
                 }
-                State::Sending { .. } | State::Held { .. } => return,
+                State::Sending { .. } | State::Held { .. } | State::HeldBack { .. } => return,
             }
         }
     }
@@ -354,6 +362,11 @@ impl<P: Payload + 'static> Direction<P> {
             Some(queued) => {
                 let end = self.server.serve(at, queued.packet.size);
                 self.state = State::Sending { queued, end };
+            }
+            // Held back until a time that is later, or else time would stand still.
+            None if self.queue.len_packets() > 0 => {
+                let until = self.queue.next_event().unwrap_or(Instant::FAR_FUTURE);
+                self.state = State::HeldBack { until: until.max(at + Duration::from_nanos(1)) };
             }
             None => self.rest(at),
         }

@@ -1,22 +1,25 @@
 //! Stretches of time in which a link is down or suspended.
 
+use serde::Serialize;
 use thalweg_units::{Duration, DurationExt, Instant};
 
-use crate::{ConfigError, Dice, Spread};
+use crate::{ConfigError, Dice, Interruption, Spread, Streams};
 
 /// A stretch of time: from `start` up to, not including, `end`, both counted from the start of the link.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Window {
     /// Begins here.
     pub start: Duration,
     /// Ends here.
     pub end: Duration,
-    /// In a suspension *before* serialisation: the first packet to leave afterwards is lost (it was on the air when it began).
+    /// In a suspension *before* serialization: the first packet to leave afterwards is lost (it was on the air when it
+    /// began).
     pub lose_first: bool,
 }
 
 /// Stretches of time, in order.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Windows {
     /// These. Those that overlap count as one.
@@ -37,6 +40,8 @@ pub enum Windows {
         /// Length of each.
         length: Spread,
     },
+    /// As described; to be drawn before the link is built.
+    Drawn(Interruption),
 }
 
 impl Windows {
@@ -45,8 +50,17 @@ impl Windows {
         Windows::List(vec![Window { start, end: start + length, lose_first: false }])
     }
 
+    /// The same with everything drawn that a seed decides ahead.
+    pub(crate) fn resolve(&self, streams: &Streams, horizon: Duration) -> Result<Windows, ConfigError> {
+        match self {
+            Windows::Drawn(interruption) => interruption.draw(streams, horizon).map(Windows::List),
+            other => Ok(other.clone()),
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let ends = match self {
+            Windows::Drawn(_) => return Err(ConfigError::Unresolved),
             Windows::List(windows) => windows.iter().all(|window| window.start < window.end),
             Windows::Periodic { every, length, .. } => *length > Duration::ZERO && length < every,
             Windows::Random { gap, .. } => *gap > Duration::ZERO,
@@ -112,11 +126,13 @@ impl Gate {
                 let start = after + Spread::Exponential(*gap).draw(&mut self.dice);
                 Current { start, end: start + length.draw(&mut self.dice), lose_first: false }
             }
+            // Refused by `check`.
+            Windows::Drawn(_) => NEVER,
         }
     }
 
-    /// Until when the window lasts in which `now` lies, if there is one, and whether it takes its first packet with it. Times
-    /// do not go back.
+    /// Until when the window lasts in which `now` lies, if there is one, and whether it takes its first packet with it.
+    /// Times do not go back.
     pub(crate) fn holds(&mut self, now: Instant) -> Option<(Instant, bool)> {
         while now >= self.current.end && self.current.end != Instant::FAR_FUTURE {
             self.current = self.next(self.current.end);

@@ -1,16 +1,18 @@
-//! What packets cross: links with a rate, a delay, a queue and everything that goes wrong on them.
+//! Links that packets cross in the lab: rate, delay, queue and impairments of each direction, and the words that
+//! describe them.
 //!
-//! A [`Direction`] of a link is `queue → serialisation at a rate → propagation → impairments`, exact to the nanosecond and the byte,
-//! clocked by its caller, random only by the [`Streams`] it is given. It knows nothing of what its packets carry. The same
-//! object serves a simulator in virtual time and an emulator in real time.
+//! A [`Direction`] of a link is `queue → serialization at a rate → propagation → impairments`, exact to the nanosecond
+//! and the byte, clocked by its caller, random only by the [`Streams`] it is given. It knows nothing of what its
+//! packets carry. The same object serves a simulator in virtual time and an emulator in real time.
 //!
 //! | what | where |
 //! |---|---|
-//! | a direction, and how it is described | [`Direction`], [`DirectionConfig`] |
-//! | queues (the interface for queue management too) | [`queue`] |
+//! | a direction, a path of two, a chain of paths | [`Direction`], [`DirectionConfig`], [`PathConfig`], [`Chain`] |
+//! | reading descriptions from a tree such as a scenario file | [`read`] |
+//! | queues and queue disciplines | [`queue`] |
 //! | rates: constant, scheduled, recorded | [`RateModel`], [`Schedule`], [`trace`] |
 //! | loss, jitter, reordering, policing, damage | [`LossModel`], [`Jitter`], [`Reorder`], [`Policer`] |
-//! | outages and suspensions | [`Windows`] |
+//! | outages and suspensions | [`Windows`], [`Interruption`] |
 //! | Wi-Fi as measured | [`WifiProfile`] |
 //! | chance | [`Streams`], [`Dice`], [`Spread`] |
 //!
@@ -44,23 +46,30 @@
 mod config;
 mod dice;
 mod direction;
+mod error;
 mod gate;
 mod impair;
+mod interruption;
 mod packet;
+mod path;
 mod policer;
 pub mod queue;
 mod rate;
+pub mod read;
 mod schedule;
 mod stats;
 pub mod trace;
 mod wifi;
 
-pub use config::{ConfigError, DelayModel, DirectionConfig, EcnTreatment, Jitter, Reorder};
+pub use config::{DIRECTION_KEYS, DelayModel, DirectionConfig, EcnTreatment, Jitter, Key, Reorder};
 pub use dice::{Dice, Probability, Spread, Streams};
 pub use direction::Direction;
+pub use error::ConfigError;
 pub use gate::{Window, Windows};
 pub use impair::LossModel;
+pub use interruption::{HeldWhere, Interruption};
 pub use packet::{DropCause, Packet, Payload, Sink};
+pub use path::{Chain, Context, PATH_KEYS, PathConfig};
 pub use policer::Policer;
 pub use queue::{Discipline, QueueLimit};
 pub use rate::RateModel;

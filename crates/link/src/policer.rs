@@ -1,14 +1,28 @@
-//! A token bucket that drops what comes faster than agreed (RFC 2697 with one colour).
+//! A token bucket that drops what comes faster than agreed (RFC 2697 with one color).
 
+use serde::Serialize;
 use thalweg_units::{DurationExt, Instant, Rate};
 
+use crate::read::Field;
+
 /// A policer: `burst` bytes at once, `rate` in the long run; nothing waits.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Policer {
     /// Rate at which tokens come.
+    #[serde(serialize_with = "crate::schedule::serialize_rate")]
     pub rate: Rate,
     /// Bytes the bucket holds; it starts full.
     pub burst: u64,
+}
+
+impl Policer {
+    pub(crate) fn read(field: &dyn Field) -> Option<Policer> {
+        let table = field.table("{ rate = \"10 Mbps\", burst = \"100 kB\" }")?;
+        let rate = table.need("rate", "\"10 Mbps\"").and_then(|field| field.rate());
+        let burst = table.need("burst", "\"100 kB\"").and_then(|field| field.bytes_in(1_500..=1 << 40));
+        table.finish();
+        Some(Policer { rate: rate?, burst: burst? })
+    }
 }
 
 /// A byte, in bits per second times nanoseconds.

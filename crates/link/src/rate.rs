@@ -1,31 +1,41 @@
-//! Serialisation: when the last bit of a packet has left, exactly.
+//! Rates of links, and when the last bit of a packet has left one: serialization, exact to the nanosecond.
 
+use serde::Serialize;
 use thalweg_units::{Duration, DurationExt, Instant, Rate, math};
 
-use crate::schedule::Cursor;
+use crate::schedule::{Cursor, serialize_rate, serialize_rates};
 use crate::trace::{Mahimahi, Opportunities};
 use crate::{ConfigError, Schedule};
 
 /// How fast a link serves its queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum RateModel {
     /// Always the same.
-    Constant(Rate),
+    Constant(#[serde(serialize_with = "serialize_rate")] Rate),
     /// Changes at given times, also while a packet is being sent. Zero holds everything until the next change.
-    Schedule(Schedule<Rate>),
+    Schedule(#[serde(serialize_with = "serialize_rates")] Schedule<Rate>),
     /// Delivery opportunities as recorded by mahimahi.
     Mahimahi(Mahimahi),
 }
 
 impl RateModel {
-    /// The rate that stands for the model where one number is wanted (limits in BDP and time, floors): the constant, the
-    /// first of a schedule, the mean of a trace.
+    /// The rate that stands for the model where one number is wanted (limits in BDP and time, floors): the constant,
+    /// the first of a schedule, the mean of a trace.
     pub fn nominal(&self) -> Rate {
         match self {
             RateModel::Constant(rate) => *rate,
             RateModel::Schedule(schedule) => schedule.at(Duration::ZERO).0,
             RateModel::Mahimahi(trace) => trace.mean_rate(),
+        }
+    }
+
+    /// All its rates: the constant, the steps of a schedule, the mean of a trace.
+    pub fn values(&self) -> Vec<Rate> {
+        match self {
+            RateModel::Schedule(schedule) => schedule.values().collect(),
+            RateModel::Constant(_) | RateModel::Mahimahi(_) => vec![self.nominal()],
         }
     }
 
@@ -89,8 +99,8 @@ const FAST_SIZE: u32 = 1 << 30;
 
 /// The server of a queue: works out when a packet's last bit leaves.
 ///
-/// That is the first nanosecond by which all its bits have passed; what the link could have sent in the rest of that nanosecond is
-/// credited to a packet that follows without a gap, so that rounding never adds up.
+/// That is the first nanosecond by which all its bits have passed; what the link could have sent in the rest of that
+/// nanosecond is credited to a packet that follows without a gap, so that rounding never adds up.
 #[derive(Debug)]
 pub(crate) enum Server {
     Constant { rate: u64, end: Instant, credit: u64 },
@@ -141,8 +151,8 @@ impl Server {
     }
 }
 
-/// Does `work` (bits per second × nanoseconds) at the rates of a schedule; returns the end and the unused rest of its last
-/// nanosecond.
+/// Does `work` (bits per second × nanoseconds) at the rates of a schedule; returns the end and the unused rest of its
+/// last nanosecond.
 fn serve(cursor: &mut Cursor<Rate>, start: Instant, mut work: u128) -> (Instant, u128) {
     let mut at = start;
     loop {

@@ -1,11 +1,12 @@
 //! Values that change at given times.
 
-use thalweg_units::{Duration, DurationExt, Instant};
+use serde::{Serialize, Serializer};
+use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
 use crate::ConfigError;
 
 /// A value that changes at given times after the start of the link, once through or over and over.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Schedule<T> {
     steps: Vec<(u64, T)>,
     period: Option<u64>,
@@ -15,7 +16,8 @@ impl<T: Copy> Schedule<T> {
     /// Steps `(from when, value)`, the first at zero. With a `period` the schedule starts again after that time.
     ///
     /// # Errors
-    /// When there is no step, the first is not at zero, times do not increase, or the period does not reach past the last.
+    /// When there is no step, the first is not at zero, times do not increase, or the period does not reach past the
+    /// last.
     pub fn new(steps: Vec<(Duration, T)>, period: Option<Duration>) -> Result<Self, ConfigError> {
         let steps: Vec<(u64, T)> = steps.into_iter().map(|(at, value)| (at.nanos(), value)).collect();
         let period = period.map(DurationExt::nanos);
@@ -57,6 +59,17 @@ impl<T: Copy> Schedule<T> {
     pub fn period(&self) -> Option<Duration> {
         self.period.map(Duration::from_nanos)
     }
+}
+
+/// A rate as bits per second.
+pub(crate) fn serialize_rate<S: Serializer>(rate: &Rate, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(rate.bps())
+}
+
+/// A schedule of rates as one of bits per second.
+pub(crate) fn serialize_rates<S: Serializer>(schedule: &Schedule<Rate>, serializer: S) -> Result<S::Ok, S::Error> {
+    let steps = schedule.steps.iter().map(|(at, rate)| (*at, rate.bps())).collect();
+    Schedule { steps, period: schedule.period }.serialize(serializer)
 }
 
 /// A schedule read forward: remembers where it is.

@@ -14,9 +14,9 @@ pub struct DirectionStats {
     pub offered: u64,
     /// Bytes offered.
     pub offered_bytes: u64,
-    /// Packets that left the queue and were serialised.
+    /// Packets that left the queue and were serialized.
     pub served: u64,
-    /// Bytes serialised.
+    /// Bytes serialized.
     pub served_bytes: u64,
     /// Packets delivered, duplicates included.
     pub delivered: u64,
@@ -32,13 +32,13 @@ pub struct DirectionStats {
     pub reordered: u64,
     /// Packets that left the queue marked CE.
     pub marked: u64,
-    /// Time with something to send: a packet waiting, held or being serialised.
+    /// Time with something to send: a packet waiting, held or being serialized.
     pub busy: Duration,
     /// Most bytes that ever waited.
     pub max_queue_bytes: u64,
     /// Most packets that ever waited.
     pub max_queue_packets: u64,
-    /// How long packets waited before they were serialised.
+    /// How long packets waited before they were serialized.
     pub sojourn: Quantiles,
 }
 

@@ -1,7 +1,7 @@
 //! A direction of a link against the arithmetic it promises.
 #![allow(clippy::unwrap_used)]
 
-use thalweg_link::queue::{Dropped, Queue, Queued};
+use thalweg_link::queue::{Dropped, HeadDrop, Queue, Queued, TailDrop};
 use thalweg_link::trace::Mahimahi;
 use thalweg_link::*;
 use thalweg_units::{Duration, Ecn, Instant, Rate};
@@ -113,7 +113,7 @@ fn a_queue_of_one_bdp_drops_exactly_when_it_should() {
     config.delay = ms(300).into();
     config.round_trip = ms(600);
     config.queue = QueueLimit::Bdp(1000);
-    // 18.75 MB are 12,500 packets of 1,500 bytes, and one is being serialised.
+    // 18.75 MB are 12,500 packets of 1,500 bytes, and one is being serialized.
     let (log, stats) = run(&config, (0..12_503).map(|_| (Duration::ZERO, 1500)));
     assert_eq!(log.dropped(), [12_501, 12_502]);
     assert_eq!(stats.max_queue_bytes, 18_750_000);
@@ -145,7 +145,7 @@ fn limits_in_packets_bytes_and_time_agree_where_they_mean_the_same() {
 #[test]
 fn what_finds_the_link_idle_needs_no_place() {
     // The limit is smaller than a packet: one at a time passes, what comes while it is being sent is dropped.
-    for discipline in [Discipline::TailDrop, Discipline::HeadDrop] {
+    for discipline in [Discipline::from(TailDrop), HeadDrop.into()] {
         let config = DirectionConfig { queue: QueueLimit::Bytes(640), discipline, ..constant("12 Mbps") };
         let (log, stats) = run(&config, [0, 0, 1, 2].map(|at| (ms(at), 1500)));
         assert_eq!(log.arrivals(), [(0, 1_000_000), (2, 2_000_000), (3, 3_000_000)]);
@@ -169,8 +169,7 @@ fn a_bdp_smaller_than_a_packet_still_lets_two_wait() {
 
 #[test]
 fn head_drop_keeps_the_newest() {
-    let config =
-        DirectionConfig { queue: QueueLimit::Packets(2), discipline: Discipline::HeadDrop, ..constant("12 Mbps") };
+    let config = DirectionConfig { queue: QueueLimit::Packets(2), discipline: HeadDrop.into(), ..constant("12 Mbps") };
     let (log, _) = run(&config, (0..6).map(|_| (Duration::ZERO, 1500)));
     assert_eq!(log.dropped(), [1, 2, 3]);
     assert_eq!(log.arrivals(), [(0, 1_000_000), (4, 2_000_000), (5, 3_000_000)]);
@@ -187,7 +186,8 @@ fn mahimahi_semantics() {
     // Two opportunities at 2 ms, one at 5; then from 5 on again: 7, 7, 10, 12, 12.
     let big = [(0, 1500); 6];
     assert_eq!(arrivals(&big), [(0, 2), (1, 2), (2, 5), (3, 7), (4, 7), (5, 10)]);
-    // Small packets share an opportunity, a large one takes several and leaves the rest of its last one to the next packet.
+    // Small packets share an opportunity, a large one takes several and leaves the rest of its last one to the next
+    // packet.
     assert_eq!(arrivals(&[(0, 700), (0, 700), (0, 700)]), [(0, 2), (1, 2), (2, 2)]);
     assert_eq!(arrivals(&[(0, 100), (0, 3000), (0, 1400), (0, 100)]), [(0, 2), (1, 5), (2, 5), (3, 7)]);
     // An opportunity with nothing to send is lost, also at the wrap, and one that coincides with the arrival too.
@@ -265,7 +265,8 @@ fn the_asked_amount_is_reordered_by_the_asked_time() {
 #[test]
 fn a_shifted_packet_comes_later_and_nothing_overtakes_it() {
     let us = Duration::from_micros;
-    // A packet of 1,000 bytes every 80 µs at 100 Mbps: one microsecond hurts nobody else, a hundred hold up those behind.
+    // A packet of 1,000 bytes every 80 µs at 100 Mbps: one microsecond hurts nobody else, a hundred hold up those
+    // behind.
     for (by, others) in [(us(1), vec![]), (us(200), vec![(6, us(120)), (7, us(40))])] {
         let config = DirectionConfig { delay: ms(10).into(), shifts: vec![(5, by)], ..constant("100 Mbps") };
         let (log, stats) = run(&config, spaced(100, us(80)));
@@ -314,7 +315,8 @@ fn the_two_forms_of_suspension_are_told_apart() {
 
     let before = DirectionConfig { suspend_before: windows.clone(), ..base.clone() };
     let (log, stats) = run(&before, offers());
-    // The packet on the line at 20 ms arrives at 30; the next leaves the sender's side at 40 and all follow at the link's rate.
+    // The packet on the line at 20 ms arrives at 30; the next leaves the sender's side at 40 and all follow at the
+    // link's rate.
     assert_eq!(times(&log), (11..=30).chain(51..=90).collect::<Vec<_>>());
     assert_eq!(stats.max_queue_packets, 20);
     assert!(is_in_order(&log));
@@ -592,6 +594,90 @@ fn a_queue_may_come_from_elsewhere() {
     assert_eq!(link.stats().dropped_by(DropCause::Aqm), 1);
     assert_eq!(link.stats().marked, 3);
     assert_eq!(log.departed.len(), 3);
+}
+
+/// Holds every packet back for ten milliseconds, except those of flow 1, which pass the others.
+#[derive(Debug, Default)]
+struct Holding(Vec<(Queued<u64>, Instant)>);
+
+impl Queue<u64> for Holding {
+    fn enqueue(&mut self, now: Instant, packet: Packet<u64>, _: &mut Vec<Dropped<u64>>) {
+        let hold = if packet.flow == 1 { ms(0) } else { ms(10) };
+        self.0.push((Queued { packet, at: now }, now + hold));
+    }
+
+    fn dequeue(&mut self, now: Instant, _: &mut Vec<Dropped<u64>>) -> Option<Queued<u64>> {
+        let at = self.0.iter().position(|(_, due)| *due <= now)?;
+        Some(self.0.remove(at).0)
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.0.iter().map(|(_, due)| *due).min()
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.0.iter().map(|(queued, _)| u64::from(queued.packet.size)).sum()
+    }
+
+    fn len_packets(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Offers packets of these flows at these milliseconds to a queue that holds back, and runs to the end.
+fn held_back(config: &DirectionConfig, offers: &[(u64, u32)]) -> (Log, DirectionStats) {
+    let mut link =
+        Direction::with_queue(config, Box::new(Holding::default()), START, &Streams::new(1).scope("link")).unwrap();
+    let mut log = Log::default();
+    for (n, (at, flow)) in (0..).zip(offers) {
+        while let Some(event) = link.next_event().filter(|event| *event <= START + ms(*at)) {
+            link.advance(event, &mut log);
+        }
+        let now = START + ms(*at);
+        link.send(now, Packet { flow: *flow, ..packet(n, 1500, now) }, &mut log);
+    }
+    let mut events = 0;
+    while let Some(event) = link.next_event() {
+        let delivered = log.delivered.len();
+        link.advance(event, &mut log);
+        assert!(log.delivered[delivered..].iter().all(|(at, _)| *at == event), "late: {:?}", log.delivered);
+        events += 1;
+        assert!(events < 1000, "time stands still");
+    }
+    assert!(link.is_empty() && link.queue_packets() == 0);
+    (log, link.stats().clone())
+}
+
+#[test]
+fn a_queue_may_hold_packets_back() {
+    let link = constant("12 Mbps"); // 1,500 bytes per millisecond
+    let nanos = |millis: &[(u64, u64)]| millis.iter().map(|(n, at)| (*n, at * 1_000_000)).collect::<Vec<_>>();
+    // Three at once are due at 10 ms and leave one after the other.
+    let (log, stats) = held_back(&link, &[(0, 0), (0, 0), (0, 0)]);
+    assert_eq!(log.arrivals(), nanos(&[(0, 11), (1, 12), (2, 13)]));
+    assert_eq!((stats.busy, stats.sojourn.max()), (ms(13), ms(12)));
+    // One that need not wait is served while the others are held back, and one that is due waits for the one in
+    // service.
+    let (log, _) = held_back(&link, &[(0, 0), (4, 1), (9, 1), (9, 1)]);
+    assert_eq!(log.arrivals(), nanos(&[(1, 5), (2, 10), (0, 11), (3, 12)]));
+    // Holding back again after a rest.
+    let (log, _) = held_back(&link, &[(0, 0), (50, 0)]);
+    assert_eq!(log.arrivals(), nanos(&[(0, 11), (1, 61)]));
+}
+
+#[test]
+fn holding_back_goes_together_with_delays_suspensions_and_traces() {
+    let delayed = DirectionConfig { delay: ms(30).into(), ..constant("12 Mbps") };
+    let (log, _) = held_back(&delayed, &[(0, 0)]);
+    assert_eq!(log.arrivals(), [(0, 41_000_000)]);
+    // Due while the link is suspended: leaves when both are over.
+    let suspended = DirectionConfig { suspend_before: vec![Windows::once(ms(5), ms(15))], ..constant("12 Mbps") };
+    let (log, _) = held_back(&suspended, &[(0, 0), (15, 0)]);
+    assert_eq!(log.arrivals(), [(0, 21_000_000), (1, 26_000_000)]);
+    // Opportunities that come before are lost.
+    let rate = RateModel::Mahimahi(Mahimahi::parse("1\n4\n").unwrap());
+    let (log, _) = held_back(&DirectionConfig { rate, ..DirectionConfig::default() }, &[(0, 0), (0, 1)]);
+    assert_eq!(log.arrivals(), [(1, 1_000_000), (0, 12_000_000)]);
 }
 
 #[test]

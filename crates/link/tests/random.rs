@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
+use thalweg_link::queue::{HeadDrop, TailDrop};
 use thalweg_link::trace::Mahimahi;
 use thalweg_link::*;
 use thalweg_units::{Duration, Ecn, Instant, Rate};
@@ -81,7 +82,7 @@ prop_compose! {
             rate,
             delay: DelayModel::Schedule(Schedule::new(steps, Some(ms(1000))).unwrap()),
             queue,
-            discipline: if head_drop { Discipline::HeadDrop } else { Discipline::TailDrop },
+            discipline: if head_drop { HeadDrop.into() } else { TailDrop.into() },
             jitter: jitter.map(|(mean, reorder)| Jitter { spread: Spread::Exponential(ms(mean)), reorder }),
             loss: vec![LossModel::Random(loss)],
             reorder: vec![Reorder { share: reorder, by: ms(7) }],
@@ -93,8 +94,8 @@ prop_compose! {
             suspend_after,
             policer: policer.map(|(bps, burst)| Policer { rate: Rate::from_bps(bps), burst }),
             mtu: mtu.map(Schedule::constant),
-            ecn: None,
             round_trip: ms(50),
+            ..DirectionConfig::default()
         }
     }
 }

@@ -51,7 +51,8 @@ impl Plan {
         };
         let paths = || flow.route.iter().filter_map(|path| self.paths.get(*path));
         let up: Vec<&DirectionConfig> = paths().map(|path| &path.up).collect();
-        let down_links: Vec<&DirectionConfig> = paths().map(|path| &path.down).collect();
+        // The first hop of a route is the last that the server's packets cross.
+        let down_links: Vec<&DirectionConfig> = paths().rev().map(|path| &path.down).collect();
         let data = if down { &down_links } else { &up };
 
         let path_mtu = data.iter().filter_map(|link| link.mtu.as_ref()).map(|mtu| largest_from(mtu, start)).min();
@@ -211,6 +212,20 @@ mod tests {
         // One packet of 1,480 bytes over the first, ten over the second, and six milliseconds.
         let serialisation = Duration::from_nanos(11_840) + Duration::from_micros(14_800);
         assert_eq!(floor.total, serialisation + Duration::from_millis(6));
+    }
+
+    #[test]
+    fn a_download_crosses_the_route_from_its_far_end() {
+        // The access link is dead until 50 ms; the data reach it only after 40 ms of the other.
+        let mut plan = plan(link("8 Mbps", 0), link("8 Mbps", 0));
+        plan.paths.push(PathPlan::new("far", link("1 Gbps", 0), link("1 Gbps", 40)));
+        let ms = Duration::from_millis;
+        let steps = vec![(ms(0), Rate::ZERO), (ms(50), "8 Mbps".parse().unwrap())];
+        plan.paths[0].down.rate = RateModel::Schedule(Schedule::new(steps, None).unwrap());
+        let flow = FlowPlan { route: vec![0, 1], ..FlowPlan::new("f", Traffic::Download(Some(1418))) };
+        // One packet of 1,480 bytes is there at about 41 ms and has left the access link 1.48 ms after it comes alive.
+        let floor = plan.floor(&flow, Duration::ZERO).unwrap();
+        assert_eq!(floor.total, ms(50) + Duration::from_micros(1480));
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use thalweg_link::{ConfigError, Dice, DirectionConfig, Spread, WifiProfile};
+pub use thalweg_link::PathConfig as PathPlan;
+use thalweg_link::{ConfigError, Dice, Spread};
 use thalweg_proto::TransportConfig;
 use thalweg_proto::observe::ObserverFactory;
 use thalweg_recovery::Policies;
@@ -15,7 +16,8 @@ use crate::tcp::TcpConfig;
 /// A world to run once. Same plan, same result, on every machine.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What packets cross.
+    /// What packets cross. What a seed is yet to draw of them is drawn when the plan is run; floors and host delays go
+    /// by the rates and delays that stand here.
     pub paths: Vec<PathPlan>,
     /// Who sends what to whom.
     pub flows: Vec<FlowPlan>,
@@ -56,26 +58,6 @@ impl Default for Plan {
             measure: None,
             record: Record::default(),
         }
-    }
-}
-
-/// A link with two directions.
-#[derive(Clone, Debug)]
-pub struct PathPlan {
-    /// Its name.
-    pub name: String,
-    /// From clients to servers.
-    pub up: DirectionConfig,
-    /// From servers to clients.
-    pub down: DirectionConfig,
-    /// Makes it a Wi-Fi hop.
-    pub wifi: Option<WifiProfile>,
-}
-
-impl PathPlan {
-    /// A path of two directions.
-    pub fn new(name: &str, up: DirectionConfig, down: DirectionConfig) -> Self {
-        PathPlan { name: name.to_owned(), up, down, wifi: None }
     }
 }
 
@@ -454,7 +436,7 @@ impl Plan {
     /// The sum of the fixed delays of both directions of a flow's route.
     pub fn round_trip(&self, flow: &FlowPlan) -> Duration {
         let paths = flow.route.iter().filter_map(|path| self.paths.get(*path));
-        paths.map(|path| path.up.delay.nominal() + path.down.delay.nominal()).sum()
+        paths.map(PathPlan::round_trip).sum()
     }
 }
 

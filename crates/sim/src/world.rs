@@ -258,16 +258,17 @@ impl<'a> World<'a> {
             // The longest fixed round trip of the flows that take this path is that of its BDP.
             let flows = self.plan.flows.iter().filter(|flow| flow.route.contains(&index));
             let round_trip = flows.map(|flow| self.plan.round_trip(flow)).max().unwrap_or_default();
-            let (mut up, mut down) = (path.up.clone(), path.down.clone());
-            if let Some(wifi) = &path.wifi {
-                wifi.apply(&mut up, &mut down, &streams.scope("path").scope(&path.name), self.plan.time_limit)
-                    .map_err(|error| PlanError::Link { path: path.name.clone(), direction: "up", error })?;
-            }
-            for (mut config, direction) in [(up, "up"), (down, "down")] {
-                if config.round_trip == Duration::ZERO {
+            let mut path = path.clone();
+            for config in [&mut path.up, &mut path.down] {
+                if config.round_trip.is_zero() {
                     config.round_trip = round_trip;
                 }
-                self.add_link(format!("{}/{direction}", path.name), true, &config, streams)?;
+            }
+            let drawn = path
+                .resolve(&streams.scope("path").scope(&path.name), self.plan.time_limit)
+                .map_err(|error| PlanError::Link { path: path.name.clone(), direction: "up", error })?;
+            for (config, direction) in [(&drawn.up, "up"), (&drawn.down, "down")] {
+                self.add_link(format!("{}/{direction}", path.name), true, config, streams)?;
             }
         }
         Ok(())

@@ -32,8 +32,7 @@ pub(super) fn output(
     };
     let mut complete = result.failed.is_none();
     for ((flow, spec), plan_flow) in result.flows.iter().zip(&world.flows).zip(&plan.flows) {
-        let path = plan_flow.route.first().copied().unwrap_or(0);
-        let stops = interruptions.spans.get(path).map_or(&[][..], Vec::as_slice);
+        let stops = interruptions.spans.get(record.flows.len()).map_or(&[][..], Vec::as_slice);
         let window = result.window.as_ref().and_then(|window| window.flows.get(record.flows.len()));
         let part = flow_part(flow, plan, plan_flow, &result, window, stops);
         complete &= part.values.get("completed").is_none_or(|values| values.first() == Some(&1.0));

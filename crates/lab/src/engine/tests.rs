@@ -1,5 +1,7 @@
 use std::path::Path;
 
+use thalweg_link::RateModel;
+
 use super::*;
 use crate::metric::Scope;
 use crate::scenario::Scenario;
@@ -199,7 +201,7 @@ fn tcp_runs_as_it_is_told_and_gives_its_figures() {
 
 #[test]
 fn traffic_and_hosts_are_what_the_scenario_says() {
-    let flow = |text: &str| flow_plan(&world(HOME, text).flows[0], 0);
+    let flow = |text: &str| flow_plan(&world(HOME, text).flows[0], vec![0]);
     let Traffic::Flows { arrivals, size, new_connections, .. } =
         flow("short_flows = { every = \"10 ms\", arrivals = \"regular\", count = 5, size = \"30 kB\", pareto = 2, one_connection = true }").traffic
     else {
@@ -306,6 +308,96 @@ fn only_transfers_that_share_a_direction_at_a_time_compete() {
     let (all, window) =
         (fairness_with(late, ""), fairness_with(late, "measure = { from = \"100 ms\", to = \"450 ms\" }"));
     assert!(window[0] < all[0], "{window:?} {all:?}");
+}
+
+/// Two downloads, over a near and a far access link, that share a bottleneck of 10 Mbps. `far` are more keys of the far
+/// one.
+fn two_round_trips(far: &str, transfer: &str) -> World {
+    let path = |name: &str, rate: &str, delay: &str| {
+        let way = format!("{{ rate = \"{rate}\", delay = \"{delay}\" }}");
+        format!("[path.{name}]\nup = {way}\ndown = {way}\n")
+    };
+    let flow = |name: &str| {
+        format!(
+            "[path.{name}]\nhops = [\"to-{name}\", \"shared\"]\n\
+             [[flow]]\nname = \"{name}\"\npath = \"{name}\"\nphase = false\ntransfer = {{ download = {transfer} }}\n"
+        )
+    };
+    let text = format!(
+        "title = \"t\"\nquestion = \"q\"\ntime_limit = \"20 s\"\nhost_delay = false\n{}{}{far}\n{}{}{}",
+        path("to-near", "100 Mbps", "5 ms"),
+        path("to-far", "100 Mbps", "50 ms"),
+        path("shared", "10 Mbps", "10 ms"),
+        flow("near"),
+        flow("far")
+    );
+    let scenario = Scenario::parse("t.toml", &text, Path::new(""), &SimEngine::default().stacks());
+    scenario.unwrap_or_else(|error| panic!("{error}")).points.remove(0).world
+}
+
+#[test]
+fn flows_of_different_round_trips_share_a_bottleneck() {
+    let world = two_round_trips("", "\"endless\"");
+    let (plan, _) = plan(&world, 1, false).unwrap();
+    assert_eq!(plan.flows.iter().map(|flow| flow.route.clone()).collect::<Vec<_>>(), [[0, 2], [1, 2]]);
+    let ms = Duration::from_millis;
+    // A queue of one BDP is that of the longest round trip over the link.
+    let round_trips = plan.paths.iter().map(|path| path.down.round_trip).collect::<Vec<_>>();
+    assert_eq!(round_trips, [ms(30), ms(120), ms(120)]);
+    let record = SimEngine::default().run(&world, 1, false).record;
+    assert_eq!(record.failed, None);
+    let of = |flow: &str, metric: &str| record.get(Scope::Flow, flow, metric)[0];
+    for (flow, least) in [("near", 0.03), ("far", 0.12)] {
+        let rtt = of(flow, "min_rtt");
+        assert!((least..least + 0.02).contains(&rtt), "{flow}: {rtt}");
+    }
+    let used = record.get(Scope::Link, "shared.down", "link_use")[0];
+    assert!((0.9..=1.0).contains(&used), "{used}");
+    let access = ["to-near.down", "to-far.down"].map(|link| record.get(Scope::Link, link, "link_bytes")[0]);
+    let carried = record.get(Scope::Link, "shared.down", "link_bytes")[0];
+    assert!((access[0] + access[1]) / carried > 0.98 && access[0] + access[1] <= carried, "{access:?} of {carried}");
+    let fairness = record.get(Scope::Run, "", "fairness")[0];
+    let (near, far) = (of("near", "goodput"), of("far", "goodput"));
+    assert!((0.5..0.999).contains(&fairness) && near > far, "{fairness}: {near} and {far}");
+}
+
+#[test]
+fn the_floor_of_a_chain_is_that_of_all_its_hops() {
+    let mut world = two_round_trips("", "\"1 MB\"");
+    world.flows.truncate(1);
+    let (plan, _) = plan(&world, 1, false).unwrap();
+    let floor = plan.floor(&plan.flows[0], Duration::ZERO).unwrap();
+    // The request of 1,228 bytes and one packet of the data cross the access link at 100 Mbps, all else the bottleneck.
+    let wire = 1_000_000 + floor.packets * 62;
+    let last = wire - (floor.packets - 1) * 1480;
+    let nanos = 1228 * 800 + 1228 * 80 + wire * 800 + last * 80;
+    assert_eq!(floor.total, Duration::from_nanos(nanos) + Duration::from_millis(30));
+    assert_eq!(floor.round_trip, Duration::from_millis(30));
+    let record = SimEngine::default().run(&world, 1, false).record;
+    let over = record.get(Scope::Flow, "near", "completion_over_floor")[0];
+    assert!((1.0..1.5).contains(&over), "{over}");
+}
+
+#[test]
+fn a_wifi_hop_may_stand_before_a_mobile_one() {
+    let chain = "preset = \"wifi\"\n[path.access]\npreset = \"lte\"\n[path.both]\nhops = [\"p\", \"access\"]";
+    let world = world(chain, "path = \"both\"\ntransfer = { download = \"1 MB\" }");
+    let record = SimEngine::default().run(&world, 1, false).record;
+    assert_eq!(record.failed, None);
+    let carried = ["p.down", "access.down"].map(|link| record.get(Scope::Link, link, "link_bytes")[0]);
+    // The Wi-Fi hop comes last on the way down, and gets what the mobile one delivers.
+    assert!(carried[0] > 1e6 && carried[0] <= carried[1], "{carried:?}");
+    // 50 ms of the mobile hop; the Wi-Fi hop adds some to each packet.
+    let rtt = value(&record, "min_rtt");
+    assert!((0.05..0.08).contains(&rtt), "{rtt}");
+}
+
+#[test]
+fn an_outage_of_any_hop_interrupts_the_flows_that_cross_it() {
+    let world = two_round_trips("outage = { at = \"1 s\", for = \"2 s\" }", "\"4 MB\"");
+    let (_, stops) = plan(&world, 1, false).unwrap();
+    let seconds = Duration::from_secs;
+    assert_eq!(stops.spans, [vec![], vec![(seconds(1), seconds(3))]]);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use core::fmt;
 use core::ops::Range;
 use std::cell::{Cell, RefCell};
 
+pub(crate) use thalweg_link::read::nearest;
+
 /// One thing wrong in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -154,55 +156,9 @@ fn shortened(text: String, most: usize) -> String {
     format!("{} … {}", &text[..head], &text[tail..])
 }
 
-/// The name among `known` that `word` was probably meant to be.
-pub(crate) fn nearest<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    let folded = fold(word);
-    let close = |name: &str| 1 + name.chars().count() / 4;
-    known
-        .into_iter()
-        // Each character too many or too few is an edit.
-        .filter(|name| folded.len().abs_diff(name.chars().count()) <= close(name))
-        .map(|name| (distance(&folded, &fold(name)), name))
-        .filter(|(distance, name)| *distance <= close(name))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
-}
-
-fn fold(word: &str) -> Vec<char> {
-    word.chars().map(|c| if c == '-' || c == ' ' { '_' } else { c.to_ascii_lowercase() }).collect()
-}
-
-/// Edits (insertion, deletion, replacement, exchange of neighbours) between two words.
-fn distance(a: &[char], b: &[char]) -> usize {
-    let width = b.len() + 1;
-    let mut rows = vec![vec![0; width]; a.len() + 1];
-    rows[0] = (0..width).collect();
-    for i in 1..=a.len() {
-        rows[i][0] = i;
-        for j in 1..width {
-            let replace = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = replace.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = best;
-        }
-    }
-    rows[a.len()][b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_slip_of_the_pen_is_recognised() {
-        let known = ["rate", "delay", "queue", "jitter", "time_limit"];
-        assert_eq!(nearest("quue", known), Some("queue"));
-        assert_eq!(nearest("dealy", known), Some("delay"));
-        assert_eq!(nearest("time-limit", known), Some("time_limit"));
-        assert_eq!(nearest("colour", known), None);
-    }
 
     #[test]
     fn a_long_line_a_long_key_and_a_long_message_are_shown_in_part() {

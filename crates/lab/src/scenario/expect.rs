@@ -1,12 +1,14 @@
 //! `[[expect]]`, `[[known]]` and `[until]`: what has to hold, what is known to fall short, and how sure one wants to
 //! be.
 
+use thalweg_link::PathConfig;
+
 use super::Axis;
 use super::diagnostic::nearest;
 use super::read::{Field, Reader};
 use super::rivals::{OURS, STACK};
 use super::tree::Value;
-use super::world::{FlowSpec, PathSpec};
+use super::world::FlowSpec;
 use crate::metric::{self, METRICS, Metric, Scope, Unit};
 use crate::stats::Statistic;
 
@@ -128,7 +130,7 @@ pub(crate) struct Named<'a> {
     /// The flows.
     pub(crate) flows: &'a [FlowSpec],
     /// The paths.
-    pub(crate) paths: &'a [PathSpec],
+    pub(crate) paths: &'a [PathConfig],
 }
 
 /// Which list an expectation is in.

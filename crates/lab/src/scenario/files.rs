@@ -4,11 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
 
-use thalweg_link::trace::{CsvTrace, Mahimahi};
+use thalweg_link::trace::{self, Trace};
 
-use super::world::{TraceFile, TraceSpec};
 use crate::hash::Digest;
 
 /// The most bytes of a scenario.
@@ -51,7 +49,7 @@ pub(crate) fn text(path: &Path, most: u64) -> Result<String, String> {
 /// The traces of a scenario, by the names it gives them. The points of a sweep share them.
 pub(crate) struct Traces<'a> {
     directory: &'a Path,
-    known: RefCell<BTreeMap<String, Result<TraceSpec, String>>>,
+    known: RefCell<BTreeMap<String, Result<Trace, String>>>,
 }
 
 impl<'a> Traces<'a> {
@@ -60,15 +58,24 @@ impl<'a> Traces<'a> {
         Traces { directory, known: RefCell::default() }
     }
 
-    /// The trace of that name: built in, or a file.
-    ///
-    /// # Errors
-    /// A sentence about what is wrong with it, and what would be accepted.
-    pub(crate) fn get(&self, name: &str) -> Result<TraceSpec, String> {
-        match name {
-            "lte" => return Ok(TraceSpec::Lte),
-            "leo" => return Ok(TraceSpec::Leo),
-            _ => {}
+    fn read(&self, name: &str) -> Result<Trace, String> {
+        let file = self.directory.join(name);
+        let text = text(&file, MOST_TRACE).map_err(|reason| {
+            format!(
+                "cannot read {}: {reason}; write the name of a file beside the scenario, or lte, leo",
+                file.display()
+            )
+        })?;
+        let digest = Digest::of(text.as_bytes()).as_str().to_owned();
+        Trace::parse(name, &text, digest).map_err(|error| format!("{}: {error}", file.display()))
+    }
+}
+
+impl trace::Traces for Traces<'_> {
+    /// Built in, or a file.
+    fn get(&self, name: &str) -> Result<Trace, String> {
+        if let Some(trace) = Trace::synthetic(name) {
+            return Ok(trace);
         }
         if let Some(known) = self.known.borrow().get(name) {
             return known.clone();
@@ -77,29 +84,12 @@ impl<'a> Traces<'a> {
         self.known.borrow_mut().insert(name.to_owned(), read.clone());
         read
     }
-
-    fn read(&self, name: &str) -> Result<TraceSpec, String> {
-        let file = self.directory.join(name);
-        let text = text(&file, MOST_TRACE).map_err(|reason| {
-            format!(
-                "cannot read {}: {reason}; write the name of a file beside the scenario, or lte, leo",
-                file.display()
-            )
-        })?;
-        let digest = Digest::of(text.as_bytes());
-        let wrong = |error| format!("{}: {error}", file.display());
-        if name.ends_with(".csv") {
-            let trace = Arc::new(CsvTrace::parse(&text, true).map_err(wrong)?);
-            Ok(TraceSpec::Csv(TraceFile { digest, trace }))
-        } else {
-            let trace = Arc::new(Mahimahi::parse(&text).map_err(wrong)?);
-            Ok(TraceSpec::Mahimahi(TraceFile { digest, trace }))
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use thalweg_link::trace::Traces as _;
+
     use super::*;
 
     #[test]

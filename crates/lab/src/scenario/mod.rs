@@ -27,6 +27,7 @@ mod diagnostic;
 mod expect;
 mod files;
 mod flow;
+mod keys;
 mod link;
 pub mod presets;
 mod read;
@@ -39,10 +40,12 @@ pub mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use thalweg_link::Chain;
 use thalweg_units::Duration;
 
 pub use diagnostic::{Diagnostic, ScenarioError};
 pub use expect::{Expectation, Until};
+pub use keys::keys;
 pub use rivals::{OURS, STACK};
 
 use crate::hash::Digest;
@@ -363,7 +366,7 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[String], source: &So
         }),
     };
     let measure = root.get("measure").map_or(Some(None), |field| measure(&field, time_limit).map(Some));
-    let mut paths = Vec::new();
+    let (mut paths, mut chains) = (Vec::new(), Vec::new());
     let mut names = Vec::new();
     if let Some(table) = root.need("path", "[path.NAME] with up and down").and_then(|field| field.table("[path.NAME]"))
     {
@@ -372,10 +375,16 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[String], source: &So
             table.complain(format!("has {} paths; at most {MOST_PATHS} are accepted", all.len()));
             return None;
         }
-        for (name, _, field) in all {
-            names.push(name.to_owned());
-            let Some(reader) = field.table("a table with up and down") else { continue };
-            paths.extend(link::path(name, reader, traces));
+        let is_chain = |field: &Field<'_>| field.node.get("hops").is_some();
+        let plain: Vec<&str> = all.iter().filter(|(.., field)| !is_chain(field)).map(|(name, ..)| *name).collect();
+        for (name, _, field) in &all {
+            names.push((*name).to_owned());
+            let Some(reader) = field.table("a table with up and down, or hops") else { continue };
+            if is_chain(field) {
+                chains.extend(Chain::read(name, Box::new(reader), &plain));
+            } else {
+                paths.extend(link::path(name, reader, traces));
+            }
         }
         if names.is_empty() {
             table.complain("is empty; write [path.NAME] with up and down");
@@ -412,6 +421,7 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[String], source: &So
     }
     Some(World {
         paths,
+        chains,
         flows,
         time_limit: time_limit?,
         crypto: crypto?,

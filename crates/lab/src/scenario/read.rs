@@ -1,13 +1,14 @@
-//! Typed reading of a [`Node`] tree: every getter complains by itself, with file, line, key and what would be accepted,
-//! and then carries on with a harmless value, so that one reading finds all mistakes.
+//! Typed reading of a [`Node`] tree: complaints name file, line, key and what would be accepted, and reading carries on
+//! with a harmless value, so that one reading finds all mistakes. The typed getters are those of
+//! [`thalweg_link::read`].
 
 use core::cell::RefCell;
 use core::fmt;
-use core::ops::{Range, RangeInclusive};
+use core::ops::{Deref, Range};
 
-use thalweg_units::{Duration, Rate, parse_bytes, parse_duration};
+use thalweg_link::read::{self, nearest};
 
-use super::diagnostic::{Source, nearest};
+use super::diagnostic::Source;
 use super::tree::{Entry, Node, Value};
 
 /// A table being read. Keys asked for are remembered; [`Reader::finish`] complains about the others.
@@ -110,10 +111,6 @@ impl<'a> Field<'a> {
         self.source.complain(&self.node.span, &self.path, message);
     }
 
-    fn wrong_kind(&self, expected: &str) {
-        self.complain(format!("is {}; write {expected}", self.node.kind()));
-    }
-
     /// The line that it begins in, from 1.
     pub(crate) fn line(&self) -> usize {
         self.source.line(self.node.span.start)
@@ -156,193 +153,58 @@ impl<'a> Field<'a> {
             _ => vec![self.clone()],
         }
     }
+}
 
-    pub(crate) fn is_list(&self) -> bool {
-        matches!(self.node.value, Value::List(_))
+/// The typed getters of [`read::Field`].
+impl<'a> Deref for Field<'a> {
+    type Target = dyn read::Field + 'a;
+
+    fn deref(&self) -> &Self::Target {
+        self
     }
+}
 
-    pub(crate) fn is_table(&self) -> bool {
-        matches!(self.node.value, Value::Table(_))
-    }
-
-    fn quantity<T, E: fmt::Display>(
-        &self,
-        expected: &str,
-        parse: impl Fn(&str) -> Result<T, E>,
-        bare: &str,
-    ) -> Option<T> {
+impl read::Field for Field<'_> {
+    fn value(&self) -> read::Value<'_> {
         match &self.node.value {
-            Value::Text(text) => match parse(text) {
-                Ok(value) => Some(value),
-                Err(error) => {
-                    self.complain(error);
-                    None
-                }
-            },
-            Value::Integer(_) | Value::Float(_) => {
-                self.complain(format!(
-                    "{} has no unit; write {expected}, such as \"{} {bare}\"",
-                    self.label(),
-                    self.label()
-                ));
-                None
-            }
-            _ => {
-                self.wrong_kind(expected);
-                None
-            }
+            Value::Text(text) => read::Value::Text(text),
+            Value::Integer(number) => read::Value::Integer(*number),
+            Value::Float(number) => read::Value::Float(*number),
+            Value::Boolean(value) => read::Value::Boolean(*value),
+            Value::Moment => read::Value::Other(self.node.kind()),
+            Value::List(_) => read::Value::List,
+            Value::Table(_) => read::Value::Table,
         }
     }
 
-    fn label(&self) -> String {
-        self.node.label()
+    fn items(&self) -> Vec<Box<dyn read::Field + '_>> {
+        let items = Field::items(self).into_iter();
+        items.map(|item| Box::new(item) as Box<dyn read::Field>).collect()
     }
 
-    /// A duration such as "300 ms".
-    pub(crate) fn duration(&self) -> Option<Duration> {
-        self.quantity("a duration in quotes", parse_duration, "ms")
+    fn open(&self) -> Option<Box<dyn read::Table + '_>> {
+        self.is_table().then(|| self.table("")).flatten().map(|table| Box::new(table) as Box<dyn read::Table>)
     }
 
-    /// A duration that is not zero.
-    pub(crate) fn span(&self) -> Option<Duration> {
-        let span = self.duration()?;
-        if span.is_zero() {
-            self.complain("must be longer than zero");
-            return None;
-        }
-        Some(span)
+    fn complain(&self, message: &dyn fmt::Display) {
+        Field::complain(self, message);
+    }
+}
+
+impl read::Table for Reader<'_> {
+    fn get(&self, key: &'static str) -> Option<Box<dyn read::Field + '_>> {
+        Reader::get(self, key).map(|field| Box::new(field) as Box<dyn read::Field>)
     }
 
-    /// A duration, or a range "1 s..24 s" of them.
-    pub(crate) fn duration_range(&self) -> Option<RangeInclusive<Duration>> {
-        if let Value::Text(text) = &self.node.value
-            && let Some((from, to)) = text.split_once("..")
-        {
-            return match (parse_duration(from.trim()), parse_duration(to.trim())) {
-                (Ok(from), Ok(to)) if from <= to => Some(from..=to),
-                (Ok(_), Ok(_)) => {
-                    self.complain("the range is empty; write the smaller duration first, such as \"1 s..24 s\"");
-                    None
-                }
-                (Err(error), _) | (_, Err(error)) => {
-                    self.complain(error);
-                    None
-                }
-            };
-        }
-        self.duration().map(|span| span..=span)
+    fn has(&self, key: &str) -> bool {
+        Reader::has(self, key)
     }
 
-    /// A rate such as "250 Mbps", not zero.
-    pub(crate) fn rate(&self) -> Option<Rate> {
-        let rate = self.quantity("a rate in quotes", str::parse::<Rate>, "Mbps")?;
-        if rate.bps() == 0 {
-            self.complain("a rate of zero never delivers anything; for a pause use outages or suspensions");
-            return None;
-        }
-        Some(rate)
+    fn complain(&self, message: &dyn fmt::Display) {
+        Reader::complain(self, message);
     }
 
-    /// A byte count such as "100 MB".
-    pub(crate) fn bytes(&self) -> Option<u64> {
-        self.quantity("a byte count in quotes", parse_bytes, "B")
-    }
-
-    /// A byte count within bounds.
-    pub(crate) fn bytes_in(&self, range: RangeInclusive<u64>) -> Option<u64> {
-        let bytes = self.bytes()?;
-        if !range.contains(&bytes) {
-            self.complain(format!("{bytes} B is out of range; write {} B to {} B", range.start(), range.end()));
-            return None;
-        }
-        Some(bytes)
-    }
-
-    /// A byte count that is not zero.
-    pub(crate) fn size(&self) -> Option<u64> {
-        self.bytes_in(1..=1 << 50)
-    }
-
-    /// A bare whole number within bounds.
-    pub(crate) fn count(&self, range: RangeInclusive<u64>) -> Option<u64> {
-        let expected = format!("a whole number from {} to {}", range.start(), range.end());
-        match &self.node.value {
-            Value::Integer(number) => match u64::try_from(*number).ok().filter(|number| range.contains(number)) {
-                Some(number) => Some(number),
-                None => {
-                    self.complain(format!("{number} is out of range; write {expected}"));
-                    None
-                }
-            },
-            _ => {
-                self.wrong_kind(&expected);
-                None
-            }
-        }
-    }
-
-    /// A share from 0 to 1: 0.01 or "1 %".
-    pub(crate) fn share(&self) -> Option<f64> {
-        let expected = "a share: a number from 0 to 1, or \"1 %\"";
-        let value = match &self.node.value {
-            Value::Float(number) => *number,
-            Value::Integer(number) if (0..=1).contains(number) => *number as f64,
-            Value::Integer(number) => {
-                self.complain(format!("{number} is not a share; did you mean \"{number} %\"? write {expected}"));
-                return None;
-            }
-            Value::Text(text) => match text.trim().strip_suffix('%').map(|number| number.trim().parse::<f64>()) {
-                Some(Ok(percent)) => percent / 100.0,
-                _ => {
-                    self.complain(format!("\"{text}\" is not {expected}"));
-                    return None;
-                }
-            },
-            _ => {
-                self.wrong_kind(expected);
-                return None;
-            }
-        };
-        if !(0.0..=1.0).contains(&value) {
-            self.complain(format!("{} is out of range; write {expected}", self.label()));
-            return None;
-        }
-        Some(value)
-    }
-
-    /// A bare number.
-    pub(crate) fn number(&self, expected: &str) -> Option<f64> {
-        match &self.node.value {
-            Value::Float(number) if number.is_finite() => Some(*number),
-            Value::Integer(number) => Some(*number as f64),
-            _ => {
-                self.wrong_kind(expected);
-                None
-            }
-        }
-    }
-
-    pub(crate) fn boolean(&self) -> Option<bool> {
-        match &self.node.value {
-            Value::Boolean(value) => Some(*value),
-            _ => {
-                self.wrong_kind("true or false");
-                None
-            }
-        }
-    }
-
-    /// One of a fixed set of names.
-    pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        let expected = format!("one of {}", names.join(", "));
-        let text = self.text(&expected)?;
-        if let Some((_, value)) = choices.iter().find(|(name, _)| *name == text) {
-            return Some(*value);
-        }
-        let hint =
-            nearest(text, names.iter().copied()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
-        self.complain(format!("\"{text}\" is not known; {hint}write {expected}"));
-        None
+    fn finish(self: Box<Self>) {
+        Reader::finish(*self);
     }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use thalweg_units::Rate;
+
 use super::{Runs, values};
 use crate::metric::{Metric, Scope, Unit};
 use crate::scenario::Scenario;
-use crate::scenario::world::{PathSpec, Perturb, World};
+use crate::scenario::world::{Perturb, World};
 use crate::stats::{self, Estimate, Interval, Statistic};
 
 /// The values of a metric of one flow, link or run at one point.
@@ -91,15 +93,17 @@ pub fn resolution(world: &World) -> f64 {
     if world.perturb == Perturb::Microsecond {
         return 1e-6;
     }
-    let is_taken = |path: &&PathSpec| world.flows.iter().any(|flow| flow.path == path.name);
-    let directions = || world.paths.iter().filter(is_taken).flat_map(|path| [&path.up, &path.down]);
+    let taken: BTreeSet<usize> = world.flows.iter().filter_map(|flow| world.route(&flow.path)).flatten().collect();
+    let paths = || taken.iter().filter_map(|path| world.paths.get(*path));
+    let directions = || paths().flat_map(|path| [&path.up, &path.down]);
     if directions().any(|direction| direction.trace.is_some()) {
         return MOST;
     }
-    let rates = directions().flat_map(|direction| {
-        direction.rate.into_iter().chain(direction.changes.iter().filter_map(|change| change.rate))
-    });
-    rates.filter(|rate| *rate > 0).min().map_or(0.0, |slowest| (2.0 * PACKET / slowest as f64).min(MOST))
+    let rates = directions().flat_map(|direction| direction.rate.values()).map(Rate::bps);
+    rates
+        .filter(|rate| (1..u64::MAX).contains(rate))
+        .min()
+        .map_or(0.0, |slowest| (2.0 * PACKET / slowest as f64).min(MOST))
 }
 
 /// Shares that are made of times, in proportion to which they differ.

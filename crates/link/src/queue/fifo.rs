@@ -1,11 +1,41 @@
 //! First in, first out, with a limit: tail drop, head drop, or none.
 
+use core::fmt::Debug;
 use std::collections::VecDeque;
 
+use serde::Serialize;
 use thalweg_units::{Instant, Rate};
 
-use super::{Dropped, Queue, QueueLimit, Queued};
+use super::{Dropped, Kind, Queue, QueueLimit, Queued, Setup};
 use crate::{DropCause, Packet};
+
+/// First in, first out; what finds the queue full is dropped.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TailDrop;
+
+impl Kind for TailDrop {
+    const NAME: &'static str = "tail-drop";
+    const EXAMPLE: &'static str = "\"tail-drop\"";
+    const DOC: &'static str = "what finds the queue full is dropped";
+
+    fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {
+        Box::new(Fifo::with(&setup, false))
+    }
+}
+
+/// First in, first out; what finds the queue full pushes out the oldest.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HeadDrop;
+
+impl Kind for HeadDrop {
+    const NAME: &'static str = "head-drop";
+    const EXAMPLE: &'static str = "\"head-drop\"";
+    const DOC: &'static str = "what finds the queue full pushes out the oldest";
+
+    fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {
+        Box::new(Fifo::with(&setup, true))
+    }
+}
 
 /// A queue that serves in order of arrival. A packet is accepted when what then waits, itself included, is within the
 /// limit, or when it finds the link idle.
@@ -30,7 +60,13 @@ impl<P> Fifo<P> {
         Fifo { packets: VecDeque::new(), bytes: 0, limit, max_bytes, max_packets, head_drop }
     }
 
-    pub(crate) fn set_limit_rate(&mut self, rate: Rate) {
+    fn with(setup: &Setup, head_drop: bool) -> Self {
+        let mut queue = Fifo::new(setup.limit, head_drop);
+        queue.set_limit_rate(setup.rate);
+        queue
+    }
+
+    fn set_limit_rate(&mut self, rate: Rate) {
         if let QueueLimit::Time(span) = self.limit {
             self.max_bytes = rate.bytes_in(span).max(QueueLimit::LEAST);
         }
@@ -52,7 +88,7 @@ impl<P> Fifo<P> {
     }
 }
 
-impl<P: core::fmt::Debug + Send> Queue<P> for Fifo<P> {
+impl<P: Debug + Send> Queue<P> for Fifo<P> {
     fn enqueue(&mut self, now: Instant, packet: Packet<P>, dropped: &mut Vec<Dropped<P>>) {
         let size = u64::from(packet.size);
         while self.head_drop && !self.fits(size) {

@@ -1,15 +1,21 @@
-//! Queues: where packets wait for the link. One interface, clocked by an argument.
+//! Queues and the disciplines that a description can name. One interface, clocked by an argument.
+//!
+//! A discipline of your own is a [`Queue`] given to [`Direction::with_queue`](crate::Direction::with_queue). One that
+//! descriptions can name is a file here: a type with its parameters that implements [`Kind`], its queue, and its tests.
+//! Its `mod` line and its entry in the list of `disciplines!` below make it known.
 
 mod fifo;
+mod limit;
 
-use core::fmt::{self, Debug};
-use core::str::FromStr;
+use core::fmt::Debug;
 
 pub use fifo::Fifo;
-use thalweg_units::{ByteCount, Duration, DurationExt, Rate, exact_duration, math, parse_bytes, parse_duration};
-use thalweg_units::{Instant, ParseError};
+pub use limit::QueueLimit;
+use serde::Serialize;
+use thalweg_units::{Instant, Rate};
 
-use crate::{ConfigError, DropCause, Packet};
+use crate::read::{Field, Table, nearest};
+use crate::{Dice, DropCause, Packet};
 
 /// A packet that waits, and since when.
 #[derive(Clone, Debug)]
@@ -33,8 +39,8 @@ pub struct Dropped<P> {
 
 /// A queue discipline. The packet that is being serialized has left the queue and takes no place in it.
 ///
-/// Nothing here reads a clock: the same object serves a simulation and a real-time emulator. Calls come with times that do
-/// not go back. A queue that marks instead of dropping sets [`Packet::ecn`] to CE.
+/// Nothing here reads a clock: the same object serves a simulation and a real-time emulator. Calls come with times that
+/// do not go back. A queue that marks instead of dropping sets [`Packet::ecn`] to CE.
 pub trait Queue<P>: Debug + Send {
     /// Takes in `packet`, or discards it or others into `dropped`.
     fn enqueue(&mut self, now: Instant, packet: Packet<P>, dropped: &mut Vec<Dropped<P>>);
@@ -45,8 +51,15 @@ pub trait Queue<P>: Debug + Send {
         self.enqueue(now, packet, dropped);
     }
 
-    /// Hands out the next packet to serialise. Packets discarded on the way go into `dropped`.
+    /// Hands out the next packet to serialize. Packets discarded on the way go into `dropped`. A queue that holds
+    /// packets back gives none although some wait, and says in [`next_event`](Self::next_event) when to ask again.
     fn dequeue(&mut self, now: Instant, dropped: &mut Vec<Dropped<P>>) -> Option<Queued<P>>;
+
+    /// When a queue whose packets are all held back has one to hand out, later than the last call; none if it never
+    /// holds back. It is asked again earlier if a packet arrives before.
+    fn next_event(&self) -> Option<Instant> {
+        None
+    }
 
     /// The link now serves at this rate (limits given in time depend on it).
     fn set_rate(&mut self, rate: Rate) {
@@ -60,163 +73,107 @@ pub trait Queue<P>: Debug + Send {
     fn len_packets(&self) -> usize;
 }
 
-/// How much may wait in a queue.
-///
-/// A limit that follows from the link ([`Time`](Self::Time) and [`Bdp`](Self::Bdp)) is never below
-/// [`LEAST`](Self::LEAST): on a slow or short path it would otherwise be smaller than a packet, which no device has. A
-/// limit given in bytes or packets is taken as it is.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum QueueLimit {
-    /// No limit.
-    Infinite,
-    /// Bytes.
-    Bytes(u64),
-    /// Packets.
-    Packets(u64),
-    /// As many bytes as the link serves in this time, at the rate of the moment (the last one above zero; the mean rate of a
-    /// mahimahi trace).
-    Time(Duration),
-    /// Thousandths of the bandwidth-delay product: rate × the sum of the fixed delays of both directions. The rate is that
-    /// of the start of a schedule, or the mean of a trace.
-    Bdp(u64),
+/// What a queue is built with, beside the parameters of its discipline.
+#[derive(Debug)]
+pub struct Setup {
+    /// How much may wait, never in BDP.
+    pub limit: QueueLimit,
+    /// The rate of the link at the start.
+    pub rate: Rate,
+    /// Its chance, from a stream of its own.
+    pub dice: Dice,
 }
 
-impl QueueLimit {
-    /// The least that a limit in time or in BDP allows to wait: two packets of 1,500 bytes.
-    pub const LEAST: u64 = 2 * 1500;
+/// A queue discipline that descriptions can name: its parameters, and how to read and build it.
+pub trait Kind: Clone + Debug + Default + PartialEq + Serialize {
+    /// The name in `aqm = "NAME"`.
+    const NAME: &'static str;
+    /// A value of `aqm` with all parameters; a test reads it.
+    const EXAMPLE: &'static str;
+    /// What it does and its parameters with units and defaults, for `thalweg lab list --keys`.
+    const DOC: &'static str;
 
-    /// Puts bytes in the place of a BDP.
-    pub(crate) fn resolve(self, rate: Rate, round_trip: Duration) -> QueueLimit {
-        match self {
-            QueueLimit::Bdp(thousandths) => {
-                let bytes = math::mul_div(rate.bytes_in(round_trip), thousandths, 1000);
-                QueueLimit::Bytes(bytes.max(QueueLimit::LEAST))
-            }
-            other => other,
-        }
+    /// Reads the parameters in `aqm = { name = "NAME", … }`; none unless it says otherwise.
+    fn read(table: &dyn Table) -> Option<Self> {
+        let _ = table;
+        Some(Self::default())
     }
+
+    /// An empty queue.
+    fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>>;
 }
 
-/// "1 BDP", "0.5 BDP", "600 ms", "100 packets", "64 KiB", "infinite".
-impl FromStr for QueueLimit {
-    type Err = ConfigError;
+/// Makes the sum of all disciplines; an entry is the only thing that a new one adds beside its file.
+macro_rules! disciplines {
+    ($($module:ident::$kind:ident,)+) => {
+        $(pub use $module::$kind;)+
 
-    fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let refuse = || ConfigError::QueueLimit(text.to_owned());
-        let text = text.trim();
-        if text == "infinite" {
-            return Ok(QueueLimit::Infinite);
+        /// Which queue stands before the link.
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[serde(rename_all = "kebab-case")]
+        #[non_exhaustive]
+        pub enum Discipline {
+            $(#[doc = concat!("See [`", stringify!($kind), "`].")] $kind($kind),)+
         }
-        if let Some(number) = text.strip_suffix("BDP") {
-            // Seconds and thousandths of them have the form that is wanted here: a decimal with at most three places.
-            let span = parse_duration(&format!("{} s", number.trim())).map_err(|_| refuse())?;
-            let nanos = span.nanos();
-            if nanos == 0 || !nanos.is_multiple_of(1_000_000) {
-                return Err(refuse());
+
+        impl Discipline {
+            /// Name, example and documentation of each.
+            pub const ALL: &'static [(&'static str, &'static str, &'static str)] =
+                &[$(($kind::NAME, $kind::EXAMPLE, $kind::DOC),)+];
+
+            /// The one of this name, as `table` says or with its default parameters.
+            fn named(name: &str, table: Option<&dyn Table>) -> Option<Discipline> {
+                $(if name == $kind::NAME {
+                    return table.map_or_else(|| Some($kind::default()), $kind::read).map(Discipline::$kind);
+                })+
+                None
             }
-            return Ok(QueueLimit::Bdp(nanos / 1_000_000));
-        }
-        if let Some(number) = text.strip_suffix("packets").or_else(|| text.strip_suffix("packet")) {
-            return number.trim().parse().map(QueueLimit::Packets).map_err(|_| refuse());
-        }
-        match (parse_duration(text), parse_bytes(text)) {
-            (Ok(span), _) => Ok(QueueLimit::Time(span)),
-            (_, Ok(bytes)) => Ok(QueueLimit::Bytes(bytes)),
-            (Err(ParseError::TooLarge { .. } | ParseError::TooFine { .. }), _) | (_, Err(_)) => Err(refuse()),
-        }
-    }
-}
 
-impl fmt::Display for QueueLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            QueueLimit::Infinite => f.write_str("infinite"),
-            QueueLimit::Bytes(bytes) => write!(f, "{}", ByteCount(bytes)),
-            QueueLimit::Packets(packets) => write!(f, "{packets} packets"),
-            QueueLimit::Time(span) => f.write_str(&exact_duration(span)),
-            QueueLimit::Bdp(thousandths) => {
-                // The same trick as in reading: "1.5 s" without its unit.
-                let text = exact_duration(Duration::from_millis(thousandths));
-                match text.strip_suffix(" s") {
-                    Some(number) => write!(f, "{number} BDP"),
-                    None => write!(f, "{}.{:03} BDP", thousandths / 1000, thousandths % 1000),
+            /// An empty queue of this discipline.
+            pub(crate) fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {
+                match self {
+                    $(Discipline::$kind(kind) => kind.build(setup),)+
                 }
             }
         }
-    }
+
+        $(impl From<$kind> for Discipline {
+            fn from(kind: $kind) -> Discipline {
+                Discipline::$kind(kind)
+            }
+        })+
+    };
 }
 
-/// Which queue stands before the link.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Discipline {
-    /// First in, first out; what finds the queue full is dropped.
-    #[default]
-    TailDrop,
-    /// First in, first out; what finds the queue full pushes out the oldest.
-    HeadDrop,
+disciplines! {
+    fifo::TailDrop,
+    fifo::HeadDrop,
+}
+
+impl Default for Discipline {
+    fn default() -> Discipline {
+        TailDrop.into()
+    }
 }
 
 impl Discipline {
-    /// A queue of this discipline. `limit` may not be in BDP any more.
-    pub(crate) fn build<P: Debug + Send + 'static>(self, limit: QueueLimit, rate: Rate) -> Box<dyn Queue<P>> {
-        let mut queue = Fifo::new(limit, self == Discipline::HeadDrop);
-        queue.set_limit_rate(rate);
-        Box::new(queue)
-    }
-}
-
-/// "tail-drop" or "head-drop".
-impl FromStr for Discipline {
-    type Err = ConfigError;
-
-    fn from_str(text: &str) -> Result<Self, ConfigError> {
-        match text {
-            "tail-drop" => Ok(Discipline::TailDrop),
-            "head-drop" => Ok(Discipline::HeadDrop),
-            _ => Err(ConfigError::Discipline(text.to_owned())),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_are_read_in_every_unit_and_printed_back() {
-        for (text, limit) in [
-            ("1 BDP", QueueLimit::Bdp(1000)),
-            ("0.5 BDP", QueueLimit::Bdp(500)),
-            ("0.025 BDP", QueueLimit::Bdp(25)),
-            ("600 ms", QueueLimit::Time(Duration::from_millis(600))),
-            ("100 packets", QueueLimit::Packets(100)),
-            ("1.5 MB", QueueLimit::Bytes(1_500_000)),
-            ("infinite", QueueLimit::Infinite),
-        ] {
-            assert_eq!(text.parse::<QueueLimit>().unwrap(), limit, "{text}");
-            assert_eq!(limit.to_string().parse::<QueueLimit>().unwrap(), limit, "{limit}");
-        }
-        for bad in ["", "1", "BDP", "0 BDP", "-1 BDP", "1.00001 BDP", "1.5 packets", "250 Mbps", "many"] {
-            let message = bad.parse::<QueueLimit>().unwrap_err().to_string();
-            assert!(message.contains("BDP") && message.contains("packets"), "{bad}: {message}");
-        }
-    }
-
-    #[test]
-    fn a_bdp_is_rate_times_round_trip() {
-        let (rate, round_trip) = (Rate::from_bps(250_000_000), Duration::from_millis(600));
-        assert_eq!(QueueLimit::Bdp(1000).resolve(rate, round_trip), QueueLimit::Bytes(18_750_000));
-        assert_eq!(QueueLimit::Bdp(500).resolve(rate, round_trip), QueueLimit::Bytes(9_375_000));
-        assert_eq!(QueueLimit::Packets(3).resolve(rate, round_trip), QueueLimit::Packets(3));
-    }
-
-    #[test]
-    fn a_bdp_smaller_than_two_packets_is_two_packets() {
-        let (rate, round_trip) = (Rate::from_bps(256_000), Duration::from_millis(20));
-        assert_eq!(rate.bytes_in(round_trip), 640);
-        assert_eq!(QueueLimit::Bdp(1000).resolve(rate, round_trip), QueueLimit::Bytes(3000));
-        assert_eq!(QueueLimit::Bytes(640).resolve(rate, round_trip), QueueLimit::Bytes(640));
+    /// "tail-drop", or { name = "tail-drop", … } with parameters.
+    pub(crate) fn read(field: &dyn Field) -> Option<Discipline> {
+        let names = || Self::ALL.iter().map(|(name, ..)| *name);
+        let expected = format!("one of {}", names().collect::<Vec<_>>().join(", "));
+        let known = |field: &dyn Field| {
+            let name = field.text(&expected)?.to_owned();
+            if !names().any(|known| known == name) {
+                let hint = nearest(&name, names()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
+                field.complain(&format_args!("\"{name}\" is not known; {hint}write {expected}"));
+                return None;
+            }
+            Some(name)
+        };
+        let Some(table) = field.open() else { return Discipline::named(&known(field)?, None) };
+        let name = table.need("name", "\"tail-drop\"").and_then(|field| known(&*field))?;
+        let discipline = Discipline::named(&name, Some(&*table));
+        table.finish();
+        discipline
     }
 }

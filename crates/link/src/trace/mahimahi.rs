@@ -1,13 +1,15 @@
 //! Traces in mahimahi's format, with its semantics.
 //!
-//! A line is a whole number of milliseconds: at that time after the start, one opportunity to deliver 1,500 bytes. A line that
-//! repeats gives several in that millisecond. Opportunities that find nothing to send are lost; a small packet leaves the rest of its
-//! opportunity to the next packet, a large one goes on in the next opportunity. After the last line the trace starts again, with
-//! the time of its last line as the new zero. (mahimahi, `link_queue.cc`; it counts 1,504 bytes because its packets carry four
-//! bytes of tunnel header.) A packet that arrives at the very time of an opportunity comes too late for it.
+//! A line is a whole number of milliseconds: at that time after the start, one opportunity to deliver 1,500 bytes. A
+//! line that repeats gives several in that millisecond. Opportunities that find nothing to send are lost; a small
+//! packet leaves the rest of its opportunity to the next packet, a large one goes on in the next opportunity. After the
+//! last line the trace starts again, with the time of its last line as the new zero. (mahimahi, `link_queue.cc`; it
+//! counts 1,504 bytes because its packets carry four bytes of tunnel header.) A packet that arrives at the very time of
+//! an opportunity comes too late for it.
 
 use std::sync::Arc;
 
+use serde::{Serialize, Serializer};
 use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
 use super::TraceError;
@@ -118,6 +120,12 @@ impl Mahimahi {
         let len = self.times.len() as u64;
         let ahead = index as u64 + n;
         Duration::from_nanos(self.time((cycle + ahead / len, (ahead % len) as usize)))
+    }
+}
+
+impl Serialize for Mahimahi {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.times.iter())
     }
 }
 
