@@ -37,8 +37,8 @@ fn policies_change_in_the_middle_of_a_transfer_and_every_byte_arrives() {
     policies.set("controller", "new-reno").unwrap();
     policies.set("reduction", "prr").unwrap();
     policies.set("probe", "rfc").unwrap();
-    server.set_policies(now, policies).unwrap();
-    assert_eq!((server.stats().window, server.policies()), (before, policies));
+    server.set_policies(now, policies.clone()).unwrap();
+    assert_eq!((server.stats().window, server.policies()), (before, policies.clone()));
     policies.set("rtt", "windowed").unwrap();
     let error = server.set_policies(now, policies).unwrap_err();
     assert!(error.to_string().starts_with("policy rtt cannot change from classic to windowed"), "{error}");
