@@ -65,11 +65,11 @@ pub struct Progress {
 /// The most runs that are asked for at once: points times seeds.
 pub const MOST_RUNS: u64 = 10_000_000;
 
-/// What to run of a scenario, and whom to tell.
+/// Which runs of a scenario to make, and whom to tell about them.
 pub struct RunOptions<'a> {
-    /// Instead of the scenario's number of seeds.
+    /// Overrides the scenario's seed count.
     pub seeds: Option<u64>,
-    /// The cap that the scenario's seeds have been put under, for the record: `run` takes them from the scenario.
+    /// The most seeds of each point, those that `until` adds included.
     pub max_seeds: Option<u64>,
     /// Only this seed.
     pub only_seed: Option<u64>,
@@ -83,6 +83,32 @@ pub struct RunOptions<'a> {
     pub stop: &'a AtomicBool,
     /// Is told about every run, from any thread.
     pub progress: &'a (dyn Fn(Progress) + Sync),
+}
+
+impl<'a> RunOptions<'a> {
+    /// All runs of the scenario, on all processors.
+    pub fn new(stop: &'a AtomicBool, progress: &'a (dyn Fn(Progress) + Sync)) -> RunOptions<'a> {
+        RunOptions {
+            seeds: None,
+            max_seeds: None,
+            only_seed: None,
+            only_point: None,
+            shard: None,
+            threads: 0,
+            stop,
+            progress,
+        }
+    }
+
+    /// How many seeds of every point are run, unless `until` adds some.
+    pub fn seeds_of(&self, scenario: &Scenario) -> u64 {
+        self.seeds.unwrap_or(scenario.seeds).min(self.max_seeds.unwrap_or(u64::MAX)).max(1)
+    }
+}
+
+/// `until` under a cap on seeds.
+fn capped(until: &Until, most: Option<u64>) -> Until {
+    Until { max_seeds: until.max_seeds.min(most.unwrap_or(u64::MAX)), ..until.clone() }
 }
 
 /// What came of it.
@@ -202,7 +228,7 @@ pub fn enough(scenario: &Scenario, runs: &Runs, manifest: &Manifest) -> Option<E
     Some(Enough {
         measured: format!("{}.{}", until.metric.name, until.statistic),
         width: until.width,
-        max_seeds: until.max_seeds,
+        max_seeds: capped(until, manifest.max_seeds).max_seeds,
         wide: open.iter().map(name).collect(),
         seeds: open.iter().map(seeds).max().unwrap_or(0),
     })
@@ -220,7 +246,8 @@ pub fn run(
 ) -> Result<Finished, StoreError> {
     let version = engine.version();
     let keys: Vec<Digest> = scenario.points.iter().map(|point| key(&version, point)).collect();
-    let seeds = options.seeds.unwrap_or(scenario.seeds).max(1);
+    let seeds = options.seeds_of(scenario);
+    let until = scenario.until.as_ref().map(|until| capped(until, options.max_seeds));
     let mut work = Work { scenario, engine, store, options, keys: &keys, runs: Runs::new(), reused: 0, executed: 0 };
     let all_seeds: Vec<u64> = match options.only_seed {
         Some(seed) => vec![seed],
@@ -240,7 +267,7 @@ pub fn run(
         if work.options.stop.load(Ordering::Relaxed) {
             break;
         }
-        jobs = match &scenario.until {
+        jobs = match &until {
             Some(until) if options.only_seed.is_none() && options.shard.is_none() => {
                 wider(scenario, &work.runs, until, most_seeds, options.only_point)
             }

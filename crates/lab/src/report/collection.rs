@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::page::{self, Table, judged};
 use super::{ReportError, Results, thin};
+use crate::judgment::Failures;
 use crate::metric::{self, Unit};
 use crate::record::Recording;
 use crate::shipped::{self, Found};
@@ -80,9 +81,9 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
     let (mut sections, mut broken, mut known) = (Vec::new(), Vec::new(), Vec::new());
     let mut names: Vec<String> = Vec::new();
     let mut recordings: Vec<Recording> = Vec::new();
-    let (mut failed, mut theirs, mut runs) = (0, 0, 0);
+    let mut runs = 0;
     let mut all = Tally::default();
-    let mut all_lost = page::Failures::default();
+    let mut all_lost = Failures::default();
     for (at, (set, link)) in sets.iter().zip(links).enumerate() {
         let verdicts = set.verdicts();
         let tally = Tally::of(&verdicts);
@@ -98,14 +99,11 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             list.push(context! { scenario => name.clone(), ..judged(verdict) });
         }
         let failures: Vec<&str> = set.runs.values().filter_map(|record| record.failed.as_deref()).collect();
-        let lost = page::failures(set);
-        failed += failures.len();
+        let lost = Failures::of(&set.scenario, &set.runs);
         all_lost += lost;
         // That a rival fails is a result.
+        let rivals = lost.all - lost.ours;
         let points = &set.scenario.points;
-        let is_rival = |point: usize| points.get(point).is_some_and(|point| point.rival.is_some());
-        let rivals = set.runs.iter().filter(|((point, _), record)| record.failed.is_some() && is_rival(*point)).count();
-        theirs += rivals;
         let shown = set.recordings().filter(|(_, recording)| !recording.is_empty());
         for (label, recording) in shown.take(per_scenario) {
             names.push(format!("{name}: {label}"));
@@ -142,6 +140,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
     }
     let json = serde_json::to_string(&recordings)?.replace("</", "<\\/");
     let banner = page::banner(all, all_lost);
+    let (failed, theirs) = (all_lost.all, all_lost.all - all_lost.ours);
     let of_rivals = if theirs > 0 { format!(", {theirs} of these are of rivals") } else { String::new() };
     let facts = format!("{} scenarios, {runs} runs, {failed} of them failed{of_rivals}", sets.len());
     let mut environment = Environment::new();

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::svg::{self, Group};
 use super::{ReportError, Results, overlay};
+use crate::judgment::Failures;
 use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
 use crate::stats::{Interval, Missing, Statistic};
 use crate::store::Manifest;
@@ -83,7 +84,7 @@ pub(super) fn single(results: &Results) -> Result<String, ReportError> {
     let verdicts = results.verdicts();
     let differences = summary::differences(scenario, &results.runs);
     let tally = Tally::of(&verdicts);
-    let banner = banner(tally, failures(results));
+    let banner = banner(tally, Failures::of(scenario, &results.runs));
     let mut lines: Vec<String> = verdicts.iter().map(|verdict| verdict.line.to_string()).collect();
     lines.dedup();
     page(
@@ -106,29 +107,9 @@ pub(super) fn single(results: &Results) -> Result<String, ReportError> {
     )
 }
 
-/// Runs that failed: all of them, those of ours that nothing says may, and those of rivals of which nothing is said.
-#[derive(Copy, Clone, Default)]
-pub(super) struct Failures {
-    all: usize,
-    ours: usize,
-    rivals: usize,
-}
-
-impl core::ops::AddAssign for Failures {
-    fn add_assign(&mut self, other: Failures) {
-        (self.all, self.ours, self.rivals) = (self.all + other.all, self.ours + other.ours, self.rivals + other.rivals);
-    }
-}
-
-pub(super) fn failures(results: &Results) -> Failures {
-    let all = results.runs.values().filter(|record| record.failed.is_some()).count();
-    let (ours, rivals) = summary::unexpected_failures(&results.scenario, &results.runs);
-    Failures { all, ours, rivals }
-}
-
 /// What it comes to: good only if everything holds and no run failed but those that are expected to.
 pub(super) fn class_of(tally: Tally, failed: Failures) -> &'static str {
-    match (tally.good == tally.expected && failed.ours == 0, failed.rivals) {
+    match (tally.good == tally.expected && failed.unexpected == 0, failed.unexpected_of_rivals) {
         (false, _) => "bad",
         (true, 0) => "good",
         (true, _) => "warn",
@@ -143,7 +124,7 @@ pub(super) fn banner(tally: Tally, failed: Failures) -> Value {
         broken => format!("{broken} of {all} expectations do not hold"),
     };
     let known = tally.known().map_or_else(String::new, |known| format!("; {known}"));
-    let failures = match (failed.all, failed.ours, failed.rivals) {
+    let failures = match (failed.all, failed.unexpected, failed.unexpected_of_rivals) {
         (0, ..) => String::new(),
         (runs, 0, 0) => format!("; {} failed, as expected", count(runs as u64, "run")),
         (runs, 0, _) => format!("; {} failed, none of ours that should not", count(runs as u64, "run")),
