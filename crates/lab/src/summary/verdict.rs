@@ -205,9 +205,15 @@ fn matches_point(scenario: &Scenario, point: usize, wanted: &[(String, String)])
         })
 }
 
-/// The point that differs from `point` only in what `wanted` says. What does not concern a rival need not agree.
+/// The point that differs from `point` only in what `wanted` says, and in what changes together with it. What does not concern a
+/// rival need not agree.
 pub(super) fn sibling(scenario: &Scenario, point: usize, wanted: &[(String, String)]) -> Option<usize> {
     let mut labels = scenario.points[point].labels.clone();
+    for (axis, _) in wanted {
+        let together = scenario.axes.iter().find(|known| known.label == *axis)?.together;
+        let partners = scenario.axes.iter().zip(&mut labels).filter(|(axis, _)| axis.together == together);
+        partners.filter(|_| together.is_some()).for_each(|(_, label)| label.clear());
+    }
     for (axis, value) in wanted {
         let at = scenario.axes.iter().position(|known| known.label == *axis)?;
         labels[at].clone_from(value);
