@@ -4,6 +4,7 @@ mod collection;
 mod results;
 mod run;
 mod scenarios;
+mod trace;
 mod words;
 
 use std::io::IsTerminal;
@@ -24,6 +25,7 @@ use crate::failure::{Context, Failure, Result};
 use results::{CompareArgs, MergeArgs, ReportArgs, VerifyArgs};
 use run::RunArgs;
 use scenarios::{ListArgs, NewArgs, PoliciesArgs};
+use trace::TraceArgs;
 
 /// `thalweg lab`.
 #[derive(Debug, Args)]
@@ -46,6 +48,8 @@ enum LabCommand {
     Report(ReportArgs),
     /// Run again what results say was run, and check that the same comes out
     Verify(VerifyArgs),
+    /// Make one run again and write its qlog files and packets (pcapng)
+    Trace(TraceArgs),
     /// Put the parts of a sharded sweep together
     Merge(MergeArgs),
     /// Check that every policy changes what happens in some scenario
@@ -75,6 +79,7 @@ impl LabArgs {
             LabCommand::New(args) => args.run(engine),
             LabCommand::Report(args) => args.run(engine),
             LabCommand::Verify(args) => args.run(engine),
+            LabCommand::Trace(args) => args.run(engine),
             LabCommand::Merge(args) => args.run(engine),
             LabCommand::Policies(args) => args.run(engine),
         }
@@ -159,6 +164,17 @@ fn load_scenarios(named: &[PathBuf], engine: &dyn Engine) -> Result<Vec<Scenario
     if wrong.is_empty() { Ok(scenarios) } else { Err(Failure::usage(wrong.join("\n"))) }
 }
 
+/// Refuses a point that a scenario does not have.
+fn check_point(scenario: &Scenario, point: usize) -> Result<()> {
+    let (file, count) = (&scenario.file, scenario.points.len());
+    match count {
+        count if point < count => Ok(()),
+        1 => Err(Failure::usage(format!("{file} has 1 point, so --point can only be 0"))),
+        count => Err(Failure::usage(format!("{file} has {count} points, so --point goes from 0 to {}", count.saturating_sub(1)))),
+    }
+}
+
+/// Reads the results in a directory.
 fn load(directory: &Path, engine: &dyn Engine) -> Result<Results> {
     Results::load(directory, &engine.stacks()).map_err(Failure::usage)
 }

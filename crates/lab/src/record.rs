@@ -1,11 +1,13 @@
 //! What a run leaves behind: values by metric, and, if asked for, what happened when.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Scope;
 use crate::scenario::world::World;
+use crate::trace::{TraceError, Traced};
 
 /// Values by the name of their metric. Most metrics have one value per run, some have many.
 pub type Values = BTreeMap<String, Vec<f64>>;
@@ -174,6 +176,15 @@ pub trait Engine: Sync {
     fn is_repeatable(&self, world: &World) -> bool {
         let _ = world;
         true
+    }
+
+    /// One run again, with its traces in `folder`.
+    ///
+    /// # Errors
+    /// [`TraceError::Unsupported`] unless the engine says otherwise.
+    fn trace(&self, world: &World, seed: u64, folder: &Path) -> Result<Traced, TraceError> {
+        let _ = (world, seed, folder);
+        Err(TraceError::Unsupported)
     }
 
     /// One run. Reasons not to come to an end belong into the record; a panic is caught by the caller.

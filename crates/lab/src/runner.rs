@@ -1,5 +1,5 @@
-//! Every point with every seed, in parallel: what is done stays done, what panics is one failed run, and an interrupt
-//! keeps what is finished.
+//! Runs every point with every seed, in parallel. Runs that are done are not made again, a panic is one failed run, and an
+//! interrupt keeps what is finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -394,12 +394,8 @@ impl Work<'_> {
         let ran = catch_unwind(AssertUnwindSafe(|| self.engine.run(world, seed, self.is_recorded(seed))));
         let panicked = ran.is_err();
         let Output { mut record, recording } = ran.unwrap_or_else(|panic| {
-            let message = panic
-                .downcast_ref::<&str>()
-                .map(|text| (*text).to_owned())
-                .or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_else(|| "without a message".to_owned());
-            Output { record: RunRecord::failure(format!("the program panicked: {message}")), recording: None }
+            let reason = format!("the program panicked: {}", panic_message(&*panic));
+            Output { record: RunRecord::failure(reason), recording: None }
         });
         if let Some(reason) = &mut record.failed {
             *reason = format!("seed {seed}: {reason}; replay with: {}", replay(self.scenario, point, seed));
@@ -417,7 +413,14 @@ impl Work<'_> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn core::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
+}
+
+/// The value, also after a panic of whoever held it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

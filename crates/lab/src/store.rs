@@ -433,7 +433,8 @@ impl Store {
     }
 }
 
-fn io_error(verb: &'static str, path: &Path, error: io::Error) -> StoreError {
+/// An error of the file system.
+pub(crate) fn io_error(verb: &'static str, path: &Path, error: io::Error) -> StoreError {
     StoreError::Io { verb, path: path.to_owned(), error }
 }
 

@@ -14,7 +14,7 @@ use thalweg_lab::scenario::Scenario;
 use thalweg_lab::store::Store;
 use thalweg_lab::summary;
 
-use super::{bar, collection, load_scenarios, show, stop_on_interrupt, words};
+use super::{bar, check_point, collection, load_scenarios, show, stop_on_interrupt, words};
 use crate::failure::{Failure, Result};
 use crate::output;
 
@@ -65,11 +65,8 @@ fn parse_shard(text: &str) -> std::result::Result<Shard, String> {
 impl RunArgs {
     pub(super) fn run(self, engine: &dyn Engine) -> Result<()> {
         let scenarios = load_scenarios(&self.scenarios, engine)?;
-        if let Some(point) = self.point
-            && let Some(short) = scenarios.iter().find(|scenario| scenario.points.len() <= point)
-        {
-            let (file, count) = (&short.file, short.points.len());
-            return Err(Failure::usage(format!("{file} has {count} points, so --point goes from 0 to {}", count - 1)));
+        if let Some(point) = self.point {
+            scenarios.iter().try_for_each(|scenario| check_point(scenario, point))?;
         }
         let stop = stop_on_interrupt();
         let several = scenarios.len() > 1;
