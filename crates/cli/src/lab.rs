@@ -170,7 +170,10 @@ fn check_point(scenario: &Scenario, point: usize) -> Result<()> {
     match count {
         count if point < count => Ok(()),
         1 => Err(Failure::usage(format!("{file} has 1 point, so --point can only be 0"))),
-        count => Err(Failure::usage(format!("{file} has {count} points, so --point goes from 0 to {}", count.saturating_sub(1)))),
+        count => Err(Failure::usage(format!(
+            "{file} has {count} points, so --point goes from 0 to {}",
+            count.saturating_sub(1)
+        ))),
     }
 }
 
