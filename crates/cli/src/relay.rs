@@ -1,8 +1,9 @@
 //! A UDP relay on loopback: the links of the lab (`thalweg_link`) on real sockets and a real clock.
 //!
-//! `thalweg demo` and tests put it between a client and a server. It listens on a loopback port and passes datagrams to a
-//! loopback address and back, each way over one [`Direction`] that all clients share. Everything it holds is bounded, and it
-//! refuses addresses outside this machine. The clock is that of tokio, so datagrams leave up to a millisecond late.
+//! `thalweg demo` and tests put it between a client and a server. It listens on a loopback port and passes datagrams to
+//! a loopback address and back, each way over one [`Direction`] that all clients share. Everything it holds is bounded,
+//! and it refuses addresses outside this machine. The clock is that of tokio, so datagrams leave up to a millisecond
+//! late.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,17 +1,19 @@
 //! The verdict on the results of a scenario: whether they pass, and the reasons if they do not.
 //!
 //! [`Judgment::of`] takes the [`Results`] of a run that has just ended, or those that [`Results::load`] reads from a folder,
-//! and gives the same answer for both. `thalweg lab run` prints it and ends with exit code 1 if the results do not pass.
+//! and gives the same answer for both. `thalweg lab run` prints it and ends with exit code 1 if the results do not
+//! pass.
 //!
-//! Results pass if every run that was asked for is done, every expectation has a good outcome ([`Outcome::is_good`]) and no
-//! run failed unexpectedly. Three rules soften this:
+//! Results pass if every run that was asked for is done, every expectation has a good outcome ([`Outcome::is_good`])
+//! and no run failed unexpectedly. Three rules soften this:
 //!
-//! - A failed run is expected where an `[[expect]]` on `success` or `completed` speaks of its point: that expectation says how
-//!   many runs may fail. Failed runs of rivals never count, for that a rival fails is a result.
+//! - A failed run is expected where an `[[expect]]` on `success` or `completed` speaks of its point: that expectation
+//!   says how many runs may fail. Failed runs of rivals never count, for that a rival fails is a result.
 //! - With fewer seeds than the scenario asks for, intervals are wider than its author planned. An expectation that
-//!   [cannot be told](Outcome::CannotTell) then does not count against the scenario; one that [fails](Outcome::Fails) does.
-//! - A part of the runs (a shard, one point, one seed) shows only a part of what expectations are about. They are not held
-//!   against it, but neither do they excuse a failed run.
+//!   [cannot be told](Outcome::CannotTell) then does not count against the scenario; one that [fails](Outcome::Fails)
+//!   does.
+//! - A part of the runs (a shard, one point, one seed) shows only a part of what expectations are about. They are not
+//!   held against it, but neither do they excuse a failed run.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -50,7 +52,8 @@ pub struct Judgment {
     pub reasons: Vec<Reason>,
     /// How many seeds were run and how many the scenario asks for, if these are more.
     pub few_seeds: Option<(u64, u64)>,
-    /// Whether there were enough seeds for the interval that `until` asks for; none if nothing asks. It is no reason not to pass.
+    /// Whether there were enough seeds for the interval that `until` asks for; none if nothing asks. It is no reason
+    /// not to pass.
     pub until: Option<Enough>,
 }
 
@@ -157,8 +160,8 @@ impl core::ops::AddAssign for Failures {
     }
 }
 
-/// Whether an expectation of the success of runs at a point, or of the completion of each of its flows, decides how many may
-/// fail there.
+/// Whether an expectation of the success of runs at a point, or of the completion of each of its flows, decides how
+/// many may fail there.
 fn says_how_many_fail(scenario: &Scenario, point: usize) -> bool {
     let said = |metric: &str, flow: Option<&str>| {
         scenario.expectations.iter().any(|expectation| {

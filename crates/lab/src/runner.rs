@@ -1,5 +1,5 @@
-//! Runs every point with every seed, in parallel. Runs that are done are not made again, a panic is one failed run, and an
-//! interrupt keeps what is finished.
+//! Runs every point with every seed, in parallel. Runs that are done are not made again, a panic is one failed run, and
+//! an interrupt keeps what is finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use crate::scenario::{RecordWhich, Scenario, Until};
 use crate::store::{Manifest, ManifestRun, Store, StoreError, key};
 use crate::summary::{Runs, subjects};
 
-/// Which part of the work to do: the first of four is 1/4.
+/// A part of a sweep, such as 1/4: the first of four.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Shard {
     index: u64,
@@ -51,18 +51,18 @@ impl Shard {
     }
 }
 
-/// How far things are.
+/// Progress of a sweep.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Runs done, those found done included.
+    /// Runs that are done, those of an earlier sweep included.
     pub done: usize,
-    /// Runs there are.
+    /// Runs in all.
     pub total: usize,
     /// Runs that failed.
     pub failed: usize,
 }
 
-/// The most runs that are asked for at once: points times seeds.
+/// The most runs of one sweep: points times seeds.
 pub const MOST_RUNS: u64 = 10_000_000;
 
 /// Which runs of a scenario to make, and whom to tell about them.
@@ -77,11 +77,11 @@ pub struct RunOptions<'a> {
     pub only_point: Option<usize>,
     /// Only this part.
     pub shard: Option<Shard>,
-    /// How many threads; all processors if zero.
+    /// Number of threads; 0 for one per processor.
     pub threads: usize,
-    /// Becomes true when whoever waits has had enough.
+    /// Set to true to stop the sweep: runs under way are finished.
     pub stop: &'a AtomicBool,
-    /// Is told about every run, from any thread.
+    /// Called after every run, from any thread.
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 
@@ -111,12 +111,12 @@ fn capped(until: &Until, most: Option<u64>) -> Until {
     Until { max_seeds: until.max_seeds.min(most.unwrap_or(u64::MAX)), ..until.clone() }
 }
 
-/// What came of it.
+/// The outcome of a sweep.
 #[derive(Debug)]
 pub struct Finished {
     /// Every run that is done, by point and seed.
     pub runs: Runs,
-    /// What is on disk.
+    /// The manifest that was stored.
     pub manifest: Manifest,
     /// How many runs were there already.
     pub reused: usize,
@@ -126,7 +126,7 @@ pub struct Finished {
     pub interrupted: bool,
 }
 
-/// The program that has what is asked for.
+/// The program that has the stacks: `thalweg-peers` has rivals.
 pub(crate) fn program(rivals: bool) -> &'static str {
     if rivals { "thalweg-peers" } else { "thalweg" }
 }
@@ -191,7 +191,7 @@ pub struct Enough {
 }
 
 impl Enough {
-    /// Whether they were.
+    /// Whether the seeds were enough.
     pub fn is_met(&self) -> bool {
         self.wide.is_empty()
     }
@@ -439,7 +439,7 @@ pub struct Mismatch {
     pub found: String,
 }
 
-/// What came of running things again.
+/// The outcome of verifying results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
     /// What came out differently.

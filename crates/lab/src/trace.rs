@@ -1,15 +1,15 @@
-//! Traces of one run: a qlog file for each end of each connection, and a capture of the datagrams with the secrets to decrypt
-//! them.
+//! Traces of one run: a qlog file for each end of each connection, and a capture of the datagrams with the secrets to
+//! decrypt them.
 //!
 //! ```text
 //! FOLDER/packets.pcapng               every datagram at the client and at the server of its flow, in virtual time
 //! FOLDER/ODCID_client.sqlog, …        the events of a connection; in a folder for each flow if there are several
 //! ```
 //!
-//! The capture has two interfaces for each flow, "FLOW client" and "FLOW server": a datagram that crosses the network is in
-//! it twice, one that is lost once. Time is that of the run, and begins at zero. Its TLS secrets are in the file, so that
-//! Wireshark decrypts it; with `crypto = "null"` there is nothing to decrypt. The lab's TCP is no TCP of the wire and is left
-//! out.
+//! The capture has two interfaces for each flow, "FLOW client" and "FLOW server": a datagram that crosses the network
+//! is in it twice, one that is lost once. Time is that of the run, and begins at zero. Its TLS secrets are in the file,
+//! so that Wireshark decrypts it; with `crypto = "null"` packets are not encrypted as QUIC is. The lab's TCP is no TCP of the
+//! wire and is left out.
 
 mod pcapng;
 
@@ -79,8 +79,8 @@ pub enum TraceError {
 
 /// Makes one run again and writes its traces into `folder`, which is made if need be.
 ///
-/// `recorded` is what is known of the run; the new one has to have the same wire hash, unless the engine does not promise
-/// that ([`Engine::is_repeatable`]). A run that fails is traced like any other.
+/// `recorded` is what is known of the run; the new one has to have the same wire hash, unless the engine does not
+/// promise that ([`Engine::is_repeatable`]). A run that fails is traced like any other.
 ///
 /// # Errors
 /// When the point does not exist or cannot be run, when a file cannot be written, or when the run came out differently.

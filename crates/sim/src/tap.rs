@@ -2,7 +2,8 @@
 
 use thalweg_units::{Duration, Ecn};
 
-/// Sees every datagram that a host gives to the network or gets from it, in the order of time. It cannot influence the run.
+/// Sees every datagram that a host gives to the network or gets from it, in the order of time. It cannot influence the
+/// run.
 pub trait Tap {
     /// A datagram passes.
     fn datagram(&mut self, seen: &Seen<'_>);
@@ -22,8 +23,8 @@ pub struct Seen<'a> {
     pub is_sent: bool,
     /// The ECN field of its IP header.
     pub ecn: Ecn,
-    /// Bytes of headers that the network adds: those of IPv4 and UDP ([`IP_UDP_HEADERS`](crate::IP_UDP_HEADERS)), unless the
-    /// stack runs on something else.
+    /// Bytes of headers that the network adds: those of IPv4 and UDP ([`IP_UDP_HEADERS`](crate::IP_UDP_HEADERS)),
+    /// unless the stack runs on something else.
     pub overhead: u32,
     /// What it carries.
     pub payload: &'a [u8],

@@ -21,8 +21,8 @@ transfer = { download = "1 MB" }
 "flow.f.policies.pacing" = ["off", "on"]
 "#;
 
-/// Results of both points (pacing off, pacing on) with these completions in seconds, a seed each; none is a run that failed.
-/// The folder is gone, as nothing is read from it.
+/// Results of both points (pacing off, pacing on) with these completions in seconds, a seed each; none is a run that
+/// failed. The folder is gone, as nothing is read from it.
 fn results(expectations: &str, completions: &[[Option<f64>; 2]]) -> Results {
     let stacks = ["thalweg".to_owned()];
     let scenario = Scenario::parse("t.toml", &format!("{HEAD}{expectations}"), Path::new(""), &stacks).unwrap();

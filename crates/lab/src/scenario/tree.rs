@@ -1,5 +1,5 @@
-//! A TOML document as a tree of values with their positions in the file: `[vary]` changes parts of it, and errors still name
-//! the right line.
+//! A TOML document as a tree of values with their positions in the file: `[vary]` changes parts of it, and errors still
+//! name the right line.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -8,14 +8,14 @@ use toml_edit::{Item, TableLike};
 
 use super::diagnostic::{Source, nearest};
 
-/// A value and where it stands.
+/// A value and its position in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) value: Value,
     pub(crate) span: Range<usize>,
 }
 
-/// What can be written in a scenario.
+/// The kinds of values in a scenario.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Text(String),
@@ -39,7 +39,7 @@ pub(crate) struct Entry {
 type Merges<'a> = dyn Fn(&[String], &[Entry], &mut Vec<Entry>) -> bool + 'a;
 
 impl Node {
-    /// What kind of thing this is, for complaints.
+    /// The kind of value, in words for errors.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.value {
             Value::Text(_) => "a string",
@@ -88,9 +88,9 @@ impl Node {
         self.over_where(base, &mut Vec::new(), &|_, _, _| true)
     }
 
-    /// As [`over`](Self::over), but a table is merged only if `merges` says so; otherwise it replaces what was there. `merges`
-    /// gets the keys that lead to the table, beginning with `place`, then its entries and those below it, of which it may
-    /// remove some.
+    /// As [`over`](Self::over), but a table is merged only if `merges` says so; otherwise it replaces what was there.
+    /// `merges` gets the keys that lead to the table, beginning with `place`, then its entries and those below it, of
+    /// which it may remove some.
     pub(crate) fn over_where(self, base: Node, place: &mut Vec<String>, merges: &Merges<'_>) -> Node {
         match (self.value, base.value) {
             (Value::Table(over), Value::Table(mut merged)) => {

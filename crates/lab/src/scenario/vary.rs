@@ -1,4 +1,5 @@
-//! `[vary]`: lists of values for dotted keys. Every combination is a point; keys of a `[[vary.together]]` change together.
+//! `[vary]`: lists of values for dotted keys. Every combination is a point; keys of a `[[vary.together]]` change
+//! together.
 
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,7 @@ use super::read::{Field, Reader};
 use super::tree::{Entry, Node, Value};
 use super::{Axis, MOST_POINTS};
 
-/// An axis with the values themselves.
+/// An axis and its values.
 pub(crate) struct Varied {
     pub(crate) axis: Axis,
     steps: Vec<String>,
@@ -56,9 +57,9 @@ impl Varied {
     }
 }
 
-/// Whether a table of `[vary]` is merged into what stands at `place`, so that it changes only the keys it names. Settings are:
-/// paths, directions, flows, and the tables of settings in flows. What describes one thing, such as `loss` or `transfer`, is
-/// replaced as a whole. A key takes the place of another that excludes it.
+/// Whether a table of `[vary]` is merged into what stands at `place`, so that it changes only the keys it names.
+/// Settings are: paths, directions, flows, and the tables of settings in flows. What describes one thing, such as
+/// `loss` or `transfer`, is replaced as a whole. A key takes the place of another that excludes it.
 fn is_merged(place: &[String], over: &[Entry], base: &mut Vec<Entry>) -> bool {
     let place: Vec<&str> = place.iter().map(String::as_str).collect();
     let excluding: Vec<&str> = match place.as_slice() {
@@ -73,7 +74,8 @@ fn is_merged(place: &[String], over: &[Entry], base: &mut Vec<Entry>) -> bool {
     true
 }
 
-/// Where a value goes: where its key says, but of all flows (`*`) only those whose stack has such a policy.
+/// The places that a value goes to: where its key says, but of all flows (`*`) only those whose stack has such a
+/// policy.
 fn those_that_listen(steps: &[&str], document: &Node) -> Vec<Vec<String>> {
     let own = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect();
     let flows = document.get("flow").map(|flows| &flows.node.value);
@@ -198,7 +200,8 @@ fn lines<'a>(table: &Reader<'a>) -> Vec<Line<'a>> {
     lines
 }
 
-/// What the values of an axis are called. No two values are called alike; where keys change together a value may repeat.
+/// What the values of an axis are called. No two values are called alike; where keys change together a value may
+/// repeat.
 fn labels(items: &[Field<'_>], may_repeat: bool) -> Vec<String> {
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     let mut taken = BTreeSet::new();

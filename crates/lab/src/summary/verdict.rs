@@ -205,8 +205,8 @@ fn matches_point(scenario: &Scenario, point: usize, wanted: &[(String, String)])
         })
 }
 
-/// The point that differs from `point` only in what `wanted` says, and in what changes together with it. What does not concern a
-/// rival need not agree.
+/// The point that differs from `point` only in what `wanted` says, and in what changes together with it. What does not
+/// concern a rival need not agree.
 pub(super) fn sibling(scenario: &Scenario, point: usize, wanted: &[(String, String)]) -> Option<usize> {
     let mut labels = scenario.points[point].labels.clone();
     for (axis, _) in wanted {
