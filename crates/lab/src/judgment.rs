@@ -46,6 +46,10 @@ pub struct Judgment {
     pub verdicts: Vec<Verdict>,
     /// The verdicts, counted.
     pub tally: Tally,
+    /// How many expectations count against the results.
+    pub broken: usize,
+    /// How many expectations have an outcome that is not good and do not count, for want of seeds or of runs.
+    pub excused: usize,
     /// The failed runs, counted.
     pub failures: Failures,
     /// Why the results do not pass; empty if they do.
@@ -102,6 +106,7 @@ impl Judgment {
             true => (0, failures.ours),
             false => (verdicts.iter().filter(|verdict| !is_good(verdict.outcome)).count(), failures.unexpected),
         };
+        let excused = verdicts.iter().filter(|verdict| !verdict.outcome.is_good()).count() - broken;
         let mut reasons = Vec::new();
         if manifest.complete {
             reasons.extend((broken > 0).then_some(Reason::Expectations { broken, of: tally.expected }));
@@ -109,7 +114,8 @@ impl Judgment {
         } else {
             reasons.push(Reason::Incomplete);
         }
-        Judgment { verdicts, tally, failures, reasons, few_seeds, until: enough(scenario, runs, manifest) }
+        let until = enough(scenario, runs, manifest);
+        Judgment { verdicts, tally, broken, excused, failures, reasons, few_seeds, until }
     }
 
     /// Whether the results pass: exit code 0 of `thalweg lab run`, else 1.

@@ -81,6 +81,12 @@ fn fewer_seeds_than_asked_excuse_what_cannot_be_told_and_nothing_else() {
     assert_eq!(outcomes(&of(narrow, 10, 10)), [Outcome::CannotTell; 2]);
     assert_eq!(reasons(&of(narrow, 10, 10)), ["2 of 2 expectations do not hold"]);
     assert_eq!(reasons(&of(narrow, 10, 30)), [""; 0]);
+    let count = |results: &Results| (Judgment::of(results).broken, Judgment::of(results).excused);
+    assert_eq!((count(&of(narrow, 10, 10)), count(&of(narrow, 10, 30))), ((2, 0), (0, 2)));
+    // The report says the same.
+    let page = crate::report::collection("t", &[of(narrow, 10, 30)], Path::new("")).unwrap();
+    let banner = "<span class=\"banner good\">0 of 2 expectations hold; 2 cannot be told on so few runs</span>";
+    assert!(page.contains(banner), "{}", &page[..page.len().min(2000)]);
     assert_eq!(Judgment::of(&of(narrow, 10, 30)).few_seeds, Some((10, 30)));
     // More seeds than the scenario asks for are not few.
     assert_eq!(reasons(&of(narrow, 10, 5)), ["2 of 2 expectations do not hold"]);

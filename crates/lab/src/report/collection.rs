@@ -5,11 +5,11 @@ use serde::Serialize;
 
 use super::page::{self, Table, judged};
 use super::{ReportError, Results, thin};
-use crate::judgment::Failures;
+use crate::judgment::Judgment;
 use crate::metric::{self, Unit};
 use crate::record::Recording;
 use crate::shipped::{self, Found};
-use crate::summary::{self, Tally};
+use crate::summary;
 
 const TEMPLATE: &str = include_str!("../../assets/collection.html");
 pub(super) const SHIPPED: &str = include_str!("../../assets/shipped.html");
@@ -82,15 +82,14 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
     let mut names: Vec<String> = Vec::new();
     let mut recordings: Vec<Recording> = Vec::new();
     let mut runs = 0;
-    let mut all = Tally::default();
-    let mut all_lost = Failures::default();
-    for (at, (set, link)) in sets.iter().zip(links).enumerate() {
-        let verdicts = set.verdicts();
-        let tally = Tally::of(&verdicts);
-        all += tally;
+    let (mut failed, mut failed_rivals, mut intervals) = (0, 0, 0);
+    let judgments: Vec<Judgment> = sets.iter().map(Judgment::of).collect();
+    for (at, ((set, link), judgment)) in sets.iter().zip(links).zip(&judgments).enumerate() {
+        let Judgment { verdicts, tally, .. } = judgment;
+        intervals += tally.intervals;
         runs += set.runs.len();
         let name = &set.scenario.name;
-        for verdict in &verdicts {
+        for verdict in verdicts {
             let list = match verdict.outcome {
                 outcome if !outcome.is_good() => &mut broken,
                 _ if verdict.known => &mut known,
@@ -99,10 +98,10 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             list.push(context! { scenario => name.clone(), ..judged(verdict) });
         }
         let failures: Vec<&str> = set.runs.values().filter_map(|record| record.failed.as_deref()).collect();
-        let lost = Failures::of(&set.scenario, &set.runs);
-        all_lost += lost;
         // That a rival fails is a result.
-        let rivals = lost.all - lost.ours;
+        let rivals = judgment.failures.all - judgment.failures.ours;
+        failed += failures.len();
+        failed_rivals += rivals;
         let points = &set.scenario.points;
         let shown = set.recordings().filter(|(_, recording)| !recording.is_empty());
         for (label, recording) in shown.take(per_scenario) {
@@ -130,7 +129,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             good => tally.good,
             expected => tally.expected,
             known => tally.known(),
-            class => page::class_of(tally, lost),
+            class => page::class_of(judgment.passes(), judgment.failures),
             verdicts => verdicts.iter().map(judged).collect::<Vec<_>>(),
             shipped => shipped(set),
             tables => page::serde(&tables(set)),
@@ -139,9 +138,8 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         });
     }
     let json = serde_json::to_string(&recordings)?.replace("</", "<\\/");
-    let banner = page::banner(all, all_lost);
-    let (failed, theirs) = (all_lost.all, all_lost.all - all_lost.ours);
-    let of_rivals = if theirs > 0 { format!(", {theirs} of these are of rivals") } else { String::new() };
+    let banner = page::banner(&judgments);
+    let of_rivals = if failed_rivals > 0 { format!(", {failed_rivals} of these are of rivals") } else { String::new() };
     let facts = format!("{} scenarios, {runs} runs, {failed} of them failed{of_rivals}", sets.len());
     let mut environment = Environment::new();
     environment.add_template("collection.html", TEMPLATE)?;
@@ -152,7 +150,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         facts => facts,
         broken => broken,
         known => known,
-        many => summary::many_intervals(all.intervals),
+        many => summary::many_intervals(intervals),
         sections => sections,
         recordings => page::serde(&names),
         recordings_json => json,
