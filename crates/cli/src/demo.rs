@@ -1,4 +1,4 @@
-//! `thalweg demo`: the whole of it on one machine, over a bad path, checked.
+//! `thalweg demo`: serves and fetches files on one machine over a lossy relay, and compares every byte.
 //!
 //! It makes a directory of files, serves it, fetches everything over HTTP/3 through a relay on loopback that loses, delays
 //! and reorders datagrams, compares SHA-256 sums, and prints what happened, from both ends' traces.
@@ -14,13 +14,14 @@ use thalweg_files::certificate::{CertificateStore, Identity};
 use thalweg_files::client::{FetchOptions, Fetcher, Job, Preference, Report, Trust};
 use thalweg_files::server::{Server, ServerOptions};
 use thalweg_files::site::{Site, SiteOptions};
+use thalweg_link::Probability;
 use thalweg_units::{human_bytes, human_duration};
 use tokio::sync::oneshot;
 
 use crate::content::{sha256_file, write_file};
 use crate::failure::{Context, Failure, Result};
 use crate::figures::Figures;
-use crate::options::{TransportArgs, bytes, duration, share};
+use crate::options::{TransportArgs, bytes, duration};
 use crate::output;
 use crate::qlog::{Summary, summarize};
 use crate::relay::{Relay, RelayConfig, RelayCounts};
@@ -41,14 +42,14 @@ pub struct DemoArgs {
     #[arg(long, value_name = "SIZE", default_value = "4 MB", value_parser = bytes)]
     size: u64,
     /// Share of datagrams that the relay loses, each way
-    #[arg(long, value_name = "SHARE", default_value = "1 %", value_parser = share)]
-    loss: u32,
-    /// How long the relay holds each datagram, each way
+    #[arg(long, value_name = "SHARE", default_value = "1 %")]
+    loss: Probability,
+    /// Propagation delay of the relay, each way
     #[arg(long, value_name = "TIME", default_value = "10 ms", value_parser = duration)]
     delay: Duration,
-    /// Share of datagrams that the relay holds 5 ms longer, so that others overtake them
-    #[arg(long, value_name = "SHARE", default_value = "0.5 %", value_parser = share)]
-    reorder: u32,
+    /// Share of datagrams that take 5 ms longer in the relay, so that others overtake them
+    #[arg(long, value_name = "SHARE", default_value = "0.5 %")]
+    reorder: Probability,
     /// Seed of the relay's choices and of the files' content
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -153,9 +154,9 @@ impl DemoArgs {
 
     fn relay_config(&self) -> RelayConfig {
         RelayConfig {
-            loss_per_million: self.loss,
+            loss: self.loss,
             delay: self.delay,
-            reorder_per_million: self.reorder,
+            reorder: self.reorder,
             reorder_by: Duration::from_millis(5),
             rate: None,
             seed: self.seed,

@@ -79,31 +79,9 @@ pub fn rate(text: &str) -> std::result::Result<Rate, String> {
     }
 }
 
-/// Reads `1 %`, `0.5%` or `0.01` (a share) as parts per million.
-pub fn share(text: &str) -> std::result::Result<u32, String> {
-    let wrong = || format!("\"{text}\" is not a share; write \"1 %\" or \"0.01\"");
-    let (number, scale) = match text.trim().strip_suffix('%') {
-        Some(percent) => (percent.trim(), 10_000.0),
-        None => (text.trim(), 1_000_000.0),
-    };
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let millionths = number * scale;
-    if (0.0..=1_000_000.0).contains(&millionths) { Ok(millionths.round() as u32) } else { Err(wrong()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shares_are_read_as_percent_or_fraction() {
-        assert_eq!(share("1 %"), Ok(10_000));
-        assert_eq!(share("0.5%"), Ok(5_000));
-        assert_eq!(share("0.01"), Ok(10_000));
-        assert!(share("101 %").is_err());
-        assert!(share("-1 %").is_err());
-        assert!(share("much").unwrap_err().contains("1 %"));
-    }
 
     #[test]
     fn sizes_rates_and_times_are_read() {

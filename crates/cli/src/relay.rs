@@ -1,10 +1,11 @@
-//! A lossy UDP relay on loopback: what stands in for a bad network in `thalweg demo` and in tests.
+//! A UDP relay on loopback: the links of the lab (`thalweg_link`) on real sockets and a real clock.
 //!
-//! It listens on a loopback port and passes datagrams to a loopback address and back, losing, delaying, slowing and
-//! reordering some of them by a seeded choice. It is a stand-in, not a link model: real time, no queue discipline.
-//! Everything it holds is bounded, and it refuses addresses outside this machine.
+//! `thalweg demo` and tests put it between a client and a server. It listens on a loopback port and passes datagrams to
+//! a loopback address and back, each way over one [`Direction`] that all clients share. Everything it holds is bounded,
+//! and it refuses addresses outside this machine. The clock is that of tokio, so datagrams leave up to a millisecond
+//! late.
 
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,33 +13,37 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
-use thalweg_units::Rate;
+use thalweg_link::{
+    Direction, DirectionConfig, LossModel, Packet, Probability, QueueLimit, RateModel, Reorder, Streams,
+};
+use thalweg_units::{Ecn, Instant, Rate};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 /// Clients (by address) that a relay serves at most; more are ignored.
 const MAX_FLOWS: usize = 256;
-/// Bytes a relay holds per direction at most when it has a rate: a queue of 256 kB, about 100 ms at 20 Mbps.
+/// Bytes that wait in each direction at most when it has a rate: about 100 ms at 20 Mbps.
 const MAX_QUEUE: u64 = 256 * 1024;
-/// Datagrams a relay holds in all; more are dropped.
-const MAX_HELD: usize = 16 * 1024;
+/// Datagrams on the way in each direction at most; more are dropped.
+const MAX_HELD: u64 = 16 * 1024;
 /// Kernel buffers wanted for each socket; the kernel may give less.
 const SOCKET_BUFFER: usize = 4 << 20;
+/// Bytes of the headers of IPv4 and UDP, which take their time on a link.
+const HEADERS: usize = 28;
 
-/// What a relay does to datagrams, the same in both directions.
+/// The links of a relay, the same in both directions.
 #[derive(Debug, Clone)]
 pub struct RelayConfig {
-    /// Of a million datagrams, how many are lost.
-    pub loss_per_million: u32,
-    /// How long each is held, one way.
+    /// Share of datagrams that are lost.
+    pub loss: Probability,
+    /// Propagation, one way.
     pub delay: Duration,
-    /// Of a million datagrams, how many are held for `reorder_by` longer, so that later ones overtake them.
-    pub reorder_per_million: u32,
-    /// See `reorder_per_million`.
+    /// Share of datagrams that take `reorder_by` longer, so that later ones overtake them.
+    pub reorder: Probability,
+    /// See `reorder`.
     pub reorder_by: Duration,
-    /// How fast datagrams may leave, each way; `None`: as they come.
+    /// Rate of each direction, with a queue of 256 KiB in front of it; `None`: datagrams pass as they come.
     pub rate: Option<Rate>,
     /// Seeds every choice.
     pub seed: u64,
@@ -47,9 +52,9 @@ pub struct RelayConfig {
 impl Default for RelayConfig {
     fn default() -> Self {
         RelayConfig {
-            loss_per_million: 0,
+            loss: Probability::NEVER,
             delay: Duration::ZERO,
-            reorder_per_million: 0,
+            reorder: Probability::NEVER,
             reorder_by: Duration::ZERO,
             rate: None,
             seed: 1,
@@ -57,14 +62,28 @@ impl Default for RelayConfig {
     }
 }
 
-/// What a relay has done so far.
+impl RelayConfig {
+    /// One direction, as links are described.
+    fn direction(&self) -> DirectionConfig {
+        DirectionConfig {
+            rate: RateModel::Constant(self.rate.unwrap_or(Rate::MAX)),
+            queue: self.rate.map_or(QueueLimit::Infinite, |_| QueueLimit::Bytes(MAX_QUEUE)),
+            delay: self.delay.into(),
+            loss: vec![LossModel::Random(self.loss)],
+            reorder: vec![Reorder { share: self.reorder, by: self.reorder_by }],
+            ..DirectionConfig::default()
+        }
+    }
+}
+
+/// Datagrams of a relay so far, both directions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RelayCounts {
-    /// Datagrams passed on.
+    /// Passed on.
     pub forwarded: u64,
-    /// Datagrams lost on purpose, because the relay was cut, or because its queue was full.
+    /// Lost on purpose, because the relay was cut, or because there was no room.
     pub dropped: u64,
-    /// Datagrams held longer.
+    /// Passed on after one that had come later.
     pub reordered: u64,
 }
 
@@ -95,27 +114,31 @@ impl Relay {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if `target` is not a loopback address; else what the system says about the sockets.
+    /// `InvalidInput` if `target` is not a loopback address, or if the link cannot work (a rate of zero); else what the
+    /// system says about the sockets.
     pub async fn start(target: SocketAddr, port: u16, config: RelayConfig) -> io::Result<Relay> {
+        let refuse = |reason: String| io::Error::new(io::ErrorKind::InvalidInput, reason);
         if !target.ip().is_loopback() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("{target} is not on this machine; a relay only joins loopback addresses"),
-            ));
+            return Err(refuse(format!("{target} is not on this machine; a relay only joins loopback addresses")));
         }
+        let streams = Streams::new(config.seed).scope("relay");
+        let direction = |name: &str| {
+            Direction::new(&config.direction(), Instant::ZERO, &streams.scope(name))
+                .map_err(|error| refuse(error.to_string()))
+        };
         let front = Arc::new(socket(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))?);
         let address = front.local_addr()?;
         let shared = Arc::new(Shared::default());
         let worker = Worker {
-            front,
             target,
             shared: shared.clone(),
-            random: SplitMix(config.seed),
-            flows: BTreeMap::new(),
-            held: BinaryHeap::new(),
-            sequence: 0,
-            free_at: [Instant::now(); 2],
-            config,
+            start: tokio::time::Instant::now(),
+            up: Way { link: direction("up")?, arrived: Vec::new() },
+            down: Way { link: direction("down")?, arrived: Vec::new() },
+            numbers: BTreeMap::new(),
+            flows: Vec::new(),
+            refused: 0,
+            front,
         };
         Ok(Relay { address, shared, task: tokio::spawn(worker.run()) })
     }
@@ -125,7 +148,7 @@ impl Relay {
         self.address
     }
 
-    /// Cuts the network (`true`: everything is lost) or mends it.
+    /// Cuts the network (`true`: everything that comes is lost) or mends it.
     pub fn set_cut(&self, cut: bool) {
         self.shared.cut.store(cut, Ordering::Relaxed);
     }
@@ -150,36 +173,10 @@ fn socket(bind: SocketAddr) -> io::Result<UdpSocket> {
     UdpSocket::from_std(socket.into())
 }
 
-/// The generator of Steele, Lea and Flood (2014); small, and the same everywhere.
-#[derive(Debug)]
-struct SplitMix(u64);
-
-impl SplitMix {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn chance(&mut self, per_million: u32) -> bool {
-        // One draw per question, asked or not, so that one rate does not shift the choices of another.
-        self.next() % 1_000_000 < u64::from(per_million)
-    }
-}
-
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Held {
-    /// Negated order: the heap gives the greatest first.
-    due: std::cmp::Reverse<(Instant, u64)>,
-    client: SocketAddr,
-    up: bool,
-    datagram: Vec<u8>,
-}
-
+/// A client and the socket that speaks for it to the target.
 #[derive(Debug)]
 struct Flow {
+    client: SocketAddr,
     upstream: Arc<UdpSocket>,
     reader: JoinHandle<()>,
 }
@@ -190,26 +187,50 @@ impl Drop for Flow {
     }
 }
 
+/// One direction: the link, and what has arrived at its far end.
+#[derive(Debug)]
+struct Way {
+    link: Direction<Vec<u8>>,
+    arrived: Vec<(Instant, Packet<Vec<u8>>)>,
+}
+
+impl Way {
+    /// Puts a datagram on the link, unless there is no room.
+    fn send(&mut self, now: Instant, flow: u32, payload: Vec<u8>) -> bool {
+        let stats = self.link.stats();
+        if stats.offered - stats.dropped_total() - stats.delivered >= MAX_HELD {
+            return false;
+        }
+        let size = u32::try_from(payload.len() + HEADERS).unwrap_or(u32::MAX);
+        let packet = Packet { payload, size, flow, ecn: Ecn::NotEct, sent: now, tail: false };
+        self.link.send(now, packet, &mut self.arrived);
+        true
+    }
+}
+
 #[derive(Debug)]
 struct Worker {
     front: Arc<UdpSocket>,
     target: SocketAddr,
-    config: RelayConfig,
     shared: Arc<Shared>,
-    random: SplitMix,
-    flows: BTreeMap<SocketAddr, Flow>,
-    held: BinaryHeap<Held>,
-    sequence: u64,
-    /// When the line is free again, up and down.
-    free_at: [Instant; 2],
+    /// The origin of the links' time.
+    start: tokio::time::Instant,
+    up: Way,
+    down: Way,
+    /// The number of each client's flow: its place in `flows`.
+    numbers: BTreeMap<SocketAddr, u32>,
+    flows: Vec<Flow>,
+    /// Datagrams that came while the network was cut, found no room, or could not be sent on.
+    refused: u64,
 }
 
 impl Worker {
     async fn run(mut self) {
-        let (down, mut from_target) = mpsc::channel::<(SocketAddr, Vec<u8>)>(4096);
+        let (down, mut from_target) = mpsc::channel::<(u32, Vec<u8>)>(4096);
         let mut buffer = vec![0; 65_536];
         loop {
-            let next = self.held.peek().map(|held| held.due.0.0);
+            let next = [&self.up, &self.down].into_iter().filter_map(|way| way.link.next_event()).min();
+            let next = next.map(|at| self.start + at.saturating_since(Instant::ZERO));
             let wait = async {
                 match next {
                     Some(due) => tokio::time::sleep_until(due).await,
@@ -221,96 +242,88 @@ impl Worker {
                 () = wait => {}
                 received = self.front.recv_from(&mut buffer) => {
                     // An ICMP error of an earlier datagram is no reason to stop.
-                    if let Ok((len, client)) = received && self.admit(client, &down) {
-                        self.hold(client, true, buffer[..len].to_vec());
+                    if let Ok((len, client)) = received && let Some(flow) = self.admit(client, &down) {
+                        self.offer(flow, true, buffer[..len].to_vec());
                     }
                 }
-                Some((client, datagram)) = from_target.recv() => self.hold(client, false, datagram),
+                Some((flow, datagram)) = from_target.recv() => self.offer(flow, false, datagram),
             }
-            self.release().await;
+            self.pass_on().await;
         }
     }
 
-    /// Whether `client` has a flow, or can get one.
-    fn admit(&mut self, client: SocketAddr, down: &mpsc::Sender<(SocketAddr, Vec<u8>)>) -> bool {
-        if self.flows.contains_key(&client) {
-            return true;
+    /// The time on the links.
+    fn now(&self) -> Instant {
+        Instant::ZERO + self.start.elapsed()
+    }
+
+    /// The number of the client's flow, a new one if there is room.
+    fn admit(&mut self, client: SocketAddr, down: &mpsc::Sender<(u32, Vec<u8>)>) -> Option<u32> {
+        if let Some(number) = self.numbers.get(&client) {
+            return Some(*number);
         }
         if !client.ip().is_loopback() || self.flows.len() >= MAX_FLOWS {
-            return false;
+            return None;
         }
         let any = if self.target.is_ipv4() { "127.0.0.1:0" } else { "[::1]:0" };
-        let Some(upstream) = any.parse().ok().and_then(|any| socket(any).ok()) else {
-            return false;
-        };
-        let upstream = Arc::new(upstream);
+        let upstream = Arc::new(any.parse().ok().and_then(|any| socket(any).ok())?);
+        let number = u32::try_from(self.flows.len()).ok()?;
         let (socket, down, target) = (upstream.clone(), down.clone(), self.target);
         let reader = tokio::spawn(async move {
             let mut buffer = vec![0; 65_536];
             loop {
                 if let Ok((len, from)) = socket.recv_from(&mut buffer).await
                     && from == target
-                    && down.send((client, buffer[..len].to_vec())).await.is_err()
+                    && down.send((number, buffer[..len].to_vec())).await.is_err()
                 {
                     return;
                 }
             }
         });
-        self.flows.insert(client, Flow { upstream, reader });
-        true
+        self.numbers.insert(client, number);
+        self.flows.push(Flow { client, upstream, reader });
+        Some(number)
     }
 
-    /// Decides what becomes of a datagram.
-    fn hold(&mut self, client: SocketAddr, up: bool, datagram: Vec<u8>) {
-        let lost = self.random.chance(self.config.loss_per_million);
-        let late = self.random.chance(self.config.reorder_per_million);
-        if lost || self.shared.cut.load(Ordering::Relaxed) || self.held.len() >= MAX_HELD {
-            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
-            return;
+    /// Offers a datagram to a link.
+    fn offer(&mut self, flow: u32, up: bool, datagram: Vec<u8>) {
+        let now = self.now();
+        let way = if up { &mut self.up } else { &mut self.down };
+        if self.shared.cut.load(Ordering::Relaxed) || !way.send(now, flow, datagram) {
+            self.refused += 1;
         }
-        let now = Instant::now();
-        let mut due = now;
-        if let Some(rate) = self.config.rate {
-            let free_at = &mut self.free_at[usize::from(up)];
-            let start = (*free_at).max(now);
-            if rate.bytes_in(start - now) > MAX_QUEUE {
-                self.shared.dropped.fetch_add(1, Ordering::Relaxed);
-                return;
-            }
-            *free_at = start + rate.time_for(datagram.len() as u64);
-            due = *free_at;
-        }
-        due += self.config.delay;
-        if late {
-            due += self.config.reorder_by;
-            self.shared.reordered.fetch_add(1, Ordering::Relaxed);
-        }
-        self.sequence += 1;
-        let due = std::cmp::Reverse((due, self.sequence));
-        self.held.push(Held { due, client, up, datagram });
     }
 
-    /// Passes on what is due.
-    async fn release(&mut self) {
-        let now = Instant::now();
-        while self.held.peek().is_some_and(|held| held.due.0.0 <= now) {
-            let Some(held) = self.held.pop() else { return };
-            let sent = if held.up {
-                match self.flows.get(&held.client) {
-                    Some(flow) => flow.upstream.send_to(&held.datagram, self.target).await,
-                    None => continue,
-                }
-            } else {
-                self.front.send_to(&held.datagram, held.client).await
+    /// Passes on what has arrived at the far ends of the links, and publishes what they count.
+    async fn pass_on(&mut self) {
+        let now = self.now();
+        let (mut dropped, mut reordered) = (self.refused, 0);
+        for way in [&mut self.up, &mut self.down] {
+            way.link.advance(now, &mut way.arrived);
+            dropped += way.link.stats().dropped_total();
+            reordered += way.link.stats().reordered;
+        }
+        self.shared.dropped.store(dropped, Ordering::Relaxed);
+        self.shared.reordered.store(reordered, Ordering::Relaxed);
+        let up = self.up.arrived.drain(..).map(|arrived| (true, arrived));
+        for (up, (_, packet)) in up.chain(self.down.arrived.drain(..).map(|arrived| (false, arrived))) {
+            let Some(flow) = self.flows.get(packet.flow as usize) else { continue };
+            let sent = match up {
+                true => flow.upstream.send_to(&packet.payload, self.target).await,
+                false => self.front.send_to(&packet.payload, flow.client).await,
             };
-            let counter = if sent.is_ok() { &self.shared.forwarded } else { &self.shared.dropped };
-            counter.fetch_add(1, Ordering::Relaxed);
+            match sent {
+                Ok(_) => _ = self.shared.forwarded.fetch_add(1, Ordering::Relaxed),
+                Err(_) => self.refused += 1,
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::Instant as Clock;
+
     use super::*;
 
     async fn echo() -> (SocketAddr, JoinHandle<()>) {
@@ -354,7 +367,7 @@ mod tests {
     #[tokio::test]
     async fn loses_about_what_it_is_told() {
         let (target, _echo) = echo().await;
-        let config = RelayConfig { loss_per_million: 200_000, ..RelayConfig::default() };
+        let config = RelayConfig { loss: Probability::ratio(1, 5), ..RelayConfig::default() };
         let relay = Relay::start(target, 0, config).await.unwrap();
         let back = exchange(&relay, 400).await.len();
         assert!((200..320).contains(&back), "0.8 × 0.8 × 400 = 256, got {back}");
@@ -365,12 +378,12 @@ mod tests {
         let (target, _echo) = echo().await;
         let config = RelayConfig {
             delay: Duration::from_millis(20),
-            reorder_per_million: 200_000,
+            reorder: Probability::ratio(1, 5),
             reorder_by: Duration::from_millis(30),
             ..RelayConfig::default()
         };
         let relay = Relay::start(target, 0, config).await.unwrap();
-        let start = Instant::now();
+        let start = Clock::now();
         let back = exchange(&relay, 50).await;
         assert!(start.elapsed() >= Duration::from_millis(40));
         assert_eq!(back.len(), 50);
@@ -385,6 +398,50 @@ mod tests {
         assert!(exchange(&relay, 5).await.is_empty());
         relay.set_cut(false);
         assert_eq!(exchange(&relay, 5).await.len(), 5);
+    }
+
+    #[tokio::test]
+    async fn a_rate_spaces_datagrams() {
+        let (target, _echo) = echo().await;
+        // 30 bytes take 25 ms.
+        let rate = Some(Rate::from_bps(9_600));
+        let relay = Relay::start(target, 0, RelayConfig { rate, ..RelayConfig::default() }).await.unwrap();
+        let start = Clock::now();
+        assert_eq!(exchange(&relay, 3).await, [0, 1, 2]);
+        // Three up, and the last of them down.
+        assert!(start.elapsed() >= Duration::from_millis(100), "{:?}", start.elapsed());
+    }
+
+    fn way(config: &RelayConfig) -> Way {
+        let link = Direction::new(&config.direction(), Instant::ZERO, &Streams::new(1)).unwrap();
+        Way { link, arrived: Vec::new() }
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let mut slow = way(&RelayConfig { rate: Some(Rate::from_bps(9_600)), ..RelayConfig::default() });
+        let fit = MAX_QUEUE / 60_000;
+        // One is being sent, and the queue holds as many as fit.
+        assert!((0..fit + 3).all(|_| slow.send(Instant::ZERO, 0, vec![0; 60_000])));
+        assert_eq!(slow.link.stats().dropped_total(), 2);
+        let delay = Duration::from_secs(1);
+        let mut long = way(&RelayConfig { delay, ..RelayConfig::default() });
+        let taken = (0..MAX_HELD + 3).filter(|_| long.send(Instant::ZERO, 0, vec![0; 2])).count();
+        assert_eq!(taken as u64, MAX_HELD);
+        // What has arrived makes room. Without a limit to the rate a datagram takes a nanosecond.
+        let later = Instant::ZERO + delay + Duration::from_millis(1);
+        long.link.advance(later, &mut long.arrived);
+        assert_eq!(long.arrived.len() as u64, MAX_HELD);
+        assert!(long.send(later, 0, vec![0; 2]));
+    }
+
+    #[tokio::test]
+    async fn a_rate_of_zero_is_refused() {
+        let (target, _echo) = echo().await;
+        let config = RelayConfig { rate: Some(Rate::ZERO), ..RelayConfig::default() };
+        let error = Relay::start(target, 0, config).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("rate"), "{error}");
     }
 
     #[tokio::test]

@@ -445,3 +445,54 @@ fn what_is_known_to_fall_short_is_said_and_fails_nothing() {
     let said = text(&ended.stderr);
     assert!(said.contains("known.0.metric") && said.contains("did you mean \"completion\"?"), "{said}");
 }
+
+#[test]
+fn one_run_is_made_again_with_its_traces() {
+    let lab = Lab::new(SMALL);
+    assert!(lab.run("out", &["--quiet"]).status.success());
+    let ended = run(&["lab", "trace", &lab.arg("out"), "--point", "1", "--seed", "2", "--json"]);
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(0), "{said}");
+    assert!(
+        said.contains("2 qlog files and a capture of seed 2; wire hash") && said.contains(", as recorded"),
+        "{said}"
+    );
+    let told: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(told["directory"], lab.arg("out/traces/p1-s2"));
+    let hash = &lab.json("out/manifest.json")["runs"][5]["wire_hash"];
+    assert_eq!((&told["wire_hash"], told["files"].as_array().unwrap().len()), (hash, 3));
+    let server = told["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find_map(|file| Some(file.as_str()?).filter(|file| file.ends_with("_server.sqlog")));
+    assert!(run(&["qlog", server.unwrap()]).status.success());
+    assert!(std::fs::metadata(lab.path("out/traces/p1-s2/packets.pcapng")).unwrap().len() > 200_000);
+    // Traces are no results of their own.
+    assert!(run(&["lab", "report", &lab.arg("out")]).status.success());
+
+    // A record of another run is found out.
+    let manifest = lab.read("out/manifest.json").replace(hash.as_str().unwrap(), &"0".repeat(32));
+    std::fs::write(lab.path("out/manifest.json"), manifest).unwrap();
+    let ended = run(&["lab", "trace", &lab.arg("out"), "--point", "1", "--seed", "2", "--out", &lab.arg("other")]);
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("came out differently") && said.contains(&"0".repeat(32)), "{said}");
+
+    // A scenario file will do, without a record.
+    let ended = run(&["lab", "trace", &lab.arg("q.toml"), "--out", &lab.arg("t")]);
+    let said = text(&ended.stderr);
+    assert!(ended.status.success() && said.contains("no record of it"), "{said}");
+    assert_eq!(text(&ended.stdout).trim(), lab.arg("t"));
+    for (what, arguments, parts) in [
+        ("out", &["--seed", "9"][..], &["no run of point 0 with seed 9", "seeds from 1 to 4"][..]),
+        ("out", &["--point", "2"], &["has 2 points", "from 0 to 1"]),
+        ("t", &[], &["manifest.json"]),
+        ("none.toml", &[], &["cannot read this file"]),
+    ] {
+        let ended = run(&[&["lab", "trace", &lab.arg(what)], arguments].concat());
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{what} {arguments:?}: {said}");
+        assert!(parts.iter().all(|part| said.contains(part)), "{what} {arguments:?}: {said}");
+    }
+}

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use thalweg_lab::engine::SimEngine;
+use thalweg_lab::judgment::Judgment;
 use thalweg_lab::record::Engine;
 use thalweg_lab::report::Results;
-use thalweg_lab::runner::{RunOptions, run};
+use thalweg_lab::runner::{Progress, RunOptions, run};
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::store::Store;
 
@@ -17,26 +18,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     let engine = SimEngine::default();
     let scenario = Scenario::load(Path::new(file), &engine.stacks())?;
     let store = Store::create(Path::new(directory))?;
-    let options = RunOptions {
-        seeds: seeds.first().map(|seeds| seeds.parse()).transpose()?,
-        max_seeds: None,
-        only_seed: None,
-        only_point: None,
-        shard: None,
-        threads: 0,
-        stop: &AtomicBool::new(false),
-        progress: &|progress| eprint!("\r{} of {} runs, {} failed", progress.done, progress.total, progress.failed),
-    };
+    let stop = AtomicBool::new(false);
+    let progress =
+        |progress: Progress| eprint!("\r{} of {} runs, {} failed", progress.done, progress.total, progress.failed);
+    let seeds = seeds.first().map(|seeds| seeds.parse()).transpose()?;
+    let options = RunOptions { seeds, ..RunOptions::new(&stop, &progress) };
     let done = run(&scenario, &engine, &store, &options)?;
     eprintln!();
     let results = Results { scenario, runs: done.runs, manifest: done.manifest, store };
     for failed in results.runs.values().filter_map(|record| record.failed.as_ref()) {
         println!("failed: {failed}");
     }
-    for verdict in results.verdicts() {
+    let judgment = Judgment::of(&results);
+    for verdict in &judgment.verdicts {
         let (word, place) = (verdict.outcome.word(), [&*verdict.point_name, &*verdict.subject].join(" "));
         println!("{word}: {} ({}) {}, found {}", verdict.measured, place.trim(), verdict.expected, verdict.found);
     }
+    for reason in &judgment.reasons {
+        println!("does not pass: {reason}");
+    }
     println!("{}", results.write()?.display());
-    Ok(())
+    if judgment.passes() { Ok(()) } else { Err("the results do not pass".into()) }
 }

@@ -10,6 +10,8 @@
 mod collect;
 mod shares;
 
+use std::path::Path;
+
 use thalweg_link::{ConfigError, Spread, Streams};
 use thalweg_proto::TransportConfig;
 use thalweg_recovery::{Flight, InitialWindow};
@@ -19,6 +21,7 @@ use thalweg_units::{Duration, DurationExt, Rate, math};
 use crate::hash::Digest;
 use crate::record::{Engine, Output, RunRecord};
 use crate::scenario::world::{self, Arrivals, FlowSpec, Perturb, TcpSpec, TransportSpec, World};
+use crate::trace::{self, Files, Traced};
 
 /// Time between points of delivery curves and queues.
 const STEP: Duration = Duration::from_millis(10);
@@ -68,6 +71,14 @@ impl Engine for SimEngine {
 
     fn is_repeatable(&self, world: &World) -> bool {
         world.flows.iter().all(|flow| self.registry.is_repeatable(&flow.stack))
+    }
+
+    fn trace(&self, world: &World, seed: u64, folder: &Path) -> Result<Traced, trace::TraceError> {
+        let (mut plan, interruptions) = plan(world, seed, false).map_err(trace::TraceError::World)?;
+        let mut files = Files::begin(folder, &mut plan)?;
+        let result = thalweg_sim::run_tapped(&plan, &self.registry, &mut files);
+        let result = result.map_err(|error| trace::TraceError::World(error.to_string()))?;
+        files.end(collect::output(world, &plan, result, &interruptions, false).record)
     }
 
     fn run(&self, world: &World, seed: u64, recording: bool) -> Output {

@@ -1,15 +1,17 @@
 //! The lab: a question as a scenario file, answered as distributions over seeds with confidence intervals and a verdict.
 //!
-//! A [`Scenario`](scenario::Scenario) spans points (what is varied) and seeds (what is left to chance). [`runner`] runs every
-//! point with every seed on an [`Engine`](record::Engine); results are kept in a [`store`] so that anyone can reproduce them
-//! bit for bit; [`summary`] sums them up with [`stats`] and judges the scenario's expectations. [`distinct`] finds policies that
-//! are the same under two names.
+//! A [`Scenario`](scenario::Scenario) spans points (what is varied) and seeds (what is left to chance). [`runner`] runs
+//! every point with every seed on an [`Engine`](record::Engine); results are kept in a [`store`] so that anyone can
+//! reproduce them bit for bit; [`summary`] sums them up with [`stats`] and judges each expectation; [`judgment`] says
+//! whether all of it passes. [`trace`] writes qlog files and packets of one run. [`distinct`] finds policies that are
+//! the same under two names.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod distinct;
 pub mod engine;
 pub mod hash;
+pub mod judgment;
 pub mod metric;
 pub mod record;
 pub mod report;
@@ -21,3 +23,4 @@ pub mod store;
 pub mod summary;
 #[cfg(test)]
 mod testing;
+pub mod trace;

@@ -1,11 +1,13 @@
-//! What a run leaves behind: values by metric, and, if asked for, what happened when.
+//! Records of runs: values by metric and, if asked for, time series; the engine that makes them.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Scope;
 use crate::scenario::world::World;
+use crate::trace::{TraceError, Traced};
 
 /// Values by the name of their metric. Most metrics have one value per run, some have many.
 pub type Values = BTreeMap<String, Vec<f64>>;
@@ -74,7 +76,7 @@ pub fn put(values: &mut Values, metric: &str, value: f64) {
 }
 
 impl RunRecord {
-    /// A run that came to nothing.
+    /// A run that failed before anything was measured.
     pub fn failure(reason: String) -> RunRecord {
         let mut record = RunRecord { failed: Some(reason), ..RunRecord::default() };
         put(&mut record.values, "success", 0.0);
@@ -153,7 +155,7 @@ pub struct PacketPlot {
     pub spurious: Vec<(f64, u64)>,
 }
 
-/// What a run gives back.
+/// The record of a run, and its time series if asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Output {
     /// What was measured.
@@ -162,9 +164,9 @@ pub struct Output {
     pub recording: Option<Recording>,
 }
 
-/// Something that runs worlds: the simulator, or a stand-in in tests.
+/// Runs worlds: the simulator, or a stand-in in tests.
 pub trait Engine: Sync {
-    /// What is running, with its version: results of another engine are not reused.
+    /// Name and version: results of another engine are not reused.
     fn version(&self) -> String;
 
     /// The transports that flows can name.
@@ -174,6 +176,15 @@ pub trait Engine: Sync {
     fn is_repeatable(&self, world: &World) -> bool {
         let _ = world;
         true
+    }
+
+    /// One run again, with its traces in `folder`.
+    ///
+    /// # Errors
+    /// [`TraceError::Unsupported`] unless the engine says otherwise.
+    fn trace(&self, world: &World, seed: u64, folder: &Path) -> Result<Traced, TraceError> {
+        let _ = (world, seed, folder);
+        Err(TraceError::Unsupported)
     }
 
     /// One run. Reasons not to come to an end belong into the record; a panic is caught by the caller.

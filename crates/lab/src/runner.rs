@@ -1,5 +1,5 @@
-//! Every point with every seed, in parallel: what is done stays done, what panics is one failed run, and an interrupt
-//! keeps what is finished.
+//! Runs every point with every seed, in parallel. Runs that are done are not made again, a panic is one failed run, and
+//! an interrupt keeps what is finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use crate::scenario::{RecordWhich, Scenario, Until};
 use crate::store::{Manifest, ManifestRun, Store, StoreError, key};
 use crate::summary::{Runs, subjects};
 
-/// Which part of the work to do: the first of four is 1/4.
+/// A part of a sweep, such as 1/4: the first of four.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Shard {
     index: u64,
@@ -51,25 +51,25 @@ impl Shard {
     }
 }
 
-/// How far things are.
+/// Progress of a sweep.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Runs done, those found done included.
+    /// Runs that are done, those of an earlier sweep included.
     pub done: usize,
-    /// Runs there are.
+    /// Runs in all.
     pub total: usize,
     /// Runs that failed.
     pub failed: usize,
 }
 
-/// The most runs that are asked for at once: points times seeds.
+/// The most runs of one sweep: points times seeds.
 pub const MOST_RUNS: u64 = 10_000_000;
 
-/// What to run of a scenario, and whom to tell.
+/// Which runs of a scenario to make, and whom to tell about them.
 pub struct RunOptions<'a> {
-    /// Instead of the scenario's number of seeds.
+    /// Overrides the scenario's seed count.
     pub seeds: Option<u64>,
-    /// The cap that the scenario's seeds have been put under, for the record: `run` takes them from the scenario.
+    /// The most seeds of each point, those that `until` adds included.
     pub max_seeds: Option<u64>,
     /// Only this seed.
     pub only_seed: Option<u64>,
@@ -77,20 +77,46 @@ pub struct RunOptions<'a> {
     pub only_point: Option<usize>,
     /// Only this part.
     pub shard: Option<Shard>,
-    /// How many threads; all processors if zero.
+    /// Number of threads; 0 for one per processor.
     pub threads: usize,
-    /// Becomes true when whoever waits has had enough.
+    /// Set to true to stop the sweep: runs under way are finished.
     pub stop: &'a AtomicBool,
-    /// Is told about every run, from any thread.
+    /// Called after every run, from any thread.
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 
-/// What came of it.
+impl<'a> RunOptions<'a> {
+    /// All runs of the scenario, on all processors.
+    pub fn new(stop: &'a AtomicBool, progress: &'a (dyn Fn(Progress) + Sync)) -> RunOptions<'a> {
+        RunOptions {
+            seeds: None,
+            max_seeds: None,
+            only_seed: None,
+            only_point: None,
+            shard: None,
+            threads: 0,
+            stop,
+            progress,
+        }
+    }
+
+    /// How many seeds of every point are run, unless `until` adds some.
+    pub fn seeds_of(&self, scenario: &Scenario) -> u64 {
+        self.seeds.unwrap_or(scenario.seeds).min(self.max_seeds.unwrap_or(u64::MAX)).max(1)
+    }
+}
+
+/// `until` under a cap on seeds.
+fn capped(until: &Until, most: Option<u64>) -> Until {
+    Until { max_seeds: until.max_seeds.min(most.unwrap_or(u64::MAX)), ..until.clone() }
+}
+
+/// The outcome of a sweep.
 #[derive(Debug)]
 pub struct Finished {
     /// Every run that is done, by point and seed.
     pub runs: Runs,
-    /// What is on disk.
+    /// The manifest that was stored.
     pub manifest: Manifest,
     /// How many runs were there already.
     pub reused: usize,
@@ -100,7 +126,7 @@ pub struct Finished {
     pub interrupted: bool,
 }
 
-/// The program that has what is asked for.
+/// The program that has the stacks: `thalweg-peers` has rivals.
 pub(crate) fn program(rivals: bool) -> &'static str {
     if rivals { "thalweg-peers" } else { "thalweg" }
 }
@@ -165,7 +191,7 @@ pub struct Enough {
 }
 
 impl Enough {
-    /// Whether they were.
+    /// Whether the seeds were enough.
     pub fn is_met(&self) -> bool {
         self.wide.is_empty()
     }
@@ -202,7 +228,7 @@ pub fn enough(scenario: &Scenario, runs: &Runs, manifest: &Manifest) -> Option<E
     Some(Enough {
         measured: format!("{}.{}", until.metric.name, until.statistic),
         width: until.width,
-        max_seeds: until.max_seeds,
+        max_seeds: capped(until, manifest.max_seeds).max_seeds,
         wide: open.iter().map(name).collect(),
         seeds: open.iter().map(seeds).max().unwrap_or(0),
     })
@@ -220,7 +246,8 @@ pub fn run(
 ) -> Result<Finished, StoreError> {
     let version = engine.version();
     let keys: Vec<Digest> = scenario.points.iter().map(|point| key(&version, point)).collect();
-    let seeds = options.seeds.unwrap_or(scenario.seeds).max(1);
+    let seeds = options.seeds_of(scenario);
+    let until = scenario.until.as_ref().map(|until| capped(until, options.max_seeds));
     let mut work = Work { scenario, engine, store, options, keys: &keys, runs: Runs::new(), reused: 0, executed: 0 };
     let all_seeds: Vec<u64> = match options.only_seed {
         Some(seed) => vec![seed],
@@ -240,7 +267,7 @@ pub fn run(
         if work.options.stop.load(Ordering::Relaxed) {
             break;
         }
-        jobs = match &scenario.until {
+        jobs = match &until {
             Some(until) if options.only_seed.is_none() && options.shard.is_none() => {
                 wider(scenario, &work.runs, until, most_seeds, options.only_point)
             }
@@ -367,12 +394,8 @@ impl Work<'_> {
         let ran = catch_unwind(AssertUnwindSafe(|| self.engine.run(world, seed, self.is_recorded(seed))));
         let panicked = ran.is_err();
         let Output { mut record, recording } = ran.unwrap_or_else(|panic| {
-            let message = panic
-                .downcast_ref::<&str>()
-                .map(|text| (*text).to_owned())
-                .or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_else(|| "without a message".to_owned());
-            Output { record: RunRecord::failure(format!("the program panicked: {message}")), recording: None }
+            let reason = format!("the program panicked: {}", panic_message(&*panic));
+            Output { record: RunRecord::failure(reason), recording: None }
         });
         if let Some(reason) = &mut record.failed {
             *reason = format!("seed {seed}: {reason}; replay with: {}", replay(self.scenario, point, seed));
@@ -390,7 +413,14 @@ impl Work<'_> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn core::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
+}
+
+/// The value, also after a panic of whoever held it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
@@ -409,7 +439,7 @@ pub struct Mismatch {
     pub found: String,
 }
 
-/// What came of running things again.
+/// The outcome of verifying results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
     /// What came out differently.

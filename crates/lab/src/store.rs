@@ -210,6 +210,11 @@ impl Manifest {
         }
     }
 
+    /// Whether only a part of the scenario's runs was asked for: a shard, one point or one seed.
+    pub fn is_part(&self) -> bool {
+        self.shard.is_some() || self.only_point.is_some() || self.only_seed.is_some()
+    }
+
     /// Where a point of this manifest is in `scenario`, as read by a program that may have fewer stacks; none if it has not.
     pub fn place(&self, scenario: &Scenario, point: usize) -> Option<usize> {
         let name = &self.points.get(point)?.name;
@@ -428,7 +433,8 @@ impl Store {
     }
 }
 
-fn io_error(verb: &'static str, path: &Path, error: io::Error) -> StoreError {
+/// An error of the file system.
+pub(crate) fn io_error(verb: &'static str, path: &Path, error: io::Error) -> StoreError {
     StoreError::Io { verb, path: path.to_owned(), error }
 }
 

@@ -21,9 +21,7 @@ pub(crate) use difference::on_same_seeds;
 pub use difference::{COMPARED, Difference, Place, compare, differences, pairs};
 pub use runs::Runs;
 pub use sample::{Sample, resolution};
-pub use verdict::{
-    Outcome, Tally, Verdict, ends, many_intervals, speaks_of, unexpected_failures, verdicts, with_interval,
-};
+pub use verdict::{Outcome, Tally, Verdict, ends, many_intervals, speaks_of, verdicts, with_interval};
 
 /// The runs that a manifest lists, by the points of `scenario`, which has fewer than the manifest if this program has fewer
 /// stacks. A failed run of which nothing else is known stands as its failure.

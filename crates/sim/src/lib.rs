@@ -7,6 +7,7 @@
 //! |---|---|
 //! | what is to be simulated, and what came out | [`Plan`], [`RunResult`] |
 //! | the loop | [`run`], [`run_with`] |
+//! | watching datagrams | [`run_tapped`], [`Tap`] |
 //! | what a host must be able to do; stacks by name | [`Host`], [`StackFactory`], [`Registry`] |
 //! | traffic | [`Traffic`], [`app`] |
 //! | TCP, packet by packet | [`TcpConfig`], the stack "tcp" |
@@ -50,6 +51,7 @@ mod plan;
 mod quic;
 mod raw;
 mod result;
+mod tap;
 mod tcp;
 mod world;
 
@@ -61,5 +63,6 @@ pub use result::{
     Figure, FlowResult, FlowWindow, Frames, LinkResult, LinkWindow, PacketCounts, PacketFate, PacketPoint, RunResult,
     Series, SideResult, TcpStats, WindowResult, is_measured,
 };
+pub use tap::{Seen, Tap};
 pub use tcp::{MinRto, TcpConfig};
-pub use world::{run, run_with};
+pub use world::{run, run_tapped, run_with};

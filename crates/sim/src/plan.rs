@@ -8,6 +8,7 @@ pub use thalweg_link::PathConfig as PathPlan;
 use thalweg_link::{ConfigError, Dice, Spread};
 use thalweg_proto::TransportConfig;
 use thalweg_proto::observe::ObserverFactory;
+use thalweg_proto::rustls::KeyLog;
 use thalweg_recovery::Policies;
 use thalweg_units::{Duration, DurationExt, Rate};
 
@@ -86,6 +87,9 @@ pub struct FlowPlan {
     pub server_host: HostModel,
     /// Someone else who wants to see the client's and the server's events (a qlog writer).
     pub observers: [Option<Arc<dyn ObserverFactory>>; 2],
+    /// Gets the TLS secrets of the flow's connections, of both ends, if the stack has any to tell. Without packet
+    /// protection ([`Crypto::Null`]) they protect nothing but the handshake's messages.
+    pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
 impl FlowPlan {
@@ -103,6 +107,7 @@ impl FlowPlan {
             client_host: HostModel::IDEAL,
             server_host: HostModel::IDEAL,
             observers: [None, None],
+            key_log: None,
         }
     }
 

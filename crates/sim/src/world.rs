@@ -15,6 +15,7 @@ use crate::host::{Host, Outbox, Outgoing, Registry, StackContext, Status};
 use crate::meter::Due;
 use crate::plan::{HostModel, Plan, PlanError, Traffic};
 use crate::result::{FlowResult, FlowWindow, Frames, LinkResult, LinkWindow, PacketCounts, RunResult, WindowResult};
+use crate::tap::{Seen, Tap};
 
 /// When every run starts. Not zero, so that nobody's arithmetic meets the origin of time.
 const ORIGIN: Instant = Instant::from_nanos(1_000_000_000);
@@ -37,7 +38,20 @@ pub fn run(plan: &Plan) -> Result<RunResult, PlanError> {
 /// # Errors
 /// As [`run`].
 pub fn run_with(plan: &Plan, registry: &Registry) -> Result<RunResult, PlanError> {
+    run_world(plan, registry, None)
+}
+
+/// As [`run_with`], and `tap` sees every datagram at the hosts.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_tapped(plan: &Plan, registry: &Registry, tap: &mut dyn Tap) -> Result<RunResult, PlanError> {
+    run_world(plan, registry, Some(tap))
+}
+
+fn run_world<'a>(plan: &'a Plan, registry: &Registry, tap: Option<&'a mut dyn Tap>) -> Result<RunResult, PlanError> {
     let mut world = World::new(plan, registry)?;
+    world.tap = tap;
     let failed = world.run();
     Ok(world.finish(failed))
 }
@@ -80,6 +94,7 @@ struct World<'a> {
     marks: Vec<Instant>,
     /// What had been counted at those that have come.
     counted: Vec<Snapshot>,
+    tap: Option<&'a mut dyn Tap>,
 }
 
 /// What has been counted at a moment.
@@ -223,6 +238,7 @@ impl<'a> World<'a> {
             over: vec![false; plan.flows.len()],
             marks: plan.measure.into_iter().flat_map(|(from, to)| [ORIGIN + to, ORIGIN + from]).collect(),
             counted: Vec::new(),
+            tap: None,
         };
         world.add_paths(&streams)?;
         for flow in 0..plan.flows.len() {
@@ -512,8 +528,24 @@ impl<'a> World<'a> {
         self.schedule(index);
     }
 
+    /// A host gives a packet to the network.
+    fn emit(&mut self, index: usize, packet: Packet<Vec<u8>>) {
+        self.watch(index, &packet, true);
+        self.send(self.nodes[index].first_link, packet);
+    }
+
+    /// Shows a packet at a host to whoever watches.
+    fn watch(&mut self, index: usize, packet: &Packet<Vec<u8>>, is_sent: bool) {
+        let Some(tap) = &mut self.tap else { return };
+        let Node { flow, is_client: at_client, ref host, .. } = self.nodes[index];
+        let at = self.now.saturating_since(ORIGIN);
+        let (ecn, overhead) = (packet.ecn, host.overhead());
+        tap.datagram(&Seen { at, flow, at_client, is_sent, ecn, overhead, payload: &packet.payload });
+    }
+
     /// A packet has reached a host.
     fn arrive(&mut self, index: usize, mut packet: Packet<Vec<u8>>) {
+        self.watch(index, &packet, false);
         let node = &mut self.nodes[index];
         if node.model.receive_delay == Duration::ZERO {
             node.host.datagram(self.now, packet.ecn, &mut packet.payload);
@@ -560,7 +592,7 @@ impl<'a> World<'a> {
         let node = &mut self.nodes[index];
         node.touched = false;
         node.host.poll_send(self.now, &mut Outbox { pool: &mut self.pool, out: &mut self.out });
-        let (flow, first_link, overhead) = (node.flow, node.first_link, node.host.overhead());
+        let (flow, overhead) = (node.flow, node.host.overhead());
         if !self.out.is_empty() {
             node.first_sent.get_or_insert(self.now);
         }
@@ -575,7 +607,7 @@ impl<'a> World<'a> {
             let packet = Packet { payload, size, flow: flow as u32, ecn, sent: self.now, tail };
             match &mut self.nodes[index].departures {
                 Some(departures) => departures.push(self.now, packet),
-                None => self.send(first_link, packet),
+                None => self.emit(index, packet),
             }
         }
         self.out = out;
@@ -584,9 +616,8 @@ impl<'a> World<'a> {
 
     /// Hands over to the network what was delayed until now.
     fn depart(&mut self, index: usize) {
-        let first_link = self.nodes[index].first_link;
         while let Some(packet) = self.nodes[index].departures.as_mut().and_then(|waiting| waiting.pop(self.now)) {
-            self.send(first_link, packet);
+            self.emit(index, packet);
         }
     }
 

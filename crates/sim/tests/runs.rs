@@ -572,3 +572,42 @@ fn plans_that_cannot_be_run_say_why() {
     fails(&|plan| plan.flows[0].traffic = Traffic::Page(vec![]), &["\"f\"", "at least one object"]);
     fails(&|plan| plan.flows[0].stack = "raw".to_owned(), &["\"f\"", "media"]);
 }
+
+/// Counts what passes at the hosts: by client and sent.
+#[derive(Default)]
+struct Counter {
+    counts: std::collections::BTreeMap<(bool, bool), u64>,
+    newest: Duration,
+    bytes: u64,
+}
+
+impl Tap for Counter {
+    fn datagram(&mut self, seen: &Seen<'_>) {
+        assert!(seen.at >= self.newest && seen.flow == 0);
+        self.newest = seen.at;
+        self.bytes += u64::from(seen.overhead) + seen.payload.len() as u64;
+        *self.counts.entry((seen.at_client, seen.is_sent)).or_default() += 1;
+    }
+}
+
+#[test]
+fn a_tap_sees_every_datagram_at_both_hosts_and_changes_nothing() {
+    for (host_delay, host) in [(false, HostModel::IDEAL), (true, HostModel::IDEAL), (true, HostModel::LINUX)] {
+        let mut plan = Plan { host_delay, ..rough(Traffic::Download(Some(MB))) };
+        (plan.flows[0].client_host, plan.flows[0].server_host) = (host, host);
+        let mut counter = Counter::default();
+        let tapped = run_tapped(&plan, &Registry::default(), &mut counter).unwrap();
+        let plain = ok(&plan);
+        assert_eq!((tapped.wire_hash, tapped.decisions_hash), (plain.wire_hash, plain.decisions_hash));
+        let [up, down] = [0, 1].map(|at| &tapped.links[at].stats);
+        let count = |at_client, is_sent| counter.counts[&(at_client, is_sent)];
+        assert_eq!((count(false, false), count(true, false)), (up.delivered, down.delivered));
+        assert!(counter.bytes > 2 * MB);
+        if host.nic.is_none() {
+            assert_eq!((count(true, true), count(false, true)), (up.offered, down.offered));
+        }
+        // What hosts still delay at the end has not been seen.
+        let sent = count(true, true) + count(false, true);
+        assert!(sent <= tapped.datagrams && sent + 20 >= tapped.datagrams, "{sent} of {}", tapped.datagrams);
+    }
+}

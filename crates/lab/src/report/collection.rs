@@ -5,10 +5,11 @@ use serde::Serialize;
 
 use super::page::{self, Table, judged};
 use super::{ReportError, Results, thin};
+use crate::judgment::Judgment;
 use crate::metric::{self, Unit};
 use crate::record::Recording;
 use crate::shipped::{self, Found};
-use crate::summary::{self, Tally};
+use crate::summary;
 
 const TEMPLATE: &str = include_str!("../../assets/collection.html");
 pub(super) const SHIPPED: &str = include_str!("../../assets/shipped.html");
@@ -80,16 +81,15 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
     let (mut sections, mut broken, mut known) = (Vec::new(), Vec::new(), Vec::new());
     let mut names: Vec<String> = Vec::new();
     let mut recordings: Vec<Recording> = Vec::new();
-    let (mut failed, mut theirs, mut runs) = (0, 0, 0);
-    let mut all = Tally::default();
-    let mut all_lost = page::Failures::default();
-    for (at, (set, link)) in sets.iter().zip(links).enumerate() {
-        let verdicts = set.verdicts();
-        let tally = Tally::of(&verdicts);
-        all += tally;
+    let mut runs = 0;
+    let (mut failed, mut failed_rivals, mut intervals) = (0, 0, 0);
+    let judgments: Vec<Judgment> = sets.iter().map(Judgment::of).collect();
+    for (at, ((set, link), judgment)) in sets.iter().zip(links).zip(&judgments).enumerate() {
+        let Judgment { verdicts, tally, .. } = judgment;
+        intervals += tally.intervals;
         runs += set.runs.len();
         let name = &set.scenario.name;
-        for verdict in &verdicts {
+        for verdict in verdicts {
             let list = match verdict.outcome {
                 outcome if !outcome.is_good() => &mut broken,
                 _ if verdict.known => &mut known,
@@ -98,14 +98,11 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             list.push(context! { scenario => name.clone(), ..judged(verdict) });
         }
         let failures: Vec<&str> = set.runs.values().filter_map(|record| record.failed.as_deref()).collect();
-        let lost = page::failures(set);
-        failed += failures.len();
-        all_lost += lost;
         // That a rival fails is a result.
+        let rivals = judgment.failures.all - judgment.failures.ours;
+        failed += failures.len();
+        failed_rivals += rivals;
         let points = &set.scenario.points;
-        let is_rival = |point: usize| points.get(point).is_some_and(|point| point.rival.is_some());
-        let rivals = set.runs.iter().filter(|((point, _), record)| record.failed.is_some() && is_rival(*point)).count();
-        theirs += rivals;
         let shown = set.recordings().filter(|(_, recording)| !recording.is_empty());
         for (label, recording) in shown.take(per_scenario) {
             names.push(format!("{name}: {label}"));
@@ -132,7 +129,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             good => tally.good,
             expected => tally.expected,
             known => tally.known(),
-            class => page::class_of(tally, lost),
+            class => page::class_of(judgment.passes(), judgment.failures),
             verdicts => verdicts.iter().map(judged).collect::<Vec<_>>(),
             shipped => shipped(set),
             tables => page::serde(&tables(set)),
@@ -141,8 +138,8 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         });
     }
     let json = serde_json::to_string(&recordings)?.replace("</", "<\\/");
-    let banner = page::banner(all, all_lost);
-    let of_rivals = if theirs > 0 { format!(", {theirs} of these are of rivals") } else { String::new() };
+    let banner = page::banner(&judgments);
+    let of_rivals = if failed_rivals > 0 { format!(", {failed_rivals} of these are of rivals") } else { String::new() };
     let facts = format!("{} scenarios, {runs} runs, {failed} of them failed{of_rivals}", sets.len());
     let mut environment = Environment::new();
     environment.add_template("collection.html", TEMPLATE)?;
@@ -153,7 +150,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         facts => facts,
         broken => broken,
         known => known,
-        many => summary::many_intervals(all.intervals),
+        many => summary::many_intervals(intervals),
         sections => sections,
         recordings => page::serde(&names),
         recordings_json => json,

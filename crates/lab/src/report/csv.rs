@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Results;
 use crate::hash::Digest;
+use crate::judgment::Judgment;
 use crate::metric::{METRICS, Scope, Unit};
 use crate::record::{PacketPlot, Series};
 use crate::scenario::Scenario;
@@ -92,7 +93,7 @@ pub fn values(scenario: &Scenario, runs: &Runs, out: &mut dyn io::Write) -> io::
 pub fn results(results: &Results) -> Value {
     let scenario = &results.scenario;
     let points: Vec<String> = scenario.points.iter().map(|point| point.name(&scenario.axes)).collect();
-    let verdicts = results.verdicts();
+    let judgment = Judgment::of(results);
     json!({
         "title": scenario.title,
         "question": scenario.question,
@@ -103,12 +104,11 @@ pub fn results(results: &Results) -> Value {
         "rivals_not_in_this_program": scenario.absent,
         "seeds": results.manifest.seeds,
         "complete": results.manifest.complete,
-        "until": crate::runner::enough(scenario, &results.runs, &results.manifest).map(|until| json!({
-            "met": until.is_met(),
-            "asked": until,
-        })),
-        "verdicts": verdicts,
-        "intervals_that_may_miss": summary::many_intervals(summary::Tally::of(&verdicts).intervals),
+        "until": judgment.until.as_ref().map(|until| json!({ "met": until.is_met(), "asked": until })),
+        "passes": judgment.passes(),
+        "reasons": judgment.reasons.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "verdicts": judgment.verdicts,
+        "intervals_that_may_miss": summary::many_intervals(judgment.tally.intervals),
         "flows": summary::rows(scenario, &results.runs, Scope::Flow),
         "links": summary::rows(scenario, &results.runs, Scope::Link),
         "runs": summary::rows(scenario, &results.runs, Scope::Run),

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::svg::{self, Group};
 use super::{ReportError, Results, overlay};
+use crate::judgment::{Failures, Judgment};
 use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
 use crate::stats::{Interval, Missing, Statistic};
 use crate::store::Manifest;
@@ -80,21 +81,19 @@ pub(super) struct Distribution {
 
 pub(super) fn single(results: &Results) -> Result<String, ReportError> {
     let scenario = &results.scenario;
-    let verdicts = results.verdicts();
+    let judgment = Judgment::of(results);
     let differences = summary::differences(scenario, &results.runs);
-    let tally = Tally::of(&verdicts);
-    let banner = banner(tally, failures(results));
-    let mut lines: Vec<String> = verdicts.iter().map(|verdict| verdict.line.to_string()).collect();
+    let mut lines: Vec<String> = judgment.verdicts.iter().map(|verdict| verdict.line.to_string()).collect();
     lines.dedup();
     page(
         context! {
             title => scenario.title.clone(),
             question => scenario.question.clone(),
-            verdicts => verdicts.iter().map(judged).collect::<Vec<_>>(),
+            verdicts => judgment.verdicts.iter().map(judged).collect::<Vec<_>>(),
             shipped => super::collection::shipped(results),
-            banner => banner,
+            banner => banner(core::slice::from_ref(&judgment)),
             lines => lines.join(", "),
-            many => summary::many_intervals(tally.intervals),
+            many => summary::many_intervals(judgment.tally.intervals),
         },
         &[results],
         &differences,
@@ -106,29 +105,9 @@ pub(super) fn single(results: &Results) -> Result<String, ReportError> {
     )
 }
 
-/// Runs that failed: all of them, those of ours that nothing says may, and those of rivals of which nothing is said.
-#[derive(Copy, Clone, Default)]
-pub(super) struct Failures {
-    all: usize,
-    ours: usize,
-    rivals: usize,
-}
-
-impl core::ops::AddAssign for Failures {
-    fn add_assign(&mut self, other: Failures) {
-        (self.all, self.ours, self.rivals) = (self.all + other.all, self.ours + other.ours, self.rivals + other.rivals);
-    }
-}
-
-pub(super) fn failures(results: &Results) -> Failures {
-    let all = results.runs.values().filter(|record| record.failed.is_some()).count();
-    let (ours, rivals) = summary::unexpected_failures(&results.scenario, &results.runs);
-    Failures { all, ours, rivals }
-}
-
-/// What it comes to: good only if everything holds and no run failed but those that are expected to.
-pub(super) fn class_of(tally: Tally, failed: Failures) -> &'static str {
-    match (tally.good == tally.expected && failed.ours == 0, failed.rivals) {
+/// How results are colored that pass or not; rivals that failed are no reason not to pass, but are to be seen.
+pub(super) fn class_of(passes: bool, failed: Failures) -> &'static str {
+    match (passes, failed.unexpected_of_rivals) {
         (false, _) => "bad",
         (true, 0) => "good",
         (true, _) => "warn",
@@ -136,20 +115,32 @@ pub(super) fn class_of(tally: Tally, failed: Failures) -> &'static str {
 }
 
 /// The line at the top.
-pub(super) fn banner(tally: Tally, failed: Failures) -> Value {
+pub(super) fn banner(judgments: &[Judgment]) -> Value {
+    let (mut tally, mut failed, mut broken, mut excused) = (Tally::default(), Failures::default(), 0, 0);
+    for judgment in judgments {
+        tally += judgment.tally;
+        failed += judgment.failures;
+        broken += judgment.broken;
+        excused += judgment.excused;
+    }
     let all = tally.expected;
-    let verdicts = match all - tally.good {
-        0 => format!("{all} of {all} expectations hold"),
+    let verdicts = match broken {
+        0 => format!("{} of {all} expectations hold", all - excused),
         broken => format!("{broken} of {all} expectations do not hold"),
     };
+    let excused = match excused {
+        0 => String::new(),
+        excused => format!("; {excused} cannot be told on so few runs"),
+    };
     let known = tally.known().map_or_else(String::new, |known| format!("; {known}"));
-    let failures = match (failed.all, failed.ours, failed.rivals) {
+    let failures = match (failed.all, failed.unexpected, failed.unexpected_of_rivals) {
         (0, ..) => String::new(),
         (runs, 0, 0) => format!("; {} failed, as expected", count(runs as u64, "run")),
         (runs, 0, _) => format!("; {} failed, none of ours that should not", count(runs as u64, "run")),
         (runs, ours, _) => format!("; {} failed, {ours} of ours that should not", count(runs as u64, "run")),
     };
-    context! { class => class_of(tally, failed), text => format!("{verdicts}{known}{failures}") }
+    let class = class_of(judgments.iter().all(Judgment::passes), failed);
+    context! { class => class, text => format!("{verdicts}{excused}{known}{failures}") }
 }
 
 /// A verdict for the template.

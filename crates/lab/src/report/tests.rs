@@ -36,16 +36,7 @@ fn results(directory: &Path, engine: &Toy) -> Results {
     static NEVER: AtomicBool = AtomicBool::new(false);
     let scenario = Scenario::parse("sat.toml", TEXT, Path::new(""), &engine.stacks()).unwrap();
     let store = Store::create(directory).unwrap();
-    let options = RunOptions {
-        seeds: None,
-        max_seeds: None,
-        only_seed: None,
-        only_point: None,
-        shard: None,
-        threads: 2,
-        stop: &NEVER,
-        progress: &|_| {},
-    };
+    let options = RunOptions { threads: 2, ..RunOptions::new(&NEVER, &|_| {}) };
     let done = run(&scenario, engine, &store, &options).unwrap();
     Results { scenario, runs: done.runs, manifest: done.manifest, store }
 }

@@ -46,16 +46,7 @@ fn scenario(text: &str) -> Scenario {
 }
 
 fn options<'a>(stop: &'a AtomicBool, progress: &'a (dyn Fn(Progress) + Sync)) -> RunOptions<'a> {
-    RunOptions {
-        seeds: None,
-        max_seeds: None,
-        only_seed: None,
-        only_point: None,
-        shard: None,
-        threads: 2,
-        stop,
-        progress,
-    }
+    RunOptions { threads: 2, ..RunOptions::new(stop, progress) }
 }
 
 static NEVER: AtomicBool = AtomicBool::new(false);

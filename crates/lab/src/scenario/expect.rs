@@ -1,6 +1,8 @@
 //! `[[expect]]`, `[[known]]` and `[until]`: what has to hold, what is known to fall short, and how sure one wants to
 //! be.
 
+use std::collections::BTreeSet;
+
 use thalweg_link::PathConfig;
 
 use super::Axis;
@@ -260,7 +262,9 @@ fn points(field: &Field<'_>, axes: &[Axis], absent: &[String]) -> Option<Vec<(St
         let values = || axis.values.iter().chain(absent).map(String::as_str);
         if !values().any(|value| value == label) {
             let hint = nearest(&label, values()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
-            let values: Vec<&str> = values().collect();
+            let mut values: Vec<&str> = values().collect();
+            let mut seen = BTreeSet::new();
+            values.retain(|value| seen.insert(*value));
             value.complain(format!("\"{label}\" is not among its values; {hint}write one of {}", values.join(", ")));
             continue;
         }

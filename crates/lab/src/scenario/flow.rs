@@ -9,7 +9,8 @@ use super::tcp;
 use super::tree::Value;
 use super::world::{Arrivals, FlowSpec, HostModel, PageObject, Traffic, TransportSpec};
 
-const TRAFFIC: [(&str, &str); 7] = [
+/// The kinds of traffic, of which a flow has one, and how each is written.
+pub(crate) const TRAFFIC: [(&str, &str); 7] = [
     ("transfer", "{ download = \"10 MB\" }"),
     ("requests", "{ request = \"500 B\", response = \"20 kB\", count = 50 }"),
     ("on_off", "{ burst = \"1 MB\", pause = \"500 ms\", count = 10 }"),

@@ -123,8 +123,10 @@ pub struct Axis {
     pub label: String,
     /// The key as written.
     pub key: String,
-    /// Its values.
+    /// Its values. Only where axes change together does one repeat.
     pub values: Vec<String>,
+    /// Axes of the same number change together; none changes with every other axis.
+    pub together: Option<usize>,
 }
 
 impl Axis {
@@ -309,7 +311,7 @@ fn described(document: &Node) -> Node {
 
 /// How many values all points together consist of.
 fn values(base: &Node, axes: &[vary::Varied]) -> u64 {
-    let points = axes.iter().map(|axis| axis.axis.values.len() as u64).fold(1, u64::saturating_mul);
+    let points = vary::points(axes, |_| true);
     let varied = axes.iter().map(|axis| axis.count().saturating_mul(points / (axis.axis.values.len() as u64).max(1)));
     varied.fold(base.count().saturating_mul(points), u64::saturating_add)
 }

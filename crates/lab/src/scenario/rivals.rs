@@ -2,7 +2,7 @@
 
 use super::diagnostic::nearest;
 use super::read::Field;
-use super::vary::Varied;
+use super::vary::{Varied, points};
 use super::world::World;
 use super::{Axis, MOST_POINTS};
 
@@ -28,7 +28,7 @@ impl Rivals {
     /// Ours and those that this program has, as an axis.
     pub(crate) fn axis(&self) -> Axis {
         let values = core::iter::once(OURS.to_owned()).chain(self.present.iter().cloned()).collect();
-        Axis { label: STACK.to_owned(), key: "rivals".to_owned(), values }
+        Axis { label: STACK.to_owned(), key: "rivals".to_owned(), values, together: None }
     }
 }
 
@@ -60,10 +60,8 @@ pub(crate) fn read(field: &Field<'_>, axes: &[Varied], stacks: &[String]) -> Opt
             rivals.absent.push(name.to_owned());
         }
     }
-    let ours: usize = axes.iter().map(|axis| axis.axis.values.len()).product();
-    let each: usize =
-        axes.iter().filter(|axis| !axis.axis.sets_policies()).map(|axis| axis.axis.values.len()).product();
-    if each.saturating_mul(rivals.present.len()).saturating_add(ours) as u64 > MOST_POINTS {
+    let (ours, each) = (points(axes, |_| true), points(axes, |axis| !axis.sets_policies()));
+    if each.saturating_mul(rivals.present.len() as u64).saturating_add(ours) > MOST_POINTS {
         field.complain(format!("with these, there are more than {MOST_POINTS} points; split the scenario"));
         return None;
     }

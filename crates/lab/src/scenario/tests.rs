@@ -36,7 +36,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
 }
 
 /// A sound scenario with `line` put at the end of the part that `place` names.
-fn with(place: &str, line: &str) -> String {
+pub(super) fn with(place: &str, line: &str) -> String {
     let at = SATELLITE.find(place).unwrap();
     let end = SATELLITE[at..].find('\n').unwrap() + at + 1;
     format!("{}{line}\n{}", &SATELLITE[..end], &SATELLITE[end..])
@@ -44,14 +44,14 @@ fn with(place: &str, line: &str) -> String {
 
 /// The only complaint about a text.
 #[track_caller]
-fn complaint(text: &str) -> Diagnostic {
+pub(super) fn complaint(text: &str) -> Diagnostic {
     let error = parse(text).unwrap_err();
     assert_eq!(error.diagnostics.len(), 1, "{error}");
     error.diagnostics[0].clone()
 }
 
 #[track_caller]
-fn complains(text: &str, line_holds: &str, key: &str, parts: &[&str]) {
+pub(super) fn complains(text: &str, line_holds: &str, key: &str, parts: &[&str]) {
     let found = complaint(text);
     assert!(found.excerpt.contains(line_holds), "{found}");
     assert_eq!(found.key, key, "{found}");
@@ -230,62 +230,6 @@ fn impossible_values_are_refused() {
             assert!(found.message.contains(part), "{part:?} is missing: {found}");
         }
     }
-}
-
-#[test]
-fn what_is_varied_has_to_make_sense() {
-    let vary = "\"flow.0.policies.start\" = [\"standard\", \"hystart++\"]";
-    let replaced = |line: &str| SATELLITE.replace(vary, line).replace("where = { start = \"hystart++\" }\n", "");
-    complains(&replaced("\"flow.0.policies.start\" = []"), "= []", "vary.flow.0.policies.start", &["empty list"]);
-    complains(
-        &replaced("\"flow.0.policies.start\" = \"standard\""),
-        "start",
-        "vary.flow.0.policies.start",
-        &["not a list"],
-    );
-    complains(
-        &replaced("\"flow.1.policies.start\" = [\"standard\"]"),
-        "flow.1",
-        "vary.\"flow.1.policies.start\"",
-        &["no \"1\""],
-    );
-    complains(&replaced("title = [\"a\", \"b\"]"), "title", "vary.title", &["cannot be varied"]);
-    complains(
-        &replaced("\"path.sta.up.queue\" = [\"1 BDP\"]"),
-        "path.sta",
-        "vary.\"path.sta.up.queue\"",
-        &["no path \"sta\"", "did you mean \"sat\"?"],
-    );
-    complains(
-        &replaced("\"flow.0.policies.start\" = [\"standard\", \"standard\"]"),
-        "standard",
-        "vary.flow.0.policies.start.1",
-        &["twice"],
-    );
-    complains(
-        &replaced("\"flow.0.policies.start\" = [\"standard\", \"histart++\"]"),
-        "histart",
-        "flow.0.policies.start",
-        &["cannot be \"histart++\""],
-    );
-}
-
-#[test]
-fn two_points_that_are_the_same_world_are_refused() {
-    let text = with("[vary]", "\"path.sat.up.delay\" = [\"300 ms\", \"0.3 s\"]");
-    let found = parse(&text).unwrap_err();
-    assert!(found.to_string().contains("describe the same world"), "{found}");
-}
-
-#[test]
-fn ten_million_points_are_refused_before_they_are_made() {
-    let list = format!("[{}]", (0..200).map(|ms| format!("\"{} ms\"", ms + 1)).collect::<Vec<_>>().join(", "));
-    let lines: Vec<String> = ["path.sat.up.delay", "path.sat.down.delay", "flow.0.start"]
-        .iter()
-        .map(|key| format!("\"{key}\" = {list}"))
-        .collect();
-    let found = complaint(&with("[vary]", &lines.join("\n")));
-    assert!(found.message.contains("at most 100000 are accepted"), "{found}");
 }
 
 #[test]

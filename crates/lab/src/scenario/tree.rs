@@ -1,5 +1,5 @@
-//! A TOML document as a tree of values that know where they were written, so that `[vary]` can replace parts of it and a
-//! complaint still points at the right line.
+//! A TOML document as a tree of values with their positions in the file: `[vary]` changes parts of it, and errors still
+//! name the right line.
 
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -8,14 +8,14 @@ use toml_edit::{Item, TableLike};
 
 use super::diagnostic::{Source, nearest};
 
-/// A value and where it stands.
+/// A value and its position in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) value: Value,
     pub(crate) span: Range<usize>,
 }
 
-/// What can be written in a scenario.
+/// The kinds of values in a scenario.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Text(String),
@@ -35,8 +35,11 @@ pub(crate) struct Entry {
     pub(crate) node: Node,
 }
 
+/// Whether a table is merged into another; see [`Node::over_where`].
+type Merges<'a> = dyn Fn(&[String], &[Entry], &mut Vec<Entry>) -> bool + 'a;
+
 impl Node {
-    /// What kind of thing this is, for complaints.
+    /// The kind of value, in words for errors.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.value {
             Value::Text(_) => "a string",
@@ -82,17 +85,28 @@ impl Node {
 
     /// Lays `self` over `base`: tables are merged key by key, anything else replaces what was there.
     pub(crate) fn over(self, base: Node) -> Node {
+        self.over_where(base, &mut Vec::new(), &|_, _, _| true)
+    }
+
+    /// As [`over`](Self::over), but a table is merged only if `merges` says so; otherwise it replaces what was there.
+    /// `merges` gets the keys that lead to the table, beginning with `place`, then its entries and those below it, of
+    /// which it may remove some.
+    pub(crate) fn over_where(self, base: Node, place: &mut Vec<String>, merges: &Merges<'_>) -> Node {
         match (self.value, base.value) {
             (Value::Table(over), Value::Table(mut merged)) => {
+                if !merges(place, &over, &mut merged) {
+                    return Node { value: Value::Table(over), span: self.span };
+                }
                 // The keys of one table differ from each other.
                 let known: BTreeMap<String, usize> =
                     merged.iter().enumerate().map(|(at, entry)| (entry.key.clone(), at)).collect();
-                for entry in over {
+                for mut entry in over {
                     match known.get(&entry.key) {
                         Some(at) => {
-                            let below = merged[*at].node.clone();
-                            merged[*at] =
-                                Entry { key: entry.key, key_span: entry.key_span, node: entry.node.over(below) };
+                            place.push(entry.key.clone());
+                            entry.node = entry.node.over_where(merged[*at].node.clone(), place, merges);
+                            place.pop();
+                            merged[*at] = entry;
                         }
                         None => merged.push(entry),
                     }
@@ -123,14 +137,19 @@ impl Node {
         self
     }
 
-    /// Puts `value` where the dotted `path` points. Lists are indexed by number or by the `name` of the table inside, `*`
-    /// means every one; tables on the way that do not exist are made.
+    /// Changes what the dotted `path` points to. Lists are indexed by number or by the `name` of the table inside, `*`
+    /// means every one; tables that do not exist are made.
     ///
     /// # Errors
     /// A sentence about the first step that leads nowhere.
-    pub(crate) fn set(&mut self, path: &[&str], value: &Node, key_span: &Range<usize>) -> Result<(), String> {
+    pub(crate) fn change(
+        &mut self,
+        path: &[&str],
+        key_span: &Range<usize>,
+        change: &dyn Fn(&mut Node),
+    ) -> Result<(), String> {
         let Some((step, rest)) = path.split_first() else {
-            *self = value.clone();
+            change(self);
             return Ok(());
         };
         match &mut self.value {
@@ -143,18 +162,18 @@ impl Node {
                         entries.len() - 1
                     }
                 };
-                entries[at].node.set(rest, value, key_span)
+                entries[at].node.change(rest, key_span, change)
             }
             Value::List(items) => {
                 if *step == "*" {
-                    return items.iter_mut().try_for_each(|item| item.set(rest, value, key_span));
+                    return items.iter_mut().try_for_each(|item| item.change(rest, key_span, change));
                 }
                 let named = items.iter().position(|item| {
                     item.get("name").is_some_and(|entry| matches!(&entry.node.value, Value::Text(name) if name == step))
                 });
                 let at = named.or_else(|| step.parse::<usize>().ok().filter(|at| *at < items.len()));
                 match at {
-                    Some(at) => items[at].set(rest, value, key_span),
+                    Some(at) => items[at].change(rest, key_span, change),
                     None => {
                         let names: Vec<String> = items
                             .iter()

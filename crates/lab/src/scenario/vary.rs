@@ -1,15 +1,16 @@
-//! `[vary]`: lists of values for dotted keys; every combination is a point.
+//! `[vary]`: lists of values for dotted keys. Every combination is a point; keys of a `[[vary.together]]` change
+//! together.
 
 use core::ops::Range;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::diagnostic::{Source, nearest};
-use super::flow::ignores;
-use super::read::Field;
-use super::tree::{Node, Value};
+use super::flow::{TRAFFIC, ignores};
+use super::read::{Field, Reader};
+use super::tree::{Entry, Node, Value};
 use super::{Axis, MOST_POINTS};
 
-/// An axis with the values themselves.
+/// An axis and its values.
 pub(crate) struct Varied {
     pub(crate) axis: Axis,
     steps: Vec<String>,
@@ -23,7 +24,7 @@ impl Varied {
         self.values.iter().map(Node::count).sum()
     }
 
-    /// Puts the value with number `at` where it belongs.
+    /// Puts the value with number `at` where it belongs. A table is laid over the settings that are there.
     pub(crate) fn apply(&self, at: usize, document: &mut Node, source: &Source<'_>) {
         let steps: Vec<&str> = self.steps.iter().map(String::as_str).collect();
         // Tables on the way are made as needed, but a path has to exist.
@@ -38,20 +39,43 @@ impl Varied {
             self.complain(source, &format!("there is no path \"{name}\"; {hint}there are {}", names.join(", ")));
             return;
         }
+        let lay = |node: &mut Node| {
+            let base = std::mem::replace(node, Node { value: Value::Boolean(false), span: 0..0 });
+            *node = self.values[at].clone().over_where(base, &mut self.steps.clone(), &is_merged);
+        };
         for steps in those_that_listen(&steps, document) {
             let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-            if let Err(message) = document.set(&steps, &self.values[at], &self.key_span) {
-                source.complain(&self.key_span, &format!("vary.\"{}\"", self.axis.key), message);
+            if let Err(message) = document.change(&steps, &self.key_span, &lay) {
+                self.complain(source, &message);
             }
         }
     }
 
     pub(crate) fn complain(&self, source: &Source<'_>, message: &str) {
-        source.complain(&self.key_span, &format!("vary.\"{}\"", self.axis.key), message);
+        let table = if self.axis.together.is_some() { "vary.together" } else { "vary" };
+        source.complain(&self.key_span, &format!("{table}.\"{}\"", self.axis.key), message);
     }
 }
 
-/// Where a value goes: where its key says, but of all flows (`*`) only those whose stack has such a policy.
+/// Whether a table of `[vary]` is merged into what stands at `place`, so that it changes only the keys it names.
+/// Settings are: paths, directions, flows, and the tables of settings in flows. What describes one thing, such as
+/// `loss` or `transfer`, is replaced as a whole. A key takes the place of another that excludes it.
+fn is_merged(place: &[String], over: &[Entry], base: &mut Vec<Entry>) -> bool {
+    let place: Vec<&str> = place.iter().map(String::as_str).collect();
+    let excluding: Vec<&str> = match place.as_slice() {
+        ["path", _] | ["flow", _, "policies" | "transport" | "tcp"] => Vec::new(),
+        ["path", _, "up" | "down"] => vec!["rate", "trace"],
+        ["flow", _] => TRAFFIC.iter().map(|(key, _)| *key).collect(),
+        _ => return false,
+    };
+    if over.iter().any(|entry| excluding.contains(&entry.key.as_str())) {
+        base.retain(|entry| !excluding.contains(&entry.key.as_str()));
+    }
+    true
+}
+
+/// The places that a value goes to: where its key says, but of all flows (`*`) only those whose stack has such a
+/// policy.
 fn those_that_listen(steps: &[&str], document: &Node) -> Vec<Vec<String>> {
     let own = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect();
     let flows = document.get("flow").map(|flows| &flows.node.value);
@@ -76,20 +100,30 @@ const MOST_AXES: usize = 64;
 /// Characters of the label of a value: a long list is named by its beginning.
 const LONGEST_LABEL: usize = 100;
 
+/// The key below `[vary]` of what changes together.
+const TOGETHER: &str = "together";
+
+/// A line of `[vary]`.
+struct Line<'a> {
+    key: String,
+    key_span: &'a Range<usize>,
+    list: Field<'a>,
+    /// Which `[[vary.together]]` it is in.
+    together: Option<usize>,
+}
+
 pub(crate) fn read(field: &Field<'_>) -> Option<Vec<Varied>> {
     let table = field.table("[vary] with lines such as \"flow.0.policies.start\" = [\"standard\", \"hystart++\"]")?;
-    let mut varied: Vec<Varied> = Vec::new();
-    let mut points: u64 = 1;
-    let mut flat = Vec::new();
-    flatten(&table.all(), "", &mut flat);
-    if flat.len() > MOST_AXES {
+    let lines = lines(&table);
+    if lines.len() > MOST_AXES {
         field.complain(format!(
             "varies {} keys; at most {MOST_AXES} are accepted, so set those with one value where they belong",
-            flat.len()
+            lines.len()
         ));
         return None;
     }
-    for (key, key_span, list) in flat {
+    let mut varied: Vec<Varied> = Vec::new();
+    for Line { key, key_span, list, together } in lines {
         if !list.is_list() {
             list.complain(format!(
                 "is not a list; write the values that {key} shall take in brackets, or set it where it belongs"
@@ -110,37 +144,78 @@ pub(crate) fn read(field: &Field<'_>) -> Option<Vec<Varied>> {
             ));
             continue;
         }
-        points = points.saturating_mul(items.len() as u64);
+        if varied.iter().any(|axis| axis.steps == steps) {
+            list.complain("is varied twice; write one list with all its values");
+            continue;
+        }
+        let partner = varied.iter().find(|axis| together.is_some() && axis.axis.together == together);
+        if let Some(partner) = partner.filter(|partner| partner.values.len() != items.len()) {
+            list.complain(format!(
+                "has {}, but \"{}\" has {}; keys that change together need a value each for every step",
+                values_in_words(items.len()),
+                partner.axis.key,
+                values_in_words(partner.values.len())
+            ));
+            continue;
+        }
+        varied.push(Varied {
+            axis: Axis { label: String::new(), key, values: labels(&items, together.is_some()), together },
+            steps,
+            key_span: key_span.clone(),
+            values: items.iter().map(|item| without_label(item.node)).collect(),
+        });
+        let points = points(&varied, |_| true);
         if points > MOST_POINTS {
             list.complain(format!(
                 "makes {points} points or more; at most {MOST_POINTS} are accepted, so shorten the lists or split the scenario"
             ));
             return None;
         }
-        let values = labels(&items);
-        let nodes = items.iter().map(|item| without_label(item.node)).collect();
-        varied.push(Varied {
-            axis: Axis { label: String::new(), key, values },
-            steps,
-            key_span: key_span.clone(),
-            values: nodes,
-        });
     }
     name(&mut varied);
     Some(varied)
 }
 
-/// What the values of an axis are called: no two alike.
-fn labels(items: &[Field<'_>]) -> Vec<String> {
-    let mut whole = BTreeSet::new();
+fn values_in_words(count: usize) -> String {
+    if count == 1 { "1 value".to_owned() } else { format!("{count} values") }
+}
+
+/// Every line of `[vary]` and of the tables in it, in the order of the file.
+fn lines<'a>(table: &Reader<'a>) -> Vec<Line<'a>> {
+    let mut lines = Vec::new();
+    for entry in table.all() {
+        if entry.0 != TOGETHER {
+            flatten(&[entry], "", None, &mut lines);
+            continue;
+        }
+        for (number, group) in entry.2.items().iter().enumerate() {
+            let expected = "[[vary.together]] with lines such as \"path.NAME.down.rate\" = [\"10 Mbps\", \"100 Mbps\"]";
+            let Some(keys) = group.table(expected) else { continue };
+            if keys.all().is_empty() {
+                group.complain(format!("is empty; write {expected}"));
+            }
+            flatten(&keys.all(), "", Some(number), &mut lines);
+        }
+    }
+    lines
+}
+
+/// What the values of an axis are called. No two values are called alike; where keys change together a value may
+/// repeat.
+fn labels(items: &[Field<'_>], may_repeat: bool) -> Vec<String> {
+    let mut known: BTreeMap<String, String> = BTreeMap::new();
     let mut taken = BTreeSet::new();
     let mut labels = Vec::new();
     for (number, item) in (1..).zip(items) {
-        let mut label = item.node.label();
-        let is_new = whole.insert(label.clone());
-        if !is_new && !item.is_table() {
-            item.complain(format!("\"{label}\" is in the list twice; leave one out"));
+        let whole = item.node.label();
+        if let Some(label) = known.get(&whole).filter(|_| !item.is_table()) {
+            if !may_repeat {
+                item.complain(format!("\"{whole}\" is in the list twice; leave one out"));
+            }
+            labels.push(label.clone());
+            continue;
         }
+        let mut label = whole.clone();
         if let Some((end, _)) = label.char_indices().nth(LONGEST_LABEL) {
             label.truncate(end);
             label.push('…');
@@ -149,6 +224,7 @@ fn labels(items: &[Field<'_>]) -> Vec<String> {
             label = format!("{label} ({number})");
         }
         taken.insert(label.clone());
+        known.insert(whole, label.clone());
         labels.push(label);
     }
     labels
@@ -167,17 +243,18 @@ fn without_label(node: &Node) -> Node {
 fn flatten<'a>(
     entries: &[(&'a str, &'a Range<usize>, Field<'a>)],
     prefix: &str,
-    flat: &mut Vec<(String, &'a Range<usize>, Field<'a>)>,
+    together: Option<usize>,
+    lines: &mut Vec<Line<'a>>,
 ) {
-    for (key, span, field) in entries {
+    for (key, key_span, field) in entries {
         let key = if prefix.is_empty() { (*key).to_owned() } else { format!("{prefix}.{key}") };
         match &field.node.value {
             Value::Table(_) => {
                 if let Some(inside) = field.table("a list") {
-                    flatten(&inside.all(), &key, flat);
+                    flatten(&inside.all(), &key, together, lines);
                 }
             }
-            _ => flat.push((key, span, field.clone())),
+            _ => lines.push(Line { key, key_span, list: field.clone(), together }),
         }
     }
 }
@@ -195,20 +272,51 @@ fn name(varied: &mut [Varied]) {
     }
 }
 
+/// Axes that change together (or one that changes alone), and the numbers of the values they take.
+struct Step {
+    axes: Vec<usize>,
+    rows: Vec<usize>,
+}
+
+/// What changes from point to point, in the order of the axes; axes that `concerns` leaves out stay at the first value.
+fn steps(axes: &[Varied], concerns: impl Fn(&Axis) -> bool) -> Vec<Step> {
+    let mut steps: Vec<(Option<usize>, Step)> = Vec::new();
+    for (at, varied) in axes.iter().enumerate().filter(|(_, varied)| concerns(&varied.axis)) {
+        let together = varied.axis.together;
+        match steps.iter_mut().find(|(known, _)| together.is_some() && *known == together) {
+            Some((_, step)) => step.axes.push(at),
+            None => steps.push((together, Step { axes: vec![at], rows: (0..varied.values.len()).collect() })),
+        }
+    }
+    for (together, step) in steps.iter_mut().filter(|(together, _)| together.is_some()) {
+        let whole = axes.iter().filter(|varied| varied.axis.together == *together).count();
+        // Rows that differ only in what is left out are one.
+        let mut known = BTreeSet::new();
+        let labels = |row: usize| step.axes.iter().map(|at| axes[*at].axis.values[row].clone()).collect::<Vec<_>>();
+        step.rows.retain(|row| known.insert(labels(*row)) || step.axes.len() == whole);
+    }
+    steps.into_iter().map(|(_, step)| step).collect()
+}
+
+/// How many points the axes span, without those that `concerns` leaves out.
+pub(crate) fn points(axes: &[Varied], concerns: impl Fn(&Axis) -> bool) -> u64 {
+    steps(axes, concerns).iter().map(|step| step.rows.len() as u64).fold(1, u64::saturating_mul)
+}
+
 /// Every combination of value numbers, the last axis running fastest; those that `concerns` leaves out stay at the first.
-pub(crate) fn combinations<'a>(
-    axes: &'a [Varied],
-    concerns: impl Fn(&Axis) -> bool + 'a,
-) -> impl Iterator<Item = Vec<usize>> + 'a {
-    let counts: Vec<usize> =
-        axes.iter().map(|axis| if concerns(&axis.axis) { axis.axis.values.len() } else { 1 }).collect();
-    let total: usize = counts.iter().product();
+pub(crate) fn combinations(axes: &[Varied], concerns: impl Fn(&Axis) -> bool) -> impl Iterator<Item = Vec<usize>> {
+    let (count, steps) = (axes.len(), steps(axes, concerns));
+    let total: usize = steps.iter().map(|step| step.rows.len()).product();
     (0..total).map(move |mut number| {
-        let mut combination = vec![0; counts.len()];
-        for (slot, count) in combination.iter_mut().zip(&counts).rev() {
-            *slot = number % count;
-            number /= count;
+        let mut combination = vec![0; count];
+        for Step { axes, rows } in steps.iter().rev() {
+            let row = rows[number % rows.len()];
+            number /= rows.len();
+            axes.iter().for_each(|at| combination[*at] = row);
         }
         combination
     })
 }
+
+#[cfg(test)]
+mod tests;

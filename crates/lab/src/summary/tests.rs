@@ -166,17 +166,6 @@ fn silence_that_never_ends_is_no_short_silence() {
     assert_eq!(values(&runs, 1, "f", silence)[4].1, [f64::INFINITY]);
 }
 
-#[test]
-fn only_the_failures_that_are_spoken_of_are_excused() {
-    let runs = runs("completion", &[(None, None), (None, Some(1.0)), (Some(1.0), Some(1.0))]);
-    let success = |place: &str| format!("[[expect]]\n{place}metric = \"success\"\nat_least = 0.1\n");
-    let off = success("where = { pacing = \"off\" }\n");
-    assert_eq!(unexpected_failures(&scenario(""), &runs), (3, 0));
-    assert_eq!(unexpected_failures(&scenario(&off), &runs), (1, 0));
-    assert_eq!(unexpected_failures(&scenario(&success("")), &runs), (0, 0));
-    assert_eq!(unexpected_failures(&scenario(&off.replace("success", "completed")), &runs), (1, 0));
-}
-
 fn many(seed: u64, point: usize, runs: &mut Runs, values: &[f64]) {
     runs.insert((point, seed), record("frame_delay", Some(values)));
 }
@@ -359,11 +348,6 @@ fn what_is_known_to_fall_short_fails_nothing_and_excuses_nothing() {
         let tally = Tally::of(&[found]);
         assert_eq!((tally.expected, tally.falls_short + tally.beaten), (0, 1));
     }
-    // Runs that fail are not excused by saying that it is known.
-    let failing = runs("completion", &[(Some(1.0), None), (Some(1.0), Some(1.0))]);
-    let success = "[[known]]\nmetric = \"success\"\nequals = 1\n";
-    assert_eq!(unexpected_failures(&scenario(success), &failing), (1, 0));
-    assert_eq!(unexpected_failures(&scenario(&success.replace("known", "expect")), &failing), (0, 0));
 }
 
 #[test]

@@ -195,32 +195,6 @@ pub fn speaks_of(scenario: &Scenario, expectation: &Expectation, point: usize) -
     matches_point(scenario, point, &expectation.points)
 }
 
-/// The runs that failed, ours and then those of rivals, without those that an expectation of success or completion
-/// speaks of: whoever says how many may fail has them judged by that.
-pub fn unexpected_failures(scenario: &Scenario, runs: &Runs) -> (usize, usize) {
-    let is_judged = |point: usize| {
-        let said = |metric: &str, flow: Option<&str>| {
-            scenario.expectations.iter().any(|expectation| {
-                expectation.metric.name == metric
-                    && expectation.base().is_none()
-                    && expectation.flow.as_deref().is_none_or(|name| Some(name) == flow)
-                    && speaks_of(scenario, expectation, point)
-            })
-        };
-        let flows = subjects(scenario, point, Scope::Flow);
-        said("success", None) || flows.iter().all(|flow| said("completed", Some(flow)))
-    };
-    let judged: Vec<bool> = (0..scenario.points.len()).map(is_judged).collect();
-    let (mut ours, mut rivals) = (0, 0);
-    for ((point, _), record) in runs {
-        let Some(at) = scenario.points.get(*point).filter(|_| record.failed.is_some() && !judged[*point]) else {
-            continue;
-        };
-        *(if at.rival.is_some() { &mut rivals } else { &mut ours }) += 1;
-    }
-    (ours, rivals)
-}
-
 /// Rivals are meant only by name.
 fn matches_point(scenario: &Scenario, point: usize, wanted: &[(String, String)]) -> bool {
     let Some(point) = scenario.points.get(point) else { return false };
@@ -231,9 +205,15 @@ fn matches_point(scenario: &Scenario, point: usize, wanted: &[(String, String)])
         })
 }
 
-/// The point that differs from `point` only in what `wanted` says. What does not concern a rival need not agree.
+/// The point that differs from `point` only in what `wanted` says, and in what changes together with it. What does not
+/// concern a rival need not agree.
 pub(super) fn sibling(scenario: &Scenario, point: usize, wanted: &[(String, String)]) -> Option<usize> {
     let mut labels = scenario.points[point].labels.clone();
+    for (axis, _) in wanted {
+        let together = scenario.axes.iter().find(|known| known.label == *axis)?.together;
+        let partners = scenario.axes.iter().zip(&mut labels).filter(|(axis, _)| axis.together == together);
+        partners.filter(|_| together.is_some()).for_each(|(_, label)| label.clear());
+    }
     for (axis, value) in wanted {
         let at = scenario.axes.iter().position(|known| known.label == *axis)?;
         labels[at].clone_from(value);

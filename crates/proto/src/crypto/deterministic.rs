@@ -22,7 +22,7 @@ use ::rustls::crypto::{
 use ::rustls::pki_types::pem::PemObject;
 use ::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use ::rustls::time_provider::TimeProvider;
-use ::rustls::{Error, NamedGroup, PeerMisbehaved, RootCertStore};
+use ::rustls::{Error, KeyLog, NamedGroup, NoKeyLog, PeerMisbehaved, RootCertStore};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use x25519_dalek::{PublicKey, StaticSecret};
@@ -181,7 +181,21 @@ impl DeterministicClient {
     /// # Errors
     /// None expected: the provider and the certificate are known to fit.
     pub fn new(seed: [u8; 32], alpn: &[&[u8]], date: UnixTime) -> Result<Self, ConfigError> {
-        let config = options(alpn, date).client(test_roots())?;
+        Self::with_key_log(seed, alpn, date, Arc::new(NoKeyLog {}))
+    }
+
+    /// The same, and every session tells `log` its secrets, so that a capture of its packets can be decrypted.
+    ///
+    /// # Errors
+    /// None expected, as for [`new`](Self::new).
+    pub fn with_key_log(
+        seed: [u8; 32],
+        alpn: &[&[u8]],
+        date: UnixTime,
+        log: Arc<dyn KeyLog>,
+    ) -> Result<Self, ConfigError> {
+        let mut config = options(alpn, date).client(test_roots())?;
+        config.key_log = log;
         Ok(Self { inner: RustlsClient::new(Arc::new(config)), seed, started: AtomicU64::new(0) })
     }
 }
@@ -208,7 +222,21 @@ impl DeterministicServer {
     /// # Errors
     /// None expected: the provider and the certificate are known to fit.
     pub fn new(seed: [u8; 32], alpn: &[&[u8]], date: UnixTime) -> Result<Self, ConfigError> {
-        let config = options(alpn, date).server(vec![test_certificate()], test_key())?;
+        Self::with_key_log(seed, alpn, date, Arc::new(NoKeyLog {}))
+    }
+
+    /// The same, and every session tells `log` its secrets, so that a capture of its packets can be decrypted.
+    ///
+    /// # Errors
+    /// None expected, as for [`new`](Self::new).
+    pub fn with_key_log(
+        seed: [u8; 32],
+        alpn: &[&[u8]],
+        date: UnixTime,
+        log: Arc<dyn KeyLog>,
+    ) -> Result<Self, ConfigError> {
+        let mut config = options(alpn, date).server(vec![test_certificate()], test_key())?;
+        config.key_log = log;
         Ok(Self { inner: RustlsServer::new(Arc::new(config)), seed, started: AtomicU64::new(0) })
     }
 }

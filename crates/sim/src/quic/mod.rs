@@ -13,6 +13,7 @@ use thalweg_proto::crypto::null::{NullClient, NullServer};
 use thalweg_proto::crypto::{ClientCrypto, ServerCrypto};
 use thalweg_proto::datagrams::WhenFull;
 use thalweg_proto::observe::{ObserverFactory, TeeFactory};
+use thalweg_proto::rustls::NoKeyLog;
 use thalweg_proto::streams::{Dir, StreamId};
 use thalweg_proto::token::TokenKey;
 use thalweg_proto::{
@@ -47,10 +48,11 @@ impl StackFactory for Thalweg {
         let refuse = |reason: String| PlanError::Setup { flow: context.flow.name.clone(), reason };
         let date = UnixTime::since_unix_epoch(Duration::from_secs(DATE));
         let seed = |name: &str| context.endpoints.bytes(name);
-        let client =
-            DeterministicClient::new(seed("client tls"), ALPN, date).map_err(|error| refuse(error.to_string()))?;
-        let server =
-            DeterministicServer::new(seed("server tls"), ALPN, date).map_err(|error| refuse(error.to_string()))?;
+        let log = || context.flow.key_log.clone().unwrap_or_else(|| Arc::new(NoKeyLog {}));
+        let client = DeterministicClient::with_key_log(seed("client tls"), ALPN, date, log())
+            .map_err(|error| refuse(error.to_string()))?;
+        let server = DeterministicServer::with_key_log(seed("server tls"), ALPN, date, log())
+            .map_err(|error| refuse(error.to_string()))?;
         let mut client: Arc<dyn ClientCrypto> = Arc::new(client);
         let mut server: Arc<dyn ServerCrypto> = Arc::new(server);
         if context.crypto == Crypto::Null {

@@ -97,16 +97,7 @@ fn names(scenario: &Scenario) -> Vec<String> {
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 fn options() -> RunOptions<'static> {
-    RunOptions {
-        seeds: None,
-        max_seeds: None,
-        only_seed: None,
-        only_point: None,
-        shard: None,
-        threads: 1,
-        stop: &NEVER,
-        progress: &|_| {},
-    }
+    RunOptions { threads: 1, ..RunOptions::new(&NEVER, &|_| {}) }
 }
 
 fn run(directory: &Path, text: &str, engine: &With) -> Results {

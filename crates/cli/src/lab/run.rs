@@ -1,0 +1,261 @@
+//! `thalweg lab run`: runs scenarios, prints what came out, and fails if a scenario does not pass.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use clap::Args;
+use serde_json::json;
+use thalweg_lab::judgment::{Judgment, Reason};
+use thalweg_lab::record::Engine;
+use thalweg_lab::report::{self, Results};
+use thalweg_lab::runner::{self, RunOptions, Shard};
+use thalweg_lab::scenario::Scenario;
+use thalweg_lab::store::Store;
+use thalweg_lab::summary;
+
+use super::{bar, check_point, collection, load_scenarios, show, stop_on_interrupt, words};
+use crate::failure::{Failure, Result};
+use crate::output;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  thalweg lab run scenarios/satellite.toml
+  thalweg lab run scenarios --seeds 100 --out results      # every scenario in the folder, in one report
+  thalweg lab run sweep.toml --shard 3/16 --out part-3     # then: thalweg lab merge part-* --out all")]
+pub(super) struct RunArgs {
+    /// Scenario files, or folders with such
+    #[arg(required = true, value_name = "FILE-or-FOLDER")]
+    scenarios: Vec<PathBuf>,
+    /// Where results go; of several scenarios, each gets a folder in it, and all one report. Part of the runs never
+    /// replaces other results: it goes beside them, to DIR-1of4 or DIR-p0-s3 [default: results/NAME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Override the scenario's seed count
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    seeds: Option<u64>,
+    /// Run at most so many seeds of each scenario, and judge its expectations on them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000), conflicts_with = "seeds")]
+    max_seeds: Option<u64>,
+    /// Only part i of n of the runs
+    #[arg(long, value_name = "i/n", value_parser = parse_shard)]
+    shard: Option<Shard>,
+    /// Only this seed
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "shard"])]
+    seed: Option<u64>,
+    /// Only this point of [vary], from 0
+    #[arg(long, value_name = "N")]
+    point: Option<usize>,
+    /// Threads; 0 for one per processor
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Print results as JSON on stdout
+    #[arg(long)]
+    json: bool,
+    /// Print only what went wrong
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn parse_shard(text: &str) -> std::result::Result<Shard, String> {
+    text.parse()
+}
+
+impl RunArgs {
+    pub(super) fn run(self, engine: &dyn Engine) -> Result<()> {
+        let scenarios = load_scenarios(&self.scenarios, engine)?;
+        if let Some(point) = self.point {
+            scenarios.iter().try_for_each(|scenario| check_point(scenario, point))?;
+        }
+        let stop = stop_on_interrupt();
+        let several = scenarios.len() > 1;
+        self.check_runs(&scenarios)?;
+        let (root, directories) = self.places(&scenarios)?;
+        let mut done = Vec::new();
+        let mut failed = Vec::new();
+        let mut ended = Ok(());
+        for (scenario, out) in scenarios.into_iter().zip(directories) {
+            let name = scenario.name.clone();
+            match self.one(scenario, engine, &out, stop).and_then(|(results, verdict)| {
+                done.push(results);
+                verdict
+            }) {
+                Ok(()) => {}
+                Err(Failure::Failed(reason)) if !stop.load(Ordering::Relaxed) && several => {
+                    eprintln!("thalweg: {reason}");
+                    failed.push(name);
+                }
+                Err(other) => {
+                    ended = Err(other);
+                    break;
+                }
+            }
+        }
+        // An interrupt does not take away the report of what is done.
+        if several && !done.is_empty() {
+            let page = collection::write(&root, &done)?;
+            if self.json {
+                output::json(&json!({ "report": page }));
+            } else {
+                output::line(&page.display().to_string());
+            }
+        }
+        ended?;
+        if failed.is_empty() { Ok(()) } else { Err(Failure::failed(format!("failed: {}", failed.join(", ")))) }
+    }
+
+    /// Where the results of all go, and those of each scenario. A part of a scenario's runs goes to a folder of its own
+    /// beside the results that it is a part of, never over them: to the folder of `--out` itself if that has no other
+    /// results.
+    fn places(&self, scenarios: &[Scenario]) -> Result<(PathBuf, Vec<PathBuf>)> {
+        let several = scenarios.len() > 1;
+        let root = collection::root(&self.scenarios, self.out.as_deref(), scenarios.first(), several);
+        let directories = collection::directories(scenarios, &root, several);
+        let part = self.part();
+        if part.is_empty() || self.out.is_some() && directories.iter().all(|directory| self.is_free(directory)) {
+            return Ok((root, directories));
+        }
+        let mut beside = root.components().as_path().to_owned();
+        match beside.file_name() {
+            Some(_) => beside.as_mut_os_string().push(&part),
+            // Of "." and ".." there is no beside.
+            None => beside.push(part.trim_start_matches('-')),
+        }
+        let directories = collection::directories(scenarios, &beside, several);
+        if let Some(taken) = directories.iter().find(|directory| !self.is_free(directory)) {
+            let taken = taken.display();
+            return Err(Failure::usage(format!("{taken} holds other results; name another folder with --out")));
+        }
+        if self.out.is_some() {
+            eprintln!("thalweg: {} holds other results; these go to {}", root.display(), beside.display());
+        }
+        Ok((beside, directories))
+    }
+
+    /// Refuses more runs than anybody waits for and memory holds.
+    fn check_runs(&self, scenarios: &[Scenario]) -> Result<()> {
+        for scenario in scenarios {
+            let points = if self.point.is_some() { 1 } else { scenario.points.len() as u64 };
+            let seeds = self.seeds.unwrap_or(scenario.seeds).min(self.max_seeds.unwrap_or(u64::MAX));
+            let seeds = if self.seed.is_some() { 1 } else { seeds };
+            let runs = points.saturating_mul(seeds);
+            if runs > runner::MOST_RUNS {
+                return Err(Failure::usage(format!(
+                    "{}: {points} points with {seeds} seeds are {runs} runs; at most {} are accepted, so ask for fewer seeds \
+                     or split the scenario",
+                    scenario.file,
+                    runner::MOST_RUNS
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What tells the folder of a part from that of the whole: "-p0-s3" or "-1of4"; empty for the whole.
+    fn part(&self) -> String {
+        let part = |letter, number: Option<u64>| number.map_or_else(String::new, |n| format!("-{letter}{n}"));
+        let shard = self.shard.map_or_else(String::new, |shard| format!("-{}", shard.to_string().replace('/', "of")));
+        shard + &part('p', self.point.map(|point| point as u64)) + &part('s', self.seed)
+    }
+
+    /// Whether a folder has no results, or those of the same part.
+    fn is_free(&self, directory: &Path) -> bool {
+        if !directory.join("manifest.json").exists() {
+            return true;
+        }
+        let shard = self.shard.map(|shard| shard.to_string());
+        Store::open(directory)
+            .is_ok_and(|(_, known)| (known.shard, known.only_point, known.only_seed) == (shard, self.point, self.seed))
+    }
+
+    /// Runs one scenario: its results, and the failure if they do not pass.
+    fn one(
+        &self,
+        scenario: Scenario,
+        engine: &dyn Engine,
+        out: &Path,
+        stop: &AtomicBool,
+    ) -> Result<(Results, Result<()>)> {
+        let bar = bar(self.quiet);
+        bar.set_message(scenario.name.clone());
+        let progress = |progress| show(&bar, progress);
+        let options = RunOptions {
+            seeds: self.seeds,
+            max_seeds: self.max_seeds,
+            only_seed: self.seed,
+            only_point: self.point,
+            shard: self.shard,
+            threads: self.threads,
+            ..RunOptions::new(stop, &progress)
+        };
+        if let (Some(shard), Some(until)) = (self.shard, &scenario.until) {
+            eprintln!(
+                "thalweg: {}: part {shard} of {} seeds of each point; \"until\" needs all of them, so the interval of {} may \
+                 stay wide",
+                scenario.name,
+                options.seeds_of(&scenario),
+                until.metric.name
+            );
+        }
+        let store = Store::create(out).map_err(Failure::failed)?;
+        let began = Instant::now();
+        let done = runner::run(&scenario, engine, &store, &options);
+        bar.finish_and_clear();
+        let resume = "what is done is kept: run the same command again to go on";
+        let done = done.map_err(|error| Failure::failed(format!("{error}; {resume}")))?;
+        if !self.quiet {
+            eprintln!("{}\n  {}", scenario.title, scenario.question);
+            eprintln!("  {}", words::speed(&done, began.elapsed()));
+        }
+        let results = Results { scenario, runs: done.runs, manifest: done.manifest, store };
+        let page = results.write().map_err(Failure::failed)?;
+        let judgment = Judgment::of(&results);
+        self.say(&results, &judgment);
+        if self.json {
+            output::json(&json!({ "directory": out, "report": page, "results": report::csv::results(&results) }));
+        } else {
+            output::line(&page.display().to_string());
+        }
+        let reasons: Vec<String> = judgment.reasons.iter().map(Reason::to_string).collect();
+        let verdict = match judgment.passes() {
+            true => Ok(()),
+            false if done.interrupted => Err(format!("interrupted; {resume}")),
+            false => Err(format!("{}; see {}", reasons.join(" and "), page.display())),
+        };
+        Ok((results, verdict.map_err(Failure::Failed)))
+    }
+
+    /// Says on stderr what came out, or with `--quiet` only what is wrong.
+    fn say(&self, results: &Results, judgment: &Judgment) {
+        let Results { scenario, runs, .. } = results;
+        if !self.quiet {
+            words::table(results);
+            for (stack, settings) in summary::settings(scenario, runs) {
+                eprintln!("  {stack}: {settings}");
+            }
+            if let Some(absent) = summary::absent(scenario) {
+                eprintln!("  {absent}");
+            }
+            for verdict in &judgment.verdicts {
+                eprintln!("  {}", words::sentence(verdict));
+            }
+            for line in words::remarks(judgment.tally) {
+                eprintln!("  {line}");
+            }
+        }
+        let name = &scenario.name;
+        if let Some((seeds, asked)) = judgment.few_seeds {
+            let seeds = words::counted(seeds, "seed");
+            eprintln!(
+                "thalweg: {name}: judged on {seeds} instead of {asked}; what more seeds may change does not count"
+            );
+        }
+        if let Some(until) = judgment.until.as_ref().filter(|until| !until.is_met()) {
+            eprintln!("thalweg: {name}: {until}");
+        }
+        for failure in runs.values().filter_map(|record| record.failed.as_ref()).take(10) {
+            eprintln!("thalweg: {failure}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Commands on scenario files: list, new, policies.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use thalweg_lab::distinct;
+use thalweg_lab::metric::{self, METRICS};
+use thalweg_lab::record::Engine;
+use thalweg_lab::scenario::{Scenario, keys, presets};
+use thalweg_lab::stats::Statistic;
+use thalweg_lab::store::write_whole;
+
+use super::{load_scenarios, scenario_files};
+use crate::failure::{Failure, Result};
+use crate::output;
+
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    /// Folders with scenarios [default: scenarios]
+    folders: Vec<PathBuf>,
+    /// List the paths that scenarios can name as presets
+    #[arg(long)]
+    presets: bool,
+    /// List the keys of paths and directions, and the queue disciplines
+    #[arg(long)]
+    keys: bool,
+    /// List what is measured
+    #[arg(long)]
+    metrics: bool,
+    /// List what is measured as tables for docs/lab.md
+    #[arg(long, conflicts_with_all = ["presets", "keys", "metrics"])]
+    markdown: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct NewArgs {
+    /// The file to write
+    file: PathBuf,
+    /// The path to begin with
+    #[arg(long, default_value = "broadband")]
+    preset: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PoliciesArgs {
+    /// Scenario files, or folders with such
+    #[arg(default_value = "scenarios/policies", value_name = "FILE-or-FOLDER")]
+    scenarios: Vec<PathBuf>,
+}
+
+impl ListArgs {
+    pub(super) fn run(self, engine: &dyn Engine) -> Result<()> {
+        if self.markdown {
+            output::line(metric::markdown().trim_end());
+            return Ok(());
+        }
+        if self.presets {
+            for preset in presets::PRESETS {
+                output::line(&format!("{:<14} {}", preset.name, preset.doc));
+            }
+        }
+        if self.keys {
+            output::line(keys().trim_end());
+        }
+        if self.metrics {
+            for metric in METRICS {
+                output::line(&format!("{:<26} {}", metric.name, metric.doc));
+            }
+            output::line(&format!("statistics: {}", Statistic::ACCEPTED));
+        }
+        if self.presets || self.keys || self.metrics {
+            return Ok(());
+        }
+        let folders = if self.folders.is_empty() { vec![PathBuf::from("scenarios")] } else { self.folders };
+        let mut wrong = 0;
+        for file in scenario_files(&folders)? {
+            match Scenario::load(&file, &engine.stacks()) {
+                Ok(scenario) => {
+                    let runs = scenario.points.len() as u64 * scenario.seeds;
+                    output::line(&format!("{:<36} {} ({runs} runs)", file.display(), scenario.question));
+                }
+                Err(error) => {
+                    wrong += 1;
+                    eprintln!("thalweg: {error}");
+                }
+            }
+        }
+        if wrong == 0 { Ok(()) } else { Err(Failure::usage(format!("{wrong} scenarios are wrong"))) }
+    }
+}
+
+impl NewArgs {
+    pub(super) fn run(self, engine: &dyn Engine) -> Result<()> {
+        if !presets::PRESETS.iter().any(|preset| preset.name == self.preset) {
+            let names: Vec<&str> = presets::PRESETS.iter().map(|preset| preset.name).collect();
+            return Err(Failure::usage(format!(
+                "there is no preset \"{}\"; there are {}",
+                self.preset,
+                names.join(", ")
+            )));
+        }
+        if self.file.exists() {
+            return Err(Failure::usage(format!("{} is there already; choose another name", self.file.display())));
+        }
+        let text = template(&self.preset);
+        // What is handed out has to be readable.
+        Scenario::parse("new.toml", &text, Path::new(""), &engine.stacks()).map_err(Failure::failed)?;
+        write_whole(&self.file, text.as_bytes()).map_err(Failure::failed)?;
+        eprintln!("thalweg: now run: thalweg lab run {}", self.file.display());
+        output::line(&self.file.display().to_string());
+        Ok(())
+    }
+}
+
+fn template(preset: &str) -> String {
+    let toml = presets::PRESETS.iter().find(|known| known.name == preset).map_or("", |known| known.toml.trim());
+    format!(
+        "title = \"A download\"\n\
+         question = \"How close to the link's floor does a download get, and which start is quicker?\"\n\
+         seeds = 20                 # perturbed runs of every point: start phase, endpoint randomness, impairments\n\
+         time_limit = \"60 s\"\n\n\
+         [path.link]                # \"up\" is from client to server; thalweg lab list --presets shows more\n\
+         {toml}\n\n\
+         [[flow]]\n\
+         path = \"link\"\n\
+         transfer = {{ download = \"10 MB\" }}\n\
+         policies = {{ controller = \"cubic\" }}\n\n\
+         [vary]                     # lists multiply\n\
+         \"flow.0.policies.start\" = [\"standard\", \"hystart++\"]\n\n\
+         [[expect]]                 # thalweg lab list --metrics shows what is measured\n\
+         metric = \"success\"\n\
+         equals = 1\n"
+    )
+}
+
+impl PoliciesArgs {
+    pub(super) fn run(self, engine: &dyn Engine) -> Result<()> {
+        let scenarios = load_scenarios(&self.scenarios, engine)?;
+        let results = distinct::policies(&scenarios, engine);
+        let mut wrong = 0;
+        for result in &results {
+            let told = if result.told_by.is_empty() { "no scenario".to_owned() } else { result.told_by.join(", ") };
+            output::line(&format!("{:<12} {:>2} choices, told apart by {told}", result.field, result.choices));
+            for (policy, scenario, reason) in &result.failed {
+                wrong += 1;
+                eprintln!("thalweg: {policy} in {scenario}: {reason}");
+            }
+            for same in &result.same {
+                wrong += 1;
+                eprintln!("thalweg: {} are the same in every scenario: {}", result.field, same.join(", "));
+            }
+        }
+        if wrong == 0 {
+            return Ok(());
+        }
+        Err(Failure::failed("a policy exists only if some scenario shows what it changes; add one that does"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_lab::engine::SimEngine;
+
+    use super::*;
+
+    #[test]
+    fn what_new_writes_can_be_run() {
+        for preset in presets::PRESETS {
+            let text = template(preset.name);
+            Scenario::parse("new.toml", &text, Path::new(""), &SimEngine::default().stacks())
+                .unwrap_or_else(|error| panic!("{}: {error}", preset.name));
+        }
+    }
+
+    #[test]
+    fn folders_stand_for_the_scenarios_in_them() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["b.toml", "a.toml", "notes.txt"] {
+            std::fs::write(directory.path().join(name), "").unwrap();
+        }
+        let files = scenario_files(&[directory.path().to_owned(), PathBuf::from("x.toml")]).unwrap();
+        let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned()).collect();
+        assert_eq!(names, ["a.toml", "b.toml", "x.toml"]);
+        let empty = tempfile::tempdir().unwrap();
+        assert!(matches!(scenario_files(&[empty.path().to_owned()]), Err(Failure::Usage(_))));
+    }
+}

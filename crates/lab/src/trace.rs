@@ -1,0 +1,299 @@
+//! Traces of one run: a qlog file for each end of each connection, and a capture of the datagrams with the secrets to
+//! decrypt them.
+//!
+//! ```text
+//! FOLDER/packets.pcapng               every datagram at the client and at the server of its flow, in virtual time
+//! FOLDER/ODCID_client.sqlog, …        the events of a connection; in a folder for each flow if there are several
+//! ```
+//!
+//! The capture has two interfaces for each flow, "FLOW client" and "FLOW server": a datagram that crosses the network
+//! is in it twice, one that is lost once. Time is that of the run, and begins at zero. Its TLS secrets are in the file,
+//! so that Wireshark decrypts it; with `crypto = "null"` packets are not encrypted as QUIC is. The lab's TCP is no TCP of the
+//! wire and is left out.
+
+mod pcapng;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use thalweg_proto::observe::{ObservedConnection, Observer, ObserverFactory};
+use thalweg_proto::qlog::{self, QlogWriter};
+use thalweg_proto::rustls::KeyLog;
+use thalweg_sim::{IP_UDP_HEADERS, Plan, Seen, Tap};
+
+use crate::record::{Engine, RunRecord};
+use crate::report::csv::file_name;
+use crate::runner::{lock, panic_message};
+use crate::scenario::Scenario;
+use crate::store::{ManifestRun, StoreError, io_error};
+use pcapng::{Ends, Writer};
+
+/// The name of the capture.
+pub const CAPTURE: &str = "packets.pcapng";
+
+/// A run that has been traced.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traced {
+    /// What was measured.
+    pub record: RunRecord,
+    /// The files: the capture, then the qlog files as their connections began.
+    pub files: Vec<PathBuf>,
+    /// Flows that are not in the capture because they do not run on UDP.
+    pub not_captured: Vec<String>,
+}
+
+/// Why there is no trace, or one of another run than the recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The engine cannot write traces.
+    #[error("this engine writes no traces")]
+    Unsupported,
+    /// The world cannot be run.
+    #[error("{0}")]
+    World(String),
+    /// The run panicked; what was written until then is kept.
+    #[error("the program panicked: {0}")]
+    Panicked(String),
+    /// A file could not be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The run came out differently. The files are those of the new run.
+    #[error(
+        "the run came out differently: its wire hash is {found}, the recorded one is {expected}; the traces in {} are of \
+         the new run",
+        folder.display()
+    )]
+    Differs {
+        /// The wire hash on record.
+        expected: String,
+        /// That of the new run.
+        found: String,
+        /// Where the traces are.
+        folder: PathBuf,
+    },
+}
+
+/// Makes one run again and writes its traces into `folder`, which is made if need be.
+///
+/// `recorded` is what is known of the run; the new one has to have the same wire hash, unless the engine does not
+/// promise that ([`Engine::is_repeatable`]). A run that fails is traced like any other.
+///
+/// # Errors
+/// When the point does not exist or cannot be run, when a file cannot be written, or when the run came out differently.
+pub fn trace(
+    scenario: &Scenario,
+    engine: &dyn Engine,
+    (point, seed): (usize, u64),
+    recorded: Option<&ManifestRun>,
+    folder: &Path,
+) -> Result<Traced, TraceError> {
+    let world =
+        &scenario.points.get(point).ok_or_else(|| TraceError::World(format!("there is no point {point}")))?.world;
+    let ran = catch_unwind(AssertUnwindSafe(|| engine.trace(world, seed, folder)));
+    let traced = ran.map_err(|panic| TraceError::Panicked(panic_message(&*panic)))??;
+    let expected = recorded.filter(|_| engine.is_repeatable(world)).map(|run| &run.wire_hash);
+    match expected.filter(|expected| **expected != traced.record.wire_hash) {
+        None => Ok(traced),
+        Some(expected) => Err(TraceError::Differs {
+            expected: if expected.is_empty() { "that of a panic".to_owned() } else { expected.clone() },
+            found: traced.record.wire_hash,
+            folder: folder.to_owned(),
+        }),
+    }
+}
+
+/// The files of a run that is being traced.
+pub(crate) struct Files {
+    written: Arc<Mutex<Written>>,
+    capture: Arc<Mutex<Capture>>,
+}
+
+/// What has been written, and what went wrong first.
+#[derive(Debug, Default)]
+struct Written {
+    files: Vec<PathBuf>,
+    problem: Option<StoreError>,
+}
+
+impl Written {
+    fn note(&mut self, path: &Path, error: io::Error) {
+        self.problem.get_or_insert_with(|| io_error("write", path, error));
+    }
+}
+
+impl Files {
+    /// Begins the files in `folder`, and lets the flows of `plan` tell what belongs into them.
+    pub(crate) fn begin(folder: &Path, plan: &mut Plan) -> Result<Files, StoreError> {
+        let make = |folder: &Path| fs::create_dir_all(folder).map_err(|error| io_error("make", folder, error));
+        make(folder)?;
+        let path = folder.join(CAPTURE);
+        let out = File::create(&path).and_then(|file| Writer::new(BufWriter::new(file)));
+        let out = out.map_err(|error| io_error("write", &path, error))?;
+        let written = Written { files: vec![path.clone()], problem: None };
+        let written = Arc::new(Mutex::new(written));
+        let names = plan.flows.iter().map(|flow| flow.name.clone()).collect();
+        let capture = Capture {
+            out,
+            path,
+            written: written.clone(),
+            names,
+            interfaces: BTreeMap::new(),
+            secrets: BTreeSet::new(),
+            not_captured: BTreeSet::new(),
+        };
+        let capture = Arc::new(Mutex::new(capture));
+        let several = plan.flows.len() > 1;
+        for (number, flow) in plan.flows.iter_mut().enumerate() {
+            let mut folder = folder.to_owned();
+            if several {
+                folder.push(file_name(&[&number.to_string(), &flow.name]));
+                make(&folder)?;
+            }
+            let qlogs: Arc<dyn ObserverFactory> = Arc::new(QlogFiles { folder, written: written.clone() });
+            flow.observers = [Some(qlogs.clone()), Some(qlogs)];
+            flow.key_log = Some(Arc::new(Secrets(capture.clone())));
+        }
+        Ok(Files { written, capture })
+    }
+
+    /// Ends the files, once the run is over.
+    pub(crate) fn end(self, record: RunRecord) -> Result<Traced, TraceError> {
+        let mut capture = lock(&self.capture);
+        if let Err(error) = capture.out.flush() {
+            lock(&self.written).note(&capture.path, error);
+        }
+        let not_captured = capture.not_captured.iter().filter_map(|flow| capture.names.get(*flow).cloned()).collect();
+        let Written { files, problem } = std::mem::take(&mut *lock(&self.written));
+        match problem {
+            Some(problem) => Err(problem.into()),
+            None => Ok(Traced { record, files, not_captured }),
+        }
+    }
+}
+
+impl Tap for Files {
+    fn datagram(&mut self, seen: &Seen<'_>) {
+        lock(&self.capture).datagram(seen);
+    }
+}
+
+/// Datagrams and secrets as pcapng.
+struct Capture {
+    out: Writer<BufWriter<File>>,
+    path: PathBuf,
+    written: Arc<Mutex<Written>>,
+    /// Of the flows.
+    names: Vec<String>,
+    /// By flow and end.
+    interfaces: BTreeMap<(usize, bool), u32>,
+    /// Both ends tell the same.
+    secrets: BTreeSet<String>,
+    not_captured: BTreeSet<usize>,
+}
+
+impl Capture {
+    fn datagram(&mut self, seen: &Seen<'_>) {
+        if seen.overhead != IP_UDP_HEADERS {
+            self.not_captured.insert(seen.flow);
+        } else if let Err(error) = self.write(seen) {
+            lock(&self.written).note(&self.path, error);
+        }
+    }
+
+    fn write(&mut self, seen: &Seen<'_>) -> io::Result<()> {
+        let key = (seen.flow, seen.at_client);
+        let interface = match self.interfaces.get(&key) {
+            Some(interface) => *interface,
+            None => {
+                let name = self.names.get(seen.flow).map_or("", String::as_str);
+                let end = if seen.at_client { "client" } else { "server" };
+                let interface = self.out.interface(&format!("{name} {end}"))?;
+                *self.interfaces.entry(key).or_insert(interface)
+            }
+        };
+        let ends = Ends::of_flow(seen.flow, seen.at_client == seen.is_sent);
+        self.out.datagram(interface, seen.at, seen.is_sent, &ends, seen.ecn, seen.payload)
+    }
+}
+
+/// Puts TLS secrets into the capture as they come up: before the packets that they protect.
+struct Secrets(Arc<Mutex<Capture>>);
+
+impl core::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Secrets")
+    }
+}
+
+impl KeyLog for Secrets {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let line = format!("{label} {} {}\n", hex(client_random), hex(secret));
+        let mut capture = lock(&self.0);
+        if capture.secrets.insert(line.clone())
+            && let Err(error) = capture.out.secrets(&line)
+        {
+            lock(&capture.written).note(&capture.path, error);
+        }
+    }
+}
+
+/// A qlog file for each connection.
+#[derive(Debug)]
+struct QlogFiles {
+    folder: PathBuf,
+    written: Arc<Mutex<Written>>,
+}
+
+impl ObserverFactory for QlogFiles {
+    fn build(&self, connection: &ObservedConnection<'_>) -> Option<Box<dyn Observer>> {
+        let path = self.folder.join(qlog::file_name(connection));
+        let opened = File::create(&path).and_then(|file| {
+            let out = Watched { out: BufWriter::new(file), path: path.clone(), written: self.written.clone() };
+            QlogWriter::new(out, connection, None)
+        });
+        match opened {
+            Ok(writer) => {
+                lock(&self.written).files.push(path);
+                Some(Box::new(writer))
+            }
+            Err(error) => {
+                lock(&self.written).note(&path, error);
+                None
+            }
+        }
+    }
+}
+
+/// A file whose errors are noted, as an observer has nobody to tell them.
+struct Watched {
+    out: BufWriter<File>,
+    path: PathBuf,
+    written: Arc<Mutex<Written>>,
+}
+
+impl Watched {
+    fn noted<T>(&self, result: io::Result<T>) -> io::Result<T> {
+        result
+            .inspect_err(|error| lock(&self.written).note(&self.path, io::Error::new(error.kind(), error.to_string())))
+    }
+}
+
+impl Write for Watched {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let result = self.out.write(bytes);
+        self.noted(result)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let result = self.out.flush();
+        self.noted(result)
+    }
+}
+
+#[cfg(test)]
+mod tests;
