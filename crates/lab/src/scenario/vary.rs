@@ -4,10 +4,9 @@ use core::ops::Range;
 use std::collections::BTreeSet;
 
 use super::diagnostic::{Source, nearest};
-use super::flow::ignores;
 use super::read::Field;
 use super::tree::{Node, Value};
-use super::{Axis, MOST_POINTS};
+use super::{Axis, MOST_POINTS, StackInfo};
 
 /// An axis with the values themselves.
 pub(crate) struct Varied {
@@ -24,7 +23,7 @@ impl Varied {
     }
 
     /// Puts the value with number `at` where it belongs.
-    pub(crate) fn apply(&self, at: usize, document: &mut Node, source: &Source<'_>) {
+    pub(crate) fn apply(&self, at: usize, document: &mut Node, stacks: &[StackInfo], source: &Source<'_>) {
         let steps: Vec<&str> = self.steps.iter().map(String::as_str).collect();
         // Tables on the way are made as needed, but a path has to exist.
         if let ["path", name, ..] = steps.as_slice()
@@ -38,7 +37,7 @@ impl Varied {
             self.complain(source, &format!("there is no path \"{name}\"; {hint}there are {}", names.join(", ")));
             return;
         }
-        for steps in those_that_listen(&steps, document) {
+        for steps in those_that_listen(&steps, document, stacks) {
             let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
             if let Err(message) = document.set(&steps, &self.values[at], &self.key_span) {
                 source.complain(&self.key_span, &format!("vary.\"{}\"", self.axis.key), message);
@@ -52,18 +51,20 @@ impl Varied {
 }
 
 /// Where a value goes: where its key says, but of all flows (`*`) only those whose stack has such a policy.
-fn those_that_listen(steps: &[&str], document: &Node) -> Vec<Vec<String>> {
+fn those_that_listen(steps: &[&str], document: &Node, stacks: &[StackInfo]) -> Vec<Vec<String>> {
     let own = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect();
     let flows = document.get("flow").map(|flows| &flows.node.value);
     let (["flow", "*", "policies", policy], Some(Value::List(flows))) = (steps, flows) else { return vec![own(steps)] };
-    let stack = |flow: &Node| match flow.get("stack").map(|entry| &entry.node.value) {
-        Some(Value::Text(stack)) => Some(stack.clone()),
-        _ => None,
+    let heeds = |flow: &Node| match flow.get("stack").map(|entry| &entry.node.value) {
+        Some(Value::Text(name)) => {
+            stacks.iter().find(|stack| stack.name == *name).is_none_or(|stack| stack.heeds(policy))
+        }
+        _ => true,
     };
-    if !flows.iter().any(|flow| ignores(stack(flow).as_deref(), policy)) {
+    if flows.iter().all(heeds) {
         return vec![own(steps)];
     }
-    let listen = flows.iter().enumerate().filter(|(_, flow)| !ignores(stack(flow).as_deref(), policy));
+    let listen = flows.iter().enumerate().filter(|(_, flow)| heeds(flow));
     listen.map(|(at, _)| own(&["flow", &at.to_string(), "policies", policy])).collect()
 }
 

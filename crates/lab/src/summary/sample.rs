@@ -91,7 +91,7 @@ pub fn resolution(world: &World) -> f64 {
     if world.perturb == Perturb::Microsecond {
         return 1e-6;
     }
-    let is_taken = |path: &&PathSpec| world.flows.iter().any(|flow| flow.path == path.name);
+    let is_taken = |path: &&PathSpec| world.flows.iter().any(|flow| flow.takes(&path.name));
     let directions = || world.paths.iter().filter(is_taken).flat_map(|path| [&path.up, &path.down]);
     if directions().any(|direction| direction.trace.is_some()) {
         return MOST;

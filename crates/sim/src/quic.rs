@@ -1,0 +1,335 @@
+//! Hosts that run the project's own transport: the very code that runs on the wire.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustls_pki_types::UnixTime;
+use thalweg_proto::crypto::deterministic::{DeterministicClient, DeterministicServer};
+use thalweg_proto::crypto::null::{NullClient, NullServer};
+use thalweg_proto::crypto::{ClientCrypto, ServerCrypto};
+use thalweg_proto::datagrams::WhenFull;
+use thalweg_proto::observe::{ObserverFactory, TeeFactory};
+use thalweg_proto::streams::{Dir, StreamId};
+use thalweg_proto::token::TokenKey;
+use thalweg_proto::{
+    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramMeta, Endpoint, EndpointConfig, Event, Route,
+    ServerConfig, TransportConfig,
+};
+use thalweg_units::{ByteCount, Duration, DurationExt, Instant, exact_duration, human_bytes, human_duration};
+
+use crate::app::Transport;
+use crate::collect::Collector;
+use crate::host::{Envelope, Outbox};
+use crate::plan::{Crypto, FlowPlan, PlanError, Traffic};
+use crate::result::{Figure, PacketCounts, SideResult};
+use crate::stack::{self, Hosts, News, Node, Replies, Stack, StackContext, StackFactory, StackInfo};
+
+/// 2026-01-01, when every run takes place: certificates and tokens have dates.
+const DATE: u64 = 1_767_225_600;
+const ALPN: &[&[u8]] = &[b"thalweg-lab"];
+
+/// The stack "thalweg".
+#[derive(Debug)]
+pub struct Thalweg;
+
+impl StackFactory for Thalweg {
+    fn info(&self) -> StackInfo {
+        StackInfo { hears_of_moves: true, ..StackInfo::new("thalweg") }
+    }
+
+    fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
+        let refuse = |reason: String| PlanError::Setup { flow: context.flow.name.clone(), reason };
+        let date = UnixTime::since_unix_epoch(Duration::from_secs(DATE));
+        let seed = |name: &str| context.endpoints.bytes(name);
+        let client =
+            DeterministicClient::new(seed("client tls"), ALPN, date).map_err(|error| refuse(error.to_string()))?;
+        let server =
+            DeterministicServer::new(seed("server tls"), ALPN, date).map_err(|error| refuse(error.to_string()))?;
+        let mut client: Arc<dyn ClientCrypto> = Arc::new(client);
+        let mut server: Arc<dyn ServerCrypto> = Arc::new(server);
+        if context.crypto == Crypto::Null {
+            client = Arc::new(NullClient::new(client));
+            server = Arc::new(NullServer::new(server));
+        }
+        let collectors = [(); 2].map(|()| Collector::new(context.origin, context.record, context.tails));
+        let transport = |config: &TransportConfig, side: usize| {
+            let mut config = config.clone();
+            let mut factory: Arc<dyn ObserverFactory> = Arc::new(collectors[side].clone());
+            if let Some(hash) = &context.hash {
+                factory = Arc::new(TeeFactory(factory, Arc::new(hash.clone())));
+            }
+            if let Some(other) = &context.flow.observers[side] {
+                factory = Arc::new(TeeFactory(factory, other.clone()));
+            }
+            config.observer = Some(factory);
+            if let Traffic::Media { interval, frame, deadline, .. } = context.flow.traffic {
+                // Late is worthless: what waits longer than the deadline makes room.
+                let frames = deadline.min(Duration::from_secs(1)).nanos() / interval.nanos().max(1) + 1;
+                config.datagrams.when_full = WhenFull::DropOldest;
+                config.datagrams.send_buffer = usize::try_from(frames * (frame + 256)).unwrap_or(usize::MAX);
+            }
+            Arc::new(config)
+        };
+        let mut client_config = ClientConfig::new(client);
+        client_config.transport = transport(&context.flow.client, 0);
+        let mut server_config = ServerConfig::new(server, Arc::new(TokenKey::new(&seed("tokens"))));
+        server_config.transport = transport(&context.flow.server, 1);
+        let [client_collector, server_collector] = collectors;
+        let client = Socket {
+            endpoint: Endpoint::new(EndpointConfig::new(seed("client")), None),
+            client: Some((client_config, context.server)),
+            local: context.client,
+            collector: client_collector,
+            connections: Vec::new(),
+            buf: Vec::new(),
+            reply: Vec::new(),
+        };
+        let server = Socket {
+            endpoint: Endpoint::new(EndpointConfig::new(seed("server")), Some(Arc::new(server_config))),
+            client: None,
+            local: context.server,
+            collector: server_collector,
+            connections: Vec::new(),
+            buf: Vec::new(),
+            reply: Vec::new(),
+        };
+        Ok(Node::pair(context, client, server))
+    }
+
+    fn settings(&self, flow: &FlowPlan) -> String {
+        let side = |config: &TransportConfig| {
+            let controller = config.controller.as_ref().map_or(String::new(), |factory| format!(", {factory:?}"));
+            format!(
+                "{}{controller}, datagrams {} to {} B, connection window {}, stream window {}, ack delay {}, {}",
+                config.policies,
+                config.initial_mtu,
+                config.max_mtu.max(config.initial_mtu),
+                ByteCount(config.streams.receive_window),
+                ByteCount(config.streams.stream_receive_window),
+                exact_duration(config.max_ack_delay),
+                if config.ack_every_second {
+                    "every second packet acknowledged"
+                } else {
+                    "acknowledgements thinned out"
+                },
+            )
+        };
+        let (client, server) = (side(&flow.client), side(&flow.server));
+        if client == server { client } else { format!("client: {client}; server: {server}") }
+    }
+
+    fn notes(&self, flow: &FlowPlan, sender: &SideResult) -> Vec<(&'static str, String)> {
+        let every = if flow.client.ack_every_second { "every second packet" } else { "thinned after 100 packets" };
+        let delay = human_duration(flow.client.max_ack_delay);
+        vec![
+            ("policies", flow.server.policies.to_string()),
+            (
+                "datagrams",
+                format!(
+                    "{} B of UDP payload at first, up to {} B; {} B at the end",
+                    flow.server.initial_mtu, flow.server.max_mtu, sender.stats.mtu
+                ),
+            ),
+            (
+                "acknowledgments",
+                format!("{every}, held back for a quarter of the shortest round trip, at most {delay}"),
+            ),
+            ("receive window", human_bytes(flow.client.streams.receive_window)),
+        ]
+    }
+}
+
+/// An endpoint and its connections.
+struct Socket {
+    endpoint: Endpoint,
+    /// What a client connects with, and to whom.
+    client: Option<(ClientConfig, SocketAddr)>,
+    local: SocketAddr,
+    collector: Collector,
+    /// By handle.
+    connections: Vec<Option<Connection>>,
+    buf: Vec<u8>,
+    reply: Vec<u8>,
+}
+
+impl Socket {
+    fn get(&mut self, index: usize) -> Option<&mut Connection> {
+        self.connections.get_mut(index)?.as_mut()
+    }
+
+    fn add(&mut self, handle: ConnectionHandle, connection: Connection) -> usize {
+        if self.connections.len() <= handle.0 {
+            self.connections.resize_with(handle.0 + 1, || None);
+        }
+        self.connections[handle.0] = Some(connection);
+        handle.0
+    }
+}
+
+impl Stack for Socket {
+    fn connect(&mut self, now: Instant) -> Result<usize, String> {
+        let (config, server) = self.client.clone().ok_or("a server opens no connections")?;
+        let opened = self.endpoint.connect(now, config, server, "localhost");
+        let (handle, connection) = opened.map_err(|error| error.to_string())?;
+        Ok(self.add(handle, connection))
+    }
+
+    fn datagram(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8], replies: &mut Replies) -> stack::Route {
+        let local_ip = Some(envelope.destination.ip());
+        let meta = DatagramMeta { remote: envelope.source, local_ip, ecn: envelope.ecn };
+        let date = DATE + now.as_nanos() / 1_000_000_000;
+        let route = match self.endpoint.handle(now, date, &meta, bytes, &mut self.reply) {
+            Route::Connection(handle) => stack::Route::Known(handle.0),
+            Route::NewConnection(handle, connection) => stack::Route::New(self.add(handle, *connection)),
+            Route::Reply(transmit) => {
+                replies.push((Envelope { ecn: transmit.ecn, ..envelope.reply() }, self.reply.clone()));
+                stack::Route::Nowhere
+            }
+            Route::Drop => stack::Route::Nowhere,
+        };
+        if let stack::Route::Known(index) | stack::Route::New(index) = route
+            && let Some(connection) = self.get(index)
+        {
+            connection.handle_datagram(now, &meta, bytes);
+        }
+        route
+    }
+
+    fn timeout(&mut self, connection: usize) -> Option<Instant> {
+        self.get(connection)?.poll_timeout()
+    }
+
+    fn wake(&mut self, connection: usize, now: Instant) {
+        if let Some(connection) = self.get(connection) {
+            connection.handle_timeout(now);
+        }
+    }
+
+    fn with(&mut self, connection: usize, _: Instant, run: &mut dyn FnMut(&mut dyn Transport)) {
+        if let Some(connection) = self.get(connection) {
+            run(&mut Quic(connection));
+        }
+    }
+
+    fn send(&mut self, connection: usize, now: Instant, batch: usize, out: &mut Outbox<'_>) -> bool {
+        let Some(Some(connection)) = self.connections.get_mut(connection) else { return false };
+        let mut sent = false;
+        while let Some(transmit) = connection.poll_transmit(now, batch, &mut self.buf) {
+            let envelope = Envelope { source: self.local, destination: transmit.remote, ecn: transmit.ecn };
+            let datagrams = self.buf[..transmit.size].chunks(transmit.segment.unwrap_or(transmit.size).max(1));
+            let tails = self.collector.tails();
+            for (left, datagram) in (0..datagrams.len()).rev().zip(datagrams) {
+                // Counted from the end: datagrams without application data come first.
+                out.push(envelope, datagram);
+                if tails.iter().rev().nth(left) == Some(&true) {
+                    out.mark_tail();
+                }
+            }
+            sent = true;
+        }
+        sent
+    }
+
+    fn close(&mut self, connection: usize, now: Instant) {
+        if let Some(connection) = self.get(connection) {
+            connection.close(now, 0, Bytes::from_static(b"done"));
+        }
+    }
+
+    fn news(&mut self, connection: usize, _: Instant) -> News {
+        let mut news = News::default();
+        let Some(connection) = self.get(connection) else { return news };
+        while let Some(event) = connection.poll_event() {
+            if let Event::ConnectionLost(error) = event {
+                let is_orderly = matches!(error, ConnectionError::PeerApplication { .. });
+                news.closed.get_or_insert((error.to_string(), is_orderly));
+            }
+        }
+        news
+    }
+
+    fn is_over(&mut self, connection: usize, _: Instant) -> bool {
+        let Some(Some(live)) = self.connections.get_mut(connection) else { return true };
+        self.endpoint.update(ConnectionHandle(connection), live)
+    }
+
+    fn retire(&mut self, connection: usize, _: Instant) -> SideResult {
+        let gone = self.connections.get_mut(connection).and_then(Option::take);
+        gone.map_or_else(SideResult::default, |gone| SideResult {
+            stats: gone.stats(),
+            repairs: gone.repair_stats(),
+            ..SideResult::default()
+        })
+    }
+
+    fn address_changed(&mut self, now: Instant, local: SocketAddr) {
+        self.local = local;
+        for connection in self.connections.iter_mut().flatten() {
+            connection.local_address_changed(now, Some(local.ip()));
+        }
+    }
+
+    fn packets(&self, connection: usize) -> Option<PacketCounts> {
+        let stats = self.connections.get(connection)?.as_ref()?.stats();
+        Some(PacketCounts { sent: stats.path.packets_sent, lost: stats.path.packets_lost })
+    }
+
+    fn measured(&self) -> &'static [Figure] {
+        Figure::ALL
+    }
+
+    fn finish(&mut self, now: Instant, total: &mut SideResult) {
+        self.collector.finish(now, total);
+    }
+}
+
+/// A connection as the applications see it.
+struct Quic<'a>(&'a mut Connection);
+
+impl Transport for Quic<'_> {
+    fn is_ready(&self) -> bool {
+        !self.0.is_handshaking() && !self.0.is_closed()
+    }
+
+    fn open(&mut self) -> Option<u64> {
+        self.0.streams().open(Dir::Bi).map(StreamId::as_u64)
+    }
+
+    fn accept(&mut self) -> Option<u64> {
+        self.0.streams().accept(Dir::Bi).map(StreamId::as_u64)
+    }
+
+    fn write(&mut self, id: u64, data: &mut Bytes) -> usize {
+        self.0.streams().write_chunk(StreamId::from_u64(id), data).unwrap_or(0)
+    }
+
+    fn finish(&mut self, id: u64) {
+        // Fails only for a stream that is over anyway.
+        let _ = self.0.streams().finish(StreamId::from_u64(id));
+    }
+
+    fn read(&mut self, id: u64, take: &mut dyn FnMut(&[u8])) -> bool {
+        while let Ok(chunk) = self.0.streams().read(StreamId::from_u64(id), 1 << 20) {
+            match chunk {
+                Some(bytes) => take(&bytes),
+                None => return true,
+            }
+        }
+        false
+    }
+
+    fn max_datagram(&self) -> Option<usize> {
+        self.0.max_datagram_payload()
+    }
+
+    fn send_datagram(&mut self, data: Bytes) -> bool {
+        // A datagram may leave in a packet of the smallest size, hence the connection's own figure for the room.
+        let Some(max) = self.0.max_datagram_payload() else { return false };
+        self.0.datagrams().send(data, max + 3).is_ok()
+    }
+
+    fn recv_datagram(&mut self) -> Option<Bytes> {
+        self.0.datagrams().recv()
+    }
+}
