@@ -85,9 +85,8 @@ pub trait StackFactory: Send + Sync {
     }
 }
 
-/// What a stack is, as far as plans, scenarios and results must know.
+/// What a stack is, as far as plans, scenarios and results must know. Written as `StackInfo { …, ..StackInfo::new(NAME) }`.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct StackInfo {
     /// Its name in plans.
     pub name: String,
