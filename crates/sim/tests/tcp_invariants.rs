@@ -5,7 +5,9 @@
 use thalweg_link::{Dice, DirectionConfig, LossModel, Probability, RateModel, Spread, Streams};
 use thalweg_recovery::InitialWindow;
 use thalweg_recovery::trace::State;
-use thalweg_sim::{FlowPlan, FlowResult, PacketFate, PathPlan, Plan, Record, SettingValue, Size, TcpConfig, Traffic, run};
+use thalweg_sim::{
+    FlowPlan, FlowResult, PacketFate, PathPlan, Plan, Record, SettingValue, Size, TcpConfig, Traffic, run,
+};
 use thalweg_units::{Duration, Rate};
 
 const SEGMENT: u64 = 1_460;
@@ -26,7 +28,8 @@ fn plan(reduction: &str, traffic: Traffic, loss: LossModel, window: u16) -> Plan
     let mut flow = FlowPlan::new("f", traffic).policies(policies.parse().unwrap());
     flow.stack = "tcp".to_owned();
     let initial_window = InitialWindow::Datagrams(window);
-    flow.settings = TcpConfig { initial_window, time_threshold: false, tail_loss_probe: false, ..TcpConfig::default() }.into();
+    flow.settings =
+        TcpConfig { initial_window, time_threshold: false, tail_loss_probe: false, ..TcpConfig::default() }.into();
     Plan {
         paths: vec![PathPlan::new("p", up, link)],
         flows: vec![flow],

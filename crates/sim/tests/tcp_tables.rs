@@ -40,7 +40,8 @@ fn upload(policies: &str, flight: Flight, window: u16, lost: &[u64], bytes: u64)
         flight,
         time_threshold: false,
         ..TcpConfig::default()
-    }.into();
+    }
+    .into();
     let plan = Plan {
         paths: vec![PathPlan::new("p", up, link)],
         flows: vec![flow],

@@ -127,7 +127,8 @@ fn tcp_traffic_finishes_in_every_world_and_repeats() {
             delayed_ack: ms(40 * dice.below(2)),
             min_rto: [MinRto::Linux, MinRto::Rfc6298, MinRto::At(ms(50))][dice.below(3) as usize],
             ..TcpConfig::default()
-        }.into();
+        }
+        .into();
         let (first, second) = (run(&plan).unwrap(), run(&plan).unwrap());
         assert_eq!(first.failed, None, "seed {seed}: {plan:?}");
         assert_eq!(first.wire_hash, second.wire_hash, "seed {seed}");

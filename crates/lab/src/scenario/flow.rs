@@ -401,3 +401,6 @@ fn transport(field: &Field<'_>) -> Option<TransportSpec> {
     reader.finish();
     Some(spec)
 }
+
+#[cfg(test)]
+mod tests;
