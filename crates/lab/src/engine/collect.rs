@@ -138,10 +138,13 @@ fn flow_part(
         set_many(&mut part, "frame_delay", delays, never);
         set_many(&mut part, "stall", flow.frames.stalls.iter().map(Duration::as_secs_f64).collect(), 0);
     }
-    match silence_after(flow, stops, end) {
-        Some(Some(silence)) => part.set("silence_after_repair", silence.as_secs_f64()),
-        Some(None) => part.never("silence_after_repair"),
-        None => {}
+    let moves: Vec<(Duration, Duration)> = flow_plan.moves.iter().map(|change| (change.at, change.at)).collect();
+    for (name, stops) in [("silence_after_repair", stops), ("silence_after_move", &moves)] {
+        match silence_after(flow, stops, end) {
+            Some(Some(silence)) => part.set(name, silence.as_secs_f64()),
+            Some(None) => part.never(name),
+            None => {}
+        }
     }
     let (sender, receiver) = sender(flow, traffic);
     counters(&mut part, sender, receiver, flow.bytes > 0 || sender.rtt.count() > 0);
@@ -275,7 +278,7 @@ fn recovery(part: &mut Part, sender: &SideResult) {
     }
 }
 
-/// From the last end of an interruption to the next arrival of new data: no end if nothing arrived any more or the connection
+/// From the last end of an interruption, or the last move, to the next arrival of new data: no end if nothing arrived any more or the connection
 /// was lost. None if the flow was done before the repair, or had not begun.
 fn silence_after(flow: &FlowResult, stops: &[(Duration, Duration)], end: Duration) -> Option<Option<Duration>> {
     let done = flow.completion.map_or(end, |completion| flow.start + completion);

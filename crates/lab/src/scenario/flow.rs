@@ -65,6 +65,9 @@ pub struct MoveSpec {
 pub struct TransportSpec {
     /// Idle timeout.
     pub idle_timeout: Option<Duration>,
+    /// After how long a silence the client sends something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_alive: Option<Duration>,
     /// How long ACKs may be delayed.
     pub max_ack_delay: Option<Duration>,
     /// An ACK for every second packet, always.
@@ -109,6 +112,7 @@ impl FlowSpec {
             plan.moves.push(Move { at: change.at, what });
         }
         plan.start = self.start;
+        plan.client.keep_alive = self.transport.keep_alive.or(plan.client.keep_alive);
         self.transport.apply(&mut plan.client);
         self.transport.apply(&mut plan.server);
         plan.settings = self.settings.clone();
@@ -387,6 +391,7 @@ fn transport(field: &Field<'_>) -> Option<TransportSpec> {
     let reader = field.table("a table such as { idle_timeout = \"30 s\" }")?;
     let spec = TransportSpec {
         idle_timeout: reader.get("idle_timeout").and_then(|field| field.span()),
+        keep_alive: reader.get("keep_alive").and_then(|field| field.span()),
         max_ack_delay: reader.get("max_ack_delay").and_then(|field| field.duration()),
         ack_every_second: reader
             .get("ack")
