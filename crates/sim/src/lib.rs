@@ -72,3 +72,8 @@ pub use stack::{
 };
 pub use tcp::{MinRto, TcpConfig};
 pub use world::{run, run_with};
+
+/// The stacks that come with the crate. Flows that name none run the first.
+fn stacks() -> Vec<Box<dyn StackFactory>> {
+    vec![Box::new(quic::Thalweg), Box::new(tcp::Tcp), Box::new(raw::Raw)]
+}

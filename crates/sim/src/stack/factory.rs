@@ -176,12 +176,10 @@ pub struct Registry {
 }
 
 impl Default for Registry {
-    /// "thalweg", "tcp" and "raw".
+    /// With the stacks that come with the crate: "thalweg", "tcp" and "raw".
     fn default() -> Self {
         let mut registry = Registry { stacks: Vec::new() };
-        registry.add(Box::new(crate::quic::Thalweg));
-        registry.add(Box::new(crate::tcp::Tcp));
-        registry.add(Box::new(crate::raw::Raw));
+        crate::stacks().into_iter().for_each(|stack| registry.add(stack));
         registry
     }
 }
