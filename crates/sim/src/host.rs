@@ -1,4 +1,4 @@
-//! What a simulated host must be able to do: few things, so that a foreign transport plugs in the same way ours does.
+//! The interface of a simulated host: datagrams in and out with their addresses, a timer, progress, figures.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! What is to be simulated: paths, flows, and how long.
+//! The plan of a run: paths, flows, how long it lasts, what is kept of it.
 
 use std::collections::BTreeSet;
 use std::fmt;

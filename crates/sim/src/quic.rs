@@ -1,4 +1,4 @@
-//! Hosts that run the project's own transport: the very code that runs on the wire.
+//! The stack "thalweg": the project's own transport, the code that runs on the wire.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

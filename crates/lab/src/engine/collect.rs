@@ -1,4 +1,4 @@
-//! What came out of a run, as values by metric and as series for plots.
+//! Turns the result of a run into values by metric and series for plots.
 
 use thalweg_link::{DropCause, Quantiles};
 use thalweg_proto::observe::Limit;

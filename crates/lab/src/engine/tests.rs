@@ -341,6 +341,35 @@ fn a_measuring_window_is_all_that_rates_are_taken_from() {
 }
 
 #[test]
+fn the_silence_after_a_move_ends_with_new_data_or_never() {
+    let link = "{ rate = \"20 Mbps\", delay = \"30 ms\" }";
+    let run = |lines: &str| {
+        let text = format!(
+            "title = \"t\"\nquestion = \"q\"\ntime_limit = \"60 s\"\n[path.a]\nup = {link}\ndown = {link}\n\
+             outage = {{ at = \"900 ms\", for = \"59 s\" }}\n[path.b]\nup = {link}\ndown = {link}\n\
+             [[flow]]\nname = \"f\"\npath = \"a\"\ntransfer = {{ download = \"5 MB\" }}\n{lines}\n"
+        );
+        let scenario = Scenario::parse("t.toml", &text, Path::new(""), &SimEngine::default().stacks());
+        let world = scenario.unwrap_or_else(|error| panic!("{error}")).points.remove(0).world;
+        SimEngine::default().run(&world, 1, false).record
+    };
+    let told = run("move = { at = \"1 s\", to = \"b\", notice = true }");
+    assert_eq!(told.failed, None);
+    let silence = value(&told, "silence_after_move");
+    // A round trip until the server has heard of it, another to repair what was lost.
+    assert!((0.06..0.2).contains(&silence), "{silence}");
+    // The floor of one path says nothing of two.
+    assert!(told.get(Scope::Flow, "f", "completion_over_floor").is_empty());
+    let untold = run("move = { at = \"1 s\", to = \"b\", notice = false }");
+    assert!(untold.failed.is_some() && untold.is_never("f", "silence_after_move"));
+    let saved = run("move = { at = \"1 s\", to = \"b\", notice = false }\ntransport = { keep_alive = \"300 ms\" }");
+    assert!((0.2..0.5).contains(&value(&saved, "silence_after_move")), "{saved:?}");
+    for path in ["a.down", "b.down"] {
+        assert!(told.get(Scope::Link, path, "link_use")[0] > 0.0, "{path}");
+    }
+}
+
+#[test]
 fn the_use_of_a_link_is_of_the_time_in_which_its_flows_run() {
     let late = run(HOME, "start = \"20 s\"\ntransfer = { download = \"10 MB\" }");
     let used = late.get(Scope::Link, "p.down", "link_use")[0];

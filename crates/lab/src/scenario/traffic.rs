@@ -1,4 +1,4 @@
-//! Reading what a flow carries.
+//! Traffic of a flow: its kinds, and how they are read.
 
 use thalweg_link::Spread;
 use thalweg_sim::{Carries, PageObject, Size, StackInfo, Traffic};

@@ -1,4 +1,4 @@
-//! What came out of a run.
+//! The result of a run: flows, their two sides, links, and counts over time.
 
 mod sum;
 

@@ -1,4 +1,4 @@
-//! Hosts that run a TCP: packet by packet, with the recovery that the QUIC hosts have.
+//! The stack "tcp": TCP packet by packet, with the recovery that QUIC has here.
 //!
 //! | what | where |
 //! |---|---|

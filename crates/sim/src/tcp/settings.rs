@@ -1,4 +1,4 @@
-//! What a TCP can be told that is not a policy of recovery.
+//! Settings of TCP that are not policies of recovery.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The loop: who is next, what happens to them, and whom that concerns.
+//! The event loop of a run: links, machines and changes of addresses, each in the order of their next event.
 
 mod finish;
 mod machine;
