@@ -111,7 +111,7 @@ fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruption
             at.ok_or_else(|| format!("flow \"{}\": there is no path \"{name}\"", flow.name))
         };
         let at = path(&flow.path)?;
-        let mut plan = flow.plan(path)?;
+        let mut plan = flow.plan(|name| Ok(vec![path(name)?]))?;
         if world.perturb == Perturb::Microsecond {
             // Each number left out costs an acknowledgment: more than a microsecond.
             (plan.client.skip_packet_numbers, plan.server.skip_packet_numbers) = (false, false);

@@ -201,7 +201,7 @@ fn tcp_runs_as_it_is_told_and_gives_its_figures() {
 
 #[test]
 fn traffic_and_hosts_are_what_the_scenario_says() {
-    let flow = |text: &str| world(HOME, text).flows[0].plan(|_| Ok(0)).unwrap();
+    let flow = |text: &str| world(HOME, text).flows[0].plan(|_| Ok(vec![0])).unwrap();
     let Traffic::Flows { arrivals, size, new_connections, .. } =
         flow("short_flows = { every = \"10 ms\", arrivals = \"regular\", count = 5, size = \"30 kB\", pareto = 2, one_connection = true }").traffic
     else {

@@ -99,15 +99,15 @@ impl FlowSpec {
         self.path == path || self.moves.iter().any(|change| change.to.as_deref() == Some(path))
     }
 
-    /// The flow as the simulator wants it; `path` finds a path by its name.
-    pub(crate) fn plan(&self, path: impl Fn(&str) -> Result<usize, String>) -> Result<FlowPlan, String> {
+    /// The flow as the simulator wants it; `route` finds the numbers of the paths that a path of the scenario stands for.
+    pub(crate) fn plan(&self, route: impl Fn(&str) -> Result<Vec<usize>, String>) -> Result<FlowPlan, String> {
         let mut plan = FlowPlan::new(&self.name, self.traffic.clone()).policies(self.policies);
         self.stack.clone_into(&mut plan.stack);
-        plan.route = vec![path(&self.path)?];
+        plan.route = route(&self.path)?;
         for change in &self.moves {
             let what = match &change.to {
                 None => AddressChange::Rebind,
-                Some(to) => AddressChange::Move { route: vec![path(to)?], notice: change.notice },
+                Some(to) => AddressChange::Move { route: route(to)?, notice: change.notice },
             };
             plan.moves.push(Move { at: change.at, what });
         }
@@ -445,7 +445,7 @@ mod tests {
             [(500, None, false), (1000, Some("wifi"), false), (2000, Some("lte"), true), (3000, None, false)];
         assert_eq!(moves, expected);
         assert!(flow.takes("lte") && flow.takes("wifi") && !flow.takes("cable"));
-        let plan = flow.plan(|name| Ok(usize::from(name == "lte"))).unwrap();
+        let plan = flow.plan(|name| Ok(vec![usize::from(name == "lte")])).unwrap();
         assert_eq!((plan.route.clone(), plan.moves.len()), (vec![0], 4));
         assert_eq!(plan.moves[2].what, AddressChange::Move { route: vec![1], notice: true });
         // A single one needs no list, and tables in brackets are a list.
