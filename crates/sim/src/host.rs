@@ -12,8 +12,8 @@ pub const IP_UDP_HEADERS: u32 = 28;
 
 /// One end of a flow: a program with a socket.
 ///
-/// The world calls [`datagram`](Self::datagram) and [`timer`](Self::timer) as things happen, and [`poll_send`](Self::poll_send)
-/// after either.
+/// The world calls [`datagram`](Self::datagram) and [`timer`](Self::timer) as things happen, and
+/// [`poll_send`](Self::poll_send) after either.
 pub trait Host: Send {
     /// A datagram arrived. Its bytes may be changed in place.
     fn datagram(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8]);
@@ -113,8 +113,8 @@ impl Outbox<'_> {
         self.out.push(Outgoing { envelope, bytes: buffer, tail: false });
     }
 
-    /// The datagram pushed last is the last of a message, sent for the first time: what [`LossModel::Tail`](thalweg_link::LossModel::Tail)
-    /// takes.
+    /// The datagram pushed last is the last of a message, sent for the first time: what
+    /// [`LossModel::Tail`](thalweg_link::LossModel::Tail) takes.
     pub fn mark_tail(&mut self) {
         if let Some(last) = self.out.last_mut() {
             last.tail = true;

@@ -99,7 +99,8 @@ impl FlowSpec {
         self.path == path || self.moves.iter().any(|change| change.to.as_deref() == Some(path))
     }
 
-    /// The flow as the simulator wants it; `route` finds the numbers of the paths that a path of the scenario stands for.
+    /// The flow as the simulator wants it; `route` finds the numbers of the paths that a path of the scenario stands
+    /// for.
     pub(crate) fn plan(&self, route: impl Fn(&str) -> Result<Vec<usize>, String>) -> Result<FlowPlan, String> {
         let mut plan = FlowPlan::new(&self.name, self.traffic.clone()).policies(self.policies);
         self.stack.clone_into(&mut plan.stack);

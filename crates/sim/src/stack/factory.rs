@@ -11,8 +11,9 @@ use crate::host::{Host, IP_UDP_HEADERS};
 use crate::plan::{Crypto, FlowPlan, Plan, PlanError, Record};
 use crate::result::SideResult;
 
-/// Bytes that a full datagram of a bulk transfer spends on itself at least: short header with a connection ID of eight bytes and a packet
-/// number of one (10), tag (16), and a STREAM frame's type, stream, offset of four bytes and length of two (8).
+/// Bytes that a full datagram of a bulk transfer spends on itself at least: short header with a connection ID of eight
+/// bytes and a packet number of one (10), tag (16), and a STREAM frame's type, stream, offset of four bytes and length
+/// of two (8).
 pub const PACKET_OVERHEAD: u32 = 10 + 16 + 8;
 
 /// What a stack is told when it is to make the two ends of a flow.
@@ -37,8 +38,8 @@ pub struct StackContext<'a> {
     pub crypto: Crypto,
     /// What to keep.
     pub record: Record,
-    /// Whether a path of the plan loses the last packets of messages, so that [`Outbox::mark_tail`](crate::Outbox::mark_tail)
-    /// matters.
+    /// Whether a path of the plan loses the last packets of messages, so that
+    /// [`Outbox::mark_tail`](crate::Outbox::mark_tail) matters.
     pub tails: bool,
     /// The run's event log, if it is wanted: one observer per connection.
     pub hash: Option<EventHash>,
@@ -58,8 +59,8 @@ pub trait StackFactory: Send + Sync {
     /// When it cannot do what the flow asks for.
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError>;
 
-    /// How the packets of a bulk transfer are made up, for the [`Floor`](crate::Floor). Those of QUIC unless the stack says otherwise.
-    /// `up` tells whether the client sends the data.
+    /// How the packets of a bulk transfer are made up, for the [`Floor`](crate::Floor). Those of QUIC unless the stack
+    /// says otherwise. `up` tells whether the client sends the data.
     fn framing(&self, flow: &FlowPlan, up: bool) -> Framing {
         let sender = if up { &flow.client } else { &flow.server };
         let datagram = u32::from(sender.max_mtu.max(sender.initial_mtu));
@@ -72,7 +73,8 @@ pub trait StackFactory: Send + Sync {
         }
     }
 
-    /// What a reader of the result must know of how it was set up, in one line: policies, windows, packet sizes, acknowledgments.
+    /// What a reader of the result must know of how it was set up, in one line: policies, windows, packet sizes,
+    /// acknowledgments.
     fn settings(&self, flow: &FlowPlan) -> String {
         let _ = flow;
         String::new()
@@ -85,7 +87,9 @@ pub trait StackFactory: Send + Sync {
     }
 }
 
-/// What a stack is, as far as plans, scenarios and results must know. Written as `StackInfo { …, ..StackInfo::new(NAME) }`.
+/// What a stack is, as far as plans, scenarios and results must know.
+///
+/// Written as `StackInfo { …, ..StackInfo::new(NAME) }`.
 #[derive(Clone, Debug)]
 pub struct StackInfo {
     /// Its name in plans.
@@ -96,7 +100,8 @@ pub struct StackInfo {
     pub heeds: Heeds,
     /// Settings that no other stack has. Default none.
     pub schema: Option<&'static Schema>,
-    /// Whether the same seed is the same run to the bit. Default true; a stack that draws chance from the system is not.
+    /// Whether the same seed is the same run to the bit. Default true; a stack that draws chance from the system is
+    /// not.
     pub is_repeatable: bool,
     /// Whether its connections can go on from another local address when they are told of it. Default false.
     pub hears_of_moves: bool,

@@ -1,7 +1,7 @@
 //! Stacks: what an implementation of a transport does for a host, and what it says of itself.
 //!
-//! A transport with connections implements [`Stack`], and [`Node`] makes a [`Host`](crate::Host) of it. A [`StackFactory`] makes
-//! the two hosts of a flow and describes the stack; the [`Registry`] finds it by name.
+//! A transport with connections implements [`Stack`], and [`Node`] makes a [`Host`](crate::Host) of it. A
+//! [`StackFactory`] makes the two hosts of a flow and describes the stack; the [`Registry`] finds it by name.
 
 mod factory;
 mod node;
@@ -21,9 +21,10 @@ use crate::result::{Figure, PacketCounts, SideResult};
 
 /// A socket's worth of a transport: its connections, by number. [`Node`] drives it.
 ///
-/// Numbers are the stack's own; one may be used again when its connection has been [retired](Self::retire). After whatever
-/// happens to a connection, the node takes a turn with it: [`with`](Self::with), [`send`](Self::send) and [`news`](Self::news),
-/// again while the application finds something to do, then [`is_over`](Self::is_over) and [`timeout`](Self::timeout).
+/// Numbers are the stack's own; one may be used again when its connection has been [retired](Self::retire). After
+/// whatever happens to a connection, the node takes a turn with it: [`with`](Self::with), [`send`](Self::send) and
+/// [`news`](Self::news), again while the application finds something to do, then [`is_over`](Self::is_over) and
+/// [`timeout`](Self::timeout).
 pub trait Stack: Send {
     /// Opens a connection to the server; returns its number.
     ///

@@ -1,7 +1,7 @@
 //! Settings that only one stack has: a schema that the stack declares, and values that a plan gives.
 //!
-//! Whoever reads plans from files needs the schema alone: it says under which key a table of settings stands, which keys
-//! the table has, and what each accepts. What the values mean is the stack's own business.
+//! Whoever reads plans from files needs the schema alone: it says under which key a table of settings stands, which
+//! keys the table has, and what each accepts. What the values mean is the stack's own business.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

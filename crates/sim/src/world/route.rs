@@ -1,11 +1,11 @@
 //! Addresses and routes: which links a datagram takes from one address to another, and how a client's address changes.
 //!
-//! The routing table has an entry per pair of addresses. A server has one address. A client has one on every route that it
-//! takes, and what the server sees of it is that address with the port that a NAT on the way has chosen: an entry therefore
-//! holds the client's address twice, as the client knows it (`local`) and as the server sees it (`public`). An entry is
-//! never changed. A NAT that forgets the client, or a client that takes another route, adds one, and of several
-//! entries that fit a datagram the newest counts. A datagram keeps the entry that it was sent by, so it arrives with the
-//! address, and at the end, that were right then.
+//! The routing table has an entry per pair of addresses. A server has one address. A client has one on every route that
+//! it takes, and what the server sees of it is that address with the port that a NAT on the way has chosen: an entry
+//! therefore holds the client's address twice, as the client knows it (`local`) and as the server sees it (`public`).
+//! Its addresses and links never change. A NAT that forgets the client, or a client that takes another route, adds one, and of
+//! several entries that fit a datagram the newest counts. A datagram keeps the entry that it was sent by, so it arrives
+//! with the address, and at the end, that were right then.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
