@@ -200,7 +200,7 @@ impl Engine for Unlucky {
         self.0.version()
     }
 
-    fn stacks(&self) -> Vec<String> {
+    fn stacks(&self) -> Vec<thalweg_lab::scenario::StackInfo> {
         self.0.stacks()
     }
 

@@ -29,7 +29,7 @@ pub struct FieldResult {
 
 /// Runs the worlds of `scenarios` (one seed of each point) with every choice of every policy field until no two are alike.
 ///
-/// Choices that a world's other policies exclude are left out of that world. Flows of foreign stacks keep their settings.
+/// Choices that a world's other policies exclude are left out of that world. Flows of stacks that do not heed a policy keep their settings.
 pub fn policies(scenarios: &[Scenario], engine: &dyn Engine) -> Vec<FieldResult> {
     Policies::catalogue()
         .iter()
@@ -100,7 +100,9 @@ fn split(result: &mut FieldResult, field: &str, world: &World, scenario: &Scenar
 /// The wire hash of a world with one policy set; none if that is excluded by the others.
 fn hash(world: &World, field: &str, choice: &str, seed: u64, engine: &dyn Engine) -> Result<Option<String>, String> {
     let mut world = world.clone();
-    for flow in world.flows.iter_mut().filter(|flow| flow.stack == "thalweg") {
+    let stacks = engine.stacks();
+    let heeds = |stack: &str| stacks.iter().any(|known| known.name == stack && known.heeds(field));
+    for flow in world.flows.iter_mut().filter(|flow| heeds(&flow.stack)) {
         let mut policies = flow.policies.clone();
         if policies.set(field, choice).is_err() {
             return Ok(None);
@@ -124,7 +126,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::record::{Output, RunRecord};
+    use crate::record::{Output, RunRecord, StackInfo};
 
     /// Knows nothing but the controller, and refuses rate halving.
     struct Controllers;
@@ -134,8 +136,8 @@ mod tests {
             "controllers".to_owned()
         }
 
-        fn stacks(&self) -> Vec<String> {
-            vec!["thalweg".to_owned()]
+        fn stacks(&self) -> Vec<StackInfo> {
+            vec![StackInfo::new("thalweg")]
         }
 
         fn run(&self, world: &World, _: u64, _: bool) -> Output {
@@ -149,7 +151,7 @@ mod tests {
     #[test]
     fn names_that_change_nothing_are_found() {
         let text = "title = \"t\"\nquestion = \"q?\"\n[path.p]\npreset = \"broadband\"\n[[flow]]\ntransfer = { download = \"1 MB\" }\n";
-        let scenario = Scenario::parse("t.toml", text, Path::new(""), &["thalweg".to_owned()]).unwrap();
+        let scenario = Scenario::parse("t.toml", text, Path::new(""), &[StackInfo::new("thalweg")]).unwrap();
         let results = policies(&[scenario], &Controllers);
         let field = |name: &str| results.iter().find(|result| result.field == name).unwrap();
         assert!(field("controller").same.is_empty() && field("controller").told_by == ["t"]);

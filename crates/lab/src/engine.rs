@@ -12,15 +12,13 @@ mod shares;
 
 use std::path::Path;
 
-use thalweg_link::{ConfigError, Spread, Streams};
-use thalweg_proto::TransportConfig;
-use thalweg_recovery::{Flight, InitialWindow};
-use thalweg_sim::{FlowPlan, HostModel, MinRto, PathPlan, Plan, Record, Registry, Size, TcpConfig, Traffic};
-use thalweg_units::{Duration, DurationExt, Rate, math};
+use thalweg_link::{ConfigError, Streams};
+use thalweg_sim::{PathPlan, Plan, Record, Registry};
+use thalweg_units::{Duration, DurationExt};
 
 use crate::hash::Digest;
-use crate::record::{Engine, Output, RunRecord};
-use crate::scenario::world::{self, Arrivals, FlowSpec, Perturb, TcpSpec, TransportSpec, World};
+use crate::record::{Engine, Output, RunRecord, StackInfo};
+use crate::scenario::world::{self, Perturb, World};
 use crate::trace::{self, Files, Traced};
 
 /// Time between points of delivery curves and queues.
@@ -65,12 +63,12 @@ impl Engine for SimEngine {
         self.name.clone()
     }
 
-    fn stacks(&self) -> Vec<String> {
-        self.registry.names().map(str::to_owned).collect()
+    fn stacks(&self) -> Vec<StackInfo> {
+        self.registry.stacks().cloned().collect()
     }
 
     fn is_repeatable(&self, world: &World) -> bool {
-        world.flows.iter().all(|flow| self.registry.is_repeatable(&flow.stack))
+        world.flows.iter().all(|flow| self.registry.info(&flow.stack).is_some_and(|stack| stack.is_repeatable))
     }
 
     fn trace(&self, world: &World, seed: u64, folder: &Path) -> Result<Traced, trace::TraceError> {
@@ -100,14 +98,18 @@ fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruption
         Perturb::Microsecond => UNPERTURBED,
     };
     let streams = Streams::new(shared).scope("lab");
-    let mut routes = Vec::new();
+    // The routes that flows begin on, and all that they take.
+    let (mut routes, mut ways) = (Vec::new(), Vec::new());
     for flow in &world.flows {
-        let route = world.route(&flow.path);
-        routes.push(route.ok_or_else(|| format!("flow \"{}\": there is no path \"{}\"", flow.name, flow.path))?);
+        let route = |name: &str| {
+            world.route(name).ok_or_else(|| format!("flow \"{}\": there is no path \"{name}\"", flow.name))
+        };
+        ways.extend(flow.paths().map(route).collect::<Result<Vec<_>, _>>()?);
+        routes.push(route(&flow.path)?);
     }
     let mut paths = Vec::new();
     for (index, path) in world.paths.iter().enumerate() {
-        let drawn = path_plan(world, path, index, &routes, &streams);
+        let drawn = path_plan(world, path, index, &ways, &streams);
         paths.push(drawn.map_err(|reason| format!("path \"{}\": {reason}", path.name))?);
     }
     let spans = routes.iter().map(|route| {
@@ -120,7 +122,8 @@ fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruption
     let mut flows = Vec::new();
     for (flow, route) in world.flows.iter().zip(routes) {
         let round_trip = world.round_trip(&route).nanos();
-        let mut plan = flow_plan(flow, route);
+        let missing = |name: &str| format!("flow \"{}\": there is no path \"{name}\"", flow.name);
+        let mut plan = flow.plan(|name| world.route(name).ok_or_else(|| missing(name)))?;
         if world.perturb == Perturb::Microsecond {
             // Each number left out costs an acknowledgment: more than a microsecond.
             (plan.client.skip_packet_numbers, plan.server.skip_packet_numbers) = (false, false);
@@ -182,155 +185,6 @@ fn path_plan(
     let stops = drawn.interruptions();
     drawn.wifi = wifi;
     Ok((drawn, stops))
-}
-
-/// Times from one start to the next.
-fn distances(mean: Duration, arrivals: Arrivals) -> Spread {
-    match arrivals {
-        Arrivals::Poisson => Spread::Exponential(mean),
-        Arrivals::Uniform => Spread::Uniform(Duration::ZERO, mean * 2),
-        Arrivals::Regular => Spread::Fixed(mean),
-    }
-}
-
-fn flow_plan(flow: &FlowSpec, route: Vec<usize>) -> FlowPlan {
-    let fixed = Spread::Fixed;
-    let traffic = match &flow.traffic {
-        world::Traffic::Download(bytes) => Traffic::Download(*bytes),
-        world::Traffic::Upload(bytes) => Traffic::Upload(*bytes),
-        world::Traffic::Requests { request, response, count, think } => Traffic::Requests {
-            count: *count,
-            request: Size::Fixed(*request),
-            response: Size::Fixed(*response),
-            think: fixed(*think),
-        },
-        world::Traffic::OnOff { burst, pause, pauses, count } => Traffic::Requests {
-            count: *count,
-            request: Size::Fixed(100),
-            response: Size::Fixed(*burst),
-            think: distances(*pause, *pauses),
-        },
-        world::Traffic::ShortFlows { every, arrivals, count, size, spread, pareto, one_connection } => Traffic::Flows {
-            count: *count,
-            arrivals: distances(*every, *arrivals),
-            size: match pareto {
-                // Half of the sizes are below scale × (2^(1/shape) - 1).
-                Some(shape) => {
-                    Size::Pareto { scale: (*size as f64 / (math::pow(2.0, 1.0 / shape) - 1.0)) as u64, shape: *shape }
-                }
-                // The 84th percentile lies one deviation of the logarithm above the median.
-                None if *spread > 1.0 => Size::LogNormal { median: *size, sigma: math::ln(*spread) },
-                None => Size::Fixed(*size),
-            },
-            new_connections: !one_connection,
-        },
-        world::Traffic::Page { objects } => Traffic::Page(
-            objects
-                .iter()
-                .map(|object| thalweg_sim::PageObject {
-                    size: object.size,
-                    after: object.after.iter().map(|at| usize::try_from(*at).unwrap_or(usize::MAX)).collect(),
-                    delay: object.delay,
-                })
-                .collect(),
-        ),
-        world::Traffic::Media { rate, frame, deadline, duration, up } => Traffic::Media {
-            up: *up,
-            interval: *frame,
-            frame: Rate::from_bps(*rate).bytes_in(*frame).max(1),
-            deadline: *deadline,
-            frames: Some((duration.nanos() / frame.nanos().max(1)).max(1)),
-        },
-        world::Traffic::Datagrams { rate, size, duration, up } => {
-            let interval = Rate::from_bps(*rate).time_for(*size).max(Duration::from_nanos(1));
-            Traffic::Media {
-                up: *up,
-                interval,
-                frame: *size,
-                deadline: *duration,
-                frames: Some((duration.nanos() / interval.nanos().max(1)).max(1)),
-            }
-        }
-    };
-    let host = match flow.host {
-        world::HostModel::Ideal => HostModel::IDEAL,
-        world::HostModel::Linux => HostModel::LINUX,
-        world::HostModel::LinuxCoarse => HostModel::LINUX_COARSE,
-        world::HostModel::Custom { timer, wake, receive, nic, batch } => HostModel {
-            timer_granularity: timer,
-            wake_delay: wake,
-            receive_delay: receive,
-            nic: nic.map(Rate::from_bps),
-            batch: usize::try_from(batch).unwrap_or(usize::MAX),
-        },
-    };
-    let mut plan = FlowPlan::new(&flow.name, traffic).policies(flow.policies.clone());
-    transport(&flow.transport, &mut plan.client);
-    transport(&flow.transport, &mut plan.server);
-    tcp(flow.tcp.as_ref(), &mut plan.tcp);
-    flow.stack.clone_into(&mut plan.stack);
-    plan.route = route;
-    plan.start = flow.start;
-    (plan.client_host, plan.server_host) = (host, host);
-    plan
-}
-
-fn tcp(spec: Option<&TcpSpec>, config: &mut TcpConfig) {
-    let Some(spec) = spec else { return };
-    if let Some(window) = spec.initial_window {
-        config.initial_window = match window {
-            world::InitialWindow::Rfc6928 => InitialWindow::Rfc6928,
-            world::InitialWindow::Rfc3390 => InitialWindow::Rfc3390,
-            world::InitialWindow::Segments(count) => InitialWindow::Datagrams(count),
-        };
-    }
-    if let Some(least) = spec.min_rto {
-        config.min_rto = match least {
-            world::MinRto::Linux => MinRto::Linux,
-            world::MinRto::Rfc6298 => MinRto::Rfc6298,
-            world::MinRto::At(span) => MinRto::At(span),
-        };
-    }
-    if spec.reduces_flight_size == Some(true) {
-        config.flight = Flight::Outstanding;
-    }
-    config.delayed_ack = spec.delayed_ack.unwrap_or(config.delayed_ack);
-    config.ecn = spec.ecn.unwrap_or(config.ecn);
-    config.tail_loss_probe = spec.tail_loss_probe.unwrap_or(config.tail_loss_probe);
-    config.time_threshold = spec.time_threshold.unwrap_or(config.time_threshold);
-    config.mtu = spec.mtu.map_or(config.mtu, |mtu| u16::try_from(mtu).unwrap_or(u16::MAX));
-    config.receive_window = spec.receive_window.unwrap_or(config.receive_window);
-}
-
-fn transport(spec: &TransportSpec, config: &mut TransportConfig) {
-    let bytes = |size: u64| u16::try_from(size).unwrap_or(u16::MAX);
-    if let Some(timeout) = spec.idle_timeout {
-        config.max_idle_timeout = Some(timeout);
-    }
-    if let Some(delay) = spec.max_ack_delay {
-        config.max_ack_delay = delay;
-    }
-    config.ack_every_second |= spec.ack_every_second;
-    if let Some(size) = spec.initial_datagram {
-        config.initial_mtu = bytes(size);
-        config.max_mtu = config.max_mtu.max(bytes(size));
-    }
-    if let Some(size) = spec.max_datagram {
-        config.max_mtu = bytes(size);
-        config.initial_mtu = config.initial_mtu.min(bytes(size));
-    }
-    if spec.mtu_discovery == Some(false) {
-        config.max_mtu = config.initial_mtu;
-    }
-    if let Some(ecn) = spec.ecn {
-        config.ecn = ecn;
-    }
-    if let Some(window) = spec.receive_window {
-        let streams = &mut config.streams;
-        (streams.receive_window, streams.max_receive_window) = (window, window);
-        // One stream may use all of it.
-        (streams.stream_receive_window, streams.max_stream_receive_window) = (window, window);
-    }
 }
 
 #[cfg(test)]

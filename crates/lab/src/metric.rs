@@ -119,6 +119,7 @@ metrics! {
         "frame_delay" Seconds "delay of real-time frames; one value per frame that was due, endless for those that never arrived",
         "stall" Seconds "how long no real-time frame came in time, whenever that was longer than the deadline, from the first frame to the time of the last; one value per stall",
         "silence_after_repair" Seconds "from the end of the last outage or suspension to the next delivery of new data",
+        "silence_after_move" Seconds "from the last change of the client's address to the next delivery of new data",
         "bytes_sent" Bytes Neither "UDP payload that the data sender sent",
         "bytes_retransmitted" Bytes "stream data that the data sender sent more than once, each time after the first",
         "bytes_lost" Bytes "UDP payload declared lost by the data sender",

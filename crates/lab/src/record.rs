@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+pub use thalweg_sim::StackInfo;
 
 use crate::metric::Scope;
 use crate::scenario::world::World;
@@ -170,7 +171,7 @@ pub trait Engine: Sync {
     fn version(&self) -> String;
 
     /// The transports that flows can name.
-    fn stacks(&self) -> Vec<String>;
+    fn stacks(&self) -> Vec<StackInfo>;
 
     /// Whether the same seed gives the same event log there; some foreign stacks draw chance from the system.
     fn is_repeatable(&self, world: &World) -> bool {

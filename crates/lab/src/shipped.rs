@@ -77,9 +77,10 @@ fn metrics(scenario: &Scenario, flow: &FlowSpec) -> Vec<&'static Metric> {
     let main = match flow.traffic {
         Traffic::Download(Some(_)) | Traffic::Upload(Some(_)) => "completion",
         Traffic::Download(None) | Traffic::Upload(None) => "goodput",
-        Traffic::Requests { .. } | Traffic::OnOff { .. } | Traffic::Page { .. } => "response",
-        Traffic::ShortFlows { .. } => "flow_completion",
-        Traffic::Media { .. } | Traffic::Datagrams { .. } => "deadline_misses",
+        Traffic::Flows { .. } => "flow_completion",
+        Traffic::Media { .. } => "deadline_misses",
+        // Requests, and pages of them.
+        _ => "response",
     };
     let mut metrics: Vec<&'static Metric> = metric::find(main).into_iter().collect();
     for expectation in scenario.expectations.iter().chain(&scenario.known) {
@@ -214,7 +215,7 @@ at_most = 9
 
     #[test]
     fn the_shipped_the_best_and_the_rivals_of_each_place() {
-        let stacks = ["thalweg".to_owned(), "quinn".to_owned()];
+        let stacks = ["thalweg", "quinn"].map(crate::scenario::StackInfo::new);
         let scenario = Scenario::parse("t.toml", TEXT, Path::new(""), &stacks).unwrap();
         let mut runs = Runs::new();
         for (point, at) in scenario.points.iter().enumerate() {

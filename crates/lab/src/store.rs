@@ -230,7 +230,7 @@ impl Manifest {
     ///
     /// # Errors
     /// When a file it names is no longer there, or its rules have changed.
-    pub fn scenario(&self, stacks: &[String]) -> Result<Scenario, crate::scenario::ScenarioError> {
+    pub fn scenario(&self, stacks: &[crate::scenario::StackInfo]) -> Result<Scenario, crate::scenario::ScenarioError> {
         let directory = Path::new(&self.scenario.file).parent().unwrap_or(Path::new(""));
         Scenario::parse(&self.scenario.file, &self.scenario.text, directory, stacks)
     }

@@ -203,7 +203,7 @@ pub fn places(scenario: &Scenario, runs: &Runs, scope: Scope) -> Vec<(usize, Str
 
 fn is_taken(scenario: &Scenario, point: usize, link: &str) -> bool {
     let path = link.rsplit_once('.').map_or(link, |(path, _)| path);
-    scenario.points.get(point).is_some_and(|point| point.world.flows.iter().any(|flow| flow.path == path))
+    scenario.points.get(point).is_some_and(|point| point.world.flows.iter().any(|flow| flow.takes(path)))
 }
 
 fn cell(scenario: &Scenario, runs: &Runs, point: usize, subject: &str, metric: &'static Metric) -> Option<Cell> {

@@ -5,7 +5,7 @@ use rand_pcg::Pcg64;
 use thalweg_units::math;
 
 use crate::hash::Digest;
-use crate::record::{Engine, Output, PacketPlot, Part, Recording, RunRecord, Series, put};
+use crate::record::{Engine, Output, PacketPlot, Part, Recording, RunRecord, Series, StackInfo, put};
 use crate::scenario::world::{Traffic, World};
 
 /// The stand-in. Panics on seed 13 if `superstitious`.
@@ -22,8 +22,8 @@ impl Engine for Toy {
         "toy 1".to_owned()
     }
 
-    fn stacks(&self) -> Vec<String> {
-        vec!["thalweg".to_owned(), "quinn".to_owned()]
+    fn stacks(&self) -> Vec<StackInfo> {
+        vec![StackInfo::new("thalweg"), StackInfo::new("quinn")]
     }
 
     fn run(&self, world: &World, seed: u64, recording: bool) -> Output {

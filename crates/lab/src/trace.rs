@@ -30,7 +30,7 @@ use crate::report::csv::file_name;
 use crate::runner::{lock, panic_message};
 use crate::scenario::Scenario;
 use crate::store::{ManifestRun, StoreError, io_error};
-use pcapng::{Ends, Writer};
+use pcapng::Writer;
 
 /// The name of the capture.
 pub const CAPTURE: &str = "packets.pcapng";
@@ -215,8 +215,7 @@ impl Capture {
                 *self.interfaces.entry(key).or_insert(interface)
             }
         };
-        let ends = Ends::of_flow(seen.flow, seen.at_client == seen.is_sent);
-        self.out.datagram(interface, seen.at, seen.is_sent, &ends, seen.ecn, seen.payload)
+        self.out.datagram(interface, seen.at, seen.is_sent, seen.addresses, seen.ecn, seen.payload)
     }
 }
 

@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let result = run(&Plan { seed, ..plan.clone() })?;
         events += result.events;
         datagrams += result.datagrams;
-        let (flow, floor) = (&result.flows[0], plan.floor(&plan.flows[0], Duration::ZERO));
+        let (flow, floor) = (&result.flows[0], result.flows[0].floor);
         println!(
             "seed {seed}: {:?} (floor {:?}), {} lost, {} spurious, window {}, limited by {:?}, hash {:032x} {}",
             flow.completion,

@@ -14,6 +14,8 @@ use std::collections::VecDeque;
 use thalweg_link::{Dice, Packet, RateModel};
 use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
+use crate::world::Datagram;
+
 /// The longest delay, however slow the bottleneck.
 const MOST: Duration = Duration::from_millis(1);
 /// Bytes of the full packet whose time on the bottleneck is the measure.
@@ -36,7 +38,7 @@ pub(crate) struct Departures {
     longest: Duration,
     dice: Dice,
     last: Instant,
-    waiting: VecDeque<(Instant, Packet<Vec<u8>>)>,
+    waiting: VecDeque<(Instant, Packet<Datagram>)>,
 }
 
 impl Departures {
@@ -46,7 +48,7 @@ impl Departures {
     }
 
     /// The host sends a datagram.
-    pub(crate) fn push(&mut self, now: Instant, mut packet: Packet<Vec<u8>>) {
+    pub(crate) fn push(&mut self, now: Instant, mut packet: Packet<Datagram>) {
         let delay = Duration::from_nanos(self.dice.below(self.longest.nanos() + 1));
         self.last = self.last.max(now + delay);
         packet.sent = self.last;
@@ -59,7 +61,7 @@ impl Departures {
     }
 
     /// The next datagram that leaves by `now`.
-    pub(crate) fn pop(&mut self, now: Instant) -> Option<Packet<Vec<u8>>> {
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<Packet<Datagram>> {
         if self.next() > now {
             return None;
         }
@@ -74,8 +76,8 @@ mod tests {
 
     use super::*;
 
-    fn packet(number: u8) -> Packet<Vec<u8>> {
-        Packet { payload: vec![number], size: 1500, flow: 0, ecn: Ecn::NotEct, sent: Instant::ZERO, tail: false }
+    fn packet(number: u8) -> Packet<Datagram> {
+        Packet { payload: vec![number].into(), size: 1500, flow: 0, ecn: Ecn::NotEct, sent: Instant::ZERO, tail: false }
     }
 
     #[test]
@@ -114,7 +116,7 @@ mod tests {
             assert!(at >= now && at >= before && at <= now + longest, "{number}: sent at {now:?}, left at {at:?}");
             assert!(departures.pop(at - Duration::from_nanos(1)).is_none());
             let left = departures.pop(at).unwrap_or_else(|| panic!("{number} is due"));
-            assert_eq!((left.payload, left.sent), (vec![number], at));
+            assert_eq!((left.payload.bytes, left.sent), (vec![number], at));
             before = at;
         }
         assert_eq!(departures.next(), Instant::FAR_FUTURE);

@@ -3,21 +3,14 @@
 use thalweg_link::{DelayModel, DirectionConfig, RateModel, Schedule};
 use thalweg_units::{Duration, DurationExt, Rate};
 
-use crate::plan::{FlowPlan, Plan, Traffic};
-use crate::tcp;
-
-/// Bytes of IPv4 and UDP headers on every datagram of QUIC.
-pub const IP_UDP_HEADERS: u32 = 28;
-
-/// Bytes that a full datagram of a bulk transfer spends on itself at least: short header with a connection ID of eight bytes and a packet
-/// number of one (10), tag (16), and a STREAM frame's type, stream, offset of four bytes and length of two (8).
-pub const PACKET_OVERHEAD: u32 = 10 + 16 + 8;
+use crate::plan::{AddressChange, FlowPlan, Plan, Traffic};
+use crate::stack::Framing;
 
 /// A bulk transfer's floor.
 ///
 /// The clock starts with the client's first datagram, which is taken to carry the request (or the first data) already,
 /// and stops with the last byte. Rates and delays are those of that time. The link serves nothing else, loses nothing,
-/// and is never idle. A handshake before the request adds [`round_trip`](Self::round_trip).
+/// and is never idle. A handshake before the request adds [`handshake`](Self::handshake).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Floor {
     /// From the first datagram to the last byte.
@@ -38,17 +31,23 @@ pub struct Floor {
     pub packet_size: u32,
     /// The sum of the fixed delays of both directions.
     pub round_trip: Duration,
+    /// What a handshake before the request adds.
+    pub handshake: Duration,
 }
 
 impl Plan {
     /// The floor of a flow's bulk transfer whose client sends its first datagram at `start`, counted from the start of
-    /// the run; `None` for other traffic, and where the path never carries that much.
-    pub fn floor(&self, flow: &FlowPlan, start: Duration) -> Option<Floor> {
-        let (bytes, down, sender) = match flow.traffic {
-            Traffic::Download(Some(bytes)) => (bytes, true, &flow.server),
-            Traffic::Upload(Some(bytes)) => (bytes, false, &flow.client),
+    /// the run, in packets made up like this ([`StackFactory::framing`](crate::StackFactory::framing)); `None` for other
+    /// traffic, for a flow that changes its path, and where the path never carries that much.
+    pub fn floor(&self, flow: &FlowPlan, start: Duration, framing: &Framing) -> Option<Floor> {
+        let (bytes, down) = match flow.traffic {
+            Traffic::Download(Some(bytes)) => (bytes, true),
+            Traffic::Upload(Some(bytes)) => (bytes, false),
             _ => return None,
         };
+        if flow.moves.iter().any(|change| matches!(change.what, AddressChange::Move { .. })) {
+            return None;
+        }
         let paths = || flow.route.iter().filter_map(|path| self.paths.get(*path));
         let up: Vec<&DirectionConfig> = paths().map(|path| &path.up).collect();
         // The first hop of a route is the last that the server's packets cross.
@@ -56,16 +55,8 @@ impl Plan {
         let data = if down { &down_links } else { &up };
 
         let path_mtu = data.iter().filter_map(|link| link.mtu.as_ref()).map(|mtu| largest_from(mtu, start)).min();
-        let (full, overhead, first) = match flow.stack.as_str() {
-            // The first packet is a SYN; the request follows a round trip later.
-            "tcp" => (u32::from(flow.tcp.mtu), u32::from(tcp::HEADERS), tcp::SYN_SIZE),
-            // The first datagram is padded to 1,200 bytes (RFC 9000 section 14.1).
-            _ => {
-                let mtu = u32::from(sender.max_mtu.max(sender.initial_mtu));
-                (mtu + IP_UDP_HEADERS, IP_UDP_HEADERS + PACKET_OVERHEAD, 1200 + IP_UDP_HEADERS)
-            }
-        };
-        let packet_size = full.min(path_mtu.unwrap_or(u32::MAX));
+        let (overhead, first) = (framing.overhead, framing.first);
+        let packet_size = framing.packet.min(path_mtu.unwrap_or(u32::MAX));
         let payload_per_packet = packet_size.checked_sub(overhead).filter(|size| *size > 0)?;
         let packets = bytes.div_ceil(u64::from(payload_per_packet)).max(1);
         let on_the_wire = bytes + packets * u64::from(overhead);
@@ -96,7 +87,7 @@ impl Plan {
             arrivals += u128::from((through(busy, middle as u64)?.0 - start).nanos());
         }
         let request = begin - start;
-        let round_trip = self.round_trip(flow);
+        let round_trip = self.round_trip(&flow.route);
         Some(Floor {
             total: end - start,
             request,
@@ -107,6 +98,7 @@ impl Plan {
             payload_per_packet,
             packet_size,
             round_trip,
+            handshake: round_trip * framing.handshake,
         })
     }
 }
@@ -153,6 +145,12 @@ fn finish(rate: &RateModel, at: Duration, bytes: u64) -> Option<Duration> {
 mod tests {
     use super::*;
     use crate::plan::PathPlan;
+    use crate::quic::Thalweg;
+    use crate::stack::StackFactory;
+
+    fn floor(plan: &Plan, flow: &FlowPlan, start: Duration) -> Option<Floor> {
+        plan.floor(flow, start, &Thalweg.framing(flow, matches!(flow.traffic, Traffic::Upload(_))))
+    }
 
     fn link(rate: &str, delay_ms: u64) -> DirectionConfig {
         DirectionConfig {
@@ -169,7 +167,7 @@ mod tests {
     #[test]
     fn the_satellite_by_hand() {
         let plan = plan(link("3 Mbps", 300), link("250 Mbps", 300));
-        let floor = plan.floor(&FlowPlan::new("f", Traffic::Download(Some(100_000_000))), Duration::ZERO).unwrap();
+        let floor = floor(&plan, &FlowPlan::new("f", Traffic::Download(Some(100_000_000))), Duration::ZERO).unwrap();
         // 1452 bytes of UDP payload: 1418 of the application, 1480 on the wire.
         assert_eq!((floor.payload_per_packet, floor.packet_size), (1418, 1480));
         assert_eq!(floor.packets, 70_522); // 100,000,000 / 1418 = 70,521.9
@@ -188,7 +186,7 @@ mod tests {
     #[test]
     fn an_upload_needs_no_request() {
         let plan = plan(link("8 Mbps", 10), link("1 Gbps", 10));
-        let floor = plan.floor(&FlowPlan::new("f", Traffic::Upload(Some(1418))), Duration::ZERO).unwrap();
+        let floor = floor(&plan, &FlowPlan::new("f", Traffic::Upload(Some(1418))), Duration::ZERO).unwrap();
         assert_eq!(floor.total, Duration::from_micros(1480) + Duration::from_millis(10));
         assert_eq!((floor.request, floor.packets), (Duration::ZERO, 1));
     }
@@ -198,7 +196,7 @@ mod tests {
         let mut down = link("8 Mbps", 0);
         down.mtu = Some(thalweg_link::Schedule::constant(1280));
         let flow = FlowPlan::new("f", Traffic::Download(Some(10_000)));
-        let floor = plan(link("8 Mbps", 0), down).floor(&flow, Duration::ZERO).unwrap();
+        let floor = floor(&plan(link("8 Mbps", 0), down), &flow, Duration::ZERO).unwrap();
         assert_eq!((floor.packet_size, floor.payload_per_packet, floor.packets), (1280, 1218, 9));
     }
 
@@ -208,7 +206,7 @@ mod tests {
         plan.paths.push(PathPlan::new("q", link("8 Mbps", 5), link("8 Mbps", 5)));
         let mut flow = FlowPlan::new("f", Traffic::Upload(Some(14_180)));
         flow.route = vec![0, 1];
-        let floor = plan.floor(&flow, Duration::ZERO).unwrap();
+        let floor = floor(&plan, &flow, Duration::ZERO).unwrap();
         // One packet of 1,480 bytes over the first, ten over the second, and six milliseconds.
         let serialisation = Duration::from_nanos(11_840) + Duration::from_micros(14_800);
         assert_eq!(floor.total, serialisation + Duration::from_millis(6));
@@ -224,14 +222,14 @@ mod tests {
         plan.paths[0].down.rate = RateModel::Schedule(Schedule::new(steps, None).unwrap());
         let flow = FlowPlan { route: vec![0, 1], ..FlowPlan::new("f", Traffic::Download(Some(1418))) };
         // One packet of 1,480 bytes is there at about 41 ms and has left the access link 1.48 ms after it comes alive.
-        let floor = plan.floor(&flow, Duration::ZERO).unwrap();
+        let floor = floor(&plan, &flow, Duration::ZERO).unwrap();
         assert_eq!(floor.total, ms(50) + Duration::from_micros(1480));
     }
 
     #[test]
     fn there_is_no_floor_for_what_has_no_end() {
         let plan = plan(link("8 Mbps", 0), link("8 Mbps", 0));
-        assert_eq!(plan.floor(&FlowPlan::new("f", Traffic::Download(None)), Duration::ZERO), None);
+        assert_eq!(floor(&plan, &FlowPlan::new("f", Traffic::Download(None)), Duration::ZERO), None);
     }
 
     #[test]
@@ -244,11 +242,11 @@ mod tests {
         down.rate = schedule([(0, "1 Mbps"), (5, "10 Mbps")]);
         let flow = FlowPlan::new("late", Traffic::Download(Some(1_000_000)));
         let changing = plan(link("10 Mbps", 10), down);
-        let constant = plan(link("10 Mbps", 10), link("10 Mbps", 10)).floor(&flow, Duration::ZERO);
-        assert_eq!(changing.floor(&flow, Duration::from_secs(6)), constant);
+        let constant = floor(&plan(link("10 Mbps", 10), link("10 Mbps", 10)), &flow, Duration::ZERO);
+        assert_eq!(floor(&changing, &flow, Duration::from_secs(6)), constant);
         // From the start on, 5 s at a tenth of the rate, less the request's 11 ms, come first: the mean byte is far
         // from the middle.
-        let whole = changing.floor(&flow, Duration::ZERO).unwrap();
+        let whole = floor(&changing, &flow, Duration::ZERO).unwrap();
         let bits = (1_000_000 + whole.packets * 62) * 8;
         let slow = (Duration::from_secs(5) - whole.request).as_nanos() as u64 / 1_000;
         let fast = (bits - slow) / 10;

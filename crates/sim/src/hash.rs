@@ -3,6 +3,8 @@
 use thalweg_link::{DropCause, Packet};
 use thalweg_units::{Ecn, Instant};
 
+use crate::world::Datagram;
+
 /// FNV-1a with 128 bits of state, fed 64-bit words (draft-eastlake-fnv), as the connections' event log uses it.
 #[derive(Debug)]
 pub(crate) struct Hash(u128);
@@ -20,7 +22,7 @@ impl Hash {
     }
 
     /// A packet arrived at the end of a link, or was dropped on it. Payloads stay out.
-    pub(crate) fn packet(&mut self, at: Instant, link: usize, packet: &Packet<Vec<u8>>, dropped: Option<DropCause>) {
+    pub(crate) fn packet(&mut self, at: Instant, link: usize, packet: &Packet<Datagram>, dropped: Option<DropCause>) {
         let fate = dropped.map_or(0, |cause| cause.index() as u64 + 1);
         let ecn = match packet.ecn {
             Ecn::NotEct => 0,

@@ -1,21 +1,22 @@
-//! What a simulated host must be able to do: few things, so that a foreign transport plugs in the same way ours does.
+//! The interface of a simulated host: datagrams in and out with their addresses, a timer, progress, figures.
 
-use thalweg_link::Streams;
-use thalweg_proto::observe::EventHash;
+use std::net::SocketAddr;
+
 use thalweg_units::{Ecn, Instant};
 
-use crate::floor::IP_UDP_HEADERS;
 use crate::meter::Meter;
-use crate::plan::{Crypto, FlowPlan, Plan, PlanError, Record};
 use crate::result::{PacketCounts, SideResult};
+
+/// Bytes of IPv4 and UDP headers on every datagram of QUIC.
+pub const IP_UDP_HEADERS: u32 = 28;
 
 /// One end of a flow: a program with a socket.
 ///
-/// The world calls [`datagram`](Self::datagram) and [`timer`](Self::timer) as things happen, and [`poll_send`](Self::poll_send)
-/// after either.
+/// The world calls [`datagram`](Self::datagram) and [`timer`](Self::timer) as things happen, and
+/// [`poll_send`](Self::poll_send) after either.
 pub trait Host: Send {
     /// A datagram arrived. Its bytes may be changed in place.
-    fn datagram(&mut self, now: Instant, ecn: Ecn, bytes: &mut [u8]);
+    fn datagram(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8]);
 
     /// When [`timer`](Self::timer) wants to be called.
     fn next_timer(&self) -> Option<Instant>;
@@ -25,6 +26,12 @@ pub trait Host: Send {
 
     /// Hands out everything that may leave now.
     fn poll_send(&mut self, now: Instant, out: &mut Outbox<'_>);
+
+    /// The host's address is `local` from now on: an interface went, another one came. Only a move with notice calls
+    /// this, and only stacks that [say so](crate::StackInfo::hears_of_moves) are called.
+    fn address_changed(&mut self, now: Instant, local: SocketAddr) {
+        let _ = (now, local);
+    }
 
     /// Progress of the host. A flow ends when its client finishes; a server only reports failures.
     fn status(&self) -> Status;
@@ -52,7 +59,7 @@ pub trait Host: Send {
     fn report(&mut self, now: Instant) -> SideResult;
 }
 
-/// How far a client is.
+/// Progress of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
     /// There is something left to do.
@@ -61,6 +68,25 @@ pub enum Status {
     Finished,
     /// It cannot be done any more, because of this.
     Failed(String),
+}
+
+/// Addresses and ECN field of a datagram.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// Whom it comes from. At the server this is the client's address as the network shows it.
+    pub source: SocketAddr,
+    /// Whom it is for. At the client this is the client's own address, whatever the network calls it.
+    pub destination: SocketAddr,
+    /// The ECN field of its IP header.
+    pub ecn: Ecn,
+}
+
+impl Envelope {
+    /// The addresses of an answer, unmarked.
+    #[must_use]
+    pub const fn reply(&self) -> Envelope {
+        Envelope { source: self.destination, destination: self.source, ecn: Ecn::NotEct }
+    }
 }
 
 /// Takes datagrams to the network. Their memory is recycled.
@@ -73,109 +99,25 @@ pub struct Outbox<'a> {
 /// A datagram on its way to the network.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    pub(crate) ecn: Ecn,
-    pub(crate) payload: Vec<u8>,
+    pub(crate) envelope: Envelope,
+    pub(crate) bytes: Vec<u8>,
     pub(crate) tail: bool,
 }
 
 impl Outbox<'_> {
-    /// Sends one datagram.
-    pub fn push(&mut self, ecn: Ecn, bytes: &[u8]) {
+    /// Sends one datagram. The network drops what comes from or goes to an address that nobody has.
+    pub fn push(&mut self, envelope: Envelope, bytes: &[u8]) {
         let mut buffer = self.pool.pop().unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(bytes);
-        self.out.push(Outgoing { ecn, payload: buffer, tail: false });
+        self.out.push(Outgoing { envelope, bytes: buffer, tail: false });
     }
 
-    /// The datagram pushed last is the last of a message, sent for the first time: what [`LossModel::Tail`](thalweg_link::LossModel::Tail)
-    /// takes.
+    /// The datagram pushed last is the last of a message, sent for the first time: what
+    /// [`LossModel::Tail`](thalweg_link::LossModel::Tail) takes.
     pub fn mark_tail(&mut self) {
         if let Some(last) = self.out.last_mut() {
             last.tail = true;
         }
-    }
-}
-
-/// What a stack is told when it is to make the two ends of a flow.
-pub struct StackContext<'a> {
-    /// The whole plan.
-    pub plan: &'a Plan,
-    /// The flow.
-    pub flow: &'a FlowPlan,
-    /// Chance for what this flow carries: sizes, arrivals, pauses.
-    pub streams: Streams,
-    /// Chance for its endpoints: connection IDs, keys, packet numbers skipped.
-    pub endpoints: Streams,
-    /// When the run starts.
-    pub origin: Instant,
-    /// When the client starts.
-    pub start: Instant,
-    /// Packet protection.
-    pub crypto: Crypto,
-    /// What to keep.
-    pub record: Record,
-    /// Whether a path of the plan loses the last packets of messages, so that [`Outbox::mark_tail`] matters.
-    pub tails: bool,
-    /// The run's event log, if it is wanted: one observer per connection.
-    pub hash: Option<EventHash>,
-}
-
-/// A client and a server.
-pub type Hosts = (Box<dyn Host>, Box<dyn Host>);
-
-/// An implementation of a transport that flows can be run with.
-pub trait StackFactory: Send + Sync {
-    /// Its name in plans.
-    fn name(&self) -> &str;
-
-    /// Makes a client and a server.
-    ///
-    /// # Errors
-    /// When it cannot do what the flow asks for.
-    fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError>;
-
-    /// What a reader of the result must know of how it was set up: policies, windows, packet sizes, acknowledgements.
-    fn settings(&self, flow: &FlowPlan) -> String {
-        let _ = flow;
-        String::new()
-    }
-
-    /// Whether the same seed is the same run to the bit. A stack that draws chance from the system is not.
-    fn is_repeatable(&self) -> bool {
-        true
-    }
-}
-
-/// The stacks that flows can name.
-pub struct Registry {
-    stacks: Vec<Box<dyn StackFactory>>,
-}
-
-impl Default for Registry {
-    /// "thalweg", "tcp" and "raw".
-    fn default() -> Self {
-        Registry { stacks: vec![Box::new(crate::quic::Thalweg), Box::new(crate::tcp::Tcp), Box::new(crate::raw::Raw)] }
-    }
-}
-
-impl Registry {
-    /// Adds a stack; one of the same name is replaced.
-    pub fn add(&mut self, stack: Box<dyn StackFactory>) {
-        self.stacks.retain(|known| known.name() != stack.name());
-        self.stacks.push(stack);
-    }
-
-    /// Names of the stacks.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.stacks.iter().map(|stack| stack.name())
-    }
-
-    /// Whether the same seed is the same run with this stack; false if there is none of that name.
-    pub fn is_repeatable(&self, name: &str) -> bool {
-        self.get(name).is_some_and(StackFactory::is_repeatable)
-    }
-
-    pub(crate) fn get(&self, name: &str) -> Option<&dyn StackFactory> {
-        self.stacks.iter().find(|stack| stack.name() == name).map(AsRef::as_ref)
     }
 }

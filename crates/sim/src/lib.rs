@@ -8,7 +8,9 @@
 //! | what is to be simulated, and what came out | [`Plan`], [`RunResult`] |
 //! | the loop | [`run`], [`run_with`] |
 //! | watching datagrams | [`run_tapped`], [`Tap`] |
-//! | what a host must be able to do; stacks by name | [`Host`], [`StackFactory`], [`Registry`] |
+//! | what a host must be able to do | [`Host`] |
+//! | stacks: what a transport must be able to do, the host that every one of them has, stacks by name | [`Stack`], [`Node`], [`StackFactory`], [`Registry`] |
+//! | addresses of clients that change | [`Move`] |
 //! | traffic | [`Traffic`], [`app`] |
 //! | TCP, packet by packet | [`TcpConfig`], the stack "tcp" |
 //! | how fast it could be | [`Floor`] |
@@ -29,9 +31,9 @@
 //!     flows: vec![FlowPlan::new("download", Traffic::Download(Some(1_000_000)))],
 //!     ..Plan::default()
 //! };
-//! let floor = plan.floor(&plan.flows[0], Duration::ZERO).ok_or("a download has a floor")?;
 //! let result = run(&plan)?;
 //! assert_eq!(result.failed, None);
+//! let floor = result.flows[0].floor.ok_or("a download has a floor")?;
 //! let completion = result.flows[0].completion.ok_or("it finished")?;
 //! assert!(completion >= floor.total + floor.round_trip && completion < 4 * floor.total);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -51,18 +53,30 @@ mod plan;
 mod quic;
 mod raw;
 mod result;
+mod stack;
 mod tap;
 mod tcp;
 mod world;
 
-pub use floor::{Floor, IP_UDP_HEADERS, PACKET_OVERHEAD};
-pub use host::{Host, Hosts, Outbox, Registry, StackContext, StackFactory, Status};
+pub use floor::Floor;
+pub use host::{Envelope, Host, IP_UDP_HEADERS, Outbox, Status};
 pub use meter::{Meter, Transfer};
-pub use plan::{Crypto, FlowPlan, HostModel, PageObject, PathPlan, Plan, PlanError, Record, Size, Traffic};
+pub use plan::{
+    AddressChange, Crypto, FlowPlan, HostModel, Move, PageObject, PathPlan, Plan, PlanError, Record, Size, Traffic,
+};
 pub use result::{
     Figure, FlowResult, FlowWindow, Frames, LinkResult, LinkWindow, PacketCounts, PacketFate, PacketPoint, RunResult,
     Series, SideResult, TcpStats, WindowResult, is_measured,
 };
+pub use stack::{
+    Accepts, Carries, Framing, Heeds, Hosts, News, Node, PACKET_OVERHEAD, Registry, Replies, Route, Schema, Setting,
+    SettingValue, Settings, Stack, StackContext, StackFactory, StackInfo,
+};
 pub use tap::{Seen, Tap};
 pub use tcp::{MinRto, TcpConfig};
 pub use world::{run, run_tapped, run_with};
+
+/// The stacks that come with the crate. Flows that name none run the first.
+fn stacks() -> Vec<Box<dyn StackFactory>> {
+    vec![Box::new(quic::Thalweg), Box::new(tcp::Tcp), Box::new(raw::Raw)]
+}

@@ -1,4 +1,4 @@
-//! What is to be simulated: paths, flows, and how long.
+//! The plan of a run: paths, flows, how long it lasts, what is kept of it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,7 +12,7 @@ use thalweg_proto::rustls::KeyLog;
 use thalweg_recovery::Policies;
 use thalweg_units::{Duration, DurationExt, Rate};
 
-use crate::tcp::TcpConfig;
+use crate::stack::Settings;
 
 /// A world to run once. Same plan, same result, on every machine.
 #[derive(Clone, Debug)]
@@ -69,8 +69,10 @@ pub struct FlowPlan {
     pub name: String,
     /// Which implementation: "thalweg", "tcp", "raw" (datagrams without any transport), or one from the registry.
     pub stack: String,
-    /// The paths it takes, from the client on; usually one. Indices into [`Plan::paths`].
+    /// The paths it takes at first, from the client on; usually one. Indices into [`Plan::paths`].
     pub route: Vec<usize>,
+    /// When the client's address changes, and with it perhaps its route; in the order of time.
+    pub moves: Vec<Move>,
     /// When it starts.
     pub start: Duration,
     /// What it does.
@@ -79,8 +81,8 @@ pub struct FlowPlan {
     pub client: TransportConfig,
     /// Configuration of the server's connections; observers in it are replaced.
     pub server: TransportConfig,
-    /// Settings of both ends if they are TCP's; the policies are those of `client` and `server`.
-    pub tcp: TcpConfig,
+    /// Settings of both ends that only their stack has ([`StackInfo::schema`](crate::StackInfo::schema)).
+    pub settings: Settings,
     /// The client's machine.
     pub client_host: HostModel,
     /// The server's machine.
@@ -99,16 +101,31 @@ impl FlowPlan {
             name: name.to_owned(),
             stack: "thalweg".to_owned(),
             route: vec![0],
+            moves: Vec::new(),
             start: Duration::ZERO,
             traffic,
             client: TransportConfig::default(),
             server: TransportConfig::default(),
-            tcp: TcpConfig::default(),
+            settings: Settings::default(),
             client_host: HostModel::IDEAL,
             server_host: HostModel::IDEAL,
             observers: [None, None],
             key_log: None,
         }
+    }
+
+    /// Every route that it takes, the first one first.
+    pub fn routes(&self) -> impl Iterator<Item = &[usize]> {
+        let later = self.moves.iter().filter_map(|change| match &change.what {
+            AddressChange::Move { route, .. } => Some(route.as_slice()),
+            AddressChange::Rebind => None,
+        });
+        std::iter::once(self.route.as_slice()).chain(later)
+    }
+
+    /// Whether it takes a path at any time.
+    pub fn takes(&self, path: usize) -> bool {
+        self.routes().any(|route| route.contains(&path))
     }
 
     /// The same with these recovery policies at both ends.
@@ -118,6 +135,32 @@ impl FlowPlan {
         self.server.policies = policies;
         self
     }
+}
+
+/// The client's address changes, as its server sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// When, counted from the start of the run.
+    pub at: Duration,
+    /// How.
+    pub what: AddressChange,
+}
+
+/// How a client's address changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AddressChange {
+    /// A NAT on the way forgets the client: its next datagram has another port, and what is sent to the old one, or is on its
+    /// way there, is lost.
+    Rebind,
+    /// The client takes another route, with another address. What is sent to its old address takes the old route and
+    /// arrives, as long as that route carries anything.
+    Move {
+        /// The paths from now on, as in [`FlowPlan::route`].
+        route: Vec<usize>,
+        /// Whether the client's transport is told.
+        notice: bool,
+    },
 }
 
 /// What a flow does.
@@ -176,6 +219,11 @@ impl Traffic {
             Traffic::Flows { size, .. } => *size == endless,
             _ => false,
         }
+    }
+
+    /// Whether the data that matters goes from the client to the server.
+    pub fn sends_up(&self) -> bool {
+        matches!(self, Traffic::Upload(_) | Traffic::Media { up: true, .. })
     }
 
     /// How many responses (of short flows: downloads) there are to be; zero if they have no end.
@@ -425,23 +473,35 @@ impl Plan {
         for flow in &self.flows {
             let name = || flow.name.clone();
             let paths = self.paths.len();
-            for (n, path) in flow.route.iter().enumerate() {
-                if *path >= paths || flow.route[..n].contains(path) {
-                    return Err(PlanError::Route { flow: name(), path: *path, paths });
+            for route in flow.routes() {
+                for (n, path) in route.iter().enumerate() {
+                    if *path >= paths || route[..n].contains(path) {
+                        return Err(PlanError::Route { flow: name(), path: *path, paths });
+                    }
+                }
+                if route.is_empty() {
+                    return Err(PlanError::Route { flow: name(), path: 0, paths });
                 }
             }
-            if flow.route.is_empty() {
-                return Err(PlanError::Route { flow: name(), path: 0, paths });
+            if !flow.moves.is_sorted_by_key(|change| change.at) {
+                let reason = "its moves are out of order; give the earlier one first".to_owned();
+                return Err(PlanError::Setup { flow: name(), reason });
             }
             flow.traffic.check().map_err(|reason| PlanError::Traffic { flow: name(), reason: reason.to_owned() })?;
         }
         Ok(())
     }
 
-    /// The sum of the fixed delays of both directions of a flow's route.
-    pub fn round_trip(&self, flow: &FlowPlan) -> Duration {
-        let paths = flow.route.iter().filter_map(|path| self.paths.get(*path));
+    /// The sum of the fixed delays of both directions of a route.
+    pub fn round_trip(&self, route: &[usize]) -> Duration {
+        let paths = route.iter().filter_map(|path| self.paths.get(*path));
         paths.map(PathPlan::round_trip).sum()
+    }
+
+    /// The longest of these among the routes over a path.
+    pub(crate) fn longest_round_trip(&self, path: usize) -> Duration {
+        let routes = self.flows.iter().flat_map(FlowPlan::routes).filter(|route| route.contains(&path));
+        routes.map(|route| self.round_trip(route)).max().unwrap_or_default()
     }
 }
 

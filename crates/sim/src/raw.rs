@@ -4,15 +4,17 @@
 //! fit into 1,500 bytes goes in several.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use thalweg_units::{Duration, Ecn, Instant};
 
-use crate::app::{MediaSink, MediaSource, Transport};
-use crate::host::{Host, Hosts, Outbox, StackContext, StackFactory, Status};
+use crate::app::{MediaSink, MediaSource, PIECE_HEAD as HEAD, Transport};
+use crate::host::{Envelope, Host, IP_UDP_HEADERS, Outbox, Status};
 use crate::meter::Meter;
-use crate::plan::{PlanError, Traffic};
+use crate::plan::{FlowPlan, PlanError, Traffic};
 use crate::result::SideResult;
+use crate::stack::{Carries, Framing, Heeds, Hosts, StackContext, StackFactory, StackInfo};
 
 /// Largest UDP payload in a packet of 1,500 bytes over IPv4.
 const MAX_PAYLOAD: usize = 1472;
@@ -24,8 +26,13 @@ const ASK_AGAIN: Duration = Duration::from_millis(200);
 pub struct Raw;
 
 impl StackFactory for Raw {
-    fn name(&self) -> &'static str {
-        "raw"
+    fn info(&self) -> StackInfo {
+        StackInfo {
+            carries: Carries::Datagrams,
+            heeds: Heeds::Only { policies: &[] },
+            hears_of_moves: true,
+            ..StackInfo::new("raw")
+        }
     }
 
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
@@ -37,6 +44,8 @@ impl StackFactory for Raw {
         };
         let host = |sends: bool, is_client: bool| RawHost {
             is_client,
+            local: if is_client { context.client } else { context.server },
+            remote: if is_client { context.server } else { context.client },
             start: context.start,
             source: sends.then(|| MediaSource::new(interval, frame, frames)),
             sink: MediaSink::new(deadline),
@@ -54,6 +63,11 @@ impl StackFactory for Raw {
         };
         Ok((Box::new(host(up, true)), Box::new(host(!up, false))))
     }
+
+    fn framing(&self, _: &FlowPlan, _: bool) -> Framing {
+        let packet = MAX_PAYLOAD as u32 + IP_UDP_HEADERS;
+        Framing { packet, overhead: IP_UDP_HEADERS + HEAD as u32, first: packet, handshake: 0 }
+    }
 }
 
 /// Datagrams in and out.
@@ -66,6 +80,9 @@ struct Pipe {
 #[derive(Debug)]
 struct RawHost {
     is_client: bool,
+    local: SocketAddr,
+    /// Where the newest datagram came from.
+    remote: SocketAddr,
     start: Instant,
     source: Option<MediaSource>,
     sink: MediaSink,
@@ -81,8 +98,9 @@ struct RawHost {
 }
 
 impl Host for RawHost {
-    fn datagram(&mut self, now: Instant, _: Ecn, bytes: &mut [u8]) {
+    fn datagram(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8]) {
         self.now = now;
+        self.remote = envelope.source;
         // A server begins when it is asked.
         self.running |= !self.is_client;
         self.asks = false;
@@ -118,8 +136,13 @@ impl Host for RawHost {
             source.poll(now, &mut self.pipe, &mut self.meter);
         }
         for datagram in self.pipe.outgoing.drain(..) {
-            out.push(Ecn::NotEct, &datagram);
+            let envelope = Envelope { source: self.local, destination: self.remote, ecn: Ecn::NotEct };
+            out.push(envelope, &datagram);
         }
+    }
+
+    fn address_changed(&mut self, _: Instant, local: SocketAddr) {
+        self.local = local;
     }
 
     fn status(&self) -> Status {

@@ -1,5 +1,7 @@
 //! Watching the datagrams of a run at its hosts, as a packet capture does.
 
+use std::net::SocketAddr;
+
 use thalweg_units::{Duration, Ecn};
 
 /// Sees every datagram that a host gives to the network or gets from it, in the order of time. It cannot influence the
@@ -21,6 +23,8 @@ pub struct Seen<'a> {
     pub at_client: bool,
     /// Whether the host sends it.
     pub is_sent: bool,
+    /// Source and destination as the host sees them.
+    pub addresses: [SocketAddr; 2],
     /// The ECN field of its IP header.
     pub ecn: Ecn,
     /// Bytes of headers that the network adds: those of IPv4 and UDP ([`IP_UDP_HEADERS`](crate::IP_UDP_HEADERS)),

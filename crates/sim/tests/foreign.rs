@@ -39,7 +39,7 @@ fn flow(name: &str, policies: &str) -> FlowPlan {
     let policies = format!("start=standard, reordering=fixed, pacing=off, undo=off, {policies}");
     let mut flow = FlowPlan::new(name, Traffic::Upload(None)).policies(policies.parse().unwrap());
     flow.stack = "tcp".to_owned();
-    flow.tcp = TcpConfig { time_threshold: false, tail_loss_probe: false, ..TcpConfig::default() };
+    flow.settings = TcpConfig { time_threshold: false, tail_loss_probe: false, ..TcpConfig::default() }.into();
     flow
 }
 

@@ -5,7 +5,7 @@ use thalweg_link::{
     DirectionConfig, DropCause, LossModel, Probability, QueueLimit, RateModel, Reorder, Spread, WifiProfile, Windows,
 };
 use thalweg_sim::*;
-use thalweg_units::{Duration, Ecn, Instant};
+use thalweg_units::{Duration, Instant};
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -173,7 +173,7 @@ fn a_policy_changes_the_event_log() {
 fn a_download_comes_close_to_its_floor_and_counts_its_bytes() {
     let plan = plan(Traffic::Download(Some(10 * MB)));
     let result = ok(&plan);
-    let (flow, floor) = (&result.flows[0], plan.floor(&plan.flows[0], Duration::ZERO).unwrap());
+    let (flow, floor) = (&result.flows[0], result.flows[0].floor.unwrap());
     let completion = flow.completion.unwrap();
     assert!(completion >= floor.total + floor.round_trip, "{completion:?} {floor:?}");
     assert!(completion < floor.total * 13 / 10, "{completion:?} {floor:?}");
@@ -317,7 +317,7 @@ fn a_route_may_have_several_links() {
     let result = ok(&plan);
     assert!(result.flows[0].handshake.unwrap() >= ms(100));
     assert!(result.links[1].stats.delivered > 700 && result.links[3].stats.delivered > 700);
-    assert!(result.flows[0].completion.unwrap() >= plan.floor(&plan.flows[0], Duration::ZERO).unwrap().total + ms(100));
+    assert!(result.flows[0].completion.unwrap() >= result.flows[0].floor.unwrap().total + ms(100));
 }
 
 #[test]
@@ -436,8 +436,8 @@ struct Broken {
 }
 
 impl StackFactory for Broken {
-    fn name(&self) -> &str {
-        "broken"
+    fn info(&self) -> StackInfo {
+        StackInfo::new("broken")
     }
 
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
@@ -455,7 +455,7 @@ struct Idle {
 }
 
 impl Host for Idle {
-    fn datagram(&mut self, _: Instant, _: Ecn, _: &mut [u8]) {}
+    fn datagram(&mut self, _: Instant, _: Envelope, _: &mut [u8]) {}
     fn next_timer(&self) -> Option<Instant> {
         self.timer
     }

@@ -44,6 +44,13 @@ fn plan(traffic: Traffic, policies: &str) -> Plan {
     }
 }
 
+/// Changes the settings of the first flow.
+fn set(plan: &mut Plan, change: impl FnOnce(&mut TcpConfig)) {
+    let mut config = TcpConfig::from(&plan.flows[0].settings);
+    change(&mut config);
+    plan.flows[0].settings = config.into();
+}
+
 fn ok(plan: &Plan) -> RunResult {
     let result = run(plan).unwrap();
     assert_eq!(result.failed, None, "{plan:?}");
@@ -65,7 +72,7 @@ fn bulk_in_either_direction_comes_close_to_its_floor() {
             let plan = plan(traffic.clone(), policies);
             let result = ok(&plan);
             let flow = &result.flows[0];
-            let floor = plan.floor(&plan.flows[0], Duration::ZERO).unwrap();
+            let floor = result.flows[0].floor.unwrap();
             assert_eq!((floor.payload_per_packet, floor.packet_size), (1460, 1500));
             let completion = flow.completion.unwrap();
             assert!(completion >= floor.total + floor.round_trip, "{policies}: {completion:?} {floor:?}");
@@ -93,7 +100,7 @@ fn the_same_seed_gives_the_same_event_log_and_another_does_not() {
 fn rfc6928_and_rfc3390_the_first_flight_is_ten_segments_or_three() {
     for (window, bytes) in [(InitialWindow::Rfc6928, 14_600), (InitialWindow::Rfc3390, 4_380)] {
         let mut plan = plan(Traffic::Download(Some(2 * MB)), "pacing=off");
-        plan.flows[0].tcp.initial_window = window;
+        set(&mut plan, |tcp| tcp.initial_window = window);
         plan.record = Record { packets: true, ..Record::default() };
         let flow = ok(&plan).flows.remove(0);
         let sent = |packet: &&PacketPoint| packet.what == PacketFate::Sent;
@@ -140,7 +147,7 @@ fn rfc9293_every_second_segment_is_acknowledged_or_every_one() {
     let acks = |delay: u64| {
         let mut plan = plan(Traffic::Download(Some(2 * MB)), "start=hystart++");
         plan.paths[0].down.queue = "20 BDP".parse().unwrap();
-        plan.flows[0].tcp.delayed_ack = ms(delay);
+        set(&mut plan, |tcp| tcp.delayed_ack = ms(delay));
         let result = ok(&plan);
         assert_eq!(sender(&result).retransmissions, 0);
         (result.flows[0].client.stats.udp_sent.datagrams, result.flows[0].server.stats.path.packets_sent)
@@ -156,7 +163,7 @@ fn rfc8985_7_a_tail_loss_is_repaired_by_a_probe_and_counts_as_congestion() {
     let bytes = 9 * 1460;
     let run = |probes: bool| {
         let mut plan = plan(Traffic::Download(Some(bytes)), "pacing=off");
-        plan.flows[0].tcp.tail_loss_probe = probes;
+        set(&mut plan, |tcp| tcp.tail_loss_probe = probes);
         // SYN/ACK is 0; the first segment of data is 1.
         lose(&mut plan, &[8, 9]);
         let result = ok(&plan);
@@ -189,8 +196,8 @@ fn rfc8985_7_4_2_a_probe_that_repaired_a_loss_reduces_the_window() {
 #[test]
 fn rfc6298_5_timeouts_double_and_the_whole_flight_is_sent_again_in_slow_start() {
     let mut plan = plan(Traffic::Download(Some(30 * 1460)), "pacing=off, start=standard, reduction=prr");
-    plan.flows[0].tcp.tail_loss_probe = false;
-    plan.flows[0].tcp.min_rto = MinRto::Rfc6298;
+    set(&mut plan, |tcp| tcp.tail_loss_probe = false);
+    set(&mut plan, |tcp| tcp.min_rto = MinRto::Rfc6298);
     // The first flight, the first two repairs, and two ACKs of the request, which is repeated, too.
     lose(&mut plan, &(1..=14).collect::<Vec<_>>());
     let result = ok(&plan);
@@ -246,7 +253,7 @@ fn rfc2883_reordering_is_undone_when_the_repeats_prove_needless() {
 #[test]
 fn rfc3168_marks_reduce_the_window_once_per_round_trip_and_nothing_is_sent_again() {
     let mut plan = plan(Traffic::Download(Some(5 * MB)), "controller=new-reno, start=standard");
-    plan.flows[0].tcp.ecn = true;
+    set(&mut plan, |tcp| tcp.ecn = true);
     plan.paths[0].down.queue = "20 BDP".parse().unwrap();
     let at = ms(400);
     plan.paths[0].down.ecn = Some(
@@ -262,7 +269,7 @@ fn rfc3168_marks_reduce_the_window_once_per_round_trip_and_nothing_is_sent_again
     assert!(result.flows[0].client.stats.ecn_received[2] > 20);
     assert_eq!(sender(&result).retransmissions, 0);
     let mut without = plan.clone();
-    without.flows[0].tcp.ecn = false;
+    set(&mut without, |tcp| tcp.ecn = false);
     assert_eq!(ok(&without).flows[0].client.stats.ecn_received, [0; 3]);
 }
 
@@ -288,7 +295,7 @@ fn a_connection_that_is_never_answered_is_given_up() {
 #[test]
 fn the_peers_window_is_a_limit_of_its_own() {
     let mut plan = plan(Traffic::Download(Some(MB)), "pacing=off");
-    plan.flows[0].tcp.receive_window = 14_600;
+    set(&mut plan, |tcp| tcp.receive_window = 14_600);
     let result = ok(&plan);
     let side = &result.flows[0].server;
     assert!(side.stats.path.max_bytes_in_flight <= 14_600);

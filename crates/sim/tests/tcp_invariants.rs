@@ -5,7 +5,9 @@
 use thalweg_link::{Dice, DirectionConfig, LossModel, Probability, RateModel, Spread, Streams};
 use thalweg_recovery::InitialWindow;
 use thalweg_recovery::trace::State;
-use thalweg_sim::{FlowPlan, FlowResult, PacketFate, PathPlan, Plan, Record, Size, TcpConfig, Traffic, run};
+use thalweg_sim::{
+    FlowPlan, FlowResult, PacketFate, PathPlan, Plan, Record, SettingValue, Size, TcpConfig, Traffic, run,
+};
 use thalweg_units::{Duration, Rate};
 
 const SEGMENT: u64 = 1_460;
@@ -26,7 +28,8 @@ fn plan(reduction: &str, traffic: Traffic, loss: LossModel, window: u16) -> Plan
     let mut flow = FlowPlan::new("f", traffic).policies(policies.parse().unwrap());
     flow.stack = "tcp".to_owned();
     let initial_window = InitialWindow::Datagrams(window);
-    flow.tcp = TcpConfig { initial_window, time_threshold: false, tail_loss_probe: false, ..TcpConfig::default() };
+    flow.settings =
+        TcpConfig { initial_window, time_threshold: false, tail_loss_probe: false, ..TcpConfig::default() }.into();
     Plan {
         paths: vec![PathPlan::new("p", up, link)],
         flows: vec![flow],
@@ -87,7 +90,7 @@ fn rfc9937_6_2_delivered_bytes_sum_to_forward_progress() {
 fn rfc9937_6_2_missed_opportunities_to_send_are_banked() {
     for (reduction, banked) in [("prr", 9), ("prr-crb", 9), ("prr-ssrb", 9), ("rate-halving", 1)] {
         let mut plan = plan(reduction, Traffic::Upload(Some(100 * SEGMENT)), LossModel::List(vec![1]), 20);
-        plan.flows[0].tcp.receive_window = 20 * SEGMENT;
+        plan.flows[0].settings.set("receive_window", SettingValue::Number(20 * SEGMENT));
         let flow = one(&plan);
         let (metrics, packets) = (&flow.client.series.metrics, &flow.client.series.packets);
         let repaired = packets.iter().find(|packet| packet.what == PacketFate::Acked).unwrap().at;

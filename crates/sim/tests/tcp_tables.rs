@@ -35,12 +35,13 @@ fn upload(policies: &str, flight: Flight, window: u16, lost: &[u64], bytes: u64)
     let policies = format!("controller=new-reno, start=standard, reordering=fixed, pacing=off, {policies}");
     let mut flow = FlowPlan::new("f", Traffic::Upload(Some(bytes))).policies(policies.parse().unwrap());
     flow.stack = "tcp".to_owned();
-    flow.tcp = TcpConfig {
+    flow.settings = TcpConfig {
         initial_window: InitialWindow::Datagrams(window),
         flight,
         time_threshold: false,
         ..TcpConfig::default()
-    };
+    }
+    .into();
     let plan = Plan {
         paths: vec![PathPlan::new("p", up, link)],
         flows: vec![flow],

@@ -118,7 +118,7 @@ fn tcp_traffic_finishes_in_every_world_and_repeats() {
         let mut plan = world(seed);
         plan.flows[0] = plan.flows[0].clone().policies(policies);
         plan.flows[0].stack = "tcp".to_owned();
-        plan.flows[0].tcp = TcpConfig {
+        plan.flows[0].settings = TcpConfig {
             // There is nothing here that would tell a TCP of a smaller path.
             mtu: 1228,
             ecn: dice.below(2) == 0,
@@ -127,7 +127,8 @@ fn tcp_traffic_finishes_in_every_world_and_repeats() {
             delayed_ack: ms(40 * dice.below(2)),
             min_rto: [MinRto::Linux, MinRto::Rfc6298, MinRto::At(ms(50))][dice.below(3) as usize],
             ..TcpConfig::default()
-        };
+        }
+        .into();
         let (first, second) = (run(&plan).unwrap(), run(&plan).unwrap());
         assert_eq!(first.failed, None, "seed {seed}: {plan:?}");
         assert_eq!(first.wire_hash, second.wire_hash, "seed {seed}");

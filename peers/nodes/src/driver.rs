@@ -2,20 +2,21 @@
 //!
 //! The module that includes this one says which (`proto`) and bridges where the two have parted (`bridge`).
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use ring::hmac;
 use thalweg_link::{Dice, Streams};
-use thalweg_proto::connection::ConnectionStats;
 use thalweg_sim::app::Transport;
-use thalweg_sim::{Figure, FlowPlan, Hosts, Outbox, PlanError, StackContext};
+use thalweg_sim::{
+    Envelope, Figure, FlowPlan, Hosts, News, Node, Outbox, PlanError, Replies, Route, SideResult, Stack, StackContext,
+};
 use thalweg_units::{Ecn, Instant};
 
 use super::{bridge, proto};
 use crate::clock::Clock;
-use crate::node::{News, Node, Route, Stack};
 use crate::settings::{self, Controller, Settings, Variant};
 use crate::tls;
 
@@ -48,7 +49,8 @@ pub(super) fn hosts(name: &str, variant: Variant, context: &StackContext<'_>) ->
     let clock = Clock::new();
     let socket = |side: &str, settings: &Settings, server: Option<ServerConfig>, client: Option<ClientConfig>| Socket {
         endpoint: bridge::endpoint(endpoint(side, &context.streams), server),
-        client,
+        local: if client.is_some() { context.client } else { context.server },
+        client: client.map(|config| (config, context.server)),
         connections: Vec::new(),
         clock,
         buf: Vec::new(),
@@ -150,7 +152,9 @@ impl TimeSource for FixedDate {
 /// An endpoint and its connections.
 struct Socket {
     endpoint: Endpoint,
-    client: Option<ClientConfig>,
+    local: SocketAddr,
+    /// What a client connects with, and to whom.
+    client: Option<(ClientConfig, SocketAddr)>,
     connections: Vec<Option<Entry>>,
     clock: Clock,
     buf: Vec<u8>,
@@ -162,6 +166,8 @@ struct Entry {
     connection: Connection,
     /// Largest congestion window seen.
     max_window: u64,
+    /// Nothing is left of it.
+    is_drained: bool,
 }
 
 impl Socket {
@@ -173,31 +179,31 @@ impl Socket {
         if self.connections.len() <= handle.0 {
             self.connections.resize_with(handle.0 + 1, || None);
         }
-        self.connections[handle.0] = Some(Entry { connection, max_window: 0 });
+        self.connections[handle.0] = Some(Entry { connection, max_window: 0, is_drained: false });
         handle.0
     }
 
-    fn reply(&mut self, size: usize, replies: &mut Vec<(Ecn, Vec<u8>)>) {
-        replies.push((Ecn::NotEct, self.buf[..size].to_vec()));
+    fn reply(&mut self, size: usize, envelope: &Envelope, replies: &mut Replies) -> Route {
+        replies.push((envelope.reply(), self.buf[..size].to_vec()));
+        Route::Nowhere
     }
 }
 
 impl Stack for Socket {
     fn connect(&mut self, now: Instant) -> Result<usize, String> {
-        let config = self.client.clone().ok_or("a server opens no connections")?;
+        let (config, server) = self.client.clone().ok_or("a server opens no connections")?;
         let now = self.clock.to_std(now);
-        let opened = self.endpoint.connect(now, config, bridge::SERVER, tls::SERVER_NAME);
+        let opened = self.endpoint.connect(now, config, server, tls::SERVER_NAME);
         let (handle, connection) = opened.map_err(|error| error.to_string())?;
         Ok(self.add(handle, connection))
     }
 
-    fn datagram(&mut self, now: Instant, ecn: Ecn, bytes: &mut [u8], replies: &mut Vec<(Ecn, Vec<u8>)>) -> Route {
+    fn datagram(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8], replies: &mut Replies) -> Route {
         let now = self.clock.to_std(now);
-        let remote = if self.client.is_some() { bridge::SERVER } else { bridge::CLIENT };
-        let ecn = EcnCodepoint::from_bits(ecn.bits());
+        let ecn = EcnCodepoint::from_bits(envelope.ecn.bits());
+        let (remote, bytes) = (envelope.source, BytesMut::from(&*bytes));
         self.buf.clear();
-        let event = bridge::handle(&mut self.endpoint, now, remote, ecn, BytesMut::from(&*bytes), &mut self.buf);
-        match event {
+        match bridge::handle(&mut self.endpoint, now, remote, ecn, bytes, &mut self.buf) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 if let Some(entry) = self.get(handle.0) {
                     entry.connection.handle_event(event);
@@ -208,18 +214,13 @@ impl Stack for Socket {
                 self.buf.clear();
                 match self.endpoint.accept(incoming, now, &mut self.buf, None) {
                     Ok((handle, connection)) => Route::New(self.add(handle, connection)),
-                    Err(error) => {
-                        if let Some(response) = error.response {
-                            self.reply(response.size, replies);
-                        }
-                        Route::Nowhere
-                    }
+                    Err(error) => match error.response {
+                        Some(response) => self.reply(response.size, &envelope, replies),
+                        None => Route::Nowhere,
+                    },
                 }
             }
-            Some(DatagramEvent::Response(response)) => {
-                self.reply(response.size, replies);
-                Route::Nowhere
-            }
+            Some(DatagramEvent::Response(response)) => self.reply(response.size, &envelope, replies),
             None => Route::Nowhere,
         }
     }
@@ -244,8 +245,9 @@ impl Stack for Socket {
         while let Some(transmit) = bridge::poll_transmit(&mut entry.connection, now, batch, &mut self.buf) {
             let ecn = transmit.ecn.filter(|_| self.ecn).map_or(Ecn::NotEct, |ecn| Ecn::from_bits(ecn as u8));
             let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
+            let envelope = Envelope { source: self.local, destination: transmit.destination, ecn };
             for datagram in self.buf[..transmit.size].chunks(segment) {
-                out.push(ecn, datagram);
+                out.push(envelope, datagram);
             }
             self.buf.clear();
             sent = true;
@@ -272,7 +274,7 @@ impl Stack for Socket {
         let Some(Some(entry)) = self.connections.get_mut(connection) else { return News::default() };
         let mut news = News::default();
         while let Some(event) = entry.connection.poll_endpoint_events() {
-            news.gone |= event.is_drained();
+            entry.is_drained |= event.is_drained();
             if let Some(event) = self.endpoint.handle_event(ConnectionHandle(connection), event) {
                 entry.connection.handle_event(event);
             }
@@ -290,11 +292,25 @@ impl Stack for Socket {
         news
     }
 
-    fn stats(&mut self, connection: usize) -> ConnectionStats {
-        let Some(entry) = self.get(connection) else { return ConnectionStats::default() };
-        let mut stats = bridge::stats(&mut entry.connection);
-        stats.path.max_window = entry.max_window.max(stats.window);
-        stats
+    fn is_over(&mut self, connection: usize, _: Instant) -> bool {
+        self.get(connection).is_none_or(|entry| entry.is_drained)
+    }
+
+    fn retire(&mut self, connection: usize, _: Instant) -> SideResult {
+        let mut result = SideResult::default();
+        if let Some(mut entry) = self.connections.get_mut(connection).and_then(Option::take) {
+            result.stats = bridge::stats(&mut entry.connection);
+            result.stats.path.max_window = entry.max_window.max(result.stats.window);
+        }
+        result
+    }
+
+    fn address_changed(&mut self, now: Instant, local: SocketAddr) {
+        self.local = local;
+        let now = self.clock.to_std(now);
+        for entry in self.connections.iter_mut().flatten() {
+            bridge::address_changed(&mut entry.connection, now);
+        }
     }
 
     fn measured(&self) -> &'static [Figure] {

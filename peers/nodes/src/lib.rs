@@ -15,7 +15,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod clock;
-mod node;
 mod noq;
 #[cfg(feature = "quiche")]
 mod quiche;

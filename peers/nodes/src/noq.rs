@@ -5,30 +5,36 @@
 mod driver;
 
 use noq_proto as proto;
-use thalweg_sim::{FlowPlan, Hosts, PlanError, StackContext, StackFactory};
+use thalweg_sim::{FlowPlan, Hosts, PlanError, StackContext, StackFactory, StackInfo};
 
-use crate::settings::Variant;
+use crate::settings::{self, Variant};
 
 /// noq-proto in one of its variants.
 #[derive(Debug)]
 pub(crate) struct Noq(pub(crate) Variant);
 
-impl StackFactory for Noq {
-    fn name(&self) -> &str {
+impl Noq {
+    fn name(&self) -> &'static str {
         match self.0 {
             Variant::Tuned => "noq",
             Variant::Shipped => "noq-shipped",
             Variant::Bbr => "noq-bbr",
         }
     }
+}
+
+impl StackFactory for Noq {
+    fn info(&self) -> StackInfo {
+        StackInfo {
+            // Its BBR draws from the system.
+            is_repeatable: self.0 != Variant::Bbr,
+            hears_of_moves: true,
+            ..settings::info(self.name())
+        }
+    }
 
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
         driver::hosts(self.name(), self.0, context)
-    }
-
-    fn is_repeatable(&self) -> bool {
-        // Its BBR draws from the system.
-        self.0 != Variant::Bbr
     }
 
     fn settings(&self, flow: &FlowPlan) -> String {
@@ -38,7 +44,7 @@ impl StackFactory for Noq {
 
 /// Where noq-proto and quinn-proto have parted.
 mod bridge {
-    use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+    use std::net::SocketAddr;
     use std::num::NonZeroUsize;
     use std::sync::Arc;
     use std::time::Instant;
@@ -53,9 +59,6 @@ mod bridge {
         SendStream, ServerConfig, Transmit,
     };
     use crate::settings::Controller;
-
-    pub(super) const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1000);
-    pub(super) const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 443);
 
     pub(super) fn controller(which: Controller) -> Arc<dyn ControllerFactory + Send + Sync> {
         match which {
@@ -103,6 +106,10 @@ mod bridge {
     pub(super) fn write(stream: &mut SendStream<'_>, data: &mut Bytes) -> usize {
         // Takes what there is room for off the front.
         stream.write_chunks(&mut std::slice::from_mut(data)).unwrap_or(0)
+    }
+
+    pub(super) fn address_changed(connection: &mut Connection, now: Instant) {
+        connection.handle_network_change(None, now);
     }
 
     /// What [`stats`] fills.

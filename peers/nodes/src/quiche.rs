@@ -5,7 +5,7 @@
 //! each datagram at the time it is released for.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Instant as StdInstant;
 
 use boring::pkey::PKey;
@@ -14,22 +14,21 @@ use boring::x509::X509;
 use bytes::Bytes;
 use quiche::{CongestionControlAlgorithm, Connection, ConnectionId, Header, RecvInfo, Type};
 use thalweg_link::Dice;
-use thalweg_proto::connection::ConnectionStats;
 use thalweg_proto::crypto::deterministic::{test_certificate, test_key};
 use thalweg_sim::app::Transport;
-use thalweg_sim::{Figure, FlowPlan, Hosts, Outbox, PlanError, StackContext, StackFactory};
+use thalweg_sim::{
+    Envelope, Figure, FlowPlan, Hosts, News, Node, Outbox, PlanError, Replies, Route, SideResult, Stack, StackContext,
+    StackFactory, StackInfo,
+};
 use thalweg_units::{Duration, Ecn, Instant, human_bytes};
 
 use crate::clock::Clock;
-use crate::node::{News, Node, Route, Stack};
 use crate::settings::{self, Controller, Settings, Variant};
 use crate::tls;
 use crate::virtual_world::{fill, within};
 
 /// Length of connection IDs, as the other stacks have them.
 const CID: usize = 8;
-const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1000);
-const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 443);
 /// Its initial window, in packets.
 const INITIAL_WINDOW: u64 = 10;
 
@@ -37,9 +36,15 @@ const INITIAL_WINDOW: u64 = 10;
 #[derive(Debug)]
 pub(crate) struct Quiche(pub(crate) Variant);
 
-impl StackFactory for Quiche {
-    fn name(&self) -> &str {
+impl Quiche {
+    fn name(&self) -> &'static str {
         if self.0 == Variant::Bbr { "quiche-bbr" } else { "quiche" }
+    }
+}
+
+impl StackFactory for Quiche {
+    fn info(&self) -> StackInfo {
+        settings::info(self.name())
     }
 
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
@@ -62,6 +67,8 @@ impl StackFactory for Quiche {
             Ok(Socket {
                 config,
                 is_client: side == "client",
+                local: if side == "client" { context.client } else { context.server },
+                server: context.server,
                 connections: Vec::new(),
                 by_id: BTreeMap::new(),
                 clock,
@@ -132,6 +139,8 @@ fn config(server: bool, settings: &Settings) -> Result<quiche::Config, String> {
 struct Socket {
     config: quiche::Config,
     is_client: bool,
+    local: SocketAddr,
+    server: SocketAddr,
     connections: Vec<Entry>,
     /// Connections by what they are addressed with.
     by_id: BTreeMap<Vec<u8>, usize>,
@@ -143,7 +152,7 @@ struct Socket {
 struct Entry {
     connection: Connection,
     /// Datagrams that are to leave later.
-    held: VecDeque<(Instant, Vec<u8>)>,
+    held: VecDeque<(Instant, SocketAddr, Vec<u8>)>,
     streams: Streams,
     established: bool,
     /// What has been sent and received, datagrams and bytes.
@@ -164,10 +173,6 @@ struct Streams {
 }
 
 impl Socket {
-    fn addresses(&self) -> (SocketAddr, SocketAddr) {
-        if self.is_client { (CLIENT, SERVER) } else { (SERVER, CLIENT) }
-    }
-
     fn add(&mut self, connection: Connection, ids: [Vec<u8>; 2]) -> usize {
         let index = self.connections.len();
         let own = u64::from(!self.is_client);
@@ -196,7 +201,7 @@ impl Socket {
 impl Stack for Socket {
     fn connect(&mut self, now: Instant) -> Result<usize, String> {
         let id = self.id();
-        let (local, peer) = self.addresses();
+        let (local, peer) = (self.local, self.server);
         let config = &mut self.config;
         let opened = within(now, &mut self.dice, || {
             quiche::connect(Some(tls::SERVER_NAME), &ConnectionId::from_ref(&id), local, peer, config)
@@ -205,8 +210,8 @@ impl Stack for Socket {
         Ok(self.add(connection, [id.clone(), id]))
     }
 
-    fn datagram(&mut self, now: Instant, _: Ecn, bytes: &mut [u8], _: &mut Vec<(Ecn, Vec<u8>)>) -> Route {
-        let (local, peer) = self.addresses();
+    fn datagram(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8], _: &mut Replies) -> Route {
+        let (local, peer) = (self.local, envelope.source);
         let Ok(header) = Header::from_slice(bytes, CID) else { return Route::Nowhere };
         let known = self.by_id.get(&*header.dcid).copied();
         let index = match known {
@@ -233,7 +238,7 @@ impl Stack for Socket {
     fn timeout(&mut self, connection: usize) -> Option<Instant> {
         let entry = self.connections.get(connection)?;
         let timer = entry.connection.timeout_instant().map(|at| self.clock.to_sim(at));
-        timer.into_iter().chain(entry.held.front().map(|(at, _)| *at)).min()
+        timer.into_iter().chain(entry.held.front().map(|(at, ..)| *at)).min()
     }
 
     fn wake(&mut self, connection: usize, now: Instant) {
@@ -245,15 +250,16 @@ impl Stack for Socket {
     fn send(&mut self, connection: usize, now: Instant, _: usize, out: &mut Outbox<'_>) -> bool {
         let Some(entry) = self.connections.get_mut(connection) else { return false };
         let mut any = false;
-        let mut leave = |datagram: &[u8], sent: &mut (u64, u64)| {
-            out.push(Ecn::NotEct, datagram);
+        let source = self.local;
+        let mut leave = |destination: SocketAddr, datagram: &[u8], sent: &mut (u64, u64)| {
+            out.push(Envelope { source, destination, ecn: Ecn::NotEct }, datagram);
             sent.0 += 1;
             sent.1 += datagram.len() as u64;
         };
-        while entry.held.front().is_some_and(|(at, _)| *at <= now)
-            && let Some((_, datagram)) = entry.held.pop_front()
+        while entry.held.front().is_some_and(|(at, ..)| *at <= now)
+            && let Some((_, to, datagram)) = entry.held.pop_front()
         {
-            leave(&datagram, &mut entry.sent);
+            leave(to, &datagram, &mut entry.sent);
             any = true;
         }
         // What is released later holds up what comes after it, as it does in a socket's queue.
@@ -262,9 +268,9 @@ impl Stack for Socket {
         {
             let at = self.clock.to_sim(info.at);
             if at > now {
-                entry.held.push_back((at, self.buf[..size].to_vec()));
+                entry.held.push_back((at, info.to, self.buf[..size].to_vec()));
             } else {
-                leave(&self.buf[..size], &mut entry.sent);
+                leave(info.to, &self.buf[..size], &mut entry.sent);
                 any = true;
             }
         }
@@ -305,12 +311,17 @@ impl Stack for Socket {
                 (None, None) => ("closed".to_owned(), false),
             }
         });
-        News { connected, closed, gone: quic.is_closed() && entry.held.is_empty() }
+        News { connected, closed }
     }
 
-    fn stats(&mut self, connection: usize) -> ConnectionStats {
-        let mut to = ConnectionStats::default();
-        let Some(entry) = self.connections.get_mut(connection) else { return to };
+    fn is_over(&mut self, connection: usize, _: Instant) -> bool {
+        self.connections.get(connection).is_none_or(|entry| entry.connection.is_closed() && entry.held.is_empty())
+    }
+
+    fn retire(&mut self, connection: usize, _: Instant) -> SideResult {
+        let mut result = SideResult::default();
+        let to = &mut result.stats;
+        let Some(entry) = self.connections.get_mut(connection) else { return result };
         (to.udp_sent.datagrams, to.udp_sent.bytes) = entry.sent;
         (to.udp_received.datagrams, to.udp_received.bytes) = entry.received;
         let stats = entry.connection.stats();
@@ -326,7 +337,7 @@ impl Stack for Socket {
             to.path.ptos = path.total_pto_count as u64;
         }
         to.path.max_window = entry.max_window.max(to.window);
-        to
+        result
     }
 
     fn measured(&self) -> &'static [Figure] {

@@ -5,30 +5,36 @@
 mod driver;
 
 use quinn_proto as proto;
-use thalweg_sim::{FlowPlan, Hosts, PlanError, StackContext, StackFactory};
+use thalweg_sim::{FlowPlan, Hosts, PlanError, StackContext, StackFactory, StackInfo};
 
-use crate::settings::Variant;
+use crate::settings::{self, Variant};
 
 /// quinn-proto in one of its variants.
 #[derive(Debug)]
 pub(crate) struct Quinn(pub(crate) Variant);
 
-impl StackFactory for Quinn {
-    fn name(&self) -> &str {
+impl Quinn {
+    fn name(&self) -> &'static str {
         match self.0 {
             Variant::Tuned => "quinn",
             Variant::Shipped => "quinn-shipped",
             Variant::Bbr => "quinn-bbr",
         }
     }
+}
+
+impl StackFactory for Quinn {
+    fn info(&self) -> StackInfo {
+        StackInfo {
+            // Its BBR draws from the system.
+            is_repeatable: self.0 != Variant::Bbr,
+            hears_of_moves: true,
+            ..settings::info(self.name())
+        }
+    }
 
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
         driver::hosts(self.name(), self.0, context)
-    }
-
-    fn is_repeatable(&self) -> bool {
-        // Its BBR draws from the system.
-        self.0 != Variant::Bbr
     }
 
     fn settings(&self, flow: &FlowPlan) -> String {
@@ -38,7 +44,7 @@ impl StackFactory for Quinn {
 
 /// Where quinn-proto and noq-proto have parted.
 mod bridge {
-    use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+    use std::net::SocketAddr;
     use std::sync::Arc;
     use std::time::Instant;
 
@@ -52,9 +58,6 @@ mod bridge {
         ServerConfig, Transmit,
     };
     use crate::settings::Controller;
-
-    pub(super) const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1000);
-    pub(super) const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 443);
 
     pub(super) fn controller(which: Controller) -> Arc<dyn ControllerFactory + Send + Sync> {
         match which {
@@ -102,6 +105,10 @@ mod bridge {
     pub(super) fn write(stream: &mut SendStream<'_>, data: &mut Bytes) -> usize {
         // Takes what there is room for off the front.
         stream.write_chunks(std::slice::from_mut(data)).map_or(0, |written| written.bytes)
+    }
+
+    pub(super) fn address_changed(connection: &mut Connection, _: Instant) {
+        connection.local_address_changed();
     }
 
     /// What [`stats`] fills.

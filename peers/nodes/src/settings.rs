@@ -3,7 +3,7 @@
 use std::fmt;
 
 use thalweg_recovery::Policies;
-use thalweg_sim::{FlowPlan, PlanError, Traffic};
+use thalweg_sim::{FlowPlan, Heeds, PlanError, StackInfo, Traffic};
 use thalweg_units::{Duration, DurationExt, human_bytes};
 
 /// Which of its ways a stack is run in.
@@ -118,6 +118,11 @@ impl Settings {
         };
         Ok([side(&flow.client)?, side(&flow.server)?])
     }
+}
+
+/// What the stacks of this crate are: QUIC, with a recovery of their own in which the controller can be chosen.
+pub(crate) fn info(name: &str) -> StackInfo {
+    StackInfo { heeds: Heeds::Only { policies: &["controller"] }, ..StackInfo::new(name) }
 }
 
 /// Room for what may wait before it is late, as our own hosts have it.

@@ -85,7 +85,7 @@ mod tests {
 
     fn scenario(file: &str) -> Scenario {
         let text = "title = \"t\"\nquestion = \"q?\"\n[path.p]\npreset = \"broadband\"\n[[flow]]\ntransfer = { download = \"1 MB\" }\n";
-        Scenario::parse(file, text, Path::new(""), &["thalweg".to_owned()]).unwrap()
+        Scenario::parse(file, text, Path::new(""), &[thalweg_lab::scenario::StackInfo::new("thalweg")]).unwrap()
     }
 
     #[test]

@@ -137,7 +137,8 @@ mod tests {
     #[test]
     fn no_events_are_no_less_than_none() {
         let text = "title = \"t\"\nquestion = \"q?\"\n[path.p]\npreset = \"broadband\"\n[[flow]]\ntransfer = { download = \"1 MB\" }\n";
-        let scenario = Scenario::parse("t.toml", text, Path::new(""), &["thalweg".to_owned()]).unwrap();
+        let scenario =
+            Scenario::parse("t.toml", text, Path::new(""), &[thalweg_lab::record::StackInfo::new("thalweg")]).unwrap();
         let runs = [((0, 1), RunRecord::failure("panic".to_owned()))].into();
         let manifest = Manifest::new(&scenario, "none");
         let done = Finished { runs, manifest, reused: 0, executed: 1, interrupted: false };

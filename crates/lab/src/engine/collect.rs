@@ -1,11 +1,11 @@
-//! What came out of a run, as values by metric and as series for plots.
+//! Turns the result of a run into values by metric and series for plots.
 
 use thalweg_link::{DropCause, Quantiles};
 use thalweg_proto::observe::Limit;
 use thalweg_sim::{
     Figure, Floor, FlowPlan, FlowResult, FlowWindow, LinkResult, PacketFate, Plan, RunResult, SideResult, Traffic,
 };
-use thalweg_units::{Duration, human_bytes, human_duration};
+use thalweg_units::{Duration, human_duration};
 
 use super::{Interruptions, shares};
 use crate::record::{Output, PacketPlot, Part, Recording, RunRecord, Series, put};
@@ -63,14 +63,9 @@ pub(super) fn output(
     Output { record, recording }
 }
 
-/// Which side sends the data that matters.
+/// The side that sends the data that matters, and the other one.
 fn sender<'r>(flow: &'r FlowResult, traffic: &Traffic) -> (&'r SideResult, &'r SideResult) {
-    if sends_up(traffic) { (&flow.client, &flow.server) } else { (&flow.server, &flow.client) }
-}
-
-/// Whether that is the client.
-fn sends_up(traffic: &Traffic) -> bool {
-    matches!(traffic, Traffic::Upload(_) | Traffic::Media { up: true, .. })
+    if traffic.sends_up() { (&flow.client, &flow.server) } else { (&flow.server, &flow.client) }
 }
 
 /// How a bulk transfer compares with the best that its path allows.
@@ -108,8 +103,8 @@ fn flow_part(
     if let Some(goodput) = shares::goodput(flow, flow_plan, plan, result, window) {
         part.set("goodput", goodput);
     }
-    if let Some(floor) = plan.floor(flow_plan, flow.start) {
-        over_floor(&mut part, flow, &floor);
+    if let Some(floor) = &flow.floor {
+        over_floor(&mut part, flow, floor);
         let text = format!(
             "{}: {} for the request's way, {} for {} packets of {} B payload ({} B on the wire), {} of propagation; the clock \
              starts with the client's first datagram and stops with the last byte; a handshake adds {}",
@@ -120,14 +115,14 @@ fn flow_part(
             floor.payload_per_packet,
             floor.packet_size,
             human_duration(floor.propagation),
-            human_duration(floor.round_trip)
+            human_duration(floor.handshake)
         );
         part.notes.insert("floor".to_owned(), text);
     }
     match flow.handshake {
         Some(handshake) => part.set("handshake", handshake.as_secs_f64()),
         // A stack that does not tell has at least delivered something.
-        None if flow.failed.is_some() && flow.bytes == 0 && flow.stack != "raw" => part.never("handshake"),
+        None if flow.failed.is_some() && flow.bytes == 0 && flow.has_handshake => part.never("handshake"),
         None => {}
     }
     let took: Vec<f64> = flow.transfers.iter().map(|transfer| transfer.took.as_secs_f64()).collect();
@@ -142,10 +137,13 @@ fn flow_part(
         set_many(&mut part, "frame_delay", delays, never);
         set_many(&mut part, "stall", flow.frames.stalls.iter().map(Duration::as_secs_f64).collect(), 0);
     }
-    match silence_after(flow, stops, end) {
-        Some(Some(silence)) => part.set("silence_after_repair", silence.as_secs_f64()),
-        Some(None) => part.never("silence_after_repair"),
-        None => {}
+    let moves: Vec<(Duration, Duration)> = flow_plan.moves.iter().map(|change| (change.at, change.at)).collect();
+    for (name, stops) in [("silence_after_repair", stops), ("silence_after_move", &moves)] {
+        match silence_after(flow, stops, end) {
+            Some(Some(silence)) => part.set(name, silence.as_secs_f64()),
+            Some(None) => part.never(name),
+            None => {}
+        }
     }
     let (sender, receiver) = sender(flow, traffic);
     counters(&mut part, sender, receiver, flow.bytes > 0 || sender.rtt.count() > 0);
@@ -154,7 +152,7 @@ fn flow_part(
     }
     if plan.measure.is_some() && part.values.remove("loss_rate").is_some() {
         // That was the whole run's.
-        let packets = window.and_then(|window| window.packets[usize::from(!sends_up(traffic))]);
+        let packets = window.and_then(|window| window.packets[usize::from(!traffic.sends_up())]);
         if let Some(packets) = packets.filter(|packets| packets.sent > 0) {
             part.set("loss_rate", packets.lost as f64 / packets.sent as f64);
         }
@@ -178,22 +176,8 @@ fn flow_part(
     if !flow.settings.is_empty() {
         note("settings", flow.settings.clone());
     }
-    if flow.stack == "thalweg" {
-        note("policies", flow_plan.server.policies.to_string());
-        note(
-            "datagrams",
-            format!(
-                "{} B of UDP payload at first, up to {} B; {} B at the end",
-                flow_plan.server.initial_mtu, flow_plan.server.max_mtu, sender.stats.mtu
-            ),
-        );
-        let every = if flow_plan.client.ack_every_second { "every second packet" } else { "thinned after 100 packets" };
-        let delay = human_duration(flow_plan.client.max_ack_delay);
-        note(
-            "acknowledgments",
-            format!("{every}, held back for a quarter of the shortest round trip, at most {delay}"),
-        );
-        note("receive window", human_bytes(flow_plan.client.streams.receive_window));
+    for (subject, text) in &flow.notes {
+        note(subject, text.clone());
     }
     if let Some(reason) = &flow.failed {
         note("failed", reason.clone());
@@ -293,7 +277,7 @@ fn recovery(part: &mut Part, sender: &SideResult) {
     }
 }
 
-/// From the last end of an interruption to the next arrival of new data: no end if nothing arrived any more or the connection
+/// From the last end of an interruption, or the last move, to the next arrival of new data: no end if nothing arrived any more or the connection
 /// was lost. None if the flow was done before the repair, or had not begun.
 fn silence_after(flow: &FlowResult, stops: &[(Duration, Duration)], end: Duration) -> Option<Option<Duration>> {
     let done = flow.completion.map_or(end, |completion| flow.start + completion);

@@ -52,7 +52,7 @@ pub(super) fn link_use(plan: &Plan, result: &RunResult, link: usize, rate: &Rate
             ((window.from, window.to), window.links.get(link)?.served_bytes)
         }
         None => {
-            let flows = result.flows.iter().zip(&plan.flows).filter(|(_, plan)| plan.route.contains(&(link / 2)));
+            let flows = result.flows.iter().zip(&plan.flows).filter(|(_, plan)| plan.takes(link / 2));
             let lives = flows.map(|(flow, _)| life(flow, result.virtual_time));
             let all = lives.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))?;
             (all, result.links.get(link)?.stats.served_bytes)
@@ -76,7 +76,7 @@ fn among(plan: &Plan, result: &RunResult, path: usize, up: bool) -> Option<f64> 
     let competes = |flow: &FlowResult, plan: &FlowPlan| {
         let bulk =
             if up { matches!(plan.traffic, Traffic::Upload(_)) } else { matches!(plan.traffic, Traffic::Download(_)) };
-        bulk && plan.route.contains(&path) && flow.start < end
+        bulk && plan.takes(path) && flow.start < end
     };
     let group: Vec<(&FlowResult, &FlowPlan)> =
         result.flows.iter().zip(&plan.flows).filter(|(flow, plan)| competes(flow, plan)).collect();
@@ -88,7 +88,7 @@ fn among(plan: &Plan, result: &RunResult, path: usize, up: bool) -> Option<f64> 
         let (start, end) = life(flow, end);
         (from, to) = (from.max(start), to.min(end));
     }
-    let round_trip = group.iter().map(|(_, flow)| plan.round_trip(flow)).max()?;
+    let round_trip = group.iter().map(|(_, flow)| plan.round_trip(&flow.route)).max()?;
     if to.saturating_sub(from) <= round_trip {
         return None;
     }

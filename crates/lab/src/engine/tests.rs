@@ -1,6 +1,8 @@
 use std::path::Path;
 
-use thalweg_link::RateModel;
+use thalweg_link::{RateModel, Spread};
+use thalweg_sim::{HostModel, Traffic};
+use thalweg_units::Rate;
 
 use super::*;
 use crate::metric::Scope;
@@ -201,7 +203,7 @@ fn tcp_runs_as_it_is_told_and_gives_its_figures() {
 
 #[test]
 fn traffic_and_hosts_are_what_the_scenario_says() {
-    let flow = |text: &str| flow_plan(&world(HOME, text).flows[0], vec![0]);
+    let flow = |text: &str| world(HOME, text).flows[0].plan(|_| Ok(vec![0])).unwrap();
     let Traffic::Flows { arrivals, size, new_connections, .. } =
         flow("short_flows = { every = \"10 ms\", arrivals = \"regular\", count = 5, size = \"30 kB\", pareto = 2, one_connection = true }").traffic
     else {
@@ -366,7 +368,7 @@ fn the_floor_of_a_chain_is_that_of_all_its_hops() {
     let mut world = two_round_trips("", "\"1 MB\"");
     world.flows.truncate(1);
     let (plan, _) = plan(&world, 1, false).unwrap();
-    let floor = plan.floor(&plan.flows[0], Duration::ZERO).unwrap();
+    let floor = thalweg_sim::run(&plan).unwrap().flows[0].floor.unwrap();
     // The request of 1,228 bytes and one packet of the data cross the access link at 100 Mbps, all else the bottleneck.
     let wire = 1_000_000 + floor.packets * 62;
     let last = wire - (floor.packets - 1) * 1480;
@@ -428,6 +430,36 @@ fn a_measuring_window_is_all_that_rates_are_taken_from() {
     assert!(dark.get(Scope::Link, "p.down", "link_use")[0] < 0.01);
     // Counts are of the whole run, and so is the event log.
     assert_eq!(run("").wire_hash, dark.wire_hash);
+}
+
+#[test]
+fn the_silence_after_a_move_ends_with_new_data_or_never() {
+    let link = "{ rate = \"20 Mbps\", delay = \"30 ms\" }";
+    let run = |lines: &str| {
+        let text = format!(
+            "title = \"t\"\nquestion = \"q\"\ntime_limit = \"60 s\"\n[path.a]\nup = {link}\ndown = {link}\n\
+             outage = {{ at = \"900 ms\", for = \"59 s\" }}\n[path.b]\nup = {link}\ndown = {link}\n\
+             [[flow]]\nname = \"f\"\npath = \"a\"\ntransfer = {{ download = \"5 MB\" }}\n{lines}\n"
+        );
+        let scenario = Scenario::parse("t.toml", &text, Path::new(""), &SimEngine::default().stacks());
+        let world = scenario.unwrap_or_else(|error| panic!("{error}")).points.remove(0).world;
+        SimEngine::default().run(&world, 1, false).record
+    };
+    let told = run("move = { at = \"1 s\", to = \"b\", notice = true }");
+    assert_eq!(told.failed, None);
+    let silence = value(&told, "silence_after_move");
+    // A round trip until the server has heard of it, another to repair what was lost.
+    assert!((0.06..0.2).contains(&silence), "{silence}");
+    // The floor of one path says nothing of two.
+    assert!(told.get(Scope::Flow, "f", "completion_over_floor").is_empty());
+    // Who is not told goes on when a timer makes it send something.
+    let untold = run("move = { at = \"1 s\", to = \"b\", notice = false }");
+    assert!(value(&untold, "silence_after_move") > silence, "{untold:?}");
+    let dead = run("stack = \"tcp\"\nrebind = \"800 ms\"");
+    assert!(dead.failed.is_some() && dead.is_never("f", "silence_after_move"));
+    for path in ["a.down", "b.down"] {
+        assert!(told.get(Scope::Link, path, "link_use")[0] > 0.0, "{path}");
+    }
 }
 
 #[test]

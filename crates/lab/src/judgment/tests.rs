@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::record::{Engine, Part, RunRecord, put};
+use crate::record::{Engine, Part, RunRecord, StackInfo, put};
 use crate::runner::{RunOptions, run};
 use crate::store::{Manifest, Store};
 use crate::testing::Toy;
@@ -24,7 +24,7 @@ transfer = { download = "1 MB" }
 /// Results of both points (pacing off, pacing on) with these completions in seconds, a seed each; none is a run that
 /// failed. The folder is gone, as nothing is read from it.
 fn results(expectations: &str, completions: &[[Option<f64>; 2]]) -> Results {
-    let stacks = ["thalweg".to_owned()];
+    let stacks = [StackInfo::new("thalweg")];
     let scenario = Scenario::parse("t.toml", &format!("{HEAD}{expectations}"), Path::new(""), &stacks).unwrap();
     let mut runs = Runs::new();
     for (seed, both) in (1..).zip(completions) {

@@ -46,7 +46,7 @@ impl Results {
     ///
     /// # Errors
     /// When there are none, or their scenario can no longer be read.
-    pub fn load(directory: &std::path::Path, stacks: &[String]) -> Result<Results, LoadError> {
+    pub fn load(directory: &std::path::Path, stacks: &[crate::scenario::StackInfo]) -> Result<Results, LoadError> {
         let (store, manifest) = Store::open(directory)?;
         let scenario = manifest.scenario(stacks)?;
         let runs = summary::load(&store, &manifest, &scenario);

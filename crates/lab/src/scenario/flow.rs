@@ -1,27 +1,167 @@
-//! Reading `[[flow]]`: stack, traffic, policies and settings.
+//! A flow of a scenario: what `[[flow]]` says, how it is read, and what the simulator makes of it.
+//!
+//! A key of a flow is a field of [`FlowSpec`], a line in [`flow`] and a line in [`FlowSpec::plan`].
 
+use core::fmt;
+
+use serde::{Serialize, Serializer};
+use thalweg_proto::TransportConfig;
 use thalweg_recovery::{Policies, PolicyError};
-use thalweg_sim::TcpConfig;
-use thalweg_units::Duration;
+use thalweg_sim::{
+    Accepts, AddressChange, FlowPlan, Heeds, HostModel, Move, SettingValue, Settings, StackInfo, Traffic,
+};
+use thalweg_units::{Duration, Rate};
 
+use super::OURS;
 use super::read::{Field, Reader};
-use super::tcp;
+use super::traffic::traffic;
 use super::tree::Value;
-use super::world::{Arrivals, FlowSpec, HostModel, PageObject, Traffic, TransportSpec};
 
-/// The kinds of traffic, of which a flow has one, and how each is written.
-pub(crate) const TRAFFIC: [(&str, &str); 7] = [
-    ("transfer", "{ download = \"10 MB\" }"),
-    ("requests", "{ request = \"500 B\", response = \"20 kB\", count = 50 }"),
-    ("on_off", "{ burst = \"1 MB\", pause = \"500 ms\", count = 10 }"),
-    ("short_flows", "{ every = \"100 ms\", count = 100, size = \"30 kB\" }"),
-    ("page", "{ objects = [{ size = \"30 kB\" }, { size = \"100 kB\", after = [0] }] }"),
-    ("media", "{ rate = \"1 Mbps\", deadline = \"100 ms\", duration = \"30 s\" }"),
-    ("datagrams", "{ rate = \"1 Mbps\", size = \"1200 B\", duration = \"30 s\" }"),
-];
+/// One flow, or one group of flows from one generator.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowSpec {
+    /// The name in the file, or its number.
+    pub name: String,
+    /// Which transport.
+    pub stack: String,
+    /// The path it takes at first, by name.
+    pub path: String,
+    /// When the client's address changes, in the order of time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<MoveSpec>,
+    /// When it starts.
+    pub start: Duration,
+    /// Whether the start moves within one round trip from seed to seed.
+    pub phase: bool,
+    /// What it carries.
+    #[serde(serialize_with = "as_debug")]
+    pub traffic: Traffic,
+    /// The rules of its transport.
+    #[serde(serialize_with = "as_text")]
+    pub policies: Policies,
+    /// Settings of its transport.
+    pub transport: TransportSpec,
+    /// Settings that no other transport has.
+    #[serde(skip_serializing_if = "Settings::is_empty", serialize_with = "as_debug")]
+    pub settings: Settings,
+    /// How its hosts behave.
+    #[serde(serialize_with = "as_debug")]
+    pub host: HostModel,
+}
 
-/// A flow. `paths` are the names of the paths, `stacks` those of the transports.
-pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &[String]) -> Option<FlowSpec> {
+/// The client's address changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MoveSpec {
+    /// When, in virtual time from the start of the run.
+    pub at: Duration,
+    /// The path from then on, by name; none if a NAT on the way forgets the client.
+    pub to: Option<String>,
+    /// Whether the client's transport is told.
+    pub notice: bool,
+}
+
+/// Settings of a transport that are not policies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TransportSpec {
+    /// Idle timeout.
+    pub idle_timeout: Option<Duration>,
+    /// After how long a silence the client sends something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_alive: Option<Duration>,
+    /// How long ACKs may be delayed.
+    pub max_ack_delay: Option<Duration>,
+    /// An ACK for every second packet, always.
+    pub ack_every_second: bool,
+    /// Largest UDP payload that is tried, bytes.
+    pub max_datagram: Option<u64>,
+    /// UDP payload to begin with, bytes.
+    pub initial_datagram: Option<u64>,
+    /// Whether larger datagrams are looked for.
+    pub mtu_discovery: Option<bool>,
+    /// Whether packets are marked ECT.
+    pub ecn: Option<bool>,
+    /// Receive window of a connection, bytes.
+    pub receive_window: Option<u64>,
+}
+
+fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+/// For the simulator's own types, whose text is as good a name for a result as any.
+fn as_debug<S: Serializer>(value: &impl fmt::Debug, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{value:?}"))
+}
+
+impl FlowSpec {
+    /// Whether it takes a path at any time.
+    pub fn takes(&self, path: &str) -> bool {
+        self.paths().any(|taken| taken == path)
+    }
+
+    /// The paths that it takes, by name: the first, and those that it moves to.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        core::iter::once(self.path.as_str()).chain(self.moves.iter().filter_map(|change| change.to.as_deref()))
+    }
+
+    /// The flow as the simulator wants it; `route` finds the numbers of the paths that a path of the scenario stands
+    /// for.
+    pub(crate) fn plan(&self, route: impl Fn(&str) -> Result<Vec<usize>, String>) -> Result<FlowPlan, String> {
+        let mut plan = FlowPlan::new(&self.name, self.traffic.clone()).policies(self.policies.clone());
+        self.stack.clone_into(&mut plan.stack);
+        plan.route = route(&self.path)?;
+        for change in &self.moves {
+            let what = match &change.to {
+                None => AddressChange::Rebind,
+                Some(to) => AddressChange::Move { route: route(to)?, notice: change.notice },
+            };
+            plan.moves.push(Move { at: change.at, what });
+        }
+        plan.start = self.start;
+        plan.client.keep_alive = self.transport.keep_alive.or(plan.client.keep_alive);
+        self.transport.apply(&mut plan.client);
+        self.transport.apply(&mut plan.server);
+        plan.settings = self.settings.clone();
+        (plan.client_host, plan.server_host) = (self.host, self.host);
+        Ok(plan)
+    }
+}
+
+impl TransportSpec {
+    fn apply(&self, config: &mut TransportConfig) {
+        let bytes = |size: u64| u16::try_from(size).unwrap_or(u16::MAX);
+        if let Some(timeout) = self.idle_timeout {
+            config.max_idle_timeout = Some(timeout);
+        }
+        if let Some(delay) = self.max_ack_delay {
+            config.max_ack_delay = delay;
+        }
+        config.ack_every_second |= self.ack_every_second;
+        if let Some(size) = self.initial_datagram {
+            config.initial_mtu = bytes(size);
+            config.max_mtu = config.max_mtu.max(bytes(size));
+        }
+        if let Some(size) = self.max_datagram {
+            config.max_mtu = bytes(size);
+            config.initial_mtu = config.initial_mtu.min(bytes(size));
+        }
+        if self.mtu_discovery == Some(false) {
+            config.max_mtu = config.initial_mtu;
+        }
+        if let Some(ecn) = self.ecn {
+            config.ecn = ecn;
+        }
+        if let Some(window) = self.receive_window {
+            let streams = &mut config.streams;
+            (streams.receive_window, streams.max_receive_window) = (window, window);
+            // One stream may use all of it.
+            (streams.stream_receive_window, streams.max_stream_receive_window) = (window, window);
+        }
+    }
+}
+
+/// Reads a flow. `paths` are the names of the paths, `stacks` the transports.
+pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &[StackInfo]) -> Option<FlowSpec> {
     let name = match reader.get("name") {
         Some(field) => match field.text("a name in quotes") {
             Some("" | "*") => {
@@ -39,7 +179,9 @@ pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &
         }
         None => fallback.map(str::to_owned),
     };
-    let stack = named("stack", stacks, Some("thalweg"));
+    let names: Vec<String> = stacks.iter().map(|stack| stack.name.clone()).collect();
+    let name_of_stack = named("stack", &names, Some(OURS));
+    let stack = stacks.iter().find(|known| Some(&known.name) == name_of_stack.as_ref());
     let path = match (reader.has("path"), paths) {
         (false, [only]) => {
             reader.note("path");
@@ -53,43 +195,118 @@ pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &
     };
     let start = reader.get("start").map_or(Some(Duration::ZERO), |field| field.duration());
     let phase = reader.get("phase").map_or(Some(true), |field| field.boolean());
-    if stack.as_deref() == Some("raw") {
-        refuse_on_raw(&reader);
-    }
-    let traffic = traffic(&reader);
-    let policies = reader.get("policies").map_or(Some(Policies::default()), |field| policies(&field, stack.as_deref()));
+    let moves = moves(&reader, paths, stack);
+    let traffic = traffic(&reader, stack);
+    let policies = reader.get("policies").map_or(Some(Policies::default()), |field| policies(&field, stack));
     let transport = reader.get("transport").map_or(Some(TransportSpec::default()), |field| transport(&field));
-    let tcp = reader.get("tcp").map(|field| {
-        if stack.as_deref().is_some_and(|stack| stack != "tcp") {
-            field.complain("has the settings of the stack \"tcp\", which this flow does not run");
-        }
-        tcp::tcp(&field)
-    });
-    let host = reader.get("host").map_or(Some(HostModel::Ideal), |field| host(&field));
+    let settings = settings(&reader, stack, stacks);
+    let host = reader.get("host").map_or(Some(HostModel::IDEAL), |field| host(&field));
     reader.finish();
     Some(FlowSpec {
         name: name?,
-        stack: stack?,
+        stack: name_of_stack?,
         path: path?,
+        moves: moves?,
         start: start?,
         phase: phase?,
         traffic: traffic?,
         policies: policies?,
         transport: transport?,
-        tcp: tcp.flatten(),
+        settings,
         host: host?,
     })
 }
 
-/// Refuses what plain datagrams cannot do: streams of bytes, and policies of a recovery that they do not have.
-fn refuse_on_raw(reader: &Reader<'_>) {
-    for (key, _) in TRAFFIC.into_iter().filter(|(key, _)| !["media", "datagrams"].contains(key)) {
-        if let Some(field) = reader.get(key) {
-            field.complain("needs a transport, which the stack \"raw\" is not; write media or datagrams");
-        }
+/// Reads `move` and `rebind`: when the client's address changes.
+fn moves(reader: &Reader<'_>, paths: &[String], stack: Option<&StackInfo>) -> Option<Vec<MoveSpec>> {
+    const EXAMPLE: &str = "{ at = \"2 s\", to = \"lte\", notice = true }";
+    let fields = |key| reader.get(key).map_or_else(Vec::new, |field| field.items());
+    let mut moves = Vec::new();
+    let mut is_fine = true;
+    for item in fields("move") {
+        let table = item.table(EXAMPLE)?;
+        let at = table.need("at", "\"2 s\"").and_then(|field| field.duration());
+        let choices: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), path.as_str())).collect();
+        let to = table.need("to", "\"lte\"").and_then(|field| field.choice(&choices));
+        let notice = table.need("notice", "true").and_then(|field| {
+            let notice = field.boolean()?;
+            if let Some(stack) = stack.filter(|stack| notice && !stack.hears_of_moves) {
+                field.complain(format!(
+                    "needs a stack whose connections can be told of a new address, which \"{}\" is not; write notice = false",
+                    stack.name
+                ));
+            }
+            Some(notice)
+        });
+        table.finish();
+        let (Some(at), Some(to), Some(notice)) = (at, to, notice) else {
+            is_fine = false;
+            continue;
+        };
+        moves.push(MoveSpec { at, to: Some(to.to_owned()), notice });
     }
-    if let Some(field) = reader.get("policies") {
-        field.complain("sets policies of recovery, which the stack \"raw\" does not have; leave it out");
+    for item in fields("rebind") {
+        let Some(at) = item.duration() else {
+            is_fine = false;
+            continue;
+        };
+        moves.push(MoveSpec { at, to: None, notice: false });
+    }
+    if moves.len() > MOST_MOVES {
+        reader.complain(format!("has {} changes of address; at most {MOST_MOVES} are accepted", moves.len()));
+        return None;
+    }
+    moves.sort_by_key(|change| change.at);
+    is_fine.then_some(moves)
+}
+
+/// The most changes of a client's address.
+const MOST_MOVES: usize = 10_000;
+
+/// Reads the settings that only the flow's stack has, by the stack's own schema; complains about those of other stacks.
+fn settings(reader: &Reader<'_>, stack: Option<&StackInfo>, stacks: &[StackInfo]) -> Settings {
+    let mut settings = Settings::default();
+    let mut seen: Vec<&str> = Vec::new();
+    for (known, schema) in stacks.iter().filter_map(|known| Some((known, known.schema?))) {
+        if seen.contains(&schema.table) {
+            continue;
+        }
+        seen.push(schema.table);
+        let Some(field) = reader.get(schema.table) else { continue };
+        if stack.is_some_and(|stack| stack.schema.is_none_or(|own| own.table != schema.table)) {
+            field.complain(format!("has the settings of the stack \"{}\", which this flow does not run", known.name));
+        }
+        let Some(table) = field.table(&format!("a table such as {}", schema.example)) else { continue };
+        for setting in schema.settings {
+            if let Some(value) = table.get(setting.name).and_then(|field| setting_value(&field, setting.accepts)) {
+                settings.set(setting.name, value);
+            }
+        }
+        table.finish();
+    }
+    settings
+}
+
+/// A value of one of these kinds: of the first that it looks like, or of the first.
+fn setting_value(field: &Field<'_>, accepts: &[Accepts]) -> Option<SettingValue> {
+    let is_quantity = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+    let looks_like = |kind: &&Accepts| match (kind, &field.node.value) {
+        (Accepts::Boolean, Value::Boolean(_)) | (Accepts::Count(_), Value::Integer(_)) => true,
+        (Accepts::Word(_), Value::Text(text)) => !is_quantity(text),
+        (Accepts::Bytes(_) | Accepts::Duration | Accepts::Span, Value::Text(text)) => is_quantity(text),
+        _ => false,
+    };
+    match accepts.iter().find(looks_like).or_else(|| accepts.first())? {
+        Accepts::Boolean => field.boolean().map(SettingValue::Boolean),
+        Accepts::Word(words) => {
+            let choices: Vec<(&str, &'static str)> = words.iter().map(|word| (*word, *word)).collect();
+            field.choice(&choices).map(SettingValue::Word)
+        }
+        Accepts::Count(range) => field.count(range.clone()).map(SettingValue::Number),
+        Accepts::Bytes(range) => field.bytes_in(range.clone()).map(SettingValue::Number),
+        Accepts::Duration => field.duration().map(SettingValue::Duration),
+        Accepts::Span => field.span().map(SettingValue::Duration),
+        _ => None,
     }
 }
 
@@ -97,48 +314,59 @@ fn refuse_on_raw(reader: &Reader<'_>) {
 fn host(field: &Field<'_>) -> Option<HostModel> {
     if !field.is_table() {
         let profiles =
-            [("ideal", HostModel::Ideal), ("linux", HostModel::Linux), ("linux-coarse", HostModel::LinuxCoarse)];
+            [("ideal", HostModel::IDEAL), ("linux", HostModel::LINUX), ("linux-coarse", HostModel::LINUX_COARSE)];
         return field.choice(&profiles);
     }
     let reader = field.table("\"ideal\", \"linux\", \"linux-coarse\" or { timer = \"1 ms\", wake = \"50 us\" }")?;
     let span = |key| reader.get(key).map_or(Some(Duration::ZERO), |field| field.duration());
-    let nic = reader.get("nic").map_or(Some(None), |field| field.rate().map(|rate| Some(rate.bps())));
+    let nic: Option<Option<Rate>> = reader.get("nic").map_or(Some(None), |field| field.rate().map(Some));
     let batch = reader.get("batch").map_or(Some(10), |field| field.count(1..=1_000));
     let (timer, wake, receive) = (span("timer"), span("wake"), span("receive"));
     reader.finish();
-    Some(HostModel::Custom { timer: timer?, wake: wake?, receive: receive?, nic: nic?, batch: batch? })
-}
-
-/// How times are distributed, under this key.
-fn arrivals(table: &Reader<'_>, key: &'static str, fallback: Arrivals) -> Option<Arrivals> {
-    table.get(key).map_or(Some(fallback), |field| {
-        field.choice(&[("poisson", Arrivals::Poisson), ("uniform", Arrivals::Uniform), ("regular", Arrivals::Regular)])
+    Some(HostModel {
+        timer_granularity: timer?,
+        wake_delay: wake?,
+        receive_delay: receive?,
+        nic: nic?,
+        batch: usize::try_from(batch?).unwrap_or(usize::MAX),
     })
 }
 
-/// Whether flows of a stack have no use for a policy.
-pub(crate) fn ignores(stack: Option<&str>, policy: &str) -> bool {
-    stack == Some("tcp") && TcpConfig::IGNORED_POLICIES.contains(&policy)
-}
-
 /// Refuses a policy that would change nothing.
-fn refuse_ignored(field: &Field<'_>, stack: Option<&str>, policy: &str) {
-    if ignores(stack, policy) {
-        let heard = Policies::catalogue().iter().map(|known| known.name).filter(|name| !ignores(stack, name));
-        let heard: Vec<&str> = heard.collect();
-        field.complain(format!(
-            "sets {policy}, which the stack \"tcp\" does not have: its timers are set by tcp = {{ min_rto, tail_loss_probe }}; leave \
-             it out, or write one of {}",
-            heard.join(", ")
-        ));
+fn refuse_ignored(field: &Field<'_>, stack: &StackInfo, policy: &str) {
+    if stack.heeds(policy) {
+        return;
     }
+    let heard = Policies::catalogue().iter().map(|known| known.name).filter(|name| stack.heeds(name));
+    let heard: Vec<&str> = heard.collect();
+    let instead = match stack.heeds {
+        Heeds::AllBut { instead, .. } => instead,
+        _ => "its recovery is its own",
+    };
+    field.complain(format!(
+        "sets {policy}, which the stack \"{}\" does not have: {instead}; leave it out, or write one of {}",
+        stack.name,
+        heard.join(", ")
+    ));
 }
 
 /// A string as on the command line, or a table of the same fields.
-fn policies(field: &Field<'_>, stack: Option<&str>) -> Option<Policies> {
+fn policies(field: &Field<'_>, stack: Option<&StackInfo>) -> Option<Policies> {
+    let refuse = |field: &Field<'_>, policy: &str| {
+        if let Some(stack) = stack {
+            refuse_ignored(field, stack, policy);
+        }
+    };
+    if let Some(stack) = stack.filter(|stack| stack.heeds == Heeds::Only { policies: &[] }) {
+        field.complain(format!(
+            "sets policies of recovery, which the stack \"{}\" does not have; leave it out",
+            stack.name
+        ));
+        return None;
+    }
     if let Value::Text(text) = &field.node.value {
         for (policy, _) in text.split(',').filter_map(|item| item.split_once('=')) {
-            refuse_ignored(field, stack, policy.trim());
+            refuse(field, policy.trim());
         }
         return text.parse().map_err(|error: PolicyError| field.complain(error)).ok();
     }
@@ -151,7 +379,7 @@ fn policies(field: &Field<'_>, stack: Option<&str>) -> Option<Policies> {
             fine = false;
             continue;
         };
-        refuse_ignored(&value, stack, key);
+        refuse(&value, key);
         if let Err(error) = Policies::default().set(key, text) {
             value.complain(error);
             fine = false;
@@ -169,6 +397,7 @@ fn transport(field: &Field<'_>) -> Option<TransportSpec> {
     let reader = field.table("a table such as { idle_timeout = \"30 s\" }")?;
     let spec = TransportSpec {
         idle_timeout: reader.get("idle_timeout").and_then(|field| field.span()),
+        keep_alive: reader.get("keep_alive").and_then(|field| field.span()),
         max_ack_delay: reader.get("max_ack_delay").and_then(|field| field.duration()),
         ack_every_second: reader
             .get("ack")
@@ -184,150 +413,72 @@ fn transport(field: &Field<'_>) -> Option<TransportSpec> {
     Some(spec)
 }
 
-fn traffic(reader: &Reader<'_>) -> Option<Traffic> {
-    for (key, _) in TRAFFIC {
-        reader.note(key);
-    }
-    let present: Vec<&str> = TRAFFIC.iter().map(|(key, _)| *key).filter(|key| reader.has(key)).collect();
-    let [key] = present.as_slice() else {
-        let all: Vec<String> = TRAFFIC.iter().map(|(key, example)| format!("{key} = {example}")).collect();
-        let found =
-            if present.is_empty() { "none is there".to_owned() } else { format!("found {}", present.join(", ")) };
-        reader.complain(format!("needs exactly one kind of traffic ({found}); write one of: {}", all.join("; ")));
-        return None;
-    };
-    let (key, example) = *TRAFFIC.iter().find(|(name, _)| name == key)?;
-    let table = reader.get(key)?.table(example)?;
-    let read = match key {
-        "transfer" => {
-            let size = |field: Field<'_>| {
-                if matches!(&field.node.value, Value::Text(text) if text == "endless") {
-                    Some(None)
-                } else {
-                    field.size().map(Some)
-                }
-            };
-            match (table.get("download"), table.get("upload")) {
-                (Some(download), None) => size(download).map(Traffic::Download),
-                (None, Some(upload)) => size(upload).map(Traffic::Upload),
-                (None, None) => {
-                    table.complain("needs download or upload, for example download = \"10 MB\", or \"endless\"");
-                    None
-                }
-                (Some(_), Some(_)) => {
-                    table.complain("has both download and upload; write one [[flow]] for each");
-                    None
-                }
-            }
-        }
-        "requests" => {
-            let request = table.get("request").map_or(Some(500), |field| field.size());
-            let response = table.need("response", "\"20 kB\"").and_then(|field| field.size());
-            let count = table.need("count", "50").and_then(|field| field.count(1..=10_000_000));
-            let think = table.get("think").map_or(Some(Duration::ZERO), |field| field.duration());
-            (|| Some(Traffic::Requests { request: request?, response: response?, count: count?, think: think? }))()
-        }
-        "on_off" => {
-            let burst = table.need("burst", "\"1 MB\"").and_then(|field| field.size());
-            let pause = table.need("pause", "\"500 ms\"").and_then(|field| field.duration());
-            let count = table.need("count", "10").and_then(|field| field.count(1..=1_000_000));
-            let pauses = arrivals(&table, "pauses", Arrivals::Regular);
-            (|| Some(Traffic::OnOff { burst: burst?, pause: pause?, pauses: pauses?, count: count? }))()
-        }
-        "short_flows" => {
-            let every = table.need("every", "\"100 ms\"").and_then(|field| field.span());
-            let count = table.need("count", "100").and_then(|field| field.count(1..=100_000));
-            let size = table.need("size", "\"30 kB\", or \"endless\"").and_then(|field| match &field.node.value {
-                Value::Text(text) if text == "endless" => Some(u64::MAX),
-                _ => field.size(),
-            });
-            let spread = table.get("spread").map_or(Some(1.0), |field| {
-                let spread = field.number("a number from 1 (all alike) to 100")?;
-                if !(1.0..=100.0).contains(&spread) {
-                    field.complain("is out of range; write a number from 1 (all alike) to 100");
-                }
-                Some(spread)
-            });
-            let pareto = table.get("pareto").map_or(Some(None), |field| {
-                let shape = field.number("a tail exponent from 1.01 to 10")?;
-                if !(1.01..=10.0).contains(&shape) {
-                    field.complain("is out of range; write a tail exponent from 1.01 (heavy) to 10");
-                }
-                Some(Some(shape))
-            });
-            if size == Some(u64::MAX) && (table.has("spread") || table.has("pareto")) {
-                table.complain("has sizes without end, which have no distribution; leave spread and pareto out");
-            }
-            if table.has("spread") && table.has("pareto") {
-                table.complain("has two distributions of its sizes; write spread (lognormal) or pareto");
-            }
-            let arrivals = arrivals(&table, "arrivals", Arrivals::Poisson);
-            let one_connection = table.get("one_connection").map_or(Some(false), |field| field.boolean());
-            (|| {
-                Some(Traffic::ShortFlows {
-                    every: every?,
-                    arrivals: arrivals?,
-                    count: count?,
-                    size: size?,
-                    spread: spread?,
-                    pareto: pareto?,
-                    one_connection: one_connection?,
-                })
-            })()
-        }
-        "page" => table.need("objects", "[{ size = \"30 kB\" }]").and_then(|field| page(&field)),
-        "media" => {
-            let rate = table.need("rate", "\"1 Mbps\"").and_then(|field| field.rate());
-            let frame = table.get("frame").map_or(Some(Duration::from_millis(20)), |field| field.span());
-            let deadline = table.need("deadline", "\"100 ms\"").and_then(|field| field.span());
-            let duration = table.need("duration", "\"30 s\"").and_then(|field| field.span());
-            let up = direction(&table);
-            (|| {
-                let (rate, frame) = (rate?.bps(), frame?);
-                Some(Traffic::Media { rate, frame, deadline: deadline?, duration: duration?, up: up? })
-            })()
-        }
-        _ => {
-            let rate = table.need("rate", "\"1 Mbps\"").and_then(|field| field.rate());
-            let size = table.get("size").map_or(Some(1_200), |field| field.bytes_in(1..=65_000));
-            let duration = table.need("duration", "\"30 s\"").and_then(|field| field.span());
-            let up = direction(&table);
-            (|| Some(Traffic::Datagrams { rate: rate?.bps(), size: size?, duration: duration?, up: up? }))()
-        }
-    };
-    table.finish();
-    read
-}
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
 
-fn direction(table: &Reader<'_>) -> Option<bool> {
-    table.get("direction").map_or(Some(false), |field| field.choice(&[("down", false), ("up", true)]))
-}
+    use thalweg_sim::Registry;
 
-fn page(field: &Field<'_>) -> Option<Traffic> {
-    if !field.is_list() {
-        field.complain("is no list; write [{ size = \"30 kB\" }, { size = \"100 kB\", after = [0] }]");
-        return None;
+    use super::*;
+    use crate::scenario::{Scenario, ScenarioError};
+
+    /// A download over Wi-Fi beside an LTE path, with these lines in its flow.
+    fn parse(lines: &str) -> Result<Scenario, ScenarioError> {
+        let link = "{ rate = \"20 Mbps\", delay = \"10 ms\" }";
+        let text = format!(
+            "title = \"t\"\nquestion = \"q\"\ntime_limit = \"20 s\"\n[path.wifi]\nup = {link}\ndown = {link}\n[path.lte]\nup = {link}\n\
+             down = {link}\n[[flow]]\npath = \"wifi\"\ntransfer = {{ download = \"10 MB\" }}\n{lines}\n"
+        );
+        let stacks: Vec<StackInfo> = Registry::default().stacks().cloned().collect();
+        Scenario::parse("t.toml", &text, Path::new(""), &stacks)
     }
-    let mut objects = Vec::new();
-    for (index, item) in field.items().iter().enumerate() {
-        let Some(table) = item.table("{ size = \"100 kB\", after = [0] }") else { continue };
-        let size = table.need("size", "\"30 kB\"").and_then(|field| field.size());
-        let mut after = Vec::new();
-        for item in table.get("after").map_or_else(Vec::new, |field| field.items()) {
-            match item.count(0..=100_000) {
-                Some(at) if at < index as u64 => after.push(at),
-                Some(at) => item.complain(format!(
-                    "object {index} cannot wait for object {at}; only objects before it, counted from 0, can be named"
-                )),
-                None => {}
-            }
+
+    fn complaint(lines: &str, key: &str, needle: &str) {
+        let error = parse(lines).expect_err(lines);
+        let found = error.diagnostics.iter().find(|found| found.key == key);
+        let found = found.unwrap_or_else(|| panic!("nothing about {key}: {error}"));
+        assert!(found.message.contains(needle), "{found}");
+    }
+
+    #[test]
+    fn moves_and_rebindings_are_in_the_order_of_time() {
+        let text = "rebind = [\"3 s\", \"500 ms\"]\nmove = [{ at = \"2 s\", to = \"lte\", notice = true }, { at = \"1 s\", to = \"wifi\", notice = false }]";
+        let scenario = parse(text).unwrap_or_else(|error| panic!("{error}"));
+        let flow = &scenario.points[0].world.flows[0];
+        let moves: Vec<_> =
+            flow.moves.iter().map(|change| (change.at.as_millis(), change.to.as_deref(), change.notice)).collect();
+        let expected =
+            [(500, None, false), (1000, Some("wifi"), false), (2000, Some("lte"), true), (3000, None, false)];
+        assert_eq!(moves, expected);
+        assert!(flow.takes("lte") && flow.takes("wifi") && !flow.takes("cable"));
+        let plan = flow.plan(|name| Ok(vec![usize::from(name == "lte")])).unwrap();
+        assert_eq!((plan.route.clone(), plan.moves.len()), (vec![0], 4));
+        assert_eq!(plan.moves[2].what, AddressChange::Move { route: vec![1], notice: true });
+        // A single one needs no list, and tables in brackets are a list.
+        for text in [
+            "move = { at = \"2 s\", to = \"lte\", notice = false }\nrebind = \"1 s\"",
+            "rebind = \"1 s\"\n[[flow.move]]\nat = \"2 s\"\nto = \"lte\"\nnotice = false",
+        ] {
+            assert_eq!(parse(text).unwrap().points[0].world.flows[0].moves.len(), 2, "{text}");
         }
-        let delay = table.get("delay").map_or(Some(Duration::ZERO), |field| field.duration());
-        table.finish();
-        objects.push(PageObject { size: size.unwrap_or(1), after, delay: delay.unwrap_or_default() });
+        assert_ne!(parse("rebind = \"1 s\"").unwrap().points[0].digest, parse("").unwrap().points[0].digest);
     }
-    if objects.is_empty() {
-        field.complain("is empty; a page needs at least one object, { size = \"30 kB\" }");
+
+    #[test]
+    fn a_move_that_cannot_be_says_where_and_why() {
+        complaint("move = { at = \"2 s\", to = \"lte\" }", "flow.0.move", "needs notice");
+        complaint("move = { at = \"2 s\", to = \"5g\", notice = true }", "flow.0.move.to", "wifi, lte");
+        complaint("move = { at = 2, to = \"lte\", notice = true }", "flow.0.move.at", "no unit");
+        complaint("move = { at = \"20 s\", to = \"lte\", notice = true }", "flow.0", "at 20 s, when the run is over");
+        complaint("rebind = \"yes\"", "flow.0.rebind", "");
+        let told = "stack = \"tcp\"\nmove = { at = \"2 s\", to = \"lte\", notice = true }";
+        complaint(told, "flow.0.move.notice", "\"tcp\" is not; write notice = false");
+        assert!(parse(&told.replace("true", "false")).is_ok());
     }
-    Some(Traffic::Page { objects })
+
+    #[test]
+    fn datagrams_are_refused_where_the_stack_carries_none() {
+        let media = "stack = \"tcp\"\nmedia = { rate = \"1 Mbps\", deadline = \"100 ms\", duration = \"9 s\" }";
+        complaint(media, "flow.0.media", "the stack \"tcp\" does not carry");
+    }
 }

@@ -32,7 +32,7 @@ mod link;
 pub mod presets;
 mod read;
 mod rivals;
-mod tcp;
+mod traffic;
 mod tree;
 mod vary;
 pub mod world;
@@ -41,6 +41,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use thalweg_link::Chain;
+pub use thalweg_sim::StackInfo;
 use thalweg_units::Duration;
 
 pub use diagnostic::{Diagnostic, ScenarioError};
@@ -163,7 +164,7 @@ impl Scenario {
     ///
     /// # Errors
     /// Everything wrong with the file, or why it cannot be read.
-    pub fn load(file: &Path, stacks: &[String]) -> Result<Scenario, ScenarioError> {
+    pub fn load(file: &Path, stacks: &[StackInfo]) -> Result<Scenario, ScenarioError> {
         let name = file.display().to_string();
         match files::text(file, files::MOST_SCENARIO) {
             Ok(text) => Scenario::parse(&name, &text, file.parent().unwrap_or(Path::new("")), stacks),
@@ -180,7 +181,7 @@ impl Scenario {
     ///
     /// # Errors
     /// Everything wrong with it.
-    pub fn parse(file: &str, text: &str, directory: &Path, stacks: &[String]) -> Result<Scenario, ScenarioError> {
+    pub fn parse(file: &str, text: &str, directory: &Path, stacks: &[StackInfo]) -> Result<Scenario, ScenarioError> {
         let source = Source::new(file, text);
         let traces = Traces::new(directory);
         let scenario = if text.len() as u64 > files::MOST_SCENARIO {
@@ -201,7 +202,7 @@ fn read(
     file: &str,
     text: &str,
     traces: &Traces<'_>,
-    stacks: &[String],
+    stacks: &[StackInfo],
     document: Node,
     source: &Source<'_>,
 ) -> Option<Scenario> {
@@ -261,7 +262,7 @@ fn read(
         let concerns = |axis: &Axis| !axis.sets_policies();
         for combination in vary::combinations(&axes, concerns) {
             let mut world = varied(&base, &axes, &combination, concerns, traces, stacks, source)?;
-            if rivals::replace(&mut world, rival) == 0 {
+            if rivals::replace(&mut world, rival, stacks) == 0 {
                 listed.as_ref()?.complain("has nothing to replace: every flow names a stack of its own");
                 break;
             }
@@ -323,18 +324,18 @@ fn varied(
     combination: &[usize],
     concerns: impl Fn(&Axis) -> bool,
     traces: &Traces<'_>,
-    stacks: &[String],
+    stacks: &[StackInfo],
     source: &Source<'_>,
 ) -> Option<World> {
     let mut here = document.clone();
     for (axis, at) in axes.iter().zip(combination).filter(|(axis, _)| concerns(&axis.axis)) {
-        axis.apply(*at, &mut here, source);
+        axis.apply(*at, &mut here, stacks, source);
     }
     world(here, traces, stacks, source)
 }
 
 /// The world at one point: everything but what is varied and what is expected.
-fn world(mut document: Node, traces: &Traces<'_>, stacks: &[String], source: &Source<'_>) -> Option<World> {
+fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: &Source<'_>) -> Option<World> {
     if let Value::Table(entries) = &mut document.value
         && let Some(entry) = entries.iter_mut().find(|entry| entry.key == "path")
         && let Value::Table(paths) = &mut entry.node.value
@@ -414,6 +415,12 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[String], source: &So
             }
             if time_limit.is_some_and(|limit| flow.start >= limit) {
                 field.complain("starts at or after time_limit, so it would never run");
+            }
+            if let Some(late) = flow.moves.iter().find(|change| time_limit.is_some_and(|limit| change.at >= limit)) {
+                let at = thalweg_units::exact_duration(late.at);
+                field.complain(format!(
+                    "changes its address at {at}, when the run is over; write a time before time_limit"
+                ));
             }
             flows.push(flow);
         }

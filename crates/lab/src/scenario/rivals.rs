@@ -4,7 +4,7 @@ use super::diagnostic::nearest;
 use super::read::Field;
 use super::vary::{Varied, points};
 use super::world::World;
-use super::{Axis, MOST_POINTS};
+use super::{Axis, MOST_POINTS, StackInfo};
 
 /// The stack of flows that name none.
 pub const OURS: &str = "thalweg";
@@ -33,7 +33,7 @@ impl Rivals {
 }
 
 /// Reads the list. A rival that this program does not have is noted, not refused.
-pub(crate) fn read(field: &Field<'_>, axes: &[Varied], stacks: &[String]) -> Option<Rivals> {
+pub(crate) fn read(field: &Field<'_>, axes: &[Varied], stacks: &[StackInfo]) -> Option<Rivals> {
     const EXAMPLE: &str = "a list of stacks such as [\"quinn\", \"noq\", \"quiche\"]";
     if !field.is_list() || field.items().is_empty() {
         field.complain(format!("names no rivals; write {EXAMPLE}, or leave it out"));
@@ -50,10 +50,10 @@ pub(crate) fn read(field: &Field<'_>, axes: &[Varied], stacks: &[String]) -> Opt
             item.complain(format!("\"{OURS}\" is no rival of itself; it is run anyway, so leave it out"));
         } else if rivals.present.iter().chain(&rivals.absent).any(|known| known == name) {
             item.complain(format!("\"{name}\" is in the list twice; leave one out"));
-        } else if stacks.iter().any(|stack| stack == name) {
+        } else if stacks.iter().any(|stack| stack.name == name) {
             rivals.present.push(name.to_owned());
         } else if !KNOWN.contains(&name)
-            && let Some(near) = nearest(name, KNOWN.into_iter().chain(stacks.iter().map(String::as_str)))
+            && let Some(near) = nearest(name, KNOWN.into_iter().chain(stacks.iter().map(|stack| stack.name.as_str())))
         {
             item.complain(format!("there is no stack \"{name}\"; did you mean \"{near}\"?"));
         } else {
@@ -68,13 +68,17 @@ pub(crate) fn read(field: &Field<'_>, axes: &[Varied], stacks: &[String]) -> Opt
     Some(rivals)
 }
 
-/// Puts a rival in the place of ours; its recovery is its own, so what was chosen for ours does not apply. Gives the number
-/// of flows that are now the rival's.
-pub(crate) fn replace(world: &mut World, rival: &str) -> usize {
+/// Puts a rival in the place of ours. Its recovery is its own, so what was chosen for ours does not apply, and a rival that
+/// cannot be told of a new address moves without notice. Gives the number of flows that are now the rival's.
+pub(crate) fn replace(world: &mut World, rival: &str, stacks: &[StackInfo]) -> usize {
+    let hears = stacks.iter().any(|stack| stack.name == rival && stack.hears_of_moves);
     let mut replaced = 0;
     for flow in world.flows.iter_mut().filter(|flow| flow.stack == OURS) {
         rival.clone_into(&mut flow.stack);
         flow.policies = thalweg_recovery::Policies::default();
+        for change in &mut flow.moves {
+            change.notice &= hears;
+        }
         replaced += 1;
     }
     replaced

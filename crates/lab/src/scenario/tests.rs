@@ -1,4 +1,6 @@
 use thalweg_link::{LossModel, Probability, QueueLimit, RateModel, Reorder};
+use thalweg_recovery::{Flight, InitialWindow};
+use thalweg_sim::{MinRto, Registry, TcpConfig};
 use thalweg_units::Rate;
 
 use super::world::*;
@@ -32,7 +34,7 @@ at_most = 1.25
 "#;
 
 pub(super) fn parse(text: &str) -> Result<Scenario, ScenarioError> {
-    Scenario::parse("q.toml", text, Path::new("/nonexistent"), &["thalweg".to_owned(), "quinn".to_owned()])
+    Scenario::parse("q.toml", text, Path::new("/nonexistent"), &["thalweg", "quinn"].map(StackInfo::new))
 }
 
 /// A sound scenario with `line` put at the end of the part that `place` names.
@@ -364,7 +366,7 @@ fn until_needs_a_statistic_with_an_interval() {
 
 #[test]
 fn raw_flows_are_datagrams_without_policies() {
-    let stacks = ["thalweg".to_owned(), "raw".to_owned()];
+    let stacks: Vec<StackInfo> = Registry::default().stacks().cloned().collect();
     let parse = |text: &str| Scenario::parse("q.toml", text, Path::new(""), &stacks);
     let raw = SATELLITE
         .replace("stack = \"thalweg\"", "stack = \"raw\"")
@@ -386,7 +388,7 @@ fn raw_flows_are_datagrams_without_policies() {
 
 #[test]
 fn a_policy_that_tcp_does_not_have_is_refused_where_tcp_is_named() {
-    let stacks = ["thalweg".to_owned(), "tcp".to_owned()];
+    let stacks: Vec<StackInfo> = Registry::default().stacks().cloned().collect();
     let parse = |text: &str| Scenario::parse("q.toml", text, Path::new(""), &stacks);
     let tcp = SATELLITE.replace("stack = \"thalweg\"", "stack = \"tcp\"");
     let table = "policies = { controller = \"cubic\", start = \"standard\" }";
@@ -441,13 +443,16 @@ fn a_measuring_window_lies_within_the_run() {
 #[test]
 fn settings_of_tcp_are_read_where_tcp_runs() {
     let tcp = "tcp = { initial_window = \"rfc3390\", delayed_ack = \"0 ms\", min_rto = \"300 ms\", time_threshold = false, reduce = \"flight-size\" }";
-    let stacks = ["thalweg".to_owned(), "tcp".to_owned()];
+    let stacks: Vec<StackInfo> = Registry::default().stacks().cloned().collect();
     let text = SATELLITE.replace("stack = \"thalweg\"", &format!("stack = \"tcp\"\n{tcp}"));
     let scenario = Scenario::parse("q.toml", &text, Path::new(""), &stacks).unwrap();
-    let spec = scenario.points[0].world.flows[0].tcp.clone().unwrap();
-    assert_eq!((spec.initial_window, spec.time_threshold, spec.ecn), (Some(InitialWindow::Rfc3390), Some(false), None));
-    assert_eq!(spec.min_rto, Some(MinRto::At(Duration::from_millis(300))));
-    assert_eq!((spec.delayed_ack, spec.reduces_flight_size), (Some(Duration::ZERO), Some(true)));
+    let config = TcpConfig::from(&scenario.points[0].world.flows[0].settings);
+    assert_eq!(
+        (config.initial_window, config.min_rto),
+        (InitialWindow::Rfc3390, MinRto::At(Duration::from_millis(300)))
+    );
+    assert_eq!((config.delayed_ack, config.flight), (Duration::ZERO, Flight::Outstanding));
+    assert_eq!((config.time_threshold, config.ecn), (false, TcpConfig::default().ecn));
     let wrong = SATELLITE.replace("stack = \"thalweg\"", &format!("stack = \"thalweg\"\n{tcp}"));
     let error = Scenario::parse("q.toml", &wrong, Path::new(""), &stacks).unwrap_err().to_string();
     assert!(error.contains("flow.0.tcp") && error.contains("which this flow does not run"), "{error}");

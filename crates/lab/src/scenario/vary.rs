@@ -5,10 +5,10 @@ use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::diagnostic::{Source, nearest};
-use super::flow::{TRAFFIC, ignores};
 use super::read::{Field, Reader};
+use super::traffic::KINDS as TRAFFIC;
 use super::tree::{Entry, Node, Value};
-use super::{Axis, MOST_POINTS};
+use super::{Axis, MOST_POINTS, StackInfo};
 
 /// An axis and its values.
 pub(crate) struct Varied {
@@ -25,7 +25,7 @@ impl Varied {
     }
 
     /// Puts the value with number `at` where it belongs. A table is laid over the settings that are there.
-    pub(crate) fn apply(&self, at: usize, document: &mut Node, source: &Source<'_>) {
+    pub(crate) fn apply(&self, at: usize, document: &mut Node, stacks: &[StackInfo], source: &Source<'_>) {
         let steps: Vec<&str> = self.steps.iter().map(String::as_str).collect();
         // Tables on the way are made as needed, but a path has to exist.
         if let ["path", name, ..] = steps.as_slice()
@@ -43,7 +43,7 @@ impl Varied {
             let base = std::mem::replace(node, Node { value: Value::Boolean(false), span: 0..0 });
             *node = self.values[at].clone().over_where(base, &mut self.steps.clone(), &is_merged);
         };
-        for steps in those_that_listen(&steps, document) {
+        for steps in those_that_listen(&steps, document, stacks) {
             let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
             if let Err(message) = document.change(&steps, &self.key_span, &lay) {
                 self.complain(source, &message);
@@ -65,7 +65,7 @@ fn is_merged(place: &[String], over: &[Entry], base: &mut Vec<Entry>) -> bool {
     let excluding: Vec<&str> = match place.as_slice() {
         ["path", _] | ["flow", _, "policies" | "transport" | "tcp"] => Vec::new(),
         ["path", _, "up" | "down"] => vec!["rate", "trace"],
-        ["flow", _] => TRAFFIC.iter().map(|(key, _)| *key).collect(),
+        ["flow", _] => TRAFFIC.iter().map(|(key, ..)| *key).collect(),
         _ => return false,
     };
     if over.iter().any(|entry| excluding.contains(&entry.key.as_str())) {
@@ -76,18 +76,20 @@ fn is_merged(place: &[String], over: &[Entry], base: &mut Vec<Entry>) -> bool {
 
 /// The places that a value goes to: where its key says, but of all flows (`*`) only those whose stack has such a
 /// policy.
-fn those_that_listen(steps: &[&str], document: &Node) -> Vec<Vec<String>> {
+fn those_that_listen(steps: &[&str], document: &Node, stacks: &[StackInfo]) -> Vec<Vec<String>> {
     let own = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect();
     let flows = document.get("flow").map(|flows| &flows.node.value);
     let (["flow", "*", "policies", policy], Some(Value::List(flows))) = (steps, flows) else { return vec![own(steps)] };
-    let stack = |flow: &Node| match flow.get("stack").map(|entry| &entry.node.value) {
-        Some(Value::Text(stack)) => Some(stack.clone()),
-        _ => None,
+    let heeds = |flow: &Node| match flow.get("stack").map(|entry| &entry.node.value) {
+        Some(Value::Text(name)) => {
+            stacks.iter().find(|stack| stack.name == *name).is_none_or(|stack| stack.heeds(policy))
+        }
+        _ => true,
     };
-    if !flows.iter().any(|flow| ignores(stack(flow).as_deref(), policy)) {
+    if flows.iter().all(heeds) {
         return vec![own(steps)];
     }
-    let listen = flows.iter().enumerate().filter(|(_, flow)| !ignores(stack(flow).as_deref(), policy));
+    let listen = flows.iter().enumerate().filter(|(_, flow)| heeds(flow));
     listen.map(|(at, _)| own(&["flow", &at.to_string(), "policies", policy])).collect()
 }
 

@@ -93,7 +93,8 @@ pub fn resolution(world: &World) -> f64 {
     if world.perturb == Perturb::Microsecond {
         return 1e-6;
     }
-    let taken: BTreeSet<usize> = world.flows.iter().filter_map(|flow| world.route(&flow.path)).flatten().collect();
+    let taken: BTreeSet<usize> =
+        world.flows.iter().flat_map(|flow| flow.paths()).filter_map(|path| world.route(path)).flatten().collect();
     let paths = || taken.iter().filter_map(|path| world.paths.get(*path));
     let directions = || paths().flat_map(|path| [&path.up, &path.down]);
     if directions().any(|direction| direction.trace.is_some()) {

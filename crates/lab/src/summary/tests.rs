@@ -20,7 +20,13 @@ transfer = { download = "1 MB" }
 "#;
 
 fn scenario(expectations: &str) -> Scenario {
-    Scenario::parse("t.toml", &format!("{HEAD}{expectations}"), Path::new(""), &["thalweg".to_owned()]).unwrap()
+    Scenario::parse(
+        "t.toml",
+        &format!("{HEAD}{expectations}"),
+        Path::new(""),
+        &[crate::scenario::StackInfo::new("thalweg")],
+    )
+    .unwrap()
 }
 
 /// A run with these values of the flow; none is a flow that never completed.
@@ -314,7 +320,7 @@ fn seeds_that_change_less_than_hosts_do_are_one_observation() {
     assert!(apart.distinct == 30 && apart.interval.is_some() && apart.found.ends_with("n = 30"), "{apart:?}");
     // At 1 Gbps a host adds 24 µs at most.
     let fast = scenario("").text.replace("10 Mbps", "1 Gbps");
-    let fast = Scenario::parse("t.toml", &fast, Path::new(""), &["thalweg".to_owned()]).unwrap();
+    let fast = Scenario::parse("t.toml", &fast, Path::new(""), &[crate::scenario::StackInfo::new("thalweg")]).unwrap();
     assert!((resolution(&fast.points[0].world) - 24e-6).abs() < 1e-12);
     // What is made of a time is as close as the time.
     let mut goodputs = Runs::new();
@@ -418,7 +424,9 @@ fn success_that_seeds_cannot_change_is_one_result() {
 
 #[test]
 fn results_are_as_close_with_host_delays_as_without() {
-    let parse = |text: &str| Scenario::parse("t.toml", text, Path::new(""), &["thalweg".to_owned()]).unwrap();
+    let parse = |text: &str| {
+        Scenario::parse("t.toml", text, Path::new(""), &[crate::scenario::StackInfo::new("thalweg")]).unwrap()
+    };
     let still = parse(&scenario("").text.replace("[path.p]", "host_delay = false\n[path.p]"));
     assert_eq!(resolution(&still.points[0].world), 1e-3);
     // A path that no flow takes says nothing about those that are taken.

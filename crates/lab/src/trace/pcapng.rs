@@ -1,6 +1,7 @@
 //! Packet captures as pcapng (draft-ietf-opsawg-pcapng): interfaces, datagrams between IPv4 addresses, TLS secrets.
 
 use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
 
 use thalweg_units::{Duration, DurationExt, Ecn};
 
@@ -26,19 +27,11 @@ const NANOSECONDS: u8 = 9;
 const IP_HEADER: usize = 20;
 const UDP_HEADER: usize = 8;
 
-/// From where to where a datagram goes: IPv4 addresses and ports.
-pub(super) struct Ends {
-    source: ([u8; 4], u16),
-    destination: ([u8; 4], u16),
-}
-
-impl Ends {
-    /// Of a datagram from a flow's client to its server, or back. Each flow has addresses of its own.
-    pub(super) fn of_flow(flow: usize, to_server: bool) -> Ends {
-        let [.., high, low] = flow.to_be_bytes();
-        let (client, server) = (([10, high, low, 1], 1000), ([10, high, low, 2], 443));
-        let (source, destination) = if to_server { (client, server) } else { (server, client) };
-        Ends { source, destination }
+/// The octets of an IPv4 address and the port; zeros for any other address, which no flow has.
+fn octets(address: SocketAddr) -> ([u8; 4], u16) {
+    match address.ip() {
+        IpAddr::V4(ip) => (ip.octets(), address.port()),
+        IpAddr::V6(_) => ([0; 4], address.port()),
     }
 }
 
@@ -83,7 +76,7 @@ impl<W: Write> Writer<W> {
         interface: u32,
         at: Duration,
         is_sent: bool,
-        ends: &Ends,
+        addresses: [SocketAddr; 2],
         ecn: Ecn,
         payload: &[u8],
     ) -> io::Result<()> {
@@ -92,7 +85,7 @@ impl<W: Write> Writer<W> {
         for word in [interface, (nanos >> 32) as u32, nanos as u32, length, length] {
             self.word(word);
         }
-        self.ip_udp(ends, ecn, payload);
+        self.ip_udp(addresses, ecn, payload);
         self.pad();
         let direction: u32 = if is_sent { 2 } else { 1 };
         self.option(EPB_FLAGS, &direction.to_le_bytes());
@@ -114,21 +107,22 @@ impl<W: Write> Writer<W> {
     }
 
     /// The IPv4 header (RFC 791), which forbids fragments, then the UDP header (RFC 768), without a checksum.
-    fn ip_udp(&mut self, ends: &Ends, ecn: Ecn, payload: &[u8]) {
+    fn ip_udp(&mut self, addresses: [SocketAddr; 2], ecn: Ecn, payload: &[u8]) {
+        let [source, destination] = addresses.map(octets);
         // Larger than a packet can be, which no link carries, is written as no length.
         let length = |headers: usize| u16::try_from(headers + payload.len()).unwrap_or(0).to_be_bytes();
         let start = self.body.len();
         self.body.extend([0x45, ecn.bits()]);
         self.body.extend(length(IP_HEADER + UDP_HEADER));
         self.body.extend([0, 0, 0x40, 0, 64, 17, 0, 0]);
-        self.body.extend(ends.source.0);
-        self.body.extend(ends.destination.0);
+        self.body.extend(source.0);
+        self.body.extend(destination.0);
         let sum: u32 = self.body[start..].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
         let folded = (sum & 0xffff) + (sum >> 16);
         let checksum = !(((folded & 0xffff) + (folded >> 16)) as u16);
         self.body[start + 10..start + 12].copy_from_slice(&checksum.to_be_bytes());
-        self.body.extend(ends.source.1.to_be_bytes());
-        self.body.extend(ends.destination.1.to_be_bytes());
+        self.body.extend(source.1.to_be_bytes());
+        self.body.extend(destination.1.to_be_bytes());
         self.body.extend(length(UDP_HEADER));
         self.body.extend([0, 0]);
         self.body.extend(payload);

@@ -9,7 +9,7 @@ use super::Transport;
 use crate::meter::Meter;
 
 /// Bytes before the content of a piece: frame number, piece, pieces, time of sending.
-const HEAD: usize = 4 + 2 + 2 + 8;
+pub(crate) const HEAD: usize = 4 + 2 + 2 + 8;
 
 /// Sends frames.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ mod server;
 use bytes::Bytes;
 pub use client::Client;
 use client::Jobs;
+pub(crate) use media::HEAD as PIECE_HEAD;
 pub use media::{MediaSink, MediaSource};
 pub use server::Server;
 use thalweg_link::{Dice, Streams};

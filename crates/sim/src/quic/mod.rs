@@ -1,13 +1,10 @@
-//! Hosts that run the project's own transport: the very code that runs on the wire.
+//! The stack "thalweg": the project's own transport, the code that runs on the wire.
 
-pub(crate) mod stats;
-
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use rustls_pki_types::UnixTime;
-use thalweg_link::Streams;
 use thalweg_proto::crypto::deterministic::{DeterministicClient, DeterministicServer};
 use thalweg_proto::crypto::null::{NullClient, NullServer};
 use thalweg_proto::crypto::{ClientCrypto, ServerCrypto};
@@ -20,17 +17,15 @@ use thalweg_proto::{
     ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramMeta, Endpoint, EndpointConfig, Event, Route,
     ServerConfig, TransportConfig,
 };
-use thalweg_units::{ByteCount, Duration, DurationExt, Ecn, Instant, exact_duration};
+use thalweg_units::{ByteCount, Duration, DurationExt, Instant, exact_duration, human_bytes, human_duration};
 
-use crate::app::{self, App, Launcher, Transport};
+use crate::app::Transport;
 use crate::collect::Collector;
-use crate::host::{Host, Hosts, Outbox, StackContext, StackFactory, Status};
-use crate::meter::Meter;
+use crate::host::{Envelope, Outbox};
 use crate::plan::{Crypto, FlowPlan, PlanError, Traffic};
 use crate::result::{Figure, PacketCounts, SideResult};
+use crate::stack::{self, Hosts, News, Node, Replies, Stack, StackContext, StackFactory, StackInfo};
 
-const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1000);
-const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 443);
 /// 2026-01-01, when every run takes place: certificates and tokens have dates.
 const DATE: u64 = 1_767_225_600;
 const ALPN: &[&[u8]] = &[b"thalweg-lab"];
@@ -40,8 +35,8 @@ const ALPN: &[&[u8]] = &[b"thalweg-lab"];
 pub struct Thalweg;
 
 impl StackFactory for Thalweg {
-    fn name(&self) -> &'static str {
-        "thalweg"
+    fn info(&self) -> StackInfo {
+        StackInfo { hears_of_moves: true, ..StackInfo::new("thalweg") }
     }
 
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
@@ -83,32 +78,25 @@ impl StackFactory for Thalweg {
         let mut server_config = ServerConfig::new(server, Arc::new(TokenKey::new(&seed("tokens"))));
         server_config.transport = transport(&context.flow.server, 1);
         let [client_collector, server_collector] = collectors;
-
-        let traffic = &context.flow.traffic;
-        let base = |endpoint, role, collector, batch| QuicHost {
-            endpoint,
-            role,
-            collector,
+        let client = Socket {
+            endpoint: Endpoint::new(EndpointConfig::new(seed("client")), None),
+            client: Some((client_config, context.server)),
+            local: context.client,
+            collector: client_collector,
             connections: Vec::new(),
-            touched: Vec::new(),
-            replies: Vec::new(),
             buf: Vec::new(),
             reply: Vec::new(),
-            batch,
-            meter: Meter::new(context.origin, context.record.step),
-            running: 0,
-            lost: 0,
-            failed: None,
-            gone: SideResult::default(),
         };
-        let launcher = Launcher::new(traffic, &Streams::clone(&context.streams), context.start);
-        let role = Role::Client { config: client_config, launcher };
-        let endpoint = Endpoint::new(EndpointConfig::new(seed("client")), None);
-        let client = base(endpoint, role, client_collector, context.flow.client_host.batch);
-        let role = Role::Server { traffic: traffic.clone() };
-        let endpoint = Endpoint::new(EndpointConfig::new(seed("server")), Some(Arc::new(server_config)));
-        let server = base(endpoint, role, server_collector, context.flow.server_host.batch);
-        Ok((Box::new(client), Box::new(server)))
+        let server = Socket {
+            endpoint: Endpoint::new(EndpointConfig::new(seed("server")), Some(Arc::new(server_config))),
+            client: None,
+            local: context.server,
+            collector: server_collector,
+            connections: Vec::new(),
+            buf: Vec::new(),
+            reply: Vec::new(),
+        };
+        Ok(Node::pair(context, client, server))
     }
 
     fn settings(&self, flow: &FlowPlan) -> String {
@@ -131,231 +119,169 @@ impl StackFactory for Thalweg {
         let (client, server) = (side(&flow.client), side(&flow.server));
         if client == server { client } else { format!("client: {client}; server: {server}") }
     }
+
+    fn notes(&self, flow: &FlowPlan, sender: &SideResult) -> Vec<(&'static str, String)> {
+        let every = if flow.client.ack_every_second { "every second packet" } else { "thinned after 100 packets" };
+        let delay = human_duration(flow.client.max_ack_delay);
+        vec![
+            ("policies", flow.server.policies.to_string()),
+            (
+                "datagrams",
+                format!(
+                    "{} B of UDP payload at first, up to {} B; {} B at the end",
+                    flow.server.initial_mtu, flow.server.max_mtu, sender.stats.mtu
+                ),
+            ),
+            (
+                "acknowledgments",
+                format!("{every}, held back for a quarter of the shortest round trip, at most {delay}"),
+            ),
+            ("receive window", human_bytes(flow.client.streams.receive_window)),
+        ]
+    }
 }
 
-/// Which end this is, and what it makes connections of.
-enum Role {
-    Client { config: ClientConfig, launcher: Launcher },
-    Server { traffic: Traffic },
-}
-
-/// One end: an endpoint, its connections and what runs on them.
-struct QuicHost {
+/// An endpoint and its connections.
+struct Socket {
     endpoint: Endpoint,
-    role: Role,
+    /// What a client connects with, and to whom.
+    client: Option<(ClientConfig, SocketAddr)>,
+    local: SocketAddr,
     collector: Collector,
     /// By handle.
-    connections: Vec<Option<Live>>,
-    /// Those that something happened to since the last time.
-    touched: Vec<usize>,
-    replies: Vec<(Ecn, Vec<u8>)>,
+    connections: Vec<Option<Connection>>,
     buf: Vec<u8>,
     reply: Vec<u8>,
-    batch: usize,
-    meter: Meter,
-    /// Clients: connections whose application has something left to do.
-    running: u64,
-    /// Connections that ended before their time.
-    lost: u64,
-    failed: Option<String>,
-    /// Figures of the connections that are gone.
-    gone: SideResult,
 }
 
-/// A connection that lives.
-struct Live {
-    connection: Connection,
-    app: Box<dyn App>,
-    touched: bool,
-    done: bool,
-    wake: Option<Instant>,
-}
-
-impl QuicHost {
-    fn add(&mut self, handle: ConnectionHandle, connection: Connection, app: Box<dyn App>) {
-        let index = handle.0;
-        if self.connections.len() <= index {
-            self.connections.resize_with(index + 1, || None);
-        }
-        self.connections[index] = Some(Live { connection, app, touched: false, done: false, wake: None });
-        self.gone.connections += 1;
-        self.running += 1;
-        self.touch(index);
+impl Socket {
+    fn get(&mut self, index: usize) -> Option<&mut Connection> {
+        self.connections.get_mut(index)?.as_mut()
     }
 
-    fn touch(&mut self, index: usize) {
-        if let Some(Some(live)) = self.connections.get_mut(index)
-            && !live.touched
-        {
-            live.touched = true;
-            self.touched.push(index);
+    fn add(&mut self, handle: ConnectionHandle, connection: Connection) -> usize {
+        if self.connections.len() <= handle.0 {
+            self.connections.resize_with(handle.0 + 1, || None);
         }
-    }
-
-    /// Opens the connections that are due.
-    fn launch(&mut self, now: Instant) {
-        while let Role::Client { config, launcher } = &mut self.role
-            && launcher.next().is_some_and(|at| at <= now)
-        {
-            let client = launcher.start(now);
-            match self.endpoint.connect(now, config.clone(), SERVER, "localhost") {
-                Ok((handle, connection)) => self.add(handle, connection, Box::new(client)),
-                Err(error) => {
-                    self.failed.get_or_insert_with(|| format!("the connection could not be opened: {error}"));
-                }
-            }
-        }
-    }
-
-    /// Lets a connection's application and the connection itself do all they can.
-    fn drive(&mut self, index: usize, now: Instant, out: &mut Outbox<'_>) {
-        let Some(Some(live)) = self.connections.get_mut(index) else { return };
-        live.touched = false;
-        // An application that still writes after everything was sent gets another turn, but not for ever.
-        for _ in 0..10_000 {
-            let wrote = !live.done && live.app.poll(now, &mut Quic(&mut live.connection), &mut self.meter);
-            let mut sent = false;
-            while let Some(transmit) = live.connection.poll_transmit(now, self.batch, &mut self.buf) {
-                let datagrams = self.buf[..transmit.size].chunks(transmit.segment.unwrap_or(transmit.size).max(1));
-                let tails = self.collector.tails();
-                for (left, datagram) in (0..datagrams.len()).rev().zip(datagrams) {
-                    // Counted from the end: datagrams without application data come first.
-                    out.push(transmit.ecn, datagram);
-                    if tails.iter().rev().nth(left) == Some(&true) {
-                        out.mark_tail();
-                    }
-                }
-                sent = true;
-            }
-            while let Some(event) = live.connection.poll_event() {
-                if let Event::ConnectionLost(error) = event
-                    && !live.done
-                {
-                    live.done = true;
-                    self.running -= 1;
-                    // A server's connection ends with its client's.
-                    let orderly = matches!(error, ConnectionError::PeerApplication { .. });
-                    if !orderly || matches!(self.role, Role::Client { .. }) {
-                        self.lost += 1;
-                        self.failed.get_or_insert_with(|| format!("the connection was lost: {error}"));
-                    }
-                }
-            }
-            if !live.done && live.app.is_finished() {
-                live.done = true;
-                self.running -= 1;
-                live.connection.close(now, 0, Bytes::from_static(b"done"));
-                continue;
-            }
-            if !(wrote && sent) {
-                break;
-            }
-        }
-        let over = self.endpoint.update(ConnectionHandle(index), &mut live.connection);
-        let app = if live.done { None } else { live.app.wakeup() };
-        live.wake = live.connection.poll_timeout().into_iter().chain(app).min();
-        if over && let Some(live) = self.connections[index].take() {
-            stats::add(&mut self.gone.stats, &live.connection.stats());
-            self.gone.repairs.add(&live.connection.repair_stats());
-        }
+        self.connections[handle.0] = Some(connection);
+        handle.0
     }
 }
 
-impl Host for QuicHost {
-    fn datagram(&mut self, now: Instant, ecn: Ecn, bytes: &mut [u8]) {
-        let (local, remote) = match self.role {
-            Role::Client { .. } => (CLIENT, SERVER),
-            Role::Server { .. } => (SERVER, CLIENT),
-        };
-        let meta = DatagramMeta { remote, local_ip: Some(local.ip()), ecn };
+impl Stack for Socket {
+    fn connect(&mut self, now: Instant) -> Result<usize, String> {
+        let (config, server) = self.client.clone().ok_or("a server opens no connections")?;
+        let opened = self.endpoint.connect(now, config, server, "localhost");
+        let (handle, connection) = opened.map_err(|error| error.to_string())?;
+        Ok(self.add(handle, connection))
+    }
+
+    fn datagram(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8], replies: &mut Replies) -> stack::Route {
+        let local_ip = Some(envelope.destination.ip());
+        let meta = DatagramMeta { remote: envelope.source, local_ip, ecn: envelope.ecn };
         let date = DATE + now.as_nanos() / 1_000_000_000;
-        let handle = match self.endpoint.handle(now, date, &meta, bytes, &mut self.reply) {
-            Route::Connection(handle) => handle,
-            Route::NewConnection(handle, connection) => {
-                let Role::Server { traffic } = &self.role else { return };
-                let app = Box::new(app::server(traffic));
-                self.add(handle, *connection, app);
-                handle
-            }
+        let route = match self.endpoint.handle(now, date, &meta, bytes, &mut self.reply) {
+            Route::Connection(handle) => stack::Route::Known(handle.0),
+            Route::NewConnection(handle, connection) => stack::Route::New(self.add(handle, *connection)),
             Route::Reply(transmit) => {
-                self.replies.push((transmit.ecn, self.reply.clone()));
-                return;
+                replies.push((Envelope { ecn: transmit.ecn, ..envelope.reply() }, self.reply.clone()));
+                stack::Route::Nowhere
             }
-            Route::Drop => return,
+            Route::Drop => stack::Route::Nowhere,
         };
-        if let Some(Some(live)) = self.connections.get_mut(handle.0) {
-            live.connection.handle_datagram(now, &meta, bytes);
+        if let stack::Route::Known(index) | stack::Route::New(index) = route
+            && let Some(connection) = self.get(index)
+        {
+            connection.handle_datagram(now, &meta, bytes);
         }
-        self.touch(handle.0);
+        route
     }
 
-    fn next_timer(&self) -> Option<Instant> {
-        let launch = match &self.role {
-            Role::Client { launcher, .. } => launcher.next(),
-            Role::Server { .. } => None,
-        };
-        self.connections.iter().flatten().filter_map(|live| live.wake).chain(launch).min()
+    fn timeout(&mut self, connection: usize) -> Option<Instant> {
+        self.get(connection)?.poll_timeout()
     }
 
-    fn timer(&mut self, now: Instant) {
-        self.launch(now);
-        for index in 0..self.connections.len() {
-            let Some(live) = &mut self.connections[index] else { continue };
-            if live.wake.is_none_or(|at| at > now) {
-                continue;
+    fn wake(&mut self, connection: usize, now: Instant) {
+        if let Some(connection) = self.get(connection) {
+            connection.handle_timeout(now);
+        }
+    }
+
+    fn with(&mut self, connection: usize, _: Instant, run: &mut dyn FnMut(&mut dyn Transport)) {
+        if let Some(connection) = self.get(connection) {
+            run(&mut Quic(connection));
+        }
+    }
+
+    fn send(&mut self, connection: usize, now: Instant, batch: usize, out: &mut Outbox<'_>) -> bool {
+        let Some(Some(connection)) = self.connections.get_mut(connection) else { return false };
+        let mut sent = false;
+        while let Some(transmit) = connection.poll_transmit(now, batch, &mut self.buf) {
+            let envelope = Envelope { source: self.local, destination: transmit.remote, ecn: transmit.ecn };
+            let datagrams = self.buf[..transmit.size].chunks(transmit.segment.unwrap_or(transmit.size).max(1));
+            let tails = self.collector.tails();
+            for (left, datagram) in (0..datagrams.len()).rev().zip(datagrams) {
+                // Counted from the end: datagrams without application data come first.
+                out.push(envelope, datagram);
+                if tails.iter().rev().nth(left) == Some(&true) {
+                    out.mark_tail();
+                }
             }
-            if live.connection.poll_timeout().is_some_and(|at| at <= now) {
-                live.connection.handle_timeout(now);
+            sent = true;
+        }
+        sent
+    }
+
+    fn close(&mut self, connection: usize, now: Instant) {
+        if let Some(connection) = self.get(connection) {
+            connection.close(now, 0, Bytes::from_static(b"done"));
+        }
+    }
+
+    fn news(&mut self, connection: usize, _: Instant) -> News {
+        let mut news = News::default();
+        let Some(connection) = self.get(connection) else { return news };
+        while let Some(event) = connection.poll_event() {
+            if let Event::ConnectionLost(error) = event {
+                let is_orderly = matches!(error, ConnectionError::PeerApplication { .. });
+                news.closed.get_or_insert((error.to_string(), is_orderly));
             }
-            self.touch(index);
+        }
+        news
+    }
+
+    fn is_over(&mut self, connection: usize, _: Instant) -> bool {
+        let Some(Some(live)) = self.connections.get_mut(connection) else { return true };
+        self.endpoint.update(ConnectionHandle(connection), live)
+    }
+
+    fn retire(&mut self, connection: usize, _: Instant) -> SideResult {
+        let gone = self.connections.get_mut(connection).and_then(Option::take);
+        gone.map_or_else(SideResult::default, |gone| SideResult {
+            stats: gone.stats(),
+            repairs: gone.repair_stats(),
+            ..SideResult::default()
+        })
+    }
+
+    fn address_changed(&mut self, now: Instant, local: SocketAddr) {
+        self.local = local;
+        for connection in self.connections.iter_mut().flatten() {
+            connection.local_address_changed(now, Some(local.ip()));
         }
     }
 
-    fn poll_send(&mut self, now: Instant, out: &mut Outbox<'_>) {
-        for (ecn, reply) in self.replies.drain(..) {
-            out.push(ecn, &reply);
-        }
-        while let Some(index) = self.touched.pop() {
-            self.drive(index, now, out);
-        }
+    fn packets(&self, connection: usize) -> Option<PacketCounts> {
+        let stats = self.connections.get(connection)?.as_ref()?.stats();
+        Some(PacketCounts { sent: stats.path.packets_sent, lost: stats.path.packets_lost })
     }
 
-    fn status(&self) -> Status {
-        let launching = matches!(&self.role, Role::Client { launcher, .. } if launcher.next().is_some());
-        match &self.failed {
-            Some(reason) => Status::Failed(reason.clone()),
-            None if self.running > 0 || launching => Status::Running,
-            None => Status::Finished,
-        }
+    fn measured(&self) -> &'static [Figure] {
+        Figure::ALL
     }
 
-    fn is_busy(&self) -> bool {
-        self.running > 0 || matches!(&self.role, Role::Client { launcher, .. } if launcher.next().is_some())
-    }
-
-    fn meter(&self) -> &Meter {
-        &self.meter
-    }
-
-    fn packets(&self) -> Option<PacketCounts> {
-        let live = self.connections.iter().flatten().map(|live| live.connection.stats());
-        let all = live.chain([self.gone.stats.clone()]);
-        Some(all.fold(PacketCounts::default(), |total, stats| PacketCounts {
-            sent: total.sent + stats.path.packets_sent,
-            lost: total.lost + stats.path.packets_lost,
-        }))
-    }
-
-    fn report(&mut self, now: Instant) -> SideResult {
-        let mut result = self.gone.clone();
-        for live in self.connections.iter().flatten() {
-            stats::add(&mut result.stats, &live.connection.stats());
-            result.repairs.add(&live.connection.repair_stats());
-        }
-        self.collector.finish(now, &mut result);
-        result.measured = Figure::ALL;
-        result.connections_lost = self.lost;
-        result
+    fn finish(&mut self, now: Instant, total: &mut SideResult) {
+        self.collector.finish(now, total);
     }
 }
 

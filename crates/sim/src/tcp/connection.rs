@@ -14,11 +14,11 @@ use super::content::Contents;
 use super::receiver::Receiver;
 use super::sender::{Ack, Blocked, Happening, Sender, Transmit};
 use super::settings::TcpConfig;
-use super::wire::{self, ACK, CWR, ECE, FIN, Header, MAX_SACKS, SYN, unwrap};
+use super::wire::{self, ACK, CWR, ECE, FIN, Header, MAX_SACKS, RST, SYN, unwrap};
 use crate::app::Transport;
-use crate::host::Outbox;
+use crate::host::{Envelope, Outbox};
 use crate::plan::Record;
-use crate::result::{PacketCounts, PacketFate, PacketPoint, SideResult};
+use crate::result::{PacketCounts, PacketFate, PacketPoint, Series, SideResult};
 
 /// How long to wait for the answer to a SYN at first (RFC 6298 section 2.1); doubles.
 const SYN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -56,6 +56,8 @@ struct Stream {
 pub(super) struct Connection {
     id: u32,
     is_client: bool,
+    /// From here to the peer, unmarked.
+    addresses: Envelope,
     state: State,
     config: TcpConfig,
     contents: Contents,
@@ -94,6 +96,7 @@ impl Connection {
     pub(super) fn new(
         id: u32,
         is_client: bool,
+        addresses: Envelope,
         now: Instant,
         shared: &Shared<'_>,
         log: Option<EventHash>,
@@ -105,6 +108,7 @@ impl Connection {
         Connection {
             id,
             is_client,
+            addresses,
             state: if is_client { State::SynSent } else { State::SynReceived },
             config,
             contents: shared.contents.clone(),
@@ -163,6 +167,10 @@ impl Connection {
             Ecn::Ce => Some(2),
         } {
             self.stats.ecn_received[count] += 1;
+        }
+        if header.has(RST) {
+            self.failed = Some("the peer does not know it (RST)");
+            return;
         }
         if header.has(SYN) {
             self.on_syn(now, header);
@@ -383,7 +391,7 @@ impl Connection {
         header.write(data, buf);
         self.stats.udp_sent.datagrams += 1;
         self.stats.udp_sent.bytes += buf.len() as u64;
-        out.push(ecn, buf);
+        out.push(Envelope { ecn, ..self.addresses }, buf);
     }
 
     /// Adds a segment that was sent (1) or received (2) to the event log.
@@ -474,8 +482,8 @@ impl Connection {
         PacketCounts { sent: stats.packets_sent, lost: stats.packets_lost }
     }
 
-    /// Adds its figures to its host's.
-    pub(super) fn report(&mut self, now: Instant, total: &mut SideResult) {
+    /// Its figures.
+    pub(super) fn report(&mut self, now: Instant) -> SideResult {
         self.hold(now, None);
         let path = self.sender.path().path();
         let mut stats = self.stats.clone();
@@ -487,19 +495,20 @@ impl Connection {
         (stats.pacing_rate, stats.delivery_rate) = (path.pacing_rate(), path.delivery_rate());
         stats.path = path.stats();
         stats.mtu = self.config.segment_size() + wire::HEADER as u16;
-        crate::quic::stats::add(&mut total.stats, &stats);
-        total.repairs.add(&path.repair_stats());
-        for (total, span) in total.limited_by.iter_mut().zip(self.limited_by) {
-            *total += span;
+        SideResult {
+            stats,
+            repairs: path.repair_stats(),
+            limited_by: self.limited_by,
+            retransmitted: self.sender.stats.retransmitted_bytes,
+            series: Series { packets: std::mem::take(&mut self.points), metrics: std::mem::take(&mut self.metrics) },
+            tcp: Some(self.sender.stats),
+            ..SideResult::default()
         }
-        total.tcp.get_or_insert_default().add(&self.sender.stats);
-        total.retransmitted += self.sender.stats.retransmitted_bytes;
-        total.series.packets.append(&mut self.points);
-        total.series.metrics.append(&mut self.metrics);
     }
 
-    pub(super) fn contents(&self) -> &Contents {
-        &self.contents
+    /// Nobody will read what this connection carries any more.
+    pub(super) fn contents_closed(&self) {
+        self.contents.close(self.id);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Hosts that run a TCP: packet by packet, with the recovery that the QUIC hosts have.
+//! The stack "tcp": TCP packet by packet, with the recovery that QUIC has here.
 //!
 //! | what | where |
 //! |---|---|
@@ -11,7 +11,8 @@
 //!
 //! SYN and SYN/ACK with MSS, window scale and SACK; ACKs with up to four SACK blocks, D-SACK among them; no timestamps. A connection ends with
 //! the client's FIN; whoever has gone answers with FIN to what still comes. Requests of one flow follow each other on its connection, or
-//! take one connection each.
+//! take one connection each. A server knows a connection by both addresses: to what comes from another one it answers RST, and the
+//! client's connection is over.
 
 mod connection;
 mod content;
@@ -20,25 +21,30 @@ mod sender;
 mod settings;
 mod wire;
 
+use std::net::SocketAddr;
+
+use thalweg_link::Quantiles;
 use thalweg_proto::observe::EventHash;
 use thalweg_recovery::{Config, Policies};
 use thalweg_units::{Ecn, Instant};
 
-use crate::app::{self, App, Launcher};
-use crate::host::{Host, Hosts, Outbox, StackContext, StackFactory, Status};
-use crate::meter::Meter;
+use crate::app::Transport;
+use crate::host::{Envelope, Outbox};
 use crate::plan::{FlowPlan, PlanError, Record, Traffic};
 use crate::result::{Figure, PacketCounts, SideResult};
+use crate::stack::{
+    Carries, Framing, Heeds, Hosts, News, Node, Replies, Route, Stack, StackContext, StackFactory, StackInfo,
+};
 
 use connection::{Connection, Shared};
 use content::Contents;
 pub use settings::{MinRto, TcpConfig};
-use wire::{FIN, Header, SYN};
+use wire::{FIN, Header, RST, SYN};
 
 /// Bytes of IPv4 and TCP headers without options.
-pub(crate) const HEADERS: u16 = IP_HEADER as u16 + wire::HEADER as u16;
+const HEADERS: u16 = IP_HEADER as u16 + wire::HEADER as u16;
 /// Bytes of a SYN with its options.
-pub(crate) const SYN_SIZE: u32 = HEADERS as u32 + 12;
+const SYN_SIZE: u32 = HEADERS as u32 + 12;
 /// Bytes of an IPv4 header: what the network adds to a segment.
 const IP_HEADER: u32 = 20;
 /// The largest number of connections of a flow: what the pairs of ports can name.
@@ -49,8 +55,14 @@ const MOST_CONNECTIONS: usize = 1 << 22;
 pub(crate) struct Tcp;
 
 impl StackFactory for Tcp {
-    fn name(&self) -> &'static str {
-        "tcp"
+    fn info(&self) -> StackInfo {
+        let instead = "its timers are set by tcp = { min_rto, tail_loss_probe }";
+        StackInfo {
+            carries: Carries::Streams,
+            heeds: Heeds::AllBut { policies: TcpConfig::IGNORED_POLICIES, instead },
+            schema: Some(&settings::SCHEMA),
+            ..StackInfo::new("tcp")
+        }
     }
 
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
@@ -61,86 +73,89 @@ impl StackFactory for Tcp {
                 reason: "is datagrams, which the stack \"tcp\" does not carry".to_owned(),
             });
         }
+        let config = TcpConfig::from(&flow.settings);
         let contents = Contents::default();
-        let base = |role, policies: &Policies| TcpHost {
-            role,
+        let base = |is_client, policies: &Policies| Socket {
+            is_client,
+            local: if is_client { context.client } else { context.server },
+            server: context.server,
             recovery: Config {
                 policies: policies.clone(),
-                profile: flow.tcp.profile(),
+                profile: config.profile(),
                 ecn: false,
                 trace: context.hash.is_some() || context.record.metrics,
                 ..Config::default()
             },
-            config: flow.tcp,
+            config,
             contents: contents.clone(),
             origin: context.origin,
             record: context.record,
             hash: context.hash.clone(),
-            connections: Vec::new(),
-            live: Vec::new(),
-            touched: Vec::new(),
-            farewells: Vec::new(),
+            slots: Vec::new(),
+            by_ports: Vec::new(),
             buf: Vec::new(),
-            meter: Meter::new(context.origin, context.record.step),
-            running: 0,
-            failed: None,
-            total: SideResult::default(),
+            rtt: Quantiles::default(),
+            damaged: 0,
         };
-        let launcher = Launcher::new(&flow.traffic, &context.streams, context.start);
-        let client = base(Role::Client(launcher), &flow.client.policies);
-        let role = Role::Server(flow.traffic.clone());
-        let server = base(role, &flow.server.policies);
-        Ok((Box::new(client), Box::new(server)))
+        let client = base(true, &flow.client.policies);
+        let server = base(false, &flow.server.policies);
+        Ok(Node::pair(context, client, server))
+    }
+
+    fn framing(&self, flow: &FlowPlan, _: bool) -> Framing {
+        let packet = u32::from(TcpConfig::from(&flow.settings).mtu);
+        // The first packet is a SYN; the request follows a round trip later.
+        Framing { packet, overhead: u32::from(HEADERS), first: SYN_SIZE, handshake: 1 }
     }
 
     fn settings(&self, flow: &FlowPlan) -> String {
-        format!("{}; {}", flow.server.policies, flow.tcp)
+        format!("{}; {}", flow.server.policies, TcpConfig::from(&flow.settings))
     }
 }
 
-enum Role {
-    Client(Launcher),
-    Server(Traffic),
+/// A connection, or what is left of it.
+struct Slot {
+    /// Until its figures are asked for.
+    connection: Option<Box<Connection>>,
+    peer: SocketAddr,
+    /// The application is done with it; FIN leaves with the next turn.
+    is_closing: bool,
+    /// It is over: the answer to whatever still comes.
+    farewell: Option<Header>,
 }
 
-/// A connection and what runs on it, or what is left of it.
-enum Slot {
-    Live(Box<Live>),
-    Gone(Header),
+impl Slot {
+    /// The connection, unless it is over.
+    fn live(&mut self) -> Option<&mut Connection> {
+        self.connection.as_deref_mut().filter(|_| self.farewell.is_none())
+    }
 }
 
-struct Live {
-    connection: Connection,
-    app: Box<dyn App>,
-    touched: bool,
-    wake: Option<Instant>,
-}
-
-/// One end of a flow.
-struct TcpHost {
-    role: Role,
+/// One end of a flow: its connections, in the order in which they came.
+struct Socket {
+    is_client: bool,
+    local: SocketAddr,
+    server: SocketAddr,
     recovery: Config,
     config: TcpConfig,
     contents: Contents,
     origin: Instant,
     record: Record,
     hash: Option<EventHash>,
-    /// By number.
-    connections: Vec<Option<Slot>>,
-    /// Numbers of those that live.
-    live: Vec<usize>,
-    touched: Vec<usize>,
-    farewells: Vec<Header>,
+    slots: Vec<Slot>,
+    /// Which of these has a pair of ports.
+    by_ports: Vec<Option<usize>>,
     buf: Vec<u8>,
-    meter: Meter,
-    /// Clients: connections whose application has something left to do.
-    running: u64,
-    failed: Option<String>,
-    total: SideResult,
+    rtt: Quantiles,
+    damaged: u64,
 }
 
-impl TcpHost {
-    fn add(&mut self, index: usize, now: Instant, app: Box<dyn App>) {
+impl Socket {
+    fn live(&mut self, index: usize) -> Option<&mut Connection> {
+        self.slots.get_mut(index)?.live()
+    }
+
+    fn add(&mut self, ports: usize, peer: SocketAddr, now: Instant) -> usize {
         let shared = Shared {
             recovery: &self.recovery,
             config: self.config,
@@ -148,178 +163,139 @@ impl TcpHost {
             origin: self.origin,
             record: self.record,
         };
-        let is_client = matches!(self.role, Role::Client(_));
         let log = self.hash.as_ref().map(EventHash::observer);
-        let connection = Connection::new(index as u32, is_client, now, &shared, log);
-        if self.connections.len() <= index {
-            self.connections.resize_with(index + 1, || None);
+        let addresses = Envelope { source: self.local, destination: peer, ecn: Ecn::NotEct };
+        let connection = Connection::new(ports as u32, self.is_client, addresses, now, &shared, log);
+        if self.by_ports.len() <= ports {
+            self.by_ports.resize_with(ports + 1, || None);
         }
-        self.connections[index] = Some(Slot::Live(Box::new(Live { connection, app, touched: false, wake: None })));
-        self.live.push(index);
-        self.total.connections += 1;
-        self.running += 1;
-        self.touch(index);
+        self.by_ports[ports] = Some(self.slots.len());
+        let connection = Some(Box::new(connection));
+        self.slots.push(Slot { connection, peer, is_closing: false, farewell: None });
+        self.slots.len() - 1
     }
 
-    fn touch(&mut self, index: usize) {
-        if let Some(Some(Slot::Live(live))) = self.connections.get_mut(index)
-            && !live.touched
-        {
-            live.touched = true;
-            self.touched.push(index);
-        }
-    }
-
-    fn launch(&mut self, now: Instant) {
-        while let Role::Client(launcher) = &mut self.role
-            && launcher.next().is_some_and(|at| at <= now)
-        {
-            let client = launcher.start(now);
-            self.add(self.connections.len(), now, Box::new(client));
-        }
-    }
-
-    /// Lets a connection's application and the connection itself do all they can.
-    fn drive(&mut self, index: usize, now: Instant, out: &mut Outbox<'_>) {
-        let Some(Some(Slot::Live(live))) = self.connections.get_mut(index) else { return };
-        live.touched = false;
-        // An application that still writes after everything was sent gets another turn, but not for ever.
-        for _ in 0..10_000 {
-            let wrote = live.app.poll(now, &mut live.connection, &mut self.meter);
-            let sent = live.connection.poll_send(now, &mut self.buf, out);
-            if !(wrote && sent) {
-                break;
-            }
-        }
-        live.wake = live.connection.timer().into_iter().chain(live.app.wakeup()).min();
-        if let Some(reason) = live.connection.failed() {
-            self.failed.get_or_insert_with(|| format!("the connection was lost: {reason}"));
-            self.remove(index, now);
-        } else if live.app.is_finished() {
-            live.connection.close(now, &mut self.buf, out);
-            self.remove(index, now);
-        }
-    }
-
-    /// The connection is over, as far as this end is concerned.
-    fn remove(&mut self, index: usize, now: Instant) {
-        if let Some(Some(Slot::Live(live))) = self.connections.get_mut(index) {
-            live.connection.report(now, &mut self.total);
-            let farewell = live.connection.farewell();
-            if matches!(self.role, Role::Server(_)) {
+    /// A connection is over, as far as this end is concerned.
+    fn end(&mut self, index: usize) {
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        if let Some(connection) = &slot.connection {
+            slot.farewell = Some(connection.farewell());
+            if !self.is_client {
                 // The client has read everything.
-                live.connection.contents().close(index as u32);
+                connection.contents_closed();
             }
-            self.connections[index] = Some(Slot::Gone(farewell));
-            self.live.retain(|live| *live != index);
-            self.running -= 1;
         }
+    }
+
+    /// Answers a segment with nothing but a header.
+    fn answer(&mut self, envelope: &Envelope, header: &Header, replies: &mut Replies) -> Route {
+        header.write(0, &mut self.buf);
+        replies.push((envelope.reply(), self.buf.clone()));
+        Route::Nowhere
     }
 }
 
-impl Host for TcpHost {
-    fn datagram(&mut self, now: Instant, ecn: Ecn, bytes: &mut [u8]) {
+impl Stack for Socket {
+    fn connect(&mut self, now: Instant) -> Result<usize, String> {
+        Ok(self.add(self.slots.len(), self.server, now))
+    }
+
+    fn datagram(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8], replies: &mut Replies) -> Route {
         let Some((header, data)) = Header::read(bytes) else {
-            self.total.stats.packets_dropped += 1;
-            return;
+            self.damaged += 1;
+            return Route::Nowhere;
         };
-        let index = header.connection as usize;
-        let is_known = self.connections.get(index).is_some_and(Option::is_some);
-        if !is_known
-            && header.has(SYN)
-            && index < MOST_CONNECTIONS
-            && let Role::Server(traffic) = &self.role
-        {
-            let app = Box::new(app::server(traffic));
-            self.add(index, now, app);
-        }
-        match self.connections.get_mut(index) {
-            Some(Some(Slot::Live(live))) => {
-                let size = bytes.len() as u64;
-                live.connection.on_segment(now, ecn, &header, data as u64, size, &mut self.total.rtt);
-                self.touch(index);
-                if header.has(FIN) && matches!(self.role, Role::Server(_)) {
-                    self.remove(index, now);
-                }
-            }
-            Some(Some(Slot::Gone(farewell))) if !header.has(FIN) => self.farewells.push(*farewell),
-            _ => {}
-        }
-    }
-
-    fn next_timer(&self) -> Option<Instant> {
-        let launch = match &self.role {
-            Role::Client(launcher) => launcher.next(),
-            Role::Server(_) => None,
+        let ports = header.connection as usize;
+        let known = self.by_ports.get(ports).copied().flatten();
+        let is_new = known.is_none() && header.has(SYN) && ports < MOST_CONNECTIONS && !self.is_client;
+        let Some(index) = known.or_else(|| is_new.then(|| self.add(ports, envelope.source, now))) else {
+            return Route::Nowhere;
         };
-        let wakes = self.live.iter().filter_map(|index| match self.connections.get(*index) {
-            Some(Some(Slot::Live(live))) => live.wake,
-            _ => None,
-        });
-        wakes.chain(launch).min()
+        let Some(slot) = self.slots.get_mut(index) else { return Route::Nowhere };
+        if let Some(farewell) = slot.farewell {
+            let is_last = header.has(FIN) || header.has(RST);
+            return if is_last { Route::Nowhere } else { self.answer(&envelope, &farewell, replies) };
+        }
+        if slot.peer != envelope.source {
+            // Nobody here knows of a connection between these addresses (RFC 9293 section 3.10.7.1).
+            let reset = Header { flags: RST, seq: header.ack, ..header.bare() };
+            return if header.has(RST) { Route::Nowhere } else { self.answer(&envelope, &reset, replies) };
+        }
+        if let Some(connection) = slot.live() {
+            connection.on_segment(now, envelope.ecn, &header, data as u64, bytes.len() as u64, &mut self.rtt);
+        }
+        if header.has(FIN) && !self.is_client {
+            self.end(index);
+        }
+        if is_new { Route::New(index) } else { Route::Known(index) }
     }
 
-    fn timer(&mut self, now: Instant) {
-        self.launch(now);
-        for at in 0..self.live.len() {
-            let index = self.live[at];
-            let Some(Some(Slot::Live(live))) = self.connections.get_mut(index) else { continue };
-            if live.wake.is_some_and(|wake| wake <= now) {
-                live.connection.on_timer(now);
-                self.touch(index);
-            }
+    fn timeout(&mut self, connection: usize) -> Option<Instant> {
+        self.live(connection)?.timer()
+    }
+
+    fn wake(&mut self, connection: usize, now: Instant) {
+        if let Some(connection) = self.live(connection) {
+            connection.on_timer(now);
         }
     }
 
-    fn poll_send(&mut self, now: Instant, out: &mut Outbox<'_>) {
-        for farewell in self.farewells.drain(..) {
-            farewell.write(0, &mut self.buf);
-            out.push(Ecn::NotEct, &self.buf);
-        }
-        while let Some(index) = self.touched.pop() {
-            self.drive(index, now, out);
+    fn with(&mut self, connection: usize, _: Instant, run: &mut dyn FnMut(&mut dyn Transport)) {
+        if let Some(connection) = self.live(connection) {
+            run(connection);
         }
     }
 
-    fn status(&self) -> Status {
-        let is_launching = matches!(&self.role, Role::Client(launcher) if launcher.next().is_some());
-        match &self.failed {
-            Some(reason) => Status::Failed(reason.clone()),
-            None if self.running > 0 || is_launching => Status::Running,
-            None => Status::Finished,
+    fn send(&mut self, connection: usize, now: Instant, _: usize, out: &mut Outbox<'_>) -> bool {
+        let Some(slot) = self.slots.get_mut(connection) else { return false };
+        let is_closing = slot.is_closing;
+        let Some(live) = slot.live() else { return false };
+        if is_closing {
+            live.close(now, &mut self.buf, out);
+            self.end(connection);
+            return true;
+        }
+        live.poll_send(now, &mut self.buf, out)
+    }
+
+    fn close(&mut self, connection: usize, _: Instant) {
+        if let Some(slot) = self.slots.get_mut(connection) {
+            slot.is_closing = true;
         }
     }
 
-    fn is_busy(&self) -> bool {
-        self.running > 0 || matches!(&self.role, Role::Client(launcher) if launcher.next().is_some())
+    fn news(&mut self, connection: usize, _: Instant) -> News {
+        let Some(reason) = self.live(connection).and_then(|connection| connection.failed()) else {
+            return News::default();
+        };
+        self.end(connection);
+        News { connected: false, closed: Some((reason.to_owned(), false)) }
     }
 
-    fn meter(&self) -> &Meter {
-        &self.meter
+    fn is_over(&mut self, connection: usize, _: Instant) -> bool {
+        self.live(connection).is_none()
+    }
+
+    fn retire(&mut self, connection: usize, now: Instant) -> SideResult {
+        let gone = self.slots.get_mut(connection).and_then(|slot| slot.connection.take());
+        gone.map_or_else(SideResult::default, |mut gone| gone.report(now))
     }
 
     fn overhead(&self) -> u32 {
         IP_HEADER
     }
 
-    fn packets(&self) -> Option<PacketCounts> {
-        let gone = PacketCounts { sent: self.total.stats.path.packets_sent, lost: self.total.stats.path.packets_lost };
-        let live = self.connections.iter().flatten().filter_map(|slot| match slot {
-            Slot::Live(live) => Some(live.connection.packets()),
-            Slot::Gone(_) => None,
-        });
-        Some(live.fold(gone, |total, one| PacketCounts { sent: total.sent + one.sent, lost: total.lost + one.lost }))
+    fn packets(&self, connection: usize) -> Option<PacketCounts> {
+        self.slots.get(connection)?.connection.as_ref().map(|connection| connection.packets())
     }
 
-    fn report(&mut self, now: Instant) -> SideResult {
-        let mut total = std::mem::take(&mut self.total);
-        for slot in self.connections.iter_mut().flatten() {
-            if let Slot::Live(live) = slot {
-                live.connection.report(now, &mut total);
-            }
-        }
+    fn measured(&self) -> &'static [Figure] {
+        Figure::TCP
+    }
+
+    fn finish(&mut self, _: Instant, total: &mut SideResult) {
+        total.rtt = std::mem::take(&mut self.rtt);
+        total.stats.packets_dropped += self.damaged;
         total.tcp.get_or_insert_default();
-        total.measured = Figure::TCP;
-        total
     }
 }

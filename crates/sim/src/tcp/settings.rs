@@ -1,9 +1,11 @@
-//! What a TCP can be told that is not a policy of recovery.
+//! Settings of TCP that are not policies of recovery.
 
 use std::fmt;
 
 use thalweg_recovery::{Flight, InitialWindow, Profile};
 use thalweg_units::{Duration, exact_duration};
+
+use crate::stack::{Accepts, Schema, Setting, SettingValue, Settings};
 
 /// How short a retransmission timeout may be.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -67,6 +69,93 @@ impl Default for TcpConfig {
             receive_window: 64 << 20,
             flight: Flight::Window,
         }
+    }
+}
+
+/// `tcp = { … }` of a flow.
+pub(super) static SCHEMA: Schema = Schema {
+    table: "tcp",
+    example: "{ initial_window = 10, delayed_ack = \"40 ms\" }",
+    settings: &[
+        Setting {
+            name: "initial_window",
+            accepts: &[Accepts::Word(&["rfc6928", "rfc3390", "rfc9002"]), Accepts::Count(1..=MOST_SEGMENTS)],
+        },
+        Setting { name: "delayed_ack", accepts: &[Accepts::Duration] },
+        Setting { name: "min_rto", accepts: &[Accepts::Word(&["linux", "rfc6298"]), Accepts::Span] },
+        Setting { name: "ecn", accepts: &[Accepts::Boolean] },
+        Setting { name: "tail_loss_probe", accepts: &[Accepts::Boolean] },
+        Setting { name: "time_threshold", accepts: &[Accepts::Boolean] },
+        Setting { name: "mtu", accepts: &[Accepts::Bytes(100..=65_535)] },
+        Setting { name: "receive_window", accepts: &[Accepts::Bytes(1..=1 << 30)] },
+        Setting { name: "reduce", accepts: &[Accepts::Word(&["window", "flight-size"])] },
+    ],
+};
+
+/// The largest initial window that can be asked for, in segments.
+const MOST_SEGMENTS: u64 = 10_000;
+
+impl From<&Settings> for TcpConfig {
+    /// What a plan gives, and the rest as by default.
+    fn from(settings: &Settings) -> TcpConfig {
+        let own = TcpConfig::default();
+        TcpConfig {
+            initial_window: match settings.get("initial_window") {
+                Some(SettingValue::Word("rfc3390")) => InitialWindow::Rfc3390,
+                Some(SettingValue::Word("rfc9002")) => InitialWindow::Rfc9002,
+                Some(SettingValue::Number(count)) => InitialWindow::Datagrams(u16::try_from(count).unwrap_or(u16::MAX)),
+                _ => own.initial_window,
+            },
+            delayed_ack: settings.duration("delayed_ack").unwrap_or(own.delayed_ack),
+            min_rto: match settings.get("min_rto") {
+                Some(SettingValue::Word("rfc6298")) => MinRto::Rfc6298,
+                Some(SettingValue::Duration(span)) => MinRto::At(span),
+                _ => own.min_rto,
+            },
+            ecn: settings.boolean("ecn").unwrap_or(own.ecn),
+            tail_loss_probe: settings.boolean("tail_loss_probe").unwrap_or(own.tail_loss_probe),
+            time_threshold: settings.boolean("time_threshold").unwrap_or(own.time_threshold),
+            mtu: settings.number("mtu").map_or(own.mtu, |mtu| u16::try_from(mtu).unwrap_or(u16::MAX)),
+            receive_window: settings.number("receive_window").unwrap_or(own.receive_window),
+            flight: match settings.word("reduce") {
+                Some("flight-size") => Flight::Outstanding,
+                _ => own.flight,
+            },
+        }
+    }
+}
+
+impl From<TcpConfig> for Settings {
+    /// The same as a plan gives it.
+    fn from(config: TcpConfig) -> Settings {
+        let mut settings = Settings::default();
+        settings.set(
+            "initial_window",
+            match config.initial_window {
+                InitialWindow::Rfc6928 => SettingValue::Word("rfc6928"),
+                InitialWindow::Rfc3390 => SettingValue::Word("rfc3390"),
+                InitialWindow::Rfc9002 => SettingValue::Word("rfc9002"),
+                InitialWindow::Datagrams(count) => SettingValue::Number(u64::from(count)),
+                other => SettingValue::Number(other.bytes(config.segment_size()) / u64::from(config.segment_size())),
+            },
+        );
+        settings.set("delayed_ack", SettingValue::Duration(config.delayed_ack));
+        settings.set(
+            "min_rto",
+            match config.min_rto {
+                MinRto::Linux => SettingValue::Word("linux"),
+                MinRto::Rfc6298 => SettingValue::Word("rfc6298"),
+                MinRto::At(span) => SettingValue::Duration(span),
+            },
+        );
+        settings.set("ecn", SettingValue::Boolean(config.ecn));
+        settings.set("tail_loss_probe", SettingValue::Boolean(config.tail_loss_probe));
+        settings.set("time_threshold", SettingValue::Boolean(config.time_threshold));
+        settings.set("mtu", SettingValue::Number(u64::from(config.mtu)));
+        settings.set("receive_window", SettingValue::Number(config.receive_window));
+        let reduce = if config.flight == Flight::Outstanding { "flight-size" } else { "window" };
+        settings.set("reduce", SettingValue::Word(reduce));
+        settings
     }
 }
 

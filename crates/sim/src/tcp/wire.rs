@@ -10,6 +10,7 @@ pub(super) const MAX_SACKS: usize = 4;
 
 pub(super) const FIN: u16 = 0x01;
 pub(super) const SYN: u16 = 0x02;
+pub(super) const RST: u16 = 0x04;
 pub(super) const ACK: u16 = 0x10;
 pub(super) const ECE: u16 = 0x40;
 pub(super) const CWR: u16 = 0x80;
@@ -43,6 +44,11 @@ impl Header {
 
     pub(super) fn sacks(&self) -> &[(u32, u32)] {
         self.sacks.get(..self.sack_count).unwrap_or(&[])
+    }
+
+    /// A header of the same connection with nothing in it.
+    pub(super) fn bare(&self) -> Header {
+        Header { connection: self.connection, ..Header::default() }
     }
 
     /// Writes the segment with `data` zeros into `out`.

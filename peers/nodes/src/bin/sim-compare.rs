@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use nodes::registry;
 use thalweg_link::{DirectionConfig, LossModel, Probability, QueueLimit, RateModel, Reorder};
-use thalweg_sim::{FlowPlan, PathPlan, Plan, PlanError, Record, Registry, Traffic, run_with};
+use thalweg_sim::{Carries, FlowPlan, PathPlan, Plan, PlanError, Record, Registry, Traffic, run_with};
 use thalweg_units::{Duration, Rate};
 
 /// Bytes of the download.
@@ -22,7 +22,8 @@ fn main() -> ExitCode {
     };
     let mut stacks: Vec<String> = arguments.collect();
     if stacks.is_empty() {
-        stacks = registry.names().filter(|name| *name != "raw").map(str::to_owned).collect();
+        let carry_streams = registry.stacks().filter(|stack| stack.carries != Carries::Datagrams);
+        stacks = carry_streams.map(|stack| stack.name.clone()).collect();
     }
     if let Some(unknown) = stacks.iter().find(|stack| registry.names().all(|name| name != *stack)) {
         let known: Vec<&str> = registry.names().collect();

@@ -7,8 +7,8 @@ use thalweg_link::{
 use thalweg_units::{Duration, Rate};
 
 use super::presets;
-use crate::scenario::Scenario;
 use crate::scenario::tests::{SATELLITE, parse, share};
+use crate::scenario::{Scenario, StackInfo};
 
 #[test]
 fn presets_are_what_they_say_and_can_be_overridden() {
@@ -167,7 +167,7 @@ fn a_bad_line_of_a_trace_is_named() {
     let text = SATELLITE.replace("rate = \"250 Mbps\"", "trace = \"link.txt\"");
     let read = |trace: &str| {
         std::fs::write(directory.path().join("link.txt"), trace).unwrap();
-        Scenario::parse("q.toml", &text, directory.path(), &["thalweg".to_owned()])
+        Scenario::parse("q.toml", &text, directory.path(), &[StackInfo::new("thalweg")])
     };
     let scenario = read("1\n1\n5\n").unwrap();
     let Some(Trace::Mahimahi(file)) = &scenario.points[0].world.paths[0].down.trace else { panic!("no trace") };

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::record::{Engine, Output, RunRecord};
+use crate::record::{Engine, Output, RunRecord, StackInfo};
 use crate::report::Results;
 use crate::runner::{self, RunOptions};
 use crate::scenario::world::World;
@@ -61,8 +61,8 @@ impl Engine for With {
         "with".to_owned()
     }
 
-    fn stacks(&self) -> Vec<String> {
-        self.0.iter().map(|stack| (*stack).to_owned()).collect()
+    fn stacks(&self) -> Vec<StackInfo> {
+        self.0.iter().map(|stack| StackInfo::new(stack)).collect()
     }
 
     fn is_repeatable(&self, world: &World) -> bool {

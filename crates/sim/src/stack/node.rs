@@ -1,73 +1,37 @@
-//! A host of the simulator on a foreign stack: applications, what they receive, and when who is called.
+//! The host of every transport with connections: when who is called, what runs on a connection, what is reported.
 
-use std::time::Duration;
+use std::net::SocketAddr;
 
-use thalweg_link::Streams;
-use thalweg_proto::connection::ConnectionStats;
-use thalweg_sim::app::{self, App, Launcher, Transport};
-use thalweg_sim::{Figure, Host, Hosts, Meter, Outbox, SideResult, StackContext, Status, Traffic};
-use thalweg_units::{Ecn, Instant};
+use thalweg_units::{Duration, Instant};
 
-/// A socket's worth of a foreign stack: connections, by number.
-pub(crate) trait Stack: Send {
-    /// Opens a connection to the server; returns its number.
-    fn connect(&mut self, now: Instant) -> Result<usize, String>;
-    /// A datagram arrived. What the socket itself answers goes to `replies`.
-    fn datagram(&mut self, now: Instant, ecn: Ecn, bytes: &mut [u8], replies: &mut Vec<(Ecn, Vec<u8>)>) -> Route;
-    /// When a connection wants to be woken.
-    fn timeout(&mut self, connection: usize) -> Option<Instant>;
-    /// That time has come.
-    fn wake(&mut self, connection: usize, now: Instant);
-    /// Sends what a connection may send now, up to `batch` datagrams at a time; returns whether there was anything.
-    fn send(&mut self, connection: usize, now: Instant, batch: usize, out: &mut Outbox<'_>) -> bool;
-    /// Lets an application at a connection.
-    fn with(&mut self, connection: usize, now: Instant, run: &mut dyn FnMut(&mut dyn Transport));
-    /// Closes a connection in good order.
-    fn close(&mut self, connection: usize, now: Instant);
-    /// What became of a connection since it was last asked.
-    fn news(&mut self, connection: usize, now: Instant) -> News;
-    /// The connection's figures.
-    fn stats(&mut self, connection: usize) -> ConnectionStats;
-    /// Which of these figures [`stats`](Self::stats) fills; the others are zero for want of a count.
-    fn measured(&self) -> &'static [Figure] {
-        Figure::BASIC
-    }
-}
+use super::{Hosts, Replies, Route, Stack, StackContext};
+use crate::app::{self, App, Launcher};
+use crate::host::{Envelope, Host, Outbox, Status};
+use crate::meter::Meter;
+use crate::plan::Traffic;
+use crate::result::{PacketCounts, SideResult};
 
-/// Where a datagram went.
-pub(crate) enum Route {
-    /// To a connection.
-    Known(usize),
-    /// To a connection that it opened.
-    New(usize),
-    /// Nowhere.
-    Nowhere,
-}
+/// Turns that an application gets at one instant because it still writes after everything was sent.
+const MOST_TURNS: u32 = 10_000;
 
-/// What became of a connection.
-#[derive(Debug, Default)]
-pub(crate) struct News {
-    /// The handshake is complete since now.
-    pub(crate) connected: bool,
-    /// It is closed: because of this, and whether the other end did so in good order.
-    pub(crate) closed: Option<(String, bool)>,
-    /// Nothing of it is left.
-    pub(crate) gone: bool,
-}
-
-/// One end: a socket, its connections and what runs on them.
-pub(crate) struct Node<S> {
+/// One end of a flow on a [`Stack`]: a socket, its connections and what runs on them.
+pub struct Node<S> {
     stack: S,
     role: Role,
     /// By number.
     connections: Vec<Option<Live>>,
+    /// Numbers of those that live, in order.
+    live: Vec<usize>,
     /// Those that something happened to since the last time.
     touched: Vec<usize>,
-    replies: Vec<(Ecn, Vec<u8>)>,
+    replies: Replies,
+    /// Datagrams per batch.
     batch: usize,
     meter: Meter,
     /// Connections whose application has something left to do.
     running: u64,
+    /// Connections that ended before their time.
+    lost: u64,
     failed: Option<String>,
     /// Figures of the connections that are gone.
     gone: SideResult,
@@ -91,23 +55,25 @@ struct Live {
 
 impl<S: Stack + 'static> Node<S> {
     /// A client and a server of the flow.
-    pub(crate) fn pair(context: &StackContext<'_>, client: S, server: S) -> Hosts {
+    pub fn pair(context: &StackContext<'_>, client: S, server: S) -> Hosts {
         let node = |stack, role, batch| {
             Box::new(Node {
                 stack,
                 role,
                 connections: Vec::new(),
+                live: Vec::new(),
                 touched: Vec::new(),
                 replies: Vec::new(),
                 batch,
                 meter: Meter::new(context.origin, context.record.step),
                 running: 0,
+                lost: 0,
                 failed: None,
                 gone: SideResult::default(),
             })
         };
-        let (flow, streams) = (context.flow, Streams::clone(&context.streams));
-        let launcher = Launcher::new(&flow.traffic, &streams, context.start);
+        let flow = context.flow;
+        let launcher = Launcher::new(&flow.traffic, &context.streams, context.start);
         let client = node(client, Role::Client(launcher), flow.client_host.batch);
         let server = node(server, Role::Server(flow.traffic.clone()), flow.server_host.batch);
         (client, server)
@@ -119,6 +85,9 @@ impl<S: Stack + 'static> Node<S> {
         }
         let live = Live { app, started: now, handshake: None, touched: false, done: false, wake: None };
         self.connections[index] = Some(live);
+        if let Err(at) = self.live.binary_search(&index) {
+            self.live.insert(at, index);
+        }
         self.gone.connections += 1;
         self.running += 1;
         self.touch(index);
@@ -148,13 +117,19 @@ impl<S: Stack + 'static> Node<S> {
         }
     }
 
+    /// When the next connection is to be opened.
+    fn next_launch(&self) -> Option<Instant> {
+        match &self.role {
+            Role::Client(launcher) => launcher.next(),
+            Role::Server(_) => None,
+        }
+    }
+
     /// Lets a connection's application and the connection itself do all they can.
     fn drive(&mut self, index: usize, now: Instant, out: &mut Outbox<'_>) {
         let Some(Some(live)) = self.connections.get_mut(index) else { return };
         live.touched = false;
-        let mut gone = false;
-        // An application that still writes after everything was sent gets another turn, but not for ever.
-        for _ in 0..10_000 {
+        for _ in 0..MOST_TURNS {
             let mut wrote = false;
             if !live.done {
                 let (app, meter) = (&mut live.app, &mut self.meter);
@@ -165,17 +140,17 @@ impl<S: Stack + 'static> Node<S> {
             if news.connected {
                 live.handshake.get_or_insert(now.saturating_since(live.started));
             }
-            if let Some((reason, orderly)) = news.closed
+            if let Some((reason, is_orderly)) = news.closed
                 && !live.done
             {
                 live.done = true;
                 self.running -= 1;
                 // A server's connection ends with its client's.
-                if !orderly || matches!(self.role, Role::Client(_)) {
+                if !is_orderly || matches!(self.role, Role::Client(_)) {
+                    self.lost += 1;
                     self.failed.get_or_insert_with(|| format!("the connection was lost: {reason}"));
                 }
             }
-            gone = news.gone;
             if !live.done && live.app.is_finished() {
                 live.done = true;
                 self.running -= 1;
@@ -187,42 +162,27 @@ impl<S: Stack + 'static> Node<S> {
                 break;
             }
         }
+        let is_over = self.stack.is_over(index, now);
         let app = if live.done { None } else { live.app.wakeup() };
         live.wake = self.stack.timeout(index).into_iter().chain(app).min();
-        if gone {
-            let handshake = live.handshake;
-            self.account(index, handshake);
-            self.connections[index] = None;
+        if is_over {
+            self.retire(index, now);
         }
     }
 
-    /// Adds a connection's figures to those of the end. Of what is not a counter, the latest counts.
-    fn account(&mut self, index: usize, handshake: Option<Duration>) {
-        let mut stats = self.stack.stats(index);
-        let total = &mut self.gone.stats;
-        for (sum, before) in [(&mut stats.udp_sent, total.udp_sent), (&mut stats.udp_received, total.udp_received)] {
-            sum.datagrams += before.datagrams;
-            sum.bytes += before.bytes;
-        }
-        let (path, before) = (&mut stats.path, &total.path);
-        path.packets_sent += before.packets_sent;
-        path.bytes_sent += before.bytes_sent;
-        path.packets_lost += before.packets_lost;
-        path.bytes_lost += before.bytes_lost;
-        path.packets_spurious += before.packets_spurious;
-        path.mtu_probes_lost += before.mtu_probes_lost;
-        path.congestion_events += before.congestion_events;
-        path.undos += before.undos;
-        path.ptos += before.ptos;
-        path.max_window = path.max_window.max(before.max_window);
-        stats.handshake_time = total.handshake_time.or(handshake);
-        *total = stats;
+    /// Adds a connection's figures to those of the end and forgets it.
+    fn retire(&mut self, index: usize, now: Instant) {
+        let Some(live) = self.connections.get_mut(index).and_then(Option::take) else { return };
+        self.live.retain(|live| *live != index);
+        let mut figures = self.stack.retire(index, now);
+        figures.stats.handshake_time = figures.stats.handshake_time.or(live.handshake);
+        self.gone += figures;
     }
 }
 
 impl<S: Stack + 'static> Host for Node<S> {
-    fn datagram(&mut self, now: Instant, ecn: Ecn, bytes: &mut [u8]) {
-        match self.stack.datagram(now, ecn, bytes, &mut self.replies) {
+    fn datagram(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8]) {
+        match self.stack.datagram(now, envelope, bytes, &mut self.replies) {
             Route::Known(index) => self.touch(index),
             Route::New(index) => {
                 let Role::Server(traffic) = &self.role else { return };
@@ -234,16 +194,14 @@ impl<S: Stack + 'static> Host for Node<S> {
     }
 
     fn next_timer(&self) -> Option<Instant> {
-        let launch = match &self.role {
-            Role::Client(launcher) => launcher.next(),
-            Role::Server(_) => None,
-        };
-        self.connections.iter().flatten().filter_map(|live| live.wake).chain(launch).min()
+        let wakes = self.live.iter().filter_map(|index| self.connections.get(*index)?.as_ref()?.wake);
+        wakes.chain(self.next_launch()).min()
     }
 
     fn timer(&mut self, now: Instant) {
         self.launch(now);
-        for index in 0..self.connections.len() {
+        for at in 0..self.live.len() {
+            let index = self.live[at];
             if !matches!(&self.connections[index], Some(live) if live.wake.is_some_and(|at| at <= now)) {
                 continue;
             }
@@ -255,38 +213,58 @@ impl<S: Stack + 'static> Host for Node<S> {
     }
 
     fn poll_send(&mut self, now: Instant, out: &mut Outbox<'_>) {
-        for (ecn, reply) in self.replies.drain(..) {
-            out.push(ecn, &reply);
+        for (envelope, reply) in self.replies.drain(..) {
+            out.push(envelope, &reply);
         }
         while let Some(index) = self.touched.pop() {
             self.drive(index, now, out);
         }
     }
 
+    fn address_changed(&mut self, now: Instant, local: SocketAddr) {
+        self.stack.address_changed(now, local);
+        for at in 0..self.live.len() {
+            self.touch(self.live[at]);
+        }
+    }
+
     fn status(&self) -> Status {
-        let launching = matches!(&self.role, Role::Client(launcher) if launcher.next().is_some());
         match &self.failed {
             Some(reason) => Status::Failed(reason.clone()),
-            None if self.running > 0 || launching => Status::Running,
+            None if self.is_busy() => Status::Running,
             None => Status::Finished,
         }
     }
 
     fn is_busy(&self) -> bool {
-        self.running > 0 || matches!(&self.role, Role::Client(launcher) if launcher.next().is_some())
+        self.running > 0 || self.next_launch().is_some()
     }
 
     fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    fn report(&mut self, _: Instant) -> SideResult {
-        for index in 0..self.connections.len() {
-            if let Some(live) = self.connections[index].take() {
-                self.account(index, live.handshake);
-            }
+    fn overhead(&self) -> u32 {
+        self.stack.overhead()
+    }
+
+    fn packets(&self) -> Option<PacketCounts> {
+        let gone = &self.gone.stats.path;
+        let gone = PacketCounts { sent: gone.packets_sent, lost: gone.packets_lost };
+        self.live.iter().try_fold(gone, |total, index| {
+            let one = self.stack.packets(*index)?;
+            Some(PacketCounts { sent: total.sent + one.sent, lost: total.lost + one.lost })
+        })
+    }
+
+    fn report(&mut self, now: Instant) -> SideResult {
+        while let Some(index) = self.live.first().copied() {
+            self.retire(index, now);
         }
-        self.gone.measured = self.stack.measured();
-        self.gone.clone()
+        let mut total = std::mem::take(&mut self.gone);
+        self.stack.finish(now, &mut total);
+        total.measured = self.stack.measured();
+        total.connections_lost = self.lost;
+        total
     }
 }

@@ -1,4 +1,6 @@
-//! What came out of a run.
+//! The result of a run: flows, their two sides, links, and counts over time.
+
+mod sum;
 
 use thalweg_link::{DirectionStats, Quantiles};
 use thalweg_proto::connection::ConnectionStats;
@@ -7,6 +9,7 @@ use thalweg_recovery::RepairStats;
 use thalweg_recovery::trace::Metrics;
 use thalweg_units::{Duration, DurationExt};
 
+use crate::floor::Floor;
 use crate::meter::Transfer;
 
 /// A run's outcome. All times count from the start of the run unless they say otherwise.
@@ -86,6 +89,14 @@ pub struct FlowResult {
     pub stack: String,
     /// What the stack says of its settings.
     pub settings: String,
+    /// The same by subject.
+    pub notes: Vec<(&'static str, String)>,
+    /// Whether its stack begins with a handshake.
+    pub has_handshake: bool,
+    /// The fastest that its transfer could have been; `None` for other traffic, and for a flow that changes its path.
+    pub floor: Option<Floor>,
+    /// Datagrams to an address of the client that a NAT had given away by the time they came there.
+    pub astray: u64,
     /// When its client sent the first datagram: the zero of its own times.
     pub start: Duration,
     /// From then to the completed handshake.
@@ -280,19 +291,6 @@ pub struct TcpStats {
     pub needless_retransmissions: u64,
     /// SYN and SYN/ACK segments that were sent again.
     pub handshake_retransmissions: u64,
-}
-
-impl TcpStats {
-    /// Adds another connection's counts.
-    pub(crate) fn add(&mut self, other: &TcpStats) {
-        self.timeouts += other.timeouts;
-        self.tail_probes += other.tail_probes;
-        self.retransmissions += other.retransmissions;
-        self.retransmitted_bytes += other.retransmitted_bytes;
-        self.lost_retransmissions += other.lost_retransmissions;
-        self.needless_retransmissions += other.needless_retransmissions;
-        self.handshake_retransmissions += other.handshake_retransmissions;
-    }
 }
 
 /// What a side did over time.

@@ -1,0 +1,219 @@
+//! What makes the hosts of a flow, what it says of itself, and how it is found by name.
+
+use std::net::SocketAddr;
+
+use thalweg_link::Streams;
+use thalweg_proto::observe::EventHash;
+use thalweg_units::Instant;
+
+use super::Schema;
+use crate::host::{Host, IP_UDP_HEADERS};
+use crate::plan::{Crypto, FlowPlan, Plan, PlanError, Record};
+use crate::result::SideResult;
+
+/// Bytes that a full datagram of a bulk transfer spends on itself at least: short header with a connection ID of eight
+/// bytes and a packet number of one (10), tag (16), and a STREAM frame's type, stream, offset of four bytes and length
+/// of two (8).
+pub const PACKET_OVERHEAD: u32 = 10 + 16 + 8;
+
+/// What a stack is told when it is to make the two ends of a flow.
+pub struct StackContext<'a> {
+    /// The whole plan.
+    pub plan: &'a Plan,
+    /// The flow.
+    pub flow: &'a FlowPlan,
+    /// The client's address at first.
+    pub client: SocketAddr,
+    /// The server's address.
+    pub server: SocketAddr,
+    /// Chance for what this flow carries: sizes, arrivals, pauses.
+    pub streams: Streams,
+    /// Chance for its endpoints: connection IDs, keys, packet numbers skipped.
+    pub endpoints: Streams,
+    /// When the run starts.
+    pub origin: Instant,
+    /// When the client starts.
+    pub start: Instant,
+    /// Packet protection.
+    pub crypto: Crypto,
+    /// What to keep.
+    pub record: Record,
+    /// Whether a path of the plan loses the last packets of messages, so that
+    /// [`Outbox::mark_tail`](crate::Outbox::mark_tail) matters.
+    pub tails: bool,
+    /// The run's event log, if it is wanted: one observer per connection.
+    pub hash: Option<EventHash>,
+}
+
+/// A client and a server.
+pub type Hosts = (Box<dyn Host>, Box<dyn Host>);
+
+/// An implementation of a transport that flows can be run with.
+pub trait StackFactory: Send + Sync {
+    /// What it is: its name, what it carries, what can be chosen.
+    fn info(&self) -> StackInfo;
+
+    /// Makes a client and a server.
+    ///
+    /// # Errors
+    /// When it cannot do what the flow asks for.
+    fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError>;
+
+    /// How the packets of a bulk transfer are made up, for the [`Floor`](crate::Floor). Those of QUIC unless the stack
+    /// says otherwise. `up` tells whether the client sends the data.
+    fn framing(&self, flow: &FlowPlan, up: bool) -> Framing {
+        let sender = if up { &flow.client } else { &flow.server };
+        let datagram = u32::from(sender.max_mtu.max(sender.initial_mtu));
+        Framing {
+            packet: datagram + IP_UDP_HEADERS,
+            overhead: IP_UDP_HEADERS + PACKET_OVERHEAD,
+            // The first datagram is padded to 1,200 bytes (RFC 9000 section 14.1).
+            first: 1200 + IP_UDP_HEADERS,
+            handshake: 1,
+        }
+    }
+
+    /// What a reader of the result must know of how it was set up, in one line: policies, windows, packet sizes,
+    /// acknowledgments.
+    fn settings(&self, flow: &FlowPlan) -> String {
+        let _ = flow;
+        String::new()
+    }
+
+    /// The same by subject, beside that line; `sender` is what the data's sender counted.
+    fn notes(&self, flow: &FlowPlan, sender: &SideResult) -> Vec<(&'static str, String)> {
+        let _ = (flow, sender);
+        Vec::new()
+    }
+}
+
+/// What a stack is, as far as plans, scenarios and results must know.
+///
+/// Written as `StackInfo { …, ..StackInfo::new(NAME) }`.
+#[derive(Clone, Debug)]
+pub struct StackInfo {
+    /// Its name in plans.
+    pub name: String,
+    /// What it carries. Default everything.
+    pub carries: Carries,
+    /// Which policies of recovery make a difference to it. Default all.
+    pub heeds: Heeds,
+    /// Settings that no other stack has. Default none.
+    pub schema: Option<&'static Schema>,
+    /// Whether the same seed is the same run to the bit. Default true; a stack that draws chance from the system is
+    /// not.
+    pub is_repeatable: bool,
+    /// Whether its connections can go on from another local address when they are told of it. Default false.
+    pub hears_of_moves: bool,
+}
+
+impl StackInfo {
+    /// A stack of this name with everything else as by default.
+    pub fn new(name: &str) -> Self {
+        StackInfo {
+            name: name.to_owned(),
+            carries: Carries::Everything,
+            heeds: Heeds::All,
+            schema: None,
+            is_repeatable: true,
+            hears_of_moves: false,
+        }
+    }
+
+    /// Whether a policy of recovery makes a difference to it.
+    pub fn heeds(&self, policy: &str) -> bool {
+        match self.heeds {
+            Heeds::All => true,
+            Heeds::AllBut { policies, .. } => !policies.contains(&policy),
+            Heeds::Only { policies } => policies.contains(&policy),
+        }
+    }
+}
+
+/// What a stack carries.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Carries {
+    /// Streams and datagrams.
+    Everything,
+    /// Streams.
+    Streams,
+    /// Datagrams, without a handshake and without repair.
+    Datagrams,
+}
+
+/// Which policies of recovery make a difference to a stack.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Heeds {
+    /// All.
+    All,
+    /// All but these.
+    AllBut {
+        /// Names of the policies.
+        policies: &'static [&'static str],
+        /// What stands in their place, after a colon.
+        instead: &'static str,
+    },
+    /// These alone: its recovery is its own.
+    Only {
+        /// Names of the policies.
+        policies: &'static [&'static str],
+    },
+}
+
+/// How the packets of a bulk transfer are made up. Bytes on the wire count all headers from IP on.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Framing {
+    /// Bytes of a full packet on the wire.
+    pub packet: u32,
+    /// Of these, all that is not the application's.
+    pub overhead: u32,
+    /// Bytes on the wire of the client's first packet.
+    pub first: u32,
+    /// Round trips from the first packet to the request.
+    pub handshake: u32,
+}
+
+/// The stacks that flows can name.
+pub struct Registry {
+    stacks: Vec<(StackInfo, Box<dyn StackFactory>)>,
+}
+
+impl Default for Registry {
+    /// With the stacks that come with the crate: "thalweg", "tcp" and "raw".
+    fn default() -> Self {
+        let mut registry = Registry { stacks: Vec::new() };
+        crate::stacks().into_iter().for_each(|stack| registry.add(stack));
+        registry
+    }
+}
+
+impl Registry {
+    /// Adds a stack; one of the same name is replaced.
+    pub fn add(&mut self, stack: Box<dyn StackFactory>) {
+        let info = stack.info();
+        self.stacks.retain(|(known, _)| known.name != info.name);
+        self.stacks.push((info, stack));
+    }
+
+    /// Every stack, in the order in which they were added.
+    pub fn stacks(&self) -> impl Iterator<Item = &StackInfo> {
+        self.stacks.iter().map(|(info, _)| info)
+    }
+
+    /// Names of the stacks.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.stacks().map(|info| info.name.as_str())
+    }
+
+    /// What is known of a stack.
+    pub fn info(&self, name: &str) -> Option<&StackInfo> {
+        self.stacks().find(|info| info.name == name)
+    }
+
+    /// The stack of this name.
+    pub fn get(&self, name: &str) -> Option<&dyn StackFactory> {
+        self.stacks.iter().find(|(info, _)| info.name == name).map(|(_, stack)| stack.as_ref())
+    }
+}

@@ -1,0 +1,180 @@
+//! The machines of a flow: when their programs run, and what they hand to the network.
+
+use thalweg_link::Packet;
+use thalweg_units::{Duration, DurationExt, Instant};
+
+use super::route::Datagram;
+use super::{ORIGIN, World};
+use crate::departures::Departures;
+use crate::host::{Host, Outbox, Outgoing, Status};
+use crate::plan::HostModel;
+use crate::tap::Seen;
+
+/// A host and the machine that it runs on.
+pub(super) struct Machine {
+    pub(super) host: Box<dyn Host>,
+    model: HostModel,
+    flow: usize,
+    is_client: bool,
+    /// Sent, but not on the network yet; without chance delay datagrams leave at once.
+    departures: Option<Departures>,
+    /// Arrived, but not seen yet.
+    inbox: Vec<Packet<Datagram>>,
+    inbox_at: Instant,
+    pub(super) first_sent: Option<Instant>,
+    touched: bool,
+}
+
+impl Machine {
+    pub(super) fn new(
+        host: Box<dyn Host>,
+        model: HostModel,
+        flow: usize,
+        is_client: bool,
+        departures: Option<Departures>,
+    ) -> Self {
+        Machine {
+            host,
+            model,
+            flow,
+            is_client,
+            departures,
+            inbox: Vec::new(),
+            inbox_at: Instant::FAR_FUTURE,
+            first_sent: None,
+            touched: false,
+        }
+    }
+
+    /// When something happens here next.
+    pub(super) fn next(&self) -> Instant {
+        let departure = self.departures.as_ref().map_or(Instant::FAR_FUTURE, Departures::next);
+        self.wakes().min(departure)
+    }
+
+    /// When the program runs next.
+    fn wakes(&self) -> Instant {
+        let timer = self.host.next_timer().map_or(Instant::FAR_FUTURE, |at| self.model.wakes_at(at));
+        timer.min(self.inbox_at)
+    }
+}
+
+impl HostModel {
+    /// When the program runs whose timer is due at `at`.
+    fn wakes_at(&self, at: Instant) -> Instant {
+        let granularity = self.timer_granularity.nanos();
+        let fires = match granularity {
+            0 => at,
+            _ => Instant::from_nanos(at.as_nanos().div_ceil(granularity).saturating_mul(granularity)),
+        };
+        fires + self.wake_delay
+    }
+}
+
+impl World<'_> {
+    /// A host gives a packet to the network.
+    fn emit(&mut self, index: usize, packet: Packet<Datagram>) {
+        self.watch(index, &packet, true);
+        self.forward(packet);
+    }
+
+    /// Shows a packet at a host to whoever watches.
+    fn watch(&mut self, index: usize, packet: &Packet<Datagram>, is_sent: bool) {
+        if let Some(tap) = &mut self.tap {
+            let Machine { flow, is_client: at_client, ref host, .. } = self.machines[index];
+            let at = self.now.saturating_since(ORIGIN);
+            let (ecn, overhead, payload) = (packet.ecn, host.overhead(), packet.payload.bytes.as_slice());
+            let addresses = self.routes[flow].addresses(&packet.payload, at_client);
+            tap.datagram(&Seen { at, flow, at_client, is_sent, addresses, ecn, overhead, payload });
+        }
+    }
+
+    /// A packet has reached a host.
+    pub(super) fn arrive(&mut self, index: usize, packet: Packet<Datagram>) {
+        self.watch(index, &packet, false);
+        let machine = &mut self.machines[index];
+        if machine.model.receive_delay == Duration::ZERO {
+            self.receive(index, packet);
+            self.touch(index);
+        } else {
+            // Not seen yet, so nothing is sent in answer yet.
+            machine.inbox_at = machine.inbox_at.min(self.now + machine.model.receive_delay);
+            machine.inbox.push(packet);
+            self.schedule(self.links.len() + index);
+        }
+    }
+
+    /// A host sees a datagram, if it came to an address that the host still has.
+    fn receive(&mut self, index: usize, mut packet: Packet<Datagram>) {
+        if let Some(envelope) = self.routes[index / 2].envelope(&packet.payload, packet.ecn) {
+            self.machines[index].host.datagram(self.now, envelope, &mut packet.payload.bytes);
+        }
+        self.pool.push(packet.payload.bytes);
+    }
+
+    pub(super) fn touch(&mut self, index: usize) {
+        if !self.machines[index].touched {
+            self.machines[index].touched = true;
+            self.touched.push(index);
+        }
+    }
+
+    /// A host's time has come.
+    pub(super) fn wake(&mut self, index: usize) {
+        self.depart(index);
+        let machine = &mut self.machines[index];
+        if machine.wakes() > self.now {
+            // Datagrams have left, of which the program knows nothing.
+            return;
+        }
+        if machine.inbox_at <= self.now {
+            machine.inbox_at = Instant::FAR_FUTURE;
+            let mut inbox = std::mem::take(&mut machine.inbox);
+            for packet in inbox.drain(..) {
+                self.receive(index, packet);
+            }
+            self.machines[index].inbox = inbox;
+        }
+        let machine = &mut self.machines[index];
+        if machine.host.next_timer().is_some_and(|at| machine.model.wakes_at(at) <= self.now) {
+            machine.host.timer(self.now);
+        }
+        self.touch(index);
+    }
+
+    /// Sends what a host has to send.
+    pub(super) fn flush(&mut self, index: usize) {
+        let machine = &mut self.machines[index];
+        machine.touched = false;
+        machine.host.poll_send(self.now, &mut Outbox { pool: &mut self.pool, out: &mut self.out });
+        let (flow, overhead) = (machine.flow, machine.host.overhead());
+        if !self.out.is_empty() {
+            machine.first_sent.get_or_insert(self.now);
+        }
+        if machine.is_client && !self.over[flow] && machine.host.status() != Status::Running && !machine.host.is_busy()
+        {
+            self.over[flow] = true;
+            self.unfinished -= usize::from(!self.plan.flows[flow].traffic.is_endless());
+        }
+        let mut out = std::mem::take(&mut self.out);
+        for Outgoing { envelope, bytes, tail } in out.drain(..) {
+            self.datagrams += 1;
+            let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX).saturating_add(overhead);
+            let Some(payload) = self.address(index, &envelope, bytes) else { continue };
+            let packet = Packet { payload, size, flow: flow as u32, ecn: envelope.ecn, sent: self.now, tail };
+            match &mut self.machines[index].departures {
+                Some(departures) => departures.push(self.now, packet),
+                None => self.emit(index, packet),
+            }
+        }
+        self.out = out;
+        self.depart(index);
+    }
+
+    /// Hands over to the network what was delayed until now.
+    fn depart(&mut self, index: usize) {
+        while let Some(packet) = self.machines[index].departures.as_mut().and_then(|waiting| waiting.pop(self.now)) {
+            self.emit(index, packet);
+        }
+    }
+}

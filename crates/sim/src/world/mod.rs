@@ -1,0 +1,327 @@
+//! The event loop of a run: links, machines and changes of addresses, each in the order of their next event.
+
+mod finish;
+mod machine;
+mod route;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use thalweg_link::{Direction, DirectionConfig, DropCause, Packet, QueueLimit, Sink, Streams};
+use thalweg_proto::observe::EventHash;
+use thalweg_units::{Duration, Instant};
+
+use crate::hash::Hash;
+use crate::host::Outgoing;
+use crate::plan::{Plan, PlanError};
+use crate::result::RunResult;
+use crate::stack::{Registry, StackFactory};
+use crate::tap::Tap;
+use finish::Snapshot;
+use machine::Machine;
+pub(crate) use route::Datagram;
+use route::Routes;
+
+/// When every run starts. Not zero, so that nobody's arithmetic meets the origin of time.
+const ORIGIN: Instant = Instant::from_nanos(1_000_000_000);
+/// So many events at one instant mean that time stands still.
+const STUCK: u32 = 5_000_000;
+
+/// Runs a plan with the stacks that come with the crate.
+///
+/// # Errors
+/// When the plan cannot be run at all. A run that goes wrong is a result with [`RunResult::failed`].
+pub fn run(plan: &Plan) -> Result<RunResult, PlanError> {
+    run_with(plan, &Registry::default())
+}
+
+/// Runs a plan with these stacks.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(plan: &Plan, registry: &Registry) -> Result<RunResult, PlanError> {
+    run_world(plan, registry, None)
+}
+
+/// As [`run_with`], and `tap` sees every datagram at the hosts.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_tapped(plan: &Plan, registry: &Registry, tap: &mut dyn Tap) -> Result<RunResult, PlanError> {
+    run_world(plan, registry, Some(tap))
+}
+
+fn run_world<'a>(plan: &'a Plan, registry: &'a Registry, tap: Option<&'a mut dyn Tap>) -> Result<RunResult, PlanError> {
+    let mut world = World::new(plan, registry)?;
+    world.tap = tap;
+    let failed = world.run();
+    Ok(world.finish(failed))
+}
+
+/// Something that has a next event: links first, then machines, then the changes of addresses.
+type Entity = usize;
+
+struct World<'a> {
+    plan: &'a Plan,
+    now: Instant,
+    end: Instant,
+    links: Vec<Link>,
+    /// The client and the server of the first flow, of the second, and so on.
+    machines: Vec<Machine>,
+    /// By flow.
+    routes: Vec<Routes>,
+    /// Changes of addresses that are yet to come: when, of which flow, and which of its moves.
+    changes: VecDeque<(Instant, usize, usize)>,
+    heap: BinaryHeap<Reverse<(Instant, Entity)>>,
+    /// When an entity is in the heap for; other entries are stale.
+    scheduled: Vec<Instant>,
+    arrivals: Vec<Packet<Datagram>>,
+    pool: Vec<Vec<u8>>,
+    out: Vec<Outgoing>,
+    /// Machines that something happened to in the current event.
+    touched: Vec<usize>,
+    hash: Hash,
+    log: Option<EventHash>,
+    datagrams: u64,
+    /// By flow.
+    stacks: Vec<&'a dyn StackFactory>,
+    /// Flows that have an end and have not reached it.
+    unfinished: usize,
+    over: Vec<bool>,
+    /// Begin and end of the measuring window that are yet to come, the later one first.
+    marks: Vec<Instant>,
+    /// What had been counted at those that have come.
+    counted: Vec<Snapshot>,
+    tap: Option<&'a mut dyn Tap>,
+}
+
+/// A direction of a path, or the network card of a host.
+struct Link {
+    name: String,
+    direction: Direction<Datagram>,
+    limit: QueueLimit,
+    is_path: bool,
+    series: Vec<(Duration, u64, Duration)>,
+    next_point: Instant,
+}
+
+/// Hears what a link does.
+struct Listener<'a> {
+    link: usize,
+    arrivals: &'a mut Vec<Packet<Datagram>>,
+    pool: &'a mut Vec<Vec<u8>>,
+    hash: &'a mut Hash,
+    /// Time of the next point of the series, and the last packet that left since.
+    departed: Option<(Instant, Duration)>,
+    next_point: Instant,
+}
+
+impl Sink<Datagram> for Listener<'_> {
+    fn deliver(&mut self, at: Instant, packet: Packet<Datagram>) {
+        self.hash.packet(at, self.link, &packet, None);
+        self.arrivals.push(packet);
+    }
+
+    fn dropped(&mut self, at: Instant, packet: Packet<Datagram>, cause: DropCause) {
+        self.hash.packet(at, self.link, &packet, Some(cause));
+        self.pool.push(packet.payload.bytes);
+    }
+
+    fn departed(&mut self, at: Instant, _: &Packet<Datagram>, queued: Instant) {
+        if at >= self.next_point && self.departed.is_none() {
+            self.departed = Some((at, at.saturating_since(queued)));
+        }
+    }
+}
+
+impl<'a> World<'a> {
+    fn new(plan: &'a Plan, registry: &'a Registry) -> Result<Self, PlanError> {
+        plan.check()?;
+        let streams = Streams::new(plan.seed);
+        let endpoints = Streams::new(plan.endpoint_seed.unwrap_or(plan.seed));
+        let mut world = World {
+            plan,
+            now: ORIGIN,
+            end: ORIGIN + plan.time_limit,
+            links: Vec::new(),
+            machines: Vec::new(),
+            routes: Vec::new(),
+            changes: VecDeque::new(),
+            heap: BinaryHeap::new(),
+            scheduled: Vec::new(),
+            arrivals: Vec::new(),
+            pool: Vec::new(),
+            out: Vec::new(),
+            touched: Vec::new(),
+            hash: Hash::new(),
+            log: plan.record.hash.then(EventHash::new),
+            datagrams: 0,
+            stacks: Vec::new(),
+            unfinished: plan.flows.iter().filter(|flow| !flow.traffic.is_endless()).count(),
+            over: vec![false; plan.flows.len()],
+            marks: plan.measure.into_iter().flat_map(|(from, to)| [ORIGIN + to, ORIGIN + from]).collect(),
+            counted: Vec::new(),
+            tap: None,
+        };
+        world.add_paths(&streams)?;
+        for flow in 0..plan.flows.len() {
+            world.add_flow(flow, registry, [&streams, &endpoints])?;
+        }
+        world.changes.make_contiguous().sort_by_key(|(at, ..)| *at);
+        let entities = world.links.len() + world.machines.len() + 1;
+        world.scheduled = vec![Instant::FAR_FUTURE; entities];
+        for entity in world.links.len()..entities {
+            world.schedule(entity);
+        }
+        Ok(world)
+    }
+
+    fn add_link(
+        &mut self,
+        name: String,
+        is_path: bool,
+        config: &DirectionConfig,
+        streams: &Streams,
+    ) -> Result<usize, PlanError> {
+        let refuse = |error| {
+            let (path, direction) = name.rsplit_once('/').unwrap_or((&name, ""));
+            PlanError::Link { path: path.to_owned(), direction: if direction == "up" { "up" } else { "down" }, error }
+        };
+        let direction = Direction::new(config, ORIGIN, &streams.scope("path").scope(&name)).map_err(refuse)?;
+        let limit = config.queue_limit();
+        self.links.push(Link { name, direction, limit, is_path, series: Vec::new(), next_point: ORIGIN });
+        Ok(self.links.len() - 1)
+    }
+
+    fn add_paths(&mut self, streams: &Streams) -> Result<(), PlanError> {
+        for (index, path) in self.plan.paths.iter().enumerate() {
+            // The longest fixed round trip of the flows that take this path is that of its BDP.
+            let round_trip = self.plan.longest_round_trip(index);
+            let mut path = path.clone();
+            for config in [&mut path.up, &mut path.down] {
+                if config.round_trip.is_zero() {
+                    config.round_trip = round_trip;
+                }
+            }
+            let drawn = path
+                .resolve(&streams.scope("path").scope(&path.name), self.plan.time_limit)
+                .map_err(|error| PlanError::Link { path: path.name.clone(), direction: "up", error })?;
+            for (config, direction) in [(&drawn.up, "up"), (&drawn.down, "down")] {
+                self.add_link(format!("{}/{direction}", path.name), true, config, streams)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs to the end; returns what went wrong.
+    fn run(&mut self) -> Option<String> {
+        let endless = self.unfinished == 0;
+        let mut at_this_instant = 0u32;
+        while endless || self.unfinished > 0 {
+            let Some(Reverse((at, entity))) = self.heap.pop() else {
+                if endless {
+                    // Nothing happens any more, but there was time until then.
+                    self.count_before(self.end);
+                    self.now = self.end;
+                    return None;
+                }
+                return Some(format!(
+                    "deadlock: at {:?} nothing is left to happen, but {} not finished",
+                    self.now.saturating_since(ORIGIN),
+                    self.unfinished_names()
+                ));
+            };
+            if at != self.scheduled[entity] {
+                continue;
+            }
+            self.count_before(at.min(self.end));
+            if at > self.end {
+                self.now = self.end;
+                if endless {
+                    return None;
+                }
+                return Some(format!(
+                    "the time limit of {} was reached, but {} not finished",
+                    thalweg_units::exact_duration(self.plan.time_limit),
+                    self.unfinished_names()
+                ));
+            }
+            at_this_instant = if at > self.now { 0 } else { at_this_instant + 1 };
+            if at_this_instant > STUCK {
+                let at = self.now.saturating_since(ORIGIN);
+                return Some(format!("time stands still at {at:?}: {STUCK} events at that instant"));
+            }
+            self.scheduled[entity] = Instant::FAR_FUTURE;
+            if self.next_event(entity) > at {
+                // It was put off since.
+                self.schedule(entity);
+                continue;
+            }
+            self.now = self.now.max(at);
+            match entity.checked_sub(self.links.len()) {
+                None => self.advance(entity),
+                Some(machine) if machine < self.machines.len() => self.wake(machine),
+                Some(_) => self.change_address(),
+            }
+            self.schedule(entity);
+            while let Some(machine) = self.touched.pop() {
+                self.flush(machine);
+                self.schedule(self.links.len() + machine);
+            }
+        }
+        None
+    }
+
+    /// When an entity has something to do.
+    fn next_event(&self, entity: Entity) -> Instant {
+        match entity.checked_sub(self.links.len()) {
+            None => self.links[entity].direction.next_event().unwrap_or(Instant::FAR_FUTURE),
+            Some(machine) => self.machines.get(machine).map_or_else(|| self.next_change(), Machine::next),
+        }
+    }
+
+    /// Puts an entity into the heap for its next event, unless it is there for that time or an earlier one.
+    fn schedule(&mut self, entity: Entity) {
+        let next = self.next_event(entity);
+        if next < self.scheduled[entity] {
+            self.scheduled[entity] = next;
+            self.heap.push(Reverse((next, entity)));
+        }
+    }
+
+    /// A link has something to do.
+    fn advance(&mut self, index: usize) {
+        self.with_link(index, |direction, now, listener| direction.advance(now, listener));
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        for packet in arrivals.drain(..) {
+            self.forward(packet);
+        }
+        self.arrivals = arrivals;
+    }
+
+    /// Calls a link and takes note of what it says.
+    fn with_link(&mut self, index: usize, call: impl FnOnce(&mut Direction<Datagram>, Instant, &mut Listener<'_>)) {
+        let link = &mut self.links[index];
+        let mut listener = Listener {
+            link: index,
+            arrivals: &mut self.arrivals,
+            pool: &mut self.pool,
+            hash: &mut self.hash,
+            departed: None,
+            next_point: link.next_point,
+        };
+        call(&mut link.direction, self.now, &mut listener);
+        if let Some((at, sojourn)) = listener.departed
+            && link.is_path
+            && self.plan.record.step > Duration::ZERO
+        {
+            link.series.push((at.saturating_since(ORIGIN), link.direction.queue_bytes(), sojourn));
+            link.next_point = at + self.plan.record.step;
+        }
+    }
+
+    fn send(&mut self, index: usize, packet: Packet<Datagram>) {
+        self.with_link(index, |direction, now, listener| direction.send(now, packet, listener));
+        self.schedule(index);
+    }
+}

@@ -1,0 +1,272 @@
+//! Addresses and routes: which links a datagram takes from one address to another, and how a client's address changes.
+//!
+//! The routing table has an entry per pair of addresses. A server has one address. A client has one on every route that
+//! it takes, and what the server sees of it is that address with the port that a NAT on the way has chosen: an entry
+//! therefore holds the client's address twice, as the client knows it (`local`) and as the server sees it (`public`).
+//! Its addresses and links never change. A NAT that forgets the client, or a client that takes another route, adds one, and of
+//! several entries that fit a datagram the newest counts. A datagram keeps the entry that it was sent by, so it arrives
+//! with the address, and at the end, that were right then.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use thalweg_link::{DirectionConfig, LossModel, Packet, Payload, QueueLimit, RateModel, Streams};
+use thalweg_units::{Duration, DurationExt, Ecn, Instant};
+
+use super::machine::Machine;
+use super::{ORIGIN, World};
+use crate::departures::{self, Departures};
+use crate::host::Envelope;
+use crate::plan::{AddressChange, Plan, PlanError};
+use crate::stack::{Registry, StackContext};
+
+/// The client's port as long as no NAT has forgotten it.
+const CLIENT_PORT: u16 = 50_000;
+const SERVER_PORT: u16 = 443;
+
+/// The content of a packet and where it is on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Datagram {
+    pub(crate) bytes: Vec<u8>,
+    /// Number of the entry that it was sent by.
+    entry: u32,
+    /// Links that it has been given to.
+    hops: u16,
+    is_up: bool,
+}
+
+#[cfg(test)]
+impl From<Vec<u8>> for Datagram {
+    fn from(bytes: Vec<u8>) -> Datagram {
+        Datagram { bytes, entry: 0, hops: 0, is_up: true }
+    }
+}
+
+impl Payload for Datagram {
+    fn corrupt(&mut self, dice: u64) {
+        self.bytes.corrupt(dice);
+    }
+}
+
+/// The routing table of a flow.
+pub(super) struct Routes {
+    server: SocketAddr,
+    entries: Vec<Entry>,
+    /// How often a NAT has forgotten the client.
+    rebinds: u16,
+    /// Datagrams that came to an entry whose NAT had forgotten it.
+    pub(super) astray: u64,
+}
+
+/// What a pair of addresses stands for.
+#[derive(Clone, Debug)]
+struct Entry {
+    local: SocketAddr,
+    public: SocketAddr,
+    /// Links from the client to the server, and back.
+    up: Vec<usize>,
+    down: Vec<usize>,
+    /// A NAT has forgotten it: nothing gets through to the client any more.
+    is_forgotten: bool,
+}
+
+impl Routes {
+    /// The entry that a datagram of the client (`is_up`) or the server goes by; `None` if nobody has these addresses.
+    fn find(&self, envelope: &Envelope, is_up: bool) -> Option<u32> {
+        let fits = |entry: &Entry| match is_up {
+            true => envelope.source == entry.local && envelope.destination == self.server,
+            false => envelope.source == self.server && envelope.destination == entry.public,
+        };
+        self.entries.iter().rposition(fits).map(|at| at as u32)
+    }
+
+    fn entry(&self, datagram: &Datagram) -> Option<&Entry> {
+        self.entries.get(datagram.entry as usize)
+    }
+
+    /// The link that a datagram is to be given to next; `None` at the end of its way.
+    fn next(&self, datagram: &Datagram) -> Option<usize> {
+        let entry = self.entry(datagram)?;
+        let way = if datagram.is_up { &entry.up } else { &entry.down };
+        way.get(usize::from(datagram.hops)).copied()
+    }
+
+    /// Source and destination of a datagram as its client or its server sees them.
+    pub(super) fn addresses(&self, datagram: &Datagram, at_client: bool) -> [SocketAddr; 2] {
+        let client =
+            self.entry(datagram).map_or(self.server, |entry| if at_client { entry.local } else { entry.public });
+        if datagram.is_up { [client, self.server] } else { [self.server, client] }
+    }
+
+    /// The addresses of a datagram at its end; `None` if that is no longer there.
+    pub(super) fn envelope(&mut self, datagram: &Datagram, ecn: Ecn) -> Option<Envelope> {
+        let entry = self.entry(datagram)?;
+        if datagram.is_up {
+            return Some(Envelope { source: entry.public, destination: self.server, ecn });
+        }
+        if entry.is_forgotten {
+            self.astray += 1;
+            return None;
+        }
+        Some(Envelope { source: self.server, destination: entry.local, ecn })
+    }
+}
+
+/// The address of a flow's client on a path: 10.0.0.1 for the first flow on the first path.
+fn client_address(flow: usize, path: usize, rebinds: u16) -> SocketAddr {
+    // Of 24 bits the flow has 14 and the path 10; tables are kept by flow, so more of either do no harm.
+    let host = ((path as u32) << 14).wrapping_add(flow as u32 + 1) & 0x00ff_ffff;
+    address(10 << 24 | host, CLIENT_PORT.wrapping_add(rebinds))
+}
+
+/// The address of a flow's server: 198.18.0.1 for the first, from the block for tests of networks (RFC 2544).
+fn server_address(flow: usize) -> SocketAddr {
+    address(198 << 24 | 18 << 16 | (flow as u32 + 1) & 0x1_ffff, SERVER_PORT)
+}
+
+fn address(bits: u32, port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(bits)), port)
+}
+
+/// The links of a route, up and down.
+fn links(route: &[usize]) -> [Vec<usize>; 2] {
+    [route.iter().map(|path| 2 * path).collect(), route.iter().rev().map(|path| 2 * path + 1).collect()]
+}
+
+impl<'a> World<'a> {
+    pub(super) fn add_flow(
+        &mut self,
+        index: usize,
+        registry: &'a Registry,
+        streams: [&Streams; 2],
+    ) -> Result<(), PlanError> {
+        let plan: &'a Plan = self.plan;
+        let flow = &plan.flows[index];
+        let (Some(stack), Some(info)) = (registry.get(&flow.stack), registry.info(&flow.stack)) else {
+            let known = registry.names().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+            return Err(PlanError::Stack { flow: flow.name.clone(), stack: flow.stack.clone(), known });
+        };
+        let is_told = |change: &AddressChange| matches!(change, AddressChange::Move { notice: true, .. });
+        if !info.hears_of_moves && flow.moves.iter().any(|change| is_told(&change.what)) {
+            return Err(PlanError::Setup {
+                flow: flow.name.clone(),
+                reason: format!(
+                    "the stack \"{}\" cannot be told that its address has changed; move it without notice",
+                    flow.stack
+                ),
+            });
+        }
+        let [streams, endpoints] = streams.map(|streams| streams.scope(&format!("flow/{}", flow.name)));
+        let mut start = ORIGIN + flow.start;
+        if plan.perturb_start {
+            start += Duration::from_nanos(streams.dice("start").below(plan.round_trip(&flow.route).nanos()));
+        }
+        let host_delay = |name: &str, is_up: bool| {
+            let paths = flow.routes().flatten().filter_map(|path| plan.paths.get(*path));
+            let rates = paths.map(|path| if is_up { &path.up.rate } else { &path.down.rate });
+            let longest = if plan.host_delay { departures::longest(rates) } else { Duration::ZERO };
+            (longest > Duration::ZERO).then(|| Departures::new(longest, streams.scope("host").dice(name)))
+        };
+        let delays = [host_delay("client", true), host_delay("server", false)];
+        let path = flow.route.first().copied().unwrap_or(0);
+        let (client, server) = (client_address(index, path, 0), server_address(index));
+        let context = StackContext {
+            plan,
+            flow,
+            client,
+            server,
+            streams,
+            endpoints,
+            origin: ORIGIN,
+            start,
+            crypto: plan.crypto,
+            record: plan.record,
+            tails: plan.paths.iter().any(|path| {
+                [&path.up, &path.down].into_iter().any(|direction| direction.loss.contains(&LossModel::Tail))
+            }),
+            hash: self.log.clone(),
+        };
+        let hosts = stack.hosts(&context)?;
+        self.stacks.push(stack);
+        let mut ways = links(&flow.route);
+        let ends = [(hosts.0, flow.client_host), (hosts.1, flow.server_host)];
+        for (n, ((host, model), departures)) in ends.into_iter().zip(delays).enumerate() {
+            if let Some(rate) = model.nic {
+                let rate = RateModel::Constant(rate);
+                let config = DirectionConfig { rate, queue: QueueLimit::Infinite, ..DirectionConfig::default() };
+                let name = format!("nic/{}/{}", flow.name, ["up", "down"][n]);
+                ways[n].insert(0, self.add_link(name, false, &config, &Streams::new(plan.seed))?);
+            }
+            self.machines.push(Machine::new(host, model, index, n == 0, departures));
+        }
+        let [up, down] = ways;
+        let entry = Entry { local: client, public: client, up, down, is_forgotten: false };
+        self.routes.push(Routes { server, entries: vec![entry], rebinds: 0, astray: 0 });
+        self.changes.extend(flow.moves.iter().enumerate().map(|(number, change)| (ORIGIN + change.at, index, number)));
+        Ok(())
+    }
+
+    /// The next change of a client's address has come.
+    pub(super) fn change_address(&mut self) {
+        let Some((_, flow, number)) = self.changes.pop_front() else { return };
+        let routes = &mut self.routes[flow];
+        let Some(mut entry) = routes.entries.last().cloned() else { return };
+        match &self.plan.flows[flow].moves[number].what {
+            AddressChange::Rebind => {
+                routes.rebinds = routes.rebinds.wrapping_add(1);
+                entry.public.set_port(CLIENT_PORT.wrapping_add(routes.rebinds));
+                if let Some(old) = routes.entries.last_mut() {
+                    old.is_forgotten = true;
+                }
+                routes.entries.push(entry);
+            }
+            AddressChange::Move { route, notice } => {
+                let path = route.first().copied().unwrap_or(0);
+                entry.public = client_address(flow, path, routes.rebinds);
+                if *notice {
+                    entry.local = entry.public;
+                }
+                for (way, links) in [&mut entry.up, &mut entry.down].into_iter().zip(links(route)) {
+                    // The network card stays the same.
+                    let card = way.first().copied().filter(|link| !self.links[*link].is_path);
+                    *way = card.into_iter().chain(links).collect();
+                }
+                let local = entry.local;
+                routes.entries.push(entry);
+                if *notice {
+                    self.machines[2 * flow].host.address_changed(self.now, local);
+                    self.touch(2 * flow);
+                }
+            }
+        }
+    }
+
+    /// When the next change of a client's address comes.
+    pub(super) fn next_change(&self) -> Instant {
+        self.changes.front().map_or(Instant::FAR_FUTURE, |(at, ..)| *at)
+    }
+
+    /// A host sends a datagram; `None` if nobody has its addresses.
+    pub(super) fn address(&mut self, machine: usize, envelope: &Envelope, bytes: Vec<u8>) -> Option<Datagram> {
+        let is_up = machine.is_multiple_of(2);
+        match self.routes[machine / 2].find(envelope, is_up) {
+            Some(entry) => Some(Datagram { bytes, entry, hops: 0, is_up }),
+            None => {
+                self.routes[machine / 2].astray += 1;
+                self.pool.push(bytes);
+                None
+            }
+        }
+    }
+
+    /// Gives a packet to the link that comes next, or to the host at the end of its way.
+    pub(super) fn forward(&mut self, mut packet: Packet<Datagram>) {
+        let flow = packet.flow as usize;
+        match self.routes[flow].next(&packet.payload) {
+            Some(link) => {
+                packet.payload.hops += 1;
+                self.send(link, packet);
+            }
+            None => self.arrive(2 * flow + usize::from(packet.payload.is_up), packet),
+        }
+    }
+}
