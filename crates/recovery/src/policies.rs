@@ -179,6 +179,15 @@ macro_rules! policies {
                 &[congestion::CONTROLLER, congestion::START, congestion::REDUCTION, $( $kind::FIELD, )+]
             }
 
+            /// Whether policies with this controller have a field: a model has no `start`, for example. True of a controller
+            /// that is not known.
+            pub fn has(controller: &str, field: &str) -> bool {
+                let mut policies = Policies::default();
+                let is_named = |item: &str| item.split_once('=').is_some_and(|(name, _)| name == field);
+                policies.set(congestion::CONTROLLER.name, controller).is_err()
+                    || policies.to_string().split(", ").any(is_named)
+            }
+
             /// Sets one field by name. A controller of another family drops the fields that this family does not have.
             ///
             /// # Errors

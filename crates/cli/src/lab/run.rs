@@ -251,6 +251,12 @@ impl RunArgs {
                 "thalweg: {name}: judged on {seeds} instead of {asked}; what more seeds may change does not count"
             );
         }
+        for dropped in scenario.left_out.iter().take(10) {
+            eprintln!("thalweg: {name}: dropped {dropped}");
+        }
+        if let Some(more) = scenario.left_out.len().checked_sub(10).filter(|more| *more > 0) {
+            eprintln!("thalweg: {name}: dropped {more} more points, for like reasons");
+        }
         if let Some(until) = judgment.until.as_ref().filter(|until| !until.is_met()) {
             eprintln!("thalweg: {name}: {until}");
         }

@@ -41,6 +41,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use thalweg_link::Chain;
+use thalweg_recovery::Policies;
 pub use thalweg_sim::StackInfo;
 use thalweg_units::Duration;
 
@@ -97,6 +98,8 @@ pub struct Scenario {
     pub axes: Vec<Axis>,
     /// Every combination, the last axis running fastest; those of the rivals come after ours.
     pub points: Vec<Point>,
+    /// Combinations that are no points, each with the reason: policies that the controller does not have.
+    pub left_out: Vec<String>,
     /// Rivals that are named but that this program does not have.
     pub absent: Vec<String>,
     /// What has to hold.
@@ -140,7 +143,8 @@ impl Axis {
 /// One combination of what is varied.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Value labels, in the order of the axes; empty for axes that do not concern a rival.
+    /// Value labels, in the order of the axes; empty for axes that do not concern a rival, and for policies that the
+    /// controller does not have.
     pub labels: Vec<String>,
     /// The rival in our place, if this point is not ours.
     pub rival: Option<String>,
@@ -182,13 +186,24 @@ impl Scenario {
     /// # Errors
     /// Everything wrong with it.
     pub fn parse(file: &str, text: &str, directory: &Path, stacks: &[StackInfo]) -> Result<Scenario, ScenarioError> {
+        Scenario::parse_with(file, text, directory, stacks, &Policies::has)
+    }
+
+    /// The same, where `has` says which policies a controller has.
+    fn parse_with(
+        file: &str,
+        text: &str,
+        directory: &Path,
+        stacks: &[StackInfo],
+        has: HasPolicy<'_>,
+    ) -> Result<Scenario, ScenarioError> {
         let source = Source::new(file, text);
         let traces = Traces::new(directory);
         let scenario = if text.len() as u64 > files::MOST_SCENARIO {
             source.complain(&(0..0), "", files::too_long(text.len() as u64, files::MOST_SCENARIO));
             None
         } else {
-            Node::parse(text, &source).and_then(|document| read(file, text, &traces, stacks, document, &source))
+            Node::parse(text, &source).and_then(|document| read(file, text, &traces, stacks, document, &source, has))
         };
         match source.verdict(scenario)? {
             Some(scenario) => Ok(scenario),
@@ -205,6 +220,7 @@ fn read(
     stacks: &[StackInfo],
     document: Node,
     source: &Source<'_>,
+    has: HasPolicy<'_>,
 ) -> Option<Scenario> {
     let root = Reader::root(&document, source)?;
     for key in vary::ROOTS {
@@ -239,10 +255,22 @@ fn read(
     }
     let mut points: Vec<Point> = Vec::new();
     let mut known: BTreeMap<Digest, usize> = BTreeMap::new();
+    let mut left_out = Vec::new();
     for combination in vary::combinations(&axes, |_| true) {
+        let excluded = vary::excluded(&base, &axes, &combination, stacks, source, has);
+        let is_left_out = |axis: &Axis| excluded.iter().any(|(key, _)| *key == axis.key);
         let mut labels: Vec<String> =
             axes.iter().zip(&combination).map(|(axis, at)| axis.axis.values[*at].clone()).collect();
-        if let Some(world) = varied(&base, &axes, &combination, |_| true, traces, stacks, source)
+        // What would be the same world again stands for the others once, without the values that mean nothing there.
+        if axes.iter().zip(&combination).any(|(axis, at)| is_left_out(&axis.axis) && *at > 0) {
+            let why: Vec<&str> = excluded.iter().map(|(_, why)| why.as_str()).collect();
+            left_out.push(format!("{}: {}", labels.join(", "), why.join("; ")));
+            continue;
+        }
+        for (label, _) in labels.iter_mut().zip(&axes).filter(|(_, axis)| is_left_out(&axis.axis)) {
+            label.clear();
+        }
+        if let Some(world) = varied(&base, &axes, &combination, |axis| !is_left_out(axis), traces, stacks, source)
             && source.is_clean()
         {
             let digest = Digest::of_json(&world);
@@ -297,11 +325,15 @@ fn read(
         until,
         axes,
         points,
+        left_out,
         absent,
         expectations,
         known,
     })
 }
+
+/// Whether a controller has a policy.
+type HasPolicy<'a> = &'a dyn Fn(&str, &str) -> bool;
 
 /// What describes the world: the part of the document that is read again at every point.
 fn described(document: &Node) -> Node {

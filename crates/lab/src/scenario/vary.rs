@@ -8,7 +8,8 @@ use super::diagnostic::{Source, nearest};
 use super::read::{Field, Reader};
 use super::traffic::KINDS as TRAFFIC;
 use super::tree::{Entry, Node, Value};
-use super::{Axis, MOST_POINTS, StackInfo};
+use super::{Axis, HasPolicy, MOST_POINTS, StackInfo};
+use thalweg_recovery::{Field as PolicyField, Policies};
 
 /// An axis and its values.
 pub(crate) struct Varied {
@@ -51,9 +52,75 @@ impl Varied {
         }
     }
 
+    /// The policy that it sets, if it sets one.
+    fn policy(&self) -> Option<&str> {
+        match self.steps.as_slice() {
+            [flow, _, policies, policy] if flow == "flow" && policies == "policies" => Some(policy),
+            _ => None,
+        }
+    }
+
+    /// The flows that it names: all, one by number, or those of a name.
+    fn flows<'a>(&'a self, document: &'a Node) -> impl Iterator<Item = &'a Node> {
+        let list = match document.get("flow").map(|flows| &flows.node.value) {
+            Some(Value::List(flows)) => flows.as_slice(),
+            _ => &[],
+        };
+        let which = self.steps.get(1).map_or("", String::as_str);
+        let is_named = move |(index, flow): &(usize, &Node)| {
+            let name = flow.get("name").map(|entry| &entry.node.value);
+            which == "*" || which == index.to_string() || matches!(name, Some(Value::Text(name)) if name == which)
+        };
+        list.iter().enumerate().filter(is_named).map(|(_, flow)| flow)
+    }
+
     pub(crate) fn complain(&self, source: &Source<'_>, message: &str) {
         let table = if self.axis.together.is_some() { "vary.together" } else { "vary" };
         source.complain(&self.key_span, &format!("{table}.\"{}\"", self.axis.key), message);
+    }
+}
+
+/// The axes whose values mean nothing at a combination, by key, each with the reason: they set a policy that the
+/// controllers of all flows they name do not have.
+pub(super) fn excluded(
+    document: &Node,
+    axes: &[Varied],
+    combination: &[usize],
+    stacks: &[StackInfo],
+    source: &Source<'_>,
+    has: HasPolicy<'_>,
+) -> Vec<(String, String)> {
+    let free = |axis: &&Varied| axis.axis.together.is_none();
+    let suspects: Vec<(&Varied, &str)> =
+        axes.iter().filter(free).filter_map(|axis| axis.policy().map(|policy| (axis, policy))).collect();
+    let lacks = |policy: &str| Policies::catalogue().iter().any(|field| lacks_any(field, policy, has));
+    if !suspects.iter().any(|(_, policy)| lacks(policy)) {
+        return Vec::new();
+    }
+    let mut here = document.clone();
+    for (axis, at) in axes.iter().zip(combination) {
+        axis.apply(*at, &mut here, stacks, source);
+    }
+    let found = suspects.into_iter().filter_map(|(axis, policy)| {
+        let controllers: Vec<&str> = axis.flows(&here).map(controller).collect();
+        let lacking = controllers.iter().find(|controller| !has(controller, policy))?;
+        let all_lack = controllers.iter().all(|controller| !has(controller, policy));
+        all_lack.then(|| (axis.axis.key.clone(), format!("controller={lacking} has no {policy}")))
+    });
+    found.collect()
+}
+
+/// Whether some controller does not have a policy.
+fn lacks_any(field: &PolicyField, policy: &str, has: HasPolicy<'_>) -> bool {
+    field.name == "controller" && field.choices.iter().any(|choice| choice.built && !has(choice.name, policy))
+}
+
+/// The controller that a flow names, or the shipped one's name if it names none.
+fn controller(flow: &Node) -> &str {
+    let named = flow.get("policies").and_then(|policies| policies.node.get("controller"));
+    match named.map(|entry| &entry.node.value) {
+        Some(Value::Text(name)) => name,
+        _ => "",
     }
 }
 

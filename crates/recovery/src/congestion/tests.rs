@@ -237,6 +237,13 @@ fn a_start_cannot_be_set_beside_a_model_in_whatever_order() {
 }
 
 #[test]
+fn policies_say_which_fields_a_controller_has() {
+    assert!(Policies::has("cubic", "start") && Policies::has("cubic", "pacing"));
+    assert!(!Policies::has("test-rate-pacer", "start") && !Policies::has("test-rate-pacer", "reduction"));
+    assert!(Policies::has("test-rate-pacer", "pacing"));
+}
+
+#[test]
 fn a_window_and_a_model_do_not_take_over_from_each_other() {
     let mut sender = Sender::new("controller=cubic");
     let asked: Policies = "controller=test-rate-pacer".parse().unwrap();

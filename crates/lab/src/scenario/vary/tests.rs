@@ -1,6 +1,8 @@
-use super::super::Scenario;
+use std::path::Path;
+
 use super::super::tests::{SATELLITE, complains, complaint, parse, with};
 use super::super::world::*;
+use super::super::{Scenario, StackInfo};
 use thalweg_link::{DirectionConfig, LossModel, RateModel};
 use thalweg_units::Duration;
 
@@ -286,4 +288,29 @@ fn a_rival_is_run_once_where_only_policies_differ() {
             ["2 Mbps", "", "quinn"]
         ]
     );
+}
+
+/// A program in which NewReno has no start of its own to choose, as a model has none.
+fn without_start(vary: &str) -> Scenario {
+    let text = format!("{ONE}{vary}\n").replace("policies = { controller = \"new-reno\", start = \"standard\" }\n", "");
+    let has = |controller: &str, policy: &str| controller != "new-reno" || policy != "start";
+    Scenario::parse_with("q.toml", &text, Path::new(""), &[StackInfo::new("thalweg")], &has)
+        .unwrap_or_else(|error| panic!("{vary}: {error}"))
+}
+
+#[test]
+fn a_policy_that_the_controller_does_not_have_is_left_out_once_and_dropped_otherwise() {
+    let vary = "\"flow.f.policies.controller\" = [\"cubic\", \"new-reno\"]\n\
+                \"flow.f.policies.start\" = [\"standard\", \"hystart++\"]";
+    let scenario = without_start(vary);
+    assert_eq!(
+        names(&scenario),
+        ["controller = cubic, start = standard", "controller = cubic, start = hystart++", "controller = new-reno"]
+    );
+    assert_eq!(scenario.left_out, ["new-reno, hystart++: controller=new-reno has no start"]);
+    let shipped = scenario.points[2].world.flows[0].policies.to_string();
+    assert!(shipped.contains("controller=new-reno, start=hystart++"), "the value is not applied: {shipped}");
+    // With every policy in its place nothing is dropped.
+    assert!(one("").left_out.is_empty());
+    assert_eq!(without_start("\"flow.*.policies.pacing\" = [\"on\", \"off\"]").points.len(), 2);
 }
