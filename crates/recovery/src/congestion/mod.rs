@@ -7,13 +7,13 @@
 //! ```
 //!
 //! [`build`] makes the [`Controller`] of a new path from a choice and a [`Birth`]. It is the only place where a choice
-//! becomes an algorithm. A new algorithm is one file and, here, its `mod` line and its entry in a table: the name, what it
-//! does, when to use it, how it is made.
+//! becomes an algorithm. A new algorithm is one file, and beside those of its kind its `mod` line and its entry in the table:
+//! the name, what it does, when to use it, how it is made.
 
 use core::fmt;
 use std::sync::Arc;
 
-use crate::choice::{Choice, Field, PolicyError, choices};
+use crate::choice::{Choice, Field, PolicyError};
 
 mod allowance;
 mod birth;
@@ -31,128 +31,12 @@ pub use birth::{Birth, PathMemory};
 pub use controller::{Controller, ControllerFactory, PathView};
 pub use event::{AckEvent, Arrival, CongestionEvent, LossSample};
 
-#[cfg(test)]
-use model::RatePacer;
-use reduction::{Bound, Immediate, Prr, RateHalving, Reduction};
-#[cfg(test)]
-use start::OneBurst;
-use start::{HyStartPlusPlus, Standard, Start};
-use window::{Cubic, Growth, NewReno, Window};
+pub use model::ModelPolicy;
+pub use reduction::ReductionPolicy;
+pub use start::StartPolicy;
+pub use window::GrowthPolicy;
 
-/// Declares the algorithms of one kind: [`choices!`] with how each is made.
-macro_rules! algorithms {
-    (
-        #[doc = $field_doc:literal]
-        $kind:ident: $algorithm:ident, $field_name:literal {
-            $( $( #[$attribute:meta] )* $variant:ident $name:literal, $doc:literal, $when:literal, $make:expr; )*
-        } $( default $default:ident )? $( reserved $reserved:tt )?
-    ) => {
-        choices! {
-            #[doc = $field_doc]
-            $kind, $field_name {
-                $( $( #[$attribute] )* $variant $name, $doc, $when; )*
-            } $( default $default )? $( reserved $reserved )?
-        }
-
-        impl $kind {
-            /// Makes the algorithm for a new path.
-            pub(crate) fn build(self, birth: &Birth) -> Box<dyn $algorithm> {
-                let _ = birth;
-                match self {
-                    $(
-                        $( #[$attribute] )*
-                        $kind::$variant => {
-                            let make: fn(&Birth) -> Box<dyn $algorithm> = $make;
-                            make(birth)
-                        }
-                    )*
-                }
-            }
-        }
-    };
-}
-
-algorithms! {
-    #[doc = "How the window grows once the start is over, and how far congestion reduces it."]
-    GrowthPolicy: Growth, "controller" {
-        NewReno "new-reno",
-            "one datagram per round trip, halved on congestion (RFC 9002 section 7)",
-            "for comparison, and where flows must share with others that halve",
-            |_| Box::new(NewReno::default());
-        Cubic "cubic",
-            "a cubic function of the time since the last reduction, to 0.7 on congestion (RFC 9438)",
-            "long or fast paths, where one datagram per round trip takes minutes to regain a window",
-            |_| Box::new(Cubic::default());
-    } default Cubic
-}
-
-algorithms! {
-    #[doc = "Which model of the path decides on window, rate and response."]
-    ModelPolicy: Controller, "controller" {
-        #[cfg(test)]
-        RatePacer "test-rate-pacer",
-            "the delivery rate, whatever is lost",
-            "in tests of the seat of a model",
-            |birth| Box::new(RatePacer::new(birth));
-    } reserved {
-        "bbr", "a model of bandwidth and round-trip time (draft-ietf-ccwg-bbr)";
-        "prague", "scalable response to L4S marks";
-    }
-}
-
-algorithms! {
-    #[doc = "How the window is first opened, and what ends that."]
-    StartPolicy: Start, "start" {
-        Standard "standard",
-            "slow start until loss or a congestion mark (RFC 9002 section 7.3.1)",
-            "for comparison; where delay varies for other reasons than queues",
-            |_| Box::new(Standard);
-        HyStartPlusPlus "hystart++",
-            "slow start that slows down and then stops when the round-trip time rises (RFC 9406)",
-            "wherever a queue is longer than a few milliseconds: less loss at the end of the start",
-            |birth| Box::new(HyStartPlusPlus::new(birth));
-        #[cfg(test)]
-        OneBurst "test-one-burst",
-            "one burst, a pause, and a jump to what the burst measured",
-            "in tests of the seat of a start",
-            |birth| Box::new(OneBurst::new(birth));
-    } default HyStartPlusPlus reserved {
-        "hystart", "the delay and ACK-train exits of Linux";
-        "peak-bandwidth", "jump to half of what a measured burst implies";
-        "careful-resume", "jump to what an earlier connection had (RFC 9959)";
-        "search", "exit when delivery stops doubling";
-    }
-}
-
-algorithms! {
-    #[doc = "How the window gets from its old size to the reduced one."]
-    ReductionPolicy: Reduction, "reduction" {
-        Immediate "immediate",
-            "at once; nothing leaves until in flight has fallen below it (RFC 6675, RFC 9002 section 7.3.2)",
-            "where a pause of half a round trip is no harm; simplest to reason about",
-            |birth| Box::new(Immediate::new(birth.profile.moderates_end));
-        RateHalving "rate-halving",
-            "one datagram less per two delivered, and never more than one above what is in flight (Linux before 3.2)",
-            "to compare with Linux before 3.2",
-            |_| Box::new(RateHalving::default());
-        PrrUb "prr-ub",
-            "in proportion to what is delivered; below the target without a bound (RFC 6937, for comparison)",
-            "to reproduce RFC 6937's comparison; not for networks",
-            |_| Box::new(Prr::new(Bound::Unlimited));
-        PrrCrb "prr-crb",
-            "in proportion to what is delivered; below the target by packet conservation (RFC 6937)",
-            "where bursts after heavy loss must be avoided at any price",
-            |_| Box::new(Prr::new(Bound::Conservative));
-        PrrSsrb "prr-ssrb",
-            "in proportion to what is delivered; below the target as in slow start (RFC 6937)",
-            "to compare with RFC 6937 as most stacks have it",
-            |_| Box::new(Prr::new(Bound::SlowStart));
-        Prr "prr",
-            "in proportion to what is delivered; below the target as in slow start only while repairs get through (RFC 9937)",
-            "short responses and bursts of loss: keeps sending while it reduces the window",
-            |_| Box::new(Prr::new(Bound::Safe));
-    } default Immediate
-}
+use window::Window;
 
 /// Congestion control of a connection's paths.
 ///

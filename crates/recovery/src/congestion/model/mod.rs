@@ -8,5 +8,21 @@
 #[cfg(test)]
 mod rate_pacer;
 
+use super::Controller;
+use crate::choice::algorithms;
 #[cfg(test)]
-pub(crate) use rate_pacer::RatePacer;
+use rate_pacer::RatePacer;
+
+algorithms! {
+    #[doc = "Which model of the path decides on window, rate and response."]
+    ModelPolicy: Controller, "controller" {
+        #[cfg(test)]
+        RatePacer "test-rate-pacer",
+            "the delivery rate, whatever is lost",
+            "in tests of the seat of a model",
+            |birth| Box::new(RatePacer::new(birth));
+    } reserved {
+        "bbr", "a model of bandwidth and round-trip time (draft-ietf-ccwg-bbr)";
+        "prague", "scalable response to L4S marks";
+    }
+}

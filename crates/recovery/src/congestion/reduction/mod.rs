@@ -19,9 +19,40 @@ mod tests;
 
 use core::fmt::Debug;
 
-pub(crate) use immediate::Immediate;
-pub(crate) use prr::{Bound, Prr};
-pub(crate) use rate_halving::RateHalving;
+use crate::choice::algorithms;
+use immediate::Immediate;
+use prr::{Bound, Prr};
+use rate_halving::RateHalving;
+
+algorithms! {
+    #[doc = "How the window gets from its old size to the reduced one."]
+    ReductionPolicy: Reduction, "reduction" {
+        Immediate "immediate",
+            "at once; nothing leaves until in flight has fallen below it (RFC 6675, RFC 9002 section 7.3.2)",
+            "where a pause of half a round trip is no harm; simplest to reason about",
+            |birth| Box::new(Immediate::new(birth.profile.moderates_end));
+        RateHalving "rate-halving",
+            "one datagram less per two delivered, and never more than one above what is in flight (Linux before 3.2)",
+            "to compare with Linux before 3.2",
+            |_| Box::new(RateHalving::default());
+        PrrUb "prr-ub",
+            "in proportion to what is delivered; below the target without a bound (RFC 6937, for comparison)",
+            "to reproduce RFC 6937's comparison; not for networks",
+            |_| Box::new(Prr::new(Bound::Unlimited));
+        PrrCrb "prr-crb",
+            "in proportion to what is delivered; below the target by packet conservation (RFC 6937)",
+            "where bursts after heavy loss must be avoided at any price",
+            |_| Box::new(Prr::new(Bound::Conservative));
+        PrrSsrb "prr-ssrb",
+            "in proportion to what is delivered; below the target as in slow start (RFC 6937)",
+            "to compare with RFC 6937 as most stacks have it",
+            |_| Box::new(Prr::new(Bound::SlowStart));
+        Prr "prr",
+            "in proportion to what is delivered; below the target as in slow start only while repairs get through (RFC 9937)",
+            "short responses and bursts of loss: keeps sending while it reduces the window",
+            |_| Box::new(Prr::new(Bound::Safe));
+    } default Immediate
+}
 
 /// What happened since a reduction last answered.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

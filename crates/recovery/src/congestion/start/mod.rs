@@ -17,10 +17,37 @@ use super::AckEvent;
 use super::window::View;
 use crate::trace::{StartExit, State};
 
-pub(crate) use hystart_plus_plus::HyStartPlusPlus;
+use crate::choice::algorithms;
+use hystart_plus_plus::HyStartPlusPlus;
 #[cfg(test)]
-pub(crate) use one_burst::{BURST, OneBurst};
-pub(crate) use standard::Standard;
+pub(crate) use one_burst::BURST;
+#[cfg(test)]
+use one_burst::OneBurst;
+use standard::Standard;
+
+algorithms! {
+    #[doc = "How the window is first opened, and what ends that."]
+    StartPolicy: Start, "start" {
+        Standard "standard",
+            "slow start until loss or a congestion mark (RFC 9002 section 7.3.1)",
+            "for comparison; where delay varies for other reasons than queues",
+            |_| Box::new(Standard);
+        HyStartPlusPlus "hystart++",
+            "slow start that slows down and then stops when the round-trip time rises (RFC 9406)",
+            "wherever a queue is longer than a few milliseconds: less loss at the end of the start",
+            |birth| Box::new(HyStartPlusPlus::new(birth));
+        #[cfg(test)]
+        OneBurst "test-one-burst",
+            "one burst, a pause, and a jump to what the burst measured",
+            "in tests of the seat of a start",
+            |birth| Box::new(OneBurst::new(birth));
+    } default HyStartPlusPlus reserved {
+        "hystart", "the delay and ACK-train exits of Linux";
+        "peak-bandwidth", "jump to half of what a measured burst implies";
+        "careful-resume", "jump to what an earlier connection had (RFC 9959)";
+        "search", "exit when delivery stops doubling";
+    }
+}
 
 /// What a start proposes; it holds until the next proposal.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

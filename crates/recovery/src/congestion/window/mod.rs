@@ -24,10 +24,8 @@ use thalweg_units::{Duration, Instant, Rate};
 
 use super::reduction::{Progress, Reduction, Step};
 use super::start::{Congested, Departure, Proposal, Start};
-use super::{
-    AckEvent, Allowance, Birth, Change, CongestionEvent, Controller, GrowthPolicy, PathView, ReductionPolicy,
-    StartPolicy,
-};
+use super::{AckEvent, Allowance, Birth, Change, CongestionEvent, Controller, PathView, ReductionPolicy, StartPolicy};
+use crate::choice::algorithms;
 use crate::pacing;
 use crate::policies::Policies;
 use crate::profile::Flight;
@@ -35,8 +33,22 @@ use crate::rtt::Rtt;
 use crate::trace::{CongestionCause, StartExit, State};
 use crate::undo;
 
-pub(crate) use cubic::Cubic;
-pub(crate) use new_reno::NewReno;
+use cubic::Cubic;
+use new_reno::NewReno;
+
+algorithms! {
+    #[doc = "How the window grows once the start is over, and how far congestion reduces it."]
+    GrowthPolicy: Growth, "controller" {
+        NewReno "new-reno",
+            "one datagram per round trip, halved on congestion (RFC 9002 section 7)",
+            "for comparison, and where flows must share with others that halve",
+            |_| Box::new(NewReno::default());
+        Cubic "cubic",
+            "a cubic function of the time since the last reduction, to 0.7 on congestion (RFC 9438)",
+            "long or fast paths, where one datagram per round trip takes minutes to regain a window",
+            |_| Box::new(Cubic::default());
+    } default Cubic
+}
 
 /// The smallest slow start threshold, in datagrams (kMinimumWindow, RFC 9002 section 7.2; RFC 5681 section 3.1). In QUIC it is the smallest
 /// window too: one datagram would leave every packet waiting for the peer's ACK delay.
