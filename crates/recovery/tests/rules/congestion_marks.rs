@@ -1,0 +1,70 @@
+//! ECN (RFC 9000 section 13.4).
+
+use super::*;
+
+fn marking() -> Stage {
+    let policies = of_rfc9002("controller=new-reno, start=standard, pacing=off");
+    let mut stage = Stage::new(Config { policies, trace: true, ..rfc9002() }, false);
+    stage.recovery.set_handshake_confirmed(at(0));
+    stage
+}
+
+#[test]
+fn rfc9000_13_4_2_a_path_is_tested_and_becomes_capable() {
+    let mut stage = marking();
+    assert_eq!(stage.path().ecn_codepoint(), Ecn::Ect0);
+    stage.send(10);
+    assert_eq!((stage.path().ecn_state(), stage.path().ecn_codepoint()), (EcnState::Unknown, Ecn::NotEct));
+    stage.wait(100);
+    stage.ack_ecn(0..=9, 10, 0);
+    assert_eq!((stage.path().ecn_state(), stage.path().ecn_codepoint()), (EcnState::Capable, Ecn::Ect0));
+    let events = stage.events();
+    assert!(events.iter().any(|(_, event)| matches!(event, Event::EcnState { new: EcnState::Capable, .. })));
+}
+
+#[test]
+fn rfc9000_13_4_2_1_an_ack_without_counts_fails_the_path() {
+    let mut stage = marking();
+    stage.send(3);
+    stage.wait(100);
+    stage.ack(0..=2);
+    assert_eq!(stage.path().ecn_state(), EcnState::Failed);
+}
+
+#[test]
+fn rfc9000_13_4_2_1_an_ack_that_does_not_raise_the_largest_fails_nothing() {
+    let mut stage = marking();
+    stage.send(5);
+    stage.wait(100);
+    stage.ack_ecn(2..=4, 3, 0);
+    stage.ack(0..=1);
+    assert_eq!(stage.path().ecn_state(), EcnState::Capable);
+}
+
+#[test]
+fn rfc9002_7_1_a_mark_reduces_once_per_round_trip() {
+    let mut stage = marking();
+    stage.send(10);
+    let window = stage.window();
+    stage.wait(100);
+    stage.ack_ecn(0..=1, 1, 1);
+    assert_eq!(stage.window(), window / 2);
+    stage.ack_ecn(0..=4, 2, 3);
+    assert_eq!(stage.window(), window / 2, "sent before the recovery period began");
+    stage.wait(1);
+    stage.send(1);
+    stage.wait(100);
+    stage.try_ack(DATA, &[0..=10], Duration::ZERO, Some(EcnCounts { ect0: 7, ect1: 0, ce: 4 })).unwrap();
+    assert_eq!(stage.path().stats().ecn_events, 2);
+    assert_eq!(stage.path().stats().ce_marks, 4);
+}
+
+#[test]
+fn without_ecn_counts_are_ignored() {
+    let mut stage = Stage::sampled("");
+    let window = stage.window();
+    stage.send(2);
+    stage.wait(100);
+    stage.ack_ecn(1..=2, 0, 2);
+    assert!(stage.window() > window);
+}
