@@ -193,6 +193,12 @@ impl<T: Clone> Recovery<T> {
 
     /// Makes a path the one whose round-trip time the probe timer uses.
     pub fn set_active_path(&mut self, path: PathId) {
+        if path != self.paths.active()
+            && let Some(path) = self.paths.get_mut(path)
+        {
+            // What it was silent for before says nothing about what is sent on it from now on.
+            path.on_heard();
+        }
         self.paths.set_active(path);
         self.set_timer(self.now);
     }
@@ -267,6 +273,8 @@ impl<T: Clone> Recovery<T> {
 
     /// A packet has been sent. `app_has_more` tells whether more would be sent at once if the window and the pacer allowed.
     ///
+    /// What is sent on a path that is not known can be acknowledged, but is never declared lost.
+    ///
     /// Numbers increase strictly within a space; what is left out counts as skipped, and an acknowledgment for it is an error.
     pub fn on_sent(&mut self, space: SpaceId, packet: Sent<T>, app_has_more: bool) {
         let now = packet.time;
@@ -297,7 +305,12 @@ impl<T: Clone> Recovery<T> {
         self.see(now);
         let AckFrame { ranges, arrived, delay: ack_delay, ecn, arrivals } = frame;
         let mut consequences = Consequences { now, paths: &mut self.paths, out, trace: &mut self.trace };
-        let newly = self.spaces.entry(space).take_acked(ranges, arrivals, &mut consequences)?;
+        let Some(acked) = self.spaces.get_mut(space) else {
+            let mut ranges = ranges;
+            let unsent = |range: RangeInclusive<u64>| Err(AckOfUnsent { space, number: *range.end() });
+            return ranges.next().map_or(Ok(()), unsent);
+        };
+        let newly = acked.take_acked(ranges, arrivals, &mut consequences)?;
         let Some(newly) = newly else {
             return Ok(());
         };
@@ -350,8 +363,8 @@ impl<T: Clone> Recovery<T> {
     fn take_ecn_counts(&mut self, space: SpaceId, newly: NewlyAcked, counts: Option<EcnCounts>) {
         // An ACK that does not raise the largest number may have been overtaken; its counts mean nothing (RFC 9000 section 13.4.2.1).
         if newly.is_advance {
-            let report = self.spaces.entry(space).judge_ecn(counts, newly.marked);
-            if let Some(path) = self.paths.get_mut(newly.largest.path) {
+            let report = self.spaces.get_mut(space).map(|space| space.judge_ecn(counts, newly.marked));
+            if let Some((path, report)) = self.paths.get_mut(newly.largest.path).zip(report) {
                 path.on_ecn_report(report, newly.largest.order, newly.marked);
             }
         }
@@ -370,7 +383,9 @@ impl<T: Clone> Recovery<T> {
 
     fn detect_lost(&mut self, now: Instant, space: SpaceId, out: &mut Outcome<T>) {
         let mut consequences = Consequences { now, paths: &mut self.paths, out, trace: &mut self.trace };
-        self.spaces.entry(space).detect_lost(self.max_ack_delay, &mut consequences);
+        if let Some(space) = self.spaces.get_mut(space) {
+            space.detect_lost(self.max_ack_delay, &mut consequences);
+        }
     }
 
     /// Lets every path draw its conclusions.
@@ -472,7 +487,10 @@ impl<T: Clone> Recovery<T> {
     /// The keys of a space are gone: its packets are forgotten and no longer in flight (RFC 9002 section 6.4).
     pub fn discard(&mut self, now: Instant, space: SpaceId) {
         self.see(now);
-        self.spaces.entry(space).discard(now, &mut self.paths);
+        if let Some(space) = self.spaces.get_mut(space) {
+            space.discard(now, &mut self.paths);
+        }
+        self.spaces.forget(space);
         self.after_giving_up(now);
     }
 
@@ -480,7 +498,9 @@ impl<T: Clone> Recovery<T> {
     /// rejected, or when the version changes. Nothing is concluded about the path.
     pub fn withdraw(&mut self, now: Instant, space: SpaceId, out: &mut Outcome<T>) {
         self.see(now);
-        self.spaces.entry(space).withdraw(now, &mut self.paths, out);
+        if let Some(space) = self.spaces.get_mut(space) {
+            space.withdraw(now, &mut self.paths, out);
+        }
         self.after_giving_up(now);
     }
 
@@ -575,7 +595,9 @@ impl<T: Clone> Recovery<T> {
         if loss.is_some() || self.amplification_limited {
             return loss;
         }
+        // Without a path there is nothing to probe on.
         let path = self.paths.active_path();
+        path?;
         let (count, expired) = path.map_or((0, None), |path| (path.pto_count(), path.last_pto()));
         let probe = self.spaces.earliest(|space| {
             // Not for application data before the handshake is confirmed: the peer may lack the keys to answer (RFC 9002 section 6.2.1).

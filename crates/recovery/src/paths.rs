@@ -105,6 +105,11 @@ impl Paths {
         }
         let before = self.list.len();
         self.list.retain(|path| !(path.is_retired && path.is_settled()));
+        if self.get(self.active).is_none()
+            && let Some(last) = self.list.last()
+        {
+            self.active = last.id();
+        }
         self.list.len() != before
     }
 }

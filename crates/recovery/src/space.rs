@@ -295,6 +295,9 @@ impl<T: Clone> Space<T> {
                 );
                 if let Some(path) = paths.get_mut(record.path) {
                     path.on_late_ack(now, &record.sent, packet.episode);
+                    if let Some(received) = ReceiveTime::of(arrivals, number) {
+                        path.on_arrival(&record.sent, received);
+                    }
                 }
                 out.spurious += 1;
                 out.acked.push(acked(number, packet.record, true));

@@ -21,7 +21,7 @@ impl<T: Clone> Spaces<T> {
         Spaces { list: SpaceId::ALL.map(Space::new).into() }
     }
 
-    /// The space of this name; `None` if nothing was ever sent in it.
+    /// The space of this name; `None` if nothing was ever sent on that path identifier.
     pub(crate) fn get(&self, id: SpaceId) -> Option<&Space<T>> {
         match id {
             SpaceId::Initial | SpaceId::Handshake | SpaceId::Data(PathId(0)) => self.list.get(id.index()),
@@ -29,7 +29,21 @@ impl<T: Clone> Spaces<T> {
         }
     }
 
-    /// The same, to change it; made if there is none yet.
+    /// The same, to change it.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: SpaceId) -> Option<&mut Space<T>> {
+        match id {
+            SpaceId::Initial | SpaceId::Handshake | SpaceId::Data(PathId(0)) => self.list.get_mut(id.index()),
+            SpaceId::Data(_) => self.list.iter_mut().find(|space| space.id() == id),
+        }
+    }
+
+    /// Lets go of the space of a further path identifier.
+    pub(crate) fn forget(&mut self, id: SpaceId) {
+        self.list.retain(|space| space.id() != id || SpaceId::ALL.contains(&id));
+    }
+
+    /// The space that something is sent in; made if there is none yet.
     #[inline]
     pub(crate) fn entry(&mut self, id: SpaceId) -> &mut Space<T> {
         let index = match id {

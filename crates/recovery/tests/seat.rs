@@ -35,6 +35,8 @@ struct Log {
     events: Vec<Told>,
     restarts: Vec<Duration>,
     asked: u32,
+    /// A window of so many bytes over a round trip is allowed, instead of everything.
+    spreads: Option<u64>,
 }
 
 impl Controller for Recorder {
@@ -59,8 +61,12 @@ impl Controller for Recorder {
 
     fn on_datagram_size(&mut self, _size: u16) {}
 
-    fn allowance(&self, _path: &PathView<'_>) -> Allowance {
-        self.0.lock().unwrap().asked += 1;
+    fn allowance(&self, path: &PathView<'_>) -> Allowance {
+        let mut log = self.0.lock().unwrap();
+        log.asked += 1;
+        if let Some(window) = log.spreads {
+            return Allowance::spread(window, path, SIZE as u16);
+        }
         Allowance::new(1 << 40, None, SIZE as u16)
     }
 
@@ -238,8 +244,55 @@ fn nobody_is_asked_for_an_allowance_that_has_not_changed() {
     let before = asked(&stage);
     stage.send(1_000);
     stage.now += ms(100);
-    stage.ack(0..=999, ect1(10, 0), &[]);
-    assert_eq!(asked(&stage), before);
+    stage.ack(999..=999, ect1(1, 0), &[]);
+    let sampled = asked(&stage);
+    assert_eq!(sampled, before + 1, "a sample of the round trip changes what depends on it");
+    // The largest has been acknowledged before: no sample.
+    stage.ack(990..=999, ect1(1, 0), &[]);
+    assert_eq!(asked(&stage), sampled);
+}
+
+#[test]
+fn the_rate_follows_the_round_trip_whatever_the_controller_answers() {
+    let mut stage = Stage::new();
+    stage.log.lock().unwrap().spreads = Some(100_000);
+    stage.send(1);
+    stage.now += ms(20);
+    stage.ack(0..=0, ect1(1, 0), &[]);
+    let rate = Rate::from_bytes_over(100_000, ms(20)).mul_ratio(5, 4);
+    assert_eq!(stage.recovery.path(stage.path).unwrap().pacing_rate(), Some(rate));
+}
+
+#[test]
+fn a_space_of_another_path_identifier_comes_with_the_first_packet_and_goes_with_its_keys() {
+    let mut stage = Stage::new();
+    let other = SpaceId::Data(PathId(3));
+    let unsent = |stage: &mut Stage, number: u64| {
+        let frame = AckFrame::new(stage.now, [number..=number].into_iter());
+        stage.recovery.on_ack(stage.now, other, frame, &mut Outcome::default()).is_err()
+    };
+    assert!(unsent(&mut stage, 0), "nothing was sent there");
+    let packet = |number, now, path| Sent {
+        number,
+        time: now,
+        size: SIZE,
+        ack_eliciting: true,
+        in_flight: true,
+        mtu_probe: false,
+        ecn: Ecn::NotEct,
+        path,
+        data: (),
+    };
+    stage.recovery.on_sent(other, packet(0, stage.now, stage.path), true);
+    stage.send(1);
+    assert_eq!(stage.recovery.bytes_in_flight(stage.path), 2_000);
+    assert!(stage.recovery.in_flight(other) && stage.recovery.in_flight(SpaceId::DATA));
+    stage.now += ms(50);
+    assert!(!unsent(&mut stage, 0));
+    assert_eq!(stage.recovery.largest_acked(other), Some(0));
+    assert_eq!(stage.recovery.largest_acked(SpaceId::DATA), None, "numbers of one space are not those of another");
+    stage.recovery.discard(stage.now, other);
+    assert!(unsent(&mut stage, 0));
 }
 
 #[test]

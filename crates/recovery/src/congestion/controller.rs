@@ -24,6 +24,7 @@
 //!
 //! impl Controller for FixedWindow {
 //!     fn on_ack(&mut self, _event: &AckEvent<'_>) -> Change {
+//!         // The window stays; that its rate follows the round trip is seen to.
 //!         Change::None
 //!     }
 //!
@@ -101,13 +102,15 @@ pub trait Controller: Debug + Send {
     /// An acknowledgment or a loss timeout, with everything that followed from it.
     fn on_ack(&mut self, event: &AckEvent<'_>) -> Change;
 
-    /// The probe timer has expired `count` times in a row; nothing is lost yet (RFC 9002 section 6.2).
+    /// The probe timer has expired `count` times in a row; nothing is lost yet (RFC 9002 section 6.2). In TCP, a tail loss
+    /// probe leaves after `count` retransmission timeouts.
     fn on_probe_timeout(&mut self, now: Instant, count: u32) -> Change {
         let _ = (now, count);
         Change::None
     }
 
-    /// A packet is about to leave, the first after `idle` without anything in flight.
+    /// The first packet after `idle` without anything in flight leaves; not the first of the path. An allowance that changes
+    /// holds from the next packet on: what the budget has granted already leaves.
     fn on_restart(&mut self, now: Instant, idle: Duration) -> Change {
         let _ = (now, idle);
         Change::None
@@ -139,8 +142,8 @@ pub trait Controller: Debug + Send {
     /// What may leave.
     fn allowance(&self, path: &PathView<'_>) -> Allowance;
 
-    /// How packets are to be marked once the path is known to carry marks: ECT(0), or ECT(1) by those who respond to marks
-    /// as low latency, low loss and scalable throughput demands (RFC 9331 section 4).
+    /// How packets are to be marked, asked when the path begins: ECT(1) by those who respond to marks as low latency, low
+    /// loss and scalable throughput demand (RFC 9331 section 4), otherwise ECT(0).
     fn ecn_codepoint(&self) -> Ecn {
         Ecn::Ect0
     }

@@ -70,7 +70,7 @@ pub struct AckEvent<'a> {
     pub lost: u64,
     /// The same, packet by packet, in the order of sending.
     pub losses: &'a [LossSample],
-    /// Packets that the peer newly counted as marked CE.
+    /// Packets that the peer newly counted as marked CE; in TCP, ACKs that echo a mark.
     pub ce: u64,
     /// Bytes delivered on the path in all.
     pub delivered: u64,

@@ -206,8 +206,13 @@ fn a_start_answers_congestion_in_its_own_way() {
     assert_eq!(allowance(&window, &scene), BURST);
     let before = window.on_ack(&scene.congestion(crate::trace::CongestionCause::Loss));
     assert_eq!(before, Change::Allowance);
-    assert_eq!((allowance(&window, &scene), window.ssthresh()), (BURST / 4, Some(BURST / 3)));
+    assert_eq!(
+        (allowance(&window, &scene), window.ssthresh()),
+        (BURST / 4, Some(BURST / 4)),
+        "no more than the window"
+    );
     assert!(window.start_exit().is_some());
+    assert_eq!(window.state(), crate::trace::State::CongestionAvoidance);
     // Like any reduction, it is taken back when it proves a mistake.
     assert!(window.undo(Instant::ZERO, scene.episode));
     assert_eq!((allowance(&window, &scene), window.ssthresh()), (BURST, None));

@@ -1,4 +1,4 @@
-//! A path under a transport that numbers bytes: what its cumulative ACKs, timeouts and reports mean (see [`Profile`](crate::Profile)).
+//! Input of a path from TCP: cumulative ACKs, retransmission timeouts, ECE, D-SACK (see [`Profile`](crate::Profile)).
 
 use thalweg_units::Instant;
 
@@ -29,8 +29,8 @@ impl Path {
     /// a retransmission, say. Where no delivery has come since the timeout before, the threshold stays where it is.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         self.touch();
-        let is_repeated = self.silence.0 > 0;
-        self.silence = (self.silence.0.saturating_add(1), Some(now));
+        let is_repeated = self.backoff.count > 0;
+        self.backoff.on_timeout(now);
         if !self.episode.is_open() {
             self.begin_recovery(CongestionCause::Loss);
         }

@@ -1,7 +1,7 @@
 //! Which reduction of the window a loss belongs to, when its recovery period ends, and when it is taken back.
 //!
 //! What an acknowledgment tells about that differs between QUIC and a transport that numbers bytes (see
-//! [`Profile`](crate::Profile)). The profile is asked here, and nowhere else on a path.
+//! [`Profile`](crate::Profile)). Where that matters to a path, the profile is asked here.
 
 use smallvec::SmallVec;
 use thalweg_units::Duration;
@@ -186,7 +186,7 @@ impl Episode {
         Some(episode)
     }
 
-    /// What was in flight before the ACK being processed, in the eyes of a reduction; `in_flight` counts packets.
+    /// The flight before the ACK being processed, as a reduction counts it; `in_flight` is the bytes of packets in flight.
     pub(super) fn prior_flight(&self, in_flight: u64, starts_recovery: bool) -> u64 {
         match self.profile.flight {
             Flight::Outstanding if starts_recovery => self.sequence.prior_flight,

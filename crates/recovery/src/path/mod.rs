@@ -46,6 +46,9 @@ pub use stats::{PathStats, RepairStats};
 use tally::Tally;
 use usage::Usage;
 
+/// A memory of fewer initial windows than this is not worth keeping (RFC 9959).
+const WORTH_REMEMBERING: u64 = 4;
+
 /// One path: its round-trip time, congestion control, pacing and ECN.
 #[derive(Debug)]
 pub struct Path {
@@ -55,6 +58,8 @@ pub struct Path {
     controller: Box<dyn Controller>,
     /// What the controller allowed when it was last asked.
     allowance: Allowance,
+    /// The hold of the allowance in force: there is none without a pacer, and none below a rate limit.
+    hold: u64,
     pacer: Pacer,
     is_paced: bool,
     /// The most that may leave, whatever the controller allows.
@@ -72,8 +77,7 @@ pub struct Path {
     bytes_in_flight: u64,
     /// Packets neither acknowledged nor declared lost, whether they count in flight or not.
     outstanding: u64,
-    /// Timeouts in a row, and when the last of them was.
-    silence: (u32, Option<Instant>),
+    backoff: Backoff,
     /// Since when nothing has been in flight.
     idle_since: Instant,
     /// The controller has left its start.
@@ -84,6 +88,20 @@ pub struct Path {
     narrator: Narrator,
     stats: PathStats,
     repairs: RepairStats,
+}
+
+/// Timeouts in a row: since the peer was last heard.
+#[derive(Copy, Clone, Debug, Default)]
+struct Backoff {
+    count: u32,
+    /// When the last of them was.
+    last: Option<Instant>,
+}
+
+impl Backoff {
+    fn on_timeout(&mut self, now: Instant) {
+        *self = Backoff { count: self.count.saturating_add(1), last: Some(now) };
+    }
 }
 
 impl Path {
@@ -98,12 +116,14 @@ impl Path {
         let controller = congestion::build(&config.policies.congestion, &birth);
         let rtt = Rtt::of(&config.policies, new.initial_rtt.unwrap_or(config.initial_rtt));
         let allowance = controller.allowance(&PathView::new(now, &rtt, 0));
-        let ecn = Validation::new(config.ecn, controller.ecn_codepoint());
+        let mark = if controller.ecn_codepoint() == Ecn::Ect1 { Ecn::Ect1 } else { Ecn::Ect0 };
+        let ecn = Validation::new(config.ecn, mark);
         let mut path = Path {
             id,
             datagram_size,
             rtt,
             allowance,
+            hold: 0,
             pacer: Pacer::new(now, config.profile.initial_window.bytes(datagram_size)),
             is_paced,
             max_rate: config.max_rate,
@@ -116,7 +136,7 @@ impl Path {
             crowding: Crowding::default(),
             bytes_in_flight: 0,
             outstanding: 0,
-            silence: (0, None),
+            backoff: Backoff::default(),
             idle_since: now,
             is_started: false,
             is_retired: false,
@@ -156,10 +176,12 @@ impl Path {
         self.allowance
     }
 
-    /// What is worth remembering of the path after the connection; `None` before the first RTT sample.
+    /// What is worth remembering of the path after the connection; `None` if it has carried less than four initial windows
+    /// in every round trip (RFC 9959 section 4.1): slow start is quick enough without it.
     pub fn memory(&self) -> Option<PathMemory> {
         let window = self.delivery.most_in_round();
-        let known = self.rtt.has_sample && window > 0;
+        let initial = self.profile().initial_window.bytes(self.datagram_size);
+        let known = self.rtt.has_sample && window >= WORTH_REMEMBERING * initial;
         let age = Duration::ZERO;
         known.then(|| PathMemory { window, min_rtt: self.rtt.min, rate: self.delivery.rate(), age })
     }
@@ -279,24 +301,23 @@ impl Path {
 
     /// Timeouts in a row: since the peer was last heard.
     pub fn pto_count(&self) -> u32 {
-        self.silence.0
+        self.backoff.count
     }
 
     /// When the probe timer last expired in the current row.
     pub(crate) fn last_pto(&self) -> Option<Instant> {
-        self.silence.1
+        self.backoff.last
     }
 
     /// The peer was heard, or what was waited for has been given up.
     pub(crate) fn on_heard(&mut self) {
-        self.silence = (0, None);
+        self.backoff = Backoff::default();
     }
 
     /// The probe timer expired once more, and so many datagrams probe.
     pub(crate) fn on_pto(&mut self, now: Instant, datagrams: u8) {
-        let count = self.silence.0.saturating_add(1);
-        self.silence = (count, Some(now));
-        self.on_probes(now, count, datagrams);
+        self.backoff.on_timeout(now);
+        self.on_probes(now, self.backoff.count, datagrams);
     }
 
     /// So many datagrams probe.
@@ -322,7 +343,7 @@ impl Path {
             false if room < datagram => return Budget::WindowFull,
             false => room,
         };
-        let hold = self.allowance.hold_until_credit.min(self.window());
+        let hold = self.hold.min(self.window());
         if room < hold && !self.episode.repair_packet && !self.pacer.is_in_train(self.datagram_size) {
             return Budget::WindowFull;
         }
@@ -370,7 +391,7 @@ impl Path {
         if !sent.in_flight {
             return;
         }
-        if self.bytes_in_flight == 0 && now > self.idle_since {
+        if self.bytes_in_flight == 0 && now > self.idle_since && sent.order > 1 {
             let change = self.controller.on_restart(now, now.saturating_since(self.idle_since));
             self.ask_after(now, change);
         }
@@ -578,7 +599,10 @@ impl Path {
             persistent_congestion: is_collapse,
         };
         let change = self.controller.on_ack(&event);
-        self.ask_after(now, change);
+        // A new estimate of the round trip is one that every rate may depend on.
+        if change == Change::Allowance || self.tally.has_rtt_sample {
+            self.ask(now);
+        }
         self.count_episodes();
         self.tell_estimators(round);
         if trace.is_on() {
@@ -659,6 +683,7 @@ impl Path {
             }
             None => allowed,
         };
+        self.hold = shaped.rate.map_or(0, |_| shaped.hold_until_credit);
         let initial = self.profile().initial_window.bytes(self.datagram_size);
         self.pacer.set(now, &shaped, initial, self.rtt.has_sample);
     }

@@ -1,4 +1,4 @@
-//! What the ACK or timeout being processed has shown about one path so far.
+//! Totals of the ACK or timeout being processed, for one path.
 
 use thalweg_units::Instant;
 

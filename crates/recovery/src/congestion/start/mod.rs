@@ -1,4 +1,4 @@
-//! How the window is first opened.
+//! Slow start and what takes its place.
 //!
 //! A start proposes a window on each ACK, may shape how packets leave, and says when to stop; the frame
 //! ([`window`](super::window)) applies it. After persistent congestion the window opens again, up to the threshold; only the
@@ -90,7 +90,8 @@ pub(crate) struct Departure {
 pub(crate) struct Congested {
     /// The window to have at once, in bytes.
     pub(crate) window: u64,
-    /// The threshold, in bytes, if the start is over with that; `None`: it goes on, and proposes an exit later.
+    /// The threshold, in bytes, if the start is over with that, no more than the window; `None`: it goes on, and proposes an
+    /// exit later.
     pub(crate) threshold: Option<u64>,
 }
 
@@ -105,7 +106,7 @@ pub(crate) trait Start: Debug + Send {
         None
     }
 
-    /// A packet is about to leave, the first after `idle` without anything in flight.
+    /// The first packet after `idle` without anything in flight leaves. A proposal holds from the next one on.
     fn on_restart(&mut self, now: Instant, idle: Duration, window: u64) -> Option<Proposal> {
         let _ = (now, idle, window);
         None

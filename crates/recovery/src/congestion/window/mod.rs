@@ -125,6 +125,7 @@ struct Snapshot {
     start_exit: Option<StartExit>,
     growth: Box<dyn Growth>,
     start: Box<dyn Start>,
+    shape: Shape,
 }
 
 /// A congestion window made of a start, a growth and a reduction.
@@ -239,6 +240,14 @@ impl Window {
         }
     }
 
+    /// The same between two ACKs: a start proposes its end with an ACK only, but may reach the threshold.
+    fn take_up_between_acks(&mut self, proposal: Proposal) {
+        self.take_up(Proposal { exit: None, ..proposal });
+        if !self.in_slow_start() {
+            self.leave_start(StartExit::Threshold);
+        }
+    }
+
     fn leave_start(&mut self, reason: StartExit) {
         self.start_exit.get_or_insert(reason);
         self.shape = Shape::default();
@@ -274,7 +283,8 @@ impl Window {
         self.window = window.clamp(self.minimum(), self.window.max(self.minimum()));
         self.shape = Shape::default();
         if let Some(threshold) = threshold {
-            self.ssthresh = Some(threshold.max(self.minimum_threshold()));
+            self.window = self.window.max(self.minimum_threshold());
+            self.ssthresh = Some(threshold.clamp(self.minimum_threshold(), self.window));
             self.leave_start(StartExit::Congestion);
         }
     }
@@ -313,6 +323,7 @@ impl Window {
             start_exit: self.start_exit,
             growth: self.growth.snapshot(),
             start: self.start.snapshot(),
+            shape: self.shape,
         });
     }
 
@@ -332,8 +343,7 @@ impl Controller for Window {
         } else if self.in_slow_start() {
             let departure = Departure { now, bytes, bytes_in_flight, window: self.window };
             if let Some(proposal) = self.start.on_sent(departure) {
-                // A start ends with an ACK, never with what it sends.
-                self.take_up(Proposal { exit: None, ..proposal });
+                self.take_up_between_acks(proposal);
                 return Change::Allowance;
             }
         }
@@ -360,7 +370,7 @@ impl Controller for Window {
         }
         match self.start.on_restart(now, idle, self.window) {
             Some(proposal) => {
-                self.take_up(Proposal { exit: None, ..proposal });
+                self.take_up_between_acks(proposal);
                 Change::Allowance
             }
             None => Change::None,
@@ -382,6 +392,7 @@ impl Controller for Window {
                 self.start_exit = snapshot.start_exit;
                 self.growth = snapshot.growth;
                 self.start = snapshot.start;
+                self.shape = snapshot.shape;
                 // The snapshot may be from another phase of the application.
                 self.growth.on_application_limited(now, self.application_limited);
                 true
@@ -405,6 +416,7 @@ impl Controller for Window {
         let initial = self.birth.profile.initial_window;
         let is_untouched = self.window == initial.bytes(self.datagram_size) && self.ssthresh.is_none();
         self.datagram_size = size;
+        self.birth.datagram_size = size;
         self.window = if is_untouched { initial.bytes(size) } else { self.window.max(self.minimum()) };
         self.ssthresh = self.ssthresh.map(|threshold| threshold.max(self.minimum_threshold()));
         self.growth.on_datagram_size();

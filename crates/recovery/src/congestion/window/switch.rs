@@ -17,6 +17,8 @@ impl Window {
             return;
         };
         let (old_growth, old_start, old_reduction) = core::mem::replace(&mut self.parts, (growth, start, reduction));
+        // The parts begin now, and what was remembered of the path was for its beginning.
+        (self.birth.now, self.birth.memory) = (now, None);
         let was_paced = core::mem::replace(&mut self.birth.is_paced, policies.pacing == PacingPolicy::On);
         if growth != old_growth {
             self.growth = growth.build(&self.birth);
@@ -39,6 +41,7 @@ impl Window {
             }
             if restarts {
                 snapshot.start = self.another_start(snapshot.start_exit.is_some());
+                snapshot.shape = Shape::default();
             }
         }
         self.snapshots = snapshots;
