@@ -95,11 +95,15 @@ pub trait TokenStore: Send + Sync + fmt::Debug {
     fn take(&self, server_name: &str) -> Option<Vec<u8>>;
 }
 
-/// A store for what connections learned about the paths to servers, keyed by server name, for controllers that begin where
-/// an earlier connection has been (RFC 9959).
+/// A store for what connections learned about the paths to servers, keyed by server name, for controllers that begin
+/// where an earlier connection has been (RFC 9959).
 ///
-/// What is stored tells whoever reads it which servers were visited and from how fast a network. Keep it as one keeps
-/// tokens.
+/// A client learns about the direction that it sends in. When a connection that was established ends, it keeps what its
+/// last path has shown.
+///
+/// What is stored tells whoever reads it which servers were visited and from how fast a network, and a server that sees
+/// how a connection begins can link it with earlier ones. Keep it as one keeps tokens, and empty it when the network
+/// changes.
 pub trait PathStore: Send + Sync + fmt::Debug {
     /// Keeps what a connection to `server_name` learned.
     fn insert(&self, server_name: &str, memory: PathMemory);

@@ -604,7 +604,9 @@ impl Connection {
 
     /// Client: keeps what was learned about the active path for a later connection to the same server.
     pub(super) fn remember_path(&self) {
-        if let Some(ClientSide { paths: Some(paths), server_name, .. }) = &self.handshake.client
+        // Before the handshake is complete it is not known whose path it is.
+        if self.handshake.complete
+            && let Some(ClientSide { paths: Some(paths), server_name, .. }) = &self.handshake.client
             && let Some(memory) = self.active_path().and_then(thalweg_recovery::Path::memory)
         {
             paths.insert(server_name, memory);

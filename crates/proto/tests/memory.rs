@@ -1,0 +1,98 @@
+//! What a client remembers of the path to a server, from one connection to the next.
+#![allow(clippy::unwrap_used)]
+
+mod harness;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use harness::{Link, Setup, World};
+use thalweg_proto::{PathStore, TransportConfig};
+use thalweg_recovery::{
+    AckEvent, Allowance, Birth, Change, Congestion, Controller, ControllerFactory, PathMemory, PathView, Policies,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+struct Store(Mutex<Vec<PathMemory>>);
+
+impl PathStore for Store {
+    fn insert(&self, server_name: &str, memory: PathMemory) {
+        assert_eq!(server_name, "localhost");
+        self.0.lock().unwrap().push(memory);
+    }
+
+    fn get(&self, _: &str) -> Option<PathMemory> {
+        self.0.lock().unwrap().last().copied()
+    }
+}
+
+/// Fifty datagrams, always; and what each path began with.
+#[derive(Debug, Default)]
+struct Fixed(Arc<Mutex<Vec<Birth>>>);
+
+impl ControllerFactory for Fixed {
+    fn name(&self) -> &str {
+        "fixed"
+    }
+
+    fn build(&self, birth: &Birth) -> Box<dyn Controller> {
+        self.0.lock().unwrap().push(*birth);
+        Box::new(Window(birth.datagram_size))
+    }
+}
+
+#[derive(Debug)]
+struct Window(u16);
+
+impl Controller for Window {
+    fn on_ack(&mut self, _: &AckEvent<'_>) -> Change {
+        Change::None
+    }
+
+    fn on_datagram_size(&mut self, size: u16) {
+        self.0 = size;
+    }
+
+    fn allowance(&self, path: &PathView<'_>) -> Allowance {
+        Allowance::spread(50 * u64::from(self.0), path, self.0)
+    }
+}
+
+#[test]
+fn what_an_upload_learned_reaches_the_controller_of_the_next_connection() {
+    let (store, births) = (Arc::new(Store::default()), Arc::<Mutex<Vec<Birth>>>::default());
+    let congestion = Congestion::Custom(Arc::new(Fixed(births.clone())));
+    let client =
+        TransportConfig { policies: Policies { congestion, ..Policies::default() }, ..TransportConfig::default() };
+    let paths = store.clone();
+    let mut world = World::new(Setup {
+        link: Link { rate: 12_500_000, queue: 500_000, ..Link::new(Duration::from_millis(20)) },
+        client,
+        tweak_client: Box::new(move |config| config.paths = Some(paths)),
+        ..Setup::default()
+    });
+    // A connection that carries next to nothing leaves nothing to remember.
+    for (bytes, memories) in [(1_000, 0), (1_000_000, 1), (1_000, 1)] {
+        let handle = world.handshake();
+        assert!(world.transfer(handle, false, bytes, 10 * SECOND).is_some());
+        let now = world.now;
+        world.client_conn(handle).close(now, 0, bytes::Bytes::new());
+        world.pump();
+        world.run_for(5 * SECOND);
+        world.client.events.clear();
+        world.server.events.clear();
+        assert_eq!(store.0.lock().unwrap().len(), memories, "after {bytes} bytes");
+    }
+    let memory = store.0.lock().unwrap()[0];
+    assert!((50_000..100_000).contains(&memory.window), "about fifty datagrams per round trip: {memory:?}");
+    assert!((Duration::from_millis(40)..Duration::from_millis(60)).contains(&memory.min_rtt), "{memory:?}");
+    assert!(memory.rate.is_some());
+    let births = births.lock().unwrap();
+    assert_eq!(births.iter().map(|birth| birth.memory).collect::<Vec<_>>(), [None, None, Some(memory)]);
+    assert!(births.iter().all(|birth| birth.remote.is_some()));
+    assert_ne!(births[0].seed, births[1].seed);
+}
