@@ -102,8 +102,8 @@ impl ClientConfig {
         self
     }
 
-    /// Sets where what connections learn about paths is kept, for controllers that begin where an earlier connection has
-    /// been; `None`, the default, forgets it. [`MemoryPathStore`] keeps it in memory.
+    /// Sets where what connections learn about paths is kept, for controllers that begin where an earlier connection
+    /// has been; `None`, the default, forgets it. [`MemoryPathStore`] keeps it in memory.
     pub fn path_store(mut self, store: Option<Arc<dyn PathStore>>) -> Self {
         self.inner.paths = store;
         self

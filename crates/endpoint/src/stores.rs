@@ -17,7 +17,7 @@ const TOKENS_PER_SERVER: usize = 2;
 /// 9959 leaves it to the implementation and asks for a limit.
 const LIFETIME: Duration = Duration::from_secs(3_600);
 
-/// Values by server name; of the last 256 servers.
+/// Values by server name, of the 256 servers that were met last for the first time.
 struct ByServer<V> {
     values: FxHashMap<String, V>,
     /// Oldest first.

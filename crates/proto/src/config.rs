@@ -107,7 +107,8 @@ pub trait TokenStore: Send + Sync + fmt::Debug {
 pub trait PathStore: Send + Sync + fmt::Debug {
     /// Keeps what a connection to `server_name` learned.
     fn insert(&self, server_name: &str, memory: PathMemory);
-    /// What is known of the path to `server_name`, with its [`age`](PathMemory::age); `None` if nothing is, or no longer.
+    /// What is known of the path to `server_name`, with its [`age`](PathMemory::age); `None` if nothing is, or no
+    /// longer.
     fn get(&self, server_name: &str) -> Option<PathMemory>;
 }
 

@@ -8,14 +8,14 @@ use crate::observe::{FrameInfo, ObservedConnection, Observer, ObserverEvent, Obs
 
 /// Two numbers that two runs share only if every connection did the same things at the same times.
 ///
-/// The *wire* hash covers what was sent and received: times, kinds of packets, numbers, sizes, ECN and frames. It stays the
-/// same when the code that decides is rebuilt and decides alike. The *decisions* hash covers everything else that is
-/// observed: states, parameters, keys, what recovery decided and its figures. Connection IDs, addresses, tokens, keys and
-/// ciphertext stay out of both, so that real TLS and the null cipher agree. No name in the code goes in, so renaming
-/// changes neither.
+/// The *wire* hash covers what was sent and received: times, kinds of packets, numbers, sizes, ECN and frames. It stays
+/// the same when the code that decides is rebuilt and decides alike. The *decisions* hash covers everything else that
+/// is observed: states, parameters, keys, what recovery decided and its figures. Connection IDs, addresses, tokens,
+/// keys and ciphertext stay out of both, so that real TLS and the null cipher agree. No name in the code goes in, so
+/// renaming changes neither.
 ///
-/// Clones share one state, and as a factory each connection gets the next ordinal, so the hashes cover how the connections'
-/// events interleave: use them where one thread drives them all.
+/// Clones share one state, and as a factory each connection gets the next ordinal, so the hashes cover how the
+/// connections' events interleave: use them where one thread drives them all.
 #[derive(Clone, Debug)]
 pub struct EventHash {
     shared: Arc<Mutex<HashState>>,

@@ -142,7 +142,8 @@ macro_rules! choices {
         }
 
         impl $kind {
-            /// The field of [`Policies`](crate::Policies) that it is the value of, with everything that can be named there.
+            /// The field of [`Policies`](crate::Policies) that it is the value of, with everything that can be named
+            /// there.
             pub const FIELD: $crate::choice::Field = $crate::choice::Field {
                 name: $field_name,
                 doc: $field_doc,

@@ -1,9 +1,10 @@
 //! Explicit congestion notification: finding out whether a path carries it, and counting marks (RFC 9000 section 13.4.2).
 //!
-//! A path starts by marking its first packets, ECT(0) or whatever its controller asks for. Enough sent, or a probe timeout expired, it stops and waits; an
-//! ACK that accounts for the marked packets makes it *capable*, one that does not makes it *failed*, for good. So does
-//! the loss of all that were marked: a path that swallows marks costs one probe timeout, since probes go without. The
-//! peer's counters belong to a space ([`Reported`]), the verdict to a path ([`Validation`]).
+//! A path starts by marking its first packets, ECT(0) or whatever its controller asks for. Enough sent, or a probe
+//! timeout expired, it stops and waits; an ACK that accounts for the marked packets makes it *capable*, one that does
+//! not makes it *failed*, for good. So does the loss of all that were marked: a path that swallows marks costs one
+//! probe timeout, since probes go without. The peer's counters belong to a space ([`Reported`]), the verdict to a path
+//! ([`Validation`]).
 
 use thalweg_units::{Duration, Instant};
 
@@ -64,7 +65,8 @@ impl Reported {
         self.sent.count(ecn);
     }
 
-    /// Judges the counters of an ACK that raised the largest acknowledged number and newly acknowledged `newly` marked packets.
+    /// Judges the counters of an ACK that raised the largest acknowledged number and newly acknowledged `newly` marked
+    /// packets.
     ///
     /// An ACK that does not raise it may be an old one and MUST NOT be judged (RFC 9000 section 13.4.2.1).
     pub(crate) fn judge(&mut self, counts: Option<EcnCounts>, newly: Newly) -> Report {

@@ -442,8 +442,8 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
-    /// Probe timeouts in a row on the active path. Its Initial, Handshake and application data share the count (RFC 9002
-    /// appendix A.8).
+    /// Probe timeouts in a row on the active path. Its Initial, Handshake and application data share the count (RFC
+    /// 9002 appendix A.8).
     pub fn pto_count(&self) -> u32 {
         self.paths.active_path().map_or(0, Path::pto_count)
     }
@@ -513,8 +513,8 @@ impl<T: Clone> Recovery<T> {
         self.set_timer(now);
     }
 
-    /// How much may leave on a path now: nothing on one that is not known. Probes and packets that only acknowledge do not
-    /// have to ask.
+    /// How much may leave on a path now: nothing on one that is not known. Probes and packets that only acknowledge do
+    /// not have to ask.
     pub fn budget(&mut self, now: Instant, path: PathId) -> Budget {
         self.see(now);
         self.paths.get_mut(path).map_or(Budget::WindowFull, |path| path.budget(now))
@@ -600,7 +600,8 @@ impl<T: Clone> Recovery<T> {
         path?;
         let (count, expired) = path.map_or((0, None), |path| (path.pto_count(), path.last_pto()));
         let probe = self.spaces.earliest(|space| {
-            // Not for application data before the handshake is confirmed: the peer may lack the keys to answer (RFC 9002 section 6.2.1).
+            // Not for application data before the handshake is confirmed: the peer may lack the keys to answer (RFC
+            // 9002 section 6.2.1).
             let last = space.last_eliciting().filter(|_| self.handshake_confirmed || !space.id().is_data())?;
             // Counted from the latest expiry in the row even if no probe could be sent then.
             Some(last.max(expired.unwrap_or(last)) + self.timeout_after(path, self.ack_allowance(space), count))

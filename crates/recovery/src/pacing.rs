@@ -123,8 +123,8 @@ impl Pacer {
         self.train >= u64::from(datagram_size)
     }
 
-    /// How much may leave at `now`, given that the window has room for `room` bytes, at least one datagram. Nothing before
-    /// there is credit for `hold` bytes, if that is more than a quantum.
+    /// How much may leave at `now`, given that the window has room for `room` bytes, at least one datagram. Nothing
+    /// before there is credit for `hold` bytes, if that is more than a quantum.
     pub(crate) fn credit(&mut self, now: Instant, datagram_size: u16, room: u64, hold: u64) -> Credit {
         let Some(rate) = self.rate else {
             return Credit::Bytes(u64::MAX);

@@ -1,8 +1,8 @@
 //! Which policies are in force, and how they are written down.
 //!
-//! Each choice has a field in [`Policies`] and one line per possible value in a table: below, or beside the algorithms that
-//! it chooses ([`congestion`](crate::congestion)). A value can be *reserved*: its name is known, but it is not built yet;
-//! asking for it says so.
+//! Each choice has a field in [`Policies`] and one line per possible value in a table: below, or beside the algorithms
+//! that it chooses ([`congestion`](crate::congestion)). A value can be *reserved*: its name is known, but it is not
+//! built yet; asking for it says so.
 
 use core::fmt;
 use core::str::FromStr;
@@ -150,8 +150,9 @@ macro_rules! policies {
     ($( $field:ident: $kind:ident, )+) => {
         /// Which rule decides each of the things that can be decided in more than one way.
         ///
-        /// Written as `controller=cubic, start=hystart++, …`; fields left out keep their defaults, and what is printed reads
-        /// back. What a family of controllers does not have is not printed.
+        /// Written as `controller=cubic, start=hystart++, …`; fields left out keep their defaults, and what is printed
+        /// reads back, except for a controller of the program's own. What a family of controllers does not have is not
+        /// printed.
         ///
         /// ```
         /// use thalweg_recovery::Policies;
@@ -179,8 +180,8 @@ macro_rules! policies {
                 &[congestion::CONTROLLER, congestion::START, congestion::REDUCTION, $( $kind::FIELD, )+]
             }
 
-            /// Whether policies with this controller have a field: a model has no `start`, for example. True of a controller
-            /// that is not known.
+            /// Whether policies with this controller have a field: a model has no `start`, for example. True of a
+            /// controller that is not known.
             pub fn has(controller: &str, field: &str) -> bool {
                 let mut policies = Policies::default();
                 let is_named = |item: &str| item.split_once('=').is_some_and(|(name, _)| name == field);
@@ -191,8 +192,8 @@ macro_rules! policies {
             /// Sets one field by name. A controller of another family drops the fields that this family does not have.
             ///
             /// # Errors
-            /// When there is no such field, it does not accept the value, or the controller has no such field. The message
-            /// lists what would be accepted.
+            /// When there is no such field, it does not accept the value, or the controller has no such field. The
+            /// message lists what would be accepted.
             pub fn set(&mut self, field: &str, value: &str) -> Result<(), PolicyError> {
                 if let Some(done) = self.congestion.set(field, value) {
                     return done;

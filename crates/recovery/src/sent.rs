@@ -25,8 +25,8 @@ use crate::types::{Ecn, PathId};
 pub(crate) struct Transmission {
     /// When it was sent.
     pub(crate) time: Instant,
-    /// Its place among all packets sent on its path, in whatever space, counted from 1. What belongs to a recovery period
-    /// is decided by it: a clock may stand still between two packets.
+    /// Its place among all packets sent on its path, in whatever space, counted from 1. What belongs to a recovery
+    /// period is decided by it: a clock may stand still between two packets.
     pub(crate) order: u64,
     /// What delivery looked like then.
     pub(crate) delivery: Snapshot,
@@ -51,8 +51,8 @@ impl Transmission {
 pub(crate) struct Record<T> {
     /// What its path has to know of it.
     pub(crate) sent: Transmission,
-    /// Its place among the packets sent in this space on this path. What separates two packets is counted in these, so that neither numbers
-    /// skipped on purpose nor packets on another path look like reordering.
+    /// Its place among the packets sent in this space on this path. What separates two packets is counted in these, so
+    /// that neither numbers skipped on purpose nor packets on another path look like reordering.
     pub(crate) ordinal: u64,
     /// The path it was sent on.
     pub(crate) path: PathId,

@@ -9,8 +9,8 @@ use crate::types::{PathId, SpaceId};
 
 /// The packet number spaces of a connection, in the order of names, in which timers at the same moment expire.
 ///
-/// Those of a connection that uses one path at a time are there from the beginning, each at its [`SpaceId::index`]. Spaces
-/// of further path identifiers follow.
+/// Those of a connection that uses one path at a time are there from the beginning, each at its [`SpaceId::index`].
+/// Spaces of further path identifiers follow.
 #[derive(Clone, Debug)]
 pub(crate) struct Spaces<T> {
     list: SmallVec<[Space<T>; 3]>,

@@ -24,7 +24,7 @@ pub enum SwitchError {
     },
     /// A window, a model and a controller of the program's own do not take over from each other.
     #[error(
-        "the controller cannot change from {from} to {to} while the connection is in use: only one window can take over from another; choose it before connecting, or keep {from}"
+        "the controller cannot change from {from} to {to} while the connection is in use: only one window can take over from another, and no controller of the program's own from a second one; choose it before connecting, or keep {from}"
     )]
     Family {
         /// The controller in force.

@@ -257,8 +257,8 @@ pub enum Event {
 const NONE: u64 = u64::MAX;
 
 impl Event {
-    /// The event as numbers, for hashing: a number for the kind, then each field. No name in this code has a part in it, so
-    /// renaming changes nothing; a number once given is never given again.
+    /// The event as numbers, for hashing: a number for the kind, then each field. No name in this code has a part in
+    /// it, so renaming changes nothing; a number once given is never given again.
     pub fn numbers(&self, mut put: impl FnMut(u64)) {
         let mut put_all = |numbers: &[u64]| numbers.iter().for_each(|number| put(*number));
         match *self {

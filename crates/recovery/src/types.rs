@@ -18,8 +18,8 @@ pub enum SpaceId {
     /// Handshake packets.
     Handshake,
     /// 0-RTT and 1-RTT packets ("application data" in the RFCs). Where several paths are used at once, each has a space
-    /// of its own, named by its path identifier; otherwise there is one, [`DATA`](Self::DATA), whatever paths its packets
-    /// take.
+    /// of its own, named by its path identifier; otherwise there is one, [`DATA`](Self::DATA), whatever paths its
+    /// packets take.
     Data(PathId),
 }
 
@@ -30,8 +30,8 @@ impl SpaceId {
     /// The three spaces of a connection that uses one path at a time, in the order in which they come into use.
     pub const ALL: [SpaceId; 3] = [SpaceId::Initial, SpaceId::Handshake, SpaceId::DATA];
 
-    /// Position in [`ALL`](Self::ALL), for tables with one entry per encryption level: every space of application data has
-    /// the last.
+    /// Position in [`ALL`](Self::ALL), for tables with one entry per encryption level: every space of application data
+    /// has the last.
     pub const fn index(self) -> usize {
         match self {
             SpaceId::Initial => 0,
@@ -71,8 +71,8 @@ impl fmt::Display for PathId {
 pub struct NewPath {
     /// Bytes of a full datagram.
     pub datagram_size: u16,
-    /// The round-trip time to assume until the first sample, such as the time a path validation took; `None` for that of
-    /// the configuration.
+    /// The round-trip time to assume until the first sample, such as the time a path validation took; `None` for that
+    /// of the configuration.
     pub initial_rtt: Option<Duration>,
     /// The peer's address, for controllers that want to know it.
     pub remote: Option<SocketAddr>,
@@ -113,8 +113,8 @@ impl NewPath {
 pub struct AckFrame<'a, R> {
     /// The acknowledged packet numbers, in descending order and disjoint.
     pub ranges: R,
-    /// When it arrived: the same as the time it is processed, unless its keys were missing until now. Its RTT sample ends
-    /// here (RFC 9002 section 5.3: the wait is no part of the path's delay).
+    /// When it arrived: the same as the time it is processed, unless its keys were missing until now. Its RTT sample
+    /// ends here (RFC 9002 section 5.3: the wait is no part of the path's delay).
     pub arrived: Instant,
     /// The ACK delay as decoded from the frame.
     pub delay: Duration,

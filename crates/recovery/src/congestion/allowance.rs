@@ -7,8 +7,8 @@ use crate::pacing;
 
 /// What a controller allows to leave on its path.
 ///
-/// The path asks for it after every call that answers [`Change::Allowance`] and after every RTT sample, and keeps it until
-/// then: what is sent within an allowance costs no question.
+/// The path asks for it after every call that answers [`Change::Allowance`] and after every RTT sample, and keeps it
+/// until then: what is sent within an allowance costs no question.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Allowance {
@@ -16,16 +16,16 @@ pub struct Allowance {
     pub window: u64,
     /// How fast packets may leave; `None` as fast as the window allows.
     pub rate: Option<Rate>,
-    /// How many bytes leave back to back once there is credit for them. Never more than an initial window before the first
-    /// RTT sample.
+    /// How many bytes leave back to back once there is credit for them. Never more than an initial window before the
+    /// first RTT sample.
     pub quantum: u64,
-    /// How many bytes of credit a pause may save up, to leave back to back afterwards. Never less than an initial window or
-    /// two quanta, and never more than an initial window before the first RTT sample.
+    /// How many bytes of credit a pause may save up, to leave back to back afterwards. Never less than an initial
+    /// window or two quanta, and never more than an initial window before the first RTT sample.
     pub burst: u64,
     /// Nothing leaves before the pacer has credit for so many bytes and the window has room for them; then all of them
-    /// leave as one train. More than the window means the window, before the first RTT sample an initial window. Zero: a
-    /// quantum, or what there is room for. Without a rate there is no credit, and this and `burst` mean nothing; nor do they
-    /// where the application limits the rate.
+    /// leave as one train. More than the window means the window, before the first RTT sample an initial window. Zero:
+    /// a quantum, or what there is room for. Without a rate there is no credit, and this and `burst` mean nothing; nor
+    /// do they where the application limits the rate.
     pub hold_until_credit: u64,
 }
 

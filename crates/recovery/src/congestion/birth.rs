@@ -33,8 +33,8 @@ impl Birth {
     }
 }
 
-/// What is worth remembering about a path after a connection: the saved parameters of Careful Resume (RFC 9959 section 3),
-/// and a rate.
+/// What is worth remembering about a path after a connection: the saved parameters of Careful Resume (RFC 9959 section
+/// 3), and a rate.
 ///
 /// Plain data: where it is kept, for how long and under which name is decided by whoever keeps it. The window is a
 /// statement about the path at one time, so the one that uses it has to tread carefully.

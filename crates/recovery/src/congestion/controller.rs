@@ -1,9 +1,9 @@
 //! The interface of congestion controllers.
 //!
-//! A controller answers with an [`Allowance`]: window, rate, and the shape of what leaves. It learns everything from one call per
-//! acknowledgment (or loss timeout), with all that the ACK taught in one [`AckEvent`]; it may also hear of packets sent, of probe
-//! timeouts and of the end of silence. Which losses count, when a recovery period begins and whether the application left the
-//! window unused is decided before it is called, the same for every controller.
+//! A controller answers with an [`Allowance`]: window, rate, and the shape of what leaves. It learns everything from
+//! one call per acknowledgment (or loss timeout), with all that the ACK taught in one [`AckEvent`]; it may also hear of
+//! packets sent, of probe timeouts and of the end of silence. Which losses count, when a recovery period begins and
+//! whether the application left the window unused is decided before it is called, the same for every controller.
 //!
 //! A controller of your own needs a type, a factory and one line of configuration:
 //!
@@ -102,21 +102,22 @@ pub trait Controller: Debug + Send {
     /// An acknowledgment or a loss timeout, with everything that followed from it.
     fn on_ack(&mut self, event: &AckEvent<'_>) -> Change;
 
-    /// The probe timer has expired `count` times in a row; nothing is lost yet (RFC 9002 section 6.2). In TCP, a tail loss
-    /// probe leaves after `count` retransmission timeouts.
+    /// The probe timer has expired `count` times in a row; nothing is lost yet (RFC 9002 section 6.2). In TCP, a tail
+    /// loss probe leaves after `count` retransmission timeouts.
     fn on_probe_timeout(&mut self, now: Instant, count: u32) -> Change {
         let _ = (now, count);
         Change::None
     }
 
-    /// The first packet after `idle` without anything in flight leaves; not the first of the path. An allowance that changes
-    /// holds from the next packet on: what the budget has granted already leaves.
+    /// The first packet after `idle` without anything in flight leaves; not the first of the path. An allowance that
+    /// changes holds from the next packet on: what the budget has granted already leaves.
     fn on_restart(&mut self, now: Instant, idle: Duration) -> Change {
         let _ = (now, idle);
         Change::None
     }
 
-    /// Takes the reduction of `episode` back, if it still can: all of its losses were reordering. Answers whether it did.
+    /// Takes the reduction of `episode` back, if it still can: all of its losses were reordering. Answers whether it
+    /// did.
     ///
     /// Asked in reverse order of the reductions: never while a later one still stands.
     fn undo(&mut self, now: Instant, episode: u32) -> bool {
@@ -142,8 +143,8 @@ pub trait Controller: Debug + Send {
     /// What may leave.
     fn allowance(&self, path: &PathView<'_>) -> Allowance;
 
-    /// How packets are to be marked, asked when the path begins: ECT(1) by those who respond to marks as low latency, low
-    /// loss and scalable throughput demand (RFC 9331 section 4), otherwise ECT(0).
+    /// How packets are to be marked, asked when the path begins: ECT(1) by those who respond to marks as low latency,
+    /// low loss and scalable throughput demand (RFC 9331 section 4), otherwise ECT(0).
     fn ecn_codepoint(&self) -> Ecn {
         Ecn::Ect0
     }
@@ -153,7 +154,8 @@ pub trait Controller: Debug + Send {
         None
     }
 
-    /// How many round trips pass from one peak of its queue to the next but one: what an estimator has to remember to have seen a peak.
+    /// How many round trips pass from one peak of its queue to the next but one: what an estimator has to remember to
+    /// have seen a peak.
     fn cycle(&self, rtt: &Rtt) -> u32 {
         let _ = rtt;
         DEFAULT_CYCLE

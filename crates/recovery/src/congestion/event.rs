@@ -16,8 +16,8 @@ pub struct CongestionEvent {
     pub episode: u32,
 }
 
-/// A packet that was declared lost, and what the path looked like when it was sent: what a model needs to judge how much
-/// of a flight was lost.
+/// A packet that was declared lost, and what the path looked like when it was sent: what a model needs to judge how
+/// much of a flight was lost.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LossSample {
@@ -59,8 +59,8 @@ pub struct AckEvent<'a> {
     pub has_rtt_sample: bool,
     /// Bytes newly acknowledged, those of packets once declared lost included: what was delivered.
     pub acked: u64,
-    /// Of these, the bytes that may open the window: they were in flight, were not sent before the current recovery period began, and
-    /// the application made use of the window.
+    /// Of these, the bytes that may open the window: they were in flight, were not sent before the current recovery
+    /// period began, and the application made use of the window.
     pub growth: u64,
     /// When the newest of the newly acknowledged packets was sent; `None` after a loss timeout.
     pub newest_sent: Option<Instant>,
@@ -87,7 +87,8 @@ pub struct AckEvent<'a> {
     pub application_limited: bool,
     /// Whether it acknowledged something in flight that was sent since the current or last recovery period began.
     pub is_fresh: bool,
-    /// Whether the path is still in a recovery period: nothing sent since the congestion has been acknowledged (RFC 9002 section 7.3.2).
+    /// Whether the path is still in a recovery period: nothing sent since the congestion has been acknowledged (RFC
+    /// 9002 section 7.3.2).
     pub in_recovery: bool,
     /// The window has to be reduced.
     pub congestion: Option<CongestionEvent>,

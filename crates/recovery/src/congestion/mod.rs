@@ -6,9 +6,9 @@
 //! Custom  a controller of the program's own
 //! ```
 //!
-//! [`build`] makes the [`Controller`] of a new path from a choice and a [`Birth`]. It is the only place where a choice
-//! becomes an algorithm. A new algorithm is one file, and beside those of its kind its `mod` line and its entry in the table:
-//! the name, what it does, when to use it, how it is made.
+//! [`build`] makes the [`Controller`] of a new path from a choice and a [`Birth`]; a window that changes its parts in use
+//! makes them from the same tables. A new algorithm is one file, and beside those of its kind its `mod` line and its
+//! entry in the table: the name, what it does, when to use it, how it is made.
 
 use core::fmt;
 use std::sync::Arc;
@@ -40,10 +40,11 @@ use window::Window;
 
 /// Congestion control of a connection's paths.
 ///
-/// A sum of families, so that what a family does not have cannot be asked of it: a model has no start of its own to choose.
+/// A sum of families, so that what a family does not have cannot be asked of it: a model has no start of its own to
+/// choose.
 ///
-/// In text, the fields of the family stand beside those of all policies: `controller=cubic, start=standard, reduction=prr`,
-/// or the `controller=` of a model alone.
+/// In text, the fields of the family stand beside those of all policies: `controller=cubic, start=standard,
+/// reduction=prr`, or the `controller=` of a model alone.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Congestion {

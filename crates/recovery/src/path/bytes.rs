@@ -23,7 +23,8 @@ impl Path {
         self.episode.on_sequence(next);
     }
 
-    /// Nothing has been heard for so long that everything outstanding is lost; to be told before the losses (RFC 5681 section 3.1).
+    /// Nothing has been heard for so long that everything outstanding is lost; to be told before the losses (RFC 5681
+    /// section 3.1).
     ///
     /// Within an episode the threshold falls again only if something is lost that was sent since the latest reduction:
     /// a retransmission, say. Where no delivery has come since the timeout before, the threshold stays where it is.

@@ -25,7 +25,8 @@ pub(super) struct Episode {
     period: Period,
     /// No packet sent since the period began has been acknowledged yet.
     pub(super) in_recovery: bool,
-    /// One packet may leave above the window, to repair the loss that began the recovery period (RFC 9002 section 7.3.2).
+    /// One packet may leave above the window, to repair the loss that began the recovery period (RFC 9002 section
+    /// 7.3.2).
     pub(super) repair_packet: bool,
     /// A loss is being repaired, and how that ends has not been counted yet.
     pub(super) is_repairing: bool,
@@ -186,7 +187,8 @@ impl Episode {
         Some(episode)
     }
 
-    /// The flight before the ACK being processed, as a reduction counts it; `in_flight` is the bytes of packets in flight.
+    /// The flight before the ACK being processed, as a reduction counts it; `in_flight` is the bytes of packets in
+    /// flight.
     pub(super) fn prior_flight(&self, in_flight: u64, starts_recovery: bool) -> u64 {
         match self.profile.flight {
             Flight::Outstanding if starts_recovery => self.sequence.prior_flight,

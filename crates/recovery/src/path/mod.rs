@@ -176,8 +176,8 @@ impl Path {
         self.allowance
     }
 
-    /// What is worth remembering of the path after the connection; `None` if it has carried less than four initial windows
-    /// in every round trip (RFC 9959 section 4.1): slow start is quick enough without it.
+    /// What is worth remembering of the path after the connection; `None` if it has carried less than four initial
+    /// windows in every round trip (RFC 9959 section 4.1): slow start is quick enough without it.
     pub fn memory(&self) -> Option<PathMemory> {
         let window = self.delivery.most_in_round();
         let initial = self.profile().initial_window.bytes(self.datagram_size);
@@ -201,8 +201,8 @@ impl Path {
         self.datagram_size
     }
 
-    /// Tells the path the datagram size that is now in use. The initial window (if nothing has changed it yet), the minimum window, growth and
-    /// pacing are in units of it (RFC 9002 section 7.2).
+    /// Tells the path the datagram size that is now in use. The initial window (if nothing has changed it yet), the
+    /// minimum window, growth and pacing are in units of it (RFC 9002 section 7.2).
     pub fn set_datagram_size(&mut self, now: Instant, size: u16) {
         if size != self.datagram_size {
             self.datagram_size = size;
@@ -234,7 +234,8 @@ impl Path {
         self.ecn.state()
     }
 
-    /// How many later packets have to be acknowledged for a packet in a full window to be lost; `None` if only time counts.
+    /// How many later packets have to be acknowledged for a packet in a full window to be lost; `None` if only time
+    /// counts.
     pub fn packet_threshold(&self) -> Option<u64> {
         self.thresholds(self.window() / u64::from(self.datagram_size.max(1))).packets
     }
@@ -329,7 +330,8 @@ impl Path {
         self.ask_after(now, change);
     }
 
-    /// What makes a packet of this path lost when its packets from the oldest open one to the next to be sent are `span`.
+    /// What makes a packet of this path lost when its packets from the oldest open one to the next to be sent are
+    /// `span`.
     pub(crate) fn thresholds(&self, span: u64) -> Thresholds {
         self.episode.limit(Thresholds::of(self.reordering_policy, &self.rtt, &self.reordering, span))
     }
@@ -376,8 +378,8 @@ impl Path {
         }
     }
 
-    /// A packet leaves on this path: fills in its place among the packets of the path, counted from 1, and what delivery
-    /// looks like.
+    /// A packet leaves on this path: fills in its place among the packets of the path, counted from 1, and what
+    /// delivery looks like.
     pub(crate) fn on_sent(&mut self, sent: &mut Transmission) {
         let size = u64::from(sent.size);
         let now = sent.time;
@@ -447,8 +449,8 @@ impl Path {
         }
     }
 
-    /// A packet of `episode` that had been declared lost was acknowledged: delivered, but it was not in flight and opens no
-    /// window.
+    /// A packet of `episode` that had been declared lost was acknowledged: delivered, but it was not in flight and
+    /// opens no window.
     pub(crate) fn on_late_ack(&mut self, now: Instant, sent: &Transmission, episode: u32) {
         self.touch();
         self.on_delivered(now, sent);
@@ -474,7 +476,8 @@ impl Path {
         }
     }
 
-    /// An outstanding packet was declared lost. Returns the reduction that its loss belongs to, beginning one if it is due.
+    /// An outstanding packet was declared lost. Returns the reduction that its loss belongs to, beginning one if it is
+    /// due.
     pub(crate) fn on_lost(&mut self, now: Instant, sent: &Transmission) -> u32 {
         self.touch();
         self.on_settled(now, sent);
@@ -555,7 +558,8 @@ impl Path {
         self.tally.newest_acked
     }
 
-    /// Draws the conclusions from everything noted since the last time. Returns whether persistent congestion was established.
+    /// Draws the conclusions from everything noted since the last time. Returns whether persistent congestion was
+    /// established.
     pub(crate) fn finish(&mut self, now: Instant, trace: &mut Trace) -> bool {
         if !self.tally.touched {
             return false;

@@ -49,7 +49,8 @@ fn rfc9002_7_3_2_one_packet_may_repair_the_loss_above_the_window() {
 
 #[test]
 fn rfc9002_7_6_3_persistent_congestion_example() {
-    // In the example three probe timeouts are 6 units; with the samples of this test they are 1223 ms, so a unit is 180 to 203 ms.
+    // In the example three probe timeouts are 6 units; with the samples of this test they are 1223 ms, so a unit is 180
+    // to 203 ms.
     const UNIT: u64 = 180;
     let mut stage = Stage::sampled("controller=new-reno, start=standard");
     let start = stage.now;

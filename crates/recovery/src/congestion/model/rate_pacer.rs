@@ -61,8 +61,8 @@ impl Controller for RatePacer {
         self.datagram_size = size;
     }
 
-    /// A quarter faster than it has seen, to find out whether there is more. After a pause twice as fast: the bottleneck is
-    /// idle. In silence half as fast.
+    /// A quarter faster than it has seen, to find out whether there is more. After a pause twice as fast: the
+    /// bottleneck is idle. In silence half as fast.
     fn allowance(&self, _path: &PathView<'_>) -> Allowance {
         let gain = match (self.timeouts, self.after_idle) {
             (1.., _) => (1, 2),

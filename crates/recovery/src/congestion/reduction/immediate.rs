@@ -1,12 +1,12 @@
 //! The whole reduction at once (RFC 6675, RFC 9002 section 7.3.2).
 //!
-//! Nothing leaves until bytes in flight have fallen below the new window: about half a round trip of silence, but for the one packet
-//! that may repair the loss at once; and when more is lost than the reduction takes, all that the window then has room for leaves in one
-//! burst. Simple, and what the other reductions are measured against.
+//! Nothing leaves until bytes in flight have fallen below the new window: about half a round trip of silence, but for
+//! the one packet that may repair the loss at once; and when more is lost than the reduction takes, all that the window
+//! then has room for leaves in one burst. Simple, and what the other reductions are measured against.
 //!
-//! In TCP the episode lasts until everything is repaired, and can end with an ACK that leaves little in flight. The window is then no more
-//! than in flight and one segment (RFC 6582 section 3.2, step 3), so that the difference does not leave in one burst; a response that ran out
-//! of data meanwhile goes on in slow start.
+//! In TCP the episode lasts until everything is repaired, and can end with an ACK that leaves little in flight. The
+//! window is then no more than in flight and one segment (RFC 6582 section 3.2, step 3), so that the difference does
+//! not leave in one burst; a response that ran out of data meanwhile goes on in slow start.
 
 use super::{Progress, Reduction, Step};
 

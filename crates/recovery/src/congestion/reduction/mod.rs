@@ -1,8 +1,9 @@
 //! Reductions of the window after congestion: at once, by rate halving, in proportion (PRR).
 //!
-//! The growth has decided on a target. A reduction decides how fast to come down to it, and so what may leave while the recovery period
-//! lasts (RFC 9002 section 7.3.2: from the congestion until something sent after it is acknowledged). It answers each ACK with a window;
-//! the frame ([`window`](super::window)) applies it. The target is the slow start threshold from the beginning.
+//! The growth has decided on a target. A reduction decides how fast to come down to it, and so what may leave while the
+//! recovery period lasts (RFC 9002 section 7.3.2: from the congestion until something sent after it is acknowledged).
+//! It answers each ACK with a window; the frame ([`window`](super::window)) applies it. The target is the slow start
+//! threshold from the beginning.
 //!
 //! | `reduction=` | window while it lasts | window in the end | source |
 //! |---|---|---|---|

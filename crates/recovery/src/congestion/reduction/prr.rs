@@ -10,9 +10,9 @@
 //! end:       window = target
 //! ```
 //!
-//! While more is in flight than the target, packets leave at `target / flight` of the rate at which they arrive: the ACK clock keeps
-//! ticking, and the window arrives at its target when a flight's worth has been delivered. When losses have taken more than the reduction
-//! asked for, the bound decides how fast to come *up* to the target:
+//! While more is in flight than the target, packets leave at `target / flight` of the rate at which they arrive: the
+//! ACK clock keeps ticking, and the window arrives at its target when a flight's worth has been delivered. When losses
+//! have taken more than the reduction asked for, the bound decides how fast to come *up* to the target:
 //!
 //! | bound | | source |
 //! |---|---|---|
@@ -21,11 +21,12 @@
 //! | SSRB | `max(delivered - sent, newly delivered) + datagram`: like slow start | RFC 6937 |
 //! | Safe | `max(delivered - sent, newly delivered)`, and a datagram more if the ACK is safe | RFC 9937 |
 //!
-//! An ACK is *safe* when it acknowledges something sent since the reduction began and shows no further loss: repairs get through. CRB is
-//! slow where nothing more is being lost, SSRB adds to the load where a policer is still dropping; the safe bound tells them apart.
+//! An ACK is *safe* when it acknowledges something sent since the reduction began and shows no further loss: repairs
+//! get through. CRB is slow where nothing more is being lost, SSRB adds to the load where a policer is still dropping;
+//! the safe bound tells them apart.
 //!
-//! What is not sent when it could be is not lost: `delivered - sent` is kept, and is sent later. What the transport sends regardless (probes
-//! of the path's silence or of its MTU) counts as sent.
+//! What is not sent when it could be is not lost: `delivered - sent` is kept, and is sent later. What the transport
+//! sends regardless (probes of the path's silence or of its MTU) counts as sent.
 //!
 //! | TCP | here |
 //! |---|---|
@@ -35,13 +36,14 @@
 //! | SND.UNA advances | something sent since the reduction began was acknowledged |
 //! | end of recovery | the same (RFC 9002 section 7.3.2), which can come long before a flight has been repaired |
 //!
-//! The last line needs care. After heavy loss the recovery period of QUIC ends when the first repair is acknowledged, with little in
-//! flight; setting the window to the target then would release the whole difference at once. With the safe bound the reduction goes on
-//! until in flight has come up to the target, the application has nothing to send, or everything has arrived. The bounds of RFC 6937 end as
-//! that RFC says. What is declared lost by the timer alone delivers nothing: the window then shrinks with what is in flight, and what has been
-//! saved up may be sent.
+//! The last line needs care. After heavy loss the recovery period of QUIC ends when the first repair is acknowledged,
+//! with little in flight; setting the window to the target then would release the whole difference at once. With the
+//! safe bound the reduction goes on until in flight has come up to the target, the application has nothing to send, or
+//! everything has arrived. The bounds of RFC 6937 end as that RFC says. What is declared lost by the timer alone
+//! delivers nothing: the window then shrinks with what is in flight, and what has been saved up may be sent.
 //!
-//! Allowances are whole datagrams, as they are whole segments in the RFCs' tables: rounding down would send every second packet late.
+//! Allowances are whole datagrams, as they are whole segments in the RFCs' tables: rounding down would send every
+//! second packet late.
 
 use thalweg_units::math::mul_div_ceil;
 

@@ -5,10 +5,10 @@
 //!            window = min(window, in_flight + datagram)
 //! ```
 //!
-//! One packet leaves for every two that arrive, which halves the rate over a round trip without a silence. It never lets the window rise
-//! while it lasts, so that losses beyond the reduction, or an application that pauses, leave the window small in the end: the published
-//! comparison with PRR has 5 % more timeouts and lower final windows (IETF 84). It halves whatever the controller's own factor is; the
-//! target only stops it.
+//! One packet leaves for every two that arrive, which halves the rate over a round trip without a silence. It never
+//! lets the window rise while it lasts, so that losses beyond the reduction, or an application that pauses, leave the
+//! window small in the end: the published comparison with PRR has 5 % more timeouts and lower final windows (IETF 84).
+//! It halves whatever the controller's own factor is; the target only stops it.
 //!
 //! Bytes delivered are counted instead of ACKs, so that an ACK of ten packets counts like ten of one.
 

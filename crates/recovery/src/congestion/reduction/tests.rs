@@ -1,8 +1,9 @@
 //! The reductions against the published traces, cell by cell, driven by a small TCP sender.
 //!
-//! The traces (IETF 84, RFC 6937 section 5, RFC 9937 section 8) have 20 segments in flight, limited transmit on the first two duplicate ACKs, and
-//! ACK *k* triggered by segment *k*. Cells are segments *after* the ACK is processed and *before* anything is sent. RFC 6937 counts
-//! the two limited transmits in FlightSize (ssthresh 11, RecoverFS 22), RFC 9937 does not (10 and 20).
+//! The traces (IETF 84, RFC 6937 section 5, RFC 9937 section 8) have 20 segments in flight, limited transmit on the
+//! first two duplicate ACKs, and ACK *k* triggered by segment *k*. Cells are segments *after* the ACK is processed and
+//! *before* anything is sent. RFC 6937 counts the two limited transmits in FlightSize (ssthresh 11, RecoverFS 22), RFC
+//! 9937 does not (10 and 20).
 
 use super::*;
 use crate::ReductionPolicy;
@@ -74,7 +75,8 @@ impl Tcp {
 
     /// Declares lost what has three delivered segments above it and was never sent again; returns how much.
     fn mark_lost(&mut self, delivered: usize) -> u64 {
-        // Only segments of the first flight are lost in these traces; what was sent again is above the recovery point in time.
+        // Only segments of the first flight are lost in these traces; what was sent again is above the recovery point
+        // in time.
         let mut above = 0;
         let mut marked = 0;
         let end = if self.recovery_point.is_some() { 0 } else { self.fates.len() };
@@ -179,7 +181,8 @@ fn rfc6937_single_loss_rate_halving() {
     assert_eq!(tcp.sent, words("N,N,R,,N,,N,,N,,N,,N,,N,,N,,N"));
 }
 
-/// The printed pipe row does not follow from the printed sent row; this is what does. The bounds do not matter until the end.
+/// The printed pipe row does not follow from the printed sent row; this is what does. The bounds do not matter until
+/// the end.
 #[test]
 fn rfc6937_single_loss_prr_with_the_corrected_cells() {
     for policy in ["prr-ssrb", "prr-crb", "prr-ub"] {
@@ -299,8 +302,8 @@ fn extreme_numbers_are_harmless() {
 }
 
 proptest! {
-    /// Packets of a flight arrive or are found lost in any order, at any pace, and a sender makes use of all, some or none of what it
-    /// may send.
+    /// Packets of a flight arrive or are found lost in any order, at any pace, and a sender makes use of all, some or
+    /// none of what it may send.
     #[test]
     fn nothing_is_forgotten_and_no_more_leaves_than_is_allowed(
         policy in prop::sample::select(vec!["prr-crb", "prr-ssrb", "prr", "prr-ub"]),
@@ -338,8 +341,8 @@ proptest! {
                 break;
             }
             let allowed = step.window - in_flight;
-            // Below the target the window never passes it; above, what has left never passes the share of what has arrived by more
-            // than the rounding. Either way one first repair may leave.
+            // Below the target the window never passes it; above, what has left never passes the share of what has
+            // arrived by more than the rounding. Either way one first repair may leave.
             let first = if sent == 0 { SEGMENT } else { 0 };
             if in_flight <= target {
                 prop_assert!(in_flight + allowed <= target.max(in_flight + first));

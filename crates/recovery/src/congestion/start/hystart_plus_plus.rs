@@ -6,9 +6,9 @@
 //!                                                  after 5 rounds:                                                      ──► avoidance
 //! ```
 //!
-//! A round ends when the first packet sent after its beginning is acknowledged. Each round compares its minimum over at least 8 samples
-//! with the minimum of the round before. Samples are those that `exit-rtt=` names, by default as measured with the peer's reported ACK delay
-//! taken off: that delay is not a queue. Only the first
+//! A round ends when the first packet sent after its beginning is acknowledged. Each round compares its minimum over at
+//! least 8 samples with the minimum of the round before. Samples are those that `exit-rtt=` names, by default as
+//! measured with the peer's reported ACK delay taken off: that delay is not a queue. Only the first
 //! slow start of a path works this way (section 4.3); later ones have a threshold to stop at.
 
 use thalweg_units::Duration;
@@ -26,11 +26,13 @@ const MAX_RTT_THRESHOLD: Duration = Duration::from_millis(16);
 const MIN_RTT_DIVISOR: u32 = 8;
 /// Samples that a round needs before it is judged (N_RTT_SAMPLE): fewer, and one late ACK decides.
 const SAMPLES: u32 = 8;
-/// Conservative slow start opens the window by this fraction (CSS_GROWTH_DIVISOR): slow enough to be harmless if the exit was due.
+/// Conservative slow start opens the window by this fraction (CSS_GROWTH_DIVISOR): slow enough to be harmless if the
+/// exit was due.
 const CSS_GROWTH_DIVISOR: u64 = 4;
 /// Rounds of it before the exit is believed (CSS_ROUNDS).
 const CSS_ROUNDS: u32 = 5;
-/// Datagrams that one ACK may open the window by when packets are not paced (L); with pacing there is no burst to limit.
+/// Datagrams that one ACK may open the window by when packets are not paced (L); with pacing there is no burst to
+/// limit.
 const UNPACED_LIMIT: u64 = 8;
 
 #[derive(Copy, Clone, Debug)]

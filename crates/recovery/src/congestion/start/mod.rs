@@ -1,8 +1,8 @@
 //! Slow start and what takes its place.
 //!
 //! A start proposes a window on each ACK, may shape how packets leave, and says when to stop; the frame
-//! ([`window`](super::window)) applies it. After persistent congestion the window opens again, up to the threshold; only the
-//! first time is there anything to find out.
+//! ([`window`](super::window)) applies it. After persistent congestion the window opens again, up to the threshold;
+//! only the first time is there anything to find out.
 
 mod hystart_plus_plus;
 #[cfg(test)]
@@ -90,8 +90,8 @@ pub(crate) struct Departure {
 pub(crate) struct Congested {
     /// The window to have at once, in bytes.
     pub(crate) window: u64,
-    /// The threshold, in bytes, if the start is over with that, no more than the window; `None`: it goes on, and proposes an
-    /// exit later.
+    /// The threshold, in bytes, if the start is over with that, no more than the window; `None`: it goes on, and
+    /// proposes an exit later.
     pub(crate) threshold: Option<u64>,
 }
 

@@ -1,4 +1,5 @@
-//! Slow start as in RFC 9002 section 7.3.1: every acknowledged byte opens the window by a byte, until congestion ends it.
+//! Slow start as in RFC 9002 section 7.3.1: every acknowledged byte opens the window by a byte, until congestion ends
+//! it.
 
 use super::{Proposal, Start};
 use crate::congestion::AckEvent;

@@ -9,8 +9,8 @@
 //! congestion: W_max = window, or 0.85 window if it had not come back to W_max (fast convergence);  window = 0.7 window
 //! ```
 //!
-//! Windows are bytes, times microseconds. `t` does not run while the application leaves the window unused. An epoch begins with the
-//! first growth after a reduction, that is when the recovery period is over (section 4.2).
+//! Windows are bytes, times microseconds. `t` does not run while the application leaves the window unused. An epoch
+//! begins with the first growth after a reduction, that is when the recovery period is over (section 4.2).
 //!
 //! | constant | value | source |
 //! |---|---|---|
@@ -38,7 +38,8 @@ const MAX_TARGET: (u64, u64) = (3, 2);
 
 /// Microseconds per second, cubed.
 const MICROS_CUBED: u128 = 1_000_000_000_000_000_000;
-/// Times are cut off at a day from the inflection point: cubed they have to fit in 128 bits, and the target is limited long before.
+/// Times are cut off at a day from the inflection point: cubed they have to fit in 128 bits, and the target is limited
+/// long before.
 const MAX_MICROS: u128 = 86_400_000_000;
 /// Fractions of a byte are kept in 2⁻¹⁶ so that many small steps add up like few large ones.
 const FRACTION_BITS: u32 = 16;
@@ -57,7 +58,8 @@ struct Epoch {
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cubic {
-    /// The window before the last reduction, lowered by fast convergence. `None`: nothing is known about where the plateau is.
+    /// The window before the last reduction, lowered by fast convergence. `None`: nothing is known about where the
+    /// plateau is.
     w_max: Option<u64>,
     /// cwnd_prior: the window before the last reduction.
     prior: u64,
@@ -70,7 +72,8 @@ pub(crate) struct Cubic {
     limited_since: Option<Instant>,
 }
 
-/// K in microseconds: how long the function takes from `window` to a plateau at `w_max`, both in bytes. Exact to a microsecond.
+/// K in microseconds: how long the function takes from `window` to a plateau at `w_max`, both in bytes. Exact to a
+/// microsecond.
 fn k_micros(w_max: u64, window: u64, datagram: u64) -> u64 {
     let distance = u128::from(w_max.saturating_sub(window));
     icbrt((distance * C.1).saturating_mul(MICROS_CUBED) / (C.0 * u128::from(datagram.max(1))))
@@ -159,7 +162,8 @@ impl Growth for Cubic {
         self.epoch = None;
     }
 
-    /// Section 4.8: as after leaving slow start without a loss, K = 0 and W_max is the window at the start of avoidance.
+    /// Section 4.8: as after leaving slow start without a loss, K = 0 and W_max is the window at the start of
+    /// avoidance.
     fn on_persistent_congestion(&mut self) {
         self.w_max = None;
         self.prior = 0;

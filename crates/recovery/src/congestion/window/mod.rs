@@ -1,4 +1,5 @@
-//! The frame of window-based congestion control: the only place where the window and the slow start threshold are written.
+//! The frame of window-based congestion control: the only place where the window and the slow start threshold are
+//! written.
 //!
 //! ```text
 //! in slow start    ──► Start      proposes how far to open, and when to stop
@@ -7,11 +8,12 @@
 //!                  ──► Reduction  proposes how to get there
 //! ```
 //!
-//! A reduction can take its time: until it is complete it proposes the window at each ACK, and neither start nor growth is asked.
+//! A reduction can take its time: until it is complete it proposes the window at each ACK, and neither start nor growth
+//! is asked.
 //!
-//! The parts see a [`View`] and return proposals; the frame applies the limits that hold for all of them (the minimum window, no growth
-//! past the threshold within slow start) and keeps the snapshots from which a reduction can be taken back. Bytes in flight are not part
-//! of a snapshot: they are facts, not decisions.
+//! The parts see a [`View`] and return proposals; the frame applies the limits that hold for all of them (the minimum
+//! window, no growth past the threshold within slow start) and keeps the snapshots from which a reduction can be taken
+//! back. Bytes in flight are not part of a snapshot: they are facts, not decisions.
 
 mod cubic;
 mod new_reno;
@@ -50,8 +52,8 @@ algorithms! {
     } default Cubic
 }
 
-/// The smallest slow start threshold, in datagrams (kMinimumWindow, RFC 9002 section 7.2; RFC 5681 section 3.1). In QUIC it is the smallest
-/// window too: one datagram would leave every packet waiting for the peer's ACK delay.
+/// The smallest slow start threshold, in datagrams (kMinimumWindow, RFC 9002 section 7.2; RFC 5681 section 3.1). In
+/// QUIC it is the smallest window too: one datagram would leave every packet waiting for the peer's ACK delay.
 const MINIMUM_THRESHOLD: u64 = 2;
 
 /// What the parts may look at.
@@ -81,7 +83,8 @@ impl View {
 
 /// How the window grows after slow start, and how far congestion reduces it.
 pub(crate) trait Growth: Debug + Send {
-    /// `acked` more bytes were delivered in full use of the window. Returns the window to have now; a smaller one is ignored.
+    /// `acked` more bytes were delivered in full use of the window. Returns the window to have now; a smaller one is
+    /// ignored.
     fn grow(&mut self, view: View, acked: u64) -> u64;
 
     /// Congestion, for this cause: returns the window to come down to.
@@ -428,7 +431,8 @@ impl Controller for Window {
 
     fn allowance(&self, path: &PathView<'_>) -> Allowance {
         let gain = if self.in_slow_start() { pacing::SLOW_START_GAIN } else { pacing::AVOIDANCE_GAIN };
-        // While it is being reduced the window follows what is in flight; paced by that, repairs would leave slower than allowed.
+        // While it is being reduced the window follows what is in flight; paced by that, repairs would leave slower
+        // than allowed.
         let rate = || pacing::window_rate(self.window.max(self.settled()), path.rtt.paced, gain);
         let Shape { rate: asked, burst, hold_until_credit } = self.shape;
         Allowance {

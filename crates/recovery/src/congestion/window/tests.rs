@@ -208,7 +208,8 @@ fn slow_start_is_paced_at_twice_and_avoidance_at_five_quarters_of_the_window_per
     );
 }
 
-/// Drives a controller alone over a path of fixed round-trip time where every `every`-th packet is lost. Returns the mean window in packets.
+/// Drives a controller alone over a path of fixed round-trip time where every `every`-th packet is lost. Returns the
+/// mean window in packets.
 fn mean_window(policies: &str, every: u64, rtt: Duration, cycles: u64) -> f64 {
     let (mut window, mut scene) = (window(policies), Scene::new());
     scene.rtt = crate::rtt::Rtt::new(crate::RttPolicy::Classic, rtt);
