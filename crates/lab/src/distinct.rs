@@ -1,4 +1,4 @@
-//! Whether every policy is one: two names of a field that never change what happens are the same rule twice.
+//! Finds choices of a policy that never differ in what happens, and are therefore the same rule under two names.
 //!
 //! The worlds of some scenarios are run with every choice of every field in turn, the other fields as the scenario sets them. Two
 //! choices are told apart by the first world in which their wire hashes differ; what is never told apart is reported.

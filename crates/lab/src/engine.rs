@@ -13,7 +13,7 @@ mod shares;
 use std::path::Path;
 
 use thalweg_link::{ConfigError, Streams};
-use thalweg_sim::{PathPlan, Plan, Record, Registry};
+use thalweg_sim::{AddressChange, FlowPlan, PathPlan, Plan, Record, Registry};
 use thalweg_units::{Duration, DurationExt};
 
 use crate::hash::Digest;
@@ -37,10 +37,13 @@ impl Default for SimEngine {
     }
 }
 
+/// Begin and end of an interruption.
+type Span = (Duration, Duration);
+
 /// When a run's links are down or held, for [`collect`].
 pub(crate) struct Interruptions {
-    /// Begin and end of the outages and suspensions on each flow's way, in the order of their ends.
-    pub(crate) spans: Vec<Vec<(Duration, Duration)>>,
+    /// Begin and end of the outages and suspensions on each flow's way at the time, in the order of their ends.
+    pub(crate) spans: Vec<Vec<Span>>,
 }
 
 impl SimEngine {
@@ -112,13 +115,7 @@ fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruption
         let drawn = path_plan(world, path, index, &ways, &streams);
         paths.push(drawn.map_err(|reason| format!("path \"{}\": {reason}", path.name))?);
     }
-    let spans = routes.iter().map(|route| {
-        let mut stops: Vec<_> = route.iter().flat_map(|path| paths[*path].1.iter().copied()).collect();
-        stops.sort_unstable_by_key(|(start, end)| (*end, *start));
-        stops
-    });
-    let spans = spans.collect();
-    let mut paths: Vec<PathPlan> = paths.into_iter().map(|(path, _)| path).collect();
+    let (mut paths, stops): (Vec<PathPlan>, Vec<_>) = paths.into_iter().unzip();
     let mut flows = Vec::new();
     for (flow, route) in world.flows.iter().zip(routes) {
         let round_trip = world.round_trip(&route).nanos();
@@ -159,7 +156,23 @@ fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruption
         measure: world.measure.map(|measure| (measure.from, measure.to)),
         record,
     };
+    let spans = plan.flows.iter().map(|flow| spans(flow, &stops)).collect();
     Ok((plan, Interruptions { spans }))
+}
+
+/// Begin and end of what interrupts a flow, in the order of their ends: of the interruptions of each path, `stops`, what
+/// falls into the time in which the flow's route leads over it.
+fn spans(flow: &FlowPlan, stops: &[Vec<Span>]) -> Vec<Span> {
+    let moves = flow.moves.iter().filter(|change| matches!(change.what, AddressChange::Move { .. }));
+    let begins: Vec<Duration> = std::iter::once(Duration::ZERO).chain(moves.map(|change| change.at)).collect();
+    let mut spans = Vec::new();
+    for (n, route) in flow.routes().enumerate() {
+        let (from, until) = (begins[n], begins.get(n + 1).copied().unwrap_or(Duration::MAX));
+        let here = route.iter().flat_map(|path| &stops[*path]).filter(|(start, end)| *start < until && *end > from);
+        spans.extend(here.map(|(start, end)| ((*start).max(from), (*end).min(until))));
+    }
+    spans.sort_unstable_by_key(|(start, end)| (*end, *start));
+    spans
 }
 
 /// The seed of everything that `perturb = "microsecond"` leaves alone.
@@ -174,7 +187,7 @@ fn path_plan(
     index: usize,
     routes: &[Vec<usize>],
     streams: &Streams,
-) -> Result<(PathPlan, Vec<(Duration, Duration)>), ConfigError> {
+) -> Result<(PathPlan, Vec<Span>), ConfigError> {
     let mut path = path.clone();
     let wifi = path.wifi.take();
     // A BDP is that of the longest way over the path.

@@ -32,7 +32,7 @@ pub struct PathConfig {
     pub suspend_before: Vec<Windows>,
     /// When both directions are held after propagation, at the same times.
     pub suspend_after: Vec<Windows>,
-    /// Makes it a Wi-Fi hop: jitter in place of the delay, loss, suspensions as measured on one.
+    /// Makes it a Wi-Fi hop: adds loss and suspensions as measured on one, and replaces jitter and queue; the delay stays.
     pub wifi: Option<WifiProfile>,
 }
 
@@ -42,7 +42,11 @@ pub const PATH_KEYS: &[(&str, &str, &str)] = &[
     ("down", "{ rate = \"25 Mbps\", delay = \"50 ms\", queue = \"1 BDP\" }", "the direction from server to client"),
     ("outage", "{ at = \"1 s\", for = \"2 s\" }", "as of a direction, in both at the same times"),
     ("suspend", "{ every = \"2 s\", for = \"200 ms\" }", "as of a direction, in both at the same times"),
-    ("wifi", "true", "a Wi-Fi hop as measured: jitter, a little loss, suspensions, a queue of 270 ms"),
+    (
+        "wifi",
+        "true",
+        "a Wi-Fi hop as measured: a little loss and suspensions; jitter on top of the delay and a queue of 270 ms replace what is set",
+    ),
     (
         "hops",
         "[\"home\", \"access\"]",
@@ -64,7 +68,8 @@ impl PathConfig {
         }
     }
 
-    /// Reads a path; none if something that is needed is missing or wrong, which has been complained about.
+    /// Reads a path; none if something that is needed is missing or wrong, which has been complained about. Whether its
+    /// queues hold anything depends on the flows: see [`queue_complaint`](Self::queue_complaint).
     pub fn read(name: &str, table: Box<dyn Table + '_>, context: &Context<'_>) -> Option<PathConfig> {
         for key in context.also {
             table.get(key);
@@ -80,15 +85,6 @@ impl PathConfig {
         let outages = table.get("outage").map_or_else(Vec::new, |field| outages(&*field));
         let suspensions = table.get("suspend").map_or_else(Vec::new, |field| suspensions(&*field));
         let wifi = table.get("wifi").map_or(Some(false), |field| field.boolean());
-        if let (Some(up), Some(down)) = (&up, &down)
-            && (up.delay.nominal() + down.delay.nominal()).is_zero()
-            && [up, down].iter().any(|direction| matches!(direction.queue, QueueLimit::Bdp(_)))
-            && wifi != Some(true)
-        {
-            table.complain(
-                &"has no delay in either direction, so a queue in BDP is empty; write queue in bytes or packets",
-            );
-        }
         table.finish();
         let mut path = PathConfig::new(name, up?, down?);
         path.outages = outages;
@@ -100,6 +96,14 @@ impl PathConfig {
             }
         }
         Some(path)
+    }
+
+    /// What is wrong with a queue in BDP where this is the longest round trip over the path; none if nothing is.
+    pub fn queue_complaint(&self, round_trip: Duration) -> Option<&'static str> {
+        let is_empty = |direction: &DirectionConfig| matches!(direction.queue, QueueLimit::Bdp(_));
+        let is_wrong = round_trip.is_zero() && self.wifi.is_none() && [&self.up, &self.down].into_iter().any(is_empty);
+        is_wrong
+            .then_some("has no delay in either direction, so a queue in BDP is empty; write queue in bytes or packets")
     }
 
     /// The sum of the fixed delays of both directions.

@@ -423,7 +423,7 @@ pub enum PlanError {
     Link {
         /// The path.
         path: String,
-        /// "up" or "down".
+        /// "up", "down" or "both directions".
         direction: &'static str,
         /// What is wrong.
         error: ConfigError,
@@ -486,6 +486,16 @@ impl Plan {
             if !flow.moves.is_sorted_by_key(|change| change.at) {
                 let reason = "its moves are out of order; give the earlier one first".to_owned();
                 return Err(PlanError::Setup { flow: name(), reason });
+            }
+            let mut route = &flow.route;
+            for change in &flow.moves {
+                let AddressChange::Move { route: to, .. } = &change.what else { continue };
+                if to == route {
+                    let at = thalweg_units::exact_duration(change.at);
+                    let reason = format!("its move at {at} leads to where it is already; name other paths");
+                    return Err(PlanError::Setup { flow: name(), reason });
+                }
+                route = to;
             }
             flow.traffic.check().map_err(|reason| PlanError::Traffic { flow: name(), reason: reason.to_owned() })?;
         }

@@ -36,6 +36,10 @@ fn to_lte(at: u64, notice: bool) -> Move {
     Move { at: ms(at), what: AddressChange::Move { route: vec![1], notice } }
 }
 
+fn home() -> AddressChange {
+    AddressChange::Move { route: vec![0], notice: true }
+}
+
 fn without_wifi(mut plan: Plan, from: u64) -> Plan {
     let wifi = &mut plan.paths[0];
     for direction in [&mut wifi.up, &mut wifi.down] {
@@ -97,7 +101,7 @@ fn what_is_sent_to_the_old_address_arrives_by_the_old_path() {
     assert_eq!(result.flows[0].astray, 0);
     assert_eq!(result.links[1].stats.delivered, result.links[1].stats.offered - result.links[1].stats.dropped_total());
     // Back on Wi-Fi, LTE falls silent.
-    let home = Move { at: ms(1500), what: AddressChange::Move { route: vec![0], notice: true } };
+    let home = Move { at: ms(1500), what: home() };
     let returned = ok(&plan("thalweg", DOWN, vec![to_lte(1000, true), home]));
     assert!(delivered(&returned)[3] < 4 * MB / 5, "{:?}", delivered(&returned));
     assert!(returned.flows[0].completion < result.flows[0].completion);
@@ -147,6 +151,18 @@ fn a_move_concerns_one_flow_and_its_network_card() {
 }
 
 #[test]
+fn routes_that_begin_with_the_same_path_have_addresses_of_their_own() {
+    for (stack, notice) in [("thalweg", true), ("thalweg", false), ("tcp", false)] {
+        let via_lte = Move { at: ms(500), what: AddressChange::Move { route: vec![0, 1], notice } };
+        let moved = plan(stack, UP, vec![via_lte]);
+        let result = run(&moved).unwrap();
+        // A TCP connection does not outlive the address of its client.
+        assert_eq!(result.failed.is_none(), stack == "thalweg", "{stack}: {:?}", result.failed);
+        assert!(stack == "tcp" || delivered(&result)[2] > MB, "{:?}", delivered(&result));
+    }
+}
+
+#[test]
 fn moves_that_cannot_be_are_refused_in_words() {
     let refused = |plan: Plan| run(&plan).unwrap_err().to_string();
     let message = refused(plan("tcp", DOWN, vec![to_lte(500, true)]));
@@ -156,4 +172,8 @@ fn moves_that_cannot_be_are_refused_in_words() {
     let elsewhere = Move { at: ms(1), what: AddressChange::Move { route: vec![2], notice: false } };
     let message = refused(plan("thalweg", DOWN, vec![elsewhere]));
     assert!(message.contains("path number 2"), "{message}");
+    for moves in [vec![to_lte(500, true), rebind(600), to_lte(700, false)], vec![Move { at: ms(1), what: home() }]] {
+        let message = refused(plan("thalweg", DOWN, moves));
+        assert!(message.contains("leads to where it is already"), "{message}");
+    }
 }

@@ -1,4 +1,4 @@
-//! What a foreign stack is run with: taken from the plan where it can be, refused where it cannot, printed in any case.
+//! Settings of a foreign stack: read from the plan, refused where the stack has no such thing, printed with the results.
 
 use std::fmt;
 

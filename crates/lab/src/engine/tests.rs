@@ -403,6 +403,27 @@ fn an_outage_of_any_hop_interrupts_the_flows_that_cross_it() {
 }
 
 #[test]
+fn a_flow_that_moves_is_interrupted_by_the_path_that_it_is_on() {
+    let outages = "{ at = \"500 ms\", for = \"1 s\" }, { at = \"3 s\", for = \"10 s\" }";
+    let link = "{ rate = \"20 Mbps\", delay = \"10 ms\", queue = \"1 BDP\" }";
+    let paths = format!(
+        "{HOME}\noutage = [{outages}]\n[path.other]\nup = {link}\ndown = {link}\n\
+         outage = [{{ at = \"0 s\", for = \"1 s\" }}, {{ at = \"1500 ms\", for = \"1 s\" }}, {{ at = \"4 s\", for = \"500 ms\" }}]"
+    );
+    let moved = "path = \"p\"\nmove = { at = \"2 s\", to = \"other\", notice = true }\nrebind = \"3 s\"\n\
+                 phase = false\ntransfer = { download = \"40 MB\" }";
+    let world = world(&paths, moved);
+    let (_, stops) = plan(&world, 1, false).unwrap();
+    let ms = Duration::from_millis;
+    // Of the path that it leaves the first outage, of the other what is left of the second, and the third.
+    assert_eq!(stops.spans, [[(ms(500), ms(1_500)), (ms(2_000), ms(2_500)), (ms(4_000), ms(4_500))]]);
+    let record = SimEngine::default().run(&world, 1, false).record;
+    assert_eq!(record.failed, None);
+    let lost = value(&record, "completion") - value(&record, "completion_less_interruptions");
+    assert!((lost - 2.0).abs() < 1e-9, "{lost}");
+}
+
+#[test]
 fn a_measuring_window_is_all_that_rates_are_taken_from() {
     let text = |keys: &str| {
         format!(

@@ -1,4 +1,4 @@
-//! Fills the template.
+//! The HTML page of a report: its template and the values that fill it.
 
 use std::collections::BTreeMap;
 

@@ -5,6 +5,7 @@
 use core::fmt;
 
 use serde::{Serialize, Serializer};
+use thalweg_link::Chain;
 use thalweg_proto::TransportConfig;
 use thalweg_recovery::{Policies, PolicyError};
 use thalweg_sim::{
@@ -102,6 +103,19 @@ impl FlowSpec {
     /// The paths that it takes, by name: the first, and those that it moves to.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         core::iter::once(self.path.as_str()).chain(self.moves.iter().filter_map(|change| change.to.as_deref()))
+    }
+
+    /// The first move that leads to where the flow is already, if there is one; `chains` are those of its world.
+    pub(crate) fn idle_move(&self, chains: &[Chain]) -> Option<&MoveSpec> {
+        let hops = |name: &str| match chains.iter().find(|chain| chain.name == name) {
+            Some(chain) => chain.hops.clone(),
+            None => vec![name.to_owned()],
+        };
+        let mut here = hops(&self.path);
+        self.moves.iter().find(|change| {
+            let Some(there) = change.to.as_deref().map(hops) else { return false };
+            there == std::mem::replace(&mut here, there.clone())
+        })
     }
 
     /// The flow as the simulator wants it; `route` finds the numbers of the paths that a path of the scenario stands
@@ -442,18 +456,18 @@ mod tests {
 
     #[test]
     fn moves_and_rebindings_are_in_the_order_of_time() {
-        let text = "rebind = [\"3 s\", \"500 ms\"]\nmove = [{ at = \"2 s\", to = \"lte\", notice = true }, { at = \"1 s\", to = \"wifi\", notice = false }]";
+        let text = "rebind = [\"3 s\", \"500 ms\"]\nmove = [{ at = \"2 s\", to = \"wifi\", notice = true }, { at = \"1 s\", to = \"lte\", notice = false }]";
         let scenario = parse(text).unwrap_or_else(|error| panic!("{error}"));
         let flow = &scenario.points[0].world.flows[0];
         let moves: Vec<_> =
             flow.moves.iter().map(|change| (change.at.as_millis(), change.to.as_deref(), change.notice)).collect();
         let expected =
-            [(500, None, false), (1000, Some("wifi"), false), (2000, Some("lte"), true), (3000, None, false)];
+            [(500, None, false), (1000, Some("lte"), false), (2000, Some("wifi"), true), (3000, None, false)];
         assert_eq!(moves, expected);
         assert!(flow.takes("lte") && flow.takes("wifi") && !flow.takes("cable"));
         let plan = flow.plan(|name| Ok(vec![usize::from(name == "lte")])).unwrap();
         assert_eq!((plan.route.clone(), plan.moves.len()), (vec![0], 4));
-        assert_eq!(plan.moves[2].what, AddressChange::Move { route: vec![1], notice: true });
+        assert_eq!(plan.moves[2].what, AddressChange::Move { route: vec![0], notice: true });
         // A single one needs no list, and tables in brackets are a list.
         for text in [
             "move = { at = \"2 s\", to = \"lte\", notice = false }\nrebind = \"1 s\"",
@@ -470,6 +484,10 @@ mod tests {
         complaint("move = { at = \"2 s\", to = \"5g\", notice = true }", "flow.0.move.to", "wifi, lte");
         complaint("move = { at = 2, to = \"lte\", notice = true }", "flow.0.move.at", "no unit");
         complaint("move = { at = \"20 s\", to = \"lte\", notice = true }", "flow.0", "at 20 s, when the run is over");
+        let idle = "leads at 2 s to the path that the flow is on already";
+        complaint("move = { at = \"2 s\", to = \"wifi\", notice = true }", "flow.0.move", idle);
+        let twice = "rebind = \"1500 ms\"\nmove = [{ at = \"2 s\", to = \"lte\", notice = true }, { at = \"1 s\", to = \"lte\", notice = true }]";
+        complaint(twice, "flow.0.move", idle);
         complaint("rebind = \"yes\"", "flow.0.rebind", "");
         let told = "stack = \"tcp\"\nmove = { at = \"2 s\", to = \"lte\", notice = true }";
         complaint(told, "flow.0.move.notice", "\"tcp\" is not; write notice = false");

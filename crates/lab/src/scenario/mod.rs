@@ -402,7 +402,7 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
     };
     let measure = root.get("measure").map_or(Some(None), |field| measure(&field, time_limit).map(Some));
     let (mut paths, mut chains) = (Vec::new(), Vec::new());
-    let mut names = Vec::new();
+    let (mut names, mut fields) = (Vec::new(), Vec::new());
     if let Some(table) = root.need("path", "[path.NAME] with up and down").and_then(|field| field.table("[path.NAME]"))
     {
         let all = table.all();
@@ -417,8 +417,9 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
             let Some(reader) = field.table("a table with up and down, or hops") else { continue };
             if is_chain(field) {
                 chains.extend(Chain::read(name, Box::new(reader), &plain));
-            } else {
-                paths.extend(link::path(name, reader, traces));
+            } else if let Some(path) = link::path(name, reader, traces) {
+                paths.push(path);
+                fields.push(field.clone());
             }
         }
         if names.is_empty() {
@@ -454,11 +455,21 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
                     "changes its address at {at}, when the run is over; write a time before time_limit"
                 ));
             }
+            if let Some(idle) = flow.idle_move(&chains) {
+                moves_of(field).complain(format!(
+                    "leads at {} to the path that the flow is on already; write another path or leave it out",
+                    thalweg_units::exact_duration(idle.at)
+                ));
+            }
             flows.push(flow);
         }
         if list.is_list() && items.is_empty() {
             list.complain("is empty; write at least one [[flow]]");
         }
+        // As long as a flow cannot be read it may take any chain.
+        let is_taken = |name: &str| flows.len() < items.len() || flows.iter().any(|flow| flow.takes(name));
+        let ways: Vec<&Chain> = chains.iter().filter(|chain| is_taken(&chain.name)).collect();
+        link::check_queues(&paths, &fields, &ways);
     }
     Some(World {
         paths,
@@ -470,6 +481,11 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
         host_delay: host_delay?,
         measure: measure?,
     })
+}
+
+/// Where a flow's moves stand, or the flow if they do not.
+fn moves_of<'a>(flow: &Field<'a>) -> Field<'a> {
+    flow.table("[[flow]]").and_then(|flow| flow.get("move")).unwrap_or_else(|| flow.clone())
 }
 
 /// The part of a run that rates are measured in.

@@ -42,7 +42,9 @@ impl Varied {
         }
         let lay = |node: &mut Node| {
             let base = std::mem::replace(node, Node { value: Value::Boolean(false), span: 0..0 });
-            *node = self.values[at].clone().over_where(base, &mut self.steps.clone(), &is_merged);
+            *node = self.values[at]
+                .clone()
+                .over_where(base, &mut self.steps.clone(), &|place, over, base| is_merged(place, over, base, stacks));
         };
         for steps in those_that_listen(&steps, document, stacks) {
             let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
@@ -127,10 +129,20 @@ fn controller(flow: &Node) -> &str {
 /// Whether a table of `[vary]` is merged into what stands at `place`, so that it changes only the keys it names.
 /// Settings are: paths, directions, flows, and the tables of settings in flows. What describes one thing, such as
 /// `loss` or `transfer`, is replaced as a whole. A key takes the place of another that excludes it.
-fn is_merged(place: &[String], over: &[Entry], base: &mut Vec<Entry>) -> bool {
+fn is_merged(place: &[String], over: &[Entry], base: &mut Vec<Entry>, stacks: &[StackInfo]) -> bool {
     let place: Vec<&str> = place.iter().map(String::as_str).collect();
+    let is_of_stack = |table: &str| stacks.iter().any(|stack| stack.schema.is_some_and(|own| own.table == table));
     let excluding: Vec<&str> = match place.as_slice() {
-        ["path", _] | ["flow", _, "policies" | "transport" | "tcp"] => Vec::new(),
+        ["path", _] => {
+            // The hops of a chain stand in place of all other keys.
+            if !over.is_empty() {
+                let is_chain = over.iter().any(|entry| entry.key == "hops");
+                base.retain(|entry| (entry.key == "hops") == is_chain);
+            }
+            return true;
+        }
+        ["flow", _, "policies" | "transport"] => Vec::new(),
+        ["flow", _, table] if is_of_stack(table) => Vec::new(),
         ["path", _, "up" | "down"] => vec!["rate", "trace"],
         ["flow", _] => TRAFFIC.iter().map(|(key, ..)| *key).collect(),
         _ => return false,

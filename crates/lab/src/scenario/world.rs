@@ -9,6 +9,7 @@ pub use thalweg_sim::Traffic;
 use thalweg_units::Duration;
 
 pub use super::flow::{FlowSpec, MoveSpec, TransportSpec};
+
 /// One point of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct World {

@@ -1,5 +1,6 @@
 //! The figures of one connection.
 
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use thalweg_recovery::{PathStats, trace::State};
@@ -13,6 +14,14 @@ pub struct UdpStats {
     pub datagrams: u64,
     /// Bytes of UDP payload.
     pub bytes: u64,
+}
+
+impl AddAssign for UdpStats {
+    fn add_assign(&mut self, added: UdpStats) {
+        let UdpStats { datagrams, bytes } = added;
+        self.datagrams += datagrams;
+        self.bytes += bytes;
+    }
 }
 
 /// Figures of a connection since its start; those of recovery are of the active path.
@@ -60,4 +69,56 @@ pub struct ConnectionStats {
     pub path: PathStats,
     /// Counts of ECN marks on received packets: ECT(0), ECT(1), CE.
     pub ecn_received: [u64; 3],
+}
+
+/// Adds a later connection: counters are summed, the time of the handshake is that of the first that had one, what is
+/// a state rather than a count is that of the connection added.
+impl AddAssign for ConnectionStats {
+    fn add_assign(&mut self, added: ConnectionStats) {
+        // Every field, so that none is forgotten.
+        let ConnectionStats {
+            udp_sent,
+            udp_received,
+            packets_received,
+            packets_dropped,
+            handshake_time,
+            resumed,
+            rtt,
+            min_rtt,
+            latest_rtt,
+            rtt_variation,
+            window,
+            ssthresh,
+            congestion_state,
+            bytes_in_flight,
+            pacing_rate,
+            delivery_rate,
+            mtu,
+            key_updates,
+            path,
+            ecn_received,
+        } = added;
+        self.udp_sent += udp_sent;
+        self.udp_received += udp_received;
+        self.packets_received += packets_received;
+        self.packets_dropped += packets_dropped;
+        self.handshake_time = self.handshake_time.or(handshake_time);
+        self.resumed = resumed;
+        self.rtt = rtt;
+        self.min_rtt = min_rtt;
+        self.latest_rtt = latest_rtt;
+        self.rtt_variation = rtt_variation;
+        self.window = window;
+        self.ssthresh = ssthresh;
+        self.congestion_state = congestion_state;
+        self.bytes_in_flight = bytes_in_flight;
+        self.pacing_rate = pacing_rate;
+        self.delivery_rate = delivery_rate;
+        self.mtu = mtu;
+        self.key_updates += key_updates;
+        self.path += path;
+        for (total, added) in self.ecn_received.iter_mut().zip(ecn_received) {
+            *total += added;
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! The counters of one path.
 
+use core::ops::AddAssign;
+
 /// Counters of one path.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -44,6 +46,53 @@ pub struct PathStats {
     pub max_bytes_in_flight: u64,
 }
 
+/// Counters are summed; of the largest window and the most bytes in flight the larger stays.
+impl AddAssign for PathStats {
+    fn add_assign(&mut self, added: PathStats) {
+        // Every field, so that none is forgotten.
+        let PathStats {
+            packets_sent,
+            bytes_sent,
+            packets_acked,
+            bytes_acked,
+            packets_lost,
+            bytes_lost,
+            packets_spurious,
+            bytes_spurious,
+            mtu_probes_lost,
+            congestion_events,
+            ecn_events,
+            undos,
+            persistent_congestions,
+            ptos,
+            probes,
+            rtt_samples,
+            ce_marks,
+            max_window,
+            max_bytes_in_flight,
+        } = added;
+        self.packets_sent += packets_sent;
+        self.bytes_sent += bytes_sent;
+        self.packets_acked += packets_acked;
+        self.bytes_acked += bytes_acked;
+        self.packets_lost += packets_lost;
+        self.bytes_lost += bytes_lost;
+        self.packets_spurious += packets_spurious;
+        self.bytes_spurious += bytes_spurious;
+        self.mtu_probes_lost += mtu_probes_lost;
+        self.congestion_events += congestion_events;
+        self.ecn_events += ecn_events;
+        self.undos += undos;
+        self.persistent_congestions += persistent_congestions;
+        self.ptos += ptos;
+        self.probes += probes;
+        self.rtt_samples += rtt_samples;
+        self.ce_marks += ce_marks;
+        self.max_window = self.max_window.max(max_window);
+        self.max_bytes_in_flight = self.max_bytes_in_flight.max(max_bytes_in_flight);
+    }
+}
+
 /// How the repair of losses began and ended on one path: what a comparison of reductions is judged by.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -68,16 +117,26 @@ pub struct RepairStats {
     pub ended_in_slow_start: u64,
 }
 
-impl RepairStats {
-    /// Adds the counts of another path.
-    pub fn add(&mut self, other: &RepairStats) {
-        self.timeouts += other.timeouts;
-        self.entries_above += other.entries_above;
-        self.entries_at += other.entries_at;
-        self.entries_below += other.entries_below;
-        self.episodes_ended += other.episodes_ended;
-        self.end_window_bytes += other.end_window_bytes;
-        self.end_window_datagrams += other.end_window_datagrams;
-        self.ended_in_slow_start += other.ended_in_slow_start;
+impl AddAssign for RepairStats {
+    fn add_assign(&mut self, added: RepairStats) {
+        // Every field, so that none is forgotten.
+        let RepairStats {
+            timeouts,
+            entries_above,
+            entries_at,
+            entries_below,
+            episodes_ended,
+            end_window_bytes,
+            end_window_datagrams,
+            ended_in_slow_start,
+        } = added;
+        self.timeouts += timeouts;
+        self.entries_above += entries_above;
+        self.entries_at += entries_at;
+        self.entries_below += entries_below;
+        self.episodes_ended += episodes_ended;
+        self.end_window_bytes += end_window_bytes;
+        self.end_window_datagrams += end_window_datagrams;
+        self.ended_in_slow_start += ended_in_slow_start;
     }
 }

@@ -112,7 +112,7 @@ impl StackFactory for Thalweg {
                 if config.ack_every_second {
                     "every second packet acknowledged"
                 } else {
-                    "acknowledgements thinned out"
+                    "acknowledgments thinned out"
                 },
             )
         };

@@ -21,38 +21,8 @@ impl AddAssign for SideResult {
             tcp,
             measured,
         } = added;
-        let before = std::mem::replace(&mut self.stats, stats);
-        let sum = &mut self.stats;
-        for (sum, before) in [(&mut sum.udp_sent, before.udp_sent), (&mut sum.udp_received, before.udp_received)] {
-            sum.datagrams += before.datagrams;
-            sum.bytes += before.bytes;
-        }
-        sum.packets_received += before.packets_received;
-        sum.packets_dropped += before.packets_dropped;
-        sum.handshake_time = before.handshake_time.or(sum.handshake_time);
-        sum.key_updates += before.key_updates;
-        add_all(&mut sum.ecn_received, before.ecn_received);
-        let (path, before) = (&mut sum.path, before.path);
-        path.packets_sent += before.packets_sent;
-        path.bytes_sent += before.bytes_sent;
-        path.packets_acked += before.packets_acked;
-        path.bytes_acked += before.bytes_acked;
-        path.packets_lost += before.packets_lost;
-        path.bytes_lost += before.bytes_lost;
-        path.packets_spurious += before.packets_spurious;
-        path.bytes_spurious += before.bytes_spurious;
-        path.mtu_probes_lost += before.mtu_probes_lost;
-        path.congestion_events += before.congestion_events;
-        path.ecn_events += before.ecn_events;
-        path.undos += before.undos;
-        path.persistent_congestions += before.persistent_congestions;
-        path.ptos += before.ptos;
-        path.probes += before.probes;
-        path.rtt_samples += before.rtt_samples;
-        path.ce_marks += before.ce_marks;
-        path.max_window = path.max_window.max(before.max_window);
-        path.max_bytes_in_flight = path.max_bytes_in_flight.max(before.max_bytes_in_flight);
-        self.repairs.add(&repairs);
+        self.stats += stats;
+        self.repairs += repairs;
         self.connections += connections;
         self.connections_lost += connections_lost;
         add_all(&mut self.limited_by, limited_by);
@@ -72,13 +42,22 @@ impl AddAssign for SideResult {
 
 impl AddAssign for TcpStats {
     fn add_assign(&mut self, added: TcpStats) {
-        self.timeouts += added.timeouts;
-        self.tail_probes += added.tail_probes;
-        self.retransmissions += added.retransmissions;
-        self.retransmitted_bytes += added.retransmitted_bytes;
-        self.lost_retransmissions += added.lost_retransmissions;
-        self.needless_retransmissions += added.needless_retransmissions;
-        self.handshake_retransmissions += added.handshake_retransmissions;
+        let TcpStats {
+            timeouts,
+            tail_probes,
+            retransmissions,
+            retransmitted_bytes,
+            lost_retransmissions,
+            needless_retransmissions,
+            handshake_retransmissions,
+        } = added;
+        self.timeouts += timeouts;
+        self.tail_probes += tail_probes;
+        self.retransmissions += retransmissions;
+        self.retransmitted_bytes += retransmitted_bytes;
+        self.lost_retransmissions += lost_retransmissions;
+        self.needless_retransmissions += needless_retransmissions;
+        self.handshake_retransmissions += handshake_retransmissions;
     }
 }
 

@@ -1,4 +1,4 @@
-//! What makes the hosts of a flow, what it says of itself, and how it is found by name.
+//! Stack factories, which make the two hosts of a flow, their descriptions, and the registry that finds them by name.
 
 use std::net::SocketAddr;
 

@@ -13,6 +13,7 @@ use crate::result::{FlowResult, FlowWindow, Frames, LinkResult, LinkWindow, Pack
 /// Round trips within which a connection that works has delivered something: two for the handshake and the request, and
 /// one to spare.
 const FIRST_ROUND_TRIPS: u32 = 3;
+
 /// What has been counted at a moment.
 pub(super) struct Snapshot {
     at: Instant,
@@ -122,7 +123,7 @@ impl World<'_> {
             let byte_time: u128 = meters.iter().map(|meter| meter.byte_time()).sum();
             let mean = byte_time.checked_div(u128::from(bytes)).and_then(|mean| u64::try_from(mean).ok());
             let mean = mean.map(|mean| (ORIGIN + Duration::from_nanos(mean)).saturating_since(start));
-            // The receiver of the larger part tells when the last byte came: requests and acknowledgements do not count.
+            // The receiver of the larger part tells when the last byte came: requests and acknowledgments do not count.
             let receiver = meters.iter().max_by_key(|meter| (meter.bytes(), meter.last()));
             let last = receiver.and_then(|meter| meter.last()).filter(|_| status == Status::Finished);
             let (mut frames, mut cut_off) = (Frames::default(), None);
@@ -135,7 +136,8 @@ impl World<'_> {
             let delivered = receiver.map(|meter| meter.curve()).unwrap_or_default();
             let transfers = meters[0].transfers.clone();
             let is_silent = || {
-                let in_vain = now.saturating_since(start) > self.plan.round_trip(&flow.route) * FIRST_ROUND_TRIPS;
+                let round_trip = flow.routes().map(|route| self.plan.round_trip(route)).max().unwrap_or_default();
+                let in_vain = now.saturating_since(start) > round_trip * FIRST_ROUND_TRIPS;
                 (bytes == 0 && client.first_sent.is_some() && in_vain)
                     .then(|| "nothing had arrived at the end".to_owned())
             };

@@ -203,9 +203,18 @@ impl<'a> World<'a> {
                     config.round_trip = round_trip;
                 }
             }
-            let drawn = path
-                .resolve(&streams.scope("path").scope(&path.name), self.plan.time_limit)
-                .map_err(|error| PlanError::Link { path: path.name.clone(), direction: "up", error })?;
+            let (own, limit) = (streams.scope("path").scope(&path.name), self.plan.time_limit);
+            let drawn = path.resolve(&own, limit).map_err(|error| {
+                let is_at_fault = |config: &DirectionConfig, direction| {
+                    config.resolve(&own.scope(direction), limit).is_err_and(|found| found == error)
+                };
+                let direction = match () {
+                    () if is_at_fault(&path.up, "up") => "up",
+                    () if is_at_fault(&path.down, "down") => "down",
+                    () => "both directions",
+                };
+                PlanError::Link { path: path.name.clone(), direction, error }
+            })?;
             for (config, direction) in [(&drawn.up, "up"), (&drawn.down, "down")] {
                 self.add_link(format!("{}/{direction}", path.name), true, config, streams)?;
             }

@@ -7,6 +7,7 @@
 //! several entries that fit a datagram the newest counts. A datagram keeps the entry that it was sent by, so it arrives
 //! with the address, and at the end, that were right then.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use thalweg_link::{DirectionConfig, LossModel, Packet, Payload, QueueLimit, RateModel, Streams};
@@ -16,7 +17,7 @@ use super::machine::Machine;
 use super::{ORIGIN, World};
 use crate::departures::{self, Departures};
 use crate::host::Envelope;
-use crate::plan::{AddressChange, Plan, PlanError};
+use crate::plan::{AddressChange, FlowPlan, Plan, PlanError};
 use crate::stack::{Registry, StackContext};
 
 /// The client's port as long as no NAT has forgotten it.
@@ -51,6 +52,8 @@ impl Payload for Datagram {
 pub(super) struct Routes {
     server: SocketAddr,
     entries: Vec<Entry>,
+    /// Numbers of the routes that the flow's moves lead to, for the client's addresses on them; a NAT's have none.
+    numbers: Vec<usize>,
     /// How often a NAT has forgotten the client.
     rebinds: u16,
     /// Datagrams that came to an entry whose NAT had forgotten it.
@@ -111,10 +114,30 @@ impl Routes {
     }
 }
 
-/// The address of a flow's client on a path: 10.0.0.1 for the first flow on the first path.
-fn client_address(flow: usize, path: usize, rebinds: u16) -> SocketAddr {
-    // Of 24 bits the flow has 14 and the path 10; tables are kept by flow, so more of either do no harm.
-    let host = ((path as u32) << 14).wrapping_add(flow as u32 + 1) & 0x00ff_ffff;
+/// Numbers that tell the routes of a flow from each other, of the first one and of those that its moves lead to: that of
+/// the first path, or, where another route of the flow begins there too, one above those of all `paths`.
+fn numbers(flow: &FlowPlan, paths: usize) -> (usize, Vec<usize>) {
+    let mut known: BTreeMap<&[usize], usize> = BTreeMap::new();
+    let mut taken = BTreeSet::new();
+    let mut number = |route| {
+        let above = paths + known.len();
+        *known.entry(route).or_insert_with(|| {
+            let first = route.first().copied().unwrap_or(0);
+            if taken.insert(first) { first } else { above }
+        })
+    };
+    let first = number(flow.route.as_slice());
+    let moves = flow.moves.iter().map(|change| match &change.what {
+        AddressChange::Rebind => 0,
+        AddressChange::Move { route, .. } => number(route.as_slice()),
+    });
+    (first, moves.collect())
+}
+
+/// The address of a flow's client on the route with this number: 10.0.0.1 for the first flow on the first path.
+fn client_address(flow: usize, route: usize, rebinds: u16) -> SocketAddr {
+    // Of 24 bits the flow has 14 and the route 10; tables are kept by flow, so more flows do no harm.
+    let host = ((route as u32) << 14).wrapping_add(flow as u32 + 1) & 0x00ff_ffff;
     address(10 << 24 | host, CLIENT_PORT.wrapping_add(rebinds))
 }
 
@@ -167,8 +190,8 @@ impl<'a> World<'a> {
             (longest > Duration::ZERO).then(|| Departures::new(longest, streams.scope("host").dice(name)))
         };
         let delays = [host_delay("client", true), host_delay("server", false)];
-        let path = flow.route.first().copied().unwrap_or(0);
-        let (client, server) = (client_address(index, path, 0), server_address(index));
+        let (first, numbers) = numbers(flow, plan.paths.len());
+        let (client, server) = (client_address(index, first, 0), server_address(index));
         let context = StackContext {
             plan,
             flow,
@@ -200,7 +223,7 @@ impl<'a> World<'a> {
         }
         let [up, down] = ways;
         let entry = Entry { local: client, public: client, up, down, is_forgotten: false };
-        self.routes.push(Routes { server, entries: vec![entry], rebinds: 0, astray: 0 });
+        self.routes.push(Routes { server, entries: vec![entry], numbers, rebinds: 0, astray: 0 });
         self.changes.extend(flow.moves.iter().enumerate().map(|(number, change)| (ORIGIN + change.at, index, number)));
         Ok(())
     }
@@ -220,8 +243,7 @@ impl<'a> World<'a> {
                 routes.entries.push(entry);
             }
             AddressChange::Move { route, notice } => {
-                let path = route.first().copied().unwrap_or(0);
-                entry.public = client_address(flow, path, routes.rebinds);
+                entry.public = client_address(flow, routes.numbers[number], routes.rebinds);
                 if *notice {
                     entry.local = entry.public;
                 }

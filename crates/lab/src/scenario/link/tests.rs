@@ -143,6 +143,23 @@ fn a_path_may_be_a_chain_of_others() {
 }
 
 #[test]
+fn a_hop_without_delay_has_a_queue_in_bdp_if_the_flows_over_it_have_a_round_trip() {
+    let none = "path.near";
+    let text = chained("hops = [\"far\", \"shared\"]").replace("5 ms\"", "0 ms\", queue = \"1 BDP\"");
+    parse(&text).unwrap_or_else(|error| panic!("{error}"));
+    let refused = |text: &str| {
+        let error = parse(text).expect_err(text);
+        let found = error.diagnostics.iter().find(|found| found.key == none);
+        let found = found.unwrap_or_else(|| panic!("nothing about {none}: {error}"));
+        assert!(found.message.contains("a queue in BDP is empty"), "{found}");
+    };
+    // Nobody takes the chain that it is in; the others have no delay either; it is in no chain.
+    refused(&text.replace("path = \"short\"", "path = \"long\""));
+    refused(&text.replace("10 ms\"", "0 ms\", queue = \"64 kB\""));
+    refused(&text.replace("hops = [\"near\", \"shared\"]", "hops = [\"shared\"]"));
+}
+
+#[test]
 fn a_chain_that_cannot_be_is_refused() {
     for (long, key, parts) in [
         ("hops = [\"fra\", \"shared\"]", "path.long.hops.0", &["did you mean \"far\"?", "near, far, shared"][..]),

@@ -4,6 +4,7 @@ use super::super::tests::{SATELLITE, complains, complaint, parse, with};
 use super::super::world::*;
 use super::super::{Scenario, StackInfo};
 use thalweg_link::{DirectionConfig, LossModel, RateModel};
+use thalweg_sim::{Accepts, Schema, Setting, SettingValue};
 use thalweg_units::Duration;
 
 #[test]
@@ -138,6 +139,40 @@ fn what_describes_one_thing_is_replaced_as_a_whole() {
     let rates: Vec<_> =
         directions(&trace).into_iter().map(|(down, _)| (down.rate.nominal(), down.trace.is_some())).collect();
     assert!(rates[0].1 && rates[1] == ("5 Mbps".parse().unwrap(), false), "{rates:?}");
+}
+
+#[test]
+fn the_hops_of_a_chain_and_the_other_keys_of_a_path_exclude_each_other() {
+    let link = "{ rate = \"1 Mbps\", delay = \"30 ms\" }";
+    let text = ONE.replace("[[flow]]", &format!("[path.q]\nup = {link}\ndown = {link}\n[[flow]]\npath = \"p\""));
+    let vary = format!("\"path.p\" = [{{ hops = [\"q\"] }}, {{ up = {{ delay = \"5 ms\" }} }}]\n");
+    let scenario = parse(&format!("{text}{vary}")).unwrap_or_else(|error| panic!("{error}"));
+    let names = |at: usize| scenario.points[at].world.paths.iter().map(|path| path.name.as_str()).collect::<Vec<_>>();
+    assert_eq!([names(0), names(1)], [vec!["q"], vec!["p", "q"]]);
+    assert_eq!(scenario.points[0].world.route("p"), Some(vec![0]));
+    let chain =
+        text.replace("[[flow]]", "[path.r]\nhops = [\"p\", \"q\"]\n[[flow]]").replace("path = \"p\"", "path = \"r\"");
+    let vary =
+        format!("\"path.r\" = [{{ hops = [\"q\"] }}, {{ up = {link}, down = {link} }}, {{ label = \"as it is\" }}]\n");
+    let scenario = parse(&format!("{chain}{vary}")).unwrap_or_else(|error| panic!("{error}"));
+    let routes: Vec<_> = scenario.points.iter().map(|point| point.world.route("r")).collect();
+    assert_eq!(routes, [Some(vec![1]), Some(vec![2]), Some(vec![0, 1])]);
+}
+
+#[test]
+fn the_settings_of_any_stack_are_merged() {
+    const SETTINGS: &[Setting] = &[
+        Setting { name: "pace", accepts: &[Accepts::Boolean] },
+        Setting { name: "burst", accepts: &[Accepts::Count(1..=9)] },
+    ];
+    static SCHEMA: Schema = Schema { table: "own", example: "{ pace = true }", settings: SETTINGS };
+    let stacks = [StackInfo::new("thalweg"), StackInfo { schema: Some(&SCHEMA), ..StackInfo::new("other") }];
+    let flow = "stack = \"other\"\nown = { pace = true, burst = 2 }\n[vary]\n\"flow.f\" = [{ own = { burst = 3 } }]";
+    let lines = ONE.lines().filter(|line| !line.starts_with("policies") && *line != "[vary]");
+    let text = format!("{}\n{flow}\n", lines.collect::<Vec<_>>().join("\n"));
+    let scenario = Scenario::parse("t.toml", &text, Path::new(""), &stacks).unwrap_or_else(|error| panic!("{error}"));
+    let settings = &scenario.points[0].world.flows[0].settings;
+    assert_eq!((settings.boolean("pace"), settings.get("burst")), (Some(true), Some(SettingValue::Number(3))));
 }
 
 #[test]
