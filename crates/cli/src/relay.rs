@@ -26,7 +26,7 @@ const MAX_FLOWS: usize = 256;
 /// Bytes that wait in each direction at most when it has a rate: about 100 ms at 20 Mbps.
 const MAX_QUEUE: u64 = 256 * 1024;
 /// Datagrams on the way in each direction at most; more are dropped.
-const MAX_HELD: u64 = 16 * 1024;
+const MAX_HELD: u64 = 8 * 1024;
 /// Kernel buffers wanted for each socket; the kernel may give less.
 const SOCKET_BUFFER: usize = 4 << 20;
 /// Bytes of the headers of IPv4 and UDP, which take their time on a link.
@@ -198,7 +198,7 @@ impl Way {
     /// Puts a datagram on the link, unless there is no room.
     fn send(&mut self, now: Instant, flow: u32, payload: Vec<u8>) -> bool {
         let stats = self.link.stats();
-        if stats.offered - stats.dropped_total() - stats.delivered >= MAX_HELD {
+        if stats.offered.saturating_sub(stats.dropped_total()).saturating_sub(stats.delivered) >= MAX_HELD {
             return false;
         }
         let size = u32::try_from(payload.len() + HEADERS).unwrap_or(u32::MAX);

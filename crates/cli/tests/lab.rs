@@ -323,7 +323,9 @@ fn a_folder_is_one_report() {
         assert!(ended.status.success(), "{}", text(&ended.stderr));
     }
     let merged = run(&["lab", "merge", &lab.arg("1-2"), &lab.arg("2-2"), "--out", &lab.arg("merged")]);
-    assert!(merged.status.success(), "{}", text(&merged.stderr));
+    assert_eq!(merged.status.code(), Some(1));
+    let said = text(&merged.stderr);
+    assert!(said.contains("2 of 2 expectations do not hold") && said.contains("failed: bad"), "{said}");
     for name in ["good", "bad"] {
         assert_eq!(lab.read(&format!("merged/{name}/runs.csv")), lab.read(&format!("out/{name}/runs.csv")));
     }

@@ -1,7 +1,8 @@
 //! Finds choices of a policy that never differ in what happens, and are therefore the same rule under two names.
 //!
-//! The worlds of some scenarios are run with every choice of every field in turn, the other fields as the scenario sets them. Two
-//! choices are told apart by the first world in which their wire hashes differ; what is never told apart is reported.
+//! The worlds of some scenarios are run with every choice of every field in turn, the other fields as the scenario sets
+//! them. Two choices are told apart by the first world in which their wire hashes differ; what is never told apart is
+//! reported.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,7 +1,7 @@
 //! The verdict on the results of a scenario: whether they pass, and the reasons if they do not.
 //!
 //! [`Judgment::of`] takes the [`Results`] of a run that has just ended, or those that [`Results::load`] reads from a folder,
-//! and gives the same answer for both. `thalweg lab run` prints it and ends with exit code 1 if the results do not
+//! and gives the same answer for both. `thalweg lab run` and `merge` print it and end with exit code 1 if the results do not
 //! pass.
 //!
 //! Results pass if every run that was asked for is done, every expectation has a good outcome ([`Outcome::is_good`])

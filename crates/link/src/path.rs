@@ -32,7 +32,8 @@ pub struct PathConfig {
     pub suspend_before: Vec<Windows>,
     /// When both directions are held after propagation, at the same times.
     pub suspend_after: Vec<Windows>,
-    /// Makes it a Wi-Fi hop: adds loss and suspensions as measured on one, and replaces jitter and queue; the delay stays.
+    /// Makes it a Wi-Fi hop: adds loss and suspensions as measured on one, and replaces jitter and queue. The jitter comes
+    /// on top of the delay.
     pub wifi: Option<WifiProfile>,
 }
 
@@ -45,7 +46,8 @@ pub const PATH_KEYS: &[(&str, &str, &str)] = &[
     (
         "wifi",
         "true",
-        "a Wi-Fi hop as measured: a little loss and suspensions; jitter on top of the delay and a queue of 270 ms replace what is set",
+        "a Wi-Fi hop as measured: a little loss, suspensions, and in place of what is set jitter on top of the delay and \
+         a queue of 270 ms",
     ),
     (
         "hops",

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use thalweg_link::{
-    Dice, DirectionConfig, EcnTreatment, Jitter, LossModel, Policer, Probability, QueueLimit, RateModel, Reorder,
-    Schedule, Spread, Streams, Windows,
+    Dice, DirectionConfig, EcnTreatment, Interruption, Jitter, LossModel, Policer, Probability, QueueLimit, RateModel,
+    Reorder, Schedule, Spread, Streams, Windows,
 };
 use thalweg_recovery::Policies;
 use thalweg_sim::{Crypto, FlowPlan, HostModel, MinRto, PathPlan, Plan, Size, TcpConfig, Traffic, run};
@@ -138,5 +138,31 @@ fn tcp_traffic_finishes_in_every_world_and_repeats() {
             _ => 10 * 300,
         };
         assert!(first.flows[0].bytes >= least, "seed {seed}: {}", first.flows[0].bytes);
+    }
+}
+
+#[test]
+fn an_interruption_that_cannot_be_drawn_says_of_which_direction_it_is() {
+    let endless = Interruption {
+        stream: "outage 0".to_owned(),
+        at: (ms(0), ms(0)),
+        lasts: (Duration::from_nanos(100), Duration::from_nanos(200)),
+        every: Some(Duration::from_nanos(300)),
+        times: 0,
+        random: false,
+    };
+    let link = DirectionConfig { delay: ms(10).into(), queue: QueueLimit::Infinite, ..DirectionConfig::default() };
+    let refused = |set: fn(&mut PathPlan) -> &mut Vec<Windows>| {
+        let mut path = PathPlan::new("p", link.clone(), link.clone());
+        set(&mut path).push(Windows::Drawn(endless.clone()));
+        let flows = vec![FlowPlan::new("f", Traffic::Download(Some(1)))];
+        run(&Plan { paths: vec![path], flows, ..Plan::default() }).unwrap_err().to_string()
+    };
+    for (message, direction) in [
+        (refused(|path| &mut path.up.outages), "up"),
+        (refused(|path| &mut path.down.outages), "down"),
+        (refused(|path| &mut path.outages), "both directions"),
+    ] {
+        assert!(message.starts_with(&format!("path \"p\", {direction}: `outage 0`")), "{message}");
     }
 }

@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use serde_json::json;
+use thalweg_lab::judgment::Judgment;
 use thalweg_lab::record::Engine;
 use thalweg_lab::report;
 use thalweg_lab::runner::{self, RunOptions};
 use thalweg_lab::store::{Store, write_whole};
 use thalweg_lab::summary;
 
+use super::run::{say, verdict};
 use super::{bar, collection, load, show, stop_on_interrupt, words};
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -171,6 +173,7 @@ impl MergeArgs {
         let groups = collection::parts(&self.directories);
         let several = groups.len() > 1 || groups.keys().any(|name| !name.as_os_str().is_empty());
         let mut sets = Vec::new();
+        let (mut failed, mut ended) = (Vec::new(), Ok(()));
         for (name, directories) in groups {
             let parts: std::result::Result<Vec<Store>, _> =
                 directories.iter().map(|directory| Store::open(directory).map(|(store, _)| store)).collect();
@@ -182,12 +185,22 @@ impl MergeArgs {
             eprintln!("thalweg: {}: {} of {asked} runs", manifest.scenario.name, manifest.runs.len());
             let results = load(&out, engine)?;
             let page = results.write().map_err(Failure::failed)?;
+            let judgment = Judgment::of(&results);
+            say(&results, &judgment, false);
             output::line(&page.display().to_string());
+            match verdict(&judgment, &page) {
+                Err(Failure::Failed(reason)) if several => {
+                    eprintln!("thalweg: {reason}");
+                    failed.push(results.scenario.name.clone());
+                }
+                other => ended = other,
+            }
             sets.push(results);
         }
         if several {
             output::line(&collection::write(&self.out, &sets)?.display().to_string());
         }
-        Ok(())
+        ended?;
+        if failed.is_empty() { Ok(()) } else { Err(Failure::failed(format!("failed: {}", failed.join(", ")))) }
     }
 }

@@ -211,57 +211,64 @@ impl RunArgs {
         let results = Results { scenario, runs: done.runs, manifest: done.manifest, store };
         let page = results.write().map_err(Failure::failed)?;
         let judgment = Judgment::of(&results);
-        self.say(&results, &judgment);
+        say(&results, &judgment, self.quiet);
         if self.json {
             output::json(&json!({ "directory": out, "report": page, "results": report::csv::results(&results) }));
         } else {
             output::line(&page.display().to_string());
         }
-        let reasons: Vec<String> = judgment.reasons.iter().map(Reason::to_string).collect();
         let verdict = match judgment.passes() {
-            true => Ok(()),
-            false if done.interrupted => Err(format!("interrupted; {resume}")),
-            false => Err(format!("{}; see {}", reasons.join(" and "), page.display())),
+            false if done.interrupted => Err(Failure::failed(format!("interrupted; {resume}"))),
+            _ => verdict(&judgment, &page),
         };
-        Ok((results, verdict.map_err(Failure::Failed)))
+        Ok((results, verdict))
     }
+}
 
-    /// Says on stderr what came out, or with `--quiet` only what is wrong.
-    fn say(&self, results: &Results, judgment: &Judgment) {
-        let Results { scenario, runs, .. } = results;
-        if !self.quiet {
-            words::table(results);
-            for (stack, settings) in summary::settings(scenario, runs) {
-                eprintln!("  {stack}: {settings}");
-            }
-            if let Some(absent) = summary::absent(scenario) {
-                eprintln!("  {absent}");
-            }
-            for verdict in &judgment.verdicts {
-                eprintln!("  {}", words::sentence(verdict));
-            }
-            for line in words::remarks(judgment.tally) {
-                eprintln!("  {line}");
-            }
+/// Says on stderr what came out, or if `quiet` only what is wrong.
+pub(super) fn say(results: &Results, judgment: &Judgment, quiet: bool) {
+    let Results { scenario, runs, .. } = results;
+    if !quiet {
+        words::table(results);
+        for (stack, settings) in summary::settings(scenario, runs) {
+            eprintln!("  {stack}: {settings}");
         }
-        let name = &scenario.name;
-        if let Some((seeds, asked)) = judgment.few_seeds {
-            let seeds = words::counted(seeds, "seed");
-            eprintln!(
-                "thalweg: {name}: judged on {seeds} instead of {asked}; what more seeds may change does not count"
-            );
+        if let Some(absent) = summary::absent(scenario) {
+            eprintln!("  {absent}");
         }
+        for verdict in &judgment.verdicts {
+            eprintln!("  {}", words::sentence(verdict));
+        }
+        for line in words::remarks(judgment.tally) {
+            eprintln!("  {line}");
+        }
+    }
+    let name = &scenario.name;
+    if let Some((seeds, asked)) = judgment.few_seeds {
+        let seeds = words::counted(seeds, "seed");
+        eprintln!("thalweg: {name}: judged on {seeds} instead of {asked}; what more seeds may change does not count");
+    }
+    if !quiet {
         for dropped in scenario.left_out.iter().take(10) {
             eprintln!("thalweg: {name}: dropped {dropped}");
         }
         if let Some(more) = scenario.left_out.len().checked_sub(10).filter(|more| *more > 0) {
             eprintln!("thalweg: {name}: dropped {more} more points, for like reasons");
         }
-        if let Some(until) = judgment.until.as_ref().filter(|until| !until.is_met()) {
-            eprintln!("thalweg: {name}: {until}");
-        }
-        for failure in runs.values().filter_map(|record| record.failed.as_ref()).take(10) {
-            eprintln!("thalweg: {failure}");
-        }
     }
+    if let Some(until) = judgment.until.as_ref().filter(|until| !until.is_met()) {
+        eprintln!("thalweg: {name}: {until}");
+    }
+    for failure in runs.values().filter_map(|record| record.failed.as_ref()).take(10) {
+        eprintln!("thalweg: {failure}");
+    }
+}
+
+/// The failure of results that do not pass, with the reasons.
+pub(super) fn verdict(judgment: &Judgment, page: &Path) -> Result<()> {
+    if judgment.passes() {
+        return Ok(());
+    }
+    let reasons: Vec<String> = judgment.reasons.iter().map(Reason::to_string).collect();
+    Err(Failure::failed(format!("{}; see {}", reasons.join(" and "), page.display())))
 }

@@ -145,7 +145,7 @@ fn what_describes_one_thing_is_replaced_as_a_whole() {
 fn the_hops_of_a_chain_and_the_other_keys_of_a_path_exclude_each_other() {
     let link = "{ rate = \"1 Mbps\", delay = \"30 ms\" }";
     let text = ONE.replace("[[flow]]", &format!("[path.q]\nup = {link}\ndown = {link}\n[[flow]]\npath = \"p\""));
-    let vary = format!("\"path.p\" = [{{ hops = [\"q\"] }}, {{ up = {{ delay = \"5 ms\" }} }}]\n");
+    let vary = "\"path.p\" = [{ hops = [\"q\"] }, { up = { delay = \"5 ms\" } }]\n";
     let scenario = parse(&format!("{text}{vary}")).unwrap_or_else(|error| panic!("{error}"));
     let names = |at: usize| scenario.points[at].world.paths.iter().map(|path| path.name.as_str()).collect::<Vec<_>>();
     assert_eq!([names(0), names(1)], [vec!["q"], vec!["p", "q"]]);
