@@ -5,7 +5,7 @@ use rand_pcg::Pcg64;
 use thalweg_units::math;
 
 use crate::hash::Digest;
-use crate::record::{Engine, Output, PacketPlot, Part, Recording, RunRecord, Series, StackInfo, put};
+use crate::record::{Delivery, Engine, Output, PacketPlot, Part, Recording, RunRecord, Series, StackInfo, put};
 use crate::scenario::world::{Traffic, World};
 
 /// The stand-in. Panics on seed 13 if `superstitious`.
@@ -56,6 +56,12 @@ impl Engine for Toy {
             ] {
                 part.set(name, value);
             }
+            let arrived = |share: u32| 2.0 * rtt + (completion - 2.0 * rtt) * f64::from(share) / 40.0;
+            part.delivery = Some(Delivery::Shares {
+                whole: bytes as u64,
+                times: (1..=40).map(arrived).collect(),
+                floor: vec![2.0 * rtt, floor],
+            });
             record.flows.push(part);
             if recording {
                 record_flow(&mut result, &flow.name, rtt, completion, rate);

@@ -7,7 +7,7 @@ use thalweg_sim::{
 };
 use thalweg_units::{Duration, human_duration};
 
-use super::{Interruptions, shares};
+use super::{Interruptions, delivery, shares};
 use crate::record::{Output, PacketPlot, Part, Recording, RunRecord, Series, put};
 use crate::scenario::world::World;
 
@@ -93,6 +93,7 @@ fn flow_part(
     let mut part = Part { name: flow.name.clone(), ..Part::default() };
     let (traffic, end) = (&flow_plan.traffic, result.virtual_time);
     part.endless = traffic.is_endless();
+    part.delivery = delivery::curve(flow, traffic, end);
     let complete = flow.failed.is_none() && (part.endless || flow.completion.is_some());
     part.set("completed", f64::from(u8::from(complete)));
     if let Some(completion) = flow.completion {
