@@ -180,6 +180,9 @@ pub struct PacketPlot {
     pub subject: String,
     /// Sent.
     pub sent: Vec<(f64, u64)>,
+    /// Bytes sent up to and with each packet of `sent`. A number that is sent again (TCP) counts once, where it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bytes: Vec<u64>,
     /// Acknowledged.
     pub acked: Vec<(f64, u64)>,
     /// Declared lost.

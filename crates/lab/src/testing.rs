@@ -108,6 +108,7 @@ fn record_flow(result: &mut Recording, name: &str, rtt: f64, completion: f64, ra
         subject,
         acked: sent.iter().map(|(t, number)| (t + rtt, *number)).collect(),
         lost: sent.iter().skip(300).step_by(37).map(|(t, number)| (t + rtt * 1.2, *number)).collect(),
+        bytes: sent.iter().map(|(_, number)| (number + 1) * 1_400).collect(),
         spurious: sent.iter().skip(300).step_by(111).map(|(t, number)| (t + rtt * 1.3, *number)).collect(),
         sent,
     });

@@ -3,7 +3,7 @@
 use thalweg_link::{DropCause, Quantiles};
 use thalweg_proto::observe::Limit;
 use thalweg_sim::{
-    Figure, Floor, FlowPlan, FlowResult, FlowWindow, LinkResult, PacketFate, Plan, RunResult, SideResult, Traffic,
+    Figure, Floor, FlowPlan, FlowResult, FlowWindow, LinkResult, PacketFate, PacketPoint, Plan, RunResult, SideResult, Traffic,
 };
 use thalweg_units::{Duration, human_duration};
 
@@ -463,10 +463,27 @@ fn record_flow(recording: &mut Recording, flow: &FlowResult, plan: &FlowPlan) {
         };
         recording.packets.push(PacketPlot {
             subject: flow.name.clone(),
+            bytes: bytes_by_packet(&series.packets),
             sent: pick(PacketFate::Sent),
             acked: pick(PacketFate::Acked),
             lost: pick(PacketFate::Lost),
             spurious: pick(PacketFate::Spurious),
         });
     }
+}
+
+/// Bytes sent up to and with each packet sent. What is sent again under its old number is where it was.
+fn bytes_by_packet(packets: &[PacketPoint]) -> Vec<u64> {
+    let mut newest: Vec<(u64, u64)> = Vec::new();
+    let sent = packets.iter().filter(|packet| packet.what == PacketFate::Sent);
+    sent.map(|packet| {
+        let (last, total) = newest.last().copied().map_or((None, 0), |(number, total)| (Some(number), total));
+        if last.is_none_or(|last| packet.number > last) {
+            newest.push((packet.number, total + u64::from(packet.size)));
+            return total + u64::from(packet.size);
+        }
+        let at = newest.partition_point(|(number, _)| *number < packet.number);
+        newest.get(at).map_or(total, |(_, total)| *total)
+    })
+    .collect()
 }

@@ -4,10 +4,9 @@ use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
 use super::page::{self, Table, judged};
-use super::{ReportError, Results, thin};
+use super::{ReportError, Results, overlay};
 use crate::judgment::Judgment;
 use crate::metric::{self, Unit};
-use crate::record::Recording;
 use crate::shipped::{self, Found};
 use crate::summary;
 
@@ -77,10 +76,7 @@ pub(super) fn shipped(results: &Results) -> Value {
 
 /// The page. `links` are the pages of the scenarios themselves, relative to this one.
 pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<String, ReportError> {
-    let per_scenario = (MOST_RECORDINGS / sets.len().max(1)).max(1);
     let (mut sections, mut broken, mut known) = (Vec::new(), Vec::new(), Vec::new());
-    let mut names: Vec<String> = Vec::new();
-    let mut recordings: Vec<Recording> = Vec::new();
     let mut runs = 0;
     let (mut failed, mut failed_rivals, mut intervals) = (0, 0, 0);
     let judgments: Vec<Judgment> = sets.iter().map(Judgment::of).collect();
@@ -103,11 +99,6 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         failed += failures.len();
         failed_rivals += rivals;
         let points = &set.scenario.points;
-        let shown = set.recordings().filter(|(_, recording)| !recording.is_empty());
-        for (label, recording) in shown.take(per_scenario) {
-            names.push(format!("{name}: {label}"));
-            recordings.push(thin::thin(&recording));
-        }
         // Of what the scenario asks; the rest is in its own page.
         let asked: Vec<&str> = shipped::rows(&set.scenario, &set.runs).iter().map(|row| row.metric).collect();
         let mut distributions = page::distributions(&[set]);
@@ -137,7 +128,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             manifest => page::manifest(set, ""),
         });
     }
-    let json = serde_json::to_string(&recordings)?.replace("</", "<\\/");
+    let recordings = overlay::of_scenarios(sets, MOST_RECORDINGS);
     let banner = page::banner(&judgments);
     let of_rivals = if failed_rivals > 0 { format!(", {failed_rivals} of these are of rivals") } else { String::new() };
     let facts = format!("{} scenarios, {runs} runs, {failed} of them failed{of_rivals}", sets.len());
@@ -152,8 +143,8 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         known => known,
         many => summary::many_intervals(intervals),
         sections => sections,
-        recordings => page::serde(&names),
-        recordings_json => json,
+        recordings => recordings.len(),
+        recordings_json => overlay::json(&recordings)?,
         css => page::CSS,
         js => page::JS,
         uplot_css => page::UPLOT_CSS,

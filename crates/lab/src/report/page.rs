@@ -15,7 +15,19 @@ use crate::summary::{self, Cell, Difference, Outcome, Row, Sample, Tally, Verdic
 
 const TEMPLATE: &str = include_str!("../../assets/report.html");
 pub(super) const CSS: &str = include_str!("../../assets/report.css");
-pub(super) const JS: &str = include_str!("../../assets/report.js");
+/// Saves plots, draws plots over time, and picks what they show: one script, a file for each subject.
+pub(super) const JS: &str = concat!(
+    "(() => {\n\"use strict\";\n",
+    include_str!("../../assets/script/units.js"),
+    include_str!("../../assets/script/colors.js"),
+    include_str!("../../assets/script/save.js"),
+    include_str!("../../assets/script/recordings.js"),
+    include_str!("../../assets/script/marks.js"),
+    include_str!("../../assets/script/plot.js"),
+    include_str!("../../assets/script/picker.js"),
+    include_str!("../../assets/script/time.js"),
+    "})();\n"
+);
 pub(super) const UPLOT_JS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
 pub(super) const UPLOT_CSS: &str = include_str!("../../assets/uplot/uPlot.min.css");
 
@@ -173,9 +185,7 @@ fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str)
     let tables = tables(sets);
     let intervals = differences.iter().filter(|difference| difference.paired.ratio_interval.is_some()).count();
     let distributions = distributions(sets);
-    let (names, recordings): (Vec<String>, Vec<_>) = overlay::recordings(sets, MOST_RECORDINGS)?.into_iter().unzip();
-    // A script ends at the first "</", whatever the JSON around it means.
-    let json = serde_json::to_string(&recordings)?.replace("</", "<\\/");
+    let recordings = overlay::recordings(sets, MOST_RECORDINGS);
     let failures: Vec<&str> =
         sets.iter().flat_map(|set| set.runs.values().filter_map(|record| record.failed.as_deref())).collect();
     let settings: Vec<(String, String)> = sets
@@ -208,7 +218,7 @@ fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str)
     if !distributions.is_empty() {
         nav.push(("distributions", "Distributions"));
     }
-    if !names.is_empty() {
+    if !recordings.is_empty() {
         nav.push(("time", "Time plots"));
     }
     nav.push(("manifest", "Reproduce"));
@@ -227,8 +237,8 @@ fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str)
         many_differences => summary::many_intervals(intervals),
         differences_title => title,
         distributions => serde(&distributions),
-        recordings => serde(&names),
-        recordings_json => json,
+        recordings => recordings.len(),
+        recordings_json => overlay::json(&recordings)?,
         manifests => sets.iter().enumerate().map(|(at, set)| manifest(set, &prefix(sets, at))).collect::<Vec<_>>(),
         css => CSS,
         js => JS,
