@@ -14,7 +14,7 @@ use crate::store::Manifest;
 use crate::summary::{self, Cell, Difference, Outcome, Row, Sample, Tally, Verdict};
 
 const TEMPLATE: &str = include_str!("../../assets/report.html");
-pub(super) const CSS: &str = include_str!("../../assets/report.css");
+pub(super) const CSS: &str = concat!(include_str!("../../assets/report.css"), include_str!("../../assets/plots.css"));
 /// Saves plots, draws plots over time, and picks what they show: one script, a file for each subject.
 pub(super) const JS: &str = concat!(
     "(() => {\n\"use strict\";\n",
