@@ -24,7 +24,7 @@ use crate::record::{Recording, RunRecord};
 use crate::scenario::{Point, Scenario};
 
 /// The form of the files; results in another form are not read.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 
 /// A directory with results.
 #[derive(Clone, Debug)]

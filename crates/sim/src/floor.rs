@@ -23,6 +23,9 @@ pub struct Floor {
     pub propagation: Duration,
     /// From the first datagram to the mean byte: what the area under the best delivery curve comes down to.
     pub mean_byte: Duration,
+    /// From the first datagram to the arrival of every share of the bytes, from none of [`SHARES`](Self::SHARES) (the
+    /// earliest that anything could arrive) to all of them: the best delivery curve.
+    pub shares: [Duration; Self::SHARES + 1],
     /// Packets.
     pub packets: u64,
     /// Bytes of the application per packet.
@@ -33,6 +36,11 @@ pub struct Floor {
     pub round_trip: Duration,
     /// What a handshake before the request adds.
     pub handshake: Duration,
+}
+
+impl Floor {
+    /// In so many equal shares the floor's delivery curve is cut.
+    pub const SHARES: usize = 40;
 }
 
 impl Plan {
@@ -86,6 +94,12 @@ impl Plan {
             let middle = u128::from(on_the_wire) * u128::from(2 * slice + 1) / u128::from(2 * SLICES);
             arrivals += u128::from((through(busy, middle as u64)?.0 - start).nanos());
         }
+        let mut shares = [Duration::ZERO; Floor::SHARES + 1];
+        for (share, at) in (0u128..).zip(&mut shares) {
+            // The first byte stands for none: a link at rest has no time at which nothing has crossed it.
+            let arrived = (u128::from(on_the_wire) * share / Floor::SHARES as u128).max(1);
+            *at = through(busy, arrived as u64)?.0 - start;
+        }
         let request = begin - start;
         let round_trip = self.round_trip(&flow.route);
         Some(Floor {
@@ -94,6 +108,7 @@ impl Plan {
             serialisation,
             propagation: end - begin - serialisation,
             mean_byte: Duration::from_nanos((arrivals / u128::from(SLICES)) as u64),
+            shares,
             packets,
             payload_per_packet,
             packet_size,
@@ -181,6 +196,11 @@ mod tests {
         assert_eq!(floor.total.as_millis(), 3943);
         // At a constant rate the mean byte is the one in the middle.
         assert_eq!(floor.mean_byte.as_micros(), (floor.total - floor.serialisation / 2).as_micros());
+        let part = |share: u32| (floor.total - floor.serialisation + floor.serialisation * share / 40).as_micros();
+        for share in 0..=40u32 {
+            assert!(floor.shares[share as usize].as_micros().abs_diff(part(share)) <= 1, "{share}");
+        }
+        assert_eq!(floor.shares[40], floor.total);
     }
 
     #[test]
@@ -254,6 +274,13 @@ mod tests {
         let (slow_at, fast_at) = (slow / 2 + whole.request.as_micros() as u64, 5_000_000 + fast / 2);
         let mean = (slow_at * slow + fast_at * (bits - slow)) / bits + 10_000;
         assert!(whole.mean_byte.as_micros().abs_diff(u128::from(mean)) < 5_000, "{:?} {mean}", whole.mean_byte);
+        // The delivery curve bends where the rate changes, and the area over it is the mean byte.
+        assert!(whole.shares.is_sorted() && whole.shares[40] == whole.total);
+        let slow_share = whole.shares[1] - whole.shares[0];
+        let fast_share = whole.shares[40] - whole.shares[39];
+        assert!(slow_share > fast_share * 9, "{slow_share:?} {fast_share:?}");
+        let middles = whole.shares.windows(2).map(|ends| (ends[0] + ends[1]) / 2).sum::<Duration>() / 40;
+        assert!(middles.abs_diff(whole.mean_byte) < whole.total / 100, "{middles:?} {:?}", whole.mean_byte);
     }
 
     #[test]

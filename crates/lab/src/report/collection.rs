@@ -6,10 +6,9 @@ use serde::Serialize;
 use super::figures;
 use super::page::{self, Shown, Table, judged};
 use super::picture::Picture;
-use super::{ReportError, Results, thin};
+use super::{ReportError, Results, overlay};
 use crate::judgment::Judgment;
 use crate::metric::{self, Unit};
-use crate::record::Recording;
 use crate::summary;
 
 const TEMPLATE: &str = include_str!("../../assets/collection.html");
@@ -91,10 +90,7 @@ fn block(set: &Results, shown: &Shown) -> Option<Block> {
 
 /// The page. `links` are the pages of the scenarios themselves, relative to this one.
 pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<String, ReportError> {
-    let per_scenario = (MOST_RECORDINGS / sets.len().max(1)).max(1);
     let (mut sections, mut broken, mut known) = (Vec::new(), Vec::new(), Vec::new());
-    let mut names: Vec<String> = Vec::new();
-    let mut recordings: Vec<Recording> = Vec::new();
     let mut runs = 0;
     let (mut failed, mut failed_rivals, mut intervals) = (0, 0, 0);
     let judgments: Vec<Judgment> = sets.iter().map(Judgment::of).collect();
@@ -116,11 +112,6 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         let rivals = judgment.failures.all - judgment.failures.ours;
         failed += failures.len();
         failed_rivals += rivals;
-        let recorded = set.recordings().filter(|(_, recording)| !recording.is_empty());
-        for (label, recording) in recorded.take(per_scenario) {
-            names.push(format!("{name}: {label}"));
-            recordings.push(thin::thin(&recording));
-        }
         let shown = Shown::of(set);
         sections.push(context! {
             id => format!("scenario-{at}"),
@@ -149,7 +140,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             manifest => page::manifest(set, ""),
         });
     }
-    let json = serde_json::to_string(&recordings)?.replace("</", "<\\/");
+    let recordings = overlay::of_scenarios(sets, MOST_RECORDINGS);
     let banner = page::banner(&judgments);
     let of_rivals = if failed_rivals > 0 { format!(", {failed_rivals} of these are of rivals") } else { String::new() };
     let facts = format!("{} scenarios, {runs} runs, {failed} of them failed{of_rivals}", sets.len());
@@ -165,8 +156,8 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         many => summary::many_intervals(intervals),
         policies => thalweg_recovery::Policies::default().to_string(),
         sections => sections,
-        recordings => page::serde(&names),
-        recordings_json => json,
+        recordings => recordings.len(),
+        recordings_json => overlay::json(&recordings)?,
         css => page::CSS,
         js => page::JS,
         uplot_css => page::UPLOT_CSS,

@@ -19,8 +19,20 @@ use crate::summary::{self, Cell, Outcome, Row, Tally, Verdict};
 
 const TEMPLATE: &str = include_str!("../../assets/report.html");
 pub(super) const PARTS: &str = include_str!("../../assets/parts.html");
-pub(super) const CSS: &str = include_str!("../../assets/report.css");
-pub(super) const JS: &str = include_str!("../../assets/report.js");
+pub(super) const CSS: &str = concat!(include_str!("../../assets/report.css"), include_str!("../../assets/plots.css"));
+/// Saves plots, draws plots over time, and picks what they show: one script, a file for each subject.
+pub(super) const JS: &str = concat!(
+    "(() => {\n\"use strict\";\n",
+    include_str!("../../assets/script/units.js"),
+    include_str!("../../assets/script/colors.js"),
+    include_str!("../../assets/script/save.js"),
+    include_str!("../../assets/script/recordings.js"),
+    include_str!("../../assets/script/marks.js"),
+    include_str!("../../assets/script/plot.js"),
+    include_str!("../../assets/script/picker.js"),
+    include_str!("../../assets/script/time.js"),
+    "})();\n"
+);
 pub(super) const UPLOT_JS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
 pub(super) const UPLOT_CSS: &str = include_str!("../../assets/uplot/uPlot.min.css");
 
@@ -324,9 +336,7 @@ pub(super) fn comparison(a: &Results, b: &Results) -> Result<String, ReportError
 
 fn page(head: Value, sets: &[&Results], shown: &Shown) -> Result<String, ReportError> {
     let tables = tables(sets);
-    let (names, recordings): (Vec<String>, Vec<_>) = overlay::recordings(sets, MOST_RECORDINGS)?.into_iter().unzip();
-    // A script ends at the first "</", whatever the JSON around it means.
-    let json = serde_json::to_string(&recordings)?.replace("</", "<\\/");
+    let recordings = overlay::recordings(sets, MOST_RECORDINGS);
     let failures: Vec<&str> =
         sets.iter().flat_map(|set| set.runs.values().filter_map(|record| record.failed.as_deref())).collect();
     let settings: Vec<(String, String)> = sets
@@ -344,7 +354,7 @@ fn page(head: Value, sets: &[&Results], shown: &Shown) -> Result<String, ReportE
         ("failures", "Failed runs", !failures.is_empty()),
         ("more", "More pictures", !shown.others.is_empty()),
         ("distributions", "Distributions", !shown.distributions.is_empty()),
-        ("time", "Time plots", !names.is_empty()),
+        ("time", "Time plots", !recordings.is_empty()),
         ("compared", "Tables", !shown.compared.is_empty()),
         ("verdicts", "Verdicts", !head.get_attr("verdicts")?.is_undefined()),
         ("settings", "Settings", !settings.is_empty()),
@@ -369,8 +379,8 @@ fn page(head: Value, sets: &[&Results], shown: &Shown) -> Result<String, ReportE
         failures => serde(&failures[..failures.len().min(MOST_LINES)]),
         more_failures => failures.len().saturating_sub(MOST_LINES),
         tables => serde(&tables),
-        recordings => serde(&names),
-        recordings_json => json,
+        recordings => recordings.len(),
+        recordings_json => overlay::json(&recordings)?,
         manifests => sets.iter().enumerate().map(|(at, set)| manifest(set, &prefix(sets, at))).collect::<Vec<_>>(),
         css => CSS,
         js => JS,
