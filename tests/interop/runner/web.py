@@ -30,7 +30,7 @@ class Case:
 
 ALL = [
     Case("file", "one small file", [KIB]),
-    Case("many", f"{MANY} small files over one connection: there is one trace on our side", [2 * KIB] * MANY),
+    Case("many", f"{MANY} small files over one connection: Thalweg writes one trace", [2 * KIB] * MANY),
     Case("large", "one file of 10 MiB", [10 * MIB]),
     Case("resume", "an interrupted download continues where it stopped, by a range request", [10 * MIB]),
     Case("head", "HEAD reports the length and sends no body", [KIB]),
@@ -229,7 +229,7 @@ https://localhost:{port} {{
 class Hypercorn:
     name = "hypercorn"
     cases = tuple(CASES)
-    lacks = {"resume": "the application behind it knows no ranges"}
+    lacks = {"resume": "its application does not implement ranges"}
 
     def build(self):
         self.command = [venv() / "hypercorn"]
