@@ -41,7 +41,11 @@ pub struct PathConfig {
 pub const PATH_KEYS: &[(&str, &str, &str)] = &[
     ("up", "{ rate = \"3 Mbps\", delay = \"50 ms\", queue = \"1 BDP\" }", "the direction from client to server"),
     ("down", "{ rate = \"25 Mbps\", delay = \"50 ms\", queue = \"1 BDP\" }", "the direction from server to client"),
-    ("outage", "{ at = \"1 s\", for = \"2 s\" }", "outage of both directions at the same times; the keys are those of a direction's outage"),
+    (
+        "outage",
+        "{ at = \"1 s\", for = \"2 s\" }",
+        "outage of both directions at the same times; the keys are those of a direction's outage",
+    ),
     (
         "suspend",
         "{ every = \"2 s\", for = \"200 ms\" }",
