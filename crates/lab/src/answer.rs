@@ -18,6 +18,9 @@ const COSTS: [&str; 8] = [
     "reverse_bytes",
 ];
 
+/// What the traffic of a flow beside it may be about.
+const MAIN: [&str; 5] = ["completion", "goodput", "flow_completion", "response", "deadline_misses"];
+
 /// The sentences. The first matrix answers the question, the others may tell what the best choice costs.
 pub fn sentences(grid: &Grid, matrices: &[Matrix]) -> Vec<String> {
     let Some(matrix) = matrices.first() else { return Vec::new() };
@@ -77,16 +80,12 @@ fn next(matrix: &Matrix) -> Option<usize> {
     best.map(|(choice, _)| choice)
 }
 
-fn places(count: usize) -> String {
-    if count == 1 { "the one place".to_owned() } else { format!("{count} places together") }
-}
-
 fn verdict(grid: &Grid, matrix: &Matrix, what: &str, winner: usize) -> String {
     let reference = &grid.choices[0].name;
     let name = |choice: usize| &grid.choices[choice].name;
     let together = match grid.places.len() {
         1 => String::new(),
-        count => format!(" over {}", places(count)),
+        count => format!(" over {count} {}s together", grid.kind),
     };
     let mean = if grid.places.len() > 1 { " (geometric mean)" } else { "" };
     if winner > 0 {
@@ -126,9 +125,10 @@ fn extremes(grid: &Grid, matrix: &Matrix, choice: usize) -> String {
     let most = all.iter().filter(|(.., ratio)| ratio.better.is_some());
     let most = most.max_by(|one, other| far(&one.3).total_cmp(&far(&other.3)));
     let counted = format!(
-        "Against {reference}, {name} is better in {better} of {} places, worse in {worse}, and cannot be told from it in \
+        "Against {reference}, {name} is better on {better} of {} {}s, worse on {worse}, and cannot be told from it on \
          {same}",
-        all.len()
+        all.len(),
+        grid.kind
     );
     match most {
         None => format!("{counted}."),
@@ -153,11 +153,11 @@ fn costs(grid: &Grid, matrices: &[Matrix], winner: usize, other: usize) -> Optio
     let pays = |ratio: &Ratio| ratio.better == Some(winner == 0);
     let mut paid: Vec<(usize, String)> = Vec::new();
     let first = &matrices[0];
-    let is_time = |matrix: &Matrix| matrix.metric.name.starts_with("completion");
+    let is_main = |matrix: &Matrix| MAIN.contains(&matrix.metric.name);
     for matrix in &matrices[1..] {
         let is_own = matrix.flow == first.flow;
         // Of other flows what they are about, of the same flow what the answer does not say already.
-        let is_cost = COSTS.contains(&matrix.metric.name) && is_own || is_time(matrix) && !is_own;
+        let is_cost = COSTS.contains(&matrix.metric.name) && is_own || is_main(matrix) && !is_own;
         let rows = matrix.entries.iter().enumerate().filter(|_| is_cost).filter_map(|(place, row)| {
             let entry = row[other].as_ref()?;
             let ratio = entry.ratio.filter(pays)?;
@@ -170,14 +170,13 @@ fn costs(grid: &Grid, matrices: &[Matrix], winner: usize, other: usize) -> Optio
         let say = |value: f64| metric::format(value, matrix.metric.unit);
         let at = match grid.places.len() {
             1 => String::new(),
-            _ => format!(" in {} of {} places (most on {})", rows.len(), grid.places.len(), grid.places[most.0].name),
+            count => format!(" on {} of {count} {}s (most on {})", rows.len(), grid.kind, grid.places[most.0].name),
         };
         let of = if is_own { String::new() } else { format!(" of {}", matrix.flow) };
         let metric = format!("{}{of}", matrix.metric.name.replace('_', " "));
         paid.push((rows.len(), format!("{metric}{at}: {} against {}", say(mine), say(theirs))));
     }
     paid.sort_by_key(|(count, _)| core::cmp::Reverse(*count));
-    paid.dedup_by_key(|(_, text)| text.split(':').next().unwrap_or_default().replace(" over floor", ""));
     let (winner, other) = (&grid.choices[winner].name, &grid.choices[if winner == 0 { other } else { 0 }].name);
     let paid: Vec<String> = paid.into_iter().take(MOST).map(|(_, text)| text).collect();
     Some(match paid.is_empty() {
@@ -204,10 +203,11 @@ fn range(grid: &Grid, matrix: &Matrix, what: &str) -> String {
         [] => format!("No run has a value of {what}."),
         [only] => format!("The {what} is {}.", say(only)),
         [first, .., last] => format!(
-            "The {what} goes from {} to {}; half of the {} places have at most {}.",
+            "The {what} goes from {} to {}; half of the {} {}s have at most {}.",
             say(first),
             say(last),
             all.len(),
+            grid.kind,
             metric::format(all[(all.len() - 1) / 2].1.found.value, unit)
         )
         .replace("at most", if matrix.metric.better == Better::More { "at least" } else { "at most" }),

@@ -265,3 +265,99 @@ pub fn matrices(scenario: &Scenario, runs: &Runs, grid: &Grid) -> Vec<Matrix> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::record::{Part, RunRecord};
+    use crate::scenario::StackInfo;
+
+    const TEXT: &str = r#"
+title = "t"
+question = "q?"
+[path.p]
+down = { rate = "10 Mbps", delay = "10 ms" }
+up = { rate = "10 Mbps", delay = "10 ms" }
+[[flow]]
+name = "f"
+transfer = { download = "1 MB" }
+[vary]
+"path.p.down.rate" = ["10 Mbps", "20 Mbps"]
+"flow.f.stack" = ["thalweg", "quinn"]
+"flow.f.policies.pacing" = ["off", "on"]
+[[expect]]
+metric = "ptos.max"
+at_most = 9
+"#;
+
+    fn results(completion: impl Fn(usize, u64) -> f64) -> (Scenario, Runs) {
+        let stacks = ["thalweg", "quinn"].map(StackInfo::new);
+        let scenario = Scenario::parse("t.toml", TEXT, Path::new(""), &stacks).unwrap();
+        let mut runs = Runs::new();
+        for (point, at) in scenario.points.iter().enumerate() {
+            for seed in 0..8 {
+                let mut flow = Part { name: "f".to_owned(), ..Part::default() };
+                match completion(point, seed) {
+                    endless if endless.is_infinite() => flow.never("completion"),
+                    time => flow.set("completion", time),
+                }
+                // Lower by chance on most seeds.
+                flow.set("ptos", if at.labels[2] == "off" && seed % 2 == 0 { 2.0 } else { 3.0 });
+                runs.insert((point, seed), RunRecord { flows: vec![flow], ..RunRecord::default() });
+            }
+        }
+        (scenario, runs)
+    }
+
+    fn matrix(metric: &str, completion: impl Fn(usize, u64) -> f64) -> (Grid, Matrix) {
+        let (scenario, runs) = results(completion);
+        let grid = Grid::of(&scenario);
+        let metric = metric::find(metric).unwrap();
+        let answer = Answer { metric, statistic: summary::statistic(metric) };
+        let matrix = Matrix::new(&scenario, &runs, &grid, answer, "f").unwrap();
+        (grid, matrix)
+    }
+
+    #[test]
+    fn every_choice_is_compared_with_what_is_shipped_in_the_same_place() {
+        // Points are rate, stack, pacing; pacing is on as shipped. Everything takes twice as long at the second rate.
+        let time = |point: usize| [1.0, 2.0, 8.0, 8.0][point % 4] * if point < 4 { 2.0 } else { 1.0 };
+        let (grid, matrix) = matrix("completion", |point, _| time(point));
+        let names: Vec<&str> = grid.choices.iter().map(|choice| choice.name.as_str()).collect();
+        assert_eq!(names[0], "stack = thalweg, pacing = on");
+        for place in 0..2 {
+            assert!(matrix.entries[place][0].unwrap().ratio.is_none());
+            assert_eq!(matrix.entries[place][1].unwrap().ratio.unwrap().value, 0.5);
+            assert_eq!(matrix.best(place), Some(1), "half the time on every seed");
+        }
+        let overall = matrix.overall[2].unwrap();
+        assert!((overall.value - 4.0).abs() < 1e-12, "{overall:?}");
+    }
+
+    #[test]
+    fn a_lower_median_is_no_better_as_long_as_the_interval_reaches_one() {
+        let (_, matrix) = matrix("ptos", |_, _| 1.0);
+        assert!(matrix.entries[0][1].unwrap().found.value < 3.0);
+        assert_eq!(matrix.best(0), Some(0), "{:?}", matrix.entries[0]);
+        assert!(!matrix.tells_choices_apart());
+    }
+
+    #[test]
+    fn what_never_ends_is_worse_without_doubt() {
+        let (_, matrix) = matrix("completion", |point, _| if point % 4 == 2 { f64::INFINITY } else { 1.0 });
+        let lost = matrix.entries[0][2].unwrap();
+        assert_eq!((lost.found.value, lost.ratio.unwrap().better), (f64::INFINITY, Some(false)));
+        assert_eq!(matrix.overall[2].unwrap().value, f64::INFINITY);
+    }
+
+    #[test]
+    fn the_answer_is_what_most_expectations_are_about() {
+        let (scenario, _) = results(|_, _| 1.0);
+        let asked = asked(&scenario);
+        let names: Vec<&str> = asked.iter().map(|(answer, _)| answer.metric.name).collect();
+        assert_eq!(names, ["ptos", "completion"]);
+        assert_eq!(asked[0].0.statistic, Statistic::MEDIAN, "the largest value has no interval");
+    }
+}

@@ -232,9 +232,9 @@ fn rest(scenario: &Scenario, labels: &[String], without: &[usize], choices: bool
     let axes = scenario.axes.iter().enumerate();
     let parts: Vec<String> = axes
         .filter(|(at, axis)| axis.is_choice == choices && !without.contains(at) && !labels[*at].is_empty())
-        .map(|(at, axis)| match numbers(&axis.values) {
-            Some(_) => format!("{} = {}", axis.label, labels[at]),
-            None => labels[at].clone(),
+        .map(|(at, axis)| match axis.is_bare() {
+            true => format!("{} = {}", axis.label, labels[at]),
+            false => labels[at].clone(),
         })
         .collect();
     parts.join(", ")

@@ -57,7 +57,9 @@ pub(super) fn of_scenarios(sets: &[Results], most: usize) -> Vec<Shown> {
     let lists: Vec<_> = sets.iter().map(|set| chosen(set, each)).collect();
     let detail = Detail::of(lists.iter().map(Vec::len).sum());
     let named = sets.iter().zip(lists);
-    named.flat_map(|(set, list)| list.into_iter().filter_map(|it| show(&it, None, &set.scenario.name, detail))).collect()
+    named
+        .flat_map(|(set, list)| list.into_iter().filter_map(|it| show(&it, None, &set.scenario.name, detail)))
+        .collect()
 }
 
 /// The JSON that goes into a page, inside of a `<script>`.

@@ -113,7 +113,7 @@ fn what_is_known_is_told_from_what_is_expected() {
     assert!(p99["low"].is_f64() && p99["high"].is_null(), "{p99}");
     assert!(page.contains(", open]"));
     let whole = collection("All", &[results], directory.path()).unwrap();
-    assert!(whole.contains("What is known to fall short") && whole.contains("1 of 1</b>"));
+    assert!(whole.contains("What is known to fall short") && whole.contains("1 of 1 hold</span>"));
 }
 
 #[test]
@@ -122,7 +122,8 @@ fn two_sets_side_by_side() {
     let a = results(&directory.path().join("a"), &Toy::default());
     let b = results(&directory.path().join("b"), &Toy { change: 1, ..Toy::default() });
     let (page, differences) = comparison(&a, &b).unwrap();
-    assert!(page.contains("B against A, on the same seeds") && page.contains("A: start = standard"));
+    // Each point is a place, A the reference and B what is compared with it.
+    assert!(page.contains("<th class=\"n\">A</th><th class=\"n\">B</th>") && page.contains("A: start = standard"));
     assert!(differences.iter().any(|difference| difference.metric == "completion" && difference.paired.pairs == 20));
     if let Some(keep) = std::env::var_os("THALWEG_KEEP_REPORT") {
         std::fs::write(Path::new(&keep).with_extension("compare.html"), page).unwrap();
@@ -138,9 +139,11 @@ fn several_scenarios_are_one_page() {
     assert!(page.contains("2 of 4 expectations do not hold"));
     assert!(page.contains("href=\"a&#x2f;report.html\"") && page.contains("href=\"b&#x2f;report.html\""));
     assert!(page.contains("id=\"scenario-1\"") && page.contains("What does not hold"));
-    // The default is hystart++, which is the better of the stand-in's; every row says what is shipped.
-    assert!(page.contains("<th class=\"n\">as shipped</th><th class=\"n\">best policy</th>"));
-    assert_eq!(page.matches(">as shipped</td>").count(), 4, "two metrics are asked for in each");
+    // The shipped hystart++ is the reference and the better of the stand-in's; the matrix shows how much worse the other is.
+    let heads =
+        "<tr class=\"heads\"><th>completion over floor</th><th class=\"n\">hystart++</th><th class=\"n\">standard</th>";
+    assert_eq!(page.matches(heads).count(), 2);
+    assert_eq!(page.matches(" × ▼</td>").count(), 2, "a place in each of two scenarios");
     assert_eq!(page.matches("<details").count(), page.matches("</details>").count());
     assert_eq!(page.matches("<table").count(), page.matches("</table>").count());
     for fetched in ["src=\"http", "src='http", "url(http", "@import", "<link rel=\"stylesheet"] {
