@@ -33,4 +33,5 @@ const stateColor = (name) => {
   return color(["k1", "k3", "k7"][sum % 3]);
 };
 const KINDS = { sent: "k0", acked: "k2", lost: "k5", spurious: "k3" };
+// How packets are drawn where there is but one sender, and how lines of a color are told apart.
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3], [14, 5], [1, 6]];

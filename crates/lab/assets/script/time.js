@@ -9,6 +9,7 @@ const GROUPS = [
 ];
 // Of several runs each quantity has a plot of its own; these only if they are asked for.
 const ON_REQUEST = ["srtt", "min_rtt", "pacing"];
+const LINKS = ["queue", "sojourn"];
 const FAINT = ["in_flight", "srtt", "pacing"];
 
 // What tells the lines of a plot apart, in words: only what differs.
@@ -30,10 +31,19 @@ const styles = (lines) => {
   const choices = new Set(lines.map((line) => line.run.choice));
   const rest = (line) => [line.run.set, line.run.place, line.run.seed, line.subject, line.name].join("\n");
   const keys = [...new Set(lines.map(rest))];
+  if (lines.length && LINKS.includes(lines[0].name)) {
+    // The busiest link has the plainest line.
+    const most = (key) => Math.max(...lines.filter((line) => rest(line) === key).map((line) => line.v.reduce((a, b) => Math.max(a, b), 0)));
+    const busy = new Map(keys.map((key) => [key, most(key)]));
+    keys.sort((a, b) => busy.get(b) - busy.get(a));
+  }
+  const ranks = [...choices];
   return lines.map((line) => {
     const at = keys.indexOf(rest(line));
-    if (choices.size > 1) return { index: line.run.color, dash: DASHES[at % DASHES.length] };
-    return { index: line.run.color + at, dash: at >= COLORS ? DASHES[1] : [] };
+    // The first choice lies on top; what is under it is wider, so that lines that agree can both be seen.
+    const wider = 0.7 * Math.min(ranks.indexOf(line.run.choice), 3);
+    if (choices.size > 1) return { index: line.run.color, dash: DASHES[at % DASHES.length], wider };
+    return { index: line.run.color + at, dash: at >= COLORS ? DASHES[1] : [], wider };
   });
 };
 
@@ -48,8 +58,7 @@ const lineModel = (title, name, unit, axis, height, lines, end, isAlone) => {
   const known = [...new Set(lines.filter((line) => byState(line) || strips.includes(line)).flatMap((line) => line.states.map((s) => s[1])))];
   const style = (at) => ({
     stroke: choiceColor(looks[at].index), dash: looks[at].dash,
-    // The first lies on top; what is under it is wider, so that lines that agree can both be seen.
-    width: (lines[at].name === "window" ? 1.9 : 1.3) + (isAlone ? 0 : 0.8 * Math.min(at, 4)), alpha: isAlone && FAINT.includes(lines[at].name) ? 0.8 : 1,
+    width: (lines[at].name === "window" ? 1.8 : 1.2) + looks[at].wider, alpha: isAlone && FAINT.includes(lines[at].name) ? 0.8 : 1,
   });
   const visible = (hidden) => lines.filter((_, at) => !hidden.has(at));
   const legend = lines.map((line, at) => ({
