@@ -91,6 +91,18 @@ impl Grid {
         Grid { places, choices, of, points }
     }
 
+    /// Two sets of results, A and B, as the choices of places with these names.
+    pub fn of_sets(places: &[String]) -> Grid {
+        let choice =
+            |(color, name): (usize, &str)| Choice { name: name.to_owned(), is_rival: false, is_shipped: false, color };
+        Grid {
+            places: places.iter().map(|name| Place { name: name.clone(), labels: Vec::new() }).collect(),
+            choices: [(0, "A"), (1, "B")].map(choice).into(),
+            of: Vec::new(),
+            points: Vec::new(),
+        }
+    }
+
     /// The point of a choice in a place, if it is run.
     pub fn point(&self, place: usize, choice: usize) -> Option<usize> {
         *self.points.get(place)?.get(choice)?

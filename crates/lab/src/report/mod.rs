@@ -2,9 +2,10 @@
 
 mod collection;
 pub mod csv;
+mod figures;
 mod overlay;
 mod page;
-pub mod svg;
+mod picture;
 mod thin;
 
 use std::path::Path;
@@ -112,7 +113,7 @@ pub enum LoadError {
 /// When the template does not work.
 pub fn comparison(a: &Results, b: &Results) -> Result<(String, Vec<Difference>), ReportError> {
     let differences = summary::compare((&a.scenario, &a.runs), (&b.scenario, &b.runs));
-    Ok((page::comparison(a, b, &differences)?, differences))
+    Ok((page::comparison(a, b)?, differences))
 }
 
 /// One page for several scenarios, with a link to each scenario's own page; the directories of the results are below `directory`.
