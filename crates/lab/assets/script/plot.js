@@ -203,6 +203,7 @@ class TimePlot {
   // A sample of a line or mark, 20 pixels wide, its middle at this height.
   static sample(entry, x, y) {
     const stroke = entry.stroke(), alpha = entry.alpha ?? 1;
+    if (entry.mark === "none") return "";
     if (entry.mark === "dot") return `<circle cx="${x + 10}" cy="${y}" r="2.6" fill="${stroke}" fill-opacity="${alpha}"/>`;
     if (entry.mark === "ring") return `<circle cx="${x + 10}" cy="${y}" r="4" fill="none" stroke="${stroke}" stroke-width="1.2"/>`;
     if (entry.mark === "tick") return `<path d="M${x + 10} ${y - 4}v8" stroke="${stroke}" stroke-width="1.4"/>`;

@@ -31,12 +31,6 @@ const styles = (lines) => {
   const choices = new Set(lines.map((line) => line.run.choice));
   const rest = (line) => [line.run.set, line.run.place, line.run.seed, line.subject, line.name].join("\n");
   const keys = [...new Set(lines.map(rest))];
-  if (lines.length && LINKS.includes(lines[0].name)) {
-    // The busiest link has the plainest line.
-    const most = (key) => Math.max(...lines.filter((line) => rest(line) === key).map((line) => line.v.reduce((a, b) => Math.max(a, b), 0)));
-    const busy = new Map(keys.map((key) => [key, most(key)]));
-    keys.sort((a, b) => busy.get(b) - busy.get(a));
-  }
   const ranks = [...choices];
   return lines.map((line) => {
     const at = keys.indexOf(rest(line));
@@ -47,15 +41,28 @@ const styles = (lines) => {
   });
 };
 
+// Links whose queue is next to nothing, of several runs, only fill the legend: [the others, how many are left out].
+const IDLE = 0.02;
+const busy = (lines) => {
+  const most = lines.map((line) => line.v.reduce((a, b) => Math.max(a, b), 0));
+  const largest = Math.max(...most);
+  const kept = lines.filter((_, at) => most[at] > IDLE * largest);
+  return kept.length ? [kept, lines.length - kept.length] : [lines, 0];
+};
+
 const about = (line) => [line.run.set, line.run.place, line.run.choice, line.run.seed, line.subject];
 const ABOUT = ["set", "place", "choice", "seed", "flow_or_link"];
 
-const lineModel = (title, name, unit, axis, height, lines, end, isAlone) => {
+const lineModel = (title, name, unit, axis, height, all, end, isAlone) => {
+  const [lines, idle] = !isAlone && LINKS.includes(all[0].name) ? busy(all) : [all, 0];
   const looks = styles(lines);
   const words = labels(lines, new Set(lines.map((line) => line.name)).size > 1);
   const byState = (line) => isAlone && line.name === "window" && line.states.length > 1;
   const strips = isAlone ? [] : lines.filter((line) => line.name === "window" && line.states.length);
   const known = [...new Set(lines.filter((line) => byState(line) || strips.includes(line)).flatMap((line) => line.states.map((s) => s[1])))];
+  // Beside a line in the colors of its states no other has one of these.
+  const beside = 3;
+  if (lines.some(byState)) looks.forEach((look, at) => { if (!byState(lines[at])) look.index = beside; });
   const style = (at) => ({
     stroke: choiceColor(looks[at].index), dash: looks[at].dash,
     width: (lines[at].name === "window" ? 1.8 : 1.2) + looks[at].wider, alpha: isAlone && FAINT.includes(lines[at].name) ? 0.8 : 1,
@@ -72,6 +79,7 @@ const lineModel = (title, name, unit, axis, height, lines, end, isAlone) => {
   }));
   for (const state of known)
     legend.push({ label: state, stroke: () => stateColor(state), mark: strips.length ? "strip" : "line" });
+  if (idle) legend.push({ label: idle + (idle > 1 ? " idle links" : " idle link") + " left out", mark: "none", stroke: () => color("soft") });
   return {
     title, name, unit, quantity: axis, height, end, legend,
     shapes: (view, hidden) => {
@@ -103,7 +111,7 @@ const lineModel = (title, name, unit, axis, height, lines, end, isAlone) => {
       return found;
     },
     csv: () => csvText([[...ABOUT, "quantity", "unit", "t_s", "value", "state"],
-      ...lines.flatMap((line) => [...line.t].map((t, at) => [...about(line), line.name, unit, +t.toFixed(6), +line.v[at].toPrecision(9), stateAt(line, t)]))]),
+      ...all.flatMap((line) => [...line.t].map((t, at) => [...about(line), line.name, unit, +t.toFixed(6), +line.v[at].toPrecision(9), stateAt(line, t)]))]),
   };
 };
 
@@ -220,7 +228,9 @@ if (timeHolder && timeData) {
     drawAll(holder, shown, wanted, byBytes);
     if (before && plots.length && before.max <= plots[0].model.end && before.max - before.min < plots[0].model.end * 0.999) zoom(before.min, before.max);
   } };
-  const optional = ON_REQUEST.filter((name) => runs.some((run) => run.lines.some((line) => line.name === name))).map((name) => [name, capital(quantity(name))]);
+  // A single flow shows everything anyway.
+  const isMany = runs.length > 1 || new Set(runs.flatMap((run) => run.packets).map((packets) => packets.subject)).size > 1;
+  const optional = !isMany ? [] : ON_REQUEST.filter((name) => runs.some((run) => run.lines.some((line) => line.name === name))).map((name) => [name, capital(quantity(name))]);
   if (runs.length)
     buildPicker(controls, runs, optional, (list, names) => { [shown, wanted] = [list, names]; byBytes.draw(); });
   const redraw = () => { for (const plot of plots) plot.redraw(); };
