@@ -3,7 +3,8 @@
 use thalweg_link::{DropCause, Quantiles};
 use thalweg_proto::observe::Limit;
 use thalweg_sim::{
-    Figure, Floor, FlowPlan, FlowResult, FlowWindow, LinkResult, PacketFate, PacketPoint, Plan, RunResult, SideResult, Traffic,
+    Figure, Floor, FlowPlan, FlowResult, FlowWindow, LinkResult, PacketFate, PacketPoint, Plan, RunResult, SideResult,
+    Traffic,
 };
 use thalweg_units::{Duration, human_duration};
 
