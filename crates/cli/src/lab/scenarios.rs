@@ -27,7 +27,7 @@ pub(super) struct ListArgs {
     /// List what is measured
     #[arg(long)]
     metrics: bool,
-    /// List what is measured as tables for docs/lab.md
+    /// List what is measured as tables for docs/lab-metrics.md
     #[arg(long, conflicts_with_all = ["presets", "keys", "metrics"])]
     markdown: bool,
 }

@@ -301,6 +301,7 @@ fn over_a_number(
         panels,
         legend: if is_choice { Legend::new() } else { legend(grid) },
         from_zero: false,
+        is_across: false,
     };
     let curves = match grid.choices.len() {
         many if many > MOST_CURVES && !is_choice => format!(" The first {MOST_CURVES} of {many} choices are shown."),

@@ -2,6 +2,7 @@
 
 mod collection;
 pub mod csv;
+mod delivery;
 mod figures;
 mod overlay;
 mod page;

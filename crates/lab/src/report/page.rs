@@ -6,7 +6,7 @@ use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
 use super::picture::Picture;
-use super::{ReportError, Results, figures, overlay};
+use super::{ReportError, Results, delivery, figures, overlay};
 use crate::answer;
 use crate::choices::Grid;
 use crate::judgment::{Failures, Judgment};
@@ -118,6 +118,8 @@ pub(super) struct Shown {
     /// Pictures of what else the scenario asks about.
     pub(super) others: Vec<Picture>,
     pub(super) distributions: Vec<Picture>,
+    /// How the bytes of each flow arrived.
+    pub(super) delivery: Vec<Picture>,
     pub(super) compared: Vec<Compared>,
     pub(super) matrices: Vec<Matrix>,
     pub(super) grid: Grid,
@@ -139,6 +141,7 @@ impl Shown {
             main,
             others,
             distributions,
+            delivery: delivery::pictures(set, &grid),
             compared: matrices.iter().map(|matrix| compared(&figures::name(scenario, matrix), &grid, matrix)).collect(),
             matrices,
             grid,
@@ -186,6 +189,7 @@ impl Shown {
             main,
             others: pictures.take(MOST_PICTURES).collect(),
             distributions: Vec::new(),
+            delivery: Vec::new(),
             compared: matrices
                 .iter()
                 .map(|matrix| compared(&figures::name(&a.scenario, matrix), &grid, matrix))
@@ -352,6 +356,7 @@ fn page(head: Value, sets: &[&Results], shown: &Shown) -> Result<String, ReportE
     let html = |pictures: &[Picture]| pictures.iter().map(Picture::html).collect::<Vec<_>>();
     let nav = [
         ("failures", "Failed runs", !failures.is_empty()),
+        ("delivery", "Delivery over time", !shown.delivery.is_empty()),
         ("more", "More pictures", !shown.others.is_empty()),
         ("distributions", "Distributions", !shown.distributions.is_empty()),
         ("time", "Time plots", !recordings.is_empty()),
@@ -370,6 +375,7 @@ fn page(head: Value, sets: &[&Results], shown: &Shown) -> Result<String, ReportE
         picture => shown.main.as_ref().map(Picture::html),
         others => html(&shown.others),
         distributions => html(&shown.distributions),
+        delivery => html(&shown.delivery),
         compared => serde(&shown.compared),
         policies => thalweg_recovery::Policies::default().to_string(),
         reference => shown.grid.choices.first().filter(|_| shown.grid.choices.len() > 1).map(|it| it.name.clone()),

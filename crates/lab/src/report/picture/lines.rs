@@ -33,8 +33,10 @@ pub struct Lines {
     pub panels: Vec<(String, Vec<Curve>)>,
     /// Which color is which choice.
     pub legend: Legend,
-    /// Whether ordinates begin at zero.
+    /// Whether the ordinate of each panel begins at zero.
     pub from_zero: bool,
+    /// Whether bands are about the abscissa: the time by which something was reached.
+    pub is_across: bool,
 }
 
 impl Lines {
@@ -55,11 +57,14 @@ impl Lines {
     fn panel(&self, ink: &mut Ink, curves: &[Curve], panel: Panel) {
         let points = || curves.iter().flat_map(|curve| &curve.points);
         let must: &[f64] = if self.from_zero { &[0.0] } else { &[] };
-        let ordinates = points().flat_map(|(_, y, band)| {
-            let (low, high) = band.unwrap_or((*y, *y));
-            [*y, low, high]
-        });
-        let across = Scale::new(points().map(|point| point.0), &[], (panel.left, panel.right), self.across.1);
+        let with_band = |value: f64, band: &Option<(f64, f64)>| {
+            let (low, high) = band.unwrap_or((value, value));
+            [value, low, high]
+        };
+        let ordinates = points().flat_map(|(_, y, band)| with_band(*y, if self.is_across { &None } else { band }));
+        let abscissas = points().flat_map(|(x, _, band)| with_band(*x, if self.is_across { band } else { &None }));
+        let from: &[f64] = if self.is_across { &[0.0] } else { &[] };
+        let across = Scale::new(abscissas, from, (panel.left, panel.right), self.across.1);
         let up = Scale::new(ordinates, must, (panel.bottom, panel.top), self.up.1);
         let (Some(across), Some(up)) = (across, up) else { return };
         up.draw_left(ink, (panel.left, panel.right));
@@ -67,7 +72,7 @@ impl Lines {
         let middle = (panel.top + panel.bottom) / 2.0;
         ink.upward("axis", (panel.left - up.widest() - 16.0, middle), &self.up.0);
         for curve in curves {
-            band(ink, curve, &across, &up);
+            band(ink, curve, self.is_across, &across, &up);
         }
         for curve in curves {
             line(ink, curve, &across, &up);
@@ -75,23 +80,23 @@ impl Lines {
     }
 }
 
-fn band(ink: &mut Ink, curve: &Curve, across: &Scale, up: &Scale) {
-    let known: Vec<(f64, f64, f64)> = curve
-        .points
-        .iter()
-        .filter_map(|(x, _, band)| band.map(|(low, high)| (across.at(*x), low, high)))
-        .filter(|(_, low, high)| !low.is_nan() && !high.is_nan())
-        .collect();
-    if known.len() < 2 {
+fn band(ink: &mut Ink, curve: &Curve, is_across: bool, across: &Scale, up: &Scale) {
+    // The two ends of the band at each point, as positions.
+    let ends = curve.points.iter().filter_map(|(x, y, band)| {
+        let (low, high) = band.filter(|(low, high)| !low.is_nan() && !high.is_nan())?;
+        Some(match is_across {
+            true => [(across.at(low), up.at(*y)), (across.at(high.min(across.high)), up.at(*y))],
+            false => [(across.at(*x), up.at(low.max(up.low))), (across.at(*x), up.at(high.min(up.high)))],
+        })
+    });
+    let ends: Vec<[(f64, f64); 2]> = ends.collect();
+    if ends.len() < 2 {
         return;
     }
-    let mut d = String::new();
-    for (at, (x, _, high)) in known.iter().enumerate() {
-        d += &format!("{}{x:.1} {:.1}", if at == 0 { 'M' } else { 'L' }, up.at(high.min(up.high)));
-    }
-    for (x, low, _) in known.iter().rev() {
-        d += &format!("L{x:.1} {:.1}", up.at(low.max(up.low)));
-    }
+    let there = ends.iter().map(|ends| ends[1]);
+    let back = ends.iter().rev().map(|ends| ends[0]);
+    let steps = there.chain(back).enumerate();
+    let d: String = steps.map(|(at, (x, y))| format!("{}{x:.1} {y:.1}", if at == 0 { 'M' } else { 'L' })).collect();
     ink.path(&format!("area c{}", curve.color), &(d + "Z"));
 }
 
@@ -140,6 +145,7 @@ mod tests {
             panels: vec![("wifi".to_owned(), vec![curve.clone()]), ("lte".to_owned(), vec![curve])],
             legend: vec![("rfc".to_owned(), 1)],
             from_zero: false,
+            is_across: false,
         };
         let svg = lines.svg().unwrap();
         assert_eq!(svg.matches("class=\"area c1\"").count(), 2);

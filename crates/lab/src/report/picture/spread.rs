@@ -131,6 +131,7 @@ pub fn cdf(name: &str, axis: &str, unit: Unit, panels: &[(String, Vec<Group>)], 
         panels,
         legend,
         from_zero: true,
+        is_across: false,
     };
     lines.svg()
 }

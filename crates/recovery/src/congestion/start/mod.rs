@@ -26,15 +26,15 @@ use one_burst::OneBurst;
 use standard::Standard;
 
 algorithms! {
-    #[doc = "How the window is first opened, and what ends that."]
+    #[doc = "How the congestion window opens at first, and what ends the start."]
     StartPolicy: Start, "start" {
         Standard "standard",
             "slow start until loss or a congestion mark (RFC 9002 section 7.3.1)",
-            "for comparison; where delay varies for other reasons than queues",
+            "for comparison; where delay varies for reasons other than queues",
             |_| Box::new(Standard);
         HyStartPlusPlus "hystart++",
-            "slow start that slows down and then stops when the round-trip time rises (RFC 9406)",
-            "wherever a queue is longer than a few milliseconds: less loss at the end of the start",
+            "slow start that slows down and then ends when the round-trip time rises (RFC 9406)",
+            "wherever a queue is longer than a few milliseconds: fewer losses at the end of the start",
             |birth| Box::new(HyStartPlusPlus::new(birth));
         #[cfg(test)]
         OneBurst "test-one-burst",
@@ -42,10 +42,10 @@ algorithms! {
             "in tests of the seat of a start",
             |birth| Box::new(OneBurst::new(birth));
     } default HyStartPlusPlus reserved {
-        "hystart", "the delay and ACK-train exits of Linux";
-        "peak-bandwidth", "jump to half of what a measured burst implies";
-        "careful-resume", "jump to what an earlier connection had (RFC 9959)";
-        "search", "exit when delivery stops doubling";
+        "hystart", "slow start with the delay and ACK-train exits of Linux";
+        "peak-bandwidth", "a jump to half of the bandwidth that a measured burst implies";
+        "careful-resume", "a jump to the window of an earlier connection (RFC 9959)";
+        "search", "slow start that ends when delivery stops doubling";
     }
 }
 
