@@ -11,6 +11,10 @@ const zoom = (from, to) => {
   zooming = false;
 };
 
+// As wide as the page allows; what is folded away has no width until it is opened.
+const LEAST_WIDTH = 300, FOLDED_WIDTH = 900;
+const widthOf = (holder) => Math.max(LEAST_WIDTH, holder.clientWidth || FOLDED_WIDTH);
+
 const PEAK_FONT = "11px " + FONT;
 
 class TimePlot {
@@ -52,7 +56,7 @@ class TimePlot {
       });
       foot.prepend(this.button);
     }
-    this.uplot = new uPlot(this.options(holder.clientWidth), [[0, model.end], [null, null]], this.area);
+    this.uplot = new uPlot(this.options(widthOf(holder)), [[0, model.end], [null, null]], this.area);
     plots.push(this);
   }
 

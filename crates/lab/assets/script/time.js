@@ -36,8 +36,8 @@ const styles = (lines) => {
     const at = keys.indexOf(rest(line));
     // The first choice lies on top; what is under it is wider, so that lines that agree can both be seen.
     const wider = 0.7 * Math.min(ranks.indexOf(line.run.choice), 3);
-    if (choices.size > 1) return { index: line.run.color, dash: DASHES[at % DASHES.length], wider };
-    return { index: line.run.color + at, dash: at >= COLORS ? DASHES[1] : [], wider };
+    if (choices.size > 1) return { index: line.run.color, dash: DASHES[at % DASHES.length], wider, faint: at };
+    return { index: line.run.color + at, dash: at >= COLORS ? DASHES[1] : [], wider, faint: 0 };
   });
 };
 
@@ -119,6 +119,8 @@ const packetModel = (list, end, byBytes) => {
   const isAlone = list.length === 1;
   const looks = styles(list.map((packets) => ({ ...packets, name: "" })));
   const words = labels(list.map((packets) => ({ ...packets, name: "" })), false);
+  // Dots have no dashes: of several flows in one color the further ones are fainter.
+  const strength = (at) => [0.95, 0.5, 0.3][looks[at].faint % 3];
   const marks = { sent: "dot", acked: "dot", lost: "tick", spurious: "ring" };
   const kinds = Object.keys(KIND_NAMES).filter((kind) => list.some((packets) => packets[kind].t.length));
   const heights = list.map((packets) => {
@@ -133,7 +135,7 @@ const packetModel = (list, end, byBytes) => {
     return at < 0 ? "" : "packet " + packets[kind].n[at];
   };
   const legend = isAlone ? [] : list.map((packets, at) => ({
-    key: "run " + at, label: words[at], mark: "dot", stroke: () => choiceColor(looks[at].index),
+    key: "run " + at, label: words[at], mark: "dot", stroke: () => choiceColor(looks[at].index), alpha: strength(at),
     value: (time) => last(packets, "sent", time),
   }));
   for (const kind of kinds)
@@ -148,7 +150,7 @@ const packetModel = (list, end, byBytes) => {
       if (hidden.has("run " + at)) return [];
       return kinds.filter((kind) => !hidden.has(kind)).map((kind) => {
         const stroke = isAlone ? color(KINDS[kind]) : choiceColor(looks[at].index);
-        return packetShapes(kind, packets[kind], heights[at][kind], view, { stroke, alpha: kind === "acked" ? (isAlone ? 0.7 : 0.35) : 0.9 });
+        return packetShapes(kind, packets[kind], heights[at][kind], view, { stroke, alpha: strength(at) * (kind === "acked" ? (isAlone ? 0.75 : 0.4) : 1) });
       });
     }),
     range: (from, to) => {
@@ -235,10 +237,10 @@ if (timeHolder && timeData) {
     buildPicker(controls, runs, optional, (list, names) => { [shown, wanted] = [list, names]; byBytes.draw(); });
   const redraw = () => { for (const plot of plots) plot.redraw(); };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  let width = holder.clientWidth;
+  let width = widthOf(holder);
   new ResizeObserver(() => {
-    if (holder.clientWidth === width || isPrinting) return;
-    width = holder.clientWidth;
+    if (widthOf(holder) === width || isPrinting) return;
+    width = widthOf(holder);
     for (const plot of plots) plot.resize(width);
   }).observe(holder);
   // Paper is white and narrower than a screen.
