@@ -31,6 +31,9 @@ const styles = (lines) => {
   const choices = new Set(lines.map((line) => line.run.choice));
   const rest = (line) => [line.run.set, line.run.place, line.run.seed, line.subject, line.name].join("\n");
   const keys = [...new Set(lines.map(rest))];
+  // Data mostly come down, so what comes down has the plainest lines.
+  const isUp = (key) => Number(key.includes(".up\n"));
+  keys.sort((a, b) => isUp(a) - isUp(b));
   const ranks = [...choices];
   return lines.map((line) => {
     const at = keys.indexOf(rest(line));
@@ -55,7 +58,7 @@ const ABOUT = ["set", "place", "choice", "seed", "flow_or_link"];
 
 const lineModel = (title, name, unit, axis, height, all, end, isAlone) => {
   const [lines, idle] = !isAlone && LINKS.includes(all[0].name) ? busy(all) : [all, 0];
-  const looks = styles(lines);
+  const looks = styles(all).filter((_, at) => lines.includes(all[at]));
   const words = labels(lines, new Set(lines.map((line) => line.name)).size > 1);
   const byState = (line) => isAlone && line.name === "window" && line.states.length > 1;
   const strips = isAlone ? [] : lines.filter((line) => line.name === "window" && line.states.length);
