@@ -22,15 +22,17 @@ const color = (name) => {
 const COLORS = 8;
 const choiceColor = (index) => color("k" + (((index % COLORS) + COLORS) % COLORS));
 const STATES = {
-  "slow start": "k2", "conservative slow start": "k4", "congestion avoidance": "k0", recovery: "k5", "application limited": "k6",
-  startup: "k2", drain: "k4", "probe bandwidth": "k0", "probe rtt": "k3",
+  "slow start": "k2", "conservative slow start": "k5", "congestion avoidance": "k0", recovery: "k1", "application limited": "k4",
+  startup: "k2", drain: "k5", "probe bandwidth": "k0", "probe rtt": "k7",
 };
 // A state that the table does not have takes a color that its name decides.
 const stateColor = (name) => {
   if (STATES[name]) return color(STATES[name]);
   let sum = 0;
   for (const letter of name) sum = (sum * 31 + letter.charCodeAt(0)) % 9973;
-  return color(["k1", "k3", "k7"][sum % 3]);
+  return color(["k3", "k6", "k7"][sum % 3]);
 };
-const KINDS = { sent: "k0", acked: "k2", lost: "k5", spurious: "k3" };
+// Packets of the only sender of a plot.
+const KINDS = { sent: "k0", acked: "k2", lost: "k1", spurious: "k7" };
+// Lines of one color.
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3], [14, 5], [1, 6]];

@@ -86,6 +86,6 @@ const buildPicker = (holder, runs, optional, onChange) => {
     });
     more.append(label);
   }
-  holder.append(more);
+  if (optional.length) holder.append(more);
   tell();
 };

@@ -11,6 +11,10 @@ const zoom = (from, to) => {
   zooming = false;
 };
 
+// As wide as the page allows; what is folded away has no width until it is opened.
+const LEAST_WIDTH = 300, FOLDED_WIDTH = 900;
+const widthOf = (holder) => Math.max(LEAST_WIDTH, holder.clientWidth || FOLDED_WIDTH);
+
 const PEAK_FONT = "11px " + FONT;
 
 class TimePlot {
@@ -52,7 +56,7 @@ class TimePlot {
       });
       foot.prepend(this.button);
     }
-    this.uplot = new uPlot(this.options(holder.clientWidth), [[0, model.end], [null, null]], this.area);
+    this.uplot = new uPlot(this.options(widthOf(holder)), [[0, model.end], [null, null]], this.area);
     plots.push(this);
   }
 
@@ -203,6 +207,7 @@ class TimePlot {
   // A sample of a line or mark, 20 pixels wide, its middle at this height.
   static sample(entry, x, y) {
     const stroke = entry.stroke(), alpha = entry.alpha ?? 1;
+    if (entry.mark === "none") return "";
     if (entry.mark === "dot") return `<circle cx="${x + 10}" cy="${y}" r="2.6" fill="${stroke}" fill-opacity="${alpha}"/>`;
     if (entry.mark === "ring") return `<circle cx="${x + 10}" cy="${y}" r="4" fill="none" stroke="${stroke}" stroke-width="1.2"/>`;
     if (entry.mark === "tick") return `<path d="M${x + 10} ${y - 4}v8" stroke="${stroke}" stroke-width="1.4"/>`;

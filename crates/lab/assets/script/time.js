@@ -9,6 +9,7 @@ const GROUPS = [
 ];
 // Of several runs each quantity has a plot of its own; these only if they are asked for.
 const ON_REQUEST = ["srtt", "min_rtt", "pacing"];
+const LINKS = ["queue", "sojourn"];
 const FAINT = ["in_flight", "srtt", "pacing"];
 
 // What tells the lines of a plot apart, in words: only what differs.
@@ -30,26 +31,44 @@ const styles = (lines) => {
   const choices = new Set(lines.map((line) => line.run.choice));
   const rest = (line) => [line.run.set, line.run.place, line.run.seed, line.subject, line.name].join("\n");
   const keys = [...new Set(lines.map(rest))];
+  // Data mostly come down, so what comes down has the plainest lines.
+  const isUp = (key) => Number(key.includes(".up\n"));
+  keys.sort((a, b) => isUp(a) - isUp(b));
+  const ranks = [...choices];
   return lines.map((line) => {
     const at = keys.indexOf(rest(line));
-    if (choices.size > 1) return { index: line.run.color, dash: DASHES[at % DASHES.length] };
-    return { index: line.run.color + at, dash: at >= COLORS ? DASHES[1] : [] };
+    // The first choice lies on top; what is under it is wider, so that lines that agree can both be seen.
+    const wider = 0.7 * Math.min(ranks.indexOf(line.run.choice), 3);
+    if (choices.size > 1) return { index: line.run.color, dash: DASHES[at % DASHES.length], wider, faint: at };
+    return { index: line.run.color + at, dash: at >= COLORS ? DASHES[1] : [], wider, faint: 0 };
   });
+};
+
+// Links whose queue is next to nothing, of several runs, only fill the legend: [the others, how many are left out].
+const IDLE = 0.02;
+const busy = (lines) => {
+  const most = lines.map((line) => line.v.reduce((a, b) => Math.max(a, b), 0));
+  const largest = Math.max(...most);
+  const kept = lines.filter((_, at) => most[at] > IDLE * largest);
+  return kept.length ? [kept, lines.length - kept.length] : [lines, 0];
 };
 
 const about = (line) => [line.run.set, line.run.place, line.run.choice, line.run.seed, line.subject];
 const ABOUT = ["set", "place", "choice", "seed", "flow_or_link"];
 
-const lineModel = (title, name, unit, axis, height, lines, end, isAlone) => {
-  const looks = styles(lines);
+const lineModel = (title, name, unit, axis, height, all, end, isAlone) => {
+  const [lines, idle] = !isAlone && LINKS.includes(all[0].name) ? busy(all) : [all, 0];
+  const looks = styles(all).filter((_, at) => lines.includes(all[at]));
   const words = labels(lines, new Set(lines.map((line) => line.name)).size > 1);
   const byState = (line) => isAlone && line.name === "window" && line.states.length > 1;
   const strips = isAlone ? [] : lines.filter((line) => line.name === "window" && line.states.length);
   const known = [...new Set(lines.filter((line) => byState(line) || strips.includes(line)).flatMap((line) => line.states.map((s) => s[1])))];
+  // Beside a line in the colors of its states no other has one of these.
+  const beside = 3;
+  if (lines.some(byState)) looks.forEach((look, at) => { if (!byState(lines[at])) look.index = beside; });
   const style = (at) => ({
     stroke: choiceColor(looks[at].index), dash: looks[at].dash,
-    // The first lies on top; what is under it is wider, so that lines that agree can both be seen.
-    width: (lines[at].name === "window" ? 1.9 : 1.3) + (isAlone ? 0 : 0.8 * Math.min(at, 4)), alpha: isAlone && FAINT.includes(lines[at].name) ? 0.8 : 1,
+    width: (lines[at].name === "window" ? 1.8 : 1.2) + looks[at].wider, alpha: isAlone && FAINT.includes(lines[at].name) ? 0.8 : 1,
   });
   const visible = (hidden) => lines.filter((_, at) => !hidden.has(at));
   const legend = lines.map((line, at) => ({
@@ -63,6 +82,7 @@ const lineModel = (title, name, unit, axis, height, lines, end, isAlone) => {
   }));
   for (const state of known)
     legend.push({ label: state, stroke: () => stateColor(state), mark: strips.length ? "strip" : "line" });
+  if (idle) legend.push({ label: idle + (idle > 1 ? " idle links" : " idle link") + " left out", mark: "none", stroke: () => color("soft") });
   return {
     title, name, unit, quantity: axis, height, end, legend,
     shapes: (view, hidden) => {
@@ -94,7 +114,7 @@ const lineModel = (title, name, unit, axis, height, lines, end, isAlone) => {
       return found;
     },
     csv: () => csvText([[...ABOUT, "quantity", "unit", "t_s", "value", "state"],
-      ...lines.flatMap((line) => [...line.t].map((t, at) => [...about(line), line.name, unit, +t.toFixed(6), +line.v[at].toPrecision(9), stateAt(line, t)]))]),
+      ...all.flatMap((line) => [...line.t].map((t, at) => [...about(line), line.name, unit, +t.toFixed(6), +line.v[at].toPrecision(9), stateAt(line, t)]))]),
   };
 };
 
@@ -102,6 +122,8 @@ const packetModel = (list, end, byBytes) => {
   const isAlone = list.length === 1;
   const looks = styles(list.map((packets) => ({ ...packets, name: "" })));
   const words = labels(list.map((packets) => ({ ...packets, name: "" })), false);
+  // Dots have no dashes: of several flows in one color the further ones are fainter.
+  const strength = (at) => [0.95, 0.5, 0.3][looks[at].faint % 3];
   const marks = { sent: "dot", acked: "dot", lost: "tick", spurious: "ring" };
   const kinds = Object.keys(KIND_NAMES).filter((kind) => list.some((packets) => packets[kind].t.length));
   const heights = list.map((packets) => {
@@ -116,7 +138,7 @@ const packetModel = (list, end, byBytes) => {
     return at < 0 ? "" : "packet " + packets[kind].n[at];
   };
   const legend = isAlone ? [] : list.map((packets, at) => ({
-    key: "run " + at, label: words[at], mark: "dot", stroke: () => choiceColor(looks[at].index),
+    key: "run " + at, label: words[at], mark: "dot", stroke: () => choiceColor(looks[at].index), alpha: strength(at),
     value: (time) => last(packets, "sent", time),
   }));
   for (const kind of kinds)
@@ -131,7 +153,7 @@ const packetModel = (list, end, byBytes) => {
       if (hidden.has("run " + at)) return [];
       return kinds.filter((kind) => !hidden.has(kind)).map((kind) => {
         const stroke = isAlone ? color(KINDS[kind]) : choiceColor(looks[at].index);
-        return packetShapes(kind, packets[kind], heights[at][kind], view, { stroke, alpha: kind === "acked" ? (isAlone ? 0.7 : 0.35) : 0.9 });
+        return packetShapes(kind, packets[kind], heights[at][kind], view, { stroke, alpha: strength(at) * (kind === "acked" ? (isAlone ? 0.75 : 0.4) : 1) });
       });
     }),
     range: (from, to) => {
@@ -211,15 +233,17 @@ if (timeHolder && timeData) {
     drawAll(holder, shown, wanted, byBytes);
     if (before && plots.length && before.max <= plots[0].model.end && before.max - before.min < plots[0].model.end * 0.999) zoom(before.min, before.max);
   } };
-  const optional = ON_REQUEST.filter((name) => runs.some((run) => run.lines.some((line) => line.name === name))).map((name) => [name, capital(quantity(name))]);
+  // A single flow shows everything anyway.
+  const isMany = runs.length > 1 || new Set(runs.flatMap((run) => run.packets).map((packets) => packets.subject)).size > 1;
+  const optional = !isMany ? [] : ON_REQUEST.filter((name) => runs.some((run) => run.lines.some((line) => line.name === name))).map((name) => [name, capital(quantity(name))]);
   if (runs.length)
     buildPicker(controls, runs, optional, (list, names) => { [shown, wanted] = [list, names]; byBytes.draw(); });
   const redraw = () => { for (const plot of plots) plot.redraw(); };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  let width = holder.clientWidth;
+  let width = widthOf(holder);
   new ResizeObserver(() => {
-    if (holder.clientWidth === width || isPrinting) return;
-    width = holder.clientWidth;
+    if (widthOf(holder) === width || isPrinting) return;
+    width = widthOf(holder);
     for (const plot of plots) plot.resize(width);
   }).observe(holder);
   // Paper is white and narrower than a screen.

@@ -66,6 +66,27 @@ fn same_seed_same_hash_and_recording_changes_nothing() {
     assert_eq!(window.states[0].1, "slow start");
     assert!(window.t.is_sorted() && window.t.len() == window.v.len());
     assert!(recording.packets[0].sent.len() > 300);
+    let sent = two.record.get(Scope::Flow, "f", "bytes_sent")[0];
+    let packets = &recording.packets[0];
+    assert_eq!(packets.bytes.len(), packets.sent.len());
+    assert!(packets.bytes.is_sorted());
+    // All of it but the handshake is in packets with application data.
+    let counted = *packets.bytes.last().unwrap() as f64;
+    assert!(counted > 500_000.0 && counted <= sent, "{counted} of {sent}");
+}
+
+#[test]
+fn what_tcp_sends_again_is_where_it_was() {
+    let flow = "stack = \"tcp\"\ntransfer = { download = \"2 MB\" }";
+    let lossy = "up = { rate = \"5 Mbps\", delay = \"10 ms\" }\n\
+        down = { rate = \"20 Mbps\", delay = \"10 ms\", loss = \"1 %\" }";
+    let recording = SimEngine::default().run(&world(lossy, flow), 1, true).recording.unwrap();
+    let packets = &recording.packets[0];
+    let places: std::collections::BTreeMap<u64, u64> =
+        packets.sent.iter().zip(&packets.bytes).map(|((_, number), bytes)| (*number, *bytes)).collect();
+    assert!(places.len() < packets.sent.len(), "something is sent again");
+    assert!(packets.sent.iter().zip(&packets.bytes).all(|((_, number), bytes)| places[number] == *bytes));
+    assert!(places.values().is_sorted());
 }
 
 #[test]

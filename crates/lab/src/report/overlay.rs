@@ -127,3 +127,90 @@ fn show(candidate: &Candidate<'_>, set: Option<&'static str>, scenario: &str, de
         recording: thin::thin(&recording, detail),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::super::tests::results_of;
+    use super::*;
+    use crate::testing::Toy;
+
+    /// Two paths and two starts, the path running fastest, every seed recorded.
+    const TEXT: &str = r#"
+title = "t"
+question = "q?"
+seeds = 2
+record = "all"
+[path.p]
+preset = "satellite"
+[[flow]]
+transfer = { download = "1 MB" }
+[vary]
+"flow.0.policies.start" = ["standard", "hystart++"]
+"path.p" = [{ preset = "wifi" }, { preset = "satellite" }]
+"#;
+
+    fn list(shown: &[Shown]) -> Vec<(&str, &str, u64, Option<&str>)> {
+        shown.iter().map(|it| (it.place.as_str(), it.choice.as_str(), it.seed, it.set)).collect()
+    }
+
+    #[test]
+    fn all_choices_of_a_place_come_before_the_next_place_and_further_seeds_last() {
+        let directory = tempfile::tempdir().unwrap();
+        let results = results_of(TEXT, directory.path(), &Toy::default());
+        let shown = recordings(&[&results], 5);
+        let [shipped, other] = ["hystart++", "standard"];
+        assert_eq!(
+            list(&shown),
+            [
+                ("wifi", shipped, 1, None),
+                ("wifi", other, 1, None),
+                ("satellite", shipped, 1, None),
+                ("satellite", other, 1, None),
+                ("wifi", shipped, 2, None)
+            ]
+        );
+        assert_eq!(shown[0].name, "wifi, hystart++, seed 1");
+        assert!(shown[0].color == shown[2].color && shown[0].color != shown[1].color);
+        let text = json(&shown).unwrap();
+        let page: Value = serde_json::from_str(&text).unwrap();
+        for key in ["name", "place", "choice", "color", "seed", "series", "packets"] {
+            assert!(page.as_array().unwrap().iter().all(|recording| recording.get(key).is_some()), "{key}");
+        }
+        assert!(page[0].get("set").is_none());
+    }
+
+    #[test]
+    fn a_comparison_shows_the_same_runs_of_both_sets() {
+        let directory = tempfile::tempdir().unwrap();
+        let a = results_of(TEXT, &directory.path().join("a"), &Toy::default());
+        let b = results_of(TEXT, &directory.path().join("b"), &Toy { change: 1, ..Toy::default() });
+        let shown = recordings(&[&a, &b], 4);
+        let list = list(&shown);
+        assert_eq!(list.len(), 4);
+        for (one, other) in list[..2].iter().zip(&list[2..]) {
+            assert_eq!((one.0, one.1, one.2), (other.0, other.1, other.2));
+            assert_eq!((one.3, other.3), (Some("A"), Some("B")));
+        }
+        assert_eq!(shown[2].name, "B: wifi, hystart++, seed 1");
+    }
+
+    #[test]
+    fn places_of_several_scenarios_say_which_they_are_of() {
+        let directory = tempfile::tempdir().unwrap();
+        let set = |name: &str| results_of(TEXT, &directory.path().join(name), &Toy::default());
+        let shown = of_scenarios(&[set("a"), set("b")], 4);
+        assert_eq!(shown.len(), 4);
+        assert!(shown.iter().all(|it| it.place == "sat: wifi"), "{:?}", list(&shown));
+    }
+
+    #[test]
+    fn what_is_told_of_a_recording_does_not_end_the_script_it_is_in() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut results = results_of(TEXT, directory.path(), &Toy::default());
+        "</script><b>".clone_into(&mut results.scenario.name);
+        let text = json(&of_scenarios(&[results], 1)).unwrap();
+        assert!(text.contains("script") && !text.contains("</"), "{}", &text[..200]);
+    }
+}

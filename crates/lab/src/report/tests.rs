@@ -33,8 +33,13 @@ at_most = "1 s"
 "#;
 
 fn results(directory: &Path, engine: &Toy) -> Results {
+    results_of(TEXT, directory, engine)
+}
+
+/// What the stand-in makes of a scenario.
+pub(super) fn results_of(text: &str, directory: &Path, engine: &Toy) -> Results {
     static NEVER: AtomicBool = AtomicBool::new(false);
-    let scenario = Scenario::parse("sat.toml", TEXT, Path::new(""), &engine.stacks()).unwrap();
+    let scenario = Scenario::parse("sat.toml", text, Path::new(""), &engine.stacks()).unwrap();
     let store = Store::create(directory).unwrap();
     let options = RunOptions { threads: 2, ..RunOptions::new(&NEVER, &|_| {}) };
     let done = run(&scenario, engine, &store, &options).unwrap();
