@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod choices;
 pub mod distinct;
 pub mod engine;
 pub mod hash;

@@ -280,7 +280,7 @@ fn points(field: &Field<'_>, axes: &[Axis], absent: &[String]) -> Option<Vec<(St
 }
 
 /// "completion.p50": a metric and a statistic; the statistic of shares of runs can be left out.
-fn measured(field: &Field<'_>) -> Option<(&'static Metric, Statistic)> {
+pub(super) fn measured(field: &Field<'_>) -> Option<(&'static Metric, Statistic)> {
     let text = field.text("a metric and a statistic, such as \"completion.p50\"")?;
     let (name, statistic) = match text.split_once('.') {
         Some((name, statistic)) => (name, Some(statistic)),

@@ -23,6 +23,7 @@
 //! at_most = 1.25
 //! ```
 
+mod compare;
 mod diagnostic;
 mod expect;
 mod files;
@@ -45,6 +46,7 @@ use thalweg_recovery::Policies;
 pub use thalweg_sim::StackInfo;
 use thalweg_units::Duration;
 
+pub use compare::Answer;
 pub use diagnostic::{Diagnostic, ScenarioError};
 pub use expect::{Expectation, Until};
 pub use keys::keys;
@@ -94,6 +96,8 @@ pub struct Scenario {
     pub record: RecordWhich,
     /// More seeds until an interval is narrow.
     pub until: Option<Until>,
+    /// The metric that answers the question, if the scenario names one.
+    pub answer: Option<Answer>,
     /// What is varied: the label of each axis and those of its values.
     pub axes: Vec<Axis>,
     /// Every combination, the last axis running fastest; those of the rivals come after ours.
@@ -131,12 +135,21 @@ pub struct Axis {
     pub values: Vec<String>,
     /// Axes of the same number change together; none changes with every other axis.
     pub together: Option<usize>,
+    /// Whether its values are choices to be compared, such as policies and stacks, and not circumstances, such as
+    /// paths.
+    pub is_choice: bool,
 }
 
 impl Axis {
     /// Whether it is about our recovery, which rivals do not have.
     pub fn sets_policies(&self) -> bool {
-        self.key.split('.').nth(2).is_some_and(|step| step.trim() == "policies")
+        self.sets("policies")
+    }
+
+    /// Whether it is about a setting of flows.
+    pub(crate) fn sets(&self, setting: &str) -> bool {
+        let mut steps = self.key.split('.').map(str::trim);
+        steps.next() == Some("flow") && steps.nth(1) == Some(setting)
     }
 }
 
@@ -239,6 +252,8 @@ fn read(
     let rivals = listed.as_ref().and_then(|field| rivals::read(field, &axes, stacks));
     let until = root.get("until").and_then(|field| expect::until(&field));
     let (expect, shortfalls) = (root.get("expect"), root.get("known"));
+    let compared = root.get("compare");
+    let answer = root.get("answer").map(|field| compare::answer(&field));
     root.finish();
 
     let base = described(&document);
@@ -305,6 +320,9 @@ fn read(
     }
     let mut axes: Vec<Axis> = axes.into_iter().map(|axis| axis.axis).collect();
     axes.extend(rivals.as_ref().map(rivals::Rivals::axis));
+    if let Some(field) = &compared {
+        compare::mark(field, &mut axes);
+    }
     let absent = rivals.map(|rivals| rivals.absent).unwrap_or_default();
     let flows = points.first().map(|point| point.world.flows.as_slice()).unwrap_or_default();
     let paths = points.first().map(|point| point.world.paths.as_slice()).unwrap_or_default();
@@ -323,6 +341,7 @@ fn read(
         first_seed: first_seed?,
         record: record?,
         until,
+        answer: answer.flatten(),
         axes,
         points,
         left_out,

@@ -28,7 +28,7 @@ impl Rivals {
     /// Ours and those that this program has, as an axis.
     pub(crate) fn axis(&self) -> Axis {
         let values = core::iter::once(OURS.to_owned()).chain(self.present.iter().cloned()).collect();
-        Axis { label: STACK.to_owned(), key: "rivals".to_owned(), values, together: None }
+        Axis { label: STACK.to_owned(), key: "rivals".to_owned(), values, together: None, is_choice: true }
     }
 }
 

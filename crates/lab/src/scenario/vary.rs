@@ -239,8 +239,11 @@ pub(crate) fn read(field: &Field<'_>) -> Option<Vec<Varied>> {
             ));
             continue;
         }
+        let mut axis =
+            Axis { label: String::new(), key, values: labels(&items, together.is_some()), together, is_choice: false };
+        axis.is_choice = axis.sets("policies") || axis.sets("stack");
         varied.push(Varied {
-            axis: Axis { label: String::new(), key, values: labels(&items, together.is_some()), together },
+            axis,
             steps,
             key_span: key_span.clone(),
             values: items.iter().map(|item| without_label(item.node)).collect(),
