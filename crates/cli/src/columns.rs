@@ -99,6 +99,27 @@ fn cuts(label: &str, most: usize) -> impl Iterator<Item = String> {
     heads.map(cut).chain(numbered)
 }
 
+/// A list of names and what is to say about each, in lines of at most [`WIDTH`] columns. Long names have a line to
+/// themselves.
+pub(crate) fn described<'a>(entries: impl Iterator<Item = (&'a str, String)> + Clone) -> String {
+    let longest = entries.clone().map(|(name, _)| width(name)).filter(|wide| *wide <= NAME_MOST).max().unwrap_or(0);
+    let mut out = String::new();
+    for (name, text) in entries {
+        let mut name = name.to_owned();
+        if width(&name) > NAME_MOST {
+            out += &format!("{name}\n");
+            name.clear();
+        }
+        let lines = wrapped(&text, WIDTH.saturating_sub(longest + GAP), 0);
+        for (number, line) in lines.iter().enumerate() {
+            let name = if number == 0 { name.as_str() } else { "" };
+            let room = " ".repeat(longest.saturating_sub(width(name)) + GAP);
+            out += &format!("{}\n", format!("{name}{room}{line}").trim_end());
+        }
+    }
+    out
+}
+
 /// A cell of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cell {
@@ -282,6 +303,18 @@ mod tests {
         assert_eq!(wrapped(&format!("see {path} now"), 12, 0), ["see", path, "now"]);
         assert_eq!(wrapped("", 10, 0), [""]);
         assert_eq!(wrapped("found 40 %, and more", 9, 0), ["found", "40 %, and", "more"]);
+    }
+
+    #[test]
+    fn descriptions_begin_under_each_other() {
+        let long = "word ".repeat(40);
+        let far = "a/folder/with/a/long/name/and/a/file/with/another.toml";
+        let entries = [("rtt", long.as_str()), ("completion", "short"), (far, "text")];
+        let text = described(entries.iter().map(|(name, text)| (*name, (*text).to_owned())));
+        assert!(text.lines().all(|line| width(line) <= WIDTH && line.trim_end() == line), "{text}");
+        let begins = |word: &str| text.lines().filter_map(|line| line.find(word)).collect::<Vec<_>>();
+        assert!(begins("word").iter().chain(&begins("short")).chain(&begins("text")).all(|at| *at == 12), "{text}");
+        assert!(text.contains(&format!("{far}\n")));
     }
 
     fn columns() -> Vec<Column> {

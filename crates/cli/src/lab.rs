@@ -167,5 +167,11 @@ fn check_point(scenario: &Scenario, point: usize) -> Result<()> {
 
 /// Reads the results in a directory.
 fn load(directory: &Path, engine: &dyn Engine) -> Result<Results> {
+    if !directory.join("manifest.json").exists() {
+        return Err(Failure::usage(format!(
+            "{} holds no results: it has no manifest.json; name a folder that thalweg lab run wrote",
+            directory.display()
+        )));
+    }
     Results::load(directory, &engine.stacks()).map_err(Failure::usage)
 }

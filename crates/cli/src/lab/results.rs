@@ -105,6 +105,9 @@ impl ReportArgs {
     }
 }
 
+/// The most runs that are named if they came out differently.
+const MOST_MISMATCHES: usize = 20;
+
 /// What to call the hash of a run that may have panicked.
 fn hash_or_panic(hash: &str) -> &str {
     if hash.is_empty() { "of a panic" } else { hash }
@@ -143,7 +146,8 @@ impl VerifyArgs {
             return Err(Failure::failed("interrupted before everything was checked"));
         }
         let mismatches = &verification.mismatches;
-        for mismatch in mismatches.iter().take(20) {
+        // Not wrapped: each ends in a command that is to be copied.
+        for mismatch in mismatches.iter().take(MOST_MISMATCHES) {
             eprintln!(
                 "thalweg: point {}, seed {}: {} hash {} instead of {}; see it with: {}",
                 mismatch.point,
@@ -153,6 +157,9 @@ impl VerifyArgs {
                 hash_or_panic(&mismatch.expected),
                 runner::replay(&results.scenario, mismatch.point, mismatch.seed)
             );
+        }
+        if let Some(more) = mismatches.len().checked_sub(MOST_MISMATCHES).filter(|more| *more > 0) {
+            eprintln!("thalweg: … and {more} more");
         }
         let total = verification.checked;
         for (runs, what) in [
@@ -170,7 +177,10 @@ impl VerifyArgs {
             Ok(())
         } else {
             let (name, wrong) = (&results.scenario.name, mismatches.len());
-            Err(Failure::failed(format!("{name}: {wrong} of {total} runs came out differently")))
+            Err(Failure::failed(format!(
+                "{name}: {wrong} of {total} runs came out differently; if this is the program that made them, one of two \
+                 machines errs: verify on a third"
+            )))
         }
     }
 }
