@@ -75,14 +75,19 @@ fn tables_for_other_programs() {
     let directory = tempfile::tempdir().unwrap();
     let results = results(directory.path(), &Toy::default());
     results.write().unwrap();
-    let csv = std::fs::read_to_string(directory.path().join("runs.csv")).unwrap();
+    let names = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(names.into_iter().all(|name| !name.to_string_lossy().ends_with(".csv") && name != "series"));
+    let folder = directory.path().join("csv");
+    let files = results.export(&folder).unwrap();
+    assert_eq!(files, 2 + std::fs::read_dir(folder.join("series")).unwrap().count());
+    let csv = std::fs::read_to_string(folder.join("runs.csv")).unwrap();
     let mut lines = csv.lines();
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();
     assert_eq!(&header[..5], ["point", "start", "seed", "flow", "completed"]);
     assert_eq!(lines.clone().count(), 40);
     assert!(lines.all(|line| line.split(',').count() == header.len()));
     // A value per row: the toy has six metrics of its flow and one of the run.
-    let values = std::fs::read_to_string(directory.path().join("values.csv")).unwrap();
+    let values = std::fs::read_to_string(folder.join("values.csv")).unwrap();
     let mut lines = values.lines();
     assert_eq!(lines.next(), Some("point,start,seed,of,name,metric,unit,value"));
     assert_eq!(lines.clone().count(), 40 * 7);
@@ -92,10 +97,10 @@ fn tables_for_other_programs() {
     let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(json["verdicts"][1]["outcome"], "fails");
     assert_eq!(json["flows"].as_array().unwrap().len(), 2);
-    let window = directory.path().join("series/start-hystart++-seed-1-flow-0-window.csv");
+    let window = folder.join("series/start-hystart++-seed-1-flow-0-window.csv");
     let window = std::fs::read_to_string(window).unwrap();
     assert!(window.starts_with("t_s,window_B,state\n0,14000,slow start\n"), "{}", &window[..80]);
-    assert!(directory.path().join("series/start-standard-seed-1-flow-0-packets.csv").is_file());
+    assert!(folder.join("series/start-standard-seed-1-flow-0-packets.csv").is_file());
 }
 
 #[test]

@@ -214,7 +214,8 @@ fn settings_are_in_every_form_of_the_results() {
     let page = std::fs::read_to_string(results.write().unwrap()).unwrap();
     let said = "quinn 1.0, windows 64 MB, no ECN";
     assert!(page.contains(&format!("<th>quinn</th><td>{said}</td>")), "the page");
-    for file in ["runs.csv", "results.json", "manifest.json"] {
+    results.export(&directory.path().join("csv")).unwrap();
+    for file in ["csv/runs.csv", "results.json", "manifest.json"] {
         assert!(std::fs::read_to_string(directory.path().join(file)).unwrap().contains(said), "{file}");
     }
     let said: Vec<String> =
