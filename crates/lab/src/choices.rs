@@ -116,7 +116,11 @@ impl Grid {
 
     /// The axes of which places differ and whose values are numbers, by number of the axis.
     pub fn numeric(&self, axes: &[Axis]) -> Vec<(usize, Numbers)> {
-        let found = axes.iter().enumerate().filter(|(_, axis)| !axis.is_choice);
+        // Of axes that change together one stands for all.
+        let is_first = |at: usize| {
+            axes[at].together.is_none() || axes[..at].iter().all(|before| before.together != axes[at].together)
+        };
+        let found = axes.iter().enumerate().filter(|(at, axis)| !axis.is_choice && is_first(*at));
         found.filter_map(|(at, axis)| Some((at, numbers(&axis.values)?))).collect()
     }
 }

@@ -9,7 +9,7 @@ use super::{Results, csv};
 use crate::choices::{Grid, Numbers, numbers};
 use crate::matrix::{Entry, Matrix};
 use crate::metric::{self, Better, Unit};
-use crate::scenario::Scenario;
+use crate::scenario::{Axis, Scenario};
 use crate::stats::{Interval, Statistic};
 use crate::summary::Sample;
 
@@ -230,8 +230,11 @@ fn by_color(grid: &Grid, matrix: &Matrix, what: &str) -> Option<(String, String,
 /// What is left of a point's labels without some axes, in words.
 fn rest(scenario: &Scenario, labels: &[String], without: &[usize], choices: bool) -> String {
     let axes = scenario.axes.iter().enumerate();
+    let goes_with =
+        |axis: &Axis| axis.together.is_some_and(|it| without.iter().any(|at| scenario.axes[*at].together == Some(it)));
     let parts: Vec<String> = axes
         .filter(|(at, axis)| axis.is_choice == choices && !without.contains(at) && !labels[*at].is_empty())
+        .filter(|(_, axis)| !goes_with(axis))
         .map(|(at, axis)| match axis.is_bare() {
             true => format!("{} = {}", axis.label, labels[at]),
             false => labels[at].clone(),
