@@ -1,4 +1,5 @@
-"""A headless Chromium, driven through a pipe by its DevTools protocol: opens pages, runs scripts in them, takes pictures."""
+"""A headless Chromium, driven through a pipe by its DevTools protocol: opens pages, runs scripts in them, takes
+pictures."""
 
 import base64
 import fcntl

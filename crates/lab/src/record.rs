@@ -60,11 +60,11 @@ pub enum Delivery {
     Shares {
         /// The whole, in bytes of the application.
         whole: u64,
-        /// When `k + 1` of [`DELIVERY_SHARES`] shares had arrived, rounded up to a microsecond; shorter if the rest never
-        /// did.
+        /// When `k + 1` of [`DELIVERY_SHARES`] shares had arrived, rounded up to a microsecond; shorter if the rest
+        /// never did.
         times: Vec<f64>,
-        /// The same at best ([`thalweg_sim::Floor`]), at equal shares from none to all: two values if the curve is a line
-        /// between them, one more than [`DELIVERY_SHARES`] otherwise, none if there is no floor.
+        /// The same at best ([`thalweg_sim::Floor`]), at equal shares from none to all: two values if the curve is a
+        /// line between them, one more than [`DELIVERY_SHARES`] otherwise, none if there is no floor.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         floor: Vec<f64>,
     },

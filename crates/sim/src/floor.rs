@@ -45,8 +45,8 @@ impl Floor {
 
 impl Plan {
     /// The floor of a flow's bulk transfer whose client sends its first datagram at `start`, counted from the start of
-    /// the run, in packets made up like this ([`StackFactory::framing`](crate::StackFactory::framing)); `None` for other
-    /// traffic, for a flow that changes its path, and where the path never carries that much.
+    /// the run, in packets made up like this ([`StackFactory::framing`](crate::StackFactory::framing)); `None` for
+    /// other traffic, for a flow that changes its path, and where the path never carries that much.
     pub fn floor(&self, flow: &FlowPlan, start: Duration, framing: &Framing) -> Option<Floor> {
         let (bytes, down) = match flow.traffic {
             Traffic::Download(Some(bytes)) => (bytes, true),

@@ -148,8 +148,8 @@ impl Meter {
         self.to_the_end(&self.curve)
     }
 
-    /// The curve with points by bytes rather than by time: each share of a transfer that is as large as one packet and a
-    /// 500th of all that arrived has a point of its own, at the time of its arrival.
+    /// The curve with points by bytes rather than by time: each share of a transfer that is as large as one packet
+    /// and a 500th of all that arrived has a point of its own, at the time of its arrival.
     pub fn shares(&self) -> Vec<(Duration, u64)> {
         self.to_the_end(&self.shares)
     }

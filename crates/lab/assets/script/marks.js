@@ -36,7 +36,8 @@ const stateShapes = (line, view, style) => {
   return [...paths].map(([state, d]) => ({ ...style, d, stroke: stateColor(state) }));
 };
 
-// A thin strip per line at the bottom of the plot, in the colors of its states; a short bar before it has the line's color.
+// A thin strip per line at the bottom of the plot, in the colors of its states; a short bar before it has the line's
+// color.
 const STRIP = 5;
 const stripShapes = (line, view, row, rows, stroke) => {
   const y = view.top + view.height - (rows - row) * STRIP + STRIP / 2;
@@ -69,8 +70,8 @@ const packetShapes = (kind, points, heights, view, style) => {
   return { d, ...style, width: isDot ? 2.6 : 1.2, cap: isDot ? "round" : "butt" };
 };
 
-// The range of values that shows the bulk: a spike does not flatten the rest. Over time, 99.5 % of the values and a quarter
-// more, if the largest is more than three times that.
+// The range of values that shows the bulk: a spike does not flatten the rest. Over time, 99.5 % of the values and a
+// quarter more, if the largest is more than three times that.
 const bulk = (lines, from, to) => {
   const weighted = [];
   let largest = -Infinity, smallest = Infinity, total = 0;

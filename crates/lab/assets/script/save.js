@@ -28,7 +28,8 @@ const asPng = (svg) => new Promise((done, failed) => {
   image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(svg);
 });
 
-// The row of buttons. `source` has the name of the file, the title for who cannot see, and functions that give SVG and CSV.
+// The row of buttons. `source` has the name of the file, the title for who cannot see, and functions that give SVG
+// and CSV.
 const saveButtons = (source) => {
   const row = document.createElement("div");
   row.className = "save";

@@ -41,8 +41,8 @@ fn best(floor: &Floor) -> Vec<f64> {
     if is_line { [first, last].map(micros).to_vec() } else { floor.shares.map(micros).to_vec() }
 }
 
-/// A point may lie beside the line drawn instead by one part of so many of the whole: less than a pixel, more than the byte by
-/// which a share is rounded.
+/// A point may lie beside the line drawn instead by one part of so many of the whole: less than a pixel, more than
+/// the byte by which a share is rounded.
 const STRAIGHT: u32 = 5_000;
 
 /// Seconds, rounded up to a microsecond.

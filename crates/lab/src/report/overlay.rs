@@ -1,5 +1,5 @@
-//! Recordings for the time plots of a page, each with its place, choice, color and seed, so that a reader can lay any of them
-//! over each other.
+//! Recordings for the time plots of a page, each with its place, choice, color and seed, so that a reader can lay any
+//! of them over each other.
 
 use std::collections::BTreeMap;
 
@@ -42,8 +42,8 @@ struct Candidate<'r> {
     choice_number: usize,
 }
 
-/// The recordings of one set, or of two that are compared, `most` at most: first one of every choice, place by place, then
-/// those of further seeds. No more than these are held at a time.
+/// The recordings of one set, or of two that are compared, `most` at most: first one of every choice, place by place,
+/// then those of further seeds. No more than these are held at a time.
 pub(super) fn recordings(sets: &[&Results], most: usize) -> Vec<Shown> {
     let names: &[Option<&'static str>] = if sets.len() == 2 { &[Some("A"), Some("B")] } else { &[None] };
     let each = most / sets.len().max(1);

@@ -39,8 +39,8 @@ pub(super) struct Thinned {
     packets: Vec<Packets>,
 }
 
-/// A line. The first value is `step` times the first of `v`, each other the one before plus `step` times its own; times are
-/// the same in microseconds.
+/// A line. The first value is `step` times the first of `v`, each other the one before plus `step` times its own;
+/// times are the same in microseconds.
 #[derive(Debug, Serialize)]
 struct Line {
     subject: String,
@@ -82,8 +82,8 @@ struct Points {
     count: Vec<usize>,
 }
 
-/// The recording, thinned. Of every stretch of a line its smallest and its largest value stay, so that no peak is lost; of
-/// losses those that are left say how many they stand for.
+/// The recording, thinned. Of every stretch of a line its smallest and its largest value stay, so that no peak is
+/// lost; of losses those that are left say how many they stand for.
 pub(super) fn thin(recording: &Recording, detail: Detail) -> Thinned {
     Thinned {
         series: recording.series.iter().map(|series| line(series, detail.line)).collect(),
