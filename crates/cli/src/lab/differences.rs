@@ -30,6 +30,9 @@ pub(super) fn compared(common: Common, differences: &[Difference], paint: Paint)
         out += "median differences on the same seeds [95 % interval], the largest first\n";
         let laid = table(&columns(&beyond[..beyond.len().min(MOST_ROWS)]), 2, paint);
         out += &laid.text;
+        if !laid.left_out.is_empty() {
+            out += &sentence(&format!("  not shown: {}; the page shows all", laid.left_out.join("; ")), 4);
+        }
         if let Some(more) = beyond.len().checked_sub(MOST_ROWS).filter(|more| *more > 0) {
             out += &format!("  … and {more} more on the page\n");
         }

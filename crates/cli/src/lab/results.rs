@@ -203,7 +203,7 @@ impl MergeArgs {
             let results = load(&out, engine)?;
             if !self.quiet {
                 let runs = format!("{} of {asked} runs from {}", manifest.runs.len(), words::counted(count, "part"));
-                eprint!("{}  {runs}\n", question(&results.scenario, paint));
+                eprintln!("{}  {runs}", question(&results.scenario, paint));
             }
             let page = results.write().map_err(Failure::failed)?;
             let judgment = Judgment::of(&results);

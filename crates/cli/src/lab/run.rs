@@ -211,7 +211,7 @@ impl RunArgs {
         let resume = "what is done is kept: run the same command again to go on";
         let done = done.map_err(|error| Failure::failed(format!("{error}; {resume}")))?;
         if !self.quiet {
-            eprint!("{}  {}\n", question(&scenario, paint), words::speed(&done, began.elapsed()));
+            eprintln!("{}  {}", question(&scenario, paint), words::speed(&done, began.elapsed()));
         }
         let results = Results { scenario, runs: done.runs, manifest: done.manifest, store };
         let page = results.write().map_err(Failure::failed)?;

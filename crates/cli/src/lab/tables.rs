@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(best(more, &apart), [false, true]);
         let close = [estimate(1.0, Some((0.9, 1.1)), None), estimate(1.1, Some((1.0, 1.2)), None), None];
         assert_eq!(best(less, &close), [false, false, false]);
-        let tied = [close[0].clone(), close[1].clone(), apart[1].clone()];
+        let tied = [close[0], close[1], apart[1]];
         assert_eq!(best(less, &tied), [true, true, false]);
         // Two runs tell nothing; the same result from every seed tells all.
         let few = [estimate(1.0, None, Some(Missing::Few(2))), estimate(2.0, None, Some(Missing::Few(2)))];
