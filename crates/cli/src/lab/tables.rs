@@ -2,6 +2,7 @@
 //! each metric.
 
 use thalweg_lab::choices::Grid;
+use thalweg_lab::matrix;
 use thalweg_lab::metric::{self, Better, Metric, Scope, Unit};
 use thalweg_lab::report::Results;
 use thalweg_lab::stats::{Estimate, FEWEST_FOR_MEDIAN, Interval, Missing, Statistic};
@@ -11,7 +12,7 @@ use super::words::counted;
 use crate::columns::{Cell, Column, sentence, table};
 use crate::paint::Paint;
 
-/// What is shown of flows, if it has values; what comes first answers the question unless the scenario says otherwise.
+/// What is shown of flows beside what the scenario asks about, if it has values.
 const SHOWN: [&str; 9] = [
     "response",
     "flow_completion",
@@ -77,7 +78,9 @@ impl Figures<'_> {
     }
 
     fn of_flow(&self, named: bool) -> String {
-        let answer = self.results.scenario.answer.map(|answer| (answer.metric, answer.statistic));
+        // The same metric first as in the report.
+        let asked = matrix::asked(&self.results.scenario).into_iter().find(|(_, flow)| flow == self.flow);
+        let answer = asked.map(|(answer, _)| (answer.metric, answer.statistic));
         let mut measured: Vec<(Measured, Vec<Vec<Option<Estimate>>>)> = Vec::new();
         let mut add = |one: Measured| {
             let known = measured.iter().any(|((metric, _), _)| metric.name == one.0.name);

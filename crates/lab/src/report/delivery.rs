@@ -2,7 +2,7 @@
 //! the floor.
 
 use super::figures::legend;
-use super::picture::{Curve, Lines, Picture, Reading, csv_row, left_out};
+use super::picture::{Curve, Lines, Picture, Point, Reading, csv_row, left_out};
 use super::{Results, csv};
 use crate::choices::Grid;
 use crate::metric::Unit;
@@ -92,11 +92,9 @@ fn deliveries<'r>(set: &'r Results, point: usize, flow: &str) -> Vec<&'r Deliver
     parts.filter_map(|part| part.delivery.as_ref()).collect()
 }
 
-type Points = Vec<(f64, f64, Option<(f64, f64)>)>;
-
 /// The median and the band over runs, as time, bytes and the ends of the band in time; of flows without an end the band
 /// is left out and the median is that of the bytes.
-fn over_runs(deliveries: &[&Delivery]) -> Option<Points> {
+fn over_runs(deliveries: &[&Delivery]) -> Option<Vec<Point>> {
     let mut points = vec![(0.0, 0.0, Some((0.0, 0.0)))];
     match deliveries.first()? {
         Delivery::Shares { whole, .. } => {

@@ -243,6 +243,9 @@ fn rest(scenario: &Scenario, labels: &[String], without: &[usize], choices: bool
     parts.join(", ")
 }
 
+/// The points of each choice.
+type CurveOfChoice = BTreeMap<usize, Vec<(f64, Entry)>>;
+
 /// Lines over a number that varies.
 fn over_a_number(
     scenario: &Scenario,
@@ -253,7 +256,7 @@ fn over_a_number(
     let what = name(scenario, matrix);
     let is_choice = scenario.axes[*axis].is_choice;
     // By the words of a panel, in the order in which they come; of each the points of each curve.
-    let mut panels: Vec<(String, BTreeMap<usize, Vec<(f64, Entry)>>)> = Vec::new();
+    let mut panels: Vec<(String, CurveOfChoice)> = Vec::new();
     for (entry, (_, choice)) in entries(matrix) {
         let labels = &scenario.points[entry.point].labels;
         let Some(at) = scenario.axes[*axis].values.iter().position(|value| *value == labels[*axis]) else { continue };

@@ -118,14 +118,12 @@ mod tests {
     use super::*;
     use crate::metric::Unit;
 
-    fn dots(values: &[(f64, Option<(f64, f64)>)]) -> Dots {
-        let mark = |(at, (value, interval)): (usize, &(f64, Option<(f64, f64)>))| Mark {
-            color: at,
-            value: *value,
-            interval: *interval,
-            title: format!("{at}"),
-        };
-        let row = Row { label: "wifi < far".to_owned(), marks: values.iter().enumerate().map(mark).collect() };
+    fn mark(value: f64, interval: Option<(f64, f64)>) -> Mark {
+        Mark { color: 0, value, interval, title: "a mark".to_owned() }
+    }
+
+    fn dots(marks: &[Mark]) -> Dots {
+        let row = Row { label: "wifi < far".to_owned(), marks: marks.to_vec() };
         Dots {
             name: "completion".to_owned(),
             axis: "completion".to_owned(),
@@ -138,7 +136,8 @@ mod tests {
 
     #[test]
     fn a_picture_is_text_that_stays_the_same() {
-        let dots = dots(&[(1.0, Some((0.9, f64::INFINITY))), (f64::INFINITY, None), (2.0, Some((1.5, 2.5)))]);
+        let dots =
+            dots(&[mark(1.0, Some((0.9, f64::INFINITY))), mark(f64::INFINITY, None), mark(2.0, Some((1.5, 2.5)))]);
         let svg = dots.svg().unwrap();
         assert_eq!(Some(&svg), dots.svg().as_ref());
         assert!(svg.contains("wifi &lt; far") && svg.contains(">never<"), "{svg}");
@@ -147,9 +146,9 @@ mod tests {
 
     #[test]
     fn nothing_finite_is_no_picture_and_equal_values_are() {
-        assert!(dots(&[(f64::INFINITY, None)]).svg().is_none());
+        assert!(dots(&[mark(f64::INFINITY, None)]).svg().is_none());
         for value in [0.0, -3.0, 5.0, 1e12] {
-            let svg = dots(&[(value, None), (value, None)]).svg().unwrap();
+            let svg = dots(&[mark(value, None), mark(value, None)]).svg().unwrap();
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }
     }

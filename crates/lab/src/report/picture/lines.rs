@@ -5,13 +5,16 @@ use super::ink::Ink;
 use super::scale::{Reading, Scale};
 use super::{Legend, Panel};
 
+/// Abscissa, ordinate and the interval of one of them.
+pub type Point = (f64, f64, Option<(f64, f64)>);
+
 /// A line with its band.
 #[derive(Clone, Debug)]
 pub struct Curve {
     /// Color and shape.
     pub color: usize,
-    /// Abscissa, ordinate and the interval of the ordinate, ascending by abscissa.
-    pub points: Vec<(f64, f64, Option<(f64, f64)>)>,
+    /// Ascending by abscissa.
+    pub points: Vec<Point>,
     /// What a pointer shows at each point.
     pub titles: Vec<String>,
     /// Whether points are marked and joined by straight lines; else the line alone is drawn.

@@ -14,7 +14,7 @@ pub use dots::{Dots, Mark, Row};
 pub use facets::{Panel, left_out};
 pub use heat::Heat;
 pub use ink::escape;
-pub use lines::{Curve, Lines};
+pub use lines::{Curve, Lines, Point};
 pub use scale::Reading;
 pub use spread::{Group, box_plot, cdf};
 

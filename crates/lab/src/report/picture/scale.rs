@@ -18,9 +18,26 @@ impl Reading {
     pub(super) fn say(self, value: f64) -> String {
         match self {
             Reading::Unit(unit) => format(value, unit),
-            Reading::Times => format!("{} ×", format(value, Unit::Ratio)),
+            Reading::Times => format!("{} ×", format(three_digits(value), Unit::Ratio)),
         }
     }
+}
+
+/// As many digits as tell ratios apart at a glance.
+fn three_digits(value: f64) -> f64 {
+    let size = value.abs();
+    if !(1e-6..1e6).contains(&size) {
+        return value;
+    }
+    let mut unit = 1.0;
+    while unit * 100.0 > size {
+        unit /= 10.0;
+    }
+    while unit * 1000.0 <= size {
+        unit *= 10.0;
+    }
+    // Divided rather than multiplied below 1, so that 0.93 is 0.93.
+    if unit < 1.0 { (value / unit).round() / (1.0 / unit).round() } else { (value / unit).round() * unit }
 }
 
 /// Maps values to positions.
