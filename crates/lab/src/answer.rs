@@ -152,12 +152,14 @@ fn costs(grid: &Grid, matrices: &[Matrix], winner: usize, other: usize) -> Optio
     // Ratios are to the reference: where that wins, it pays where the other is better.
     let pays = |ratio: &Ratio| ratio.better == Some(winner == 0);
     let mut paid: Vec<(usize, String)> = Vec::new();
+    let mut told: Vec<&str> = Vec::new();
     let first = &matrices[0];
     let is_main = |matrix: &Matrix| MAIN.contains(&matrix.metric.name);
     for matrix in &matrices[1..] {
         let is_own = matrix.flow == first.flow;
         // Of other flows what they are about, of the same flow what the answer does not say already.
-        let is_cost = COSTS.contains(&matrix.metric.name) && is_own || is_main(matrix) && !is_own;
+        let is_other = is_main(matrix) && !is_own && !told.contains(&matrix.flow.as_str());
+        let is_cost = COSTS.contains(&matrix.metric.name) && is_own || is_other;
         let rows = matrix.entries.iter().enumerate().filter(|_| is_cost).filter_map(|(place, row)| {
             let entry = row[other].as_ref()?;
             let ratio = entry.ratio.filter(pays)?;
@@ -166,6 +168,9 @@ fn costs(grid: &Grid, matrices: &[Matrix], winner: usize, other: usize) -> Optio
         let rows: Vec<_> = rows.collect();
         let gap = |row: &(usize, f64, f64, Ratio)| (row.1 - row.2).abs();
         let Some(most) = rows.iter().max_by(|one, other| gap(one).total_cmp(&gap(other))) else { continue };
+        if is_other {
+            told.push(&matrix.flow);
+        }
         let (mine, theirs) = if winner == 0 { (most.2, most.1) } else { (most.1, most.2) };
         let say = |value: f64| metric::format(value, matrix.metric.unit);
         let at = match grid.places.len() {

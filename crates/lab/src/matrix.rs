@@ -4,7 +4,7 @@ use serde::Serialize;
 use thalweg_units::math;
 
 use crate::choices::Grid;
-use crate::metric::{self, Better, METRICS, Metric, Scope};
+use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
 use crate::scenario::world::{FlowSpec, Traffic};
 use crate::scenario::{Answer, Scenario};
 use crate::stats::{self, Estimate, Interval, Missing, Statistic};
@@ -32,6 +32,8 @@ pub struct Entry {
     pub point: usize,
     /// The value with its interval.
     pub found: Estimate,
+    /// The 95th and the 99th percentile, of times of which less is better.
+    pub tails: Option<(f64, f64)>,
     /// How it compares with the reference; none of the reference itself, or where that is not run.
     pub ratio: Option<Ratio>,
 }
@@ -65,9 +67,17 @@ impl Matrix {
     ) -> Option<Matrix> {
         let entry = |place: usize, choice: usize| {
             let here = side(place, choice)?;
-            let found = Sample::new(here.scenario, here.runs, here.point, flow, metric).estimate(statistic);
+            let sample = Sample::new(here.scenario, here.runs, here.point, flow, metric);
+            let found = sample.estimate(statistic);
+            let tail = |share| sample.estimate(Statistic::Quantile(share)).value;
+            let has_tails = metric.unit == Unit::Seconds && metric.better == Better::Less && found.distinct > 1;
             let ratio = side(place, 0).filter(|_| choice > 0).and_then(|base| ratio(base, here, flow, metric));
-            (found.runs > 0).then_some(Entry { point: here.point, found, ratio })
+            (found.runs > 0).then_some(Entry {
+                point: here.point,
+                found,
+                tails: has_tails.then(|| (tail(0.95), tail(0.99))),
+                ratio,
+            })
         };
         let entries: Vec<Vec<Option<Entry>>> =
             (0..places).map(|place| (0..choices).map(|choice| entry(place, choice)).collect()).collect();

@@ -117,11 +117,13 @@ fn show(candidate: &Candidate<'_>, set: Option<&'static str>, scenario: &str, de
     if let Some(set) = set {
         name = format!("{set}: {name}");
     }
+    // Where nothing is chosen the two sets are the choices, in the colors that they have in the other pictures.
+    let color = if set == Some("B") && candidate.choice.is_empty() { 1 } else { candidate.color };
     Some(Shown {
         name,
         place,
         choice: candidate.choice.clone(),
-        color: candidate.color,
+        color,
         seed: candidate.seed,
         set,
         recording: thin::thin(&recording, detail),

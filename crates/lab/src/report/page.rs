@@ -12,7 +12,7 @@ use crate::choices::Grid;
 use crate::judgment::{Failures, Judgment};
 use crate::matrix::{self, Matrix, Ratio, Side};
 use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
-use crate::scenario::Answer;
+use crate::scenario::{Answer, Axis, Point};
 use crate::stats::{Interval, Missing};
 use crate::store::Manifest;
 use crate::summary::{self, Cell, Outcome, Row, Tally, Verdict};
@@ -104,6 +104,7 @@ struct ComparedRow {
 struct ComparedCell {
     value: String,
     interval: Option<String>,
+    tails: Option<String>,
     ratio: Option<String>,
     ratio_interval: Option<String>,
     class: &'static str,
@@ -156,8 +157,8 @@ impl Shown {
         let both: Vec<(usize, usize, String)> = (0..a.scenario.points.len())
             .filter_map(|point| Some((point, *theirs.get(&name(a, point))?, name(a, point))))
             .collect();
-        let names: Vec<String> = both.iter().map(|(.., name)| name.clone()).collect();
-        let grid = Grid::of_sets(&names);
+        let points: Vec<&Point> = both.iter().map(|(point, ..)| &a.scenario.points[*point]).collect();
+        let grid = Grid::of_sets(&brief(&a.scenario.axes, &points));
         let side = |place: usize, choice: usize| {
             let (first, second, _) = both.get(place)?;
             Some(match choice {
@@ -200,6 +201,21 @@ impl Shown {
     }
 }
 
+/// The names of points by what tells them apart.
+fn brief(axes: &[Axis], points: &[&Point]) -> Vec<String> {
+    let varies = |at: usize| points.iter().any(|point| point.labels[at] != points[0].labels[at]);
+    let varied: Vec<usize> = (0..axes.len()).filter(|at| varies(*at)).collect();
+    let word = |point: &Point, at: usize| match axes[at].is_bare() {
+        true => format!("{} = {}", axes[at].label, point.labels[at]),
+        false => point.labels[at].clone(),
+    };
+    let words = |point: &&Point| {
+        let words = varied.iter().filter(|at| !point.labels[**at].is_empty()).map(|at| word(point, *at));
+        words.collect::<Vec<_>>().join(", ")
+    };
+    points.iter().map(words).collect()
+}
+
 /// A matrix as a table: places below each other and choices beside each other, or the other way round where there are
 /// more choices than fit.
 fn compared(title: &str, grid: &Grid, matrix: &Matrix) -> Compared {
@@ -214,6 +230,9 @@ fn compared(title: &str, grid: &Grid, matrix: &Matrix) -> Compared {
         Some(ComparedCell {
             value: print_or_never(entry.found.value, unit),
             interval: interval_or_why(entry.found.interval, entry.found.missing, unit),
+            tails: entry.tails.map(|(p95, p99)| {
+                format!("p95 {}, p99 {}", print_or_never(p95, unit), print_or_never(p99, unit))
+            }),
             ratio: ratio.as_ref().map(print),
             ratio_interval: ratio.and_then(|ratio| print_interval(ratio.interval?, Unit::Ratio)),
             class: match ratio.and_then(|ratio| ratio.better) {

@@ -76,7 +76,7 @@ impl Dots {
         }
         for (at, (row, label)) in self.rows.iter().zip(&labels).enumerate() {
             let middle = top + height * (at as f64 + 0.5);
-            ink.text("label", (left - 12.0, middle + 4.0), Anchor::End, label);
+            ink.label((left - 12.0, middle + 4.0), left - 18.0, label);
             let first = middle - lane * (row.marks.len() as f64 - 1.0) / 2.0;
             for (lane_at, mark) in row.marks.iter().enumerate() {
                 draw(&mut ink, &scale, mark, first + lane * lane_at as f64);

@@ -67,8 +67,9 @@ impl Heat {
         let stops: &[(u8, u8, u8)] = if self.is_ratio { &ASUNDER } else { &RISING };
         let share = |value: f64| (scale.at(value) - bar.0) / (bar.1 - bar.0);
         let titles: Vec<String> = self.panels.iter().map(|(title, _)| title.clone()).collect();
-        let rows = distinct(&self.up.1, 16);
-        let margin = rows.iter().map(|row| text_width(row)).fold(30.0, f64::max) + 34.0;
+        // Beside several panels there is less room for labels.
+        let rows = distinct(&self.up.1, if self.panels.len() > 1 { 16 } else { 44 });
+        let margin = rows.iter().map(|row| text_width(row)).fold(30.0, f64::max).min(WIDTH * 0.4) + 34.0;
         let head = |ink: &mut Ink| self.bar(ink, &scale, stops, bar);
         Some(facets::draw(&self.name, &titles, margin, head, |ink, at, panel| {
             self.panel(ink, &self.panels[at].1, panel, &rows, &|value| color(stops, share(value)));

@@ -62,6 +62,20 @@ impl Ink {
             writeln!(self.body, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\"{anchor}>{}</text>", escape(text));
     }
 
+    /// A text that ends at `x` and is at most so wide: a longer one is squeezed.
+    pub(super) fn label(&mut self, (x, y): (f64, f64), room: f64, text: &str) {
+        if text_width(text) <= room {
+            self.text("label", (x, y), Anchor::End, text);
+        } else {
+            let _ = writeln!(
+                self.body,
+                "<text class=\"label\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\" textLength=\"{room:.0}\" \
+                 lengthAdjust=\"spacingAndGlyphs\">{}</text>",
+                escape(text)
+            );
+        }
+    }
+
     /// A text that reads upward.
     pub(super) fn upward(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
         let _ = writeln!(

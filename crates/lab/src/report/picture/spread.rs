@@ -37,7 +37,7 @@ fn finite(group: &Group) -> (Vec<f64>, usize) {
 pub fn box_plot(name: &str, axis: &str, unit: Unit, groups: &[Group]) -> Option<String> {
     let names: Vec<String> = groups.iter().map(|group| group.label.clone()).collect();
     let labels = distinct(&names, 40);
-    let left = labels.iter().map(|label| text_width(label)).fold(40.0, f64::max) + 18.0;
+    let left = labels.iter().map(|label| text_width(label)).fold(40.0, f64::max).min(WIDTH * 0.5) + 18.0;
     let sorted: Vec<(Vec<f64>, usize)> = groups.iter().map(finite).collect();
     let all = sorted.iter().flat_map(|(values, _)| values.iter().copied());
     let scale = Scale::new(all, &[], (left, WIDTH - RIGHT), Reading::Unit(unit))?;
@@ -46,7 +46,7 @@ pub fn box_plot(name: &str, axis: &str, unit: Unit, groups: &[Group]) -> Option<
     scale.draw_below(&mut ink, (4.0, bottom), axis);
     for (at, ((group, (values, endless)), label)) in groups.iter().zip(&sorted).zip(&labels).enumerate() {
         let middle = 8.0 + ROW * (at as f64 + 0.5);
-        ink.text("label", (left - 10.0, middle + 4.0), Anchor::End, label);
+        ink.label((left - 10.0, middle + 4.0), left - 16.0, label);
         draw_box(&mut ink, group, values, &scale, middle, unit);
         if *endless > 0 {
             let text = format!("{endless} of {} never", group.values.len());
