@@ -61,8 +61,8 @@ impl Dots {
         let scale = Scale::new(values, &must, (left, WIDTH - RIGHT), self.reading)?;
         let most = self.rows.iter().map(|row| row.marks.len()).max()?;
         // Marks of a row lie one below the other, so that intervals do not cover each other.
-        let lane = if most > 3 { 7.0 } else { 9.0 };
-        let height = 11.0 + lane * most as f64;
+        let lane = 7.0;
+        let height = 9.0 + lane * most as f64;
         let mut ink = Ink::new();
         let top = ink.legend(&self.legend, (left - 8.0, 0.0)) + 8.0;
         let bottom = top + height * self.rows.len() as f64;
