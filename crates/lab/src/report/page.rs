@@ -230,9 +230,9 @@ fn compared(title: &str, grid: &Grid, matrix: &Matrix) -> Compared {
         Some(ComparedCell {
             value: print_or_never(entry.found.value, unit),
             interval: interval_or_why(entry.found.interval, entry.found.missing, unit),
-            tails: entry.tails.map(|(p95, p99)| {
-                format!("p95 {}, p99 {}", print_or_never(p95, unit), print_or_never(p99, unit))
-            }),
+            tails: entry
+                .tails
+                .map(|(p95, p99)| format!("p95 {}, p99 {}", print_or_never(p95, unit), print_or_never(p99, unit))),
             ratio: ratio.as_ref().map(print),
             ratio_interval: ratio.and_then(|ratio| print_interval(ratio.interval?, Unit::Ratio)),
             class: match ratio.and_then(|ratio| ratio.better) {

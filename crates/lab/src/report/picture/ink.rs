@@ -19,9 +19,18 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// How wide a text is drawn at 12 units, at most; fonts differ a little.
+/// How wide a text is drawn at 12 units, at most: the widths of DejaVu Sans, which is wider than most.
 pub(super) fn text_width(text: &str) -> f64 {
-    text.chars().map(|c| if "iljtfrI.,:;'|()[] ".contains(c) { 4.4 } else { 7.2 }).sum()
+    let width = |c: char| match c {
+        'm' | 'w' | 'M' | 'W' | '%' | '@' | '…' => 11.8,
+        '=' | '+' | '×' | '−' | '<' | '>' => 10.1,
+        'A'..='Z' => 8.6,
+        '0'..='9' => 7.7,
+        'i' | 'l' | 'j' | '.' | ',' | ':' | ';' | '\'' | '|' => 4.2,
+        't' | 'f' | 'r' | '(' | ')' | '[' | ']' | '-' | '/' | ' ' => 5.0,
+        _ => 7.6,
+    };
+    text.chars().map(width).sum()
 }
 
 /// Where a text is anchored.
