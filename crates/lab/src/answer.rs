@@ -1,7 +1,7 @@
 //! The answer to a scenario's question in two or three sentences: what is best, by how much, what it costs.
 
 use crate::choices::Grid;
-use crate::matrix::{Matrix, Ratio};
+use crate::matrix::{Entry, Matrix, Ratio};
 use crate::metric::{self, Better, Unit};
 use crate::stats::Interval;
 use crate::summary;
@@ -33,7 +33,9 @@ pub fn sentences(grid: &Grid, matrices: &[Matrix]) -> Vec<String> {
     said.push(verdict(grid, matrix, &what, winner));
     // What the winner is compared with: what is shipped, or what comes next.
     let other = if winner == 0 { next(matrix) } else { Some(winner) };
-    if let Some(other) = other.filter(|_| grid.places.len() > 1) {
+    let ratios =
+        |choice: usize| matrix.entries.iter().filter(|row| row[choice].is_some_and(|it| it.ratio.is_some())).count();
+    if let Some(other) = other.filter(|other| ratios(*other) > 1) {
         said.push(extremes(grid, matrix, other));
     }
     if let Some(other) = other {
@@ -83,28 +85,28 @@ fn next(matrix: &Matrix) -> Option<usize> {
 fn verdict(grid: &Grid, matrix: &Matrix, what: &str, winner: usize) -> String {
     let reference = &grid.choices[0].name;
     let name = |choice: usize| &grid.choices[choice].name;
-    let together = match grid.places.len() {
-        1 => String::new(),
-        count => format!(" over {count} {}s together", grid.kind),
+    let Some(shown) = Some(winner).filter(|winner| *winner > 0).or_else(|| next(matrix)) else {
+        return format!("No choice can be compared with {reference} in {what}.");
     };
-    let mean = if grid.places.len() > 1 { " (geometric mean)" } else { "" };
+    let ratio_at = |row: &&Vec<Option<Entry>>| row.get(shown).is_some_and(|it| it.is_some_and(|it| it.ratio.is_some()));
+    let (together, mean) = match matrix.entries.iter().filter(ratio_at).count() {
+        1 => (String::new(), ""),
+        count => (format!(" over {count} {}s together", grid.kind), " (geometric mean)"),
+    };
     if winner > 0 {
         let ratio = against(matrix, winner).map_or_else(String::new, |ratio| times(&ratio));
         return format!("Best{together}: {}, with {ratio} the {what} of {reference}{mean}.", name(winner));
     }
-    let Some(next) = next(matrix) else {
-        return format!("No choice can be compared with {reference} in {what}{together}.");
-    };
-    let Some(ratio) = against(matrix, next) else { return String::new() };
+    let Some(ratio) = against(matrix, shown) else { return String::new() };
     match ratio.better {
         Some(false) => format!(
             "Best{together}: {reference}. The next best, {}, has {} its {what}{mean}.",
-            name(next),
+            name(shown),
             times(&ratio)
         ),
         _ => format!(
-            "No choice is better than {reference} in {what} beyond chance{together}; the nearest, {}, has {}{mean}.",
-            name(next),
+            "No choice is better than {reference} in {what} beyond chance{together}; the nearest, {}, has {} its {what}{mean}.",
+            name(shown),
             times(&ratio)
         ),
     }
@@ -199,7 +201,7 @@ fn range(grid: &Grid, matrix: &Matrix, what: &str) -> String {
     if matrix.metric.better == Better::More {
         all.reverse();
     }
-    let say = |(place, entry): &(usize, &crate::matrix::Entry)| {
+    let say = |(place, entry): &(usize, &Entry)| {
         let place = &grid.places[*place].name;
         let value = summary::with_interval(entry.found.value, entry.found.interval, unit);
         if place.is_empty() { value } else { format!("{value} on {place}") }

@@ -175,6 +175,8 @@ fn ratio(base: Side<'_>, other: Side<'_>, flow: &str, metric: &Metric) -> Option
 fn overall<'a>(places: impl Iterator<Item = (Side<'a>, Side<'a>)>, flow: &str, metric: &Metric) -> Option<Ratio> {
     let by_place: Vec<Vec<(f64, f64)>> =
         places.map(|(base, other)| on_same_seeds(base, other, flow, metric).0).collect();
+    // Where neither ever came to an end there is nothing to compare.
+    let by_place: Vec<_> = by_place.into_iter().filter(|pairs| pairs.iter().any(stats::can_compare)).collect();
     let seeds = by_place.iter().map(Vec::len).min().filter(|seeds| *seeds > 0)?;
     let of_seed = |seed: usize| {
         let logs = by_place.iter().map(|pairs| {
