@@ -110,6 +110,7 @@ metrics! {
         "completion" Seconds "from the client's first datagram to the last byte",
         "completion_less_interruptions" Seconds "completion less the time for which the path was out or held meanwhile",
         "completion_over_floor" Ratio "completion over what the link allows at best in the time in which the flow runs",
+        "completion_over_cold_floor" Ratio "the same with a handshake of one round trip before the first data; none of transfers whose data do not wait for one (0-RTT)",
         "goodput" BitsPerSecond More "application bytes over completion, 0 of a transfer that never completes; of media over their duration, of an endless flow over its life; with `measure`, those of the window over the flow's time in it",
         "auc_delivered" Share More "area under the delivery curve over that of a flow that runs at the floor; 0 if it never completes",
         "handshake" Seconds "from the client's first datagram to its completed handshake",
