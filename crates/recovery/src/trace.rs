@@ -70,15 +70,18 @@ pub enum StartExit {
     Delay,
     /// The window reached the slow start threshold.
     Threshold,
+    /// ACKs came one after the other for as long as the path is.
+    AckTrain,
 }
 
 impl StartExit {
-    /// "congestion", "delay" or "threshold".
+    /// "congestion", "delay", "threshold" or "ack_train".
     pub const fn label(self) -> &'static str {
         match self {
             StartExit::Congestion => "congestion",
             StartExit::Delay => "delay",
             StartExit::Threshold => "threshold",
+            StartExit::AckTrain => "ack_train",
         }
     }
 }
@@ -320,6 +323,7 @@ impl Event {
                     StartExit::Congestion => 1,
                     StartExit::Delay => 2,
                     StartExit::Threshold => 3,
+                    StartExit::AckTrain => 4,
                 };
                 put_all(&[12, reason, window]);
             }

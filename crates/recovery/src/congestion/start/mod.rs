@@ -4,6 +4,7 @@
 //! ([`window`](super::window)) applies it. After persistent congestion the window opens again, up to the threshold;
 //! only the first time is there anything to find out.
 
+mod hystart;
 mod hystart_plus_plus;
 #[cfg(test)]
 mod one_burst;
@@ -18,6 +19,7 @@ use super::window::View;
 use crate::trace::{StartExit, State};
 
 use crate::choice::algorithms;
+use hystart::HyStart;
 use hystart_plus_plus::HyStartPlusPlus;
 #[cfg(test)]
 pub(crate) use one_burst::BURST;
@@ -36,13 +38,16 @@ algorithms! {
             "slow start that slows down and then stops when the round-trip time rises (RFC 9406)",
             "wherever a queue is longer than a few milliseconds: less loss at the end of the start",
             |birth| Box::new(HyStartPlusPlus::new(birth));
+        HyStart "hystart",
+            "slow start that stops at once when a train of ACKs lasts as long as the path, or the round-trip time rises (Linux's tcp_cubic)",
+            "to compare with Linux; where delay hardly varies: least loss at the end of the start",
+            |birth| Box::new(HyStart::new(birth));
         #[cfg(test)]
         OneBurst "test-one-burst",
             "one burst, a pause, and a jump to what the burst measured",
             "in tests of the seat of a start",
             |birth| Box::new(OneBurst::new(birth));
     } default HyStartPlusPlus reserved {
-        "hystart", "the delay and ACK-train exits of Linux";
         "peak-bandwidth", "jump to half of what a measured burst implies";
         "careful-resume", "jump to what an earlier connection had (RFC 9959)";
         "search", "exit when delivery stops doubling";
