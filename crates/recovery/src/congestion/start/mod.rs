@@ -4,6 +4,7 @@
 //! ([`window`](super::window)) applies it. After persistent congestion the window opens again, up to the threshold;
 //! only the first time is there anything to find out.
 
+mod delay_min;
 mod hystart;
 mod hystart_plus_plus;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use super::window::View;
 use crate::trace::{StartExit, State};
 
 use crate::choice::algorithms;
+use delay_min::DelayMin;
 use hystart::HyStart;
 use hystart_plus_plus::HyStartPlusPlus;
 #[cfg(test)]
@@ -42,6 +44,10 @@ algorithms! {
             "slow start that stops at once when a train of ACKs lasts as long as the path, or the round-trip time rises (Linux's tcp_cubic)",
             "to compare with Linux; where delay hardly varies: least loss at the end of the start",
             |birth| Box::new(HyStart::new(birth));
+        DelayMin "delay-min",
+            "slow start that stops when the smallest of seven round-trip samples stays a quarter above what it was (picoquic)",
+            "to compare with picoquic; where delay varies by less than a quarter of the round trip",
+            |_| Box::new(DelayMin::new());
         #[cfg(test)]
         OneBurst "test-one-burst",
             "one burst, a pause, and a jump to what the burst measured",
