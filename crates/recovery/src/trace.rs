@@ -72,16 +72,19 @@ pub enum StartExit {
     Threshold,
     /// ACKs came one after the other for as long as the path is.
     AckTrain,
+    /// Less was delivered than was sent a round trip before.
+    Delivery,
 }
 
 impl StartExit {
-    /// "congestion", "delay", "threshold" or "ack_train".
+    /// "congestion", "delay", "threshold", "ack_train" or "delivery".
     pub const fn label(self) -> &'static str {
         match self {
             StartExit::Congestion => "congestion",
             StartExit::Delay => "delay",
             StartExit::Threshold => "threshold",
             StartExit::AckTrain => "ack_train",
+            StartExit::Delivery => "delivery",
         }
     }
 }
@@ -324,6 +327,7 @@ impl Event {
                     StartExit::Delay => 2,
                     StartExit::Threshold => 3,
                     StartExit::AckTrain => 4,
+                    StartExit::Delivery => 5,
                 };
                 put_all(&[12, reason, window]);
             }

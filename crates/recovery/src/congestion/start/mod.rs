@@ -9,6 +9,7 @@ mod hystart;
 mod hystart_plus_plus;
 #[cfg(test)]
 mod one_burst;
+mod search;
 mod standard;
 
 use core::fmt::Debug;
@@ -27,6 +28,7 @@ use hystart_plus_plus::HyStartPlusPlus;
 pub(crate) use one_burst::BURST;
 #[cfg(test)]
 use one_burst::OneBurst;
+use search::Search;
 use standard::Standard;
 
 algorithms! {
@@ -48,6 +50,10 @@ algorithms! {
             "slow start that stops when the smallest of seven round-trip samples stays a quarter above what it was (picoquic)",
             "to compare with picoquic; where delay varies by less than a quarter of the round trip",
             |_| Box::new(DelayMin::new());
+        Search "search",
+            "slow start that stops when what is acknowledged falls behind what was sent a round trip before (draft-chung-ccwg-search-09)",
+            "where delay varies for other reasons than queues, and queues hold three times the path or more",
+            |_| Box::new(Search::new());
         #[cfg(test)]
         OneBurst "test-one-burst",
             "one burst, a pause, and a jump to what the burst measured",
@@ -56,7 +62,6 @@ algorithms! {
     } default HyStartPlusPlus reserved {
         "peak-bandwidth", "jump to half of what a measured burst implies";
         "careful-resume", "jump to what an earlier connection had (RFC 9959)";
-        "search", "exit when delivery stops doubling";
     }
 }
 
@@ -84,7 +89,7 @@ impl Proposal {
 
 /// A packet that has left.
 #[derive(Copy, Clone, Debug)]
-#[allow(dead_code, reason = "for starts that shape bursts; the built ones do not")]
+#[allow(dead_code, reason = "for starts that shape bursts; the built ones only count")]
 pub(crate) struct Departure {
     /// When.
     pub(crate) now: Instant,
