@@ -1,27 +1,29 @@
 //! `thalweg lab`: the commands of the lab, and what they share (interrupts, progress, reading scenarios and results).
 
 mod collection;
+mod differences;
+mod export;
+mod outcome;
+mod progress;
 mod results;
 mod run;
 mod scenarios;
+mod tables;
 mod trace;
 mod words;
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 use thalweg_lab::engine::SimEngine;
 use thalweg_lab::hash::Digest;
 use thalweg_lab::record::Engine;
 use thalweg_lab::report::Results;
-use thalweg_lab::runner::Progress;
 use thalweg_lab::scenario::Scenario;
 
 use crate::failure::{Context, Failure, Result};
+use export::ExportArgs;
 use results::{CompareArgs, MergeArgs, ReportArgs, VerifyArgs};
 use run::RunArgs;
 use scenarios::{ListArgs, NewArgs, PoliciesArgs};
@@ -46,6 +48,8 @@ enum LabCommand {
     New(NewArgs),
     /// Write the report of results again
     Report(ReportArgs),
+    /// Write results as tables for other programs (CSV)
+    Export(ExportArgs),
     /// Run again what results say was run, and check that the same comes out
     Verify(VerifyArgs),
     /// Make one run again and write its qlog files and packets (pcapng)
@@ -78,6 +82,7 @@ impl LabArgs {
             LabCommand::List(args) => args.run(engine),
             LabCommand::New(args) => args.run(engine),
             LabCommand::Report(args) => args.run(engine),
+            LabCommand::Export(args) => args.run(engine),
             LabCommand::Verify(args) => args.run(engine),
             LabCommand::Trace(args) => args.run(engine),
             LabCommand::Merge(args) => args.run(engine),
@@ -103,28 +108,11 @@ fn stop_on_interrupt() -> &'static AtomicBool {
                 if STOP.swap(true, Ordering::Relaxed) {
                     std::process::exit(130);
                 }
-                eprintln!("thalweg: finishing the runs that are under way; press Ctrl-C again to stop at once");
+                progress::say("thalweg: finishing the runs that are under way; press Ctrl-C again to stop at once");
             }
         });
     });
     &STOP
-}
-
-/// A progress bar; hidden if `quiet`, or if stderr is no terminal.
-fn bar(quiet: bool) -> ProgressBar {
-    if quiet || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} runs, {eta} left");
-    let bar = ProgressBar::new(0);
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
-}
-
-fn show(bar: &ProgressBar, progress: Progress) {
-    bar.set_length(progress.total as u64);
-    bar.set_position(progress.done as u64);
 }
 
 /// The scenario files that are named, and those in the folders that are named, sorted by name.
@@ -179,5 +167,11 @@ fn check_point(scenario: &Scenario, point: usize) -> Result<()> {
 
 /// Reads the results in a directory.
 fn load(directory: &Path, engine: &dyn Engine) -> Result<Results> {
+    if !directory.join("manifest.json").exists() {
+        return Err(Failure::usage(format!(
+            "{} holds no results: it has no manifest.json; name a folder that thalweg lab run wrote",
+            directory.display()
+        )));
+    }
     Results::load(directory, &engine.stacks()).map_err(Failure::usage)
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod columns;
 pub mod content;
 pub mod demo;
 pub mod failure;
@@ -14,6 +15,7 @@ pub mod get;
 pub mod lab;
 pub mod options;
 mod output;
+mod paint;
 pub mod perf;
 pub mod policies;
 mod progress;

@@ -70,6 +70,11 @@ impl Lab {
     }
 }
 
+/// Text for people as one line: where its lines are broken is not what is tested.
+fn unwrapped(said: &str) -> String {
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Files of runs that are done.
 fn done(out: &Path) -> usize {
     let Ok(keys) = std::fs::read_dir(out.join("runs")) else { return 0 };
@@ -155,7 +160,7 @@ fn what_cannot_finish_is_a_failed_run_with_its_reason() {
     ] {
         let lab = Lab::new(&SMALL.replacen(old, new, 1));
         let ended = lab.run("out", &["--seeds", "1"]);
-        let said = text(&ended.stderr);
+        let said = unwrapped(&text(&ended.stderr));
         assert_eq!(ended.status.code(), Some(1), "{new}: {said}");
         assert!(
             said.contains("flow \"flow 0\"")
@@ -261,7 +266,23 @@ fn parts_make_the_whole_and_verify_repeats_it() {
         ["lab", "merge", "--out", &out].into_iter().chain(parts.iter().map(|(_, part)| part.as_str())).collect();
     let merged = run(&arguments);
     assert!(merged.status.success(), "{}", text(&merged.stderr));
-    assert_eq!(lab.read("merged/runs.csv"), lab.read("whole/runs.csv"));
+    for name in ["merged", "whole"] {
+        let folder = lab.path(&format!("{name}/csv"));
+        assert!(!folder.exists() && !lab.path(&format!("{name}/runs.csv")).exists(), "tables are for those who ask");
+        let ended = run(&["lab", "export", &lab.arg(name)]);
+        assert_eq!(text(&ended.stdout).trim(), folder.to_str().unwrap(), "{}", text(&ended.stderr));
+    }
+    for file in ["runs.csv", "values.csv"] {
+        let whole = lab.read(&format!("whole/csv/{file}"));
+        assert!(whole.lines().count() > 8, "{whole}");
+        assert_eq!(lab.read(&format!("merged/csv/{file}")), whole);
+    }
+    let series = |name: &str| {
+        let files = std::fs::read_dir(lab.path(&format!("{name}/csv/series"))).unwrap().flatten();
+        files.map(|file| file.file_name()).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert!(!series("whole").is_empty());
+    assert_eq!(series("merged"), series("whole"));
     assert_eq!(lab.read("merged/manifest.json"), lab.read("whole/manifest.json"));
     assert_eq!(lab.read("merged/results.json"), lab.read("whole/results.json"));
 
@@ -326,8 +347,13 @@ fn a_folder_is_one_report() {
     assert_eq!(merged.status.code(), Some(1));
     let said = text(&merged.stderr);
     assert!(said.contains("2 of 2 expectations do not hold") && said.contains("failed: bad"), "{said}");
+    // The tables of a collection have a folder for each scenario.
+    for name in ["merged", "out"] {
+        let ended = run(&["lab", "export", &lab.arg(name), "--out", &lab.arg(&format!("{name}-csv"))]);
+        assert!(ended.status.success(), "{}", text(&ended.stderr));
+    }
     for name in ["good", "bad"] {
-        assert_eq!(lab.read(&format!("merged/{name}/runs.csv")), lab.read(&format!("out/{name}/runs.csv")));
+        assert_eq!(lab.read(&format!("merged-csv/{name}/runs.csv")), lab.read(&format!("out-csv/{name}/runs.csv")));
     }
     assert!(lab.read("merged/report.html").contains("2 of 4 expectations do not hold"));
 }
@@ -336,7 +362,7 @@ fn a_folder_is_one_report() {
 fn a_replay_and_a_part_go_beside_the_results_and_never_over_them() {
     let lab = Lab::new(SMALL);
     assert!(lab.run("out", &[]).status.success());
-    let files = ["manifest.json", "results.json", "runs.csv", "report.html"];
+    let files = ["manifest.json", "results.json", "report.html"];
     let whole = || files.map(|file| lab.read(&format!("out/{file}")));
     let before = whole();
     let parts: [(&[&str], &str); 3] = [
@@ -382,7 +408,7 @@ fn the_command_that_is_printed_works_as_printed() {
     let ended = here(&mut thalweg(&["lab", "run", name, "--seeds", "2"]));
     let said = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{said}");
-    let failure = said.lines().find(|line| line.contains("seed 2")).unwrap();
+    let failure = said.lines().find(|line| line.contains("replay with: ") && line.contains("seed 2")).unwrap();
     let (_, command) = failure.split_once("replay with: ").unwrap();
     let before = lab.read("results/it's a test/manifest.json");
     let again = here(std::process::Command::new("sh").args(["-c", command]));
@@ -399,12 +425,50 @@ fn seeds_that_are_not_enough_are_told() {
     let until = "seeds = 4\nuntil = { metric = \"completion.p50\", width = \"0.0001 %\", max_seeds = 6 }";
     let lab = Lab::new(&SMALL.replace("seeds = 4", until));
     let ended = lab.run("out", &["--quiet"]);
-    let said = text(&ended.stderr);
+    let said = unwrapped(&text(&ended.stderr));
     let sentence = "until is not met: after 6 seeds the interval of completion.median is wider than 0.0001 %";
     assert!(ended.status.success() && said.contains(sentence), "{said}");
     let until = &lab.json("out/results.json")["until"];
     assert_eq!((&until["met"], &until["asked"]["seeds"]), (&Value::Bool(false), &Value::from(6)), "{until}");
     assert!(lab.read("out/report.html").contains(sentence));
+}
+
+#[test]
+fn equal_results_are_identical_and_others_are_told_apart() {
+    let small = SMALL.replace("seeds = 4", "seeds = 8");
+    let lab = Lab::new(&small);
+    for out in ["a", "b"] {
+        assert!(lab.run(out, &["--quiet"]).status.success());
+    }
+    let page = lab.arg("page.html");
+    let compare = |other: &str| run(&["lab", "compare", &lab.arg("a"), &lab.arg(other), "--out", &page]);
+    let same = compare("b");
+    assert_eq!((text(&same.stderr).as_str(), text(&same.stdout).trim()), ("identical: 16 runs\n", page.as_str()));
+    assert!(lab.read("page.html").contains("</html>"));
+    std::fs::write(lab.path("q.toml"), small.replace("200 kB", "400 kB")).unwrap();
+    assert!(lab.run("c", &["--quiet"]).status.success());
+    let other = compare("c");
+    let said = text(&other.stderr);
+    assert!(other.status.success() && !said.contains("identical:"), "{said}");
+    assert!(said.contains("16 runs in common, 0 of them identical") && said.contains("completion"), "{said}");
+}
+
+#[test]
+fn color_is_for_terminals_and_those_who_force_it() {
+    let lab = Lab::new(&SMALL.replace("equals = 1", "equals = 0"));
+    let (file, out) = (lab.arg("q.toml"), lab.arg("out"));
+    let said = |variables: &[(&str, &str)]| {
+        let mut command = thalweg(&["lab", "run", &file, "--out", &out]);
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").envs(variables.iter().copied());
+        let ended = finish(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        assert_eq!(text(&ended.stdout).trim(), lab.arg("out/report.html"), "stdout is for programs");
+        text(&ended.stderr)
+    };
+    let plain = said(&[]);
+    assert!(plain.contains("FAILS") && !plain.contains('\u{1b}'), "{plain}");
+    assert!(said(&[("CLICOLOR_FORCE", "1")]).contains("\u{1b}[31mFAILS\u{1b}[0m"));
+    assert!(!said(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]).contains('\u{1b}'));
+    assert!(plain.lines().all(|line| line.chars().count() <= 100), "{plain}");
 }
 
 #[test]
@@ -427,7 +491,11 @@ fn what_is_known_to_fall_short_is_said_and_fails_nothing() {
     let ended = lab.run("out", &[]);
     let said = text(&ended.stderr);
     assert!(ended.status.success(), "{said}");
-    assert!(said.contains("KNOWN: FALLS SHORT: completion.median (") && said.contains("BEATEN"), "{said}");
+    assert!(said.contains("known to fall short: completion.median (controller = cubic"), "{said}");
+    assert!(said.contains("2 of 2 expectations hold") && said.contains("1 known to fall short, 1 beaten"), "{said}");
+    let verbose = text(&lab.run("out", &["--verbose"]).stderr);
+    assert!(verbose.contains("KNOWN: FALLS SHORT: completion.median (") && verbose.contains("BEATEN"), "{verbose}");
+    assert!(verbose.contains("HOLDS") && verbose.contains("controller=new-reno"), "{verbose}");
     assert!(said.contains("1 known to fall short, and beaten: write [[expect]] in place of [[known]]"), "{said}");
     let page = lab.read("out/report.html");
     assert!(page.contains("2 of 2 expectations hold; 1 known to fall short, 1 beaten"));

@@ -365,9 +365,13 @@ mod tests {
         let mut reader = Reader::new(content.clone(), Arc::clone(&pool));
         let mut addresses = std::collections::BTreeSet::new();
         while let Some(block) = next(&mut reader).await.unwrap() {
-            addresses.insert(block.as_ptr() as usize);
+            // Smaller ones are not the pool's: whether they share an address is the allocator's affair.
+            if block.len() >= BLOCK / 2 {
+                addresses.insert(block.as_ptr() as usize);
+            }
         }
-        assert!(addresses.len() <= 4, "{} blocks for one reader", addresses.len());
+        // One that is handed out and one that is read ahead.
+        assert!((1..=2).contains(&addresses.len()), "{} blocks for one reader", addresses.len());
         // Held blocks keep their bytes.
         let mut reader = Reader::new(content, pool);
         let mut held = Vec::new();

@@ -45,6 +45,8 @@ pub struct Grid {
     pub choices: Vec<Choice>,
     /// The place and the choice of each point.
     pub of: Vec<(usize, usize)>,
+    /// What a place is: a "path" if nothing else varies, or a "place".
+    pub kind: &'static str,
     points: Vec<Vec<Option<usize>>>,
 }
 
@@ -88,7 +90,23 @@ impl Grid {
             points[*place][*choice].get_or_insert(number);
         }
         paint(&mut choices);
-        Grid { places, choices, of, points }
+        let mut circumstances = axes.iter().filter(|axis| !axis.is_choice).map(|axis| axis.key.split('.').collect());
+        let is_path = |steps: Vec<&str>| matches!(steps[..], ["path", _] | ["flow", _, "path"]);
+        let kind = if axes.iter().any(|axis| !axis.is_choice) && circumstances.all(is_path) { "path" } else { "place" };
+        Grid { places, choices, of, kind, points }
+    }
+
+    /// Two sets of results, A and B, as the choices of places with these names.
+    pub fn of_sets(places: &[String]) -> Grid {
+        let choice =
+            |(color, name): (usize, &str)| Choice { name: name.to_owned(), is_rival: false, is_shipped: false, color };
+        Grid {
+            places: places.iter().map(|name| Place { name: name.clone(), labels: Vec::new() }).collect(),
+            choices: [(0, "A"), (1, "B")].map(choice).into(),
+            of: Vec::new(),
+            kind: "place",
+            points: Vec::new(),
+        }
     }
 
     /// The point of a choice in a place, if it is run.
@@ -98,7 +116,11 @@ impl Grid {
 
     /// The axes of which places differ and whose values are numbers, by number of the axis.
     pub fn numeric(&self, axes: &[Axis]) -> Vec<(usize, Numbers)> {
-        let found = axes.iter().enumerate().filter(|(_, axis)| !axis.is_choice);
+        // Of axes that change together one stands for all.
+        let is_first = |at: usize| {
+            axes[at].together.is_none() || axes[..at].iter().all(|before| before.together != axes[at].together)
+        };
+        let found = axes.iter().enumerate().filter(|(at, axis)| !axis.is_choice && is_first(*at));
         found.filter_map(|(at, axis)| Some((at, numbers(&axis.values)?))).collect()
     }
 }
@@ -122,7 +144,7 @@ fn place(axes: &[Axis], point: &Point) -> Place {
         .collect();
     let name = match labels.as_slice() {
         // A name speaks for itself; of a number one has to say what it is.
-        [(at, label)] if numbers(&axes[*at].values).is_none() => label.clone(),
+        [(at, label)] if !axes[*at].is_bare() => label.clone(),
         labels => in_words(axes, labels),
     };
     Place { name, labels }
@@ -136,8 +158,8 @@ fn choice(axes: &[Axis], point: &Point, brief: bool) -> Choice {
         .filter(|(_, (axis, label))| axis.key != "rivals" || *label != OURS)
         .map(|(at, (_, label))| (at, label.clone()))
         .collect();
-    let is_ours = point.world.flows.iter().all(|flow| flow.stack == OURS);
-    let is_shipped = is_ours && point.world.flows.iter().all(|flow| flow.policies == Policies::default());
+    let mut ours = point.world.flows.iter().filter(|flow| flow.stack == OURS).peekable();
+    let is_shipped = ours.peek().is_some() && ours.all(|flow| flow.policies == Policies::default());
     let name = match labels.as_slice() {
         [] if axes.iter().any(|axis| axis.label == STACK) => OURS.to_owned(),
         labels if brief => labels.iter().map(|(_, label)| label.as_str()).collect::<Vec<_>>().join(", "),
@@ -158,8 +180,16 @@ fn is_clear(axes: &[Axis]) -> bool {
     let count = values.len();
     values.sort_unstable();
     values.dedup();
-    let is_bare = |value: &String| number(value).is_some() || matches!(value.as_str(), "on" | "off" | "true" | "false");
-    values.len() == count && !values.iter().any(|value| is_bare(value))
+    values.len() == count && !chosen.iter().any(|axis| axis.is_bare())
+}
+
+impl Axis {
+    /// Whether a value does not tell by itself what it is of: a number, or "on".
+    pub(crate) fn is_bare(&self) -> bool {
+        let is_bare =
+            |value: &String| number(value).is_some() || matches!(value.as_str(), "on" | "off" | "true" | "false");
+        self.values.iter().any(is_bare)
+    }
 }
 
 /// What everybody meets often has a color of its own on every page; the others take what is left, in order.

@@ -8,6 +8,7 @@
 //! randomness except skipped packet numbers, and one packet takes a microsecond longer; nothing else.
 
 mod collect;
+mod delivery;
 mod shares;
 
 use std::path::Path;

@@ -8,17 +8,18 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod answer;
 pub mod choices;
 pub mod distinct;
 pub mod engine;
 pub mod hash;
 pub mod judgment;
+pub mod matrix;
 pub mod metric;
 pub mod record;
 pub mod report;
 pub mod runner;
 pub mod scenario;
-pub mod shipped;
 pub mod stats;
 pub mod store;
 pub mod summary;

@@ -52,15 +52,19 @@ pub struct Metric {
     pub scope: Scope,
     /// What a larger value means.
     pub better: Better,
+    /// Of what a run has one value each, such as a request; none if a run has one value.
+    pub per: Option<&'static str>,
     /// One line on what it is.
     pub doc: &'static str,
 }
 
-// Less is better of what does not say otherwise.
+// Less is better where nothing else is written. `(per "request")`: a run has a value for each request.
 macro_rules! metrics {
     (@ better) => { Better::Less };
     (@ better $better:ident) => { Better::$better };
-    ($( $scope:ident { $( $name:literal $unit:ident $($better:ident)? $doc:literal, )+ } )+) => {
+    (@ per) => { None };
+    (@ per $per:literal) => { Some($per) };
+    ($( $scope:ident { $( $name:literal $unit:ident $($better:ident)? $((per $per:literal))? $doc:literal, )+ } )+) => {
         /// Every metric, in the order of tables.
         pub const METRICS: &[Metric] = &[
             $( $( Metric {
@@ -68,7 +72,8 @@ macro_rules! metrics {
                 unit: Unit::$unit,
                 scope: Scope::$scope,
                 better: metrics!(@ better $($better)?),
-                doc: $doc,
+                per: metrics!(@ per $($per)?),
+                doc: concat!($doc $(, "; one value per ", $per)?),
             }, )+ )+
         ];
     };
@@ -89,9 +94,9 @@ impl Metric {
         matches!(self.name, "success" | "completed")
     }
 
-    /// Whether a run can have many values: its description says of what there is one each.
+    /// Whether a run can have many values.
     pub fn can_repeat(&self) -> bool {
-        self.doc.contains("one value per")
+        self.per.is_some()
     }
 
     /// What counts where a failed run has no value: as bad as can be. None if the metric does not judge.
@@ -106,83 +111,83 @@ impl Metric {
 
 metrics! {
     Flow {
-        "completed" Share More "whether everything arrived within the time limit; of media, whether anything of the last second did; of an endless flow, whether it lived and delivered anything (1 or 0)",
-        "completion" Seconds "from the client's first datagram to the last byte",
-        "completion_less_interruptions" Seconds "completion less the time for which the path was out or held meanwhile",
-        "completion_over_floor" Ratio "completion over what the link allows at best in the time in which the flow runs",
-        "completion_over_cold_floor" Ratio "the same with a handshake of one round trip before the first data; none of transfers whose data do not wait for one (0-RTT)",
-        "goodput" BitsPerSecond More "application bytes over completion, 0 of a transfer that never completes; of media over their duration, of an endless flow over its life; with `measure`, those of the window over the flow's time in it",
-        "auc_delivered" Share More "area under the delivery curve over that of a flow that runs at the floor; 0 if it never completes",
-        "handshake" Seconds "from the client's first datagram to its completed handshake",
-        "response" Seconds "from a request to the last byte of its response; one value per request, endless for those that never ended or were never made",
-        "flow_completion" Seconds "duration of each of many short flows; one value per flow, endless for those that never ended or never began",
-        "deadline_misses" Share "frames that came too late or not at all, over all that were due",
-        "frame_delay" Seconds "delay of real-time frames; one value per frame that was due, endless for those that never arrived",
-        "stall" Seconds "how long no real-time frame came in time, whenever that was longer than the deadline, from the first frame to the time of the last; one value per stall",
-        "silence_after_repair" Seconds "from the end of the last outage or suspension to the next delivery of new data",
-        "silence_after_move" Seconds "from the last change of the client's address to the next delivery of new data",
+        "completed" Share More "1 if all data arrived within the time limit, else 0; media complete if anything of their last second arrived, an endless flow if its connection survived and delivered anything",
+        "completion" Seconds "time from the client's first datagram to the last byte",
+        "completion_less_interruptions" Seconds "`completion` minus the time for which the path was out or suspended during it",
+        "completion_over_floor" Ratio "`completion` divided by the floor: the shortest time that the link allows for these data from the start of the flow",
+        "completion_over_cold_floor" Ratio "`completion` divided by the floor of a connection that begins with a handshake of one round trip; no value if data do not wait for a handshake (0-RTT)",
+        "goodput" BitsPerSecond More "application bytes divided by `completion`, 0 for a transfer that never completes; media divide by their duration, an endless flow by its lifetime; with `measure`, the bytes within the window divided by the flow's time in it",
+        "auc_delivered" Share More "area under the delivery curve divided by that of a flow that runs at the floor; 0 if the flow never completes",
+        "handshake" Seconds "time from the client's first datagram until the client's handshake is complete",
+        "response" Seconds (per "request") "time from a request to the last byte of its response, infinite if the response never ended or the request was never made",
+        "flow_completion" Seconds (per "flow") "duration of a short flow, infinite if the flow never ended or never began",
+        "deadline_misses" Share "frames that arrived after their deadline or not at all, divided by all frames that were due",
+        "frame_delay" Seconds (per "frame that was due") "delay of a real-time frame, infinite if the frame never arrived",
+        "stall" Seconds (per "stall") "interval without a real-time frame in time, if longer than the deadline, between the first frame and the time of the last frame",
+        "silence_after_repair" Seconds "time from the end of the last outage or suspension to the next delivery of new data",
+        "silence_after_move" Seconds "time from the last change of the client's address to the next delivery of new data",
         "bytes_sent" Bytes Neither "UDP payload that the data sender sent",
-        "bytes_retransmitted" Bytes "stream data that the data sender sent more than once, each time after the first",
-        "bytes_lost" Bytes "UDP payload declared lost by the data sender",
-        "bytes_spurious" Bytes "UDP payload declared lost that arrived after all",
+        "bytes_retransmitted" Bytes "stream data that the data sender sent again, counted each time after the first",
+        "bytes_lost" Bytes "UDP payload that the data sender declared lost",
+        "bytes_spurious" Bytes "UDP payload that was declared lost and arrived after all",
         "packets_sent" Count Neither "packets that the data sender sent",
-        "packets_lost" Count "packets declared lost by the data sender; of a flow that failed, also those that were never acknowledged",
-        "packets_spurious" Count "packets declared lost that arrived after all",
-        "probe_share" Share "expiries of the data sender's probe timer over packets sent",
-        "loss_rate" Share "packets lost, as `packets_lost` counts them, over packets sent; with `measure`, of the window",
-        "ptos" Count "timeouts: expiries of the probe timer, both ends",
+        "packets_lost" Count "packets that the data sender declared lost; for a flow that failed, also packets that were never acknowledged",
+        "packets_spurious" Count "packets that were declared lost and arrived after all",
+        "probe_share" Share "expiries of the data sender's probe timer divided by packets sent",
+        "loss_rate" Share "packets lost, as `packets_lost` counts them, divided by packets sent; with `measure`, within the window",
+        "ptos" Count "expiries of the probe timer (PTO) at both ends",
         "probes" Count "probe datagrams that the data sender's probe timer asked for",
-        "persistent_congestions" Count "times that everything sent for three probe timeouts was lost",
-        "early_probes" Count "expiries of the probe timer, both ends, that were too early: what had been sent before was acknowledged next",
-        "congestion_events" Count Neither "reductions of the window",
-        "undos" Count Neither "reductions taken back because nothing had been lost",
-        "connections_lost" Count "connections that were lost, by the end that lost more of them",
+        "persistent_congestions" Count "times that everything sent over three probe timeouts was lost (persistent congestion)",
+        "early_probes" Count "needless expiries of the probe timer at both ends: the next acknowledgment was of data sent before the expiry",
+        "congestion_events" Count Neither "reductions of the congestion window",
+        "undos" Count Neither "reductions of the congestion window that were undone because nothing had been lost",
+        "connections_lost" Count "connections that were lost, counted at the end that lost more of them",
         "ce_marks" Count Neither "packets that arrived marked Congestion Experienced",
-        "recovery_entry_above" Share Neither "episodes of loss that began with more in flight than the threshold",
-        "recovery_entry_at" Share Neither "episodes of loss that began with as much in flight as the threshold, in whole packets",
-        "recovery_entry_below" Share Neither "episodes of loss that began with less in flight than the threshold",
-        "recovery_end_window" Count Neither "window at the end of an episode of loss, in full packets; mean over episodes",
-        "recovery_end_slow_start" Share Neither "episodes of loss that ended with the window below the threshold",
+        "recovery_entry_above" Share Neither "loss episodes that began with more bytes in flight than ssthresh",
+        "recovery_entry_at" Share Neither "loss episodes that began with as many whole packets in flight as ssthresh",
+        "recovery_entry_below" Share Neither "loss episodes that began with fewer bytes in flight than ssthresh",
+        "recovery_end_window" Count Neither "congestion window at the end of a loss episode in full packets, mean over episodes",
+        "recovery_end_slow_start" Share Neither "loss episodes that ended with the congestion window below ssthresh",
         "timeouts" Count "TCP: expiries of the retransmission timer",
-        "retransmissions" Count "TCP: segments sent again",
-        "lost_retransmissions" Count "TCP: segments sent again that were found lost again, without a timeout",
+        "retransmissions" Count "TCP: segments that were retransmitted",
+        "lost_retransmissions" Count "TCP: retransmitted segments that were found lost again without a timeout",
         "max_window" Bytes Neither "largest congestion window",
         "max_in_flight" Bytes Neither "most bytes in flight",
-        "rtt" Seconds "smoothed round-trip time of the data sender at the end",
+        "rtt" Seconds "smoothed round-trip time of the data sender at the end of the flow",
         "min_rtt" Seconds "smallest round-trip time",
-        "rtt_p50" Seconds "median of the data sender's newest round-trip sample at every acknowledgment",
-        "rtt_p95" Seconds "its 95th percentile",
-        "rtt_p99" Seconds "its 99th percentile",
-        "rtt_max" Seconds "its largest value",
+        "rtt_p50" Seconds "median of the data sender's newest round-trip sample over all acknowledgments",
+        "rtt_p95" Seconds "95th percentile of the data sender's newest round-trip sample over all acknowledgments",
+        "rtt_p99" Seconds "99th percentile of the data sender's newest round-trip sample over all acknowledgments",
+        "rtt_max" Seconds "largest round-trip sample of the data sender",
         "reverse_bytes" Bytes Neither "UDP payload that the data receiver sent: acknowledgments and requests",
         "reverse_packets" Count Neither "packets that the data receiver sent",
-        "reverse_share" Share Neither "bytes that the data receiver sent over bytes that the data sender sent",
-        "limited_by_application" Share Neither "share of the time in which the application was the limit",
-        "limited_by_window" Share Neither "share of the time in which the congestion window was the limit",
-        "limited_by_pacing" Share Neither "share of the time in which pacing was the limit",
-        "limited_by_flow_control" Share Neither "share of the time in which flow control was the limit",
-        "limited_by_amplification" Share Neither "share of the time in which the unvalidated address was the limit",
+        "reverse_share" Share Neither "bytes that the data receiver sent divided by bytes that the data sender sent",
+        "limited_by_application" Share Neither "share of the time in which the application limited the sender",
+        "limited_by_window" Share Neither "share of the time in which the congestion window limited the sender",
+        "limited_by_pacing" Share Neither "share of the time in which pacing limited the sender",
+        "limited_by_flow_control" Share Neither "share of the time in which flow control limited the sender",
+        "limited_by_amplification" Share Neither "share of the time in which the amplification limit of an unvalidated address limited the sender",
     }
     Link {
         "link_packets" Count Neither "packets delivered",
         "link_bytes" Bytes Neither "bytes delivered, headers included",
-        "link_dropped" Count "packets dropped, for whatever reason",
+        "link_dropped" Count "packets dropped for any reason",
         "link_queue_dropped" Count "packets dropped by the queue",
-        "link_idle" Share Neither "share of the time with nothing to send",
-        "link_idle_time" Seconds Neither "time with nothing to send",
-        "link_use" Share More "bytes carried over what the configured rate allows, from the first start to the last end of its flows; with `measure`, in the window",
-        "link_marked" Count Neither "packets marked Congestion Experienced by the queue",
-        "link_reordered" Count Neither "packets delivered after one that had left the queue later",
-        "queue_max" Bytes "most bytes that waited",
-        "sojourn_p50" Seconds "median wait in the queue; with `measure`, of the window, as are the next three",
-        "sojourn_p95" Seconds "95th percentile of the wait in the queue",
-        "sojourn_p99" Seconds "99th percentile of the wait in the queue",
-        "sojourn_max" Seconds "longest wait in the queue",
+        "link_idle" Share Neither "share of the time in which the link had nothing to send",
+        "link_idle_time" Seconds Neither "time in which the link had nothing to send",
+        "link_use" Share More "bytes carried divided by the bytes that the configured rate allows, from the first start to the last end of the link's flows; with `measure`, within the window",
+        "link_marked" Count Neither "packets that the queue marked Congestion Experienced",
+        "link_reordered" Count Neither "packets delivered after a packet that had left the queue later",
+        "queue_max" Bytes "most bytes in the queue",
+        "sojourn_p50" Seconds "median sojourn time in the queue; with `measure`, within the window",
+        "sojourn_p95" Seconds "95th percentile of the sojourn time in the queue; with `measure`, within the window",
+        "sojourn_p99" Seconds "99th percentile of the sojourn time in the queue; with `measure`, within the window",
+        "sojourn_max" Seconds "longest sojourn time in the queue; with `measure`, within the window",
     }
     Run {
-        "success" Share More "whether the run came to its end and every flow completed (1 or 0)",
-        "fairness" Share More "Jain's index over the goodputs of transfers that share a direction of a path, in the time in which all of them run (with `measure`, within the window); the lowest of several paths, 0 if nothing arrives",
-        "virtual_time" Seconds Neither "how long the run lasted in virtual time",
+        "success" Share More "1 if the run came to its end and every flow completed, else 0",
+        "fairness" Share More "Jain's index over the goodputs of transfers that share a direction of a path, while all of them run (with `measure`, within the window); the lowest of several paths, 0 if nothing arrives",
+        "virtual_time" Seconds Neither "duration of the run in virtual time",
         "events" Count Neither "events of the simulator",
     }
 }
@@ -196,8 +201,8 @@ pub fn find(name: &str) -> Option<&'static Metric> {
 pub fn markdown() -> String {
     let mut out = String::new();
     for (scope, title) in [
-        (Scope::Flow, "Of a flow (`flow = \"NAME\"` chooses one)"),
-        (Scope::Link, "Of a direction of a path (`link = \"PATH.down\"` chooses one)"),
+        (Scope::Flow, "Of a flow (`flow = \"NAME\"` selects one)"),
+        (Scope::Link, "Of a direction of a path (`link = \"PATH.down\"` selects one)"),
         (Scope::Run, "Of the run as a whole"),
     ] {
         out.push_str(&format!("{title}:\n\n| metric | unit | what |\n|---|---|---|\n"));
@@ -325,6 +330,15 @@ mod tests {
         for (index, metric) in METRICS.iter().enumerate() {
             assert!(METRICS[..index].iter().all(|other| other.name != metric.name), "{}", metric.name);
         }
+    }
+
+    #[test]
+    fn the_description_of_a_metric_with_many_values_says_of_what_there_is_one_each() {
+        for metric in METRICS {
+            assert_eq!(metric.can_repeat(), metric.doc.contains("one value per"), "{}", metric.name);
+        }
+        let many: Vec<_> = METRICS.iter().filter(|metric| metric.can_repeat()).map(|metric| metric.name).collect();
+        assert_eq!(many, ["response", "flow_completion", "frame_delay", "stall"]);
     }
 
     #[test]

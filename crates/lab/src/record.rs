@@ -43,10 +43,42 @@ pub struct Part {
     /// Whether the flow goes on until the run is stopped, so that there is no completion to wait for.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub endless: bool,
+    /// How its bytes arrived. None of links, and where nothing could be said of the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<Delivery>,
     /// What should be known about it: settings, the floor and how it was computed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notes: BTreeMap<String, String>,
 }
+
+/// How the bytes of a flow arrived, in [`DELIVERY_SHARES`] equal steps. Times are in seconds after the client's first
+/// datagram.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Delivery {
+    /// Of a flow that ends: when each share of the whole had arrived.
+    Shares {
+        /// The whole, in bytes of the application.
+        whole: u64,
+        /// When `k + 1` of [`DELIVERY_SHARES`] shares had arrived, rounded up to a microsecond; shorter if the rest
+        /// never did.
+        times: Vec<f64>,
+        /// The same at best ([`thalweg_sim::Floor`]), at equal shares from none to all: two values if the curve is a
+        /// line between them, one more than [`DELIVERY_SHARES`] otherwise, none if there is no floor.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        floor: Vec<f64>,
+    },
+    /// Of a flow without end: how much had arrived by when.
+    Steps {
+        /// From the client's first datagram to the end of the run.
+        lasted: f64,
+        /// Bytes of the application by the end of every step of that.
+        bytes: Vec<u64>,
+    },
+}
+
+/// In so many equal steps a delivery curve is kept: enough for a small picture, and small enough for thousands of runs.
+pub const DELIVERY_SHARES: usize = thalweg_sim::Floor::SHARES;
 
 impl Part {
     /// Adds a value; one that is not finite is left out, as it could not be stored.
@@ -148,6 +180,9 @@ pub struct PacketPlot {
     pub subject: String,
     /// Sent.
     pub sent: Vec<(f64, u64)>,
+    /// Bytes sent up to and with each packet of `sent`. A number that is sent again (TCP) counts once, where it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bytes: Vec<u64>,
     /// Acknowledged.
     pub acked: Vec<(f64, u64)>,
     /// Declared lost.

@@ -4,9 +4,14 @@
 //! ```text
 //! DIR/manifest.json               what was run: scenario, versions, points, seeds, hashes of the event logs
 //! DIR/runs/KEY/SEED.json          a run's values; KEY is a digest of engine version and world
+//! DIR/notes/DIGEST.json           what many runs say in words of their flows and links, such as settings
 //! DIR/recordings/KEY/SEED.json    what happened when, of the runs for which that was asked
-//! DIR/report.html, runs.csv, …    made from the above
+//! DIR/report.html, results.json   made from the above
 //! ```
+//!
+//! What a run says in words is nearly always what the other runs of its point say. The first run of a point has its notes
+//! in a file that is named after their digest; the others name that file and keep what differs. Whoever writes the same
+//! notes writes the same file, so that programs that share a directory need not agree on anything.
 //!
 //! A file is written beside its place, flushed to disk and renamed: it is there whole or not at all, and a run counts as
 //! done only once it is there.
@@ -15,21 +20,36 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::hash::Digest;
 use crate::record::{Recording, RunRecord};
+use crate::runner::lock;
 use crate::scenario::{Point, Scenario};
 
 /// The form of the files; results in another form are not read.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 
 /// A directory with results.
 #[derive(Clone, Debug)]
 pub struct Store {
     directory: PathBuf,
+    notes: Arc<Mutex<KnownNotes>>,
+}
+
+/// What is said in words of each flow, then of each link of a run.
+type Notes = Vec<BTreeMap<String, String>>;
+
+/// Notes that were read or written.
+#[derive(Debug, Default)]
+struct KnownNotes {
+    /// By their digest.
+    files: BTreeMap<String, Arc<Notes>>,
+    /// The digest of those that the runs of a point are stored with, by the point's key.
+    of_points: BTreeMap<Digest, String>,
 }
 
 /// Why results could not be read or written.
@@ -73,7 +93,10 @@ pub struct StoredRun {
     pub key: Digest,
     /// The seed.
     pub seed: u64,
-    /// What was measured.
+    /// The file with the notes that the record leaves out, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notes: Option<String>,
+    /// What was measured; with `notes`, without what these say.
     pub record: RunRecord,
 }
 
@@ -236,14 +259,23 @@ impl Manifest {
     }
 }
 
+/// The notes of every part of a run.
+fn parts(record: &mut RunRecord) -> impl Iterator<Item = &mut BTreeMap<String, String>> {
+    record.flows.iter_mut().chain(&mut record.links).map(|part| &mut part.notes)
+}
+
 impl Store {
+    fn at(directory: &Path) -> Store {
+        Store { directory: directory.to_owned(), notes: Arc::default() }
+    }
+
     /// Results in `directory`, which is made if need be.
     ///
     /// # Errors
     /// When it cannot be made.
     pub fn create(directory: &Path) -> Result<Store, StoreError> {
         fs::create_dir_all(directory).map_err(|error| io_error("make", directory, error))?;
-        Ok(Store { directory: directory.to_owned() })
+        Ok(Store::at(directory))
     }
 
     /// Results that are in `directory` already.
@@ -251,7 +283,7 @@ impl Store {
     /// # Errors
     /// When there is no manifest.
     pub fn open(directory: &Path) -> Result<(Store, Manifest), StoreError> {
-        let store = Store { directory: directory.to_owned() };
+        let store = Store::at(directory);
         let manifest = store.manifest()?;
         Ok((store, manifest))
     }
@@ -267,8 +299,59 @@ impl Store {
 
     /// A run that is done; none if it is not there, damaged, or of another form.
     pub fn run(&self, key: &Digest, seed: u64) -> Option<RunRecord> {
-        let run: StoredRun = read_json(&self.run_path("runs", key, seed)).ok()?;
-        (run.schema == SCHEMA && run.key == *key && run.seed == seed).then_some(run.record)
+        let mut run: StoredRun = read_json(&self.run_path("runs", key, seed)).ok()?;
+        if run.schema != SCHEMA || run.key != *key || run.seed != seed {
+            return None;
+        }
+        if let Some(name) = &run.notes {
+            let shared = self.notes(name)?;
+            for (own, shared) in parts(&mut run.record).zip(shared.iter()) {
+                for (what, text) in shared {
+                    own.entry(what.clone()).or_insert_with(|| text.clone());
+                }
+                own.retain(|_, text| !text.is_empty());
+            }
+        }
+        Some(run.record)
+    }
+
+    fn notes_path(&self, name: &str) -> PathBuf {
+        self.directory.join("notes").join(format!("{name}.json"))
+    }
+
+    /// The notes in a file; none if it is not there or damaged.
+    fn notes(&self, name: &str) -> Option<Arc<Notes>> {
+        if let Some(known) = lock(&self.notes).files.get(name) {
+            return Some(Arc::clone(known));
+        }
+        let text = fs::read(self.notes_path(name)).ok().filter(|text| Digest::of(text).short() == name)?;
+        let notes: Arc<Notes> = Arc::new(serde_json::from_slice(&text).ok()?);
+        lock(&self.notes).files.insert(name.to_owned(), Arc::clone(&notes));
+        Some(notes)
+    }
+
+    /// The file with the notes for the runs of a point: those of `record` if it is the first.
+    fn shared_notes(&self, key: &Digest, record: &mut RunRecord) -> Result<(String, Arc<Notes>), StoreError> {
+        // Held while the file is written: no run is to name one that is not there.
+        let mut known = lock(&self.notes);
+        if let Some(name) = known.of_points.get(key)
+            && let Some(notes) = known.files.get(name)
+        {
+            return Ok((name.clone(), Arc::clone(notes)));
+        }
+        let notes: Notes = parts(record).map(|notes| notes.clone()).collect();
+        let text = serde_json::to_vec(&notes)
+            .map_err(|error| StoreError::Content { path: self.notes_path(""), message: error.to_string() })?;
+        let name = Digest::of(&text).short().to_owned();
+        let path = self.notes_path(&name);
+        // One that is damaged is written again.
+        if !fs::read(&path).is_ok_and(|there| there == text) {
+            write_whole(&path, &text)?;
+        }
+        let notes = Arc::new(notes);
+        known.files.insert(name.clone(), Arc::clone(&notes));
+        known.of_points.insert(key.clone(), name.clone());
+        Ok((name, notes))
     }
 
     /// Stores a run; once this returns, it is done.
@@ -276,7 +359,20 @@ impl Store {
     /// # Errors
     /// When it could not be written, in full and for good.
     pub fn save_run(&self, key: &Digest, seed: u64, record: &RunRecord) -> Result<(), StoreError> {
-        let run = StoredRun { schema: SCHEMA, key: key.clone(), seed, record: record.clone() };
+        let mut run = StoredRun { schema: SCHEMA, key: key.clone(), seed, notes: None, record: record.clone() };
+        // An empty text stands for what this run does not say and others do.
+        let can_share = parts(&mut run.record).all(|notes| notes.values().all(|text| !text.is_empty()));
+        if can_share && parts(&mut run.record).any(|notes| !notes.is_empty()) {
+            let (name, shared) = self.shared_notes(key, &mut run.record)?;
+            if parts(&mut run.record).count() == shared.len() {
+                for (own, shared) in parts(&mut run.record).zip(shared.iter()) {
+                    let absent: Vec<String> = shared.keys().filter(|what| !own.contains_key(*what)).cloned().collect();
+                    own.retain(|what, text| shared.get(what) != Some(text));
+                    own.extend(absent.into_iter().map(|what| (what, String::new())));
+                }
+                run.notes = Some(name);
+            }
+        }
         self.write_json(&self.run_path("runs", key, seed), &run)
     }
 
@@ -531,6 +627,62 @@ mod tests {
         assert!(!store.has_recording(&digest("key"), 7));
     }
 
+    /// A run whose flow says these things.
+    fn talkative(value: f64, notes: &[(&str, &str)]) -> RunRecord {
+        let mut run = record(value);
+        run.flows[0].notes = notes.iter().map(|(what, text)| ((*what).to_owned(), (*text).to_owned())).collect();
+        run
+    }
+
+    #[test]
+    fn what_many_runs_say_is_stored_once_and_comes_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = "controller=cubic, ".repeat(50);
+        let said = ("settings", settings.as_str());
+        let two_flows = {
+            let mut run = talkative(5.0, &[said]);
+            run.flows.push(run.flows[0].clone());
+            run
+        };
+        let runs = [
+            talkative(0.0, &[said, ("failed", "timed out")]),
+            talkative(1.0, &[said]),
+            talkative(2.0, &[said, ("floor", "3 s")]),
+            talkative(3.0, &[("settings", "others")]),
+            talkative(4.0, &[]),
+            two_flows,
+            talkative(6.0, &[("settings", "")]),
+            RunRecord::failure("nothing was measured".to_owned()),
+        ];
+        let key = digest("key");
+        let store = Store::create(directory.path()).unwrap();
+        // The run that is first is the one that the others share with: each may be.
+        for first in 0..runs.len() {
+            let store = Store::create(&directory.path().join(first.to_string())).unwrap();
+            for number in (first..runs.len()).chain(0..first) {
+                store.save_run(&key, number as u64, &runs[number]).unwrap();
+            }
+            for reader in [store.clone(), Store::at(store.directory())] {
+                for (number, run) in runs.iter().enumerate() {
+                    assert_eq!(reader.run(&key, number as u64).as_ref(), Some(run), "{number} after {first}");
+                }
+            }
+        }
+        for seed in 0..100 {
+            store.save_run(&key, seed, &talkative(seed as f64, &[said])).unwrap();
+        }
+        let sizes = (0..100).map(|seed| fs::metadata(store.run_path("runs", &key, seed)).unwrap().len());
+        assert!(sizes.max().unwrap() < 500, "the settings alone have {} bytes", settings.len());
+        assert_eq!(fs::read_dir(directory.path().join("notes")).unwrap().count(), 1);
+        // A run whose notes are lost is not done; making it again mends all of them.
+        let notes = fs::read_dir(directory.path().join("notes")).unwrap().next().unwrap().unwrap().path();
+        fs::write(&notes, "[").unwrap();
+        let other = Store::at(directory.path());
+        assert_eq!(other.run(&key, 7), None);
+        other.save_run(&key, 7, &talkative(7.0, &[said])).unwrap();
+        assert_eq!(other.run(&key, 8), Some(talkative(8.0, &[said])));
+    }
+
     #[test]
     fn half_a_file_is_no_result() {
         let directory = tempfile::tempdir().unwrap();
@@ -541,7 +693,7 @@ mod tests {
         fs::write(&path, &text[..text.len() / 2]).unwrap();
         assert_eq!(store.run(&digest("key"), 7), None);
         // Nor is the result of another key under the same name.
-        let other = StoredRun { schema: SCHEMA, key: digest("other"), seed: 7, record: record(1.0) };
+        let other = StoredRun { schema: SCHEMA, key: digest("other"), seed: 7, notes: None, record: record(1.0) };
         fs::write(&path, serde_json::to_vec(&other).unwrap()).unwrap();
         assert_eq!(store.run(&digest("key"), 7), None);
     }

@@ -5,7 +5,7 @@ use rand_pcg::Pcg64;
 use thalweg_units::math;
 
 use crate::hash::Digest;
-use crate::record::{Engine, Output, PacketPlot, Part, Recording, RunRecord, Series, StackInfo, put};
+use crate::record::{Delivery, Engine, Output, PacketPlot, Part, Recording, RunRecord, Series, StackInfo, put};
 use crate::scenario::world::{Traffic, World};
 
 /// The stand-in. Panics on seed 13 if `superstitious`.
@@ -56,6 +56,12 @@ impl Engine for Toy {
             ] {
                 part.set(name, value);
             }
+            let arrived = |share: u32| 2.0 * rtt + (completion - 2.0 * rtt) * f64::from(share) / 40.0;
+            part.delivery = Some(Delivery::Shares {
+                whole: bytes as u64,
+                times: (1..=40).map(arrived).collect(),
+                floor: vec![2.0 * rtt, floor],
+            });
             record.flows.push(part);
             if recording {
                 record_flow(&mut result, &flow.name, rtt, completion, rate);
@@ -102,6 +108,7 @@ fn record_flow(result: &mut Recording, name: &str, rtt: f64, completion: f64, ra
         subject,
         acked: sent.iter().map(|(t, number)| (t + rtt, *number)).collect(),
         lost: sent.iter().skip(300).step_by(37).map(|(t, number)| (t + rtt * 1.2, *number)).collect(),
+        bytes: sent.iter().map(|(_, number)| (number + 1) * 1_400).collect(),
         spurious: sent.iter().skip(300).step_by(111).map(|(t, number)| (t + rtt * 1.3, *number)).collect(),
         sent,
     });

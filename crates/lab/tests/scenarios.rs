@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use thalweg_lab::engine::SimEngine;
 use thalweg_lab::record::Engine;
-use thalweg_lab::scenario::Scenario;
+use thalweg_lab::scenario::{Scenario, presets};
 
 /// Every scenario of a folder and of the folders in it.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -26,14 +26,42 @@ fn every_scenario_can_be_read_and_expects_something() {
     assert!(files.len() >= 14, "{}", files.len());
 }
 
+fn page(name: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)).unwrap()
+}
+
+/// What stands on a page of the book between `<!-- NAME: COMMAND -->` and `<!-- end of NAME -->`, and the command that
+/// writes it.
+fn generated(page: &str, name: &str) -> (String, String) {
+    let (_, after) = page.split_once(&format!("<!-- {name}: ")).unwrap();
+    let (command, after) = after.split_once(" -->\n").unwrap();
+    let (written, _) = after.split_once(&format!("<!-- end of {name} -->")).unwrap();
+    (command.to_owned(), written.trim().to_owned())
+}
+
 #[test]
-fn every_metric_is_in_the_documentation() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab.md");
-    let docs = std::fs::read_to_string(docs).unwrap();
-    let (_, after) = docs.split_once("<!-- metrics: thalweg lab list --markdown -->\n").unwrap();
-    let (written, _) = after.split_once("<!-- end of metrics -->").unwrap();
-    assert!(
-        written.trim() == thalweg_lab::metric::markdown().trim(),
-        "docs/lab.md is old; put the output of `thalweg lab list --markdown` between its two marks"
-    );
+fn generated_parts_of_the_book_are_what_the_code_says() {
+    let block = |text: &str| format!("```text\n{}\n```", text.trim_end());
+    let presets: Vec<String> =
+        presets::PRESETS.iter().map(|preset| format!("{:<14} {}", preset.name, preset.doc)).collect();
+    for (file, name, expected) in [
+        ("lab-metrics.md", "metrics", thalweg_lab::metric::markdown().trim().to_owned()),
+        ("lab-keys.md", "keys", block(&thalweg_lab::scenario::keys())),
+        ("lab-keys.md", "presets", block(&presets.join("\n"))),
+    ] {
+        let (command, written) = generated(&page(file), name);
+        assert!(written == expected, "docs/{file} is old; put the output of `{command}` between the marks of {name}");
+    }
+}
+
+#[test]
+fn the_scenario_of_the_guide_can_be_read() {
+    let guide = page("lab.md");
+    let (_, after) = guide.split_once("```toml\ntitle = ").unwrap();
+    let (scenario, _) = after.split_once("```").unwrap();
+    let text = format!("title = {scenario}");
+    let scenario = Scenario::parse("lab.md", &text, Path::new(""), &SimEngine::default().stacks())
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(scenario.points.len(), 4, "the guide says so");
+    assert_eq!(scenario.expectations.len(), 2);
 }

@@ -167,7 +167,7 @@ pub const DIRECTION_KEYS: &[Key] = &[
     Key {
         name: "rate",
         example: r#""25 Mbps""#,
-        doc: r#"bits per second on the wire, IP headers included, or "unlimited"; this or trace is needed"#,
+        doc: r#"bits per second on the wire, IP headers included, or "unlimited"; a direction needs rate or trace"#,
         read: |draft, field, _| {
             draft.unlimited = field.is("unlimited");
             if draft.unlimited {
@@ -180,51 +180,52 @@ pub const DIRECTION_KEYS: &[Key] = &[
     Key {
         name: "trace",
         example: r#""lte""#,
-        doc: r#"capacity over time in place of rate: "lte" or "leo" (drawn by seed), or a file beside the
-              scenario, in mahimahi's format or *.csv with lines of t_ms,rate_bps[,delay_ms[,loss]]"#,
+        doc: r#"capacity over time instead of rate: "lte" or "leo" (drawn by seed), or a file beside the scenario,
+              in mahimahi's format or a *.csv with lines of t_ms,rate_bps[,delay_ms[,loss]]"#,
         read: |draft, field, traces| draft.config.trace = Trace::read(field, traces),
     },
     Key {
         name: "delay",
         example: r#""50 ms""#,
-        doc: "propagation, one way; needed",
+        doc: "one-way propagation delay; required",
         read: |draft, field, _| draft.config.delay = field.duration().unwrap_or_default().into(),
     },
     Key {
         name: "queue",
         example: r#""1 BDP""#,
-        doc: r#"how much may wait: "1 BDP" (rate × fixed delays of both directions), "600 ms", "125 kB", "60
-              packets", "unlimited"; default "1 BDP", or "unlimited" where the rate is"#,
+        doc: r#"capacity of the queue: "1 BDP" (rate × fixed delays of both directions), "600 ms", "125 kB", "60
+              packets", "unlimited"; default "1 BDP", or "unlimited" if the rate is unlimited"#,
         read: |draft, field, _| draft.config.queue = QueueLimit::read(field).unwrap_or(QueueLimit::Infinite),
     },
     Key {
         name: "aqm",
         example: r#""head-drop""#,
-        doc: r#"the queue discipline by name, or { name = "NAME", … } with its parameters; default "tail-drop""#,
+        doc: r#"queue discipline by name, or { name = "NAME", … } with its parameters; default "tail-drop""#,
         read: |draft, field, _| draft.config.discipline = Discipline::read(field).unwrap_or_default(),
     },
     Key {
         name: "jitter",
         example: r#"{ shape = "normal", mean = "5 ms", deviation = "1 ms", reorders = true }"#,
-        doc: r#"random extra delay: a mean (uniform from zero to twice that), or a table; shapes are "uniform",
-              "normal", "exponential", "lognormal"; the default deviation is half of the mean; without reorders
-              no packet overtakes another"#,
+        doc: r#"random extra delay: a mean (uniform from zero to twice the mean), or a table; shapes are "uniform",
+              "normal", "exponential", "lognormal"; the default deviation is half the mean; packets overtake
+              each other only with reorders = true"#,
         read: |draft, field, _| draft.config.jitter = Jitter::read(field),
     },
     Key {
         name: "loss",
         example: r#"[{ random = "0.1 %" }, { burst = { mean_good = "10 s", mean_bad = "200 ms" } }]"#,
-        doc: r#"one or a list of: a share such as "0.1 %"; { random = SHARE }; { burst = { enter, leave, bad, good
-              } }, bursts by packets: shares of packets at which the bad state is entered and left, and of
-              packets lost in it (default 1) and out of it (default 0); { burst = { mean_good, mean_bad, bad,
-              good } }, bursts by time; { every = 100 }; { packets = [7, 8] }, counted from 1; "tail", the last
-              packet of every message when it is sent for the first time"#,
+        doc: r#"one of these or a list of them: a share such as "0.1 %"; { random = SHARE }; { burst = { enter,
+              leave, bad, good } } for bursts by packets: the shares of packets at which the bad state begins
+              and ends, and the shares of packets lost in the bad state (default 1) and in the good state
+              (default 0); { burst = { mean_good, mean_bad, bad, good } } for bursts by time; { every = 100 };
+              { packets = [7, 8] }, counted from 1; "tail" for the last packet of every message when the packet
+              is sent for the first time"#,
         read: |draft, field, _| draft.config.loss = field.list(LossModel::read),
     },
     Key {
         name: "reorder",
         example: r#"{ share = "1 %", by = "5 ms" }"#,
-        doc: "packets held up while others pass, or a list of such",
+        doc: "packets that are delayed while others pass, one table or a list",
         read: |draft, field, _| draft.config.reorder = field.list(Reorder::read),
     },
     Key {
@@ -242,15 +243,17 @@ pub const DIRECTION_KEYS: &[Key] = &[
     Key {
         name: "outage",
         example: r#"{ at = "2 s", for = "1 s..24 s" }"#,
-        doc: r#"when what leaves the queue is lost, one or a list: at and for, each drawn by seed from a range "1
-              s..24 s"; every and times to repeat it; random = true for a Poisson process of mean distance every"#,
+        doc: r#"interval in which everything that leaves the queue is lost, one table or a list: at and for, each
+              fixed or drawn by seed from a range such as "1 s..24 s"; every and times repeat the interval;
+              random = true makes a Poisson process with the mean distance every"#,
         read: |draft, field, _| draft.config.outages = outages(field),
     },
     Key {
         name: "suspend",
         example: r#"{ every = "2 s", for = "200 ms", held = "before" }"#,
-        doc: r#"when everything is held, with the keys of outage: held "before" serialization, to leave at the
-              rate afterwards, or "after" propagation (the default), to arrive all at once"#,
+        doc: r#"interval in which all packets are suspended, with the keys of outage; held = "before" stops them
+              before serialization, and they leave at the link's rate afterwards; held = "after" (default)
+              stops them after propagation, and they arrive all at once"#,
         read: |draft, field, _| {
             for (held, windows) in suspensions(field) {
                 draft.config.hold(held, windows);
@@ -260,7 +263,7 @@ pub const DIRECTION_KEYS: &[Key] = &[
     Key {
         name: "changes",
         example: r#"[{ at = "1 s", rate = "5 Mbps" }, { at = "2 s", delay = "80 ms", mtu = "1394 B" }]"#,
-        doc: "new values of rate, delay or mtu from given times on, in order",
+        doc: "new values of rate, delay or mtu from given times on, in the order of time",
         read: |draft, field, _| draft.changes = changes(field),
     },
     Key {
@@ -272,19 +275,19 @@ pub const DIRECTION_KEYS: &[Key] = &[
     Key {
         name: "policer",
         example: r#"{ rate = "10 Mbps", burst = "100 kB" }"#,
-        doc: "a token bucket before the queue that drops what exceeds it",
+        doc: "token bucket before the queue that drops packets in excess of rate and burst",
         read: |draft, field, _| draft.config.policer = Policer::read(field),
     },
     Key {
         name: "mtu",
         example: r#""1394 B""#,
-        doc: "the largest IP packet; larger ones are dropped without a word",
+        doc: "largest IP packet; larger packets are dropped silently",
         read: |draft, field, _| draft.config.mtu = mtu(field).map(Schedule::constant),
     },
     Key {
         name: "ecn",
         example: r#""bleach""#,
-        doc: r#"what happens to the ECN field: "keep" (default), "bleach", "mark-all", "ect1-to-ect0""#,
+        doc: r#"treatment of the ECN field: "keep" (default), "bleach", "mark-all", "ect1-to-ect0""#,
         read: |draft, field, _| draft.config.ecn = EcnTreatment::read(field),
     },
 ];

@@ -41,18 +41,26 @@ pub struct PathConfig {
 pub const PATH_KEYS: &[(&str, &str, &str)] = &[
     ("up", "{ rate = \"3 Mbps\", delay = \"50 ms\", queue = \"1 BDP\" }", "the direction from client to server"),
     ("down", "{ rate = \"25 Mbps\", delay = \"50 ms\", queue = \"1 BDP\" }", "the direction from server to client"),
-    ("outage", "{ at = \"1 s\", for = \"2 s\" }", "as of a direction, in both at the same times"),
-    ("suspend", "{ every = \"2 s\", for = \"200 ms\" }", "as of a direction, in both at the same times"),
+    (
+        "outage",
+        "{ at = \"1 s\", for = \"2 s\" }",
+        "outage of both directions at the same times; the keys are those of a direction's outage",
+    ),
+    (
+        "suspend",
+        "{ every = \"2 s\", for = \"200 ms\" }",
+        "suspension of both directions at the same times; the keys are those of a direction's suspend",
+    ),
     (
         "wifi",
         "true",
-        "a Wi-Fi hop as measured: a little loss, suspensions, and in place of what is set jitter on top of the delay and \
-         a queue of 270 ms",
+        "a Wi-Fi hop as measured: adds a little loss and suspensions, and replaces what is set as jitter (on top of the \
+         delay) and as queue (270 ms)",
     ),
     (
         "hops",
         "[\"home\", \"access\"]",
-        "in place of all other keys: the paths that packets cross, from client to server; other flows may share them",
+        "paths that packets cross, from client to server, instead of all other keys; other flows may share the paths",
     ),
 ];
 

@@ -15,133 +15,133 @@ choices! {
     ReorderingPolicy, "reordering" {
         Fixed "fixed",
             "three packets, or 9/8 of the round-trip time (RFC 9002 section 6.1)",
-            "networks that do not reorder; the RFC's letter";
+            "networks that do not reorder; to follow the RFC to the letter";
         HalfInFlight "half-in-flight",
-            "half of what is in flight but at least three packets, or 9/8 of the round-trip time (nginx)",
+            "half of the packets in flight but at least three, or 9/8 of the round-trip time (nginx)",
             "to compare with nginx; tolerant with large windows, strict with small ones";
         TimeOnly "time-only",
-            "9/8 of the round-trip time, however many packets",
+            "9/8 of the round-trip time, without a packet threshold",
             "networks known to reorder within an eighth of a round trip";
         Adaptive "adaptive",
-            "fixed until a declaration proves wrong; then time only, with a window that grows and shrinks (RACK, RFC 8985)",
-            "networks that may reorder: learns from the first packet wrongly declared lost";
+            "fixed until a packet is wrongly declared lost; from then on time only, with a reordering window that grows and shrinks (RACK, RFC 8985)",
+            "networks that may reorder: learns from the first packet that is wrongly declared lost";
         Rack "rack",
-            "time only, with that window from the first reordering seen on (RACK, RFC 8985)",
-            "networks that may reorder: learns before a packet is wrongly declared lost";
+            "time only, with the reordering window of adaptive from the first reordering seen on (RACK, RFC 8985)",
+            "networks that may reorder: learns before any packet is wrongly declared lost";
     } default Rack
 }
 
 choices! {
-    #[doc = "How round-trip samples become the estimate that the probe timer waits by."]
+    #[doc = "How the probe timer's round-trip estimate is computed from the samples."]
     RttPolicy, "rtt" {
         Classic "classic",
             "exponential averages over samples (RFC 9002 section 5.3 in the order of appendix A.7)",
-            "the RFC's letter; quick to follow";
+            "to follow the RFC to the letter; adapts quickly";
         PerRound4V "per-round/4v" or "per-round",
-            "one update per round trip, from the mean and the extremes; smoothed + 4 variations",
-            "paths whose samples within a round belong together, such as Wi-Fi with aggregation";
+            "one update per round trip from the mean and the extremes of its samples; smoothed RTT + 4 × variation",
+            "paths on which the samples of a round trip belong together, such as Wi-Fi with aggregation";
         PerRound3V "per-round/3v",
-            "the same; smoothed + 3 variations",
-            "as above, with quicker probes and more needless ones";
+            "updates as per-round/4v; smoothed RTT + 3 × variation",
+            "as per-round/4v, with earlier probes and more needless ones";
         PerRoundMax "per-round/max",
-            "the same; the largest sample ever + the variation",
+            "updates as per-round/4v; largest sample ever + variation",
             "where needless probes cost more than late ones";
         Windowed "windowed",
-            "the same; the largest sample of as many round trips as the controller's cycle lasts + the variation",
-            "as above, on paths whose delay changes for good";
+            "updates as per-round/4v; largest sample within one cycle of the controller (counted in round trips) + variation",
+            "as per-round/max, on paths whose delay changes permanently";
     } default Classic
 }
 
 choices! {
-    #[doc = "Which round-trip estimate pacing spreads a window over."]
+    #[doc = "The round-trip estimate over which pacing spreads a window."]
     PacingRttPolicy, "pacing-rtt" {
         Smoothed "smoothed",
-            "the smoothed estimate of rtt=",
-            "unless there is a reason to pace by another estimate than the timer's";
+            "the smoothed estimate of the rtt policy",
+            "unless there is a reason to pace by an estimate other than the probe timer's";
         Classic "classic",
             "an exponential average over samples",
-            "with a per-round timer, to pace as if there were none";
+            "with a per-round rtt policy, to pace as with rtt=classic";
         PerRound "per-round",
             "an average that is updated once per round trip",
-            "where acknowledgments come in clumps";
+            "where acknowledgments arrive in clumps";
         Short "short",
-            "the smallest of the last eight samples, a millisecond or more apart",
+            "the smallest of the last eight samples that are at least a millisecond apart",
             "to send faster while a queue builds up; for comparison";
     } default Smoothed
 }
 
 choices! {
-    #[doc = "Which round-trip estimate a start compares to find that a queue builds up."]
+    #[doc = "The round-trip estimate by which a start detects that a queue builds up."]
     ExitRttPolicy, "exit-rtt" {
         Sample "sample",
-            "the newest sample, less the ACK delay that the peer reports",
-            "as RFC 9406 has it";
+            "the newest sample minus the ACK delay that the peer reports",
+            "to follow RFC 9406";
         Classic "classic",
             "an exponential average over samples",
-            "where single samples jump";
+            "where single samples are outliers";
         PerRound "per-round",
             "an average that is updated once per round trip",
-            "where samples jump within a round";
+            "where samples vary within a round trip";
         Short "short",
-            "the smallest of the last eight samples, a millisecond or more apart",
+            "the smallest of the last eight samples that are at least a millisecond apart",
             "where jitter would end the start too early";
     } default Sample
 }
 
 choices! {
-    #[doc = "When silence makes the sender probe."]
+    #[doc = "When the sender probes after silence, and how the timeout backs off."]
     ProbePolicy, "probe" {
         Rfc "rfc",
-            "smoothed + 4 variations + the peer's ACK delay, doubling at each expiry (RFC 9002 section 6.2)",
-            "the RFC's letter; crowds of flows on a dead link send least";
+            "smoothed RTT + 4 × variation + the peer's ACK delay, doubled at each expiry (RFC 9002 section 6.2)",
+            "to follow the RFC to the letter; a crowd of flows sends the fewest probes into a dead link";
         Capped8 "capped/8",
-            "as rfc, but never longer than an eighth of the idle timeout",
-            "outages of seconds, with a limit on probes that is close to the RFC's";
+            "as rfc, but at most an eighth of the idle timeout",
+            "outages of seconds, with a number of probes close to the RFC's";
         Capped16 "capped/16" or "capped",
-            "as rfc, but never longer than a sixteenth of the idle timeout",
+            "as rfc, but at most a sixteenth of the idle timeout",
             "outages of seconds";
         Capped32 "capped/32",
-            "as rfc, but never longer than a thirty-second of the idle timeout",
-            "outages of seconds, where silence after the repair matters more than probes during the outage";
+            "as rfc, but at most a thirty-second of the idle timeout",
+            "outages of seconds, where short silence after the repair matters more than few probes during the outage";
         Ladder "ladder",
-            "doubling at first, then growing by a quarter of the silence, to a thirty-second of the idle timeout, of a crowded path to a tenth; single probes after the second",
-            "outages from a second to the idle timeout: short silence after each with few probes";
+            "doubles at first, then grows by a quarter of the silence, up to a thirty-second of the idle timeout (a tenth on a crowded path); single probes after the second expiry",
+            "outages from a second to the idle timeout: short silence after an outage, few probes during it";
     } default Ladder
 }
 
 choices! {
-    #[doc = "Whether the probe timer allows for acknowledgments that the peer holds back."]
+    #[doc = "Whether the probe timer adds the peer's acknowledgment delay."]
     AckAllowancePolicy, "ack-allowance" {
         Always "always",
-            "the peer's maximum ACK delay, always (RFC 9002 section 6.2.1)",
-            "the RFC's letter; peers that delay acknowledgments by more than they report";
+            "adds the peer's maximum ACK delay in every case (RFC 9002 section 6.2.1)",
+            "to follow the RFC to the letter; peers that delay acknowledgments by more than they report";
         Lone "lone",
-            "the peer's maximum ACK delay while a single ack-eliciting packet is in flight; with several in flight, the delay that the peer lately reported for acknowledgments of several, as every second one is acknowledged at once (RFC 9000 section 13.2.2)",
-            "short paths with small windows, where 25 ms are many round trips";
+            "adds the peer's maximum ACK delay while a single ack-eliciting packet is in flight; with several in flight, adds the delay that the peer recently reported for acknowledgments of several packets, as every second packet is acknowledged at once (RFC 9000 section 13.2.2)",
+            "short paths with small windows, on which 25 ms are many round trips";
     } default Lone
 }
 
 choices! {
-    #[doc = "Whether a reduction is taken back when its losses prove to have been reordering."]
+    #[doc = "Whether a reduction is undone when its losses prove to have been reordering."]
     UndoPolicy, "undo" {
         Episode "episode",
-            "taken back when every packet of the episode has been acknowledged after all (RFC 9438 section 4.9)",
-            "always, unless it is what is studied";
+            "undone when every packet of the loss episode has been acknowledged after all (RFC 9438 section 4.9)",
+            "always, except to study the effect of this rule";
         Off "off",
-            "never taken back",
-            "to see what packets wrongly declared lost cost";
+            "never undone",
+            "to measure the cost of packets wrongly declared lost";
     } default Episode
 }
 
 choices! {
-    #[doc = "Whether packets are spread over the round trip."]
+    #[doc = "Whether packets are spread over the round trip (pacing)."]
     PacingPolicy, "pacing" {
         On "on",
-            "a token bucket at a multiple of window per round-trip time (RFC 9002 section 7.7)",
-            "always, unless it is what is studied";
+            "a token bucket filled at a multiple of one window per round trip (RFC 9002 section 7.7)",
+            "always, except to study the effect of this rule";
         Off "off",
-            "whatever the window allows leaves at once",
-            "to see what bursts do to queues";
+            "everything that the window allows leaves at once",
+            "to measure the effect of bursts on queues";
     } default On
 }
 

@@ -24,6 +24,9 @@ pub struct Floor {
     pub propagation: Duration,
     /// From the first datagram to the mean byte: what the area under the best delivery curve comes down to.
     pub mean_byte: Duration,
+    /// From the first datagram to the arrival of every share of the bytes, from none of [`SHARES`](Self::SHARES) (the
+    /// earliest that anything could arrive) to all of them: the best delivery curve.
+    pub shares: [Duration; Self::SHARES + 1],
     /// Packets.
     pub packets: u64,
     /// Bytes of the application per packet.
@@ -39,10 +42,15 @@ pub struct Floor {
     pub cold: Duration,
 }
 
+impl Floor {
+    /// In so many equal shares the floor's delivery curve is cut.
+    pub const SHARES: usize = 40;
+}
+
 impl Plan {
     /// The floor of a flow's bulk transfer whose client sends its first datagram at `start`, counted from the start of
-    /// the run, in packets made up like this ([`StackFactory::framing`](crate::StackFactory::framing)); `None` for other
-    /// traffic, for a flow that changes its path, and where the path never carries that much.
+    /// the run, in packets made up like this ([`StackFactory::framing`](crate::StackFactory::framing)); `None` for
+    /// other traffic, for a flow that changes its path, and where the path never carries that much.
     pub fn floor(&self, flow: &FlowPlan, start: Duration, framing: &Framing) -> Option<Floor> {
         let mut floor = self.floor_of_data(flow, start, framing)?;
         if !floor.handshake.is_zero() {
@@ -101,6 +109,12 @@ impl Plan {
             let middle = u128::from(on_the_wire) * u128::from(2 * slice + 1) / u128::from(2 * SLICES);
             arrivals += u128::from((through(busy, middle as u64)?.0 - start).nanos());
         }
+        let mut shares = [Duration::ZERO; Floor::SHARES + 1];
+        for (share, at) in (0u128..).zip(&mut shares) {
+            // The first byte stands for none: a link at rest has no time at which nothing has crossed it.
+            let arrived = (u128::from(on_the_wire) * share / Floor::SHARES as u128).max(1);
+            *at = through(busy, arrived as u64)?.0 - start;
+        }
         let request = begin - start;
         let round_trip = self.round_trip(&flow.route);
         Some(Floor {
@@ -109,6 +123,7 @@ impl Plan {
             serialisation,
             propagation: end - begin - serialisation,
             mean_byte: Duration::from_nanos((arrivals / u128::from(SLICES)) as u64),
+            shares,
             packets,
             payload_per_packet,
             packet_size,
@@ -198,6 +213,11 @@ mod tests {
         assert_eq!(floor.cold, floor.total + Duration::from_millis(600), "one round trip for the handshake");
         // At a constant rate the mean byte is the one in the middle.
         assert_eq!(floor.mean_byte.as_micros(), (floor.total - floor.serialisation / 2).as_micros());
+        let part = |share: u32| (floor.total - floor.serialisation + floor.serialisation * share / 40).as_micros();
+        for share in 0..=40u32 {
+            assert!(floor.shares[share as usize].as_micros().abs_diff(part(share)) <= 1, "{share}");
+        }
+        assert_eq!(floor.shares[40], floor.total);
     }
 
     #[test]
@@ -271,6 +291,13 @@ mod tests {
         let (slow_at, fast_at) = (slow / 2 + whole.request.as_micros() as u64, 5_000_000 + fast / 2);
         let mean = (slow_at * slow + fast_at * (bits - slow)) / bits + 10_000;
         assert!(whole.mean_byte.as_micros().abs_diff(u128::from(mean)) < 5_000, "{:?} {mean}", whole.mean_byte);
+        // The delivery curve bends where the rate changes, and the area over it is the mean byte.
+        assert!(whole.shares.is_sorted() && whole.shares[40] == whole.total);
+        let slow_share = whole.shares[1] - whole.shares[0];
+        let fast_share = whole.shares[40] - whole.shares[39];
+        assert!(slow_share > fast_share * 9, "{slow_share:?} {fast_share:?}");
+        let middles = whole.shares.windows(2).map(|ends| (ends[0] + ends[1]) / 2).sum::<Duration>() / 40;
+        assert!(middles.abs_diff(whole.mean_byte) < whole.total / 100, "{middles:?} {:?}", whole.mean_byte);
     }
 
     /// Adding the handshake to the floor would demand that the link had carried data before there could be any.

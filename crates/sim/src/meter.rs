@@ -27,6 +27,9 @@ struct Media {
     newest: Option<u32>,
 }
 
+/// The most points of a curve by bytes.
+const MOST_SHARES: usize = 1_024;
+
 /// What one end of a flow has received, over all its connections.
 #[derive(Clone, Debug)]
 pub struct Meter {
@@ -38,6 +41,10 @@ pub struct Meter {
     last: Option<Instant>,
     curve: Vec<(Duration, u64)>,
     next_point: Instant,
+    /// The same with a point every so many bytes, however long they take.
+    shares: Vec<(Duration, u64)>,
+    /// How many.
+    grain: u64,
     media: Media,
     /// Media.
     pub frames: Frames,
@@ -56,6 +63,8 @@ impl Meter {
             last: None,
             curve: Vec::new(),
             next_point: origin,
+            shares: Vec::new(),
+            grain: 1,
             media: Media::default(),
             frames: Frames::default(),
             transfers: Vec::new(),
@@ -70,6 +79,21 @@ impl Meter {
         if self.step > Duration::ZERO && now >= self.next_point {
             self.curve.push((now.saturating_since(self.origin), self.bytes));
             self.next_point = now + self.step;
+        }
+        if self.step > Duration::ZERO && self.bytes >= self.shares.last().map_or(0, |last| last.1) + self.grain {
+            self.shares.push((now.saturating_since(self.origin), self.bytes));
+            if self.shares.len() == MOST_SHARES {
+                // Half as fine for twice as much.
+                self.grain = (self.bytes / (MOST_SHARES as u64 / 2)).max(self.grain + 1);
+                let (grain, mut last) = (self.grain, 0);
+                self.shares.retain(|(_, bytes)| {
+                    let keeps = *bytes >= last + grain;
+                    if keeps {
+                        last = *bytes;
+                    }
+                    keeps
+                });
+            }
         }
     }
 
@@ -121,7 +145,17 @@ impl Meter {
 
     /// The curve, its last point included.
     pub fn curve(&self) -> Vec<(Duration, u64)> {
-        let mut curve = self.curve.clone();
+        self.to_the_end(&self.curve)
+    }
+
+    /// The curve with points by bytes rather than by time: each share of a transfer that is as large as one packet
+    /// and a 500th of all that arrived has a point of its own, at the time of its arrival.
+    pub fn shares(&self) -> Vec<(Duration, u64)> {
+        self.to_the_end(&self.shares)
+    }
+
+    fn to_the_end(&self, curve: &[(Duration, u64)]) -> Vec<(Duration, u64)> {
+        let mut curve = curve.to_vec();
         if let Some(last) = self.last.filter(|_| self.step > Duration::ZERO) {
             let end = (last.saturating_since(self.origin), self.bytes);
             if curve.last() != Some(&end) {
@@ -243,5 +277,25 @@ mod tests {
         assert_eq!(meter.curve(), [(ms(0), 100), (ms(10), 400), (ms(12), 800)]);
         let mean = meter.byte_time() / u128::from(meter.bytes());
         assert_eq!(mean, (5 * 100 + 10 * 200 + 12 * 400) * 1_000_000 / 800);
+    }
+
+    #[test]
+    fn every_share_of_a_transfer_has_its_time_however_quick_or_long_it_is() {
+        let origin = Instant::ZERO + Duration::from_secs(1);
+        for (packets, size) in [(1, 1_000), (30, 1_418), (1_023, 1_418), (1_024, 1_418), (50_001, 1_418), (80_000, 1)] {
+            let mut meter = Meter::new(origin, Duration::from_millis(10));
+            for packet in 0..packets {
+                meter.received(origin + Duration::from_micros(packet), size);
+            }
+            let shares = meter.shares();
+            assert!(shares.len() <= MOST_SHARES + 1, "{}", shares.len());
+            assert!(shares.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1));
+            assert_eq!(shares.last(), Some(&(Duration::from_micros(packets - 1), packets * size)));
+            // Every point is an arrival, and no two are far apart.
+            assert!(shares.iter().all(|(at, bytes)| *bytes == (at.as_micros() as u64 + 1) * size));
+            let whole = packets * size;
+            let apart = shares.iter().scan(0, |before, (_, bytes)| Some(bytes - std::mem::replace(before, *bytes)));
+            assert!(apart.max() <= Some(size + whole / 500), "{packets} packets of {size}");
+        }
     }
 }

@@ -23,8 +23,8 @@ pub fn introduce(title: &str, stacks: &[Box<dyn Stack>], options: &Options) {
 fn setup(stacks: &[Box<dyn Stack>], options: &Options) -> Vec<String> {
     let granted = granted_buffers(options.buffer).map_or("?".to_owned(), |(receive, send)| format!("{receive}/{send}"));
     let mut lines = vec![format!(
-        "all: loopback, two processes, one thread each, TLS_AES_128_GCM_SHA256 (ring), socket buffers {} bytes asked \
-         for (receive/send as the kernel counts them: {granted}), flow-control and send windows {WINDOW} bytes, datagrams up to {MAX_DATAGRAM} bytes, writes of {CHUNK} bytes, \
+        "all: loopback, two processes, one thread each, TLS_AES_128_GCM_SHA256 (ring), socket buffers {} bytes \
+         requested (receive/send as the kernel counts them: {granted}), flow-control and send windows {WINDOW} bytes, datagrams up to {MAX_DATAGRAM} bytes, writes of {CHUNK} bytes, \
          {} interleaved rounds",
         options.buffer, options.rounds
     )];
@@ -192,10 +192,11 @@ fn to_json(title: &str, stacks: &[Box<dyn Stack>], runs: &[Run], options: &Optio
 
 /// The head of the file that `--write` makes.
 const HEAD: &str = "# Benchmarks\n\n\
-    Sections are written by `cargo run --release -p bench -- NAME --write FILE` in `peers/`; do not edit.\n\n\
-    CPU time is user and system together, from the kernel. A figure is the median over the rounds (smallest–largest), a\n\
-    ratio the median of the ratios within each round. Throughput by the wall clock depends on what else the machine does,\n\
-    CPU time per gigabyte much less.\n";
+    `cargo run --release -p bench -- NAME --write FILE` in `peers/` writes the section NAME of this page; do not edit the\n\
+    sections.\n\n\
+    CPU time is user time and system time together, as the kernel counts them. A figure is the median over the rounds\n\
+    (smallest–largest). A ratio is the median of the ratios within each round. Throughput by the wall clock depends on\n\
+    the load of the machine; CPU time per gigabyte depends on it much less.\n";
 
 /// Puts the section of this benchmark into the file, in place of its last version; other sections stay.
 fn update(file: &Path, title: &str, section: &str) -> std::io::Result<()> {

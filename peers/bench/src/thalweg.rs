@@ -26,7 +26,7 @@ impl Stack for Thalweg {
 
     fn options(&self) -> String {
         if self.ack_every_second {
-            return "thalweg, but an ACK for every second packet for ever".to_owned();
+            return "thalweg, but an ACK for every second packet throughout".to_owned();
         }
         format!(
             "windows {WINDOW} bytes, fixed; MTU discovery up to {MAX_DATAGRAM}; one worker; else as shipped: {}; \

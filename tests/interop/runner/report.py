@@ -67,11 +67,11 @@ def table(results, known, versions, missing, about, level="##"):
 def markdown(results, versions, missing, command):
     """docs/interop.md with the table of the peers; the other sections are added by what makes them."""
     about = [
-        f"Written by `{command}` on {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}; do not edit.",
+        f"`{command}` wrote this page on {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}; do not edit it.",
         "",
-        "✓ passed, ✗ failed, – the peer lacks the case (see the gaps below). Every run is on loopback; every",
-        "downloaded file is compared with the original by SHA-256; and a case counts only if the endpoints, and where it",
-        "can tell the relay between them, report that what the case is about really happened.",
+        "✓ passed, ✗ failed, – the peer lacks the case (see Gaps). Every run is on loopback. Every downloaded file is",
+        "compared with the original by SHA-256. A case counts only if the endpoints report that the behavior under test",
+        "really happened; the relay between them confirms it where it can.",
     ]
     return "\n".join(["# Interoperability", "", *table(results, cases.ALL, versions, missing, about)]) + "\n"
 

@@ -30,11 +30,11 @@ class Case:
 
 ALL = [
     Case("file", "one small file", [KIB]),
-    Case("many", f"{MANY} small files over one connection: there is one trace on our side", [2 * KIB] * MANY),
+    Case("many", f"{MANY} small files over one connection: Thalweg writes one trace", [2 * KIB] * MANY),
     Case("large", "one file of 10 MiB", [10 * MIB]),
-    Case("resume", "a download that was interrupted goes on from where it was, by a range", [10 * MIB]),
-    Case("head", "HEAD tells the length and sends no body", [KIB]),
-    Case("put", "an upload arrives whole", [MIB]),
+    Case("resume", "an interrupted download continues where it stopped, by a range request", [10 * MIB]),
+    Case("head", "HEAD reports the length and sends no body", [KIB]),
+    Case("put", "an upload arrives complete", [MIB]),
 ]
 for case in ALL:
     case.names = [f"web-{case.name}-{index:03}" for index in range(len(case.files))]
@@ -229,7 +229,7 @@ https://localhost:{port} {{
 class Hypercorn:
     name = "hypercorn"
     cases = tuple(CASES)
-    lacks = {"resume": "the application behind it knows no ranges"}
+    lacks = {"resume": "its application does not implement ranges"}
 
     def build(self):
         self.command = [venv() / "hypercorn"]

@@ -10,12 +10,14 @@ use thalweg_lab::record::Engine;
 use thalweg_lab::report;
 use thalweg_lab::runner::{self, RunOptions};
 use thalweg_lab::store::{Store, write_whole};
-use thalweg_lab::summary;
 
-use super::run::{say, verdict};
-use super::{bar, collection, load, show, stop_on_interrupt, words};
+use super::outcome::{Detail, outcome, question};
+use super::progress::Bar;
+use super::run::verdict;
+use super::{collection, differences, load, stop_on_interrupt, words};
 use crate::failure::{Failure, Result};
 use crate::output;
+use crate::paint::Paint;
 
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
@@ -54,6 +56,12 @@ pub(super) struct MergeArgs {
     /// Where the whole goes
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Print only what went wrong
+    #[arg(long, short)]
+    quiet: bool,
+    /// Print every figure, setting and verdict
+    #[arg(long, short, conflicts_with = "quiet")]
+    verbose: bool,
 }
 
 impl CompareArgs {
@@ -68,15 +76,12 @@ impl CompareArgs {
                 self.b.display()
             )));
         }
-        for difference in &differences {
-            eprintln!("  {}", words::difference_sentence(difference));
-        }
-        let intervals = differences.iter().filter(|difference| difference.paired.ratio_interval.is_some()).count();
-        if let Some(many) = summary::many_intervals(intervals) {
-            eprintln!("  mind that {many}");
-        }
+        let common = report::common(&a, &b);
+        eprint!("{}", differences::compared(common, &differences, Paint::of_stderr()));
         if self.json {
-            output::json(&json!({ "report": self.out, "differences": differences }));
+            output::json(
+                &json!({ "report": self.out, "identical": common.is_identical(), "differences": differences }),
+            );
         } else {
             output::line(&self.out.display().to_string());
         }
@@ -100,6 +105,9 @@ impl ReportArgs {
     }
 }
 
+/// The most runs that are named if they came out differently.
+const MOST_MISMATCHES: usize = 20;
+
 /// What to call the hash of a run that may have panicked.
 fn hash_or_panic(hash: &str) -> &str {
     if hash.is_empty() { "of a panic" } else { hash }
@@ -109,8 +117,11 @@ impl VerifyArgs {
     pub(super) fn run(self, engine: &dyn Engine) -> Result<()> {
         let stop = stop_on_interrupt();
         let mut wrong = Vec::new();
-        for directory in collection::inside(&self.directory) {
-            if let Err(failure) = self.one(&directory, engine, stop) {
+        let directories = collection::inside(&self.directory);
+        let count = directories.len();
+        for (number, directory) in directories.iter().enumerate() {
+            let of = (count > 1).then_some((number + 1, count));
+            if let Err(failure) = self.one(directory, engine, of, stop) {
                 match failure {
                     Failure::Failed(reason) if !stop.load(Ordering::Relaxed) => wrong.push(reason),
                     other => return Err(other),
@@ -120,23 +131,23 @@ impl VerifyArgs {
         if wrong.is_empty() { Ok(()) } else { Err(Failure::failed(wrong.join("; "))) }
     }
 
-    fn one(&self, directory: &Path, engine: &dyn Engine, stop: &AtomicBool) -> Result<()> {
+    fn one(&self, directory: &Path, engine: &dyn Engine, of: Option<(usize, usize)>, stop: &AtomicBool) -> Result<()> {
         let results = load(directory, engine)?;
         let version = engine.version();
         if results.manifest.engine != version {
             eprintln!("thalweg: the results are of {}, this is {version}", results.manifest.engine);
         }
-        let bar = bar(false);
-        bar.set_message(format!("verifying {}", results.scenario.name));
-        let progress = |progress| show(&bar, progress);
+        let bar = Bar::of_scenario(&results.scenario.name, of, false);
+        let progress = |progress| bar.show(progress);
         let options = RunOptions { threads: self.threads, ..RunOptions::new(stop, &progress) };
         let verification = runner::verify(&results.scenario, engine, &results.manifest, &options);
-        bar.finish_and_clear();
+        bar.end();
         if stop.load(Ordering::Relaxed) {
             return Err(Failure::failed("interrupted before everything was checked"));
         }
         let mismatches = &verification.mismatches;
-        for mismatch in mismatches.iter().take(20) {
+        // Not wrapped: each ends in a command that is to be copied.
+        for mismatch in mismatches.iter().take(MOST_MISMATCHES) {
             eprintln!(
                 "thalweg: point {}, seed {}: {} hash {} instead of {}; see it with: {}",
                 mismatch.point,
@@ -146,6 +157,9 @@ impl VerifyArgs {
                 hash_or_panic(&mismatch.expected),
                 runner::replay(&results.scenario, mismatch.point, mismatch.seed)
             );
+        }
+        if let Some(more) = mismatches.len().checked_sub(MOST_MISMATCHES).filter(|more| *more > 0) {
+            eprintln!("thalweg: … and {more} more");
         }
         let total = verification.checked;
         for (runs, what) in [
@@ -163,7 +177,10 @@ impl VerifyArgs {
             Ok(())
         } else {
             let (name, wrong) = (&results.scenario.name, mismatches.len());
-            Err(Failure::failed(format!("{name}: {wrong} of {total} runs came out differently")))
+            Err(Failure::failed(format!(
+                "{name}: {wrong} of {total} runs came out differently; if this is the program that made them, one of two \
+                 machines errs: verify on a third"
+            )))
         }
     }
 }
@@ -172,21 +189,26 @@ impl MergeArgs {
     pub(super) fn run(self, engine: &dyn Engine) -> Result<()> {
         let groups = collection::parts(&self.directories);
         let several = groups.len() > 1 || groups.keys().any(|name| !name.as_os_str().is_empty());
-        let mut sets = Vec::new();
+        let (mut sets, paint) = (Vec::new(), Paint::of_stderr());
         let (mut failed, mut ended) = (Vec::new(), Ok(()));
         for (name, directories) in groups {
             let parts: std::result::Result<Vec<Store>, _> =
                 directories.iter().map(|directory| Store::open(directory).map(|(store, _)| store)).collect();
             let parts = parts.map_err(Failure::usage)?;
             let out = self.out.join(name);
+            let count = parts.len() as u64;
             let store = Store::create(&out).map_err(Failure::failed)?;
             let manifest = store.merge(&parts).map_err(Failure::usage)?;
             let asked = manifest.seeds * manifest.points.len() as u64;
-            eprintln!("thalweg: {}: {} of {asked} runs", manifest.scenario.name, manifest.runs.len());
             let results = load(&out, engine)?;
+            if !self.quiet {
+                let runs = format!("{} of {asked} runs from {}", manifest.runs.len(), words::counted(count, "part"));
+                eprintln!("{}  {runs}", question(&results.scenario, paint));
+            }
             let page = results.write().map_err(Failure::failed)?;
             let judgment = Judgment::of(&results);
-            say(&results, &judgment, false);
+            let detail = Detail::of(self.quiet, self.verbose);
+            eprint!("{}", outcome(&results, &judgment, detail, paint));
             output::line(&page.display().to_string());
             match verdict(&judgment, &page) {
                 Err(Failure::Failed(reason)) if several => {

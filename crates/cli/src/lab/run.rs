@@ -12,11 +12,13 @@ use thalweg_lab::report::{self, Results};
 use thalweg_lab::runner::{self, RunOptions, Shard};
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::store::Store;
-use thalweg_lab::summary;
 
-use super::{bar, check_point, collection, load_scenarios, show, stop_on_interrupt, words};
+use super::outcome::{Detail, outcome, question};
+use super::progress::Bar;
+use super::{check_point, collection, load_scenarios, stop_on_interrupt, words};
 use crate::failure::{Failure, Result};
 use crate::output;
+use crate::paint::Paint;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -56,6 +58,9 @@ pub(super) struct RunArgs {
     /// Print only what went wrong
     #[arg(long, short)]
     quiet: bool,
+    /// Print every figure, setting and verdict
+    #[arg(long, short, conflicts_with = "quiet")]
+    verbose: bool,
 }
 
 fn parse_shard(text: &str) -> std::result::Result<Shard, String> {
@@ -75,9 +80,11 @@ impl RunArgs {
         let mut done = Vec::new();
         let mut failed = Vec::new();
         let mut ended = Ok(());
-        for (scenario, out) in scenarios.into_iter().zip(directories) {
+        let count = scenarios.len();
+        for (number, (scenario, out)) in scenarios.into_iter().zip(directories).enumerate() {
             let name = scenario.name.clone();
-            match self.one(scenario, engine, &out, stop).and_then(|(results, verdict)| {
+            let bar = Bar::of_scenario(&name, several.then_some((number + 1, count)), self.quiet);
+            match self.one(scenario, engine, (&out, bar), stop).and_then(|(results, verdict)| {
                 done.push(results);
                 verdict
             }) {
@@ -174,12 +181,11 @@ impl RunArgs {
         &self,
         scenario: Scenario,
         engine: &dyn Engine,
-        out: &Path,
+        (out, bar): (&Path, Bar),
         stop: &AtomicBool,
     ) -> Result<(Results, Result<()>)> {
-        let bar = bar(self.quiet);
-        bar.set_message(scenario.name.clone());
-        let progress = |progress| show(&bar, progress);
+        let (detail, paint) = (Detail::of(self.quiet, self.verbose), Paint::of_stderr());
+        let progress = |progress| bar.show(progress);
         let options = RunOptions {
             seeds: self.seeds,
             max_seeds: self.max_seeds,
@@ -201,17 +207,16 @@ impl RunArgs {
         let store = Store::create(out).map_err(Failure::failed)?;
         let began = Instant::now();
         let done = runner::run(&scenario, engine, &store, &options);
-        bar.finish_and_clear();
+        bar.end();
         let resume = "what is done is kept: run the same command again to go on";
         let done = done.map_err(|error| Failure::failed(format!("{error}; {resume}")))?;
         if !self.quiet {
-            eprintln!("{}\n  {}", scenario.title, scenario.question);
-            eprintln!("  {}", words::speed(&done, began.elapsed()));
+            eprintln!("{}  {}", question(&scenario, paint), words::speed(&done, began.elapsed()));
         }
         let results = Results { scenario, runs: done.runs, manifest: done.manifest, store };
         let page = results.write().map_err(Failure::failed)?;
         let judgment = Judgment::of(&results);
-        say(&results, &judgment, self.quiet);
+        eprint!("{}", outcome(&results, &judgment, detail, paint));
         if self.json {
             output::json(&json!({ "directory": out, "report": page, "results": report::csv::results(&results) }));
         } else {
@@ -222,45 +227,6 @@ impl RunArgs {
             _ => verdict(&judgment, &page),
         };
         Ok((results, verdict))
-    }
-}
-
-/// Says on stderr what came out, or if `quiet` only what is wrong.
-pub(super) fn say(results: &Results, judgment: &Judgment, quiet: bool) {
-    let Results { scenario, runs, .. } = results;
-    if !quiet {
-        words::table(results);
-        for (stack, settings) in summary::settings(scenario, runs) {
-            eprintln!("  {stack}: {settings}");
-        }
-        if let Some(absent) = summary::absent(scenario) {
-            eprintln!("  {absent}");
-        }
-        for verdict in &judgment.verdicts {
-            eprintln!("  {}", words::sentence(verdict));
-        }
-        for line in words::remarks(judgment.tally) {
-            eprintln!("  {line}");
-        }
-    }
-    let name = &scenario.name;
-    if let Some((seeds, asked)) = judgment.few_seeds {
-        let seeds = words::counted(seeds, "seed");
-        eprintln!("thalweg: {name}: judged on {seeds} instead of {asked}; what more seeds may change does not count");
-    }
-    if !quiet {
-        for dropped in scenario.left_out.iter().take(10) {
-            eprintln!("thalweg: {name}: dropped {dropped}");
-        }
-        if let Some(more) = scenario.left_out.len().checked_sub(10).filter(|more| *more > 0) {
-            eprintln!("thalweg: {name}: dropped {more} more points, for like reasons");
-        }
-    }
-    if let Some(until) = judgment.until.as_ref().filter(|until| !until.is_met()) {
-        eprintln!("thalweg: {name}: {until}");
-    }
-    for failure in runs.values().filter_map(|record| record.failed.as_ref()).take(10) {
-        eprintln!("thalweg: {failure}");
     }
 }
 

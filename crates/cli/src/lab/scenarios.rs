@@ -10,7 +10,9 @@ use thalweg_lab::scenario::{Scenario, keys, presets};
 use thalweg_lab::stats::Statistic;
 use thalweg_lab::store::write_whole;
 
+use super::words::counted;
 use super::{load_scenarios, scenario_files};
+use crate::columns::{described, sentence};
 use crate::failure::{Failure, Result};
 use crate::output;
 
@@ -27,7 +29,7 @@ pub(super) struct ListArgs {
     /// List what is measured
     #[arg(long)]
     metrics: bool,
-    /// List what is measured as tables for docs/lab.md
+    /// List what is measured as tables for docs/lab-metrics.md
     #[arg(long, conflicts_with_all = ["presets", "keys", "metrics"])]
     markdown: bool,
 }
@@ -55,29 +57,27 @@ impl ListArgs {
             return Ok(());
         }
         if self.presets {
-            for preset in presets::PRESETS {
-                output::line(&format!("{:<14} {}", preset.name, preset.doc));
-            }
+            let presets = presets::PRESETS.iter().map(|preset| (preset.name, preset.doc.to_owned()));
+            output::line(described(presets).trim_end());
         }
         if self.keys {
             output::line(keys().trim_end());
         }
         if self.metrics {
-            for metric in METRICS {
-                output::line(&format!("{:<26} {}", metric.name, metric.doc));
-            }
-            output::line(&format!("statistics: {}", Statistic::ACCEPTED));
+            output::line(described(METRICS.iter().map(|metric| (metric.name, metric.doc.to_owned()))).trim_end());
+            output::line(sentence(&format!("statistics: {}", Statistic::ACCEPTED), 4).trim_end());
         }
         if self.presets || self.keys || self.metrics {
             return Ok(());
         }
         let folders = if self.folders.is_empty() { vec![PathBuf::from("scenarios")] } else { self.folders };
         let mut wrong = 0;
+        let mut entries: Vec<(String, String)> = Vec::new();
         for file in scenario_files(&folders)? {
             match Scenario::load(&file, &engine.stacks()) {
                 Ok(scenario) => {
-                    let runs = scenario.points.len() as u64 * scenario.seeds;
-                    output::line(&format!("{:<36} {} ({runs} runs)", file.display(), scenario.question));
+                    let runs = counted(scenario.points.len() as u64 * scenario.seeds, "run");
+                    entries.push((file.display().to_string(), format!("{} ({runs})", scenario.question)));
                 }
                 Err(error) => {
                     wrong += 1;
@@ -85,7 +85,12 @@ impl ListArgs {
                 }
             }
         }
-        if wrong == 0 { Ok(()) } else { Err(Failure::usage(format!("{wrong} scenarios are wrong"))) }
+        output::line(described(entries.iter().map(|(file, text)| (file.as_str(), text.clone()))).trim_end());
+        match wrong {
+            0 => Ok(()),
+            1 => Err(Failure::usage("1 scenario is wrong; mend what is named above")),
+            many => Err(Failure::usage(format!("{many} scenarios are wrong; mend what is named above"))),
+        }
     }
 }
 
@@ -138,9 +143,12 @@ impl PoliciesArgs {
         let scenarios = load_scenarios(&self.scenarios, engine)?;
         let results = distinct::policies(&scenarios, engine);
         let mut wrong = 0;
+        let told = results.iter().map(|result| {
+            let by = if result.told_by.is_empty() { "no scenario".to_owned() } else { result.told_by.join(", ") };
+            (result.field, format!("{:>2} choices, told apart by {by}", result.choices))
+        });
+        output::line(described(told).trim_end());
         for result in &results {
-            let told = if result.told_by.is_empty() { "no scenario".to_owned() } else { result.told_by.join(", ") };
-            output::line(&format!("{:<12} {:>2} choices, told apart by {told}", result.field, result.choices));
             for (policy, scenario, reason) in &result.failed {
                 wrong += 1;
                 eprintln!("thalweg: {policy} in {scenario}: {reason}");

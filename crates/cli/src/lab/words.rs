@@ -1,4 +1,4 @@
-//! Results in words: what `thalweg lab run` and `compare` print for people.
+//! Results in words: counts, figures with their percentiles, expectations.
 
 use std::time::Duration;
 
@@ -6,7 +6,9 @@ use thalweg_lab::metric::{self, Scope, Unit};
 use thalweg_lab::report::Results;
 use thalweg_lab::runner::Finished;
 use thalweg_lab::stats::Missing;
-use thalweg_lab::summary::{self, Cell, Difference, Tally, Verdict};
+use thalweg_lab::summary::{self, Cell, Tally, Verdict};
+
+use crate::columns::sentence as sentence_of;
 
 /// How many runs were made, and how fast.
 pub(super) fn speed(done: &Finished, took: Duration) -> String {
@@ -29,8 +31,8 @@ pub(super) fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// The main figures of each flow at each point.
-pub(super) fn table(results: &Results) {
+/// The main figures of each flow at each point, with all that is known about them.
+pub(super) fn figures_of_all(results: &Results) -> String {
     const SHOWN: [&str; 8] = [
         "completion",
         "completion_over_floor",
@@ -42,16 +44,18 @@ pub(super) fn table(results: &Results) {
         "packets_spurious",
     ];
     let rows = summary::rows(&results.scenario, &results.runs, Scope::Flow);
+    let mut out = String::new();
     for row in rows.iter().take(60) {
         let point = results.scenario.points.get(row.point).map(|point| point.name(&results.scenario.axes));
         let cells: Vec<String> = row.cells.iter().filter(|cell| SHOWN.contains(&cell.metric)).map(figures).collect();
         let label = [point.unwrap_or_default(), row.subject.clone()];
         let label: Vec<String> = label.into_iter().filter(|part| !part.is_empty()).collect();
-        eprintln!("  {}: {}", label.join(", "), cells.join("; "));
+        out += &sentence_of(&format!("  {}: {}", label.join(", "), cells.join("; ")), 4);
     }
     if rows.len() > 60 {
-        eprintln!("  … and {} more in the report", rows.len() - 60);
+        out += &format!("  … and {} more in the report\n", rows.len() - 60);
     }
+    out
 }
 
 /// A median with its interval, and the high percentiles of times; "(open)" is one that so few runs do not bound from
@@ -82,46 +86,34 @@ fn figures(cell: &Cell) -> String {
 
 /// What to keep in mind about many verdicts.
 pub(super) fn remarks(tally: Tally) -> Vec<String> {
-    let beaten = (tally.beaten > 0)
-        .then(|| format!("{} known to fall short, and beaten: write [[expect]] in place of [[known]]", tally.beaten));
+    let beaten = (tally.beaten > 0).then(|| beaten(tally.beaten));
     let many = summary::many_intervals(tally.intervals).map(|many| format!("mind that {many}"));
     beaten.into_iter().chain(many).collect()
 }
 
-/// An expectation, what was found, and its outcome.
-pub(super) fn sentence(verdict: &Verdict) -> String {
-    let place = [verdict.point_name.as_str(), verdict.subject.as_str()];
-    let place: Vec<&str> = place.into_iter().filter(|part| !part.is_empty()).collect();
-    format!(
-        "{}: {} ({}) expected {}, found {}",
-        verdict.outcome.word().to_uppercase(),
-        verdict.measured,
-        place.join(", "),
-        verdict.expected,
-        verdict.found
-    )
+/// What to do about shortfalls that are none any more.
+pub(super) fn beaten(count: usize) -> String {
+    format!("{count} known to fall short, and beaten: write [[expect]] in place of [[known]]")
 }
 
-/// A difference between two sets of results.
-pub(super) fn difference_sentence(difference: &Difference) -> String {
-    let unit = metric::find(difference.metric).map_or(Unit::Ratio, |metric| metric.unit);
-    let paired = &difference.paired;
-    let never = match paired.first_never {
-        0 => String::new(),
-        never => format!("; on {never} of these {} never ends", difference.base),
-    };
-    let why = paired.missing.map_or_else(String::new, |missing| format!("; {missing}"));
-    format!(
-        "{} ({}, {}): {}, ratio {}; smaller on {}, larger on {} of {} seeds{never}{why}",
-        difference.metric,
-        difference.other,
-        difference.subject,
-        summary::with_interval(paired.difference, paired.difference_interval, unit),
-        summary::with_interval(paired.ratio, paired.ratio_interval, Unit::Ratio),
-        paired.smaller,
-        paired.larger,
-        paired.pairs
-    )
+/// "1 expectation holds", "3 expectations hold".
+pub(super) fn hold(expected: usize) -> String {
+    if expected == 1 { "1 expectation holds".to_owned() } else { format!("{expected} expectations hold") }
+}
+
+/// Where an expectation was judged; empty if there is only one place.
+pub(super) fn place_of(verdict: &Verdict) -> String {
+    let place = [verdict.point_name.as_str(), verdict.subject.as_str()];
+    let place: Vec<&str> = place.into_iter().filter(|part| !part.is_empty()).collect();
+    place.join(", ")
+}
+
+/// An expectation, what was found, and its outcome.
+pub(super) fn sentence(verdict: &Verdict) -> String {
+    let place = place_of(verdict);
+    let place = if place.is_empty() { String::new() } else { format!(" ({place})") };
+    let (outcome, measured) = (verdict.outcome.word().to_uppercase(), &verdict.measured);
+    format!("{outcome}: {measured}{place} expected {}, found {}", verdict.expected, verdict.found)
 }
 
 #[cfg(test)]

@@ -20,11 +20,13 @@ pub(super) fn markdown() -> String {
     let default = Policies::default().to_string();
     let chosen: Vec<&str> = default.split(", ").collect();
     let mut out = String::from(
-        "# Policies\n\n\
-         Written by `thalweg policies --markdown` from the code. Every rule of recovery has a name, spelled the same on the command line \
-         (`--policies`), in scenarios (`policies = { … }`) and in the API. `thalweg lab run scenarios/recovery` measures them against each \
-         other; its report shows what is shipped beside the best choice for each row. [defaults.md](defaults.md) says how the shipped ones were \
-         chosen. Effects are medians of the scenario in brackets; `choices` is 10 MB over fourteen paths, in times of the shipped rule.\n\n",
+        "# The catalog of policies\n\n\
+         `thalweg policies --markdown` writes this page from the code. Every policy of loss recovery has a name. The name is\n\
+         the same on the command line (`--policies`), in scenarios (`policies = { … }`) and in the API.\n\
+         [Defaults](defaults.md) says how the shipped policies were chosen.\n\n\
+         Measured effects are medians of the scenario in brackets. `thalweg lab run scenarios/NAME.toml` measures an effect\n\
+         again. `choices` is `scenarios/defaults/choices.toml`: 10 MB over fourteen paths, as a ratio to the shipped policies.\n\
+         `thalweg lab run scenarios/recovery` measures the choices against each other.\n\n",
     );
     // Writing to a string cannot fail.
     let _ = writeln!(out, "Shipped: `{default}`");

@@ -3,11 +3,12 @@
 use thalweg_link::{DropCause, Quantiles};
 use thalweg_proto::observe::Limit;
 use thalweg_sim::{
-    Figure, Floor, FlowPlan, FlowResult, FlowWindow, LinkResult, PacketFate, Plan, RunResult, SideResult, Traffic,
+    Figure, Floor, FlowPlan, FlowResult, FlowWindow, LinkResult, PacketFate, PacketPoint, Plan, RunResult, SideResult,
+    Traffic,
 };
 use thalweg_units::{Duration, human_duration};
 
-use super::{Interruptions, shares};
+use super::{Interruptions, delivery, shares};
 use crate::record::{Output, PacketPlot, Part, Recording, RunRecord, Series, put};
 use crate::scenario::world::World;
 
@@ -101,6 +102,7 @@ fn flow_part(
     let mut part = Part { name: flow.name.clone(), ..Part::default() };
     let (traffic, end) = (&flow_plan.traffic, result.virtual_time);
     part.endless = traffic.is_endless();
+    part.delivery = delivery::curve(flow, traffic, end);
     let complete = flow.failed.is_none() && (part.endless || flow.completion.is_some());
     part.set("completed", f64::from(u8::from(complete)));
     if let Some(completion) = flow.completion {
@@ -470,10 +472,27 @@ fn record_flow(recording: &mut Recording, flow: &FlowResult, plan: &FlowPlan) {
         };
         recording.packets.push(PacketPlot {
             subject: flow.name.clone(),
+            bytes: bytes_by_packet(&series.packets),
             sent: pick(PacketFate::Sent),
             acked: pick(PacketFate::Acked),
             lost: pick(PacketFate::Lost),
             spurious: pick(PacketFate::Spurious),
         });
     }
+}
+
+/// Bytes sent up to and with each packet sent. What is sent again under its old number is where it was.
+fn bytes_by_packet(packets: &[PacketPoint]) -> Vec<u64> {
+    let mut newest: Vec<(u64, u64)> = Vec::new();
+    let sent = packets.iter().filter(|packet| packet.what == PacketFate::Sent);
+    sent.map(|packet| {
+        let (last, total) = newest.last().copied().map_or((None, 0), |(number, total)| (Some(number), total));
+        if last.is_none_or(|last| packet.number > last) {
+            newest.push((packet.number, total + u64::from(packet.size)));
+            return total + u64::from(packet.size);
+        }
+        let at = newest.partition_point(|(number, _)| *number < packet.number);
+        newest.get(at).map_or(total, |(_, total)| *total)
+    })
+    .collect()
 }

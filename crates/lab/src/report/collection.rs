@@ -1,18 +1,17 @@
-//! Several scenarios as one page: a summary, then a section for each with what is shipped beside what would be best.
+//! Several scenarios as one page: a matrix of places and choices, then a section for each.
 
-use minijinja::{Environment, Value, context};
+use minijinja::{Environment, context};
 use serde::Serialize;
 
-use super::page::{self, Table, judged};
-use super::{ReportError, Results, thin};
+use super::figures;
+use super::page::{self, Shown, Table, judged};
+use super::picture::Picture;
+use super::{ReportError, Results, overlay};
 use crate::judgment::Judgment;
 use crate::metric::{self, Unit};
-use crate::record::Recording;
-use crate::shipped::{self, Found};
 use crate::summary;
 
 const TEMPLATE: &str = include_str!("../../assets/collection.html");
-pub(super) const SHIPPED: &str = include_str!("../../assets/shipped.html");
 
 /// Recordings in the page, shared out evenly among the scenarios.
 const MOST_RECORDINGS: usize = 24;
@@ -20,67 +19,78 @@ const MOST_RECORDINGS: usize = 24;
 /// Failures listed per scenario.
 const MOST_FAILURES: usize = 20;
 
-#[derive(Serialize)]
-struct ShippedCell {
-    value: String,
-    interval: Option<String>,
-    choice: String,
-}
+/// Places of a scenario in the matrix; the others are in its section.
+const MOST_PLACES: usize = 16;
 
+/// Choices of a scenario in the matrix.
+const MOST_CHOICES: usize = 8;
+
+/// A scenario in the matrix: how each choice does in each place.
 #[derive(Serialize)]
-struct ShippedRow {
-    place: String,
+struct Block {
     metric: String,
-    doc: &'static str,
-    shipped: Option<ShippedCell>,
-    best: Option<ShippedCell>,
-    same: bool,
-    rivals: Vec<Option<ShippedCell>>,
+    choices: Vec<String>,
+    places: Vec<BlockRow>,
+    more: String,
 }
 
-/// The table of what is shipped, what would be best, and rivals, for the template.
-pub(super) fn shipped(results: &Results) -> Value {
-    let rows = shipped::rows(&results.scenario, &results.runs);
-    let mut stacks: Vec<&str> = rows.iter().flat_map(|row| row.rivals.keys().map(String::as_str)).collect();
-    stacks.sort_unstable();
-    stacks.dedup();
-    let several = results.scenario.points.first().is_some_and(|point| point.world.flows.len() > 1);
-    let rows: Vec<ShippedRow> = rows
-        .iter()
-        .map(|row| {
-            let known = metric::find(row.metric);
-            let unit = known.map_or(Unit::Ratio, |metric| metric.unit);
-            let cell = |found: &Found| ShippedCell {
-                value: page::print_or_never(found.estimate, unit),
-                interval: found.interval.and_then(|interval| page::print_interval(interval, unit)),
-                choice: found.choice.clone(),
-            };
-            // What was chosen to be as shipped is said below the table.
-            let plain = |found: &Found| ShippedCell { choice: String::new(), ..cell(found) };
-            ShippedRow {
-                place: page::join(&row.place, if several || row.place.is_empty() { &row.flow } else { "" }),
-                metric: row.metric.replace('_', " "),
-                doc: known.map_or("", |metric| metric.doc),
-                same: row.shipped.is_some() && row.shipped == row.best,
-                shipped: row.shipped.as_ref().map(plain),
-                best: row.best.as_ref().map(cell),
-                rivals: stacks.iter().map(|stack| row.rivals.get(*stack).map(plain)).collect(),
-            }
-        })
-        .collect();
-    context! {
-        policies => thalweg_recovery::Policies::default().to_string(),
-        stacks => page::serde(&stacks),
-        rows => page::serde(&rows),
-    }
+#[derive(Serialize)]
+struct BlockRow {
+    place: String,
+    cells: Vec<Option<BlockCell>>,
+}
+
+#[derive(Serialize)]
+struct BlockCell {
+    text: String,
+    title: String,
+    /// From −1, far better than the reference, to 1, far worse; none of the reference, and of what cannot be told from
+    /// it.
+    shade: Option<f64>,
+}
+
+fn block(set: &Results, shown: &Shown) -> Option<Block> {
+    let (matrix, grid) = (shown.matrices.first()?, &shown.grid);
+    let unit = matrix.metric.unit;
+    let cell = |place: usize, choice: usize| {
+        let entry = matrix.entries[place][choice].as_ref()?;
+        let value = metric::format(entry.found.value, unit);
+        let ratio = entry.ratio;
+        let text = match ratio {
+            Some(ratio) if ratio.value.is_finite() => format!("{} ×", metric::format(ratio.value, Unit::Ratio)),
+            _ => value.clone(),
+        };
+        let shade = ratio.and_then(|ratio| {
+            let better = ratio.better?;
+            let far = if ratio.value > 0.0 { ratio.value.max(1.0 / ratio.value) } else { f64::INFINITY };
+            // Half as good again is a full color.
+            let depth = ((far - 1.0) / 0.5).clamp(0.15, 1.0);
+            Some(if better { -depth } else { depth })
+        });
+        let title = summary::with_interval(entry.found.value, entry.found.interval, unit);
+        Some(BlockCell { text, title, shade })
+    };
+    let choices = grid.choices.len().min(MOST_CHOICES);
+    let places = grid.places.len().min(MOST_PLACES);
+    let left_out = [(grid.places.len() - places, "place"), (grid.choices.len() - choices, "choice")];
+    let left_out = left_out.into_iter().filter(|(count, _)| *count > 0);
+    let more: Vec<String> = left_out.map(|(count, what)| format!("{count} more {what}s in its section")).collect();
+    Some(Block {
+        metric: figures::name(&set.scenario, matrix),
+        choices: grid.choices[..choices].iter().map(|choice| choice.name.clone()).collect(),
+        places: (0..places)
+            .map(|place| BlockRow {
+                place: grid.places[place].name.clone(),
+                cells: (0..choices).map(|choice| cell(place, choice)).collect(),
+            })
+            .collect(),
+        more: more.join(", "),
+    })
 }
 
 /// The page. `links` are the pages of the scenarios themselves, relative to this one.
 pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<String, ReportError> {
-    let per_scenario = (MOST_RECORDINGS / sets.len().max(1)).max(1);
     let (mut sections, mut broken, mut known) = (Vec::new(), Vec::new(), Vec::new());
-    let mut names: Vec<String> = Vec::new();
-    let mut recordings: Vec<Recording> = Vec::new();
     let mut runs = 0;
     let (mut failed, mut failed_rivals, mut intervals) = (0, 0, 0);
     let judgments: Vec<Judgment> = sets.iter().map(Judgment::of).collect();
@@ -102,16 +112,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         let rivals = judgment.failures.all - judgment.failures.ours;
         failed += failures.len();
         failed_rivals += rivals;
-        let points = &set.scenario.points;
-        let shown = set.recordings().filter(|(_, recording)| !recording.is_empty());
-        for (label, recording) in shown.take(per_scenario) {
-            names.push(format!("{name}: {label}"));
-            recordings.push(thin::thin(&recording));
-        }
-        // Of what the scenario asks; the rest is in its own page.
-        let asked: Vec<&str> = shipped::rows(&set.scenario, &set.runs).iter().map(|row| row.metric).collect();
-        let mut distributions = page::distributions(&[set]);
-        distributions.retain(|distribution| asked.contains(&distribution.metric));
+        let shown = Shown::of(set);
         sections.push(context! {
             id => format!("scenario-{at}"),
             name => name.clone(),
@@ -124,26 +125,28 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             runs => set.runs.len(),
             failed => failures.len(),
             failed_rivals => rivals,
-            has_rivals => points.iter().any(|point| point.rival.is_some()),
             failures => page::serde(&failures[..failures.len().min(MOST_FAILURES)]),
             good => tally.good,
             expected => tally.expected,
             known => tally.known(),
             class => page::class_of(judgment.passes(), judgment.failures),
             verdicts => verdicts.iter().map(judged).collect::<Vec<_>>(),
-            shipped => shipped(set),
+            block => block(set, &shown).map(|block| page::serde(&block)),
+            sentences => page::serde(&shown.sentences),
+            picture => shown.main.as_ref().map(Picture::html),
+            compared => page::serde(&shown.compared),
+            reference => shown.grid.choices.first().filter(|_| shown.grid.choices.len() > 1).map(|it| it.name.clone()),
             tables => page::serde(&tables(set)),
-            distributions => page::serde(&distributions),
             manifest => page::manifest(set, ""),
         });
     }
-    let json = serde_json::to_string(&recordings)?.replace("</", "<\\/");
+    let recordings = overlay::of_scenarios(sets, MOST_RECORDINGS);
     let banner = page::banner(&judgments);
     let of_rivals = if failed_rivals > 0 { format!(", {failed_rivals} of these are of rivals") } else { String::new() };
     let facts = format!("{} scenarios, {runs} runs, {failed} of them failed{of_rivals}", sets.len());
     let mut environment = Environment::new();
     environment.add_template("collection.html", TEMPLATE)?;
-    environment.add_template("shipped.html", SHIPPED)?;
+    environment.add_template("parts.html", page::PARTS)?;
     let body = context! {
         title => title,
         banner => banner,
@@ -151,9 +154,10 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         broken => broken,
         known => known,
         many => summary::many_intervals(intervals),
+        policies => thalweg_recovery::Policies::default().to_string(),
         sections => sections,
-        recordings => page::serde(&names),
-        recordings_json => json,
+        recordings => recordings.len(),
+        recordings_json => overlay::json(&recordings)?,
         css => page::CSS,
         js => page::JS,
         uplot_css => page::UPLOT_CSS,

@@ -174,6 +174,6 @@ pub fn file_name(parts: &[&str]) -> String {
 const MOST_NAME: usize = 180;
 
 /// A cell that holds commas, quotes or line ends is quoted (RFC 4180).
-fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }

@@ -2,14 +2,17 @@
 
 mod collection;
 pub mod csv;
+mod delivery;
+mod figures;
 mod overlay;
 mod page;
-pub mod svg;
+mod picture;
 mod thin;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::record::Recording;
+use crate::record::{Recording, RunRecord};
 use crate::scenario::Scenario;
 use crate::store::{Manifest, Store, StoreError};
 use crate::summary::{self, Difference, Runs, Verdict};
@@ -58,27 +61,40 @@ impl Results {
         summary::verdicts(&self.scenario, &self.runs)
     }
 
-    /// Writes `report.html`, `runs.csv`, `values.csv`, `results.json` and `series/*.csv`; gives the page's path.
+    /// Writes `report.html` and `results.json`, which holds what was summed up; gives the page's path.
     ///
     /// # Errors
     /// When a file cannot be written.
     pub fn write(&self) -> Result<std::path::PathBuf, ReportError> {
-        self.store.write("runs.csv", csv::runs(&self.scenario, &self.runs).as_bytes())?;
-        self.store.write_with("values.csv", |out| csv::values(&self.scenario, &self.runs, out))?;
         let text = serde_json::to_vec_pretty(&csv::results(self))?;
         self.store.write("results.json", &text)?;
+        let page = page::single(self)?;
+        Ok(self.store.write("report.html", page.as_bytes())?)
+    }
+
+    /// Writes what the results hold as tables for other programs into `folder`, which is made if need be: `runs.csv`,
+    /// `values.csv`, and for each recorded run its `series/*.csv`. Gives the number of files.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn export(&self, folder: &Path) -> Result<usize, ReportError> {
+        let folder = Store::create(folder)?;
+        folder.write("runs.csv", csv::runs(&self.scenario, &self.runs).as_bytes())?;
+        folder.write_with("values.csv", |out| csv::values(&self.scenario, &self.runs, out))?;
+        let mut files = 2;
         for (name, recording) in self.recordings() {
             for series in &recording.series {
                 let file = format!("series/{}.csv", csv::file_name(&[&name, &series.subject, &series.name]));
-                self.store.write(&file, csv::series(series).as_bytes())?;
+                folder.write(&file, csv::series(series).as_bytes())?;
+                files += 1;
             }
             for plot in &recording.packets {
                 let file = format!("series/{}.csv", csv::file_name(&[&name, &plot.subject, "packets"]));
-                self.store.write(&file, csv::packets(plot).as_bytes())?;
+                folder.write(&file, csv::packets(plot).as_bytes())?;
+                files += 1;
             }
         }
-        let page = page::single(self)?;
-        Ok(self.store.write("report.html", page.as_bytes())?)
+        Ok(files)
     }
 
     /// Every recording with the point and seed it is of, read from disk one by one.
@@ -112,7 +128,41 @@ pub enum LoadError {
 /// When the template does not work.
 pub fn comparison(a: &Results, b: &Results) -> Result<(String, Vec<Difference>), ReportError> {
     let differences = summary::compare((&a.scenario, &a.runs), (&b.scenario, &b.runs));
-    Ok((page::comparison(a, b, &differences)?, differences))
+    Ok((page::comparison(a, b)?, differences))
+}
+
+/// What two sets of results have in common: runs of points of one name and of one seed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Common {
+    /// How many runs are in both.
+    pub runs: usize,
+    /// How many of these have the same event logs in both: the same packets at the same times, for the same decisions.
+    pub same: usize,
+}
+
+impl Common {
+    /// Whether there are runs in both, and all of them are the same.
+    pub fn is_identical(self) -> bool {
+        self.runs > 0 && self.same == self.runs
+    }
+}
+
+/// Counts the runs that two sets of results have in common. Runs that panicked have no event log and are never the same.
+pub fn common(a: &Results, b: &Results) -> Common {
+    let name = |results: &Results, point: usize| {
+        results.scenario.points.get(point).map(|point| point.name(&results.scenario.axes))
+    };
+    let place_in_b: BTreeMap<String, usize> =
+        (0..b.scenario.points.len()).rev().filter_map(|point| Some((name(b, point)?, point))).collect();
+    let mut common = Common::default();
+    for ((point, seed), record) in &a.runs {
+        let Some(place) = name(a, *point).and_then(|name| place_in_b.get(&name)) else { continue };
+        let Some(other) = b.runs.get(&(*place, *seed)) else { continue };
+        common.runs += 1;
+        let hashes = |record: &RunRecord| (record.wire_hash.clone(), record.decisions_hash.clone());
+        common.same += usize::from(!record.wire_hash.is_empty() && hashes(record) == hashes(other));
+    }
+    common
 }
 
 /// One page for several scenarios, with a link to each scenario's own page; the directories of the results are below `directory`.

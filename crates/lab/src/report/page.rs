@@ -5,17 +5,34 @@ use std::collections::BTreeMap;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
-use super::svg::{self, Group};
-use super::{ReportError, Results, overlay};
+use super::picture::Picture;
+use super::{ReportError, Results, delivery, figures, overlay};
+use crate::answer;
+use crate::choices::Grid;
 use crate::judgment::{Failures, Judgment};
+use crate::matrix::{self, Matrix, Ratio, Side};
 use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
-use crate::stats::{Interval, Missing, Statistic};
+use crate::scenario::{Answer, Axis, Point};
+use crate::stats::{Interval, Missing};
 use crate::store::Manifest;
-use crate::summary::{self, Cell, Difference, Outcome, Row, Sample, Tally, Verdict};
+use crate::summary::{self, Cell, Outcome, Row, Tally, Verdict};
 
 const TEMPLATE: &str = include_str!("../../assets/report.html");
-pub(super) const CSS: &str = include_str!("../../assets/report.css");
-pub(super) const JS: &str = include_str!("../../assets/report.js");
+pub(super) const PARTS: &str = include_str!("../../assets/parts.html");
+pub(super) const CSS: &str = concat!(include_str!("../../assets/report.css"), include_str!("../../assets/plots.css"));
+/// Saves plots, draws plots over time, and picks what they show: one script, a file for each subject.
+pub(super) const JS: &str = concat!(
+    "(() => {\n\"use strict\";\n",
+    include_str!("../../assets/script/units.js"),
+    include_str!("../../assets/script/colors.js"),
+    include_str!("../../assets/script/save.js"),
+    include_str!("../../assets/script/recordings.js"),
+    include_str!("../../assets/script/marks.js"),
+    include_str!("../../assets/script/plot.js"),
+    include_str!("../../assets/script/picker.js"),
+    include_str!("../../assets/script/time.js"),
+    "})();\n"
+);
 pub(super) const UPLOT_JS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
 pub(super) const UPLOT_CSS: &str = include_str!("../../assets/uplot/uPlot.min.css");
 
@@ -25,19 +42,14 @@ const MOST_RECORDINGS: usize = 12;
 /// How many failures and hashes are listed.
 const MOST_LINES: usize = 200;
 
-/// Metrics of flows that are drawn, if they differ from run to run.
-const DRAWN: [&str; 10] = [
-    "completion",
-    "completion_over_floor",
-    "response",
-    "flow_completion",
-    "frame_delay",
-    "deadline_misses",
-    "silence_after_repair",
-    "goodput",
-    "packets_spurious",
-    "loss_rate",
-];
+/// Pictures of metrics beside the one that answers the question.
+const MOST_PICTURES: usize = 10;
+
+/// Rows of a table of places and choices; what is left out the table says.
+const MOST_ROWS: usize = 120;
+
+/// Columns of a table that fit on a page.
+const MOST_COLUMNS: usize = 8;
 
 #[derive(Serialize)]
 pub(super) struct Table {
@@ -70,38 +82,215 @@ pub(super) struct TableCell {
     pub(super) title: Option<String>,
 }
 
+/// A metric in every place under every choice, as a table.
 #[derive(Serialize)]
-pub(super) struct Distribution {
-    pub(super) metric: &'static str,
+pub(super) struct Compared {
     title: String,
     doc: &'static str,
-    box_plot: String,
-    cdf: String,
+    /// What the first column is of: places, or choices where these are too many for columns.
+    first: &'static str,
+    columns: Vec<String>,
+    rows: Vec<ComparedRow>,
+    note: String,
+}
+
+#[derive(Serialize)]
+struct ComparedRow {
+    label: String,
+    cells: Vec<Option<ComparedCell>>,
+}
+
+#[derive(Serialize)]
+struct ComparedCell {
+    value: String,
+    interval: Option<String>,
+    tails: Option<String>,
+    ratio: Option<String>,
+    ratio_interval: Option<String>,
+    class: &'static str,
+    is_best: bool,
+}
+
+/// What a page shows of one set of results, or of two beside each other.
+pub(super) struct Shown {
+    pub(super) sentences: Vec<String>,
+    /// The picture that answers the question.
+    pub(super) main: Option<Picture>,
+    /// Pictures of what else the scenario asks about.
+    pub(super) others: Vec<Picture>,
+    pub(super) distributions: Vec<Picture>,
+    /// How the bytes of each flow arrived.
+    pub(super) delivery: Vec<Picture>,
+    pub(super) compared: Vec<Compared>,
+    pub(super) matrices: Vec<Matrix>,
+    pub(super) grid: Grid,
+}
+
+impl Shown {
+    /// What is shown of one set.
+    pub(super) fn of(set: &Results) -> Shown {
+        let (scenario, grid) = (&set.scenario, Grid::of(&set.scenario));
+        let matrices = matrix::matrices(scenario, &set.runs, &grid);
+        let asked = matrix::asked(scenario).len();
+        let mut pictures = matrices.iter().filter_map(|matrix| figures::of(scenario, &grid, matrix));
+        let main = pictures.next();
+        let others = pictures.take(MOST_PICTURES).collect();
+        let distributions = matrices.iter().take(asked.max(1));
+        let distributions = distributions.filter_map(|matrix| figures::distribution(set, &grid, matrix)).collect();
+        Shown {
+            sentences: answer::sentences(&grid, &matrices),
+            main,
+            others,
+            distributions,
+            delivery: delivery::pictures(set, &grid),
+            compared: matrices.iter().map(|matrix| compared(&figures::name(scenario, matrix), &grid, matrix)).collect(),
+            matrices,
+            grid,
+        }
+    }
+
+    /// What is shown of two sets: B against A at every point that both have.
+    fn between(a: &Results, b: &Results) -> Shown {
+        let name = |set: &Results, point: usize| set.scenario.points[point].name(&set.scenario.axes);
+        let theirs: BTreeMap<String, usize> =
+            (0..b.scenario.points.len()).map(|point| (name(b, point), point)).collect();
+        let both: Vec<(usize, usize, String)> = (0..a.scenario.points.len())
+            .filter_map(|point| Some((point, *theirs.get(&name(a, point))?, name(a, point))))
+            .collect();
+        let points: Vec<&Point> = both.iter().map(|(point, ..)| &a.scenario.points[*point]).collect();
+        let grid = Grid::of_sets(&brief(&a.scenario.axes, &points));
+        let side = |place: usize, choice: usize| {
+            let (first, second, _) = both.get(place)?;
+            Some(match choice {
+                0 => Side { scenario: &a.scenario, runs: &a.runs, point: *first },
+                _ => Side { scenario: &b.scenario, runs: &b.runs, point: *second },
+            })
+        };
+        let mut all = matrix::asked(&a.scenario);
+        let flows: Vec<String> = summary::subjects(&a.scenario, 0, Scope::Flow);
+        for metric in METRICS.iter().filter(|it| it.scope == Scope::Flow && it.better != Better::Neither) {
+            for flow in flows
+                .iter()
+                .filter(|flow| !all.iter().any(|(it, of)| it.metric == metric && of == *flow))
+                .cloned()
+                .collect::<Vec<_>>()
+            {
+                all.push((Answer { metric, statistic: summary::statistic(metric) }, flow));
+            }
+        }
+        let matrices =
+            all.into_iter().filter_map(|(answer, flow)| Matrix::of_sides((both.len(), 2), &side, answer, &flow));
+        // What is the same in both is not shown but for the metric that answers the question.
+        let matrices: Vec<Matrix> =
+            matrices.enumerate().filter(|(at, it)| *at == 0 || it.tells_choices_apart()).map(|(_, it)| it).collect();
+        let mut pictures = matrices.iter().filter_map(|matrix| figures::between(&a.scenario, &grid, matrix));
+        let main = pictures.next();
+        Shown {
+            sentences: answer::sentences(&grid, &matrices),
+            main,
+            others: pictures.take(MOST_PICTURES).collect(),
+            distributions: Vec::new(),
+            delivery: Vec::new(),
+            compared: matrices
+                .iter()
+                .map(|matrix| compared(&figures::name(&a.scenario, matrix), &grid, matrix))
+                .collect(),
+            matrices,
+            grid,
+        }
+    }
+}
+
+/// The names of points by what tells them apart.
+fn brief(axes: &[Axis], points: &[&Point]) -> Vec<String> {
+    let varies = |at: usize| points.iter().any(|point| point.labels[at] != points[0].labels[at]);
+    let varied: Vec<usize> = (0..axes.len()).filter(|at| varies(*at)).collect();
+    let word = |point: &Point, at: usize| match axes[at].is_bare() {
+        true => format!("{} = {}", axes[at].label, point.labels[at]),
+        false => point.labels[at].clone(),
+    };
+    let words = |point: &&Point| {
+        let words = varied.iter().filter(|at| !point.labels[**at].is_empty()).map(|at| word(point, *at));
+        words.collect::<Vec<_>>().join(", ")
+    };
+    points.iter().map(words).collect()
+}
+
+/// A matrix as a table: places below each other and choices beside each other, or the other way round where there are
+/// more choices than fit.
+fn compared(title: &str, grid: &Grid, matrix: &Matrix) -> Compared {
+    let unit = matrix.metric.unit;
+    let named = |name: &str| if name.is_empty() { matrix.flow.clone() } else { name.to_owned() };
+    let places: Vec<String> = grid.places.iter().map(|place| named(&place.name)).collect();
+    let choices: Vec<String> = grid.choices.iter().map(|choice| named(&choice.name)).collect();
+    let cell = |place: usize, choice: usize| {
+        let entry = matrix.entries[place][choice].as_ref()?;
+        let print = |ratio: &Ratio| format!("{} ×", metric::format(ratio.value, Unit::Ratio));
+        let ratio = entry.ratio.filter(|ratio| ratio.value != 1.0 || ratio.better.is_some());
+        Some(ComparedCell {
+            value: print_or_never(entry.found.value, unit),
+            interval: interval_or_why(entry.found.interval, entry.found.missing, unit),
+            tails: entry.tails.map(|(p95, p99)| {
+                format!("p95 {}, p99 {}", print_or_never(p95, unit), print_or_never(p99, unit))
+            }),
+            ratio: ratio.as_ref().map(print),
+            ratio_interval: ratio.and_then(|ratio| print_interval(ratio.interval?, Unit::Ratio)),
+            class: match ratio.and_then(|ratio| ratio.better) {
+                None => "",
+                Some(true) => "good",
+                Some(false) => "bad",
+            },
+            is_best: matrix.best(place) == Some(choice),
+        })
+    };
+    let turned = choices.len() > MOST_COLUMNS && places.len() < choices.len();
+    let (rows, columns) = if turned { (&choices, &places) } else { (&places, &choices) };
+    let at = |row: usize, column: usize| if turned { cell(column, row) } else { cell(row, column) };
+    let shown = (rows.len().min(MOST_ROWS), columns.len().min(2 * MOST_COLUMNS));
+    let mut note = String::new();
+    if shown.0 < rows.len() {
+        note += &format!("The first {} of {} rows are shown. ", shown.0, rows.len());
+    }
+    if shown.1 < columns.len() {
+        note += &format!("Not shown: {}. ", columns[shown.1..].join("; "));
+    }
+    if columns.len() > MOST_COLUMNS {
+        note += "The table is wider than the page: it scrolls to the right. ";
+    }
+    Compared {
+        title: figures::capital(title),
+        doc: matrix.metric.doc,
+        first: if turned { "choice" } else { "place" },
+        columns: columns[..shown.1].to_vec(),
+        rows: (0..shown.0)
+            .map(|row| ComparedRow {
+                label: rows[row].clone(),
+                cells: (0..shown.1).map(|column| at(row, column)).collect(),
+            })
+            .collect(),
+        note,
+    }
 }
 
 pub(super) fn single(results: &Results) -> Result<String, ReportError> {
     let scenario = &results.scenario;
     let judgment = Judgment::of(results);
-    let differences = summary::differences(scenario, &results.runs);
+    let shown = Shown::of(results);
     let mut lines: Vec<String> = judgment.verdicts.iter().map(|verdict| verdict.line.to_string()).collect();
     lines.dedup();
+    let fails = |verdict: &&Verdict| !verdict.outcome.is_good();
     page(
         context! {
             title => scenario.title.clone(),
             question => scenario.question.clone(),
             verdicts => judgment.verdicts.iter().map(judged).collect::<Vec<_>>(),
-            shipped => super::collection::shipped(results),
+            broken => judgment.verdicts.iter().filter(fails).map(judged).collect::<Vec<_>>(),
             banner => banner(core::slice::from_ref(&judgment)),
             lines => lines.join(", "),
             many => summary::many_intervals(judgment.tally.intervals),
         },
         &[results],
-        &differences,
-        if scenario.points.iter().any(|point| point.rival.is_some()) {
-            "Differences to the first point, and of rivals to ours on the same links, on the same seeds"
-        } else {
-            "Differences to the first point, on the same seeds"
-        },
+        &shown,
     )
 }
 
@@ -156,7 +345,7 @@ pub(super) fn judged(verdict: &Verdict) -> Value {
     }
 }
 
-pub(super) fn comparison(a: &Results, b: &Results, differences: &[Difference]) -> Result<String, ReportError> {
+pub(super) fn comparison(a: &Results, b: &Results) -> Result<String, ReportError> {
     let name = |results: &Results| results.store.directory().display().to_string();
     page(
         context! {
@@ -164,18 +353,13 @@ pub(super) fn comparison(a: &Results, b: &Results, differences: &[Difference]) -
             question => format!("What changes from A ({}) to B ({})?", a.scenario.title, b.scenario.title),
         },
         &[a, b],
-        differences,
-        "B against A, on the same seeds",
+        &Shown::between(a, b),
     )
 }
 
-fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str) -> Result<String, ReportError> {
+fn page(head: Value, sets: &[&Results], shown: &Shown) -> Result<String, ReportError> {
     let tables = tables(sets);
-    let intervals = differences.iter().filter(|difference| difference.paired.ratio_interval.is_some()).count();
-    let distributions = distributions(sets);
-    let (names, recordings): (Vec<String>, Vec<_>) = overlay::recordings(sets, MOST_RECORDINGS)?.into_iter().unzip();
-    // A script ends at the first "</", whatever the JSON around it means.
-    let json = serde_json::to_string(&recordings)?.replace("</", "<\\/");
+    let recordings = overlay::recordings(sets, MOST_RECORDINGS);
     let failures: Vec<&str> =
         sets.iter().flat_map(|set| set.runs.values().filter_map(|record| record.failed.as_deref())).collect();
     let settings: Vec<(String, String)> = sets
@@ -188,47 +372,40 @@ fn page(head: Value, sets: &[&Results], differences: &[Difference], title: &str)
         .collect();
     let mut absent: Vec<String> = sets.iter().filter_map(|set| summary::absent(&set.scenario)).collect();
     absent.dedup();
-    let mut nav: Vec<(&str, &str)> = Vec::new();
-    if !head.get_attr("verdicts")?.is_undefined() && head.get_attr("verdicts")?.len().unwrap_or(0) > 0 {
-        nav.push(("verdicts", "Verdicts"));
-    }
-    if !failures.is_empty() {
-        nav.push(("failures", "Failed runs"));
-    }
-    if !head.get_attr("shipped")?.is_undefined() {
-        nav.push(("shipped", "As shipped and best"));
-    }
-    nav.extend(tables.iter().map(|table| (table.id, table.title)));
-    if !settings.is_empty() {
-        nav.push(("settings", "Settings"));
-    }
-    if !differences.is_empty() {
-        nav.push(("differences", "Differences"));
-    }
-    if !distributions.is_empty() {
-        nav.push(("distributions", "Distributions"));
-    }
-    if !names.is_empty() {
-        nav.push(("time", "Time plots"));
-    }
-    nav.push(("manifest", "Reproduce"));
+    let html = |pictures: &[Picture]| pictures.iter().map(Picture::html).collect::<Vec<_>>();
+    let nav = [
+        ("failures", "Failed runs", !failures.is_empty()),
+        ("delivery", "Delivery over time", !shown.delivery.is_empty()),
+        ("more", "More pictures", !shown.others.is_empty()),
+        ("distributions", "Distributions", !shown.distributions.is_empty()),
+        ("time", "Time plots", !recordings.is_empty()),
+        ("compared", "Tables", !shown.compared.is_empty()),
+        ("verdicts", "Verdicts", !head.get_attr("verdicts")?.is_undefined()),
+        ("settings", "Settings", !settings.is_empty()),
+        ("manifest", "Reproduce", true),
+    ];
+    let nav: Vec<(&str, &str)> = nav.into_iter().filter(|part| part.2).map(|part| (part.0, part.1)).collect();
     let mut environment = Environment::new();
     environment.add_template("report.html", TEMPLATE)?;
-    environment.add_template("shipped.html", super::collection::SHIPPED)?;
+    environment.add_template("parts.html", PARTS)?;
     let body = context! {
         absent => absent.join("; "),
+        sentences => serde(&shown.sentences),
+        picture => shown.main.as_ref().map(Picture::html),
+        others => html(&shown.others),
+        distributions => html(&shown.distributions),
+        delivery => html(&shown.delivery),
+        compared => serde(&shown.compared),
+        policies => thalweg_recovery::Policies::default().to_string(),
+        reference => shown.grid.choices.first().filter(|_| shown.grid.choices.len() > 1).map(|it| it.name.clone()),
         settings => serde(&settings),
         facts => facts(sets),
         nav => serde(&nav),
         failures => serde(&failures[..failures.len().min(MOST_LINES)]),
         more_failures => failures.len().saturating_sub(MOST_LINES),
         tables => serde(&tables),
-        differences => differences.iter().map(difference).collect::<Vec<_>>(),
-        many_differences => summary::many_intervals(intervals),
-        differences_title => title,
-        distributions => serde(&distributions),
-        recordings => serde(&names),
-        recordings_json => json,
+        recordings => recordings.len(),
+        recordings_json => overlay::json(&recordings)?,
         manifests => sets.iter().enumerate().map(|(at, set)| manifest(set, &prefix(sets, at))).collect::<Vec<_>>(),
         css => CSS,
         js => JS,
@@ -434,80 +611,6 @@ pub(super) fn interval_or_why(interval: Option<Interval>, missing: Option<Missin
         (None, Some(Missing::Few(_) | Missing::OneValue(_))) => Some("no interval".to_owned()),
         (None, _) => None,
     }
-}
-
-fn difference(difference: &Difference) -> Value {
-    let known = metric::find(difference.metric);
-    let unit = known.map_or(Unit::Ratio, |metric| metric.unit);
-    let paired = &difference.paired;
-    let sure = paired.ratio_interval.is_some_and(|interval| !interval.contains(1.0));
-    context! {
-        metric => difference.metric.replace('_', " "),
-        what => join(&difference.other, &difference.subject),
-        difference => metric::format(paired.difference, unit),
-        difference_interval => interval_or_why(paired.difference_interval, paired.missing, unit),
-        ratio => metric::format(paired.ratio, Unit::Ratio),
-        ratio_interval => interval_or_why(paired.ratio_interval, paired.missing, Unit::Ratio),
-        class => match known.filter(|metric| sure && metric.better != Better::Neither) {
-            None => "",
-            Some(metric) if metric.is_better(paired.ratio, 1.0) => "good",
-            Some(_) => "bad",
-        },
-        first_never => paired.first_never,
-        smaller => paired.smaller,
-        larger => paired.larger,
-        pairs => paired.pairs,
-    }
-}
-
-pub(super) fn distributions(sets: &[&Results]) -> Vec<Distribution> {
-    let mut distributions = Vec::new();
-    for metric in DRAWN.iter().filter_map(|name| metric::find(name)) {
-        let mut groups = Vec::new();
-        for (at, set) in sets.iter().enumerate() {
-            for (point, subject, _) in summary::places(&set.scenario, &set.runs, Scope::Flow) {
-                let sample = Sample::new(&set.scenario, &set.runs, point, &subject, metric);
-                let flat = sample.all();
-                if !flat.is_empty() {
-                    // Of all values of all runs thrown together no interval can be told.
-                    let interval = sample.estimate(Statistic::MEDIAN).interval.filter(|_| !sample.is_repeated());
-                    let label = format!("{}{}", prefix(sets, at), row_label(set, point, &subject, Scope::Flow));
-                    groups.push(Group { label, values: flat, interval });
-                }
-            }
-        }
-        // What differs by less than a thousandth is one number, which the table has.
-        let finite = || groups.iter().flat_map(|group| &group.values).filter(|value| value.is_finite());
-        let (low, high) =
-            finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)));
-        let alike = high - low <= 1e-3 * high.abs() && finite().count() > 0 && !groups.iter().any(has_endless);
-        if groups.is_empty() || alike {
-            continue;
-        }
-        groups.truncate(40);
-        let name = metric.name.replace('_', " ");
-        if let (Some(box_plot), Some(cdf)) =
-            (svg::box_plot(&name, metric.unit, &groups), svg::cdf(&name, metric.unit, &groups))
-        {
-            distributions.push(Distribution {
-                metric: metric.name,
-                title: capital(&name),
-                doc: metric.doc,
-                box_plot,
-                cdf,
-            });
-        }
-    }
-    distributions
-}
-
-fn has_endless(group: &Group) -> bool {
-    group.values.iter().any(|value| !value.is_finite())
-}
-
-fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 pub(super) fn manifest(set: &Results, prefix: &str) -> Value {

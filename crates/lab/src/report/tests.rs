@@ -33,8 +33,13 @@ at_most = "1 s"
 "#;
 
 fn results(directory: &Path, engine: &Toy) -> Results {
+    results_of(TEXT, directory, engine)
+}
+
+/// What the stand-in makes of a scenario.
+pub(super) fn results_of(text: &str, directory: &Path, engine: &Toy) -> Results {
     static NEVER: AtomicBool = AtomicBool::new(false);
-    let scenario = Scenario::parse("sat.toml", TEXT, Path::new(""), &engine.stacks()).unwrap();
+    let scenario = Scenario::parse("sat.toml", text, Path::new(""), &engine.stacks()).unwrap();
     let store = Store::create(directory).unwrap();
     let options = RunOptions { threads: 2, ..RunOptions::new(&NEVER, &|_| {}) };
     let done = run(&scenario, engine, &store, &options).unwrap();
@@ -70,14 +75,19 @@ fn tables_for_other_programs() {
     let directory = tempfile::tempdir().unwrap();
     let results = results(directory.path(), &Toy::default());
     results.write().unwrap();
-    let csv = std::fs::read_to_string(directory.path().join("runs.csv")).unwrap();
+    let names = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(names.into_iter().all(|name| !name.to_string_lossy().ends_with(".csv") && name != "series"));
+    let folder = directory.path().join("csv");
+    let files = results.export(&folder).unwrap();
+    assert_eq!(files, 2 + std::fs::read_dir(folder.join("series")).unwrap().count());
+    let csv = std::fs::read_to_string(folder.join("runs.csv")).unwrap();
     let mut lines = csv.lines();
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();
     assert_eq!(&header[..5], ["point", "start", "seed", "flow", "completed"]);
     assert_eq!(lines.clone().count(), 40);
     assert!(lines.all(|line| line.split(',').count() == header.len()));
     // A value per row: the toy has six metrics of its flow and one of the run.
-    let values = std::fs::read_to_string(directory.path().join("values.csv")).unwrap();
+    let values = std::fs::read_to_string(folder.join("values.csv")).unwrap();
     let mut lines = values.lines();
     assert_eq!(lines.next(), Some("point,start,seed,of,name,metric,unit,value"));
     assert_eq!(lines.clone().count(), 40 * 7);
@@ -87,10 +97,10 @@ fn tables_for_other_programs() {
     let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(json["verdicts"][1]["outcome"], "fails");
     assert_eq!(json["flows"].as_array().unwrap().len(), 2);
-    let window = directory.path().join("series/start-hystart++-seed-1-flow-0-window.csv");
+    let window = folder.join("series/start-hystart++-seed-1-flow-0-window.csv");
     let window = std::fs::read_to_string(window).unwrap();
     assert!(window.starts_with("t_s,window_B,state\n0,14000,slow start\n"), "{}", &window[..80]);
-    assert!(directory.path().join("series/start-standard-seed-1-flow-0-packets.csv").is_file());
+    assert!(folder.join("series/start-standard-seed-1-flow-0-packets.csv").is_file());
 }
 
 #[test]
@@ -113,7 +123,7 @@ fn what_is_known_is_told_from_what_is_expected() {
     assert!(p99["low"].is_f64() && p99["high"].is_null(), "{p99}");
     assert!(page.contains(", open]"));
     let whole = collection("All", &[results], directory.path()).unwrap();
-    assert!(whole.contains("What is known to fall short") && whole.contains("1 of 1</b>"));
+    assert!(whole.contains("What is known to fall short") && whole.contains("1 of 1 hold</span>"));
 }
 
 #[test]
@@ -122,7 +132,8 @@ fn two_sets_side_by_side() {
     let a = results(&directory.path().join("a"), &Toy::default());
     let b = results(&directory.path().join("b"), &Toy { change: 1, ..Toy::default() });
     let (page, differences) = comparison(&a, &b).unwrap();
-    assert!(page.contains("B against A, on the same seeds") && page.contains("A: start = standard"));
+    // Each point is a place, A the reference and B what is compared with it.
+    assert!(page.contains("<th class=\"n\">A</th><th class=\"n\">B</th>") && page.contains("A: start = standard"));
     assert!(differences.iter().any(|difference| difference.metric == "completion" && difference.paired.pairs == 20));
     if let Some(keep) = std::env::var_os("THALWEG_KEEP_REPORT") {
         std::fs::write(Path::new(&keep).with_extension("compare.html"), page).unwrap();
@@ -138,9 +149,11 @@ fn several_scenarios_are_one_page() {
     assert!(page.contains("2 of 4 expectations do not hold"));
     assert!(page.contains("href=\"a&#x2f;report.html\"") && page.contains("href=\"b&#x2f;report.html\""));
     assert!(page.contains("id=\"scenario-1\"") && page.contains("What does not hold"));
-    // The default is hystart++, which is the better of the stand-in's; every row says what is shipped.
-    assert!(page.contains("<th class=\"n\">as shipped</th><th class=\"n\">best policy</th>"));
-    assert_eq!(page.matches(">as shipped</td>").count(), 4, "two metrics are asked for in each");
+    // The shipped hystart++ is the reference and the better of the stand-in's; the matrix shows how much worse the other is.
+    let heads =
+        "<tr class=\"heads\"><th>completion over floor</th><th class=\"n\">hystart++</th><th class=\"n\">standard</th>";
+    assert_eq!(page.matches(heads).count(), 2);
+    assert_eq!(page.matches(" × ▼</td>").count(), 2, "a place in each of two scenarios");
     assert_eq!(page.matches("<details").count(), page.matches("</details>").count());
     assert_eq!(page.matches("<table").count(), page.matches("</table>").count());
     for fetched in ["src=\"http", "src='http", "url(http", "@import", "<link rel=\"stylesheet"] {

@@ -10,7 +10,8 @@ pub fn keys() -> String {
     for (name, example, doc) in PATH_KEYS {
         line(&mut text, &format!("{name} = {example}"), doc);
     }
-    let preset = "what `thalweg lab list --presets` explains, under what is written here; also in a direction";
+    let preset =
+        "a path of `thalweg lab list --presets`; keys written beside preset override its values; also for a direction";
     line(&mut text, "preset = \"lte\"", preset);
     text += "\nup, down\n";
     for key in DIRECTION_KEYS {
@@ -48,7 +49,9 @@ mod tests {
     #[test]
     fn every_key_and_discipline_is_listed_with_its_documentation() {
         let text = keys();
-        for part in ["hops = [", "policer = {", "aqm = \"head-drop\"\n      what finds the queue full", "mean_good"] {
+        for part in
+            ["hops = [", "policer = {", "aqm = \"head-drop\"\n      a packet that finds the queue full", "mean_good"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

@@ -26,7 +26,7 @@ down = { rate = "100 Mbps", delay = "10 ms", queue = "1 BDP" }"#,
     },
     Preset {
         name: "black-hole",
-        doc: "nothing passes either way from 2 s to 4 s",
+        doc: "10 Mbps with an outage of both directions from 2 s to 4 s",
         toml: r#"
 outage = { at = "2 s", for = "2 s" }
 up   = { rate = "10 Mbps", delay = "35 ms", queue = "1 BDP" }
@@ -34,7 +34,7 @@ down = { rate = "10 Mbps", delay = "35 ms", queue = "1 BDP" }"#,
     },
     Preset {
         name: "drop-to-half",
-        doc: "the rate falls to half after 2 s",
+        doc: "the rate falls from 10 Mbps to 5 Mbps after 2 s",
         toml: r#"
 up   = { rate = "10 Mbps", delay = "35 ms", queue = "1 BDP" }
 down = { rate = "10 Mbps", delay = "35 ms", queue = "1 BDP", changes = [{ at = "2 s", rate = "5 Mbps" }] }"#,
@@ -50,7 +50,7 @@ down = { rate = "50 Mbps", delay = "10 ms", queue = "100 ms", changes = [
     },
     Preset {
         name: "suspended",
-        doc: "both directions are held for 200 ms every 2 s and then released at once",
+        doc: "both directions are suspended for 200 ms every 2 s; suspended packets then arrive all at once",
         toml: r#"
 suspend = { at = "1 s", for = "200 ms", every = "2 s" }
 up   = { rate = "10 Mbps", delay = "10 ms", queue = "260 ms" }
@@ -87,28 +87,28 @@ down = { trace = "leo", delay = "25 ms", queue = "1 MB" }"#,
     },
     Preset {
         name: "bufferbloat",
-        doc: "a slow access line with two seconds of queue",
+        doc: "a slow access link with a queue of two seconds",
         toml: r#"
 up   = { rate = "1 Mbps", delay = "15 ms", queue = "2 s" }
 down = { rate = "8 Mbps", delay = "15 ms", queue = "2 s" }"#,
     },
     Preset {
         name: "policer",
-        doc: "50 Mbps of line, 10 Mbps of contract: a token bucket of 100 kB drops the rest",
+        doc: "a link of 50 Mbps with a policer of 10 Mbps: a token bucket of 100 kB drops the excess",
         toml: r#"
 up   = { rate = "50 Mbps", delay = "20 ms", queue = "1 BDP" }
 down = { rate = "50 Mbps", delay = "20 ms", queue = "1 BDP", policer = { rate = "10 Mbps", burst = "100 kB" } }"#,
     },
     Preset {
         name: "reordering",
-        doc: "5 % of the packets of the data path come 5 ms late and are overtaken by others",
+        doc: "5 % of the packets of the data path arrive 5 ms late and are overtaken by others",
         toml: r#"
 up   = { rate = "50 Mbps", delay = "25 ms", queue = "1 BDP" }
 down = { rate = "50 Mbps", delay = "25 ms", queue = "1 BDP", reorder = { share = "5 %", by = "5 ms" } }"#,
     },
     Preset {
         name: "random-loss",
-        doc: "1 % of the packets of the data path are lost, whatever the load",
+        doc: "1 % of the packets of the data path are lost at random, independently of load",
         toml: r#"
 up   = { rate = "20 Mbps", delay = "25 ms", queue = "1 BDP" }
 down = { rate = "20 Mbps", delay = "25 ms", queue = "1 BDP", loss = "1 %" }"#,

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::sample::Comparison;
-use super::verdict::sibling;
 use super::{Runs, is_unfinished, subjects, values};
+use crate::choices::Grid;
 use crate::metric::{self, Metric};
-use crate::scenario::{STACK, Scenario};
+use crate::scenario::Scenario;
 use crate::stats::{self, Paired, Statistic};
 
 /// A flow or link at a point of some runs.
@@ -93,26 +93,24 @@ pub const COMPARED: [&str; 10] = [
     "ptos",
 ];
 
-/// What a point is compared with: the first; if it is a rival's, the first of ours on the same links.
-fn base(scenario: &Scenario, point: usize) -> Option<usize> {
-    if scenario.points[point].rival.is_none() {
-        return Some(0);
-    }
-    sibling(scenario, point, &[(STACK.to_owned(), crate::scenario::OURS.to_owned())])
-}
-
-/// Every point against the first, rivals against ours on the same links, on the same seeds.
+/// Every choice against the reference in the same place, on the same seeds.
 pub fn differences(scenario: &Scenario, runs: &Runs) -> Vec<Difference> {
+    let grid = Grid::of(scenario);
     let mut differences = Vec::new();
     for metric in COMPARED.iter().filter_map(|name| metric::find(name)) {
-        for point in 1..scenario.points.len() {
-            let Some(base) = base(scenario, point) else { continue };
+        for (point, (place, choice)) in grid.of.iter().enumerate().filter(|(_, (_, choice))| *choice > 0) {
+            let Some(base) = grid.point(*place, 0) else { continue };
             for subject in subjects(scenario, point, metric.scope) {
                 let sides = ((scenario, (runs, base, &*subject)), (scenario, (runs, point, &*subject)));
                 let Some(paired) = paired(sides.0, sides.1, metric) else { continue };
                 differences.push(Difference {
-                    base: scenario.points[base].name(&scenario.axes),
-                    other: scenario.points[point].name(&scenario.axes),
+                    base: grid.choices[0].name.clone(),
+                    other: [&grid.choices[*choice].name, &grid.places[*place].name]
+                        .into_iter()
+                        .filter(|part| !part.is_empty())
+                        .cloned()
+                        .collect::<Vec<_>>()
+                        .join(", "),
                     subject,
                     metric: metric.name,
                     paired,

@@ -9,28 +9,28 @@ use thalweg_units::{Instant, Rate};
 use super::{Dropped, Kind, Queue, QueueLimit, Queued, Setup};
 use crate::{DropCause, Packet};
 
-/// First in, first out; what finds the queue full is dropped.
+/// First in, first out; a packet that finds the queue full is dropped.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TailDrop;
 
 impl Kind for TailDrop {
     const NAME: &'static str = "tail-drop";
     const EXAMPLE: &'static str = "\"tail-drop\"";
-    const DOC: &'static str = "what finds the queue full is dropped";
+    const DOC: &'static str = "a packet that finds the queue full is dropped";
 
     fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {
         Box::new(Fifo::with(&setup, false))
     }
 }
 
-/// First in, first out; what finds the queue full pushes out the oldest.
+/// First in, first out; a packet that finds the queue full displaces the oldest packet.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HeadDrop;
 
 impl Kind for HeadDrop {
     const NAME: &'static str = "head-drop";
     const EXAMPLE: &'static str = "\"head-drop\"";
-    const DOC: &'static str = "what finds the queue full pushes out the oldest";
+    const DOC: &'static str = "a packet that finds the queue full displaces the oldest packet";
 
     fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {
         Box::new(Fifo::with(&setup, true))

@@ -52,9 +52,9 @@ pub enum Congestion {
     Window {
         /// How it grows once the start is over, and how far congestion reduces it.
         growth: GrowthPolicy,
-        /// How it is first opened.
+        /// How the window opens at first.
         start: StartPolicy,
-        /// How it gets from its old size to the reduced one.
+        /// How the window gets from its old size to the reduced one.
         reduction: ReductionPolicy,
     },
     /// An algorithm that works from a model of the path and owns its start and its response.
@@ -66,7 +66,7 @@ pub enum Congestion {
 /// The field `controller`: growths of a window and models.
 pub(crate) const CONTROLLER: Field = Field {
     name: "controller",
-    doc: "How the window grows once the start is over, and how far congestion reduces it; or a model that decides on both.",
+    doc: "How the congestion window grows after the start, and how far congestion reduces it; or a model that decides both.",
     choices: &CONTROLLERS,
 };
 /// The field `start`, of a window.

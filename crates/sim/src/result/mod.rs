@@ -113,6 +113,9 @@ pub struct FlowResult {
     pub due: u64,
     /// Bytes that had arrived by a time, counted from the start of the run; a point per [`Record::step`](crate::Record::step) at most.
     pub delivered: Vec<(Duration, u64)>,
+    /// The same with points by bytes rather than by time, 1,025 at most, each at the arrival that it tells of: enough to
+    /// say when each 500th of them had arrived. Empty without [`Record::step`](crate::Record::step).
+    pub shares: Vec<(Duration, u64)>,
     /// Media: what became of the frames.
     pub frames: Frames,
     /// The client's side.

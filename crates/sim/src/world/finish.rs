@@ -134,6 +134,7 @@ impl World<'_> {
                 cut_off = due.cut_off(receiver);
             }
             let delivered = receiver.map(|meter| meter.curve()).unwrap_or_default();
+            let shares = receiver.map(|meter| meter.shares()).unwrap_or_default();
             let transfers = meters[0].transfers.clone();
             let is_silent = || {
                 let round_trip = flow.routes().map(|route| self.plan.round_trip(route)).max().unwrap_or_default();
@@ -176,6 +177,7 @@ impl World<'_> {
                 transfers,
                 due: flow.traffic.responses(),
                 delivered,
+                shares,
                 frames,
                 client: client_side,
                 server: server_side,

@@ -12,6 +12,7 @@ use thalweg_files::certificate::{CertificateStore, Identity};
 use thalweg_files::client::{Error, Event, EventSink, FetchOptions, Fetcher, Job, Notice, Preference, Report, Trust};
 use thalweg_files::server::{Server, ServerOptions};
 use thalweg_files::site::{Site, SiteOptions, UploadOptions};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -22,6 +23,17 @@ pub struct Host {
     pub log: Arc<Mutex<Vec<String>>>,
     stop: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
+    /// The server's own, so that a crash takes everything of it: a connection that it left to a shared runtime would keep
+    /// the port for as long as it drains, and turn away clients of the next server.
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Host {
@@ -37,6 +49,7 @@ impl Host {
             log: Arc::default(),
             stop: None,
             task: None,
+            runtime: None,
         };
         host.start(change).await;
         host
@@ -52,20 +65,23 @@ impl Host {
         let log = Arc::clone(&self.log);
         options.access_log = Some(Arc::new(move |record| log.lock().unwrap().push(record.to_string())));
         change(&mut options);
-        let server = Server::bind(options).await.unwrap();
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let server = runtime.spawn(Server::bind(options)).await.unwrap().unwrap();
         self.address = server.local_addr();
         let (stop, stopped) = oneshot::channel();
         self.stop = Some(stop);
-        self.task = Some(tokio::spawn(server.run(async {
+        self.task = Some(runtime.spawn(server.run(async {
             let _ = stopped.await;
         })));
+        self.runtime = Some(runtime);
     }
 
-    /// Ends the server at once, as a crash would.
+    /// Ends the server at once, as a crash would: it says nothing to anyone, and its sockets are closed.
     pub async fn kill(&mut self) {
-        if let Some(task) = self.task.take() {
-            task.abort();
-            let _ = task.await;
+        self.task = None;
+        if let Some(runtime) = self.runtime.take() {
+            // Waits until the runtime's tasks are gone, and no longer than that takes.
+            tokio::task::spawn_blocking(|| runtime.shutdown_timeout(Duration::from_secs(10))).await.unwrap();
         }
     }
 
@@ -73,6 +89,7 @@ impl Host {
     pub async fn stop(&mut self) {
         self.ask_to_stop();
         self.task.take().unwrap().await.unwrap();
+        self.kill().await;
     }
 
     pub fn ask_to_stop(&mut self) {
@@ -273,7 +290,10 @@ impl Relay {
             loop {
                 // Errors are what UDP errors are: nothing.
                 tokio::select! {
-                    got = front.recv_from(&mut up) => if let Ok((size, from)) = got && forsaken != Some(from) {
+                    // No packet (RFC 9000 section 17.2), as when a client asks from another socket whether the port is
+                    // open: answers to the client must not go there.
+                    got = front.recv_from(&mut up) => if let Ok((size, from)) = got
+                        && forsaken != Some(from) && up[0] & 0x40 != 0 {
                         client = Some(from);
                         if !is_cut.load(std::sync::atomic::Ordering::Relaxed) && !lost() {
                             match delay.is_zero() {

@@ -23,6 +23,6 @@ algorithms! {
             |birth| Box::new(RatePacer::new(birth));
     } reserved {
         "bbr", "a model of bandwidth and round-trip time (draft-ietf-ccwg-bbr)";
-        "prague", "scalable response to L4S marks";
+        "prague", "a scalable response to L4S marks";
     }
 }

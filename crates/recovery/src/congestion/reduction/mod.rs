@@ -8,7 +8,7 @@
 //! | `reduction=` | window while it lasts | window in the end | source |
 //! |---|---|---|---|
 //! | `immediate` | target | target | RFC 6675, RFC 9002 |
-//! | `rate-halving` | one datagram less per two delivered, never above in flight + 1 | what that came to | Linux before 3.2 |
+//! | `rate-halving` | one datagram less per two delivered, never above in flight + 1 | what the halving came to | Linux before 3.2 |
 //! | `prr-ub`, `prr-crb`, `prr-ssrb` | in flight + what is due in proportion | target | RFC 6937 |
 //! | `prr` | the same, with SafeACK | target | RFC 9937 |
 
@@ -26,30 +26,30 @@ use prr::{Bound, Prr};
 use rate_halving::RateHalving;
 
 algorithms! {
-    #[doc = "How the window gets from its old size to the reduced one."]
+    #[doc = "How the congestion window gets from its old size to the reduced one."]
     ReductionPolicy: Reduction, "reduction" {
         Immediate "immediate",
-            "at once; nothing leaves until in flight has fallen below it (RFC 6675, RFC 9002 section 7.3.2)",
-            "where a pause of half a round trip is no harm; simplest to reason about",
+            "at once; nothing leaves until bytes in flight have fallen below the window (RFC 6675, RFC 9002 section 7.3.2)",
+            "where a pause of half a round trip does no harm; simplest to reason about",
             |birth| Box::new(Immediate::new(birth.profile.moderates_end));
         RateHalving "rate-halving",
-            "one datagram less per two delivered, and never more than one above what is in flight (Linux before 3.2)",
+            "one datagram less per two delivered, at most one above bytes in flight (Linux before 3.2)",
             "to compare with Linux before 3.2",
             |_| Box::new(RateHalving::default());
         PrrUb "prr-ub",
-            "in proportion to what is delivered; below the target without a bound (RFC 6937, for comparison)",
+            "in proportion to delivered data; below the target without a bound (RFC 6937, for comparison)",
             "to reproduce RFC 6937's comparison; not for networks",
             |_| Box::new(Prr::new(Bound::Unlimited));
         PrrCrb "prr-crb",
-            "in proportion to what is delivered; below the target by packet conservation (RFC 6937)",
-            "where bursts after heavy loss must be avoided at any price",
+            "in proportion to delivered data; below the target by packet conservation (RFC 6937)",
+            "where bursts after heavy loss must be avoided at any cost",
             |_| Box::new(Prr::new(Bound::Conservative));
         PrrSsrb "prr-ssrb",
-            "in proportion to what is delivered; below the target as in slow start (RFC 6937)",
-            "to compare with RFC 6937 as most stacks have it",
+            "in proportion to delivered data; below the target as in slow start (RFC 6937)",
+            "to compare with RFC 6937 as most stacks implement it",
             |_| Box::new(Prr::new(Bound::SlowStart));
         Prr "prr",
-            "in proportion to what is delivered; below the target as in slow start only while repairs get through (RFC 9937)",
+            "in proportion to delivered data; below the target as in slow start only while retransmissions get through (RFC 9937)",
             "short responses and bursts of loss: keeps sending while it reduces the window",
             |_| Box::new(Prr::new(Bound::Safe));
     } default Immediate

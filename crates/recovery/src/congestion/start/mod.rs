@@ -32,27 +32,27 @@ use search::Search;
 use standard::Standard;
 
 algorithms! {
-    #[doc = "How the window is first opened, and what ends that."]
+    #[doc = "How the congestion window opens at first, and what ends the start."]
     StartPolicy: Start, "start" {
         Standard "standard",
             "slow start until loss or a congestion mark (RFC 9002 section 7.3.1)",
-            "for comparison; where delay varies for other reasons than queues",
+            "for comparison; where delay varies for reasons other than queues",
             |_| Box::new(Standard);
         HyStartPlusPlus "hystart++",
-            "slow start that slows down and then stops when the round-trip time rises (RFC 9406)",
-            "wherever a queue is longer than a few milliseconds: less loss at the end of the start",
+            "slow start that slows down and then ends when the round-trip time rises (RFC 9406)",
+            "wherever a queue is longer than a few milliseconds: fewer losses at the end of the start",
             |birth| Box::new(HyStartPlusPlus::new(birth));
         HyStart "hystart",
-            "slow start that stops at once when a train of ACKs lasts as long as the path, or the round-trip time rises (Linux's tcp_cubic)",
-            "to compare with Linux; where delay hardly varies: least loss at the end of the start",
+            "slow start that ends at once when a train of ACKs lasts as long as the path, or the round-trip time rises (Linux's tcp_cubic)",
+            "to compare with Linux; where delay hardly varies: fewest losses at the end of the start",
             |birth| Box::new(HyStart::new(birth));
         DelayMin "delay-min",
-            "slow start that stops when the smallest of seven round-trip samples stays a quarter above what it was (picoquic)",
+            "slow start that ends when the smallest of seven round-trip samples stays a quarter above what it was (picoquic)",
             "to compare with picoquic; where delay varies by less than a quarter of the round trip",
             |_| Box::new(DelayMin::new());
         Search "search",
-            "slow start that stops when what is acknowledged falls behind what was sent a round trip before (draft-chung-ccwg-search-09)",
-            "where delay varies for other reasons than queues, and queues hold three times the path or more",
+            "slow start that ends when what is acknowledged falls behind what was sent a round trip before (draft-chung-ccwg-search-09)",
+            "where delay varies for reasons other than queues, and queues hold three times the path or more",
             |_| Box::new(Search::new());
         #[cfg(test)]
         OneBurst "test-one-burst",
@@ -60,8 +60,8 @@ algorithms! {
             "in tests of the seat of a start",
             |birth| Box::new(OneBurst::new(birth));
     } default HyStartPlusPlus reserved {
-        "peak-bandwidth", "jump to half of what a measured burst implies";
-        "careful-resume", "jump to what an earlier connection had (RFC 9959)";
+        "peak-bandwidth", "a jump to half of the bandwidth that a measured burst implies";
+        "careful-resume", "a jump to the window of an earlier connection (RFC 9959)";
     }
 }
 

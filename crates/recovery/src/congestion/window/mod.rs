@@ -39,15 +39,15 @@ use cubic::Cubic;
 use new_reno::NewReno;
 
 algorithms! {
-    #[doc = "How the window grows once the start is over, and how far congestion reduces it."]
+    #[doc = "How the congestion window grows after the start, and how far congestion reduces it."]
     GrowthPolicy: Growth, "controller" {
         NewReno "new-reno",
-            "one datagram per round trip, halved on congestion (RFC 9002 section 7)",
-            "for comparison, and where flows must share with others that halve",
+            "grows by one datagram per round trip, halves on congestion (RFC 9002 section 7)",
+            "for comparison; where flows share a link with flows that halve their windows",
             |_| Box::new(NewReno::default());
         Cubic "cubic",
-            "a cubic function of the time since the last reduction, to 0.7 on congestion (RFC 9438)",
-            "long or fast paths, where one datagram per round trip takes minutes to regain a window",
+            "grows by a cubic function of the time since the last reduction, falls to 0.7 on congestion (RFC 9438)",
+            "long or fast paths, on which one datagram per round trip takes minutes to regain a window",
             |_| Box::new(Cubic::default());
     } default Cubic
 }

@@ -1,0 +1,146 @@
+//! Delivery over time: a panel for each place, the median run and the band of 5 to 95 % of the runs for each choice, and
+//! the floor.
+
+use super::figures::legend;
+use super::picture::{Curve, Lines, Picture, Point, Reading, csv_row, left_out};
+use super::{Results, csv};
+use crate::choices::Grid;
+use crate::metric::Unit;
+use crate::record::{DELIVERY_SHARES, Delivery};
+use crate::stats::quantile;
+
+/// The most choices of a panel.
+const MOST_CURVES: usize = 6;
+
+/// The color of the floor: that of text that matters less.
+const FLOOR: usize = 4;
+
+/// The pictures, one for each flow with a curve, at most three.
+pub(super) fn pictures(set: &Results, grid: &Grid) -> Vec<Picture> {
+    let Some(first) = set.scenario.points.first() else { return Vec::new() };
+    let flows = first.world.flows.iter().map(|flow| flow.name.as_str());
+    flows.filter_map(|flow| picture(set, grid, flow)).take(3).collect()
+}
+
+fn picture(set: &Results, grid: &Grid, flow: &str) -> Option<Picture> {
+    let mut csv = csv_row(["place", "choice", "time_s", "time_s_p5", "time_s_p95", "bytes"]);
+    let mut panels = Vec::new();
+    let choices = grid.choices.len().min(MOST_CURVES);
+    for (place, at) in grid.places.iter().enumerate() {
+        let mut curves: Vec<Curve> = Vec::new();
+        for choice in 0..choices {
+            let Some(point) = grid.point(place, choice) else { continue };
+            let deliveries = deliveries(set, point, flow);
+            let Some(curve) = over_runs(&deliveries) else { continue };
+            if curves.is_empty() {
+                curves.extend(floor(&deliveries));
+            }
+            let name = &grid.choices[choice].name;
+            for (time, bytes, band) in &curve {
+                let (low, high) = band.unwrap_or((*time, *time));
+                let cells = [*time, low, high, *bytes].map(|number| number.to_string());
+                csv += &csv_row([at.name.as_str(), name].into_iter().chain(cells.iter().map(String::as_str)));
+            }
+            curves.push(Curve {
+                color: grid.choices[choice].color,
+                points: curve,
+                titles: Vec::new(),
+                is_marked: false,
+                is_dashed: false,
+            });
+        }
+        // The floor last, so that it is not hidden.
+        let has_floor = curves.first().is_some_and(|curve| curve.is_dashed);
+        curves.rotate_left(usize::from(has_floor));
+        if !curves.is_empty() {
+            panels.push((at.name.clone(), curves));
+        }
+    }
+    let count = panels.len();
+    let mut legend = legend(grid);
+    legend.truncate(choices);
+    legend.push(("floor (dashed)".to_owned(), FLOOR));
+    let lines = Lines {
+        name: format!("delivery of {flow}"),
+        across: ("time since the first datagram".to_owned(), Reading::Unit(Unit::Seconds)),
+        up: ("delivered".to_owned(), Reading::Unit(Unit::Bytes)),
+        panels,
+        legend,
+        from_zero: true,
+        is_across: true,
+    };
+    let more = match grid.choices.len() {
+        all if all > choices => format!(" The first {choices} of {all} choices are shown."),
+        _ => String::new(),
+    };
+    Some(Picture {
+        name: csv::file_name(&["delivery", flow]),
+        title: format!("Delivery of {flow} over time"),
+        caption: format!(
+            "Line: the median over runs of the time by which so much had arrived; band: 5 to 95 % of the runs; dashed: \
+             the best that the path allows.{more}{}",
+            left_out(count)
+        ),
+        svg: lines.svg()?,
+        csv,
+    })
+}
+
+fn deliveries<'r>(set: &'r Results, point: usize, flow: &str) -> Vec<&'r Delivery> {
+    let runs = set.runs.range((point, 0)..=(point, u64::MAX));
+    let parts = runs.filter_map(|(_, record)| record.flows.iter().find(|part| part.name == flow));
+    parts.filter_map(|part| part.delivery.as_ref()).collect()
+}
+
+/// The median and the band over runs, as time, bytes and the ends of the band in time; of flows without an end the band
+/// is left out and the median is that of the bytes.
+fn over_runs(deliveries: &[&Delivery]) -> Option<Vec<Point>> {
+    let mut points = vec![(0.0, 0.0, Some((0.0, 0.0)))];
+    match deliveries.first()? {
+        Delivery::Shares { whole, .. } => {
+            for share in 0..DELIVERY_SHARES {
+                // What never arrived came later than anything else.
+                let mut times: Vec<f64> = deliveries
+                    .iter()
+                    .filter_map(|delivery| match delivery {
+                        Delivery::Shares { times, .. } => Some(times.get(share).copied().unwrap_or(f64::INFINITY)),
+                        Delivery::Steps { .. } => None,
+                    })
+                    .collect();
+                times.sort_unstable_by(f64::total_cmp);
+                let [low, median, high] = [0.05, 0.5, 0.95].map(|at| quantile(&times, at));
+                if !median.is_finite() {
+                    break;
+                }
+                let bytes = *whole as f64 * (share + 1) as f64 / DELIVERY_SHARES as f64;
+                points.push((median, bytes, Some((low, if high.is_finite() { high } else { f64::NAN }))));
+            }
+        }
+        Delivery::Steps { lasted, bytes } => {
+            for step in 0..bytes.len() {
+                let mut all: Vec<f64> = deliveries
+                    .iter()
+                    .filter_map(|delivery| match delivery {
+                        Delivery::Steps { bytes, .. } => bytes.get(step).map(|bytes| *bytes as f64),
+                        Delivery::Shares { .. } => None,
+                    })
+                    .collect();
+                all.sort_unstable_by(f64::total_cmp);
+                points.push((lasted * (step + 1) as f64 / bytes.len() as f64, quantile(&all, 0.5), None));
+            }
+            points[0].2 = None;
+        }
+    }
+    (points.len() > 1).then_some(points)
+}
+
+/// The floor, if it is known.
+fn floor(deliveries: &[&Delivery]) -> Option<Curve> {
+    let (whole, floor) = deliveries.iter().find_map(|delivery| match delivery {
+        Delivery::Shares { whole, floor, .. } if !floor.is_empty() => Some((*whole as f64, floor)),
+        _ => None,
+    })?;
+    let steps = (floor.len() - 1).max(1) as f64;
+    let points = floor.iter().enumerate().map(|(at, time)| (*time, whole * at as f64 / steps, None)).collect();
+    Some(Curve { color: FLOOR, points, titles: Vec::new(), is_marked: false, is_dashed: true })
+}

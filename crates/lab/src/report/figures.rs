@@ -1,0 +1,480 @@
+//! Which picture shows a metric: a line over a number that varies, a map of two numbers, or points by place and choice.
+
+use std::collections::BTreeMap;
+
+use super::picture::{
+    self, Curve, Dots, Group, Heat, Legend, Lines, Mark, Picture, Reading, Row, box_plot, cdf, csv_row,
+};
+use super::{Results, csv};
+use crate::choices::{Grid, Numbers, numbers};
+use crate::matrix::{Entry, Matrix};
+use crate::metric::{self, Better, Unit};
+use crate::scenario::{Axis, Scenario};
+use crate::stats::{Interval, Statistic};
+use crate::summary::Sample;
+
+/// The most rows of points; beyond, places and choices become a map.
+const MOST_ROWS: usize = 26;
+
+/// The most rows of points where there is nothing to compare.
+const MOST_ALONE: usize = 60;
+
+/// The most curves of a panel.
+const MOST_CURVES: usize = 8;
+
+/// What a metric is called: "completion over floor of download".
+pub(super) fn name(scenario: &Scenario, matrix: &Matrix) -> String {
+    let metric = matrix.metric.name.replace('_', " ");
+    let several = scenario.points.first().is_some_and(|point| point.world.flows.len() > 1);
+    if several { format!("{metric} of {}", matrix.flow) } else { metric }
+}
+
+/// The picture of a matrix whose choices are two sets of results.
+pub(super) fn between(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<Picture> {
+    let (title, caption, svg) = by_name(scenario, grid, matrix)?;
+    let name = csv::file_name(&[matrix.metric.name, &matrix.flow]);
+    Some(Picture { name, title, caption, svg, csv: table(&[], grid, matrix) })
+}
+
+/// "median", or "share" of what is yes or no.
+fn statistic(matrix: &Matrix) -> String {
+    match (matrix.statistic, matrix.metric.unit) {
+        (Statistic::Mean, Unit::Share) => "share".to_owned(),
+        (statistic, _) => statistic.to_string(),
+    }
+}
+
+fn better(matrix: &Matrix) -> &'static str {
+    match matrix.metric.better {
+        Better::Less => "less is better",
+        Better::More => "more is better",
+        Better::Neither => "",
+    }
+}
+
+pub(super) fn legend(grid: &Grid) -> Legend {
+    grid.choices.iter().map(|choice| (choice.name.clone(), choice.color)).collect()
+}
+
+fn ends(interval: Option<Interval>) -> Option<(f64, f64)> {
+    interval.map(|interval| (interval.low, interval.high))
+}
+
+/// The picture of a matrix.
+pub(super) fn of(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<Picture> {
+    let mut numeric = grid.numeric(&scenario.axes);
+    numeric.sort_by_key(|(_, numbers)| core::cmp::Reverse(numbers.values.len()));
+    let (title, caption, svg) = match numeric.as_slice() {
+        [] => match choice_axis(scenario, grid) {
+            Some(axis) => over_a_number(scenario, grid, matrix, &axis),
+            None => by_name(scenario, grid, matrix),
+        },
+        [axis] => over_a_number(scenario, grid, matrix, axis),
+        [one, other, ..] => map(scenario, grid, matrix, one, other),
+    }?;
+    let name = csv::file_name(&[matrix.metric.name, &matrix.flow]);
+    let labels: Vec<&[String]> = scenario.points.iter().map(|point| point.labels.as_slice()).collect();
+    let mut csv = table(&labels, grid, matrix);
+    if let Some((head, rows)) = csv.split_once('\n') {
+        // The axes one by one, for whoever draws it again.
+        let axes: Vec<&str> = scenario.axes.iter().map(|axis| axis.label.as_str()).collect();
+        csv = format!("{}{rows}", csv_row(head.split(',').chain(axes)));
+    }
+    Some(Picture { name, title, caption, svg, csv })
+}
+
+/// The only axis of choices, if its values are numbers.
+fn choice_axis(scenario: &Scenario, grid: &Grid) -> Option<(usize, Numbers)> {
+    let mut chosen = scenario.axes.iter().enumerate().filter(|(_, axis)| axis.is_choice);
+    let (at, axis) = chosen.next()?;
+    let alone = chosen.next().is_none() && grid.choices.len() == axis.values.len();
+    numbers(&axis.values).filter(|_| alone).map(|numbers| (at, numbers))
+}
+
+fn by_name(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<(String, String, String)> {
+    let what = name(scenario, matrix);
+    let compares = grid.choices.len() > 1 && grid.places.len() > 1;
+    if !compares {
+        return plain(grid, matrix, &what);
+    }
+    let rows: Vec<Row> = grid
+        .places
+        .iter()
+        .zip(&matrix.entries)
+        .filter_map(|(place, entries)| {
+            let base = entries[0].as_ref();
+            let marks: Vec<Mark> = entries
+                .iter()
+                .enumerate()
+                .skip(1)
+                .filter_map(|(choice, entry)| {
+                    let entry = entry.as_ref()?;
+                    let ratio = entry.ratio?;
+                    let values = [Some(entry), base].map(|entry| {
+                        entry.map_or_else(
+                            || "–".to_owned(),
+                            |entry| metric::format(entry.found.value, matrix.metric.unit),
+                        )
+                    });
+                    Some(Mark {
+                        color: grid.choices[choice].color,
+                        value: ratio.value,
+                        interval: ends(ratio.interval),
+                        title: format!(
+                            "{}, {}: {} × {} ({} against {})",
+                            place.name,
+                            grid.choices[choice].name,
+                            metric::format(ratio.value, Unit::Ratio),
+                            grid.choices[0].name,
+                            values[0],
+                            values[1]
+                        ),
+                    })
+                })
+                .collect();
+            // The reference, which is 1, stands above what is compared with it.
+            let own = base.map(|entry| Mark {
+                color: grid.choices[0].color,
+                value: 1.0,
+                interval: None,
+                title: format!(
+                    "{}, {}: {}",
+                    place.name,
+                    grid.choices[0].name,
+                    metric::format(entry.found.value, matrix.metric.unit)
+                ),
+            });
+            let marks: Vec<Mark> = own.filter(|_| !marks.is_empty()).into_iter().chain(marks).collect();
+            (!marks.is_empty()).then(|| Row { label: place.name.clone(), marks })
+        })
+        .collect();
+    let reference = &grid.choices[0].name;
+    if rows.len() > MOST_ROWS {
+        return by_color(grid, matrix, &what);
+    }
+    let dots = Dots {
+        name: what.clone(),
+        axis: format!("{what}, as a multiple of {reference} ({})", better(matrix)),
+        reading: Reading::Times,
+        rows,
+        legend: legend(grid),
+        reference: Some(1.0),
+    };
+    let caption = format!(
+        "Ratio to {reference} in the same place on the same seeds: median and 95 % interval. The line at 1 is \
+         {reference}. An interval that does not reach the line is a difference beyond chance."
+    );
+    Some((format!("{}, against {reference}", capital(&what)), caption, dots.svg()?))
+}
+
+/// Values where there is one place, or nothing to compare.
+fn plain(grid: &Grid, matrix: &Matrix, what: &str) -> Option<(String, String, String)> {
+    let unit = matrix.metric.unit;
+    let mark = |entry: &Entry, color: usize, label: &str| Mark {
+        color,
+        value: entry.found.value,
+        interval: ends(entry.found.interval),
+        title: format!("{label}: {}", metric::format(entry.found.value, unit)),
+    };
+    let all = grid.places.iter().zip(&matrix.entries).flat_map(|(place, entries)| {
+        grid.choices.iter().zip(entries).filter_map(move |(choice, entry)| Some((place, choice, entry.as_ref()?)))
+    });
+    let rows: Vec<Row> = all
+        .take(MOST_ALONE)
+        .map(|(place, choice, entry)| {
+            let label = if grid.choices.len() > 1 { &choice.name } else { &place.name };
+            let label = if label.is_empty() { matrix.flow.clone() } else { label.clone() };
+            Row { marks: vec![mark(entry, choice.color, &label)], label }
+        })
+        .collect();
+    let shown = rows.len();
+    let count = matrix.entries.iter().flatten().flatten().count();
+    let dots = Dots {
+        name: what.to_owned(),
+        axis: format!("{what}, {} ({})", statistic(matrix), better(matrix)),
+        reading: Reading::Unit(unit),
+        rows,
+        legend: Legend::new(),
+        reference: (unit == Unit::Ratio).then_some(1.0),
+    };
+    let left_out = if count > shown { format!(" The first {shown} of {count} are shown.") } else { String::new() };
+    let caption = format!("{} over seeds with its 95 % interval.{left_out}", capital(&statistic(matrix)));
+    Some((capital(what), caption, dots.svg()?))
+}
+
+/// Many places by their names: a map of ratios.
+fn by_color(grid: &Grid, matrix: &Matrix, what: &str) -> Option<(String, String, String)> {
+    /// Rows of a map whose labels can be read.
+    const MOST: usize = 200;
+    let places = grid.places.len().min(MOST);
+    let ratio = |place: usize, choice: usize| {
+        let entry = matrix.entries[place][choice].as_ref()?;
+        if choice == 0 { Some(1.0) } else { entry.ratio.map(|ratio| ratio.value) }
+    };
+    // The first place at the top.
+    let values = (0..places).rev().map(|place| (0..grid.choices.len()).map(|choice| ratio(place, choice)).collect());
+    let heat = Heat {
+        name: format!("{what}, × {}", grid.choices[0].name),
+        across: (String::new(), grid.choices.iter().map(|choice| choice.name.clone()).collect()),
+        up: (String::new(), grid.places[..places].iter().rev().map(|place| place.name.clone()).collect()),
+        panels: vec![(String::new(), values.collect())],
+        reading: Reading::Times,
+        is_ratio: true,
+    };
+    let more = if grid.places.len() > MOST { format!(" The first {MOST} places are shown.") } else { String::new() };
+    let reference = &grid.choices[0].name;
+    let caption = format!("Median ratio to {reference} in the same place on the same seeds; {}.{more}", better(matrix));
+    Some((format!("{}, against {reference}", capital(what)), caption, heat.svg()?))
+}
+
+/// What is left of a point's labels without some axes, in words.
+fn rest(scenario: &Scenario, labels: &[String], without: &[usize], choices: bool) -> String {
+    let axes = scenario.axes.iter().enumerate();
+    let goes_with =
+        |axis: &Axis| axis.together.is_some_and(|it| without.iter().any(|at| scenario.axes[*at].together == Some(it)));
+    let parts: Vec<String> = axes
+        .filter(|(at, axis)| axis.is_choice == choices && !without.contains(at) && !labels[*at].is_empty())
+        .filter(|(_, axis)| !goes_with(axis))
+        .map(|(at, axis)| match axis.is_bare() {
+            true => format!("{} = {}", axis.label, labels[at]),
+            false => labels[at].clone(),
+        })
+        .collect();
+    parts.join(", ")
+}
+
+/// The points of each choice.
+type CurveOfChoice = BTreeMap<usize, Vec<(f64, Entry)>>;
+
+/// Lines over a number that varies.
+fn over_a_number(
+    scenario: &Scenario,
+    grid: &Grid,
+    matrix: &Matrix,
+    (axis, numbers): &(usize, Numbers),
+) -> Option<(String, String, String)> {
+    let what = name(scenario, matrix);
+    let is_choice = scenario.axes[*axis].is_choice;
+    // By the words of a panel, in the order in which they come; of each the points of each curve.
+    let mut panels: Vec<(String, CurveOfChoice)> = Vec::new();
+    for (entry, (_, choice)) in entries(matrix) {
+        let labels = &scenario.points[entry.point].labels;
+        let Some(at) = scenario.axes[*axis].values.iter().position(|value| *value == labels[*axis]) else { continue };
+        let title = rest(scenario, labels, &[*axis], false);
+        let panel = match panels.iter().position(|(known, _)| *known == title) {
+            Some(panel) => panel,
+            None => {
+                panels.push((title, BTreeMap::new()));
+                panels.len() - 1
+            }
+        };
+        let curve = if is_choice { 0 } else { choice };
+        panels[panel].1.entry(curve).or_default().push((numbers.values[at], *entry));
+    }
+    let unit = matrix.metric.unit;
+    let count = panels.len();
+    let panels: Vec<(String, Vec<Curve>)> = panels
+        .into_iter()
+        .map(|(title, curves)| {
+            let curves = curves.into_iter().take(MOST_CURVES).map(|(choice, mut points)| {
+                points.sort_by(|one, other| one.0.total_cmp(&other.0));
+                let name = if is_choice { "" } else { &grid.choices[choice].name };
+                Curve {
+                    color: if is_choice { 0 } else { grid.choices[choice].color },
+                    titles: points
+                        .iter()
+                        .map(|(x, entry)| {
+                            let (x, y) = (metric::format(*x, numbers.unit), metric::format(entry.found.value, unit));
+                            format!("{name} {x}: {y}")
+                        })
+                        .collect(),
+                    points: points
+                        .iter()
+                        .map(|(x, entry)| (*x, entry.found.value, ends(entry.found.interval)))
+                        .collect(),
+                    is_marked: true,
+                    is_dashed: false,
+                }
+            });
+            (title, curves.collect())
+        })
+        .collect();
+    let across = &scenario.axes[*axis].label;
+    let lines = Lines {
+        name: what.clone(),
+        across: (across.clone(), Reading::Unit(numbers.unit)),
+        up: (format!("{what}, {}", statistic(matrix)), Reading::Unit(unit)),
+        panels,
+        legend: if is_choice { Legend::new() } else { legend(grid) },
+        from_zero: false,
+        is_across: false,
+    };
+    let curves = match grid.choices.len() {
+        many if many > MOST_CURVES && !is_choice => format!(" The first {MOST_CURVES} of {many} choices are shown."),
+        _ => String::new(),
+    };
+    let caption = format!(
+        "{} over seeds; the band is its 95 % interval; {}.{curves}{}",
+        capital(&statistic(matrix)),
+        better(matrix),
+        picture::left_out(count)
+    );
+    Some((format!("{} over {across}", capital(&what)), caption, lines.svg()?))
+}
+
+/// Every entry with its place and choice.
+fn entries(matrix: &Matrix) -> impl Iterator<Item = (&Entry, (usize, usize))> {
+    let rows = matrix.entries.iter().enumerate();
+    rows.flat_map(|(place, row)| {
+        row.iter().enumerate().filter_map(move |(choice, entry)| Some((entry.as_ref()?, (place, choice))))
+    })
+}
+
+/// A map over two numbers that vary, for each choice; of several the ratio to the reference.
+fn map(
+    scenario: &Scenario,
+    grid: &Grid,
+    matrix: &Matrix,
+    (one, columns): &(usize, Numbers),
+    (other, rows): &(usize, Numbers),
+) -> Option<(String, String, String)> {
+    let what = name(scenario, matrix);
+    let is_ratio = grid.choices.len() > 1;
+    let order = |numbers: &Numbers| {
+        let mut order: Vec<usize> = (0..numbers.values.len()).collect();
+        order.sort_by(|a, b| numbers.values[*a].total_cmp(&numbers.values[*b]));
+        order
+    };
+    let (across, up) = (order(columns), order(rows));
+    let position = |axis: usize, order: &[usize], labels: &[String]| {
+        let at = scenario.axes[axis].values.iter().position(|value| *value == labels[axis])?;
+        order.iter().position(|known| *known == at)
+    };
+    type Cells = Vec<Vec<Option<f64>>>;
+    let mut panels: Vec<(String, Cells)> = Vec::new();
+    for (entry, (_, choice)) in entries(matrix) {
+        let labels = &scenario.points[entry.point].labels;
+        let value = match (is_ratio, entry.ratio) {
+            (false, _) => entry.found.value,
+            (true, Some(ratio)) => ratio.value,
+            // The reference is 1 everywhere.
+            (true, None) => continue,
+        };
+        let (Some(column), Some(row)) = (position(*one, &across, labels), position(*other, &up, labels)) else {
+            continue;
+        };
+        let title = [&grid.choices[choice].name, &rest(scenario, labels, &[*one, *other], false)];
+        let title = super::page::join(title[0], title[1]);
+        let panel = match panels.iter().position(|(known, _)| *known == title) {
+            Some(panel) => panel,
+            None => {
+                panels.push((title, vec![vec![None; across.len()]; up.len()]));
+                panels.len() - 1
+            }
+        };
+        panels[panel].1[row][column] = Some(value);
+    }
+    let labels =
+        |axis: usize, order: &[usize]| order.iter().map(|at| scenario.axes[axis].values[*at].clone()).collect();
+    let count = panels.len();
+    let against = if is_ratio { format!(", × {}", grid.choices[0].name) } else { String::new() };
+    let heat = Heat {
+        name: format!("{what}{against}"),
+        across: (scenario.axes[*one].label.clone(), labels(*one, &across)),
+        up: (scenario.axes[*other].label.clone(), labels(*other, &up)),
+        panels,
+        reading: if is_ratio { Reading::Times } else { Reading::Unit(matrix.metric.unit) },
+        is_ratio,
+    };
+    let kind = if is_ratio { "Median ratio on the same seeds".to_owned() } else { capital(&statistic(matrix)) };
+    let caption = format!("{kind}; {}.{}", better(matrix), picture::left_out(count));
+    let title =
+        format!("{}{against} over {} and {}", capital(&what), scenario.axes[*one].label, scenario.axes[*other].label);
+    Some((title, caption, heat.svg()?))
+}
+
+/// The numbers of a matrix; after them the labels of each point.
+fn table(labels: &[&[String]], grid: &Grid, matrix: &Matrix) -> String {
+    const HEAD: [&str; 11] =
+        ["place", "choice", "metric", "statistic", "value", "low", "high", "ratio", "ratio_low", "ratio_high", "runs"];
+    let number = |value: Option<f64>| value.filter(|value| !value.is_nan()).map_or_else(String::new, |v| v.to_string());
+    let mut out = csv_row(HEAD);
+    for (entry, (place, choice)) in entries(matrix) {
+        let (interval, ratio) = (entry.found.interval, entry.ratio);
+        let of_ratio = ratio.and_then(|ratio| ratio.interval);
+        let numbers = [
+            number(Some(entry.found.value)),
+            number(interval.map(|interval| interval.low)),
+            number(interval.map(|interval| interval.high)),
+            number(ratio.map(|ratio| ratio.value)),
+            number(of_ratio.map(|interval| interval.low)),
+            number(of_ratio.map(|interval| interval.high)),
+            entry.found.runs.to_string(),
+        ];
+        let statistic = matrix.statistic.to_string();
+        let what = [&grid.places[place].name, &grid.choices[choice].name, matrix.metric.name, &statistic];
+        let labels = labels.get(entry.point).copied().unwrap_or_default();
+        out += &csv_row(what.into_iter().chain(numbers.iter().chain(labels).map(String::as_str)));
+    }
+    out
+}
+
+/// How the values of runs are distributed, a panel for each place. Few values are boxes, many are curves.
+pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> Option<Picture> {
+    /// Up to so many values a box with its dots shows more than a curve.
+    const FEW: usize = 20;
+    /// Boxes of a picture.
+    const MOST_BOXES: usize = 24;
+    let Results { scenario, runs, .. } = results;
+    let what = name(scenario, matrix);
+    let mut panels: Vec<(String, Vec<Group>)> =
+        grid.places.iter().map(|place| (place.name.clone(), Vec::new())).collect();
+    let mut csv = csv_row(["place", "choice", "metric", "value"]);
+    let mut most = 0;
+    for (entry, (place, choice)) in entries(matrix) {
+        let sample = Sample::new(scenario, runs, entry.point, &matrix.flow, matrix.metric);
+        let values = sample.all();
+        let groups = &mut panels[place].1;
+        if values.is_empty() || groups.len() == MOST_CURVES {
+            continue;
+        }
+        most = most.max(values.len());
+        let choice = &grid.choices[choice];
+        let every = values.len().div_ceil(500).max(1);
+        for value in values.iter().step_by(every) {
+            csv += &csv_row([grid.places[place].name.as_str(), &choice.name, matrix.metric.name, &value.to_string()]);
+        }
+        // Of all values of all runs thrown together no interval can be told.
+        let interval = entry.found.interval.filter(|_| !sample.is_repeated() && matrix.statistic == Statistic::MEDIAN);
+        groups.push(Group { label: choice.name.clone(), color: choice.color, values, interval });
+    }
+    panels.retain(|(_, groups)| !groups.is_empty());
+    // What differs by less than a thousandth is one number, which the table has.
+    let finite = || panels.iter().flat_map(|(_, groups)| groups).flat_map(|group| &group.values);
+    let (low, high) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)));
+    if high - low <= 1e-3 * high.abs() || most < 3 {
+        return None;
+    }
+    let unit = matrix.metric.unit;
+    let boxes: usize = panels.iter().map(|(_, groups)| groups.len()).sum();
+    let (caption, svg) = if most <= FEW && boxes <= MOST_BOXES {
+        let groups: Vec<Group> = panels
+            .iter()
+            .flat_map(|(place, groups)| groups.iter().map(move |group| (place, group)))
+            .map(|(place, group)| Group { label: super::page::join(place, &group.label), ..group.clone() })
+            .collect();
+        let caption = "Box: quartiles; bar in it: median; thick line: its 95 % interval, where runs have one value each; \
+             whiskers: 1.5 interquartile ranges; dots: values.";
+        (caption.to_owned(), box_plot(&what, &what, unit, &groups)?)
+    } else {
+        let caption = format!("Share of values at or below.{}", picture::left_out(panels.len()));
+        (caption, cdf(&what, &what, unit, &panels, legend(grid))?)
+    };
+    let name = csv::file_name(&[matrix.metric.name, &matrix.flow, "distribution"]);
+    Some(Picture { name, title: format!("{}: distribution over runs", capital(&what)), caption, svg, csv })
+}
+
+pub(super) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}

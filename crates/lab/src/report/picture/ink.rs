@@ -1,0 +1,145 @@
+//! Drawing: the elements of SVG that pictures are made of.
+
+use core::fmt::Write;
+
+use super::{Legend, WIDTH};
+
+/// Text that can stand in XML.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// How wide a text is drawn at 12 units, at most; fonts differ a little.
+pub(super) fn text_width(text: &str) -> f64 {
+    text.chars().map(|c| if "iljtfrI.,:;'|()[] ".contains(c) { 4.4 } else { 7.2 }).sum()
+}
+
+/// Where a text is anchored.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// A picture being drawn.
+pub(super) struct Ink {
+    body: String,
+}
+
+impl Ink {
+    pub(super) fn new() -> Ink {
+        Ink { body: String::new() }
+    }
+
+    /// The whole, so many units high.
+    pub(super) fn finish(self, height: f64, name: &str) -> String {
+        format!(
+            "<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\" \
+             xmlns=\"http://www.w3.org/2000/svg\">\n{}</svg>\n",
+            escape(name),
+            self.body
+        )
+    }
+
+    pub(super) fn text(&mut self, class: &str, (x, y): (f64, f64), anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
+        };
+        let _ =
+            writeln!(self.body, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\"{anchor}>{}</text>", escape(text));
+    }
+
+    /// A text that ends at `x` and is at most so wide: a longer one is squeezed.
+    pub(super) fn label(&mut self, (x, y): (f64, f64), room: f64, text: &str) {
+        if text_width(text) <= room {
+            self.text("label", (x, y), Anchor::End, text);
+        } else {
+            let _ = writeln!(
+                self.body,
+                "<text class=\"label\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\" textLength=\"{room:.0}\" \
+                 lengthAdjust=\"spacingAndGlyphs\">{}</text>",
+                escape(text)
+            );
+        }
+    }
+
+    /// A text that reads upward.
+    pub(super) fn upward(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
+        let _ = writeln!(
+            self.body,
+            "<text class=\"{class}\" transform=\"translate({x:.1} {y:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+            escape(text)
+        );
+    }
+
+    pub(super) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+        let _ = writeln!(
+            self.body,
+            "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>"
+        );
+    }
+
+    pub(super) fn rect(
+        &mut self,
+        class: &str,
+        fill: Option<&str>,
+        (x, y): (f64, f64),
+        (w, h): (f64, f64),
+        title: &str,
+    ) {
+        let fill = fill.map_or_else(String::new, |fill| format!(" fill=\"{fill}\""));
+        let title = if title.is_empty() { String::new() } else { format!("<title>{}</title>", escape(title)) };
+        let _ = writeln!(
+            self.body,
+            "<rect class=\"{class}\"{fill} x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\">{title}</rect>"
+        );
+    }
+
+    pub(super) fn path(&mut self, class: &str, d: &str) {
+        let _ = writeln!(self.body, "<path class=\"{class}\" d=\"{d}\"/>");
+    }
+
+    /// A mark whose shape, beside its color, tells what it stands for.
+    pub(super) fn mark(&mut self, color: usize, (x, y): (f64, f64), r: f64, title: &str) {
+        let d = match color % 4 {
+            0 => format!("M{:.1} {y:.1}a{r} {r} 0 1 0 {} 0a{r} {r} 0 1 0 {} 0z", x - r, 2.0 * r, -2.0 * r),
+            1 => format!("M{x:.1} {:.1}l{1} {1}l-{1} {1}l-{1} -{1}z", y - r * 1.25, r * 1.25),
+            2 => format!("M{:.1} {:.1}h{2}v{2}h-{2}z", x - r * 0.9, y - r * 0.9, r * 1.8),
+            _ => format!("M{x:.1} {:.1}l{:.1} {:.1}h-{:.1}z", y - r * 1.15, r * 1.2, r * 2.1, r * 2.4),
+        };
+        let _ = writeln!(self.body, "<path class=\"mark c{color}\" d=\"{d}\"><title>{}</title></path>", escape(title));
+    }
+
+    /// Draws a legend in rows from `top` on and gives the height that it takes; nothing for a single nameless entry.
+    pub(super) fn legend(&mut self, entries: &Legend, (left, top): (f64, f64)) -> f64 {
+        const ROW: f64 = 20.0;
+        if entries.iter().all(|(name, _)| name.is_empty()) {
+            return 0.0;
+        }
+        let (mut x, mut y) = (left, top);
+        let names: Vec<String> = entries.iter().map(|(name, _)| name.clone()).collect();
+        for (name, (_, color)) in super::labels::distinct(&names, 60).iter().zip(entries) {
+            let width = 34.0 + text_width(name);
+            if x + width > WIDTH - 10.0 && x > left {
+                (x, y) = (left, y + ROW);
+            }
+            self.mark(*color, (x + 8.0, y + 9.0), 4.2, name);
+            self.text("label", (x + 18.0, y + 13.0), Anchor::Start, name);
+            x += width;
+        }
+        y + ROW - top
+    }
+}
