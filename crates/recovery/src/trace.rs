@@ -70,15 +70,21 @@ pub enum StartExit {
     Delay,
     /// The window reached the slow start threshold.
     Threshold,
+    /// ACKs came one after the other for as long as the path is.
+    AckTrain,
+    /// Less was delivered than was sent a round trip before.
+    Delivery,
 }
 
 impl StartExit {
-    /// "congestion", "delay" or "threshold".
+    /// "congestion", "delay", "threshold", "ack_train" or "delivery".
     pub const fn label(self) -> &'static str {
         match self {
             StartExit::Congestion => "congestion",
             StartExit::Delay => "delay",
             StartExit::Threshold => "threshold",
+            StartExit::AckTrain => "ack_train",
+            StartExit::Delivery => "delivery",
         }
     }
 }
@@ -320,6 +326,8 @@ impl Event {
                     StartExit::Congestion => 1,
                     StartExit::Delay => 2,
                     StartExit::Threshold => 3,
+                    StartExit::AckTrain => 4,
+                    StartExit::Delivery => 5,
                 };
                 put_all(&[12, reason, window]);
             }

@@ -10,7 +10,8 @@ use crate::stack::Framing;
 ///
 /// The clock starts with the client's first datagram, which is taken to carry the request (or the first data) already,
 /// and stops with the last byte. Rates and delays are those of that time. The link serves nothing else, loses nothing,
-/// and is never idle. A handshake before the request adds [`handshake`](Self::handshake).
+/// and is never idle. A handshake before the request adds [`handshake`](Self::handshake); then the floor is
+/// [`cold`](Self::cold).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Floor {
     /// From the first datagram to the last byte.
@@ -36,6 +37,9 @@ pub struct Floor {
     pub round_trip: Duration,
     /// What a handshake before the request adds.
     pub handshake: Duration,
+    /// From the first datagram of a handshake to the last byte, with the rates and delays of the time in which the data
+    /// leave then. [`total`](Self::total) and [`handshake`](Self::handshake), where those do not change.
+    pub cold: Duration,
 }
 
 impl Floor {
@@ -48,6 +52,17 @@ impl Plan {
     /// the run, in packets made up like this ([`StackFactory::framing`](crate::StackFactory::framing)); `None` for
     /// other traffic, for a flow that changes its path, and where the path never carries that much.
     pub fn floor(&self, flow: &FlowPlan, start: Duration, framing: &Framing) -> Option<Floor> {
+        let mut floor = self.floor_of_data(flow, start, framing)?;
+        if !floor.handshake.is_zero() {
+            // A path that dies meanwhile never carries the data; then the rates of before are as good as any.
+            let later = self.floor_of_data(flow, start + floor.handshake, framing);
+            floor.cold = floor.handshake + later.map_or(floor.total, |later| later.total);
+        }
+        Some(floor)
+    }
+
+    /// The floor without a handshake.
+    fn floor_of_data(&self, flow: &FlowPlan, start: Duration, framing: &Framing) -> Option<Floor> {
         let (bytes, down) = match flow.traffic {
             Traffic::Download(Some(bytes)) => (bytes, true),
             Traffic::Upload(Some(bytes)) => (bytes, false),
@@ -114,6 +129,7 @@ impl Plan {
             packet_size,
             round_trip,
             handshake: round_trip * framing.handshake,
+            cold: end - start,
         })
     }
 }
@@ -194,6 +210,7 @@ mod tests {
         assert_eq!(floor.total, floor.request + floor.serialisation + floor.propagation);
         assert_eq!(floor.round_trip, Duration::from_millis(600));
         assert_eq!(floor.total.as_millis(), 3943);
+        assert_eq!(floor.cold, floor.total + Duration::from_millis(600), "one round trip for the handshake");
         // At a constant rate the mean byte is the one in the middle.
         assert_eq!(floor.mean_byte.as_micros(), (floor.total - floor.serialisation / 2).as_micros());
         let part = |share: u32| (floor.total - floor.serialisation + floor.serialisation * share / 40).as_micros();
@@ -281,6 +298,31 @@ mod tests {
         assert!(slow_share > fast_share * 9, "{slow_share:?} {fast_share:?}");
         let middles = whole.shares.windows(2).map(|ends| (ends[0] + ends[1]) / 2).sum::<Duration>() / 40;
         assert!(middles.abs_diff(whole.mean_byte) < whole.total / 100, "{middles:?} {:?}", whole.mean_byte);
+    }
+
+    /// Adding the handshake to the floor would demand that the link had carried data before there could be any.
+    #[test]
+    fn after_a_handshake_rates_are_those_of_the_time_in_which_the_data_leave() {
+        let ms = Duration::from_millis;
+        let mut down = link("1 Mbps", 100);
+        let steps = vec![(ms(0), "1 Mbps".parse().unwrap()), (ms(1_000), "10 Mbps".parse().unwrap())];
+        down.rate = RateModel::Schedule(Schedule::new(steps, None).unwrap());
+        let plan = plan(link("10 Mbps", 100), down);
+        let flow = FlowPlan::new("f", Traffic::Download(Some(1_000_000)));
+        let cold = floor(&plan, &flow, ms(500)).unwrap();
+        let later = floor(&plan, &flow, ms(700)).unwrap();
+        assert_eq!(cold.handshake, ms(200));
+        assert_eq!(cold.cold, ms(200) + later.total);
+        assert!(cold.cold > cold.total && cold.cold < cold.total + cold.handshake, "{cold:?}");
+    }
+
+    #[test]
+    fn without_a_handshake_the_cold_floor_is_the_floor() {
+        let plan = plan(link("8 Mbps", 10), link("8 Mbps", 10));
+        let flow = FlowPlan::new("f", Traffic::Download(Some(10_000)));
+        let framing = Framing { handshake: 0, ..Thalweg.framing(&flow, false) };
+        let floor = plan.floor(&flow, Duration::ZERO, &framing).unwrap();
+        assert_eq!(floor.cold, floor.total);
     }
 
     #[test]

@@ -71,12 +71,20 @@ fn sender<'r>(flow: &'r FlowResult, traffic: &Traffic) -> (&'r SideResult, &'r S
 
 /// How a bulk transfer compares with the best that its path allows.
 fn over_floor(part: &mut Part, flow: &FlowResult, floor: &Floor) {
+    // Data that leave before a handshake is complete have no cold floor: they could beat it.
+    let cold = flow.has_handshake.then_some(floor.cold);
     let Some(completion) = flow.completion else {
         part.never("completion_over_floor");
+        if cold.is_some() {
+            part.never("completion_over_cold_floor");
+        }
         part.set("auc_delivered", 0.0);
         return;
     };
     part.set("completion_over_floor", completion.as_secs_f64() / floor.total.as_secs_f64());
+    if let Some(cold) = cold {
+        part.set("completion_over_cold_floor", completion.as_secs_f64() / cold.as_secs_f64());
+    }
     let area = |mean: Duration| completion.saturating_sub(mean).as_secs_f64();
     if let Some(mean) = flow.mean_byte.filter(|_| area(floor.mean_byte) > 0.0) {
         part.set("auc_delivered", area(mean) / area(floor.mean_byte));

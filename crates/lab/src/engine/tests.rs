@@ -35,6 +35,9 @@ fn a_download_gives_its_figures() {
     assert_eq!(value(&record, "completed"), 1.0);
     let over = value(&record, "completion_over_floor");
     assert!((1.0..1.6).contains(&over), "{over}");
+    // A handshake adds a round trip to the floor, and this transfer began with one.
+    let cold = value(&record, "completion_over_cold_floor");
+    assert!(cold >= 1.0 && cold < over, "{cold}, {over}");
     assert!(value(&record, "packets_sent") > 1_400.0 && value(&record, "handshake") > 0.02);
     assert!(value(&record, "auc_delivered") > 0.5 && value(&record, "auc_delivered") <= 1.0);
     let limits: f64 = ["application", "window", "pacing", "flow_control"]
@@ -101,6 +104,7 @@ fn real_and_null_protection_do_the_same() {
 fn every_traffic_gives_its_own_metrics() {
     for (traffic, metric) in [
         ("transfer = { upload = \"500 kB\" }", "completion_over_floor"),
+        ("stack = \"tcp\"\ntransfer = { upload = \"500 kB\" }", "completion_over_cold_floor"),
         ("requests = { response = \"20 kB\", count = 10 }", "response"),
         ("on_off = { burst = \"100 kB\", pause = \"200 ms\", count = 4 }", "response"),
         ("short_flows = { every = \"100 ms\", count = 10, size = \"30 kB\", spread = 4 }", "flow_completion"),
@@ -495,6 +499,7 @@ fn the_silence_after_a_move_ends_with_new_data_or_never() {
     assert!((0.06..0.2).contains(&silence), "{silence}");
     // The floor of one path says nothing of two.
     assert!(told.get(Scope::Flow, "f", "completion_over_floor").is_empty());
+    assert!(told.get(Scope::Flow, "f", "completion_over_cold_floor").is_empty());
     // Who is not told goes on when a timer makes it send something.
     let untold = run("move = { at = \"1 s\", to = \"b\", notice = false }");
     assert!(value(&untold, "silence_after_move") > silence, "{untold:?}");

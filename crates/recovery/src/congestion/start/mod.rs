@@ -4,9 +4,12 @@
 //! ([`window`](super::window)) applies it. After persistent congestion the window opens again, up to the threshold;
 //! only the first time is there anything to find out.
 
+mod delay_min;
+mod hystart;
 mod hystart_plus_plus;
 #[cfg(test)]
 mod one_burst;
+mod search;
 mod standard;
 
 use core::fmt::Debug;
@@ -18,11 +21,14 @@ use super::window::View;
 use crate::trace::{StartExit, State};
 
 use crate::choice::algorithms;
+use delay_min::DelayMin;
+use hystart::HyStart;
 use hystart_plus_plus::HyStartPlusPlus;
 #[cfg(test)]
 pub(crate) use one_burst::BURST;
 #[cfg(test)]
 use one_burst::OneBurst;
+use search::Search;
 use standard::Standard;
 
 algorithms! {
@@ -36,16 +42,26 @@ algorithms! {
             "slow start that slows down and then ends when the round-trip time rises (RFC 9406)",
             "wherever a queue is longer than a few milliseconds: fewer losses at the end of the start",
             |birth| Box::new(HyStartPlusPlus::new(birth));
+        HyStart "hystart",
+            "slow start that ends at once when a train of ACKs lasts as long as the path, or the round-trip time rises (Linux's tcp_cubic)",
+            "to compare with Linux; where delay hardly varies: fewest losses at the end of the start",
+            |birth| Box::new(HyStart::new(birth));
+        DelayMin "delay-min",
+            "slow start that ends when the smallest of seven round-trip samples stays a quarter above what it was (picoquic)",
+            "to compare with picoquic; where delay varies by less than a quarter of the round trip",
+            |_| Box::new(DelayMin::new());
+        Search "search",
+            "slow start that ends when what is acknowledged falls behind what was sent a round trip before (draft-chung-ccwg-search-09)",
+            "where delay varies for reasons other than queues, and queues hold three times the path or more",
+            |_| Box::new(Search::new());
         #[cfg(test)]
         OneBurst "test-one-burst",
             "one burst, a pause, and a jump to what the burst measured",
             "in tests of the seat of a start",
             |birth| Box::new(OneBurst::new(birth));
     } default HyStartPlusPlus reserved {
-        "hystart", "slow start with the delay and ACK-train exits of Linux";
         "peak-bandwidth", "a jump to half of the bandwidth that a measured burst implies";
         "careful-resume", "a jump to the window of an earlier connection (RFC 9959)";
-        "search", "slow start that ends when delivery stops doubling";
     }
 }
 
@@ -73,7 +89,7 @@ impl Proposal {
 
 /// A packet that has left.
 #[derive(Copy, Clone, Debug)]
-#[allow(dead_code, reason = "for starts that shape bursts; the built ones do not")]
+#[allow(dead_code, reason = "for starts that shape bursts; the built ones only count")]
 pub(crate) struct Departure {
     /// When.
     pub(crate) now: Instant,
