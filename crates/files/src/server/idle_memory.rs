@@ -37,14 +37,20 @@ const GROWTH: u64 = 32 << 20;
 
 /// Decides when to release.
 struct Watch {
-    /// Resident bytes after the last release.
+    /// Resident bytes below which releasing is not worth its time.
     kept: u64,
     last: u64,
+    /// Looks to leave out, as the last release found everything in use, and how many the next such release adds.
+    wait: u32,
+    pause: u32,
 }
+
+/// The most looks between two releases.
+const LONGEST_PAUSE: u32 = 4;
 
 impl Watch {
     fn new(resident: u64) -> Self {
-        Self { kept: resident, last: resident }
+        Self { kept: resident, last: resident, wait: 0, pause: 1 }
     }
 
     /// Whether to release now that `resident` bytes are resident. While the process grows, what it frees is soon in use
@@ -54,11 +60,21 @@ impl Watch {
         self.last = resident;
         // What fell without a release counts as kept.
         self.kept = self.kept.min(resident);
-        !grows && resident - self.kept >= GROWTH
+        let waits = self.wait > 0;
+        self.wait = self.wait.saturating_sub(1);
+        !waits && !grows && resident - self.kept >= GROWTH
     }
 
+    /// Takes note of what a release left. What was in use then may be freed later without a sign from outside, so it
+    /// is tried again, less and less often.
     fn released(&mut self, resident: u64) {
-        (self.kept, self.last) = (resident, resident);
+        let has_helped = self.last.saturating_sub(resident) >= GROWTH;
+        self.last = resident;
+        self.pause = if has_helped { 1 } else { (2 * self.pause).min(LONGEST_PAUSE) };
+        self.wait = self.pause;
+        if has_helped {
+            self.kept = resident;
+        }
     }
 }
 
@@ -89,14 +105,40 @@ mod tests {
         assert!(!watch.is_time(30 * MB), "not enough");
         assert!(!watch.is_time(200 * MB), "still growing");
         assert!(watch.is_time(200 * MB));
-        // All of it is in use: no use in asking again.
+        // All of it is in use: no use in asking again at once.
         watch.released(200 * MB);
         assert!(!watch.is_time(200 * MB));
         assert!(!watch.is_time(190 * MB));
-        // Freed pages are only known once they are released.
+        // Growing again.
         assert!(!watch.is_time(230 * MB));
         assert!(watch.is_time(229 * MB));
         watch.released(40 * MB);
-        assert!(!watch.is_time(40 * MB));
+        for _ in 0..20 {
+            assert!(!watch.is_time(40 * MB), "nothing has grown since");
+        }
+    }
+
+    #[test]
+    fn what_was_in_use_at_a_release_is_released_once_it_is_free() {
+        let mut watch = Watch::new(10 * MB);
+        let mut releases = 0;
+        // Freed pages show only once they are released: from outside nothing changes when the clients leave.
+        let mut looks_until = |releases_wanted: u32| {
+            for look in 0..100 {
+                if watch.is_time(200 * MB) {
+                    watch.released(200 * MB);
+                    releases += 1;
+                }
+                if releases == releases_wanted {
+                    return look;
+                }
+            }
+            100
+        };
+        looks_until(1);
+        for wanted in 2..8 {
+            let looks = looks_until(wanted);
+            assert!((1..=LONGEST_PAUSE).contains(&looks), "{looks} looks between two releases");
+        }
     }
 }
