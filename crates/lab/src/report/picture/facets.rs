@@ -1,7 +1,7 @@
 //! Small multiples: panels of one kind, side by side, with one legend and one scale of their own each.
 
 use super::WIDTH;
-use super::ink::{Anchor, Ink};
+use super::ink::Ink;
 use super::labels::distinct;
 
 /// Where a panel is drawn: left, right, top and bottom of its plot area.
@@ -52,7 +52,7 @@ pub(super) fn draw(
         let left = column as f64 * width + margin;
         let panel = Panel { left, right: (column + 1) as f64 * width - 26.0, top: y + head, bottom: y + head + height };
         if is_titled {
-            ink.text("panel", (left, y + 16.0), Anchor::Start, label);
+            ink.heading((left, y + 16.0), width - margin - 12.0, label);
         }
         draw(&mut ink, at, panel);
     }

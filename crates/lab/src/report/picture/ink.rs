@@ -85,6 +85,17 @@ impl Ink {
         }
     }
 
+    /// The title of a panel, in bold and at most so wide.
+    pub(super) fn heading(&mut self, (x, y): (f64, f64), room: f64, text: &str) {
+        /// Bold letters are wider.
+        const BOLD: f64 = 1.13;
+        let fit = match BOLD * text_width(text) > room {
+            true => format!(" textLength=\"{room:.0}\" lengthAdjust=\"spacingAndGlyphs\""),
+            false => String::new(),
+        };
+        let _ = writeln!(self.body, "<text class=\"panel\" x=\"{x:.1}\" y=\"{y:.1}\"{fit}>{}</text>", escape(text));
+    }
+
     /// A text that reads upward.
     pub(super) fn upward(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
         let _ = writeln!(

@@ -52,7 +52,7 @@ impl Lines {
             return None;
         }
         let legend = |ink: &mut Ink| ink.legend(&self.legend, (4.0, 0.0));
-        Some(facets::draw(&self.name, &titles, 76.0, legend, |ink, at, panel| {
+        Some(facets::draw(&self.name, &titles, 96.0, legend, |ink, at, panel| {
             self.panel(ink, &self.panels[at].1, panel);
         }))
     }
