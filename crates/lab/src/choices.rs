@@ -143,8 +143,7 @@ fn place(axes: &[Axis], point: &Point) -> Place {
         .map(|(at, (_, label))| (at, label.clone()))
         .collect();
     let name = match labels.as_slice() {
-        // A name speaks for itself; of a number one has to say what it is.
-        [(at, label)] if !axes[*at].is_bare() => label.clone(),
+        [(at, label)] => axes[*at].in_words(label),
         labels => in_words(axes, labels),
     };
     Place { name, labels }
@@ -185,10 +184,15 @@ fn is_clear(axes: &[Axis]) -> bool {
 
 impl Axis {
     /// Whether a value does not tell by itself what it is of: a number, or "on".
-    pub(crate) fn is_bare(&self) -> bool {
+    fn is_bare(&self) -> bool {
         let is_bare =
             |value: &String| number(value).is_some() || matches!(value.as_str(), "on" | "off" | "true" | "false");
         self.values.iter().any(is_bare)
+    }
+
+    /// A value in words: with the axis before it where it does not tell by itself what it is of.
+    pub(crate) fn in_words(&self, label: &str) -> String {
+        if self.is_bare() { format!("{} = {label}", self.label) } else { label.to_owned() }
     }
 }
 

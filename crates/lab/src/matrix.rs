@@ -110,22 +110,11 @@ impl Matrix {
         winner.or_else(|| entries[0].map(|_| 0))
     }
 
-    /// Whether any two of its values differ by more than a thousandth.
-    pub fn differs(&self) -> bool {
-        let values = || self.entries.iter().flatten().flatten().map(|entry| entry.found.value);
-        let (low, high) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
-        high - low > 1e-3 * high.abs() || high.is_infinite() && low.is_finite()
-    }
-
     /// Whether a choice differs from the reference anywhere beyond what chance explains.
     pub fn tells_choices_apart(&self) -> bool {
-        let ratios = self.entries.iter().flatten().flatten().filter_map(|entry| entry.ratio);
-        ratios.into_iter().any(|ratio| ratio.better.is_some() || differs_surely(&ratio))
+        let mut ratios = self.entries.iter().flatten().flatten().filter_map(|entry| entry.ratio);
+        ratios.any(|ratio| ratio.better.is_some())
     }
-}
-
-fn differs_surely(ratio: &Ratio) -> bool {
-    ratio.interval.is_some_and(|interval| !interval.contains(1.0))
 }
 
 /// A point of some results.
@@ -199,7 +188,7 @@ fn overall<'a>(places: impl Iterator<Item = (Side<'a>, Side<'a>)>, flow: &str, m
 }
 
 /// What the traffic of a flow is about.
-pub fn main_metric(flow: &FlowSpec) -> &'static str {
+fn main_metric(flow: &FlowSpec) -> &'static str {
     match flow.traffic {
         Traffic::Download(Some(_)) | Traffic::Upload(Some(_)) => "completion",
         Traffic::Download(None) | Traffic::Upload(None) => "goodput",

@@ -235,10 +235,7 @@ fn rest(scenario: &Scenario, labels: &[String], without: &[usize], choices: bool
     let parts: Vec<String> = axes
         .filter(|(at, axis)| axis.is_choice == choices && !without.contains(at) && !labels[*at].is_empty())
         .filter(|(_, axis)| !goes_with(axis))
-        .map(|(at, axis)| match axis.is_bare() {
-            true => format!("{} = {}", axis.label, labels[at]),
-            false => labels[at].clone(),
-        })
+        .map(|(at, axis)| axis.in_words(&labels[at]))
         .collect();
     parts.join(", ")
 }

@@ -205,12 +205,9 @@ impl Shown {
 fn brief(axes: &[Axis], points: &[&Point]) -> Vec<String> {
     let varies = |at: usize| points.iter().any(|point| point.labels[at] != points[0].labels[at]);
     let varied: Vec<usize> = (0..axes.len()).filter(|at| varies(*at)).collect();
-    let word = |point: &Point, at: usize| match axes[at].is_bare() {
-        true => format!("{} = {}", axes[at].label, point.labels[at]),
-        false => point.labels[at].clone(),
-    };
     let words = |point: &&Point| {
-        let words = varied.iter().filter(|at| !point.labels[**at].is_empty()).map(|at| word(point, *at));
+        let words =
+            varied.iter().filter(|at| !point.labels[**at].is_empty()).map(|at| axes[*at].in_words(&point.labels[*at]));
         words.collect::<Vec<_>>().join(", ")
     };
     points.iter().map(words).collect()
