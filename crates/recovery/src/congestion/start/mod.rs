@@ -9,6 +9,7 @@ mod hystart;
 mod hystart_plus_plus;
 #[cfg(test)]
 mod one_burst;
+mod peak;
 mod search;
 mod standard;
 
@@ -28,6 +29,7 @@ use hystart_plus_plus::HyStartPlusPlus;
 pub(crate) use one_burst::BURST;
 #[cfg(test)]
 use one_burst::OneBurst;
+use peak::Peak;
 use search::Search;
 use standard::Standard;
 
@@ -54,13 +56,16 @@ algorithms! {
             "slow start that ends when what is acknowledged falls behind what was sent a round trip before (draft-chung-ccwg-search-09)",
             "where delay varies for reasons other than queues, and queues hold three times the path or more",
             |_| Box::new(Search::new());
+        PeakBandwidth "peak-bandwidth",
+            "a jump to what the path carries at the rate that trains of packets have measured, half of it until a longer train has confirmed that (picoquic, changed)",
+            "long paths: fills the link after two round trips",
+            |birth| Box::new(Peak::new(birth, peak::FILL));
         #[cfg(test)]
         OneBurst "test-one-burst",
             "one burst, a pause, and a jump to what the burst measured",
             "in tests of the seat of a start",
             |birth| Box::new(OneBurst::new(birth));
     } default HyStartPlusPlus reserved {
-        "peak-bandwidth", "a jump to half of the bandwidth that a measured burst implies";
         "careful-resume", "a jump to the window of an earlier connection (RFC 9959)";
     }
 }
