@@ -39,7 +39,6 @@ const MAX_REPORTED_SPANS: usize = 64;
 /// How many ACKs with several ranges go out without one being acknowledged before we ask for it.
 const ACKS_BEFORE_ELICITING: u32 = 32;
 /// The value an ACK_FREQUENCY frame must stay below, in microseconds (RFC 9000 section 18.2: 2^14 ms).
-#[allow(dead_code)] // as `on_ack_frequency`
 const MAX_ACK_DELAY_LIMIT: u64 = (1 << 14) * 1000;
 
 /// How densely to acknowledge as long as the peer has not said so in an ACK_FREQUENCY frame.
@@ -260,7 +259,6 @@ impl AckTracker {
     }
 
     /// The peer sent IMMEDIATE_ACK.
-    #[allow(dead_code)] // the receiving half of draft-ietf-quic-ack-frequency, which is not offered to peers yet
     pub fn on_immediate_ack(&mut self) {
         self.forced = true;
     }
@@ -269,7 +267,6 @@ impl AckTracker {
     ///
     /// # Errors
     /// PROTOCOL_VIOLATION if it asks for less than our min_ack_delay, or for 2^14 ms or more (section 4 of the draft).
-    #[allow(dead_code)] // the receiving half of draft-ietf-quic-ack-frequency, which is not offered to peers yet
     pub fn on_ack_frequency(&mut self, request: &AckFrequency) -> Result<bool, TransportError> {
         let delay = Duration::from_micros(request.max_ack_delay);
         if delay < self.config.min_ack_delay || request.max_ack_delay >= MAX_ACK_DELAY_LIMIT {

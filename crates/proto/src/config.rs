@@ -46,6 +46,11 @@ pub struct TransportConfig {
     pub datagrams: DatagramsConfig,
     /// Longest we sit on an acknowledgement (RFC 9000 section 13.2.1), told to the peer. Default 25 ms.
     pub max_ack_delay: Duration,
+    /// Lets the peer decide how densely we acknowledge (ACK_FREQUENCY, IMMEDIATE_ACK: draft-ietf-quic-ack-frequency-12),
+    /// with no less delay than this, at most `max_ack_delay`. `None`: it is not told that it may. Default `None`.
+    ///
+    /// What we ask of the peer is a policy, `ack-rate`.
+    pub min_ack_delay: Option<Duration>,
     /// Acknowledge every second packet for ever instead of thinning out after the first hundred.
     pub ack_every_second: bool,
     /// Leave a packet number out now and then, so that a peer that acknowledges what it has not received gives itself
@@ -77,6 +82,7 @@ impl Default for TransportConfig {
             streams: StreamsConfig::default(),
             datagrams: DatagramsConfig::default(),
             max_ack_delay: Duration::from_millis(25),
+            min_ack_delay: None,
             ack_every_second: false,
             skip_packet_numbers: true,
             ecn: true,

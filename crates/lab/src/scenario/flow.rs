@@ -71,6 +71,9 @@ pub struct TransportSpec {
     pub keep_alive: Option<Duration>,
     /// How long ACKs may be delayed.
     pub max_ack_delay: Option<Duration>,
+    /// The least ACK delay that may be asked for; without it, nothing may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_ack_delay: Option<Duration>,
     /// An ACK for every second packet, always.
     pub ack_every_second: bool,
     /// Largest UDP payload that is tried, bytes.
@@ -150,6 +153,7 @@ impl TransportSpec {
         if let Some(delay) = self.max_ack_delay {
             config.max_ack_delay = delay;
         }
+        config.min_ack_delay = self.min_ack_delay.or(config.min_ack_delay);
         config.ack_every_second |= self.ack_every_second;
         if let Some(size) = self.initial_datagram {
             config.initial_mtu = bytes(size);
@@ -413,6 +417,7 @@ fn transport(field: &Field<'_>) -> Option<TransportSpec> {
         idle_timeout: reader.get("idle_timeout").and_then(|field| field.span()),
         keep_alive: reader.get("keep_alive").and_then(|field| field.span()),
         max_ack_delay: reader.get("max_ack_delay").and_then(|field| field.duration()),
+        min_ack_delay: reader.get("min_ack_delay").and_then(|field| field.duration()),
         ack_every_second: reader
             .get("ack")
             .and_then(|field| field.choice(&[("thinned", false), ("every-second", true)]))

@@ -36,8 +36,12 @@ impl Connection {
         if !outcome.acked.is_empty() {
             self.on_progress(now, space);
         }
+        let has_news = !outcome.acked.is_empty() || !outcome.lost.is_empty();
         self.on_outcome(now, &mut outcome);
         self.outcome = outcome;
+        if has_news && space == SpaceId::DATA {
+            self.consider_ack_request();
+        }
         self.finish_close_when_done(now);
         Ok(())
     }
@@ -74,8 +78,14 @@ impl Connection {
             self.spaces[space.index()].acks.on_ack_acked(reported);
         }
         for control in &frames.control {
-            if let Control::RetireConnectionId(sequence) = control {
-                self.remote_cids.on_retire_acked(*sequence);
+            match *control {
+                Control::RetireConnectionId(sequence) => self.remote_cids.on_retire_acked(sequence),
+                Control::AckFrequency(sequence) => {
+                    if let Some((delay, packets)) = self.ack_requests.on_acked(sequence) {
+                        self.recovery.set_ack_rate(delay, packets);
+                    }
+                }
+                _ => {}
             }
         }
         if space == SpaceId::DATA {
@@ -127,6 +137,7 @@ impl Connection {
                 Control::NewToken => self.handshake.new_token_pending = true,
                 Control::NewConnectionId(sequence) => self.local_cids.on_lost(sequence),
                 Control::RetireConnectionId(sequence) => self.remote_cids.on_retire_lost(sequence),
+                Control::AckFrequency(sequence) => self.ack_requests.on_lost(sequence),
             }
         }
     }

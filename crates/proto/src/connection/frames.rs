@@ -154,9 +154,17 @@ impl Connection {
                 self.drain(now, ConnectionError::PeerApplication { code: error_code, reason });
                 Ok(())
             }
-            // Not negotiated: we never send min_ack_delay, so these may not come.
-            Frame::AckFrequency(_) | Frame::ImmediateAck => {
-                Err(TransportError::protocol_violation("acknowledgement frequency was not negotiated"))
+            // To who has not sent min_ack_delay these are frames of an unknown type (RFC 9000 section 12.4).
+            Frame::AckFrequency(_) | Frame::ImmediateAck if self.config.min_ack_delay.is_none() => {
+                Err(TransportError::frame_encoding("frame of an extension that was not negotiated: min_ack_delay"))
+            }
+            Frame::AckFrequency(request) => {
+                self.spaces[space.index()].acks.on_ack_frequency(&request)?;
+                Ok(())
+            }
+            Frame::ImmediateAck => {
+                self.spaces[space.index()].acks.on_immediate_ack();
+                Ok(())
             }
         }
     }

@@ -264,6 +264,7 @@ impl Connection {
         let id = recovery.add_path(now, NewPath::new(config.initial_mtu).to(remote).remembered(birth.memory));
         let ack = AckConfig {
             max_ack_delay: config.max_ack_delay,
+            min_ack_delay: min_ack_delay(&config).unwrap_or_default(),
             policy: if config.ack_every_second { AckPolicy::EverySecond } else { AckPolicy::Thinned },
             ..AckConfig::default()
         };
@@ -321,6 +322,7 @@ impl Connection {
             endpoint_events: Default::default(),
             undecryptable: Vec::new(),
             probing: Default::default(),
+            ack_requests: Default::default(),
             paced_until: None,
             suspended: None,
             local_cid: birth.local_cid,
@@ -646,6 +648,13 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Our min_ack_delay: no parameter may be larger than what is sent as max_ack_delay, which is in whole milliseconds
+/// (draft-ietf-quic-ack-frequency section 3).
+pub(super) fn min_ack_delay(config: &TransportConfig) -> Option<Duration> {
+    let most = Duration::from_millis(millis(config.max_ack_delay));
+    config.min_ack_delay.map(|least| least.min(most))
+}
+
 /// What we tell the peer.
 fn local_parameters(
     config: &TransportConfig,
@@ -663,6 +672,7 @@ fn local_parameters(
         initial_max_streams_bidi: limits.streams_bidi,
         initial_max_streams_uni: limits.streams_uni,
         max_ack_delay: config.max_ack_delay,
+        min_ack_delay: min_ack_delay(config),
         active_connection_id_limit: config.active_connection_ids,
         initial_source_connection_id: Some(scid),
         max_datagram_frame_size: config.datagrams.max_frame_size,

@@ -2,10 +2,11 @@
 //!
 //! The parts: `keys` (encryption levels, key update), `handshake` (TLS, transport parameters, 0-RTT, Retry), `receive`
 //! (datagram to frames), `frames` (what each frame does), `transmit` (state to datagrams), `probes` (what is sent ahead
-//! of or after a timeout), `numbers` (packet numbers), `acknowledged` (what acknowledgement and loss do), `migrate`
-//! (paths), `lifecycle` (closing, idle). Recovery, streams and acknowledgement tracking are modules of their own, with
+//! of or after a timeout), `numbers` (packet numbers), `acknowledged` (what acknowledgement and loss do),
+//! `ack_frequency` (how often to be acknowledged), `migrate` (paths), `lifecycle` (closing, idle). Recovery, streams and acknowledgement tracking are modules of their own, with
 //! no knowledge of this one.
 
+mod ack_frequency;
 mod acknowledged;
 mod adjust;
 mod crypto_stream;
@@ -43,6 +44,7 @@ pub(crate) use self::{
     versions::{choose_version, open_copy},
 };
 use self::{
+    ack_frequency::AckRequests,
     handshake::Handshake,
     keys::KeyStore,
     lifecycle::{CloseFrame, IdleTimers, Lifecycle},
@@ -178,6 +180,7 @@ pub struct Connection {
     endpoint_events: VecDeque<EndpointEvent>,
     undecryptable: Vec<receive::Waiting>,
     probing: probes::Probing,
+    ack_requests: AckRequests,
     /// Until when the pacer holds us.
     paced_until: Option<Instant>,
     /// Since when nothing is heard, if a suspension was reported.

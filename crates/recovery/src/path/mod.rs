@@ -286,6 +286,11 @@ impl Path {
         self.usage.is_limited
     }
 
+    /// Whether the controller wants acknowledgments densely ([`Controller::wants_dense_acks`]).
+    pub fn wants_dense_acks(&self) -> bool {
+        self.controller.wants_dense_acks()
+    }
+
     /// Whether so many of the latest packets were lost that silence is likely to be congestion rather than an outage: a
     /// third of the last 32.
     ///
