@@ -57,9 +57,36 @@ algorithms! {
             "where delay varies for reasons other than queues, and queues hold three times the path or more",
             |_| Box::new(Search::new());
         PeakBandwidth "peak-bandwidth",
-            "a jump to what the path carries at the rate that trains of packets have measured, half of it until a longer train has confirmed that (picoquic, changed)",
+            "a jump to what the path carries at the rate that trains of packets have measured; ends there once a round trip has confirmed it (picoquic's rule, changed)",
             "long paths: fills the link after two round trips",
             |birth| Box::new(Peak::new(birth, peak::FILL));
+        PeakBandwidthThreeQuarters "peak-bandwidth/three-quarters",
+            "as peak-bandwidth, with a jump to three quarters of that",
+            "to measure what caution costs",
+            |birth| Box::new(Peak::new(birth, peak::Settings { share: (3, 4), ..peak::FILL }));
+        PeakBandwidthHalf "peak-bandwidth/half",
+            "as peak-bandwidth, with a jump to half of that",
+            "long paths whose queues are short",
+            |birth| Box::new(Peak::new(birth, peak::Settings { share: (1, 2), ..peak::FILL }));
+        PeakBandwidthUnscaled "peak-bandwidth/unscaled",
+            "as peak-bandwidth, with the same initial window for every round-trip time",
+            "where no first flight may exceed ten packets",
+            |birth| Box::new(Peak::new(birth, peak::Settings { scales_initial_window: false, ..peak::FILL }));
+        PeakBandwidthSpread "peak-bandwidth/spread",
+            "as peak-bandwidth, without a wait for credit for a train",
+            "to measure what trains are good for",
+            |birth| Box::new(Peak::new(birth, peak::Settings { waits_for_trains: false, ..peak::FILL }));
+        PeakBandwidthPublished "peak-bandwidth/published",
+            "a jump to half of what the path carries at the highest rate between two ACKs, and slow start until the delay rises (picoquic)",
+            "to compare with picoquic",
+            |birth| Box::new(Peak::new(birth, peak::PUBLISHED));
+        PeakBandwidthLate "peak-bandwidth/published-late",
+            "as peak-bandwidth/published, without what the handshake and the first flight tell (picoquic before that was added)",
+            "to compare with picoquic",
+            |birth| {
+                let late = peak::Settings { scales_initial_window: false, knows_handshake: false, ..peak::PUBLISHED };
+                Box::new(Peak::new(birth, late))
+            };
         #[cfg(test)]
         OneBurst "test-one-burst",
             "one burst, a pause, and a jump to what the burst measured",

@@ -18,15 +18,20 @@
 //! it before. And the start ends when the window has been there for a round trip and the rate has not risen: the sender
 //! then knows the path, and goes on doubling only to lose a window.
 
+mod interval;
+#[cfg(test)]
+mod tests;
 mod trains;
 
 use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
-use super::{Congested, Proposal, Start};
+use super::delay_min::DelayMin;
+use super::{Congested, Departure, Proposal, Start};
 use crate::congestion::window::View;
 use crate::congestion::{AckEvent, Birth};
 use crate::pacing;
 use crate::trace::StartExit;
+use interval::Interval;
 use trains::Trains;
 
 /// Round trips shorter than this open as standard slow start does, and use the measured rate only to stop: ten packets
@@ -39,8 +44,8 @@ const TYPICAL: Duration = Duration::from_millis(100);
 /// The longest round trip that the initial window is scaled by, that of a geostationary satellite.
 const GEOSTATIONARY: Duration = Duration::from_millis(610);
 
-/// How long a train may last at the measured rate.
-const LONGEST_TRAIN: Duration = Duration::from_millis(25);
+/// How long a burst lasts in the rule as published.
+const BURST: Duration = Duration::from_millis(25);
 
 /// Packets of the first train: the burst that RFC 9002 section 7.7 accepts on any path.
 const FIRST_TRAIN: u64 = 10;
@@ -52,18 +57,30 @@ const CROWDED: u64 = 10;
 /// Which parts of the rule are in force: as named in [`StartPolicy`](super::StartPolicy).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
-    /// The share of what the measured rate fills that the window goes to at once, before it is confirmed and after.
-    pub(super) unconfirmed: (u64, u64),
-    pub(super) confirmed: (u64, u64),
+    /// The share of what the measured rate fills that the window goes to at once.
+    pub(super) share: (u64, u64),
     /// Whether the initial window grows with the round trip.
     pub(super) scales_initial_window: bool,
-    /// Whether packets leave in trains, waiting for credit for one.
-    pub(super) trains: bool,
+    /// Whether packets wait for credit for a train.
+    pub(super) waits_for_trains: bool,
+    /// Whether the rate is a bound from below ([`trains`]), and what follows from that: the window stays near what a
+    /// confirmed rate fills, and the start ends there. Otherwise it is the quotient as published ([`interval`]).
+    pub(super) is_bound: bool,
+    /// Whether the first flight counts, whose round-trip time is that of the handshake.
+    pub(super) knows_handshake: bool,
 }
 
-/// What the controller ships.
-pub(super) const FILL: Settings =
-    Settings { unconfirmed: (1, 2), confirmed: (1, 1), scales_initial_window: true, trains: true };
+/// All of what a rate fills.
+pub(super) const FILL: Settings = Settings {
+    share: (1, 1),
+    scales_initial_window: true,
+    waits_for_trains: true,
+    is_bound: true,
+    knows_handshake: true,
+};
+
+/// The rule as published.
+pub(super) const PUBLISHED: Settings = Settings { share: (1, 2), waits_for_trains: false, is_bound: false, ..FILL };
 
 /// After congestion: what becomes of the flight that met it.
 #[derive(Copy, Clone, Debug)]
@@ -82,11 +99,17 @@ struct Retreat {
 pub(crate) struct Peak {
     settings: Settings,
     trains: Trains,
+    interval: Interval,
+    delay: DelayMin,
     initial_window: u64,
     /// The initial window has been scaled, or there was no reason to.
     is_scaled: bool,
+    /// What remained of the first flight after an initial window has been let go.
+    rest_is_out: bool,
     /// The rate when the window was first seen to be at what it fills, and the round trip in which that was.
     full: Option<(Rate, u64)>,
+    /// The rate at which packets leave.
+    rate: Option<Rate>,
     retreat: Option<Retreat>,
     /// Later slow starts are standard.
     is_over: bool,
@@ -94,16 +117,29 @@ pub(crate) struct Peak {
 
 impl Peak {
     pub(super) fn new(birth: &Birth, settings: Settings) -> Peak {
-        let datagram = u64::from(birth.datagram_size);
         Peak {
             settings,
-            trains: Trains::new(datagram),
+            trains: Trains::new(u64::from(birth.datagram_size)),
+            interval: Interval::default(),
+            delay: DelayMin::new(),
             initial_window: birth.profile.initial_window.bytes(birth.datagram_size),
             is_scaled: !settings.scales_initial_window,
+            rest_is_out: !settings.waits_for_trains,
             full: None,
+            rate: None,
             retreat: None,
             is_over: false,
         }
+    }
+
+    /// The highest rate that was measured.
+    fn peak(&self) -> Option<Rate> {
+        if self.settings.is_bound { self.trains.peak() } else { self.interval.peak() }
+    }
+
+    /// The highest rate, if it is known to be that of the path.
+    fn confirmed(&self) -> Option<Rate> {
+        self.peak().filter(|_| self.settings.is_bound && self.trains.is_confirmed())
     }
 
     /// What a rate fills, in bytes: what it delivers in a round trip without a queue.
@@ -119,69 +155,68 @@ impl Peak {
             let scaled = u128::from(self.initial_window) * u128::from(times.nanos()) / u128::from(TYPICAL.nanos());
             window = window.max(u64::try_from(scaled).unwrap_or(u64::MAX));
         }
-        let Some(peak) = self.trains.peak() else { return window };
-        let full = Peak::fills(peak, event);
-        if self.trains.is_confirmed() {
-            // Half as much again: more would only be a queue.
+        if let Some(rate) = self.confirmed() {
+            // Half as much again as it fills: more would only be a queue.
+            let full = Peak::fills(rate, event);
             window = window.min(view.window.max(full + full / 2));
         }
-        if event.rtt.min < LONG {
-            return window;
+        match self.peak() {
+            Some(rate) if event.rtt.min >= LONG => {
+                let (share, of) = self.settings.share;
+                window.max(Peak::fills(rate, event) / of * share)
+            }
+            _ => window,
         }
-        let (share, of) = match self.trains.is_confirmed() {
-            true => self.settings.confirmed,
-            false => self.settings.unconfirmed,
-        };
-        window.max(full / of * share)
     }
 
-    /// Whether the window has been at what the rate fills for a round trip in which the rate did not rise.
+    /// Whether the window has been at what the confirmed rate fills for a round trip in which the rate did not rise.
     fn is_found(&mut self, view: View, event: &AckEvent<'_>) -> bool {
-        let Some(peak) = self.trains.peak().filter(|_| self.trains.is_confirmed()) else {
+        let Some(rate) = self.confirmed().filter(|rate| view.window >= Peak::fills(*rate, event)) else {
             self.full = None;
             return false;
         };
-        if view.window < Peak::fills(peak, event) {
-            self.full = None;
-            return false;
-        }
         match self.full {
-            Some((rate, since)) if peak <= rate.mul_ratio(17, 16) => event.round.count > since + 1,
+            Some((before, since)) if rate <= before.mul_ratio(9, 8) => event.round.count > since + 1,
             _ => {
-                self.full = Some((peak, event.round.count));
+                self.full = Some((rate, event.round.count));
                 false
             }
         }
     }
 
-    /// How packets leave meanwhile.
+    /// How packets leave with this window.
     fn shape(&self, view: View, event: &AckEvent<'_>, window: u64) -> Proposal {
         let by_window = pacing::window_rate(window, event.rtt.paced, (1, 1));
+        if !self.settings.is_bound {
+            let rate = by_window.mul_ratio(5, 4);
+            let burst = (window / 4).max(rate.bytes_in(BURST));
+            return Proposal { rate: Some(rate), burst, ..Proposal::window(window) };
+        }
         let doubled = by_window.mul_ratio(2, 1);
-        let peak = self.trains.peak();
-        // No faster than the path is known to be, except by what the window asks for.
-        let rate = match peak {
-            Some(peak) if self.trains.is_confirmed() => doubled.min(by_window.max(peak)),
-            _ => doubled,
+        let rate = match (self.confirmed(), self.peak()) {
+            // No faster than the path is known to be, except by what the window asks for.
+            (Some(peak), _) => doubled.min(by_window.max(peak)),
+            (None, Some(peak)) => doubled.min(by_window.max(peak).mul_ratio(5, 4)),
+            // The first flight, in an eighth of the round trip: the sooner it is out, the sooner its rate is known.
+            (None, None) if event.rtt.min >= LONG => by_window.mul_ratio(8, 1),
+            (None, None) => doubled,
         };
-        let train = if !self.settings.trains || event.rtt.min < LONG || self.trains.is_confirmed() {
-            0
-        } else {
-            let first = FIRST_TRAIN * view.datagram;
-            let at_most = peak.map_or(first, |peak| peak.bytes_in(LONGEST_TRAIN)).max(first);
-            (4 * self.trains.longest()).clamp(first, at_most).min((window / 3).max(first))
-        };
+        let is_measuring = self.confirmed().is_none() && event.rtt.min >= LONG && self.settings.waits_for_trains;
+        let first = FIRST_TRAIN * view.datagram;
+        let train = if is_measuring { (4 * self.trains.measured()).min(window / 2).max(first) } else { 0 };
         Proposal { rate: Some(rate), burst: train, hold_until_credit: train, ..Proposal::window(window) }
     }
 
-    fn retreat(&mut self, view: View, event: &AckEvent<'_>, mut retreat: Retreat) -> Proposal {
+    /// Until all of the flight that met congestion has been answered for: the window goes to what of it was delivered.
+    fn retreat(&mut self, event: &AckEvent<'_>, mut retreat: Retreat) -> Proposal {
         retreat.acked += event.acked;
         retreat.lost += event.lost;
         let all = (retreat.acked + retreat.lost).max(1);
-        let mut window = view.window;
+        // As CUBIC would; less, if so much is lost that the path does not carry that either.
+        let mut window = retreat.from / 10 * 7;
         if retreat.lost > all / CROWDED {
-            let share = u128::from(retreat.from) * u128::from(retreat.acked) / u128::from(all);
-            window = window.min(u64::try_from(share).unwrap_or(u64::MAX));
+            let delivered = u128::from(retreat.from) * u128::from(retreat.acked) / u128::from(all);
+            window = window.min(u64::try_from(delivered).unwrap_or(u64::MAX));
         }
         self.retreat = Some(retreat);
         let is_over = event.newest_sent.is_some_and(|sent| sent > retreat.until);
@@ -195,27 +230,44 @@ impl Start for Peak {
             return Proposal::window(view.window + event.growth);
         }
         if let Some(retreat) = self.retreat {
-            return self.retreat(view, event, retreat);
+            return self.retreat(event, retreat);
         }
-        self.trains.on_ack(event);
+        if self.settings.knows_handshake || event.round.count > 2 {
+            self.trains.on_ack(event);
+            self.interval.on_ack(event);
+        }
         if self.is_found(view, event) {
-            let peak = self.trains.peak().unwrap_or(Rate::ZERO);
-            let full = Peak::fills(peak, event);
+            let full = self.peak().map_or(view.window, |rate| Peak::fills(rate, event));
             let window = view.window.min(full + full / 8);
             return Proposal { exit: Some(StartExit::Bandwidth), ..Proposal::window(window) };
         }
+        if self.delay.on_ack(view, event).exit.is_some() {
+            return Proposal { exit: Some(StartExit::Delay), ..Proposal::window(view.window) };
+        }
         let window = self.open(view, event);
-        self.shape(view, event, window)
+        let proposal = self.shape(view, event, window);
+        self.rate = proposal.rate;
+        proposal
+    }
+
+    fn on_sent(&mut self, sent: Departure) -> Option<Proposal> {
+        let is_rest = sent.bytes_in_flight >= self.initial_window && sent.window > self.initial_window;
+        if self.rest_is_out || !is_rest {
+            return None;
+        }
+        // What remains of the first flight leaves as one train.
+        self.rest_is_out = true;
+        let train = sent.window - self.initial_window;
+        Some(Proposal { rate: self.rate, burst: train, hold_until_credit: train, ..Proposal::window(sent.window) })
     }
 
     fn on_congestion(&mut self, view: View, event: &AckEvent<'_>) -> Option<Congested> {
-        if self.is_over || self.trains.peak().is_none() {
+        if self.is_over || !self.settings.is_bound || self.peak().is_none() {
             return None;
         }
-        // As CUBIC would; less, if so much is lost that the path cannot carry that either.
-        let window = view.window / 10 * 7;
-        self.retreat = Some(Retreat { until: event.now, from: window, acked: event.acked, lost: event.lost });
-        Some(Congested { window, threshold: None })
+        let retreat = Retreat { until: event.now, from: view.window, acked: event.acked, lost: event.lost };
+        self.retreat = Some(retreat);
+        Some(Congested { window: view.window / 10 * 7, threshold: None })
     }
 
     fn on_exit(&mut self) {

@@ -17,23 +17,19 @@ use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
 use crate::congestion::AckEvent;
 
-/// Packets that leave so long after the one before begin another train.
-const GAP: Duration = Duration::from_micros(200);
-
-/// A train that lasts longer than this, by the times of sending, is cut: what began with an empty queue does not do so
-/// any more.
-const LONGEST: Duration = Duration::from_millis(25);
-
 /// The fewest packets, the first not counted, that give a measurement: over less, a packet time more or less matters.
 const FEWEST: u64 = 7;
 
 /// A train has to be so many times as long as the one before to confirm its rate.
 const LONGER: u64 = 2;
 
-/// A rate that exceeds another by less than one in so many is the same.
-const SAME: u64 = 16;
+/// A train filled the path if its last packet waited so many times as long as a packet on an empty path was ever late.
+const CLEAR: i128 = 4;
 
-/// The train that is being acknowledged.
+/// A rate that exceeds another by less than one in so many is the same.
+const SAME: u64 = 8;
+
+/// The train that is being acknowledged: packets each of which found the one before still under way.
 #[derive(Copy, Clone, Debug)]
 struct Train {
     /// When its first packet left.
@@ -54,7 +50,7 @@ struct Point {
     /// Bytes of them.
     bytes: u64,
     /// Of these, the ones that do not count towards the rate.
-    late: u64,
+    uncounted: u64,
     /// When the newest arrived, in nanoseconds.
     received: i128,
 }
@@ -66,12 +62,15 @@ pub(super) struct Trains {
     least_delay: Option<i128>,
     /// Whether arrivals are by the receiver's clock. A change begins anew.
     by_receiver: bool,
+    /// The most by which a packet that found the path empty was late, in nanoseconds.
+    jitter: i128,
     train: Option<Train>,
     /// The highest bound.
     peak: Option<Rate>,
     /// The longest train so far and its bound: what a longer one is compared with.
     longest: Option<(u64, Rate)>,
     confirmed: bool,
+    measured: u64,
     /// Bytes of a full packet.
     datagram: u64,
 }
@@ -81,10 +80,12 @@ impl Trains {
         Trains {
             least_delay: None,
             by_receiver: false,
+            jitter: 0,
             train: None,
             peak: None,
             longest: None,
             confirmed: false,
+            measured: 0,
             datagram,
         }
     }
@@ -99,44 +100,37 @@ impl Trains {
         self.confirmed
     }
 
-    /// Bytes of the longest train that gave a bound.
-    pub(super) fn longest(&self) -> u64 {
-        self.longest.map_or(0, |(bytes, _)| bytes)
+    /// The most bytes that a bound was measured over.
+    pub(super) fn measured(&self) -> u64 {
+        self.measured
     }
 
     /// Takes in what an ACK tells: arrivals by the receiver's clock where it has them, else the ACK's own less its
     /// delay.
     pub(super) fn on_ack(&mut self, event: &AckEvent<'_>) {
-        if event.arrivals.is_empty() {
-            // An ACK without an RTT sample may be late by anything.
-            if let Some(sent) = event.newest_sent.filter(|_| event.has_rtt_sample) {
-                let delay = event.rtt.latest.saturating_sub(event.rtt.adjusted);
-                self.expect_clock(false);
-                let received = i128::from((event.now - delay).as_nanos());
-                // The ACK came with the last packet of those that it covers, and so did all ACKs from which the least
-                // delay is known: what it covers besides one packet has had that much more time.
-                let late = event.acked.saturating_sub(self.datagram);
-                self.on_arrival(Point { sent, bytes: event.acked, late, received });
-            }
-            return;
+        let longest = event.rtt.min;
+        if !event.arrivals.is_empty() && !self.by_receiver {
+            // Another clock.
+            *self = Trains { by_receiver: true, least_delay: None, jitter: 0, train: None, ..*self };
         }
-        self.expect_clock(true);
         for arrival in event.arrivals {
             let received = i128::from(arrival.received.nanos());
-            self.on_arrival(Point { sent: arrival.sent, bytes: arrival.bytes, late: 0, received });
+            self.on_arrival(Point { sent: arrival.sent, bytes: arrival.bytes, uncounted: 0, received }, longest);
+        }
+        // An ACK without an RTT sample may be late by anything.
+        let sent = event.newest_sent.filter(|_| event.has_rtt_sample && !self.by_receiver);
+        if let Some(sent) = sent {
+            let delay = event.rtt.latest.saturating_sub(event.rtt.adjusted);
+            let received = i128::from((event.now - delay).as_nanos());
+            // An ACK comes with the last packet that it covers, those from which the least delay is known too. So all
+            // that it covers besides one packet has had more time than it seems.
+            let uncounted = event.acked.saturating_sub(self.datagram);
+            self.on_arrival(Point { sent, bytes: event.acked, uncounted, received }, longest);
         }
     }
 
-    fn expect_clock(&mut self, by_receiver: bool) {
-        if self.by_receiver != by_receiver {
-            self.by_receiver = by_receiver;
-            self.least_delay = None;
-            self.train = None;
-        }
-    }
-
-    fn on_arrival(&mut self, point: Point) {
-        let Point { sent, bytes, late, received } = point;
+    fn on_arrival(&mut self, point: Point, longest: Duration) {
+        let Point { sent, bytes, uncounted, received } = point;
         let delay = received - i128::from(sent.as_nanos());
         let least = self.least_delay.map_or(delay, |least| least.min(delay));
         self.least_delay = Some(least);
@@ -147,8 +141,14 @@ impl Trains {
         if sent < train.start {
             return;
         }
-        if sent.saturating_since(train.last) >= GAP || sent.saturating_since(train.start) >= LONGEST {
+        // What leaves once all before it has arrived finds the path empty; so may what leaves a round trip after the
+        // first.
+        let drained = train.arrived - least <= i128::from(sent.as_nanos());
+        if drained || sent.saturating_since(train.start) >= longest {
             *train = Train { start: sent, last: sent, bytes: 0, arrived: received };
+            if drained {
+                self.jitter = self.jitter.max(delay - least);
+            }
             return;
         }
         train.last = train.last.max(sent);
@@ -156,14 +156,17 @@ impl Trains {
         train.arrived = train.arrived.max(received);
         // All of it has arrived by then; the first packet can have done so at its sending and the least delay.
         let span = train.arrived - i128::from(train.start.as_nanos()) - least;
-        let behind = train.bytes.saturating_sub(late);
+        let behind = train.bytes.saturating_sub(uncounted);
         if behind < FEWEST * self.datagram || span <= 0 {
             return;
         }
         let span = Duration::from_nanos(u64::try_from(span).unwrap_or(u64::MAX));
         let rate = Rate::from_bytes_over(behind, span);
-        if std::env::var("DBG").is_ok() { eprintln!("pt sent {} start {} bytes {} recv {} least {} span {:?} rate {} conf {} peak {:?}", sent.as_nanos()/1000, train.start.as_nanos()/1000, behind, received/1000, least/1000, span, rate, self.confirmed, self.peak); }
-        let is_train = train.last.saturating_since(train.start) <= span / 2;
+        // Its last packet waited for longer than chance explains: the path was full.
+        let sending = train.last.saturating_since(train.start);
+        let waited = i128::from(span.saturating_sub(sending).nanos());
+        let is_train = waited >= CLEAR * self.jitter;
+        self.measured = self.measured.max(behind);
         self.peak = self.peak.max(Some(rate));
         if is_train {
             self.compare(behind, rate);
