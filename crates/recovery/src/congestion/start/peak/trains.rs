@@ -20,6 +20,10 @@ use crate::congestion::AckEvent;
 /// The fewest packets, the first not counted, that give a measurement: over less, a packet time more or less matters.
 const FEWEST: u64 = 7;
 
+/// A train goes on with what leaves so soon after the path was empty, in nanoseconds: the first packet too has to be
+/// sent by the link, and hosts take a moment between packets.
+const SLACK: i128 = 200_000;
+
 /// A train has to be so many times as long as the one before to confirm its rate.
 const LONGER: u64 = 2;
 
@@ -143,7 +147,7 @@ impl Trains {
         }
         // What leaves once all before it has arrived finds the path empty; so may what leaves a round trip after the
         // first.
-        let drained = train.arrived - least <= i128::from(sent.as_nanos());
+        let drained = train.arrived - least + SLACK <= i128::from(sent.as_nanos());
         if drained || sent.saturating_since(train.start) >= longest {
             *train = Train { start: sent, last: sent, bytes: 0, arrived: received };
             if drained {
