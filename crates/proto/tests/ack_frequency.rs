@@ -11,7 +11,7 @@ use std::{
 use harness::{Link, Setup, World, tap::Tap, watch};
 use rand_core::Rng;
 use thalweg_proto::{
-    ConnectionError, Side, TransportConfig, TransportErrorCode,
+    AckPolicy, ConnectionError, Side, TransportConfig, TransportErrorCode,
     crypto::Level,
     frame::{AckFrequency, Frame},
     observe::{FrameInfo, ObserverEvent, ObserverFactory, PacketKind},
@@ -90,7 +90,8 @@ fn download(server: TransportConfig, client: TransportConfig, link: Link) -> (Wo
 
 #[test]
 fn a_sender_that_asks_gets_fewer_acknowledgments_at_no_cost_in_time() {
-    let plain = || TransportConfig { skip_packet_numbers: false, ack_every_second: true, ..TransportConfig::default() };
+    let plain =
+        || TransportConfig { skip_packet_numbers: false, acks: AckPolicy::EverySecond, ..TransportConfig::default() };
     let (_, dense, usual) = download(plain(), plain(), link());
     let (_, thin, asked) = download(config("ack-rate=phased", None), config("", Some(ms(1))), link());
     let (before, after) = (dense.acks(Side::Client), thin.acks(Side::Client));
@@ -166,9 +167,12 @@ fn draft_5_probes_ask_to_be_acknowledged_at_once() {
     let until = world.now + ms(400);
     let lossy = Arc::new(Mutex::new(true));
     let is_lossy = lossy.clone();
-    world.link.meddle = Box::new(move |packet, _| {
-        if *is_lossy.lock().unwrap() && !packet.is_from_client() { vec![] } else { vec![(ms(0), packet)] }
-    });
+    world.link.meddle =
+        Box::new(
+            move |packet, _| {
+                if *is_lossy.lock().unwrap() && !packet.is_from_client() { vec![] } else { vec![(ms(0), packet)] }
+            },
+        );
     world.server_conn().ping();
     world.pump();
     let now = world.now;

@@ -245,7 +245,8 @@ mod tests {
             (9, ms(20), 0, true),
             (u64::MAX, ms(20), 8, true),
         ] {
-            let other = AckRequest { ack_eliciting_threshold: packets, max_ack_delay: delay, reordering_threshold: reordering };
+            let other =
+                AckRequest { ack_eliciting_threshold: packets, max_ack_delay: delay, reordering_threshold: reordering };
             assert_eq!(first.differs_noticeably(&other), differs, "{other:?}");
             assert_eq!(other.differs_noticeably(&first), differs, "{other:?}");
         }
