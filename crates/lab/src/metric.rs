@@ -155,6 +155,7 @@ metrics! {
         "max_in_flight" Bytes Neither "most bytes in flight",
         "rtt" Seconds "smoothed round-trip time of the data sender at the end of the flow",
         "min_rtt" Seconds "smallest round-trip time",
+        "min_rtt_over_path" Ratio "`min_rtt` divided by the sum of the path's fixed delays in both directions; no value without a floor",
         "rtt_p50" Seconds "median of the data sender's newest round-trip sample over all acknowledgments",
         "rtt_p95" Seconds "95th percentile of the data sender's newest round-trip sample over all acknowledgments",
         "rtt_p99" Seconds "99th percentile of the data sender's newest round-trip sample over all acknowledgments",

@@ -6,6 +6,7 @@ use thalweg_recovery::{PathMemory, Policies};
 use thalweg_units::Rate;
 
 use crate::{
+    ack::AckPolicy,
     crypto::{ClientCrypto, ServerCrypto, StartError},
     datagrams::DatagramsConfig,
     error::TransportError,
@@ -51,8 +52,8 @@ pub struct TransportConfig {
     ///
     /// What we ask of the peer is a policy, `ack-rate`.
     pub min_ack_delay: Option<Duration>,
-    /// Acknowledge every second packet for ever instead of thinning out after the first hundred.
-    pub ack_every_second: bool,
+    /// How densely we acknowledge where the peer has not asked for anything. Default [`AckPolicy::Thinned`].
+    pub acks: AckPolicy,
     /// Leave a packet number out now and then, so that a peer that acknowledges what it has not received gives itself
     /// away (RFC 9000 section 21.4). Each costs one acknowledgment. Default on; off for experiments that count single
     /// packets.
@@ -83,7 +84,7 @@ impl Default for TransportConfig {
             datagrams: DatagramsConfig::default(),
             max_ack_delay: Duration::from_millis(25),
             min_ack_delay: None,
-            ack_every_second: false,
+            acks: AckPolicy::default(),
             skip_packet_numbers: true,
             ecn: true,
             active_connection_ids: 4,

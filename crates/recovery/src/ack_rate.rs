@@ -17,7 +17,9 @@
 //!
 //! **Reordering threshold.** A detector that counts packets asks for its own count. One that waits (`rack`,
 //! `time-only`) can do nothing with a gap before its wait is over; it asks for as many packets as arrive during the wait.
-//! The ACK that reveals the gap then arrives when the detector may act on it, and packets that are merely late bring none.
+//! The ACK that reveals the gap then arrives when the detector may act on it, and packets that are merely late bring
+//! none. Where regular ACKs come more often than that, it asks for none because of gaps: when a queue overflows, every
+//! packet would show a gap, and ACKs would flood the uplink while they matter most.
 
 use thalweg_units::{Duration, DurationExt};
 
@@ -41,7 +43,7 @@ pub struct AckRequest {
     pub ack_eliciting_threshold: u64,
     /// Requested Max Ack Delay: the longest that an acknowledgment may be held back. Whole microseconds count.
     pub max_ack_delay: Duration,
-    /// Reordering Threshold: how far apart a missing and a received packet are that bring an ACK at once.
+    /// Reordering Threshold: how far apart a missing and a received packet are that bring an ACK at once; 0 if none are.
     pub reordering_threshold: u64,
 }
 
@@ -88,19 +90,21 @@ pub fn request(policy: AckRatePolicy, path: &Path, peer: AckLimits) -> Option<Ac
     Some(AckRequest {
         ack_eliciting_threshold: packets - 1,
         max_ack_delay: delay,
-        reordering_threshold: reordering_threshold(path, window),
+        reordering_threshold: reordering_threshold(path, window, packets),
     })
 }
 
-/// The distance at which a gap is worth an ACK of its own, with `window` datagrams per round trip.
-fn reordering_threshold(path: &Path, window: u64) -> u64 {
+/// The distance at which a gap is worth an ACK of its own, with `window` datagrams per round trip and an ACK for every
+/// `packets`; 0 if none is.
+fn reordering_threshold(path: &Path, window: u64, packets: u64) -> u64 {
     let thresholds = path.thresholds(window);
     thresholds.packets.unwrap_or_else(|| {
         let rtt = path.rtt();
         let round_trip = rtt.smoothed.max(rtt.latest);
         let wait = thresholds.time.saturating_sub(round_trip).nanos();
         let arriving = u128::from(window) * u128::from(wait) / u128::from(round_trip.nanos().max(1));
-        u64::try_from(arriving).unwrap_or(u64::MAX).max(LEAST_REORDERING)
+        let arriving = u64::try_from(arriving).unwrap_or(u64::MAX).max(LEAST_REORDERING);
+        if arriving < packets { arriving } else { 0 }
     })
 }
 
@@ -201,7 +205,9 @@ mod tests {
     fn the_reordering_threshold_is_that_of_a_detector_that_counts_packets() {
         for (policy, threshold) in [("fixed", 3), ("half-in-flight", 50), ("adaptive", 3)] {
             let path = path(&format!("reordering={policy}"), 100, ms(40), false);
-            assert_eq!(reordering_threshold(&path, 100), threshold, "{policy}");
+            for packets in [2, 1_000] {
+                assert_eq!(reordering_threshold(&path, 100, packets), threshold, "{policy}");
+            }
         }
     }
 
@@ -210,13 +216,15 @@ mod tests {
         for policy in ["time-only", "rack"] {
             for (window, rtt) in [(800, ms(40)), (80, ms(600)), (8_000, ms(10))] {
                 let path = path(&format!("reordering={policy}"), window, rtt, false);
-                let threshold = reordering_threshold(&path, window);
+                let threshold = reordering_threshold(&path, window, u64::MAX);
+                assert_eq!(reordering_threshold(&path, window, threshold + 1), threshold);
+                assert_eq!(reordering_threshold(&path, window, threshold), 0, "regular ACKs are as frequent");
                 // One more packet than the threshold arrives when the wait of an eighth of a round trip is over.
                 let after = rtt * u32::try_from(threshold).unwrap() / u32::try_from(window).unwrap();
                 let wait = path.thresholds(window).time - rtt;
                 assert!(after <= wait && after + rtt / u32::try_from(window).unwrap() >= wait, "{policy}: {after:?}");
             }
-            assert_eq!(reordering_threshold(&path(&format!("reordering={policy}"), 4, ms(40), false), 4), 3);
+            assert_eq!(reordering_threshold(&path(&format!("reordering={policy}"), 4, ms(40), false), 4, 9), 3);
         }
     }
 

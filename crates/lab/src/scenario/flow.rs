@@ -6,7 +6,7 @@ use core::fmt;
 
 use serde::{Serialize, Serializer};
 use thalweg_link::Chain;
-use thalweg_proto::TransportConfig;
+use thalweg_proto::{AckPolicy, TransportConfig};
 use thalweg_recovery::{Policies, PolicyError};
 use thalweg_sim::{
     Accepts, AddressChange, FlowPlan, Heeds, HostModel, Move, SettingValue, Settings, StackInfo, Traffic,
@@ -74,8 +74,9 @@ pub struct TransportSpec {
     /// The least ACK delay that may be asked for; without it, nothing may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_ack_delay: Option<Duration>,
-    /// An ACK for every second packet, always.
-    pub ack_every_second: bool,
+    /// How densely packets are acknowledged without a request.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_name")]
+    pub ack: Option<AckPolicy>,
     /// Largest UDP payload that is tried, bytes.
     pub max_datagram: Option<u64>,
     /// UDP payload to begin with, bytes.
@@ -90,6 +91,10 @@ pub struct TransportSpec {
 
 fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
+}
+
+fn as_name<S: Serializer>(value: &Option<AckPolicy>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(value.map_or("", AckPolicy::name))
 }
 
 /// For the simulator's own types, whose text is as good a name for a result as any.
@@ -154,7 +159,7 @@ impl TransportSpec {
             config.max_ack_delay = delay;
         }
         config.min_ack_delay = self.min_ack_delay.or(config.min_ack_delay);
-        config.ack_every_second |= self.ack_every_second;
+        config.acks = self.ack.unwrap_or(config.acks);
         if let Some(size) = self.initial_datagram {
             config.initial_mtu = bytes(size);
             config.max_mtu = config.max_mtu.max(bytes(size));
@@ -418,10 +423,7 @@ fn transport(field: &Field<'_>) -> Option<TransportSpec> {
         keep_alive: reader.get("keep_alive").and_then(|field| field.span()),
         max_ack_delay: reader.get("max_ack_delay").and_then(|field| field.duration()),
         min_ack_delay: reader.get("min_ack_delay").and_then(|field| field.duration()),
-        ack_every_second: reader
-            .get("ack")
-            .and_then(|field| field.choice(&[("thinned", false), ("every-second", true)]))
-            .unwrap_or(false),
+        ack: reader.get("ack").and_then(|field| field.choice(&AckPolicy::ALL.map(|policy| (policy.name(), policy)))),
         max_datagram: reader.get("max_datagram").and_then(|field| field.bytes_in(1_200..=65_527)),
         initial_datagram: reader.get("initial_datagram").and_then(|field| field.bytes_in(1_200..=65_527)),
         mtu_discovery: reader.get("mtu_discovery").and_then(|field| field.boolean()),

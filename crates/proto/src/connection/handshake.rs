@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Side,
-    ack::{AckConfig, AckPolicy},
+    ack::AckConfig,
     cid::{ConnectionId, LocalCids, RemoteCids, ResetToken},
     config::{ClientConfig, ConnectError, PathStore, ServerConfig, TokenStore, TransportConfig},
     crypto::{ClientCrypto, KeyChange, Keys, Session},
@@ -265,7 +265,7 @@ impl Connection {
         let ack = AckConfig {
             max_ack_delay: config.max_ack_delay,
             min_ack_delay: min_ack_delay(&config).unwrap_or_default(),
-            policy: if config.ack_every_second { AckPolicy::EverySecond } else { AckPolicy::Thinned },
+            policy: config.acks,
             ..AckConfig::default()
         };
         let mtu = MtuConfig {

@@ -39,10 +39,6 @@ use thalweg_recovery::{Outcome, PathId, Recovery, RepairStats, SpaceId, Timeout}
 use thalweg_units::Instant;
 
 pub use self::stats::{ConnectionStats, UdpStats};
-pub(crate) use self::{
-    handshake::Accept,
-    versions::{choose_version, open_copy},
-};
 use self::{
     ack_frequency::AckRequests,
     handshake::Handshake,
@@ -52,6 +48,10 @@ use self::{
     net_path::NetPath,
     sent::SentFrames,
     space::Space,
+};
+pub(crate) use self::{
+    handshake::Accept,
+    versions::{choose_version, open_copy},
 };
 use crate::{
     Side,
