@@ -139,6 +139,7 @@ metrics! {
         "probes" Count "probe datagrams that the data sender's probe timer asked for",
         "persistent_congestions" Count "times that everything sent over three probe timeouts was lost (persistent congestion)",
         "early_probes" Count "needless expiries of the probe timer at both ends: the next acknowledgment was of data sent before the expiry",
+        "unanswered_initials" Count "Initial datagrams that the client sent before the first reply arrived",
         "congestion_events" Count Neither "reductions of the congestion window",
         "undos" Count Neither "reductions of the congestion window that were undone because nothing had been lost",
         "connections_lost" Count "connections that were lost, counted at the end that lost more of them",

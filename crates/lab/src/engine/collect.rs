@@ -157,6 +157,10 @@ fn flow_part(
     }
     let (sender, receiver) = sender(flow, traffic);
     counters(&mut part, sender, receiver, flow.bytes > 0 || sender.rtt.count() > 0);
+    let client = if traffic.sends_up() { sender } else { receiver };
+    if client.measures(Figure::UnansweredInitials) {
+        part.set("unanswered_initials", client.unanswered_initials as f64);
+    }
     if flow.failed.is_some() && sender.measures(Figure::Packets) {
         count_unanswered(&mut part, sender);
     }

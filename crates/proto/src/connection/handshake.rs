@@ -27,7 +27,7 @@ use crate::{
     mtu::{MtuConfig, MtuDiscovery},
     observe::{ConnectionState, KeyTrigger, ObservedConnection, ObserverEvent, Owner, PacketKind, ParameterValues},
     streams::{StreamLimits, Streams},
-    transport_parameters::{ExpectedIds, TransportParameters, VersionInformation, check_version_information},
+    transport_parameters::{self, ExpectedIds, TransportParameters, VersionInformation, check_version_information},
     version::Version,
 };
 
@@ -146,6 +146,7 @@ impl Connection {
         }
         let mut encoded = Vec::new();
         params.encode(&mut encoded, Some(&mut rng));
+        transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(config.version, server_name, &encoded)?;
         let birth = Birth {
             side: Side::Client,
@@ -205,6 +206,7 @@ impl Connection {
         params.disable_active_migration = !config.migration;
         let mut encoded = Vec::new();
         params.encode(&mut encoded, Some(&mut rng));
+        transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(accept.version, &encoded)?;
         let birth = Birth {
             side: Side::Server,
