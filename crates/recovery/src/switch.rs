@@ -52,6 +52,9 @@ impl<T: Clone> Recovery<T> {
     /// | `probe`, `ack-allowance` | at once: the timer is set anew |
     /// | `undo` | at once; with `off`, reductions that could still have been taken back stand |
     /// | `pacing` | at once |
+    /// | `growth-limit` | with the next acknowledgment |
+    /// | `restart` | with the next packet after nothing was in flight |
+    /// | `handshake` | at once, until the handshake is confirmed |
     /// | `rtt`, `pacing-rtt`, `exit-rtt` | only until the first round-trip sample of the connection |
     ///
     /// A model, or a controller of the program's own, cannot be exchanged.

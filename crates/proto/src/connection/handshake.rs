@@ -323,6 +323,7 @@ impl Connection {
             endpoint_events: Default::default(),
             undecryptable: Vec::new(),
             probing: Default::default(),
+            copies: Default::default(),
             paced_until: None,
             suspended: None,
             local_cid: birth.local_cid,
@@ -474,6 +475,9 @@ impl Connection {
             return;
         }
         self.handshake.confirmed = true;
+        if self.side.is_client() {
+            self.end_copies();
+        }
         self.recovery.set_peer_validated();
         self.recovery.set_handshake_confirmed(now);
         self.discard_space(now, SpaceId::Handshake);
