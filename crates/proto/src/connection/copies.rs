@@ -103,6 +103,16 @@ impl Connection {
         transmit
     }
 
+    /// Whether a flight that ends now leaves twice.
+    pub(super) fn wants_copies(&self) -> bool {
+        let is_wanted = match self.recovery.policies().handshake {
+            HandshakePolicy::Twice => true,
+            HandshakePolicy::TwiceOnLoss => self.copies.loss_seen || self.has_missed_packets(),
+            _ => false,
+        };
+        is_wanted && !self.copies.is_over
+    }
+
     /// The peer's next datagram is waited for: nothing may leave.
     fn is_blocked(&self) -> bool {
         self.paths[self.active].amplification_budget() < u64::from(super::transmit::MIN_INITIAL)
@@ -117,11 +127,7 @@ impl Connection {
             // There is none, or window, pacer or amplification limit interrupt it.
             return false;
         }
-        let is_wanted = match self.recovery.policies().handshake {
-            HandshakePolicy::Twice => true,
-            HandshakePolicy::TwiceOnLoss => self.copies.loss_seen || self.has_missed_packets(),
-            _ => false,
-        };
+        let is_wanted = self.wants_copies();
         let Copies { datagrams, bytes, sent, is_repair, .. } = self.copies;
         let flight = std::mem::take(&mut self.copies.flight);
         self.copies.start_flight();
@@ -154,6 +160,11 @@ impl Connection {
     /// way, or is late.
     fn has_missed_packets(&self) -> bool {
         [SpaceId::Initial, SpaceId::Handshake].iter().any(|space| self.spaces[space.index()].acks.is_missing_any())
+    }
+
+    /// A space is about to forget what it has received.
+    pub(super) fn note_missed_packets(&mut self) {
+        self.copies.loss_seen |= self.has_missed_packets();
     }
 
     /// A packet in the space of application data was acknowledged.

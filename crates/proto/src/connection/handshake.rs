@@ -491,6 +491,7 @@ impl Connection {
         if !self.keys.has(space) {
             return;
         }
+        self.note_missed_packets();
         self.keys.discard(space);
         self.recovery.discard(now, space);
         let ack = AckConfig { max_ack_delay: self.config.max_ack_delay, ..AckConfig::default() };

@@ -112,6 +112,10 @@ impl Connection {
         };
         let mut spaces: SmallVec<[SpaceId; 2]> = SmallVec::from_buf([SpaceId::Initial, SpaceId::Handshake]);
         spaces.retain(|space| is_unanswered(space));
+        // What has not left yet leaves twice anyway.
+        if self.wants_copies() && spaces.iter().any(|space| self.spaces[space.index()].crypto.can_send()) {
+            return;
+        }
         let is_too_early = self.probing.not_before.is_some_and(|at| now < at);
         if self.probing.speed_ups >= MAX_SPEED_UPS || is_too_early || spaces.is_empty() {
             return;
