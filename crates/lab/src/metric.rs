@@ -154,6 +154,7 @@ metrics! {
         "lost_retransmissions" Count "TCP: retransmitted segments that were found lost again without a timeout",
         "max_window" Bytes Neither "largest congestion window",
         "max_in_flight" Bytes Neither "most bytes in flight",
+        "rate_estimate" BitsPerSecond Neither "the data sender's estimate at the end of the flow of how fast the path delivers, without headers of IP and UDP",
         "rtt" Seconds "smoothed round-trip time of the data sender at the end of the flow",
         "min_rtt" Seconds "smallest round-trip time",
         "rtt_p50" Seconds "median of the data sender's newest round-trip sample over all acknowledgments",

@@ -171,6 +171,9 @@ fn flow_part(
             part.set("loss_rate", packets.lost as f64 / packets.sent as f64);
         }
     }
+    if let Some(rate) = sender.stats.delivery_rate {
+        part.set("rate_estimate", rate.bps() as f64);
+    }
     recovery(&mut part, sender);
     let total: Duration = sender.limited_by.iter().sum();
     if !total.is_zero() {
