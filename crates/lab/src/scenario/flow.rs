@@ -66,6 +66,12 @@ pub struct MoveSpec {
 pub struct TransportSpec {
     /// Idle timeout.
     pub idle_timeout: Option<Duration>,
+    /// Round-trip time assumed before the first sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_rtt: Option<Duration>,
+    /// Bytes by which each handshake flight is longer than it has to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handshake_padding: Option<u64>,
     /// After how long a silence the client sends something.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_alive: Option<Duration>,
@@ -154,6 +160,12 @@ impl TransportSpec {
         let bytes = |size: u64| u16::try_from(size).unwrap_or(u16::MAX);
         if let Some(timeout) = self.idle_timeout {
             config.max_idle_timeout = Some(timeout);
+        }
+        if let Some(rtt) = self.initial_rtt {
+            config.initial_rtt = rtt;
+        }
+        if let Some(size) = self.handshake_padding {
+            config.handshake_padding = bytes(size);
         }
         if let Some(delay) = self.max_ack_delay {
             config.max_ack_delay = delay;
@@ -420,6 +432,8 @@ fn transport(field: &Field<'_>) -> Option<TransportSpec> {
     let reader = field.table("a table such as { idle_timeout = \"30 s\" }")?;
     let spec = TransportSpec {
         idle_timeout: reader.get("idle_timeout").and_then(|field| field.span()),
+        initial_rtt: reader.get("initial_rtt").and_then(|field| field.span()),
+        handshake_padding: reader.get("handshake_padding").and_then(|field| field.bytes_in(0..=8_000)),
         keep_alive: reader.get("keep_alive").and_then(|field| field.span()),
         max_ack_delay: reader.get("max_ack_delay").and_then(|field| field.duration()),
         min_ack_delay: reader.get("min_ack_delay").and_then(|field| field.duration()),

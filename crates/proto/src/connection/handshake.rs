@@ -27,7 +27,7 @@ use crate::{
     mtu::{MtuConfig, MtuDiscovery},
     observe::{ConnectionState, KeyTrigger, ObservedConnection, ObserverEvent, Owner, PacketKind, ParameterValues},
     streams::{StreamLimits, Streams},
-    transport_parameters::{ExpectedIds, TransportParameters, VersionInformation, check_version_information},
+    transport_parameters::{self, ExpectedIds, TransportParameters, VersionInformation, check_version_information},
     version::Version,
 };
 
@@ -146,6 +146,7 @@ impl Connection {
         }
         let mut encoded = Vec::new();
         params.encode(&mut encoded, Some(&mut rng));
+        transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(config.version, server_name, &encoded)?;
         let birth = Birth {
             side: Side::Client,
@@ -205,6 +206,7 @@ impl Connection {
         params.disable_active_migration = !config.migration;
         let mut encoded = Vec::new();
         params.encode(&mut encoded, Some(&mut rng));
+        transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(accept.version, &encoded)?;
         let birth = Birth {
             side: Side::Server,
@@ -323,6 +325,7 @@ impl Connection {
             undecryptable: Vec::new(),
             probing: Default::default(),
             ack_requests: Default::default(),
+            copies: Default::default(),
             paced_until: None,
             suspended: None,
             local_cid: birth.local_cid,
@@ -474,6 +477,9 @@ impl Connection {
             return;
         }
         self.handshake.confirmed = true;
+        if self.side.is_client() {
+            self.end_copies();
+        }
         self.recovery.set_peer_validated();
         self.recovery.set_handshake_confirmed(now);
         self.discard_space(now, SpaceId::Handshake);
@@ -487,6 +493,7 @@ impl Connection {
         if !self.keys.has(space) {
             return;
         }
+        self.note_missed_packets();
         self.keys.discard(space);
         self.recovery.discard(now, space);
         let ack = AckConfig { max_ack_delay: self.config.max_ack_delay, ..AckConfig::default() };
