@@ -8,7 +8,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::choice::{Field, PolicyError, choices};
-use crate::congestion::{self, Congestion};
+use crate::congestion::{self, Congestion, ResumePolicy};
 
 choices! {
     #[doc = "How much reordering to tolerate before declaring a packet lost."]
@@ -160,7 +160,7 @@ macro_rules! policies {
         /// let policies: Policies = "controller=new-reno, pacing=off".parse()?;
         /// assert_eq!(
         ///     policies.to_string(),
-        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, undo=episode, pacing=off",
+        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, undo=episode, pacing=off, resume=off",
         /// );
         /// # Ok::<(), thalweg_recovery::PolicyError>(())
         /// ```
@@ -227,6 +227,7 @@ policies! {
     ack_allowance: AckAllowancePolicy,
     undo: UndoPolicy,
     pacing: PacingPolicy,
+    resume: ResumePolicy,
 }
 
 fn field_names() -> String {

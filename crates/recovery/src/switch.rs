@@ -53,6 +53,7 @@ impl<T: Clone> Recovery<T> {
     /// | `undo` | at once; with `off`, reductions that could still have been taken back stand |
     /// | `pacing` | at once |
     /// | `rtt`, `pacing-rtt`, `exit-rtt` | only until the first round-trip sample of the connection |
+    /// | `resume` | on paths that are yet to begin |
     ///
     /// A model, or a controller of the program's own, cannot be exchanged.
     ///

@@ -4,6 +4,7 @@
 //! ([`window`](super::window)) applies it. After persistent congestion the window opens again, up to the threshold;
 //! only the first time is there anything to find out.
 
+mod careful_resume;
 mod delay_min;
 mod hystart;
 mod hystart_plus_plus;
@@ -21,6 +22,8 @@ use super::window::View;
 use crate::trace::{StartExit, State};
 
 use crate::choice::algorithms;
+pub use careful_resume::ResumePolicy;
+pub(crate) use careful_resume::wrap;
 use delay_min::DelayMin;
 use hystart::HyStart;
 use hystart_plus_plus::HyStartPlusPlus;
@@ -61,7 +64,6 @@ algorithms! {
             |birth| Box::new(OneBurst::new(birth));
     } default HyStartPlusPlus reserved {
         "peak-bandwidth", "a jump to half of the bandwidth that a measured burst implies";
-        "careful-resume", "a jump to the window of an earlier connection (RFC 9959)";
     }
 }
 
@@ -89,7 +91,7 @@ impl Proposal {
 
 /// A packet that has left.
 #[derive(Copy, Clone, Debug)]
-#[allow(dead_code, reason = "for starts that shape bursts; the built ones only count")]
+#[allow(dead_code, reason = "for starts that shape bursts; some of the built ones only count")]
 pub(crate) struct Departure {
     /// When.
     pub(crate) now: Instant,
