@@ -38,6 +38,7 @@ impl Connection {
         }
         self.on_outcome(now, &mut outcome);
         self.outcome = outcome;
+        self.tell_path(now);
         self.finish_close_when_done(now);
         Ok(())
     }

@@ -12,6 +12,7 @@ mod crypto_stream;
 mod frames;
 mod handshake;
 mod keys;
+mod known_path;
 mod lifecycle;
 mod migrate;
 mod net_path;
