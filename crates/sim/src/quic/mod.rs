@@ -84,8 +84,10 @@ impl StackFactory for Thalweg {
         let resumed = context.flow.resumed;
         if resumed.early_data {
             let (mut client, mut server) = (client_config.clone(), server_config.clone());
-            // Nobody watches, and nothing is counted.
-            (client.transport, server.transport) = (Arc::default(), Arc::default());
+            // Nobody watches, and nothing is counted. Tickets hold for the limits that they come with.
+            for transport in [&mut client.transport, &mut server.transport] {
+                *transport = Arc::new(TransportConfig { observer: None, ..TransportConfig::clone(transport) });
+            }
             shake_hands(context.origin, client, server).map_err(refuse)?;
         }
         if resumed != Resumed::default() {

@@ -8,6 +8,8 @@
 //! Unvalidated     window = jump, spread over a round trip; until it is used up, a round trip has passed, or the first
 //!                 packet of the jump is acknowledged
 //! Validating      window = what is in flight, then growth as usual; until the last packet of the jump is acknowledged
+//! Filled          the window has reached what the path held before: a quarter of the growth, until the round-trip time
+//!                 tells that it holds no more, which ends the start, or half of it again fits without a queue
 //! Safe Retreat    (congestion in either) half of what the path has proven to hold; no growth until the jump is settled,
 //!                 then slow start up to half of what it has proven by then
 //! Normal          the wrapped start
@@ -16,6 +18,9 @@
 //! `PipeSize` is what the path has proven to hold: what was in flight at the jump, or what has been delivered since if
 //! that is more. A count that adds every acknowledgment to what was in flight would count the packets that were on their
 //! way at the jump twice; the example of RFC 9959 appendix B counts them once.
+//!
+//! RFC 9959 leaves the growth after the jump to slow start, which goes on to twice what the path holds before it can
+//! see a queue. The memory says where to look for one.
 //!
 //! The bolder rules take the round-trip time of the handshake for the reconnaissance, so that the jump comes with the
 //! first flight. They never send faster than the earlier connection did: over a shorter round trip the window shrinks
@@ -60,6 +65,16 @@ const LONGER_THAN_HANDSHAKE: u32 = 2;
 
 /// The largest jump in bytes, whatever was saved (max_jump): 8 Gbps over a second.
 const MAX_JUMP: u64 = 1 << 30;
+
+/// The window grows by this fraction where the path should be full (as in HyStart++, RFC 9406 section 4.2): a round trip
+/// of it, and another until its queue is seen, fit into the queue of a short buffer.
+const FILLED_GROWTH_DIVISOR: u64 = 4;
+/// A round-trip time longer than the minimum by this fraction of it is a queue.
+const QUEUE_DIVISOR: u32 = 16;
+/// But no less than that much longer (RFC 9406 MIN_RTT_THRESH): smaller rises are jitter.
+const LEAST_QUEUE: Duration = Duration::from_millis(4);
+/// Samples that have to agree on it (RFC 9406 N_RTT_SAMPLE).
+const QUEUE_SAMPLES: u32 = 8;
 
 /// What differs between the rules.
 #[derive(Copy, Clone, Debug)]
@@ -118,6 +133,9 @@ enum Phase {
     Validating {
         jump: Jump,
     },
+    /// The jump is settled; the wrapped start goes on, up to what the path held before.
+    Validated,
+    Filled(Filled),
     Retreat {
         jump: Jump,
     },
@@ -126,6 +144,17 @@ enum Phase {
         target: u64,
     },
     Normal,
+}
+
+/// The window has reached what the path held before.
+#[derive(Copy, Clone, Debug, Default)]
+struct Filled {
+    /// The jump, if its last packet is still to be acknowledged: until then congestion means a retreat.
+    jump: Option<Jump>,
+    /// Samples in a row that were long.
+    long: u32,
+    /// Acknowledged bytes that have not made up a byte of growth yet.
+    remainder: u64,
 }
 
 /// See the [module](self).
@@ -166,19 +195,49 @@ impl CarefulResume {
         rtt > saved / SHORTER && rtt <= saved.saturating_mul(longer)
     }
 
+    /// What the path held before, over the round-trip time that it has now if that is shorter, without what was in a
+    /// queue.
+    fn capacity(&self) -> u64 {
+        let (saved, longest) = (self.memory.window, self.memory.min_rtt);
+        let rtt = self.rtt.min(longest);
+        match self.memory.rate {
+            Some(rate) => saved.min(rate.bytes_in(rtt)),
+            None => (u128::from(saved) * u128::from(rtt.nanos()) / u128::from(longest.nanos().max(1))) as u64,
+        }
+    }
+
     /// The window to jump to.
     fn target(&self) -> u64 {
-        let saved = self.memory.window;
-        let filled = match (self.rules.by_handshake, self.memory.rate) {
-            (false, _) => saved,
-            // What was in a queue is not part of the path, and a shorter path holds less at the same rate.
-            (true, Some(rate)) => saved.min(rate.bytes_in(self.rtt.min(self.memory.min_rtt))),
-            (true, None) => {
-                let (rtt, longest) = (self.rtt.min(self.memory.min_rtt).nanos(), self.memory.min_rtt.nanos().max(1));
-                u64::try_from(u128::from(saved) * u128::from(rtt) / u128::from(longest)).unwrap_or(saved)
-            }
-        };
-        (filled / self.rules.divisor).min(MAX_JUMP)
+        let held = if self.rules.by_handshake { self.capacity() } else { self.memory.window };
+        (held / self.rules.divisor).min(MAX_JUMP)
+    }
+
+    /// The growth of this acknowledgment leads to the capacity, or past it.
+    fn reach_capacity(&mut self, jump: Option<Jump>, view: View, event: &AckEvent<'_>) -> Proposal {
+        let window = view.window.max(self.capacity());
+        let filled = Filled { jump, ..Filled::default() };
+        self.fill(filled, View { window, ..view }, &AckEvent { growth: 0, ..*event })
+    }
+
+    /// The growth of an acknowledgment where the path should be full: takes the place of what the wrapped start
+    /// proposes.
+    fn fill(&mut self, mut filled: Filled, view: View, event: &AckEvent<'_>) -> Proposal {
+        let is_settled = |jump: &Jump| event.newest_sent.is_some_and(|sent| sent >= jump.last);
+        filled.jump = filled.jump.filter(|jump| !is_settled(jump));
+        if event.has_rtt_sample {
+            let queue = (event.rtt.min / QUEUE_DIVISOR).max(LEAST_QUEUE);
+            let is_long = event.rtt.exit > event.rtt.min.saturating_add(queue);
+            filled.long = if is_long { filled.long + 1 } else { 0 };
+        }
+        filled.remainder += event.growth;
+        let window = view.window.saturating_add(filled.remainder / FILLED_GROWTH_DIVISOR);
+        filled.remainder %= FILLED_GROWTH_DIVISOR;
+        let capacity = self.capacity();
+        let has_more = filled.long == 0 && window > capacity.saturating_add(capacity / 2);
+        self.phase = if has_more { Phase::Normal } else { Phase::Filled(filled) };
+        let exit = (filled.long >= QUEUE_SAMPLES).then_some(StartExit::Delay);
+        let rate = Some(pacing::window_rate(window, self.rtt, pacing::AVOIDANCE_GAIN));
+        Proposal { rate, exit, ..Proposal::window(window) }
     }
 
     /// The path is confirmed and the window limits the sender, with so much in flight.
@@ -255,11 +314,19 @@ impl Start for CarefulResume {
                 Proposal::window(window + grown)
             }
             Phase::Validating { jump } => {
+                if inner.exit.is_none() && inner.window >= self.capacity() {
+                    return self.reach_capacity(Some(jump), view, event);
+                }
                 if event.newest_sent.is_some_and(|sent| sent >= jump.last) {
-                    self.phase = Phase::Normal;
+                    self.phase = Phase::Validated;
                 }
                 inner
             }
+            Phase::Validated if inner.exit.is_none() && inner.window >= self.capacity() => {
+                self.reach_capacity(None, view, event)
+            }
+            Phase::Validated => inner,
+            Phase::Filled(filled) => self.fill(filled, view, event),
             Phase::Retreat { jump } if event.newest_sent.is_none_or(|sent| sent < jump.last) => {
                 Proposal::window(view.window)
             }
@@ -277,7 +344,7 @@ impl Start for CarefulResume {
         let inner = self.inner.on_sent(sent);
         let is_full = sent.bytes_in_flight + self.datagram > sent.window;
         match &mut self.phase {
-            Phase::Normal => inner,
+            Phase::Normal | Phase::Validated => inner,
             Phase::Reconnaissance { first_flight } => {
                 if is_full {
                     first_flight.get_or_insert(self.sent);
@@ -291,14 +358,14 @@ impl Start for CarefulResume {
                 let (jump, is_over) = (*jump, sent.now >= *ends);
                 (is_full || is_over).then(|| Proposal::window(self.end_jump(jump, sent.bytes_in_flight)))
             }
-            Phase::Validating { .. } | Phase::Retreat { .. } | Phase::Reopening { .. } => None,
+            Phase::Validating { .. } | Phase::Filled(_) | Phase::Retreat { .. } | Phase::Reopening { .. } => None,
         }
     }
 
     fn on_restart(&mut self, now: Instant, idle: Duration, window: u64) -> Option<Proposal> {
         let inner = self.inner.on_restart(now, idle, window);
         match self.phase {
-            Phase::Normal | Phase::Reconnaissance { .. } | Phase::Confirmed => inner,
+            Phase::Normal | Phase::Validated | Phase::Reconnaissance { .. } | Phase::Confirmed => inner,
             _ => None,
         }
     }
@@ -306,13 +373,19 @@ impl Start for CarefulResume {
     fn on_congestion(&mut self, view: View, event: &AckEvent<'_>) -> Option<Congested> {
         self.delivered = event.delivered;
         match self.phase {
-            Phase::Unvalidated { jump, .. } | Phase::Validating { jump } => {
+            Phase::Unvalidated { jump, .. }
+            | Phase::Validating { jump }
+            | Phase::Filled(Filled { jump: Some(jump), .. }) => {
                 self.phase = Phase::Retreat { jump };
                 let window = (self.pipe_size(jump) / 2).max(self.initial_window);
                 Some(Congested { window, threshold: None })
             }
             Phase::Retreat { .. } | Phase::Reopening { .. } => None,
-            Phase::Reconnaissance { .. } | Phase::Confirmed | Phase::Normal => {
+            Phase::Reconnaissance { .. }
+            | Phase::Confirmed
+            | Phase::Validated
+            | Phase::Filled(_)
+            | Phase::Normal => {
                 self.phase = Phase::Normal;
                 self.inner.on_congestion(view, event)
             }
