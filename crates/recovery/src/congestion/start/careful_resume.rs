@@ -69,11 +69,11 @@ const MAX_JUMP: u64 = 1 << 30;
 /// The window grows by this fraction where the path should be full (as in HyStart++, RFC 9406 section 4.2): a round trip
 /// of it, and another until its queue is seen, fit into the queue of a short buffer.
 const FILLED_GROWTH_DIVISOR: u64 = 4;
-/// A round-trip time longer than the minimum by this fraction of it is a queue.
+/// A round-trip time that has become longer by this fraction since is a queue.
 const QUEUE_DIVISOR: u32 = 16;
 /// But no less than that much longer (RFC 9406 MIN_RTT_THRESH): smaller rises are jitter.
 const LEAST_QUEUE: Duration = Duration::from_millis(4);
-/// Samples that have to agree on it (RFC 9406 N_RTT_SAMPLE).
+/// Samples of which the shortest is compared with, and that have to agree on it (RFC 9406 N_RTT_SAMPLE).
 const QUEUE_SAMPLES: u32 = 8;
 
 /// What differs between the rules.
@@ -151,10 +151,25 @@ enum Phase {
 struct Filled {
     /// The jump, if its last packet is still to be acknowledged: until then congestion means a retreat.
     jump: Option<Jump>,
-    /// Samples in a row that were long.
+    /// The shortest of the first samples, how many those were, and how many in a row were long since.
+    before: Duration,
+    first: u32,
     long: u32,
     /// Acknowledged bytes that have not made up a byte of growth yet.
     remainder: u64,
+}
+
+impl Filled {
+    /// Others may have a queue there, so that what counts is the rise since.
+    fn on_sample(&mut self, rtt: Duration) {
+        if self.first < QUEUE_SAMPLES {
+            self.before = if self.first == 0 { rtt } else { self.before.min(rtt) };
+            self.first += 1;
+            return;
+        }
+        let queue = (self.before / QUEUE_DIVISOR).max(LEAST_QUEUE);
+        self.long = if rtt > self.before.saturating_add(queue) { self.long + 1 } else { 0 };
+    }
 }
 
 /// See the [module](self).
@@ -225,9 +240,7 @@ impl CarefulResume {
         let is_settled = |jump: &Jump| event.newest_sent.is_some_and(|sent| sent >= jump.last);
         filled.jump = filled.jump.filter(|jump| !is_settled(jump));
         if event.has_rtt_sample {
-            let queue = (event.rtt.min / QUEUE_DIVISOR).max(LEAST_QUEUE);
-            let is_long = event.rtt.exit > event.rtt.min.saturating_add(queue);
-            filled.long = if is_long { filled.long + 1 } else { 0 };
+            filled.on_sample(event.rtt.exit);
         }
         filled.remainder += event.growth;
         let window = view.window.saturating_add(filled.remainder / FILLED_GROWTH_DIVISOR);
