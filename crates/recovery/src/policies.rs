@@ -8,7 +8,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::choice::{Field, PolicyError, choices};
-use crate::congestion::{self, Congestion};
+use crate::congestion::{self, Congestion, ResumePolicy};
 
 choices! {
     #[doc = "How much reordering to tolerate before declaring a packet lost."]
@@ -220,7 +220,7 @@ macro_rules! policies {
         /// let policies: Policies = "controller=new-reno, pacing=off".parse()?;
         /// assert_eq!(
         ///     policies.to_string(),
-        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=off, undo=episode, pacing=off, growth-limit=unused, restart=keep, handshake=plain",
+        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=off, undo=episode, pacing=off, growth-limit=unused, restart=keep, handshake=plain, resume=off",
         /// );
         /// # Ok::<(), thalweg_recovery::PolicyError>(())
         /// ```
@@ -291,6 +291,7 @@ policies! {
     growth_limit: GrowthLimitPolicy,
     restart: RestartPolicy,
     handshake: HandshakePolicy,
+    resume: ResumePolicy,
 }
 
 fn field_names() -> String {

@@ -62,6 +62,7 @@ impl<T: Clone> Recovery<T> {
     /// | `restart` | with the next packet after nothing was in flight |
     /// | `handshake` | at once, until the handshake is confirmed |
     /// | `rtt`, `pacing-rtt`, `exit-rtt` | only until the first round-trip sample of the connection |
+    /// | `resume` | on paths that are yet to begin |
     ///
     /// A model, or a controller of the program's own, cannot be exchanged.
     ///

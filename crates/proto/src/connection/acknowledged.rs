@@ -42,6 +42,7 @@ impl Connection {
         if has_news && space == SpaceId::DATA {
             self.consider_ack_request();
         }
+        self.tell_path(now);
         self.finish_close_when_done(now);
         Ok(())
     }

@@ -15,6 +15,7 @@ mod crypto_stream;
 mod frames;
 mod handshake;
 mod keys;
+mod known_path;
 mod lifecycle;
 mod migrate;
 mod net_path;

@@ -113,7 +113,7 @@ impl Path {
         let seed = config.seed ^ u64::from(id.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut birth = Birth::new(now, datagram_size);
         (birth.profile, birth.is_paced, birth.seed) = (config.profile, is_paced, seed);
-        (birth.remote, birth.memory) = (new.remote, new.memory);
+        (birth.remote, birth.memory, birth.resume) = (new.remote, new.memory, config.policies.resume);
         let controller = congestion::build(&config.policies.congestion, &birth);
         let rtt = Rtt::of(&config.policies, new.initial_rtt.unwrap_or(config.initial_rtt));
         let allowance = controller.allowance(&PathView::new(now, &rtt, 0));

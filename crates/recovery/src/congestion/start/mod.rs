@@ -4,6 +4,7 @@
 //! ([`window`](super::window)) applies it. After persistent congestion the window opens again, up to the threshold;
 //! only the first time is there anything to find out.
 
+mod careful_resume;
 mod delay_min;
 mod hystart;
 mod hystart_plus_plus;
@@ -22,6 +23,8 @@ use super::window::View;
 use crate::trace::{StartExit, State};
 
 use crate::choice::algorithms;
+pub use careful_resume::ResumePolicy;
+pub(crate) use careful_resume::wrap;
 use delay_min::DelayMin;
 use hystart::HyStart;
 use hystart_plus_plus::HyStartPlusPlus;
@@ -92,9 +95,7 @@ algorithms! {
             "one burst, a pause, and a jump to what the burst measured",
             "in tests of the seat of a start",
             |birth| Box::new(OneBurst::new(birth));
-    } default HyStartPlusPlus reserved {
-        "careful-resume", "a jump to the window of an earlier connection (RFC 9959)";
-    }
+    } default HyStartPlusPlus
 }
 
 /// What a start proposes; it holds until the next proposal.
@@ -121,7 +122,7 @@ impl Proposal {
 
 /// A packet that has left.
 #[derive(Copy, Clone, Debug)]
-#[allow(dead_code, reason = "for starts that shape bursts; the built ones only count")]
+#[allow(dead_code, reason = "for starts that shape bursts; some of the built ones only count")]
 pub(crate) struct Departure {
     /// When.
     pub(crate) now: Instant,
