@@ -217,6 +217,8 @@ fn hash_decision(hash: &mut Fnv, event: &ObserverEvent<'_>) {
                 values.max_datagram_frame_size.unwrap_or(u64::MAX),
                 values.min_ack_delay_us.unwrap_or(u64::MAX),
             ]);
+            // Connections without the extension keep the hash that they had before there was one.
+            values.max_receive_timestamps_per_ack.into_iter().for_each(|most| hash.word(most));
         }
         ObserverEvent::PacketDropped { kind, number, size, reason } => hash.words([
             9,

@@ -212,6 +212,7 @@ pub struct ParameterValues {
     pub active_connection_id_limit: u64,
     pub max_datagram_frame_size: Option<u64>,
     pub min_ack_delay_us: Option<u64>,
+    pub max_receive_timestamps_per_ack: Option<u64>,
 }
 
 /// How far a connection is (qlog's `connection_state_updated`).
