@@ -148,7 +148,10 @@ fn hash_frame(hash: &mut Fnv, frame: &FrameInfo) {
     match *frame {
         FrameInfo::Padding { len } => hash.words([0x00, u64::from(len)]),
         FrameInfo::Ping => hash.word(0x01),
-        FrameInfo::Ack { delay_us, range_count, ranges, ecn } => {
+        FrameInfo::Ack { delay_us, range_count, ranges, ecn, timestamps } => {
+            if timestamps > 0 {
+                hash.words([crate::frame::ty::ACK_RECEIVE_TIMESTAMPS, u64::from(timestamps)]);
+            }
             hash.words([0x02, delay_us, u64::from(range_count)]);
             ranges.iter().take(range_count as usize).for_each(|range| hash.words([range.0, range.1]));
             match ecn {
@@ -306,7 +309,7 @@ mod tests {
     fn the_hash_does_not_change_between_releases() {
         // A committed value: if this changes, so do all recorded wire hashes; say so in the changelog.
         let frames = [
-            FrameInfo::Ack { delay_us: 25, range_count: 1, ranges: [(0, 3), (0, 0), (0, 0)], ecn: None },
+            FrameInfo::Ack { delay_us: 25, range_count: 1, ranges: [(0, 3), (0, 0), (0, 0)], ecn: None, timestamps: 0 },
             FrameInfo::Ping,
         ];
         assert_eq!(hash_of(&[(1, sent(7, &frames))]), (COMMITTED, FNV_OFFSET));

@@ -110,6 +110,8 @@ pub enum FrameInfo {
         range_count: u32,
         ranges: [(u64, u64); ACK_RANGES_KEPT],
         ecn: Option<[u64; 3]>,
+        /// How many timestamps of arrival it has.
+        timestamps: u32,
     },
     ResetStream {
         id: u64,

@@ -560,7 +560,13 @@ mod tests {
         let frames = [
             FrameInfo::Padding { len: 7 },
             FrameInfo::Ping,
-            FrameInfo::Ack { delay_us: 1025, range_count: 2, ranges: [(8, 9), (5, 5), (0, 0)], ecn: Some([10, 0, 1]) },
+            FrameInfo::Ack {
+                delay_us: 1025,
+                range_count: 2,
+                ranges: [(8, 9), (5, 5), (0, 0)],
+                ecn: Some([10, 0, 1]),
+                timestamps: 7,
+            },
             FrameInfo::ResetStream { id: 4, code: 7, final_size: 100 },
             FrameInfo::StopSending { id: 4, code: 7 },
             FrameInfo::Crypto { offset: 0, len: 300 },

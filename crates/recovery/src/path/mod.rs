@@ -583,6 +583,8 @@ impl Path {
                 false => self.rtt.restart_min_with_next_sample(),
             }
         }
+        // The ranges of an ACK descend.
+        self.tally.arrivals.sort_unstable_by_key(|arrival| (arrival.received, arrival.sent));
         let tally = &self.tally;
         let starts_recovery = tally.congestion.is_some();
         let event = AckEvent {
