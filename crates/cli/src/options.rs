@@ -37,6 +37,9 @@ pub struct TransportArgs {
     /// Let the peer ask for acknowledgments (ACK_FREQUENCY), held back for this long or more; 1 ms suits most
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub min_ack_delay: Option<Duration>,
+    /// Ask the peer for so many timestamps of arrival per acknowledgment, 128 at most
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=128))]
+    pub receive_timestamps: u16,
     /// Do not mark packets for congestion notification (ECN)
     #[arg(long)]
     pub no_ecn: bool,
@@ -55,6 +58,7 @@ impl TransportArgs {
             initial_rtt: self.initial_rtt,
             max_mtu: self.max_mtu,
             acks: self.acks,
+            receive_timestamps: self.receive_timestamps,
             min_ack_delay: self.min_ack_delay,
             ecn: !self.no_ecn,
             ..base

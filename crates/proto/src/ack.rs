@@ -15,9 +15,12 @@ use std::time::Duration;
 use thalweg_recovery::{Ecn, EcnCounts};
 use thalweg_units::Instant;
 
+use self::arrivals::Arrivals;
 use crate::error::TransportError;
 use crate::frame::{self, AckFrequency};
 use crate::range_set::RangeSet;
+
+mod arrivals;
 
 /// How many ack-eliciting packets arrive before ACKs thin out.
 const DENSE_PACKETS: u64 = 100;
@@ -192,6 +195,7 @@ pub struct AckTracker {
     /// The sequence number of the latest ACK_FREQUENCY frame.
     frequency: Option<u64>,
     rate: ArrivalRate,
+    arrivals: Arrivals,
 }
 
 impl AckTracker {
@@ -220,7 +224,14 @@ impl AckTracker {
             reordering_threshold: 1,
             frequency: None,
             rate: ArrivalRate::default(),
+            arrivals: Arrivals::default(),
         }
+    }
+
+    /// The peer takes so many timestamps per ACK, in units of 2^`exponent` microseconds
+    /// (draft-ietf-quic-receive-ts section 5).
+    pub fn report_arrivals(&mut self, most: u64, exponent: u8) {
+        self.arrivals.enable(most, exponent);
     }
 
     /// Whether a packet was received before, or is so old that we no longer know. It is to be dropped (RFC 9000 section 12.3).
@@ -257,6 +268,7 @@ impl AckTracker {
         if !ack_eliciting {
             return;
         }
+        self.arrivals.on_packet(now, number);
         if self.unacked == 0 {
             self.first_unacked_at = now;
         }
@@ -384,12 +396,19 @@ impl AckTracker {
         let exponent = if self.immediate { 3 } else { self.config.exponent.min(20) };
         let delay = now.saturating_since(self.largest_at).as_micros().min(u128::from(u64::MAX)) as u64;
         let ecn = (self.counts != EcnCounts::default()).then_some(self.counts);
-        let written = frame::encode_ack(buf, limit.checked_sub(buf.len())?, delay >> exponent, ranges, ecn)?;
+        let (room, delay) = (limit.checked_sub(buf.len())?, delay >> exponent);
+        let written = if self.arrivals.is_empty() {
+            frame::encode_ack(buf, room, delay, ranges, ecn)?
+        } else {
+            let times = self.arrivals.newest_first();
+            frame::encode_ack_with_times(buf, room, delay, ranges, ecn, times, self.arrivals.most())?
+        };
         let mut rest = self.unreported().skip(written.saturating_sub(1));
         let lowest = rest.next().map_or(0, |range| range.start);
         let from = if rest.next().is_some() { lowest } else { 0 };
         drop(rest);
 
+        self.arrivals.clear();
         self.unacked = 0;
         self.due = false;
         self.forced = false;

@@ -57,6 +57,11 @@ pub struct TransportConfig {
     ///
     /// What we ask of the peer is a policy, `ack-rate`.
     pub min_ack_delay: Option<Duration>,
+    /// How many timestamps of arrival the peer may put into an ACK, for controllers that use them: at most 128 are
+    /// heeded (draft-ietf-quic-receive-ts-02). 0: none. Default 0.
+    ///
+    /// Packets that we receive are reported to a peer that asks.
+    pub receive_timestamps: u16,
     /// How densely we acknowledge where the peer has not asked for anything. Default [`AckPolicy::Thinned`].
     pub acks: AckPolicy,
     /// Leave a packet number out now and then, so that a peer that acknowledges what it has not received gives itself
@@ -90,6 +95,7 @@ impl Default for TransportConfig {
             datagrams: DatagramsConfig::default(),
             max_ack_delay: Duration::from_millis(25),
             min_ack_delay: None,
+            receive_timestamps: 0,
             acks: AckPolicy::default(),
             skip_packet_numbers: true,
             ecn: true,

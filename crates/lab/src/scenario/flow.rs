@@ -86,6 +86,9 @@ pub struct TransportSpec {
     /// The least ACK delay that may be asked for; without it, nothing may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_ack_delay: Option<Duration>,
+    /// How many timestamps an ACK may carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_timestamps: Option<u16>,
     /// How densely packets are acknowledged without a request.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_name")]
     pub ack: Option<AckPolicy>,
@@ -178,6 +181,7 @@ impl TransportSpec {
             config.max_ack_delay = delay;
         }
         config.min_ack_delay = self.min_ack_delay.or(config.min_ack_delay);
+        config.receive_timestamps = self.receive_timestamps.unwrap_or(config.receive_timestamps);
         config.acks = self.ack.unwrap_or(config.acks);
         if let Some(size) = self.initial_datagram {
             config.initial_mtu = bytes(size);
@@ -474,6 +478,10 @@ fn transport(field: &Field<'_>) -> Option<TransportSpec> {
         keep_alive: reader.get("keep_alive").and_then(|field| field.span()),
         max_ack_delay: reader.get("max_ack_delay").and_then(|field| field.duration()),
         min_ack_delay: reader.get("min_ack_delay").and_then(|field| field.duration()),
+        receive_timestamps: reader
+            .get("receive_timestamps")
+            .and_then(|field| field.count(0..=128))
+            .and_then(|count| u16::try_from(count).ok()),
         ack: reader.get("ack").and_then(|field| field.choice(&AckPolicy::ALL.map(|policy| (policy.name(), policy)))),
         max_datagram: reader.get("max_datagram").and_then(|field| field.bytes_in(1_200..=65_527)),
         initial_datagram: reader.get("initial_datagram").and_then(|field| field.bytes_in(1_200..=65_527)),

@@ -206,6 +206,7 @@ impl From<&Frame<'_>> for FrameInfo {
                     range_count: u32::try_from(ack.range_count()).unwrap_or(u32::MAX),
                     ranges,
                     ecn: ack.ecn.map(|ecn| [ecn.ect0, ecn.ect1, ecn.ce]),
+                    timestamps: ack.times.map_or(0, |times| u32::try_from(times.count()).unwrap_or(u32::MAX)),
                 }
             }
             Frame::ResetStream { id, error_code, final_size } => {

@@ -335,6 +335,7 @@ impl Connection {
             probing: Default::default(),
             ack_requests: Default::default(),
             copies: Default::default(),
+            receive_times: Vec::new(),
             paced_until: None,
             suspended: None,
             local_cid: birth.local_cid,
@@ -542,6 +543,8 @@ impl Connection {
         self.streams.set_peer_limits(&stream_limits(&params));
         self.datagrams.set_peer_max_frame_size(Some(params.max_datagram_frame_size));
         self.recovery.set_max_ack_delay(params.max_ack_delay);
+        let acks = &mut self.spaces[SpaceId::DATA.index()].acks;
+        acks.report_arrivals(params.max_receive_timestamps_per_ack, params.receive_timestamps_exponent);
         self.idle.set_peer(self.config.max_idle_timeout, params.max_idle_timeout);
         self.recovery.set_idle_timeout(self.idle.timeout);
         self.local_cids.set_peer_limit(params.active_connection_id_limit);
@@ -644,6 +647,8 @@ impl Connection {
             active_connection_id_limit: params.active_connection_id_limit,
             max_datagram_frame_size: (params.max_datagram_frame_size > 0).then_some(params.max_datagram_frame_size),
             min_ack_delay_us: params.min_ack_delay.map(|delay| delay.as_micros() as u64),
+            max_receive_timestamps_per_ack: (params.max_receive_timestamps_per_ack > 0)
+                .then_some(params.max_receive_timestamps_per_ack),
         };
         self.observe(now, &ObserverEvent::ParametersSet { owner, values: &values, restored });
     }
@@ -678,6 +683,7 @@ fn local_parameters(
         initial_max_streams_uni: limits.streams_uni,
         max_ack_delay: config.max_ack_delay,
         min_ack_delay: min_ack_delay(config),
+        max_receive_timestamps_per_ack: config.receive_timestamps.into(),
         active_connection_id_limit: config.active_connection_ids,
         initial_source_connection_id: Some(scid),
         max_datagram_frame_size: config.datagrams.max_frame_size,

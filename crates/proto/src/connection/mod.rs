@@ -38,7 +38,7 @@ use std::{
 
 use bytes::Bytes;
 use rand_chacha::ChaCha8Rng;
-use thalweg_recovery::{Outcome, PathId, Recovery, RepairStats, SpaceId, Timeout};
+use thalweg_recovery::{Outcome, PathId, ReceiveTime, Recovery, RepairStats, SpaceId, Timeout};
 use thalweg_units::Instant;
 
 pub use self::stats::{ConnectionStats, UdpStats};
@@ -163,6 +163,8 @@ pub struct Connection {
     recovery: Recovery<SentFrames>,
     /// Reused from ACK to ACK.
     outcome: Outcome<SentFrames>,
+    /// Reused from ACK to ACK.
+    receive_times: Vec<ReceiveTime>,
     paths: Vec<NetPath>,
     /// Index into `paths` of the one data go by.
     active: usize,

@@ -611,6 +611,8 @@ impl Path {
             in_slow_start: self.ssthresh().is_none_or(|threshold| self.window() < threshold),
             datagram: u64::from(self.datagram_size),
         };
+        // The ranges of an ACK descend.
+        self.tally.arrivals.sort_unstable_by_key(|arrival| (arrival.received, arrival.sent));
         let tally = &self.tally;
         let growth = self.usage.opens(tally.growth, opening);
         let starts_recovery = tally.congestion.is_some();
