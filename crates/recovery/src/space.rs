@@ -273,8 +273,8 @@ impl<T: Clone> Space<T> {
                 }
                 if let Some(path) = paths.get_mut(record.path) {
                     path.on_acked(now, &record.sent, behind);
-                    if let Some(received) = ReceiveTime::of(arrivals, number) {
-                        path.on_arrival(&record.sent, received);
+                    if !arrivals.is_empty() {
+                        path.on_arrival(&record.sent, ReceiveTime::of(arrivals, number));
                     }
                 }
                 out.acked.push(acked(number, record, false));
@@ -295,8 +295,8 @@ impl<T: Clone> Space<T> {
                 );
                 if let Some(path) = paths.get_mut(record.path) {
                     path.on_late_ack(now, &record.sent, packet.episode);
-                    if let Some(received) = ReceiveTime::of(arrivals, number) {
-                        path.on_arrival(&record.sent, received);
+                    if !arrivals.is_empty() {
+                        path.on_arrival(&record.sent, ReceiveTime::of(arrivals, number));
                     }
                 }
                 out.spurious += 1;

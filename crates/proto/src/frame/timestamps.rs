@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::varint::{self, Reader};
 
 /// The most ranges that are written: what reordering tears further apart is left out.
-const MAX_RANGES: usize = 16;
+const MAX_RANGES: usize = 32;
 
 /// The timestamps of an ACK frame, validated.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

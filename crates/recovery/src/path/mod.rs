@@ -468,9 +468,10 @@ impl Path {
         self.on_delivered(now, sent);
     }
 
-    /// The receiver says when a packet arrived that the ACK being processed acknowledges.
-    pub(crate) fn on_arrival(&mut self, sent: &Transmission, received: Duration) {
+    /// The receiver says when packets arrived that the ACK being processed acknowledges; of this one, perhaps.
+    pub(crate) fn on_arrival(&mut self, sent: &Transmission, received: Option<Duration>) {
         if sent.in_flight {
+            let received = received.unwrap_or(Tally::UNTOLD);
             self.tally.arrivals.push(Arrival { sent: sent.time, bytes: u64::from(sent.size), received });
         }
     }
@@ -611,8 +612,7 @@ impl Path {
             in_slow_start: self.ssthresh().is_none_or(|threshold| self.window() < threshold),
             datagram: u64::from(self.datagram_size),
         };
-        // The ranges of an ACK descend.
-        self.tally.arrivals.sort_unstable_by_key(|arrival| (arrival.received, arrival.sent));
+        self.tally.order_arrivals();
         let tally = &self.tally;
         let growth = self.usage.opens(tally.growth, opening);
         let starts_recovery = tally.congestion.is_some();

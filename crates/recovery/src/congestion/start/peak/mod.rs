@@ -197,8 +197,8 @@ impl Peak {
             // No faster than the path is known to be, except by what the window asks for.
             (Some(peak), _) => doubled.min(by_window.max(peak)),
             (None, Some(peak)) => doubled.min(by_window.max(peak).mul_ratio(5, 4)),
-            // The first flight, in an eighth of the round trip: the sooner it is out, the sooner its rate is known.
-            (None, None) if event.rtt.min >= LONG => by_window.mul_ratio(8, 1),
+            // The first flight, in a sixteenth of the round trip: the sooner it is out, the sooner its rate is known.
+            (None, None) if event.rtt.min >= LONG => by_window.mul_ratio(16, 1),
             (None, None) => doubled,
         };
         let is_measuring = self.confirmed().is_none() && event.rtt.min >= LONG && self.settings.waits_for_trains;
@@ -251,13 +251,13 @@ impl Start for Peak {
     }
 
     fn on_sent(&mut self, sent: Departure) -> Option<Proposal> {
-        let is_rest = sent.bytes_in_flight >= self.initial_window && sent.window > self.initial_window;
+        let is_rest = sent.bytes_in_flight >= self.initial_window / 4 * 3 && sent.window > self.initial_window;
         if self.rest_is_out || !is_rest {
             return None;
         }
         // What remains of the first flight leaves as one train.
         self.rest_is_out = true;
-        let train = sent.window - self.initial_window;
+        let train = sent.window.saturating_sub(self.initial_window / 4 * 5);
         Some(Proposal { rate: self.rate, burst: train, hold_until_credit: train, ..Proposal::window(sent.window) })
     }
 

@@ -31,7 +31,7 @@ const LONGER: u64 = 2;
 const CLEAR: i128 = 4;
 
 /// A rate that exceeds another by less than one in so many is the same.
-const SAME: u64 = 8;
+const SAME: u64 = 16;
 
 /// The train that is being acknowledged: packets each of which found the one before still under way.
 #[derive(Copy, Clone, Debug)]
@@ -66,8 +66,12 @@ pub(super) struct Trains {
     least_delay: Option<i128>,
     /// Whether arrivals are by the receiver's clock. A change begins anew.
     by_receiver: bool,
-    /// The most by which a packet that found the path empty was late, in nanoseconds.
+    /// The most by which a packet that found the path empty was late, or by which one of a train came after the one
+    /// before, in nanoseconds.
     jitter: i128,
+    /// The least of round trips less the delays of their packets, in nanoseconds: what the way back takes, by the clock of
+    /// the arrivals.
+    way_back: Option<i128>,
     train: Option<Train>,
     /// The highest bound.
     peak: Option<Rate>,
@@ -85,6 +89,7 @@ impl Trains {
             least_delay: None,
             by_receiver: false,
             jitter: 0,
+            way_back: None,
             train: None,
             peak: None,
             longest: None,
@@ -112,14 +117,20 @@ impl Trains {
     /// Takes in what an ACK tells: arrivals by the receiver's clock where it has them, else the ACK's own less its
     /// delay.
     pub(super) fn on_ack(&mut self, event: &AckEvent<'_>) {
-        let longest = event.rtt.min;
         if !event.arrivals.is_empty() && !self.by_receiver {
             // Another clock.
             *self = Trains { by_receiver: true, least_delay: None, jitter: 0, train: None, ..*self };
         }
+        let newest = event.arrivals.iter().rfind(|arrival| Some(arrival.sent) == event.newest_sent);
+        if let Some(newest) = newest.filter(|_| event.has_rtt_sample) {
+            let delay = i128::from(newest.received.nanos()) - i128::from(newest.sent.as_nanos());
+            let way_back = i128::from(event.rtt.adjusted.nanos()) - delay;
+            self.way_back = Some(self.way_back.map_or(way_back, |least| least.min(way_back)));
+        }
         for arrival in event.arrivals {
             let received = i128::from(arrival.received.nanos());
-            self.on_arrival(Point { sent: arrival.sent, bytes: arrival.bytes, uncounted: 0, received }, longest);
+            let point = Point { sent: arrival.sent, bytes: arrival.bytes, uncounted: 0, received };
+            self.on_arrival(point, event.rtt.min);
         }
         // An ACK without an RTT sample may be late by anything.
         let sent = event.newest_sent.filter(|_| event.has_rtt_sample && !self.by_receiver);
@@ -129,11 +140,11 @@ impl Trains {
             // An ACK comes with the last packet that it covers, those from which the least delay is known too. So all
             // that it covers besides one packet has had more time than it seems.
             let uncounted = event.acked.saturating_sub(self.datagram);
-            self.on_arrival(Point { sent, bytes: event.acked, uncounted, received }, longest);
+            self.on_arrival(Point { sent, bytes: event.acked, uncounted, received }, event.rtt.min);
         }
     }
 
-    fn on_arrival(&mut self, point: Point, longest: Duration) {
+    fn on_arrival(&mut self, point: Point, min_rtt: Duration) {
         let Point { sent, bytes, uncounted, received } = point;
         let delay = received - i128::from(sent.as_nanos());
         let least = self.least_delay.map_or(delay, |least| least.min(delay));
@@ -148,7 +159,7 @@ impl Trains {
         // What leaves once all before it has arrived finds the path empty; so may what leaves a round trip after the
         // first.
         let drained = train.arrived - least + SLACK <= i128::from(sent.as_nanos());
-        if drained || sent.saturating_since(train.start) >= longest {
+        if drained || sent.saturating_since(train.start) >= min_rtt {
             *train = Train { start: sent, last: sent, bytes: 0, arrived: received };
             if drained {
                 self.jitter = self.jitter.max(delay - least);
@@ -157,9 +168,15 @@ impl Trains {
         }
         train.last = train.last.max(sent);
         train.bytes += bytes;
+        // Packets of a train come a packet time apart, unless chance has its hand in it. ACKs come further apart anyway.
+        if self.by_receiver {
+            self.jitter = self.jitter.max(received - train.arrived);
+        }
         train.arrived = train.arrived.max(received);
         // All of it has arrived by then; the first packet can have done so at its sending and the least delay.
-        let span = train.arrived - i128::from(train.start.as_nanos()) - least;
+        // The least delay may be that of a packet that was late itself. Then a round trip with it is longer than the least.
+        let doubt = self.way_back.map_or(0, |way_back| way_back + least - i128::from(min_rtt.nanos())).max(0);
+        let span = train.arrived - i128::from(train.start.as_nanos()) - least + doubt;
         let behind = train.bytes.saturating_sub(uncounted);
         if behind < FEWEST * self.datagram || span <= 0 {
             return;
