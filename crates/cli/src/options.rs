@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use thalweg::{Policies, TransportConfig};
+use thalweg::{AckPolicy, Policies, TransportConfig};
 use thalweg_units::{Rate, parse_bytes, parse_duration};
 
 use crate::failure::{Context, Result};
@@ -31,6 +31,15 @@ pub struct TransportArgs {
     /// Largest UDP payload that path MTU discovery tries; 1200 turns it off
     #[arg(long, value_name = "BYTES", default_value_t = 1452, value_parser = clap::value_parser!(u16).range(1200..))]
     pub max_mtu: u16,
+    /// How densely to acknowledge what arrives, where the peer asks for nothing: every-second, thinned or sparse
+    #[arg(long, value_name = "NAME", default_value_t)]
+    pub acks: AckPolicy,
+    /// Let the peer ask for acknowledgments (ACK_FREQUENCY), held back for this long or more; 1 ms suits most
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub min_ack_delay: Option<Duration>,
+    /// Ask the peer for so many timestamps of arrival per acknowledgment, 128 at most
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=128))]
+    pub receive_timestamps: u16,
     /// Do not mark packets for congestion notification (ECN)
     #[arg(long)]
     pub no_ecn: bool,
@@ -48,6 +57,9 @@ impl TransportArgs {
             max_idle_timeout: Some(self.idle_timeout),
             initial_rtt: self.initial_rtt,
             max_mtu: self.max_mtu,
+            acks: self.acks,
+            receive_timestamps: self.receive_timestamps,
+            min_ack_delay: self.min_ack_delay,
             ecn: !self.no_ecn,
             ..base
         };

@@ -157,6 +157,7 @@ metrics! {
         "rate_estimate" BitsPerSecond Neither "the data sender's estimate at the end of the flow of how fast the path delivers, without headers of IP and UDP",
         "rtt" Seconds "smoothed round-trip time of the data sender at the end of the flow",
         "min_rtt" Seconds "smallest round-trip time",
+        "min_rtt_over_path" Ratio "`min_rtt` divided by the sum of the path's fixed delays in both directions; no value without a floor",
         "rtt_p50" Seconds "median of the data sender's newest round-trip sample over all acknowledgments",
         "rtt_p95" Seconds "95th percentile of the data sender's newest round-trip sample over all acknowledgments",
         "rtt_p99" Seconds "99th percentile of the data sender's newest round-trip sample over all acknowledgments",

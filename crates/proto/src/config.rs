@@ -6,6 +6,7 @@ use thalweg_recovery::{PathMemory, Policies};
 use thalweg_units::Rate;
 
 use crate::{
+    ack::AckPolicy,
     crypto::{ClientCrypto, ServerCrypto, StartError},
     datagrams::DatagramsConfig,
     error::TransportError,
@@ -51,8 +52,18 @@ pub struct TransportConfig {
     pub datagrams: DatagramsConfig,
     /// Longest we sit on an acknowledgement (RFC 9000 section 13.2.1), told to the peer. Default 25 ms.
     pub max_ack_delay: Duration,
-    /// Acknowledge every second packet for ever instead of thinning out after the first hundred.
-    pub ack_every_second: bool,
+    /// Lets the peer decide how densely we acknowledge (ACK_FREQUENCY, IMMEDIATE_ACK: draft-ietf-quic-ack-frequency-12),
+    /// with no less delay than this, at most `max_ack_delay`. `None`: it is not told that it may. Default `None`.
+    ///
+    /// What we ask of the peer is a policy, `ack-rate`.
+    pub min_ack_delay: Option<Duration>,
+    /// How many timestamps of arrival the peer may put into an ACK, for controllers that use them: at most 128 are
+    /// heeded (draft-ietf-quic-receive-ts-02). 0: none. Default 0.
+    ///
+    /// Packets that we receive are reported to a peer that asks.
+    pub receive_timestamps: u16,
+    /// How densely we acknowledge where the peer has not asked for anything. Default [`AckPolicy::Thinned`].
+    pub acks: AckPolicy,
     /// Leave a packet number out now and then, so that a peer that acknowledges what it has not received gives itself
     /// away (RFC 9000 section 21.4). Each costs one acknowledgment. Default on; off for experiments that count single
     /// packets.
@@ -83,7 +94,9 @@ impl Default for TransportConfig {
             streams: StreamsConfig::default(),
             datagrams: DatagramsConfig::default(),
             max_ack_delay: Duration::from_millis(25),
-            ack_every_second: false,
+            min_ack_delay: None,
+            receive_timestamps: 0,
+            acks: AckPolicy::default(),
             skip_packet_numbers: true,
             ecn: true,
             active_connection_ids: 4,

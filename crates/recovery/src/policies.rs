@@ -8,7 +8,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::choice::{Field, PolicyError, choices};
-use crate::congestion::{self, Congestion};
+use crate::congestion::{self, Congestion, ResumePolicy};
 
 choices! {
     #[doc = "How much reordering to tolerate before declaring a packet lost."]
@@ -122,6 +122,24 @@ choices! {
 }
 
 choices! {
+    #[doc = "How many acknowledgments to ask the peer for, if it takes requests (ACK_FREQUENCY)."]
+    AckRatePolicy, "ack-rate" {
+        Off "off",
+            "asks for nothing: the peer acknowledges as it sees fit",
+            "to leave the density of acknowledgments to the peer";
+        Quarter "quarter",
+            "four per window and round trip, for every second to every 64th packet (draft-ietf-quic-ack-frequency-12)",
+            "to ask for the same in every phase";
+        Phased "phased",
+            "eight per window and round trip while the window opens, four afterwards",
+            "thin uplinks: dense while it is measured what the path carries, thin in the long run";
+        Thin "thin",
+            "four per window and round trip while the window opens, two afterwards",
+            "uplinks that carry hardly anything else than acknowledgments";
+    } default Off
+}
+
+choices! {
     #[doc = "Whether a reduction is undone when its losses prove to have been reordering."]
     UndoPolicy, "undo" {
         Episode "episode",
@@ -202,7 +220,7 @@ macro_rules! policies {
         /// let policies: Policies = "controller=new-reno, pacing=off".parse()?;
         /// assert_eq!(
         ///     policies.to_string(),
-        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, undo=episode, pacing=off, growth-limit=unused, restart=keep, handshake=plain",
+        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=off, undo=episode, pacing=off, growth-limit=unused, restart=keep, handshake=plain, resume=off",
         /// );
         /// # Ok::<(), thalweg_recovery::PolicyError>(())
         /// ```
@@ -267,11 +285,13 @@ policies! {
     exit_rtt: ExitRttPolicy,
     probe: ProbePolicy,
     ack_allowance: AckAllowancePolicy,
+    ack_rate: AckRatePolicy,
     undo: UndoPolicy,
     pacing: PacingPolicy,
     growth_limit: GrowthLimitPolicy,
     restart: RestartPolicy,
     handshake: HandshakePolicy,
+    resume: ResumePolicy,
 }
 
 fn field_names() -> String {

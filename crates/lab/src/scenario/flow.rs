@@ -6,10 +6,10 @@ use core::fmt;
 
 use serde::{Serialize, Serializer};
 use thalweg_link::Chain;
-use thalweg_proto::TransportConfig;
-use thalweg_recovery::{Policies, PolicyError};
+use thalweg_proto::{AckPolicy, TransportConfig};
+use thalweg_recovery::{PathMemory, Policies, PolicyError};
 use thalweg_sim::{
-    Accepts, AddressChange, FlowPlan, Heeds, HostModel, Move, SettingValue, Settings, StackInfo, Traffic,
+    Accepts, AddressChange, FlowPlan, Heeds, HostModel, Move, Resumed, SettingValue, Settings, StackInfo, Traffic,
 };
 use thalweg_units::{Duration, Rate};
 
@@ -42,6 +42,12 @@ pub struct FlowSpec {
     pub policies: Policies,
     /// Settings of its transport.
     pub transport: TransportSpec,
+    /// What was learned about the path by an earlier connection.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_debug")]
+    pub memory: Option<PathMemory>,
+    /// Whether requests leave with the first flight.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub early_data: bool,
     /// Settings that no other transport has.
     #[serde(skip_serializing_if = "Settings::is_empty", serialize_with = "as_debug")]
     pub settings: Settings,
@@ -77,8 +83,15 @@ pub struct TransportSpec {
     pub keep_alive: Option<Duration>,
     /// How long ACKs may be delayed.
     pub max_ack_delay: Option<Duration>,
-    /// An ACK for every second packet, always.
-    pub ack_every_second: bool,
+    /// The least ACK delay that may be asked for; without it, nothing may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_ack_delay: Option<Duration>,
+    /// How many timestamps an ACK may carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_timestamps: Option<u16>,
+    /// How densely packets are acknowledged without a request.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_name")]
+    pub ack: Option<AckPolicy>,
     /// Largest UDP payload that is tried, bytes.
     pub max_datagram: Option<u64>,
     /// UDP payload to begin with, bytes.
@@ -93,6 +106,10 @@ pub struct TransportSpec {
 
 fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
+}
+
+fn as_name<S: Serializer>(value: &Option<AckPolicy>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(value.map_or("", AckPolicy::name))
 }
 
 /// For the simulator's own types, whose text is as good a name for a result as any.
@@ -141,6 +158,7 @@ impl FlowSpec {
         plan.client.keep_alive = self.transport.keep_alive.or(plan.client.keep_alive);
         self.transport.apply(&mut plan.client);
         self.transport.apply(&mut plan.server);
+        plan.resumed = self.memory.map_or_else(Resumed::default, Resumed::remembering).with_early_data(self.early_data);
         plan.settings = self.settings.clone();
         (plan.client_host, plan.server_host) = (self.host, self.host);
         Ok(plan)
@@ -162,7 +180,9 @@ impl TransportSpec {
         if let Some(delay) = self.max_ack_delay {
             config.max_ack_delay = delay;
         }
-        config.ack_every_second |= self.ack_every_second;
+        config.min_ack_delay = self.min_ack_delay.or(config.min_ack_delay);
+        config.receive_timestamps = self.receive_timestamps.unwrap_or(config.receive_timestamps);
+        config.acks = self.ack.unwrap_or(config.acks);
         if let Some(size) = self.initial_datagram {
             config.initial_mtu = bytes(size);
             config.max_mtu = config.max_mtu.max(bytes(size));
@@ -225,6 +245,11 @@ pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &
     let traffic = traffic(&reader, stack);
     let policies = reader.get("policies").map_or(Some(Policies::default()), |field| policies(&field, stack));
     let transport = reader.get("transport").map_or(Some(TransportSpec::default()), |field| transport(&field));
+    let memory = match resuming(&reader, "memory", stack) {
+        Some(field) => memory(&field).map(Some),
+        None => Some(None),
+    };
+    let early_data = resuming(&reader, "early_data", stack).map_or(Some(false), |field| field.boolean());
     let settings = settings(&reader, stack, stacks);
     let host = reader.get("host").map_or(Some(HostModel::IDEAL), |field| host(&field));
     reader.finish();
@@ -238,9 +263,34 @@ pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &
         traffic: traffic?,
         policies: policies?,
         transport: transport?,
+        memory: memory?,
+        early_data: early_data?,
         settings,
         host: host?,
     })
+}
+
+/// A key that only connections with a past have.
+fn resuming<'a>(reader: &Reader<'a>, key: &'static str, stack: Option<&StackInfo>) -> Option<Field<'a>> {
+    let field = reader.get(key)?;
+    if let Some(stack) = stack.filter(|stack| !stack.resumes) {
+        field.complain(format!(
+            "needs a stack that resumes connections, which \"{}\" does not; leave it out",
+            stack.name
+        ));
+    }
+    Some(field)
+}
+
+/// What an earlier connection has learned, or would have if the path had been another one then.
+fn memory(field: &Field<'_>) -> Option<PathMemory> {
+    let table = field.table("a table such as { window = \"18.75 MB\", rtt = \"600 ms\", rate = \"250 Mbps\" }")?;
+    let window = table.need("window", "\"18.75 MB\"").and_then(|field| field.size());
+    let min_rtt = table.need("rtt", "\"600 ms\"").and_then(|field| field.span());
+    let rate = table.get("rate").map_or(Some(None), |field| field.rate().map(Some));
+    let age = table.get("age").map_or(Some(Duration::ZERO), |field| field.duration());
+    table.finish();
+    Some(PathMemory { window: window?, min_rtt: min_rtt?, rate: rate?, age: age? })
 }
 
 /// Reads `move` and `rebind`: when the client's address changes.
@@ -427,10 +477,12 @@ fn transport(field: &Field<'_>) -> Option<TransportSpec> {
         handshake_padding: reader.get("handshake_padding").and_then(|field| field.bytes_in(0..=8_000)),
         keep_alive: reader.get("keep_alive").and_then(|field| field.span()),
         max_ack_delay: reader.get("max_ack_delay").and_then(|field| field.duration()),
-        ack_every_second: reader
-            .get("ack")
-            .and_then(|field| field.choice(&[("thinned", false), ("every-second", true)]))
-            .unwrap_or(false),
+        min_ack_delay: reader.get("min_ack_delay").and_then(|field| field.duration()),
+        receive_timestamps: reader
+            .get("receive_timestamps")
+            .and_then(|field| field.count(0..=128))
+            .and_then(|count| u16::try_from(count).ok()),
+        ack: reader.get("ack").and_then(|field| field.choice(&AckPolicy::ALL.map(|policy| (policy.name(), policy)))),
         max_datagram: reader.get("max_datagram").and_then(|field| field.bytes_in(1_200..=65_527)),
         initial_datagram: reader.get("initial_datagram").and_then(|field| field.bytes_in(1_200..=65_527)),
         mtu_discovery: reader.get("mtu_discovery").and_then(|field| field.boolean()),

@@ -10,6 +10,7 @@ use thalweg_units::Instant;
 use super::{
     Connection, EndpointEvent, Event,
     keys::KeyStore,
+    known_path::KnownPath,
     lifecycle::{IdleTimers, Lifecycle},
     migrate::PathCredit,
     net_path::NetPath,
@@ -18,7 +19,7 @@ use super::{
 };
 use crate::{
     Side,
-    ack::{AckConfig, AckPolicy},
+    ack::AckConfig,
     cid::{ConnectionId, LocalCids, RemoteCids, ResetToken},
     config::{ClientConfig, ConnectError, PathStore, ServerConfig, TokenStore, TransportConfig},
     crypto::{ClientCrypto, KeyChange, Keys, Session},
@@ -50,6 +51,8 @@ pub(super) struct Handshake {
     /// Server: the NEW_TOKEN frame to send, kept for repetition, and whether it is to be sent now.
     pub(super) new_token: Option<Vec<u8>>,
     pub(super) new_token_pending: bool,
+    /// Server: what tokens tell about the path.
+    pub(super) known_path: Option<KnownPath>,
     /// The destination of the client's very first Initial.
     pub(super) original_dcid: ConnectionId,
     /// The source of the Retry, if there was one.
@@ -64,14 +67,14 @@ pub(super) struct Handshake {
     pub(super) started: Instant,
     /// The version of the client's first flight.
     pub(super) original_version: Version,
-    client: Option<ClientSide>,
+    pub(super) client: Option<ClientSide>,
 }
 
-struct ClientSide {
+pub(super) struct ClientSide {
     crypto: Arc<dyn ClientCrypto>,
     tokens: Option<Arc<dyn TokenStore>>,
-    paths: Option<Arc<dyn PathStore>>,
-    server_name: String,
+    pub(super) paths: Option<Arc<dyn PathStore>>,
+    pub(super) server_name: String,
 }
 
 impl Handshake {
@@ -100,6 +103,10 @@ pub(crate) struct Accept {
     pub(crate) address_validated: bool,
     /// What a NEW_TOKEN frame is to carry, if one is to be sent.
     pub(crate) new_token: Option<Vec<u8>>,
+    /// What an earlier connection learned about the path, by a valid token.
+    pub(crate) memory: Option<PathMemory>,
+    /// Seconds since 1970.
+    pub(crate) unix_time: u64,
     pub(crate) reset_token: ResetToken,
 }
 
@@ -220,9 +227,10 @@ impl Connection {
             remote: accept.remote,
             local_ip: accept.local_ip,
             validated: accept.address_validated,
-            memory: None,
+            memory: accept.memory,
         };
         let mut this = Self::born(birth, session, streams);
+        this.handshake.known_path = KnownPath::new(config, accept.unix_time, now);
         this.handshake.retry_scid = accept.retry_scid;
         this.handshake.peer_scid = Some(accept.peer_scid);
         this.handshake.new_token = accept.new_token;
@@ -266,7 +274,8 @@ impl Connection {
         let id = recovery.add_path(now, NewPath::new(config.initial_mtu).to(remote).remembered(birth.memory));
         let ack = AckConfig {
             max_ack_delay: config.max_ack_delay,
-            policy: if config.ack_every_second { AckPolicy::EverySecond } else { AckPolicy::Thinned },
+            min_ack_delay: min_ack_delay(&config).unwrap_or_default(),
+            policy: config.acks,
             ..AckConfig::default()
         };
         let mtu = MtuConfig {
@@ -292,6 +301,7 @@ impl Connection {
                 done_pending: false,
                 new_token: None,
                 new_token_pending: false,
+                known_path: None,
                 original_dcid: birth.original_dcid,
                 retry_scid: None,
                 peer_scid: None,
@@ -323,7 +333,9 @@ impl Connection {
             endpoint_events: Default::default(),
             undecryptable: Vec::new(),
             probing: Default::default(),
+            ack_requests: Default::default(),
             copies: Default::default(),
+            receive_times: Vec::new(),
             paced_until: None,
             suspended: None,
             local_cid: birth.local_cid,
@@ -531,6 +543,8 @@ impl Connection {
         self.streams.set_peer_limits(&stream_limits(&params));
         self.datagrams.set_peer_max_frame_size(Some(params.max_datagram_frame_size));
         self.recovery.set_max_ack_delay(params.max_ack_delay);
+        let acks = &mut self.spaces[SpaceId::DATA.index()].acks;
+        acks.report_arrivals(params.max_receive_timestamps_per_ack, params.receive_timestamps_exponent);
         self.idle.set_peer(self.config.max_idle_timeout, params.max_idle_timeout);
         self.recovery.set_idle_timeout(self.idle.timeout);
         self.local_cids.set_peer_limit(params.active_connection_id_limit);
@@ -609,17 +623,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Client: keeps what was learned about the active path for a later connection to the same server.
-    pub(super) fn remember_path(&self) {
-        // Before the handshake is complete it is not known whose path it is.
-        if self.handshake.complete
-            && let Some(ClientSide { paths: Some(paths), server_name, .. }) = &self.handshake.client
-            && let Some(memory) = self.active_path().and_then(thalweg_recovery::Path::memory)
-        {
-            paths.insert(server_name, memory);
-        }
-    }
-
     fn observe_key(&mut self, now: Instant, kind: PacketKind, owner: Owner) {
         let generation = self.keys.updates;
         self.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger: KeyTrigger::Tls });
@@ -644,6 +647,8 @@ impl Connection {
             active_connection_id_limit: params.active_connection_id_limit,
             max_datagram_frame_size: (params.max_datagram_frame_size > 0).then_some(params.max_datagram_frame_size),
             min_ack_delay_us: params.min_ack_delay.map(|delay| delay.as_micros() as u64),
+            max_receive_timestamps_per_ack: (params.max_receive_timestamps_per_ack > 0)
+                .then_some(params.max_receive_timestamps_per_ack),
         };
         self.observe(now, &ObserverEvent::ParametersSet { owner, values: &values, restored });
     }
@@ -651,6 +656,13 @@ impl Connection {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Our min_ack_delay: no parameter may be larger than what is sent as max_ack_delay, which is in whole milliseconds
+/// (draft-ietf-quic-ack-frequency section 3).
+pub(super) fn min_ack_delay(config: &TransportConfig) -> Option<Duration> {
+    let most = Duration::from_millis(millis(config.max_ack_delay));
+    config.min_ack_delay.map(|least| least.min(most))
 }
 
 /// What we tell the peer.
@@ -670,6 +682,8 @@ fn local_parameters(
         initial_max_streams_bidi: limits.streams_bidi,
         initial_max_streams_uni: limits.streams_uni,
         max_ack_delay: config.max_ack_delay,
+        min_ack_delay: min_ack_delay(config),
+        max_receive_timestamps_per_ack: config.receive_timestamps.into(),
         active_connection_id_limit: config.active_connection_ids,
         initial_source_connection_id: Some(scid),
         max_datagram_frame_size: config.datagrams.max_frame_size,

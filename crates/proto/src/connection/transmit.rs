@@ -312,6 +312,8 @@ impl Connection {
             return;
         }
         packet.probe = state.probes > 0;
+        let asks = packet.probe && self.probes_ask(space);
+        let (end, limit) = (limit, limit - usize::from(asks));
         let is_copy = packet.probe && self.owes_copies();
         if packet.probe && space != SpaceId::DATA {
             // What follows cannot be read without it.
@@ -320,6 +322,10 @@ impl Connection {
         self.write_frames(buf, limit, packet);
         if packet.probe && space == SpaceId::DATA {
             self.write_repeats(buf, acks_end, limit, packet);
+        }
+        if asks && buf.len() < end {
+            // An answer that waits for more packets, or for a delay, would prolong the silence.
+            Frame::ImmediateAck.encode(buf);
         }
         let state = &mut self.spaces[space.index()];
         if buf.len() == acks_end && (state.probes > 0 && !is_copy || state.ping) && buf.len() < limit {
@@ -343,6 +349,15 @@ impl Connection {
             }
         }
         if is_data {
+            // A request goes along with data: without any there is nothing to be acknowledged.
+            let has_data = self.streams.can_send() || self.datagrams.can_send();
+            if self.ack_requests.is_wanted()
+                && packet.kind == PacketKind::OneRtt
+                && has_data
+                && let Some(sequence) = self.write_ack_request(buf, limit)
+            {
+                packet.frames.control.push(Control::AckFrequency(sequence));
+            }
             self.streams.write_control(buf, limit, &mut packet.frames.streams);
             if self.datagrams.can_send() {
                 self.write_datagram_frames(buf, limit);

@@ -173,6 +173,12 @@ pub trait Controller: Debug + Send {
         State::CongestionAvoidance
     }
 
+    /// Whether it learns from acknowledgments what the path carries, so that they should come densely: while the window
+    /// opens, by default; a model says so while it probes.
+    fn wants_dense_acks(&self) -> bool {
+        matches!(self.state(), State::SlowStart | State::ConservativeSlowStart)
+    }
+
     /// What ended its start, once it has.
     fn start_exit(&self) -> Option<StartExit> {
         None

@@ -113,7 +113,7 @@ impl Path {
         let seed = config.seed ^ u64::from(id.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut birth = Birth::new(now, datagram_size);
         (birth.profile, birth.is_paced, birth.seed) = (config.profile, is_paced, seed);
-        (birth.remote, birth.memory) = (new.remote, new.memory);
+        (birth.remote, birth.memory, birth.resume) = (new.remote, new.memory, config.policies.resume);
         let controller = congestion::build(&config.policies.congestion, &birth);
         let rtt = Rtt::of(&config.policies, new.initial_rtt.unwrap_or(config.initial_rtt));
         let allowance = controller.allowance(&PathView::new(now, &rtt, 0));
@@ -286,6 +286,11 @@ impl Path {
     /// Whether the transport leaves the window unused.
     pub fn is_application_limited(&self) -> bool {
         self.usage.is_limited
+    }
+
+    /// Whether the controller wants acknowledgments densely ([`Controller::wants_dense_acks`]).
+    pub fn wants_dense_acks(&self) -> bool {
+        self.controller.wants_dense_acks()
     }
 
     /// Whether so many of the latest packets were lost that silence is likely to be congestion rather than an outage: a
@@ -606,6 +611,8 @@ impl Path {
             in_slow_start: self.ssthresh().is_none_or(|threshold| self.window() < threshold),
             datagram: u64::from(self.datagram_size),
         };
+        // The ranges of an ACK descend.
+        self.tally.arrivals.sort_unstable_by_key(|arrival| (arrival.received, arrival.sent));
         let tally = &self.tally;
         let growth = self.usage.opens(tally.growth, opening);
         let starts_recovery = tally.congestion.is_some();

@@ -164,7 +164,7 @@ impl Window {
             datagram_size: birth.datagram_size,
             birth: *birth,
             parts: (growth, start, reduction),
-            start: start.build(birth),
+            start: super::start::wrap(start.build(birth), birth),
             shape: Shape::default(),
             growth: growth.build(birth),
             reduction: reduction.build(birth),
