@@ -85,13 +85,31 @@ fn counter() -> (Arc<dyn ObserverFactory>, Sent, Arc<AtomicU64>) {
 
 /// Time from the client's first datagram to the last byte of the reply, and datagrams of client and server until then.
 fn first_reply(setup: Setup) -> (Duration, u64, u64) {
+    first_reply_in(&mut World::new(setup))
+}
+
+/// The same on a connection that resumes an earlier one and asks in 0-RTT. Datagrams that are lost are counted from its
+/// first.
+fn early_reply(setup: Setup, client: Vec<u64>, server: Vec<u64>) -> (Duration, u64, u64) {
     let mut world = World::new(setup);
+    world.handshake();
+    world.run_for(Duration::from_secs(1));
+    world.client.connections.clear();
+    world.server.connections.clear();
+    let (of_client, of_server) = (world.client.sent, world.server.sent);
+    let later = |lost: Vec<u64>, before: u64| lost.into_iter().map(|ordinal| ordinal + before).collect();
+    world.link = losing(later(client, of_client), later(server, of_server));
+    let (took, client, server) = first_reply_in(&mut world);
+    (took, client - of_client, server - of_server)
+}
+
+fn first_reply_in(world: &mut World) -> (Duration, u64, u64) {
     let started = world.now;
     let handle = world.connect();
     let (mut asked, mut answered, mut received) = (None, false, 0);
     let done = world.run_until(Duration::from_secs(30), |world| {
         let client = world.client_conn(handle);
-        if asked.is_none() && !client.is_handshaking() {
+        if asked.is_none() && (!client.is_handshaking() || client.is_early()) {
             let stream = client.streams().open(Dir::Bi).unwrap();
             client.streams().write(stream, &[1; REQUEST]).unwrap();
             client.streams().finish(stream).unwrap();
@@ -134,6 +152,19 @@ fn every_single_loss_of_the_first_flights_costs_no_time() {
     // What this is worth: plain waits for a timer.
     let [clean, late] = [vec![], vec![0]].map(|lost| first_reply(setup("plain", 0, losing(lost, vec![]))).0);
     assert!(late >= clean + Duration::from_millis(500), "{late:?} instead of {clean:?}");
+}
+
+#[test]
+fn every_single_loss_of_a_request_in_0_rtt_and_its_reply_costs_no_time() {
+    let setup = || setup("twice", 0, Link::new(FAR));
+    let (clean, of_client, of_server) = early_reply(setup(), vec![], vec![]);
+    assert!(clean < 2 * FAR + Duration::from_millis(5), "{clean:?}");
+    for lost in 0..of_client.max(of_server) {
+        for (end, client, server) in [("client", vec![lost], vec![]), ("server", vec![], vec![lost])] {
+            let late = early_reply(setup(), client, server).0.saturating_sub(clean);
+            assert!(late <= Duration::from_millis(20), "datagram {lost} of the {end}: {late:?}");
+        }
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 /// Paths on which each of the rules has something to decide: a deep queue, a shallow one with reordering and loss, an
-/// outage.
+/// outage, pauses between responses of all sizes.
 fn plans() -> Vec<Plan> {
     let link = |queue: &str| DirectionConfig {
         rate: RateModel::Constant("20 Mbps".parse().unwrap()),
@@ -30,7 +30,10 @@ fn plans() -> Vec<Plan> {
     rough.reorder.push(Reorder { share: Probability::ratio(1, 20), by: ms(8) });
     let mut dark = link("1 BDP");
     dark.outages.push(Windows::once(ms(300), ms(700)));
-    vec![plan(link("4 BDP")), plan(rough), plan(dark)]
+    let mut pauses = plan(link("1 BDP"));
+    let (request, response) = (Size::Fixed(100), Size::Uniform(20_000, 400_000));
+    pauses.flows[0].traffic = Traffic::Requests { count: 8, request, response, think: Spread::Fixed(ms(1_000)) };
+    vec![plan(link("4 BDP")), plan(rough), plan(dark), pauses]
 }
 
 #[test]

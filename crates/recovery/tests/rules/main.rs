@@ -10,6 +10,7 @@ mod probing;
 mod round_trip_time;
 mod spurious_loss;
 mod tracing;
+mod unused_window;
 
 use common::{SIZE, Stage, at, ms, of_rfc9002, rfc9002};
 use thalweg_recovery::trace::{EcnState, Event, State};
