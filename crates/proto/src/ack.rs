@@ -462,6 +462,11 @@ impl AckTracker {
         self.counts
     }
 
+    /// Whether a packet with a smaller number than one that arrived has not.
+    pub fn is_missing_any(&self) -> bool {
+        self.largest.is_some_and(|largest| self.received.gaps(self.floor..largest).next().is_some())
+    }
+
     /// The largest packet number received.
     #[inline]
     pub fn largest(&self) -> Option<u64> {

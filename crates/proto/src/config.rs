@@ -28,12 +28,17 @@ pub struct TransportConfig {
     ///
     /// [`Recovery::set_max_rate`]: thalweg_recovery::Recovery::set_max_rate
     pub max_rate: Option<Rate>,
-    /// RTT assumed before the first sample (RFC 9002 section 6.2.2: 333 ms).
+    /// RTT assumed before the first sample, above zero. Default 333 ms (RFC 9002 section 6.2.2). The first probe leaves
+    /// after three times as long, so that a path with a round trip of minutes is to be told of here.
     pub initial_rtt: Duration,
     /// Silence after which the connection is given up; `None` or zero disables (RFC 9000 section 10.1). Default 30 s.
     pub max_idle_timeout: Option<Duration>,
     /// Send a PING after this much silence so that neither end times out. Default off.
     pub keep_alive: Option<Duration>,
+    /// Makes our first handshake message longer by so many bytes, with a transport parameter that peers ignore (RFC 9000
+    /// section 18.1): for experiments with flights of several datagrams, as large keys and certificate chains make them.
+    /// At most 8000 bytes are added. Default 0.
+    pub handshake_padding: u16,
     /// UDP payload of the first datagrams, bytes, 1200 to 65527. Default 1200.
     pub initial_mtu: u16,
     /// Largest UDP payload that path MTU discovery tries, bytes; below or at `initial_mtu` turns discovery off.
@@ -82,6 +87,7 @@ impl Default for TransportConfig {
             initial_rtt: Duration::from_millis(333),
             max_idle_timeout: Some(Duration::from_secs(30)),
             keep_alive: None,
+            handshake_padding: 0,
             initial_mtu: 1200,
             max_mtu: 1452,
             max_udp_payload: 65527,

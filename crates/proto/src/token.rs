@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use rand_core::Rng;
 use ring::{aead, hkdf, hmac};
+use thalweg_recovery::PathMemory;
+use thalweg_units::Rate;
 
 use crate::cid::{ConnectionId, ResetToken};
 use crate::varint::Reader;
@@ -49,6 +51,9 @@ pub struct NewToken {
     pub issued: u64,
     /// The token's random salt: its name for the [`ReplayFilter`].
     pub salt: [u8; SALT_LEN],
+    /// What the server had learned about the path to the client when it made the token, as old as the token is (RFC
+    /// 9959). Only the server that sealed it can have written it.
+    pub memory: Option<PathMemory>,
 }
 
 /// Why a token does not validate the client's address.
@@ -137,9 +142,23 @@ impl TokenKey {
 
     /// A token for a NEW_TOKEN frame to a client at `ip`, made at `issued` seconds since 1970.
     pub fn seal_new(&self, rng: &mut (impl Rng + ?Sized), ip: IpAddr, issued: u64) -> Vec<u8> {
-        let mut out = start(rng, NEW_TOKEN);
-        out.extend_from_slice(&issued.to_be_bytes());
-        put_ip(&mut out, ip);
+        self.seal(start_new(rng, ip, issued))
+    }
+
+    /// The same, with what is known of the path to the client at that time. Whatever its [`age`](PathMemory::age) was,
+    /// it is reckoned from `issued` on when the token comes back.
+    pub fn seal_known_path(
+        &self,
+        rng: &mut (impl Rng + ?Sized),
+        ip: IpAddr,
+        issued: u64,
+        memory: &PathMemory,
+    ) -> Vec<u8> {
+        let mut out = start_new(rng, ip, issued);
+        let rtt = u64::try_from(memory.min_rtt.as_nanos()).unwrap_or(u64::MAX);
+        for field in [memory.window, rtt, memory.rate.map_or(0, Rate::bps)] {
+            out.extend_from_slice(&field.to_be_bytes());
+        }
         self.seal(out)
     }
 
@@ -167,7 +186,8 @@ impl TokenKey {
         if kind != RETRY && kind != NEW_TOKEN {
             return Err(TokenError::Unknown);
         }
-        // Sealed fields are at most 8 + 1 + 16 + 2 + 2 * 21 bytes and a tag of 16; longer tokens are not ours.
+        // Sealed fields are at most 8 + 1 + 16 + 2 + 2 * 21 bytes, or 8 + 1 + 16 + 3 * 8, and a tag of 16; longer tokens
+        // are not ours.
         let mut buffer = [0; 96];
         let sealed = &token[1 + SALT_LEN..];
         let open = |prk: &hkdf::Prk, buffer: &mut [u8; 96]| {
@@ -180,7 +200,7 @@ impl TokenKey {
             .or_else(|| open(self.previous.as_ref()?, &mut buffer))
             .ok_or(TokenError::Unknown)?;
         let mut reader = Reader::new(&buffer[..len]);
-        let token = if kind == RETRY { read_retry(&mut reader) } else { read_new(&mut reader, head) };
+        let token = if kind == RETRY { read_retry(&mut reader) } else { read_new(&mut reader, head, now) };
         let token = token.filter(|_| reader.is_empty()).ok_or(TokenError::Unknown)?;
 
         let retry = kind == RETRY;
@@ -228,6 +248,13 @@ fn start(rng: &mut (impl Rng + ?Sized), kind: u8) -> Vec<u8> {
     out
 }
 
+fn start_new(rng: &mut (impl Rng + ?Sized), ip: IpAddr, issued: u64) -> Vec<u8> {
+    let mut out = start(rng, NEW_TOKEN);
+    out.extend_from_slice(&issued.to_be_bytes());
+    put_ip(&mut out, ip);
+    out
+}
+
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
@@ -262,8 +289,17 @@ fn read_retry(reader: &mut Reader<'_>) -> Option<Token> {
     }))
 }
 
-fn read_new(reader: &mut Reader<'_>, head: &[u8]) -> Option<Token> {
-    Some(Token::New(NewToken { issued: reader.u64()?, ip: read_ip(reader)?, salt: *head.last_chunk()? }))
+fn read_new(reader: &mut Reader<'_>, head: &[u8], now: u64) -> Option<Token> {
+    let (issued, ip, salt) = (reader.u64()?, read_ip(reader)?, *head.last_chunk()?);
+    let memory = match reader.is_empty() {
+        true => None,
+        false => {
+            let (window, min_rtt) = (reader.u64()?, Duration::from_nanos(reader.u64()?));
+            let rate = Some(reader.u64()?).filter(|rate| *rate > 0).map(Rate::from_bps);
+            Some(PathMemory { window, min_rtt, rate, age: Duration::from_secs(now.saturating_sub(issued)) })
+        }
+    };
+    Some(Token::New(NewToken { ip, issued, salt, memory }))
 }
 
 // ---- replay ---------------------------------------------------------------------------------------------------------
@@ -411,6 +447,16 @@ mod tests {
         prop_oneof![v4, v6].prop_map(canonical)
     }
 
+    fn memory() -> impl Strategy<Value = PathMemory> {
+        let rate = proptest::option::of((1..u64::MAX).prop_map(Rate::from_bps));
+        (any::<u64>(), any::<u64>(), rate, any::<u64>()).prop_map(|(window, rtt, rate, age)| PathMemory {
+            window,
+            min_rtt: Duration::from_nanos(rtt),
+            rate,
+            age: Duration::from_nanos(age),
+        })
+    }
+
     proptest! {
         #[test]
         fn retry_tokens_survive_the_round_trip(
@@ -430,6 +476,40 @@ mod tests {
                 Ok(Token::New(token)) => prop_assert_eq!((token.ip, token.issued), (address.ip(), issued)),
                 other => prop_assert!(false, "{other:?}"),
             }
+        }
+
+        #[test]
+        fn what_is_known_of_a_path_survives_the_round_trip_and_ages(
+            address in address(), memory in memory(), issued in 0..u64::MAX / 2, age in 0u64..100_000, seed: u64,
+        ) {
+            let sealed = key().seal_known_path(&mut rng(seed), address.ip(), issued, &memory);
+            let expected = PathMemory { age: Duration::from_secs(age), ..memory };
+            match key().open(&sealed, address, issued + age) {
+                Ok(Token::New(token)) => prop_assert_eq!(token.memory, Some(expected)),
+                other => prop_assert!(false, "{other:?}"),
+            }
+        }
+
+        #[test]
+        fn nothing_is_known_of_a_path_after_a_forgery_from_elsewhere_or_too_late(
+            address in address(), other in address(), memory in memory(), seed: u64, at: prop::sample::Index, bit in 0u32..8,
+        ) {
+            let sealed = key().seal_known_path(&mut rng(seed), address.ip(), NOW, &memory);
+            let late = NOW + key().new_token_lifetime() + 1;
+            prop_assert_eq!(key().open(&sealed, address, late), Err(TokenError::Expired { retry: false }));
+            if other.ip() != address.ip() {
+                prop_assert_eq!(key().open(&sealed, other, NOW), Err(TokenError::OtherAddress { retry: false }));
+            }
+            prop_assert_eq!(TokenKey::new(&[8; 32]).open(&sealed, address, NOW), Err(TokenError::Unknown));
+            let mut forged = sealed;
+            let at = at.index(forged.len());
+            forged[at] ^= 1 << bit;
+            prop_assert_eq!(key().open(&forged, address, NOW), Err(TokenError::Unknown));
+            // Neither does leaving it out: the length is sealed too.
+            let plain = key().seal_new(&mut rng(seed), address.ip(), NOW);
+            forged[at] ^= 1 << bit;
+            forged.truncate(plain.len());
+            prop_assert_eq!(key().open(&forged, address, NOW), Err(TokenError::Unknown));
         }
 
         #[test]
@@ -536,7 +616,7 @@ mod tests {
     fn token(n: u64, issued: u64) -> NewToken {
         let mut salt = [0; SALT_LEN];
         ChaCha8Rng::seed_from_u64(n).fill_bytes(&mut salt);
-        NewToken { ip: here().ip(), issued, salt }
+        NewToken { ip: here().ip(), issued, salt, memory: None }
     }
 
     #[test]

@@ -38,6 +38,11 @@ mod id {
     pub const RECEIVE_TIMESTAMPS_EXPONENT: u64 = 0x4_ac26;
 }
 
+/// The most bytes of padding: a ClientHello stays below the limit for what clients may send unproven.
+const MAX_PADDING: u16 = 8000;
+/// The parameter that carries padding: reserved, of the form 31 * N + 27, with an N that fits no random one.
+const PADDING: u64 = 31 * (1 << 32) + 27;
+
 /// The most versions of a version_information parameter that are kept; a peer that lists more has the rest ignored.
 const MAX_VERSIONS_KEPT: usize = 64;
 
@@ -457,6 +462,17 @@ impl TransportParameters {
             return Err(TransportError::protocol_violation("0-RTT was accepted, but a remembered limit was lowered"));
         }
         Ok(())
+    }
+}
+
+/// Makes encoded parameters about `bytes` longer, at most 8000, by a reserved one, which peers ignore (RFC 9000 section
+/// 18.1).
+pub(crate) fn pad(encoded: &mut Vec<u8>, bytes: u16) {
+    if bytes > 0 {
+        let len = usize::from(bytes.min(MAX_PADDING));
+        varint::encode(PADDING, encoded);
+        varint::encode(len as u64, encoded);
+        encoded.resize(encoded.len() + len, 0);
     }
 }
 

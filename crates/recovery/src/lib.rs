@@ -90,13 +90,13 @@ pub use choice::{Choice, Field, PolicyError};
 pub use config::Config;
 pub use congestion::{
     AckEvent, Allowance, Arrival, Birth, Change, Congestion, CongestionEvent, Controller, ControllerFactory,
-    GrowthPolicy, LossSample, ModelPolicy, PathMemory, PathView, ReductionPolicy, StartPolicy,
+    GrowthPolicy, LossSample, ModelPolicy, PathMemory, PathView, ReductionPolicy, ResumePolicy, StartPolicy,
 };
 pub use delivery::{RateSample, Round};
 pub use path::{Path, PathStats, RepairStats};
 pub use policies::{
-    AckAllowancePolicy, AckRatePolicy, ExitRttPolicy, PacingPolicy, PacingRttPolicy, Policies, ProbePolicy,
-    ReorderingPolicy, RttPolicy, UndoPolicy,
+    AckAllowancePolicy, AckRatePolicy, ExitRttPolicy, GrowthLimitPolicy, HandshakePolicy, PacingPolicy, PacingRttPolicy,
+    Policies, ProbePolicy, ReorderingPolicy, RestartPolicy, RttPolicy, UndoPolicy,
 };
 pub use profile::{EpisodeEnd, Flight, InitialWindow, Profile, SafeAck, TimeoutMeaning};
 pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt};

@@ -8,7 +8,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::choice::{Field, PolicyError, choices};
-use crate::congestion::{self, Congestion};
+use crate::congestion::{self, Congestion, ResumePolicy};
 
 choices! {
     #[doc = "How much reordering to tolerate before declaring a packet lost."]
@@ -163,6 +163,48 @@ choices! {
     } default On
 }
 
+choices! {
+    #[doc = "How far an application that leaves the window unused can open it."]
+    GrowthLimitPolicy, "growth-limit" {
+        Unused "unused",
+            "packets open the window only if it was full after they were sent, or nothing kept it from being (RFC 9002 section 7.8)",
+            "always: a window that was never used never grows";
+        Flight "flight",
+            "every packet opens the window, up to twice the largest flight since the last reduction, or one datagram more in congestion avoidance (draft-ietf-ccwg-ratelimited-increase-10)",
+            "applications whose rate varies: a flight that almost fills the window still opens it";
+    } default Unused
+}
+
+choices! {
+    #[doc = "What becomes of the window while nothing is sent."]
+    RestartPolicy, "restart" {
+        Keep "keep",
+            "the window stays, and packets are paced over the round trip (RFC 9002 section 7.7)",
+            "paths whose rate does not change within seconds";
+        Decay "decay",
+            "the window halves with every probe timeout without anything in flight, down to the initial window, and slow start leads back to three quarters of it (RFC 2861)",
+            "paths that others fill in the meantime";
+        Initial "initial",
+            "after a probe timeout without anything in flight the window is the initial one, and slow start leads back to three quarters of the old one (RFC 5681 section 4.1)",
+            "to compare with TCP as specified";
+    } default Keep
+}
+
+choices! {
+    #[doc = "Whether the datagrams of the handshake and of the first request and reply leave twice."]
+    HandshakePolicy, "handshake" {
+        Plain "plain",
+            "once; what is lost is repeated after a probe timeout, or when the peer repeats (RFC 9002 section 6.2)",
+            "paths that lose little";
+        TwiceOnLoss "twice-on-loss",
+            "a flight of up to five datagrams leaves twice once a loss was seen on the connection, until the handshake is confirmed",
+            "paths that may lose much: costs nothing where they do not";
+        Twice "twice",
+            "a flight of up to five datagrams leaves twice until the handshake is confirmed, within the limits of window and amplification",
+            "paths known to lose several packets of a hundred, where the first reply matters most";
+    } default Plain
+}
+
 /// Declares [`Policies`]: congestion control, and the fields that have one value each.
 macro_rules! policies {
     ($( $field:ident: $kind:ident, )+) => {
@@ -178,7 +220,7 @@ macro_rules! policies {
         /// let policies: Policies = "controller=new-reno, pacing=off".parse()?;
         /// assert_eq!(
         ///     policies.to_string(),
-        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=off, undo=episode, pacing=off",
+        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=off, undo=episode, pacing=off, growth-limit=unused, restart=keep, handshake=plain, resume=off",
         /// );
         /// # Ok::<(), thalweg_recovery::PolicyError>(())
         /// ```
@@ -246,6 +288,10 @@ policies! {
     ack_rate: AckRatePolicy,
     undo: UndoPolicy,
     pacing: PacingPolicy,
+    growth_limit: GrowthLimitPolicy,
+    restart: RestartPolicy,
+    handshake: HandshakePolicy,
+    resume: ResumePolicy,
 }
 
 fn field_names() -> String {

@@ -58,7 +58,11 @@ impl<T: Clone> Recovery<T> {
     /// | `ack-rate` | with the next acknowledgment; with `off`, what the peer was asked for last stays in force |
     /// | `undo` | at once; with `off`, reductions that could still have been taken back stand |
     /// | `pacing` | at once |
+    /// | `growth-limit` | with the next acknowledgment |
+    /// | `restart` | with the next packet after nothing was in flight |
+    /// | `handshake` | at once, until the handshake is confirmed |
     /// | `rtt`, `pacing-rtt`, `exit-rtt` | only until the first round-trip sample of the connection |
+    /// | `resume` | on paths that are yet to begin |
     ///
     /// A model, or a controller of the program's own, cannot be exchanged.
     ///

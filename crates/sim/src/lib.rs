@@ -62,7 +62,8 @@ pub use floor::Floor;
 pub use host::{Envelope, Host, IP_UDP_HEADERS, Outbox, Status};
 pub use meter::{Meter, Transfer};
 pub use plan::{
-    AddressChange, Crypto, FlowPlan, HostModel, Move, PageObject, PathPlan, Plan, PlanError, Record, Size, Traffic,
+    AddressChange, Crypto, FlowPlan, HostModel, Move, PageObject, PathPlan, Plan, PlanError, Record, Resumed, Size,
+    Traffic,
 };
 pub use result::{
     Figure, FlowResult, FlowWindow, Frames, LinkResult, LinkWindow, PacketCounts, PacketFate, PacketPoint, RunResult,

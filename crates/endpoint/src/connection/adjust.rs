@@ -23,6 +23,7 @@ impl Connection {
     /// | `reordering` | with the next acknowledgment |
     /// | `reduction` | with the next congestion |
     /// | `rtt`, `pacing-rtt`, `exit-rtt` | only before the first round-trip sample, that is not on a connection in use |
+    /// | `resume` | on paths that are yet to begin |
     ///
     /// ```
     /// # fn example(connection: &thalweg::Connection) -> Result<(), Box<dyn std::error::Error>> {

@@ -158,6 +158,10 @@ fn flow_part(
     let (sender, receiver) = sender(flow, traffic);
     let round_trip = flow.floor.as_ref().map(|floor| floor.round_trip);
     counters(&mut part, sender, receiver, flow.bytes > 0 || sender.rtt.count() > 0, round_trip);
+    let client = if traffic.sends_up() { sender } else { receiver };
+    if client.measures(Figure::UnansweredInitials) {
+        part.set("unanswered_initials", client.unanswered_initials as f64);
+    }
     if flow.failed.is_some() && sender.measures(Figure::Packets) {
         count_unanswered(&mut part, sender);
     }
@@ -167,6 +171,9 @@ fn flow_part(
         if let Some(packets) = packets.filter(|packets| packets.sent > 0) {
             part.set("loss_rate", packets.lost as f64 / packets.sent as f64);
         }
+    }
+    if let Some(rate) = sender.stats.delivery_rate {
+        part.set("rate_estimate", rate.bps() as f64);
     }
     recovery(&mut part, sender);
     let total: Duration = sender.limited_by.iter().sum();

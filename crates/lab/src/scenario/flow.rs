@@ -7,9 +7,9 @@ use core::fmt;
 use serde::{Serialize, Serializer};
 use thalweg_link::Chain;
 use thalweg_proto::{AckPolicy, TransportConfig};
-use thalweg_recovery::{Policies, PolicyError};
+use thalweg_recovery::{PathMemory, Policies, PolicyError};
 use thalweg_sim::{
-    Accepts, AddressChange, FlowPlan, Heeds, HostModel, Move, SettingValue, Settings, StackInfo, Traffic,
+    Accepts, AddressChange, FlowPlan, Heeds, HostModel, Move, Resumed, SettingValue, Settings, StackInfo, Traffic,
 };
 use thalweg_units::{Duration, Rate};
 
@@ -42,6 +42,12 @@ pub struct FlowSpec {
     pub policies: Policies,
     /// Settings of its transport.
     pub transport: TransportSpec,
+    /// What was learned about the path by an earlier connection.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_debug")]
+    pub memory: Option<PathMemory>,
+    /// Whether requests leave with the first flight.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub early_data: bool,
     /// Settings that no other transport has.
     #[serde(skip_serializing_if = "Settings::is_empty", serialize_with = "as_debug")]
     pub settings: Settings,
@@ -66,6 +72,12 @@ pub struct MoveSpec {
 pub struct TransportSpec {
     /// Idle timeout.
     pub idle_timeout: Option<Duration>,
+    /// Round-trip time assumed before the first sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_rtt: Option<Duration>,
+    /// Bytes by which each handshake flight is longer than it has to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handshake_padding: Option<u64>,
     /// After how long a silence the client sends something.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_alive: Option<Duration>,
@@ -146,6 +158,7 @@ impl FlowSpec {
         plan.client.keep_alive = self.transport.keep_alive.or(plan.client.keep_alive);
         self.transport.apply(&mut plan.client);
         self.transport.apply(&mut plan.server);
+        plan.resumed = self.memory.map_or_else(Resumed::default, Resumed::remembering).with_early_data(self.early_data);
         plan.settings = self.settings.clone();
         (plan.client_host, plan.server_host) = (self.host, self.host);
         Ok(plan)
@@ -157,6 +170,12 @@ impl TransportSpec {
         let bytes = |size: u64| u16::try_from(size).unwrap_or(u16::MAX);
         if let Some(timeout) = self.idle_timeout {
             config.max_idle_timeout = Some(timeout);
+        }
+        if let Some(rtt) = self.initial_rtt {
+            config.initial_rtt = rtt;
+        }
+        if let Some(size) = self.handshake_padding {
+            config.handshake_padding = bytes(size);
         }
         if let Some(delay) = self.max_ack_delay {
             config.max_ack_delay = delay;
@@ -226,6 +245,11 @@ pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &
     let traffic = traffic(&reader, stack);
     let policies = reader.get("policies").map_or(Some(Policies::default()), |field| policies(&field, stack));
     let transport = reader.get("transport").map_or(Some(TransportSpec::default()), |field| transport(&field));
+    let memory = match resuming(&reader, "memory", stack) {
+        Some(field) => memory(&field).map(Some),
+        None => Some(None),
+    };
+    let early_data = resuming(&reader, "early_data", stack).map_or(Some(false), |field| field.boolean());
     let settings = settings(&reader, stack, stacks);
     let host = reader.get("host").map_or(Some(HostModel::IDEAL), |field| host(&field));
     reader.finish();
@@ -239,9 +263,34 @@ pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &
         traffic: traffic?,
         policies: policies?,
         transport: transport?,
+        memory: memory?,
+        early_data: early_data?,
         settings,
         host: host?,
     })
+}
+
+/// A key that only connections with a past have.
+fn resuming<'a>(reader: &Reader<'a>, key: &'static str, stack: Option<&StackInfo>) -> Option<Field<'a>> {
+    let field = reader.get(key)?;
+    if let Some(stack) = stack.filter(|stack| !stack.resumes) {
+        field.complain(format!(
+            "needs a stack that resumes connections, which \"{}\" does not; leave it out",
+            stack.name
+        ));
+    }
+    Some(field)
+}
+
+/// What an earlier connection has learned, or would have if the path had been another one then.
+fn memory(field: &Field<'_>) -> Option<PathMemory> {
+    let table = field.table("a table such as { window = \"18.75 MB\", rtt = \"600 ms\", rate = \"250 Mbps\" }")?;
+    let window = table.need("window", "\"18.75 MB\"").and_then(|field| field.size());
+    let min_rtt = table.need("rtt", "\"600 ms\"").and_then(|field| field.span());
+    let rate = table.get("rate").map_or(Some(None), |field| field.rate().map(Some));
+    let age = table.get("age").map_or(Some(Duration::ZERO), |field| field.duration());
+    table.finish();
+    Some(PathMemory { window: window?, min_rtt: min_rtt?, rate: rate?, age: age? })
 }
 
 /// Reads `move` and `rebind`: when the client's address changes.
@@ -424,6 +473,8 @@ fn transport(field: &Field<'_>) -> Option<TransportSpec> {
     let reader = field.table("a table such as { idle_timeout = \"30 s\" }")?;
     let spec = TransportSpec {
         idle_timeout: reader.get("idle_timeout").and_then(|field| field.span()),
+        initial_rtt: reader.get("initial_rtt").and_then(|field| field.span()),
+        handshake_padding: reader.get("handshake_padding").and_then(|field| field.bytes_in(0..=8_000)),
         keep_alive: reader.get("keep_alive").and_then(|field| field.span()),
         max_ack_delay: reader.get("max_ack_delay").and_then(|field| field.duration()),
         min_ack_delay: reader.get("min_ack_delay").and_then(|field| field.duration()),

@@ -43,6 +43,7 @@ impl Connection {
         if has_news && space == SpaceId::DATA {
             self.consider_ack_request();
         }
+        self.tell_path(now);
         self.finish_close_when_done(now);
         Ok(())
     }
@@ -75,6 +76,9 @@ impl Connection {
     /// Something of ours arrived.
     fn on_progress(&mut self, now: Instant, space: SpaceId) {
         self.spaces[space.index()].probes = 0;
+        if space == SpaceId::DATA {
+            self.on_data_acked();
+        }
         if let Some(since) = self.suspended.take() {
             let silence = now.saturating_since(since);
             self.events.push_back(Event::Path(PathEvent::Resumed { silence }));
@@ -140,6 +144,7 @@ impl Connection {
         if packet.trigger == thalweg_recovery::LossTrigger::Withdrawn {
             return;
         }
+        self.note_loss(packet.data.space);
         self.tell_mtu_discovery(now, packet.path, |mtu| {
             if packet.mtu_probe {
                 mtu.on_probe_lost(now, packet.number);

@@ -10,6 +10,7 @@ use thalweg_units::Instant;
 use super::{
     Connection, EndpointEvent, Event,
     keys::KeyStore,
+    known_path::KnownPath,
     lifecycle::{IdleTimers, Lifecycle},
     migrate::PathCredit,
     net_path::NetPath,
@@ -27,7 +28,7 @@ use crate::{
     mtu::{MtuConfig, MtuDiscovery},
     observe::{ConnectionState, KeyTrigger, ObservedConnection, ObserverEvent, Owner, PacketKind, ParameterValues},
     streams::{StreamLimits, Streams},
-    transport_parameters::{ExpectedIds, TransportParameters, VersionInformation, check_version_information},
+    transport_parameters::{self, ExpectedIds, TransportParameters, VersionInformation, check_version_information},
     version::Version,
 };
 
@@ -50,6 +51,8 @@ pub(super) struct Handshake {
     /// Server: the NEW_TOKEN frame to send, kept for repetition, and whether it is to be sent now.
     pub(super) new_token: Option<Vec<u8>>,
     pub(super) new_token_pending: bool,
+    /// Server: what tokens tell about the path.
+    pub(super) known_path: Option<KnownPath>,
     /// The destination of the client's very first Initial.
     pub(super) original_dcid: ConnectionId,
     /// The source of the Retry, if there was one.
@@ -64,14 +67,14 @@ pub(super) struct Handshake {
     pub(super) started: Instant,
     /// The version of the client's first flight.
     pub(super) original_version: Version,
-    client: Option<ClientSide>,
+    pub(super) client: Option<ClientSide>,
 }
 
-struct ClientSide {
+pub(super) struct ClientSide {
     crypto: Arc<dyn ClientCrypto>,
     tokens: Option<Arc<dyn TokenStore>>,
-    paths: Option<Arc<dyn PathStore>>,
-    server_name: String,
+    pub(super) paths: Option<Arc<dyn PathStore>>,
+    pub(super) server_name: String,
 }
 
 impl Handshake {
@@ -100,6 +103,10 @@ pub(crate) struct Accept {
     pub(crate) address_validated: bool,
     /// What a NEW_TOKEN frame is to carry, if one is to be sent.
     pub(crate) new_token: Option<Vec<u8>>,
+    /// What an earlier connection learned about the path, by a valid token.
+    pub(crate) memory: Option<PathMemory>,
+    /// Seconds since 1970.
+    pub(crate) unix_time: u64,
     pub(crate) reset_token: ResetToken,
 }
 
@@ -146,6 +153,7 @@ impl Connection {
         }
         let mut encoded = Vec::new();
         params.encode(&mut encoded, Some(&mut rng));
+        transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(config.version, server_name, &encoded)?;
         let birth = Birth {
             side: Side::Client,
@@ -205,6 +213,7 @@ impl Connection {
         params.disable_active_migration = !config.migration;
         let mut encoded = Vec::new();
         params.encode(&mut encoded, Some(&mut rng));
+        transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(accept.version, &encoded)?;
         let birth = Birth {
             side: Side::Server,
@@ -218,9 +227,10 @@ impl Connection {
             remote: accept.remote,
             local_ip: accept.local_ip,
             validated: accept.address_validated,
-            memory: None,
+            memory: accept.memory,
         };
         let mut this = Self::born(birth, session, streams);
+        this.handshake.known_path = KnownPath::new(config, accept.unix_time, now);
         this.handshake.retry_scid = accept.retry_scid;
         this.handshake.peer_scid = Some(accept.peer_scid);
         this.handshake.new_token = accept.new_token;
@@ -291,6 +301,7 @@ impl Connection {
                 done_pending: false,
                 new_token: None,
                 new_token_pending: false,
+                known_path: None,
                 original_dcid: birth.original_dcid,
                 retry_scid: None,
                 peer_scid: None,
@@ -323,6 +334,7 @@ impl Connection {
             undecryptable: Vec::new(),
             probing: Default::default(),
             ack_requests: Default::default(),
+            copies: Default::default(),
             receive_times: Vec::new(),
             paced_until: None,
             suspended: None,
@@ -475,6 +487,9 @@ impl Connection {
             return;
         }
         self.handshake.confirmed = true;
+        if self.side.is_client() {
+            self.end_copies();
+        }
         self.recovery.set_peer_validated();
         self.recovery.set_handshake_confirmed(now);
         self.discard_space(now, SpaceId::Handshake);
@@ -488,6 +503,7 @@ impl Connection {
         if !self.keys.has(space) {
             return;
         }
+        self.note_missed_packets();
         self.keys.discard(space);
         self.recovery.discard(now, space);
         let ack = AckConfig { max_ack_delay: self.config.max_ack_delay, ..AckConfig::default() };
@@ -605,17 +621,6 @@ impl Connection {
             tokens.insert(&client.server_name, token.to_vec());
         }
         Ok(())
-    }
-
-    /// Client: keeps what was learned about the active path for a later connection to the same server.
-    pub(super) fn remember_path(&self) {
-        // Before the handshake is complete it is not known whose path it is.
-        if self.handshake.complete
-            && let Some(ClientSide { paths: Some(paths), server_name, .. }) = &self.handshake.client
-            && let Some(memory) = self.active_path().and_then(thalweg_recovery::Path::memory)
-        {
-            paths.insert(server_name, memory);
-        }
     }
 
     fn observe_key(&mut self, now: Instant, kind: PacketKind, owner: Owner) {

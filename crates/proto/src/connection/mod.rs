@@ -2,17 +2,20 @@
 //!
 //! The parts: `keys` (encryption levels, key update), `handshake` (TLS, transport parameters, 0-RTT, Retry), `receive`
 //! (datagram to frames), `frames` (what each frame does), `transmit` (state to datagrams), `probes` (what is sent ahead
-//! of or after a timeout), `numbers` (packet numbers), `acknowledged` (what acknowledgement and loss do),
-//! `ack_frequency` (how often to be acknowledged), `migrate` (paths), `lifecycle` (closing, idle). Recovery, streams and acknowledgement tracking are modules of their own, with
+//! of or after a timeout), `copies` (second copies of the handshake's flights), `numbers` (packet numbers), `acknowledged`
+//! (what acknowledgement and loss do), `ack_frequency` (how often to be acknowledged), `migrate` (paths), `lifecycle`
+//! (closing, idle). Recovery, streams and acknowledgement tracking are modules of their own, with
 //! no knowledge of this one.
 
 mod ack_frequency;
 mod acknowledged;
 mod adjust;
+mod copies;
 mod crypto_stream;
 mod frames;
 mod handshake;
 mod keys;
+mod known_path;
 mod lifecycle;
 mod migrate;
 mod net_path;
@@ -183,6 +186,7 @@ pub struct Connection {
     undecryptable: Vec<receive::Waiting>,
     probing: probes::Probing,
     ack_requests: AckRequests,
+    copies: copies::Copies,
     /// Until when the pacer holds us.
     paced_until: Option<Instant>,
     /// Since when nothing is heard, if a suspension was reported.

@@ -118,6 +118,10 @@ proptest! {
         p.encode(&mut greased, Some(&mut ChaCha8Rng::seed_from_u64(seed)));
         prop_assert!(greased.len() > encoded(&p).len());
         prop_assert_eq!(&TransportParameters::decode(&greased, side).unwrap(), &p);
+        let before = greased.len();
+        pad(&mut greased, (seed % 1500) as u16);
+        prop_assert!(greased.len() >= before + (seed % 1500) as usize);
+        prop_assert_eq!(&TransportParameters::decode(&greased, side).unwrap(), &p);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 
 use thalweg_units::{Duration, Instant, Rate};
 
+use super::ResumePolicy;
 use crate::profile::Profile;
 
 /// Everything that a controller is told when its path begins.
@@ -24,12 +25,23 @@ pub struct Birth {
     pub remote: Option<SocketAddr>,
     /// What an earlier connection learned about the path; `None` if nothing is known.
     pub memory: Option<PathMemory>,
+    /// What may be made of that. Windows see to it; a model, or a controller of the program's own, has to do so itself.
+    pub resume: ResumePolicy,
 }
 
 impl Birth {
     /// A QUIC path with pacing, about which nothing else is known.
     pub fn new(now: Instant, datagram_size: u16) -> Birth {
-        Birth { now, datagram_size, profile: Profile::QUIC, is_paced: true, seed: 0, remote: None, memory: None }
+        Birth {
+            now,
+            datagram_size,
+            profile: Profile::QUIC,
+            is_paced: true,
+            seed: 0,
+            remote: None,
+            memory: None,
+            resume: ResumePolicy::Off,
+        }
     }
 }
 

@@ -116,6 +116,13 @@ pub trait Controller: Debug + Send {
         Change::None
     }
 
+    /// The same, called before [`on_restart`](Self::on_restart) if the `restart` policy no longer trusts the window after
+    /// this idleness: from now on it is to be at most `window` bytes, less than it is, but at least an initial window.
+    fn on_validation(&mut self, now: Instant, window: u64) -> Change {
+        let _ = (now, window);
+        Change::None
+    }
+
     /// Takes the reduction of `episode` back, if it still can: all of its losses were reordering. Answers whether it
     /// did.
     ///

@@ -33,7 +33,7 @@ pub use event::{AckEvent, Arrival, CongestionEvent, LossSample};
 
 pub use model::ModelPolicy;
 pub use reduction::ReductionPolicy;
-pub use start::StartPolicy;
+pub use start::{ResumePolicy, StartPolicy};
 pub use window::GrowthPolicy;
 
 use window::Window;

@@ -1,5 +1,7 @@
 //! The stack "thalweg": the project's own transport, the code that runs on the wire.
 
+mod resumed;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -15,16 +17,17 @@ use thalweg_proto::streams::{Dir, StreamId};
 use thalweg_proto::token::TokenKey;
 use thalweg_proto::{
     AckPolicy, ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramMeta, Endpoint, EndpointConfig,
-    Event, Route, ServerConfig, TransportConfig,
+    Event, Route, ServerConfig, Side, TransportConfig,
 };
 use thalweg_units::{ByteCount, Duration, DurationExt, Instant, exact_duration, human_bytes, human_duration};
 
 use crate::app::Transport;
 use crate::collect::Collector;
 use crate::host::{Envelope, Outbox};
-use crate::plan::{Crypto, FlowPlan, PlanError, Traffic};
+use crate::plan::{Crypto, FlowPlan, PlanError, Resumed, Traffic};
 use crate::result::{Figure, PacketCounts, SideResult};
 use crate::stack::{self, Hosts, News, Node, Replies, Stack, StackContext, StackFactory, StackInfo};
+use resumed::{Before, shake_hands};
 
 /// 2026-01-01, when every run takes place: certificates and tokens have dates.
 const DATE: u64 = 1_767_225_600;
@@ -36,7 +39,7 @@ pub struct Thalweg;
 
 impl StackFactory for Thalweg {
     fn info(&self) -> StackInfo {
-        StackInfo { hears_of_moves: true, ..StackInfo::new("thalweg") }
+        StackInfo { hears_of_moves: true, resumes: true, ..StackInfo::new("thalweg") }
     }
 
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
@@ -75,14 +78,30 @@ impl StackFactory for Thalweg {
         };
         let mut client_config = ClientConfig::new(client);
         client_config.transport = transport(&context.flow.client, 0);
-        let mut server_config = ServerConfig::new(server, Arc::new(TokenKey::new(&seed("tokens"))));
+        let tokens = Arc::new(TokenKey::new(&seed("tokens")));
+        let mut server_config = ServerConfig::new(server, tokens.clone());
         server_config.transport = transport(&context.flow.server, 1);
+        let resumed = context.flow.resumed;
+        if resumed.early_data {
+            let (mut client, mut server) = (client_config.clone(), server_config.clone());
+            // Nobody watches, and nothing is counted. Tickets hold for the limits that they come with.
+            for transport in [&mut client.transport, &mut server.transport] {
+                *transport = Arc::new(TransportConfig { observer: None, ..TransportConfig::clone(transport) });
+            }
+            shake_hands(context.origin, client, server).map_err(refuse)?;
+        }
+        if resumed != Resumed::default() {
+            let before = Arc::new(Before::new(tokens, context.client, resumed, seed("before")));
+            client_config.tokens = Some(before.clone());
+            client_config.paths = Some(before);
+        }
         let [client_collector, server_collector] = collectors;
         let client = Socket {
             endpoint: Endpoint::new(EndpointConfig::new(seed("client")), None),
             client: Some((client_config, context.server)),
             local: context.client,
             collector: client_collector,
+            takes_early_data: resumed.early_data,
             connections: Vec::new(),
             buf: Vec::new(),
             reply: Vec::new(),
@@ -92,6 +111,7 @@ impl StackFactory for Thalweg {
             client: None,
             local: context.server,
             collector: server_collector,
+            takes_early_data: resumed.early_data,
             connections: Vec::new(),
             buf: Vec::new(),
             reply: Vec::new(),
@@ -155,6 +175,8 @@ struct Socket {
     client: Option<(ClientConfig, SocketAddr)>,
     local: SocketAddr,
     collector: Collector,
+    /// Applications do not wait for the end of the handshake.
+    takes_early_data: bool,
     /// By handle.
     connections: Vec<Option<Connection>>,
     buf: Vec<u8>,
@@ -215,8 +237,9 @@ impl Stack for Socket {
     }
 
     fn with(&mut self, connection: usize, _: Instant, run: &mut dyn FnMut(&mut dyn Transport)) {
+        let is_early = self.takes_early_data;
         if let Some(connection) = self.get(connection) {
-            run(&mut Quic(connection));
+            run(&mut Quic { connection, is_early });
         }
     }
 
@@ -293,32 +316,38 @@ impl Stack for Socket {
 }
 
 /// A connection as the applications see it.
-struct Quic<'a>(&'a mut Connection);
+struct Quic<'a> {
+    connection: &'a mut Connection,
+    /// It takes 0-RTT data, or gives some.
+    is_early: bool,
+}
 
 impl Transport for Quic<'_> {
     fn is_ready(&self) -> bool {
-        !self.0.is_handshaking() && !self.0.is_closed()
+        // A server has nothing to read before it has the keys for it.
+        let is_early = self.is_early && (self.connection.side() == Side::Server || self.connection.is_early());
+        (is_early || !self.connection.is_handshaking()) && !self.connection.is_closed()
     }
 
     fn open(&mut self) -> Option<u64> {
-        self.0.streams().open(Dir::Bi).map(StreamId::as_u64)
+        self.connection.streams().open(Dir::Bi).map(StreamId::as_u64)
     }
 
     fn accept(&mut self) -> Option<u64> {
-        self.0.streams().accept(Dir::Bi).map(StreamId::as_u64)
+        self.connection.streams().accept(Dir::Bi).map(StreamId::as_u64)
     }
 
     fn write(&mut self, id: u64, data: &mut Bytes) -> usize {
-        self.0.streams().write_chunk(StreamId::from_u64(id), data).unwrap_or(0)
+        self.connection.streams().write_chunk(StreamId::from_u64(id), data).unwrap_or(0)
     }
 
     fn finish(&mut self, id: u64) {
         // Fails only for a stream that is over anyway.
-        let _ = self.0.streams().finish(StreamId::from_u64(id));
+        let _ = self.connection.streams().finish(StreamId::from_u64(id));
     }
 
     fn read(&mut self, id: u64, take: &mut dyn FnMut(&[u8])) -> bool {
-        while let Ok(chunk) = self.0.streams().read(StreamId::from_u64(id), 1 << 20) {
+        while let Ok(chunk) = self.connection.streams().read(StreamId::from_u64(id), 1 << 20) {
             match chunk {
                 Some(bytes) => take(&bytes),
                 None => return true,
@@ -328,16 +357,16 @@ impl Transport for Quic<'_> {
     }
 
     fn max_datagram(&self) -> Option<usize> {
-        self.0.max_datagram_payload()
+        self.connection.max_datagram_payload()
     }
 
     fn send_datagram(&mut self, data: Bytes) -> bool {
         // A datagram may leave in a packet of the smallest size, hence the connection's own figure for the room.
-        let Some(max) = self.0.max_datagram_payload() else { return false };
-        self.0.datagrams().send(data, max + 3).is_ok()
+        let Some(max) = self.connection.max_datagram_payload() else { return false };
+        self.connection.datagrams().send(data, max + 3).is_ok()
     }
 
     fn recv_datagram(&mut self) -> Option<Bytes> {
-        self.0.datagrams().recv()
+        self.connection.datagrams().recv()
     }
 }

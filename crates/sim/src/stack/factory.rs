@@ -69,7 +69,7 @@ pub trait StackFactory: Send + Sync {
             overhead: IP_UDP_HEADERS + PACKET_OVERHEAD,
             // The first datagram is padded to 1,200 bytes (RFC 9000 section 14.1).
             first: 1200 + IP_UDP_HEADERS,
-            handshake: 1,
+            handshake: u32::from(!flow.resumed.early_data),
         }
     }
 
@@ -105,6 +105,8 @@ pub struct StackInfo {
     pub is_repeatable: bool,
     /// Whether its connections can go on from another local address when they are told of it. Default false.
     pub hears_of_moves: bool,
+    /// Whether its connections can know something from an earlier one ([`FlowPlan::resumed`]). Default false.
+    pub resumes: bool,
 }
 
 impl StackInfo {
@@ -117,6 +119,7 @@ impl StackInfo {
             schema: None,
             is_repeatable: true,
             hears_of_moves: false,
+            resumes: false,
         }
     }
 

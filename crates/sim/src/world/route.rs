@@ -17,7 +17,7 @@ use super::machine::Machine;
 use super::{ORIGIN, World};
 use crate::departures::{self, Departures};
 use crate::host::Envelope;
-use crate::plan::{AddressChange, FlowPlan, Plan, PlanError};
+use crate::plan::{AddressChange, FlowPlan, Plan, PlanError, Resumed};
 use crate::stack::{Registry, StackContext};
 
 /// The client's port as long as no NAT has forgotten it.
@@ -174,6 +174,15 @@ impl<'a> World<'a> {
                 flow: flow.name.clone(),
                 reason: format!(
                     "the stack \"{}\" cannot be told that its address has changed; move it without notice",
+                    flow.stack
+                ),
+            });
+        }
+        if !info.resumes && flow.resumed != Resumed::default() {
+            return Err(PlanError::Setup {
+                flow: flow.name.clone(),
+                reason: format!(
+                    "the stack \"{}\" knows nothing from an earlier connection; leave that out",
                     flow.stack
                 ),
             });
