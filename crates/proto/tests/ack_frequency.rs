@@ -30,9 +30,12 @@ fn config(policies: &str, min_ack_delay: Option<Duration>) -> TransportConfig {
     TransportConfig { policies, min_ack_delay, skip_packet_numbers: false, ..TransportConfig::default() }
 }
 
-/// What went over the wire: by whom, when, in which packet.
+/// A frame that went over the wire: by whom, when, in which packet.
+type Seen = (Side, Instant, u64, FrameInfo);
+
+/// What went over the wire.
 #[derive(Clone, Default)]
-struct Wire(Arc<Mutex<Vec<(Side, Instant, u64, FrameInfo)>>>);
+struct Wire(Arc<Mutex<Vec<Seen>>>);
 
 impl Wire {
     fn observer(&self) -> Arc<dyn ObserverFactory> {

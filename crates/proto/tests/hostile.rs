@@ -19,7 +19,7 @@ use thalweg_proto::{
     Connection, ConnectionError, ConnectionHandle, DatagramMeta, Route, Side, TransportConfig, TransportErrorCode,
     cid::{ConnectionId, NewConnectionId, ResetToken},
     crypto::Level,
-    frame::{self, Frame},
+    frame::{self, AckFrequency, Frame},
     observe::{ObserverEvent, ObserverFactory, PacketKind},
     streams::{Dir, StreamId, StreamsConfig},
     varint,
@@ -307,6 +307,10 @@ fn small_limits() -> TransportConfig {
             max_receive_window: 80_000,
             ..StreamsConfig::default()
         },
+        // Every extension, so that its frames are heard.
+        min_ack_delay: Some(ms(1)),
+        receive_timestamps: 16,
+        policies: "ack-rate=phased".parse().unwrap(),
         ..TransportConfig::default()
     }
 }
@@ -538,7 +542,7 @@ fn every_broken_rule_closes_the_connection_with_its_code_at_both_ends() {
                 0,
                 Code::CRYPTO_BUFFER_EXCEEDED,
             ),
-            ("ACK_FREQUENCY, not negotiated", varints(&[0x40af, 1, 2, 3000, 1]), 0, Code::FRAME_ENCODING_ERROR),
+            ("a frame of an unknown type", varints(&[0x40af, 1, 2, 3000, 1]), 0, Code::FRAME_ENCODING_ERROR),
             ("truncated stream frame", [vec![1; 1040], vec![0x0f, 0, 0, 0x44]].concat(), 0, Code::FRAME_ENCODING_ERROR),
         ];
         if by == Side::Client {
@@ -690,6 +694,12 @@ fn random_payloads_in_authentic_packets_end_in_an_error_or_in_nothing_but_never_
                 // Small numbers look more like frames.
                 payload.iter_mut().for_each(|byte| *byte %= 0x32);
             }
+            if round % 3 == 2 {
+                // Frames of extensions, with whatever comes behind them.
+                let types = [0xaf, 0x0317_8307, 0x0317_8308];
+                let ty = varints(&[types[rng.next_u32() as usize % types.len()]]);
+                payload = [ty, payload].concat();
+            }
             liars.say(by, &payload, 0);
         }
         liars.world.run_for(60 * SECOND);
@@ -699,6 +709,37 @@ fn random_payloads_in_authentic_packets_end_in_an_error_or_in_nothing_but_never_
 }
 
 // Memory and effort.
+
+#[test]
+fn a_flood_of_requests_for_acknowledgments_leaves_nothing_behind_and_is_answered_once_per_packet() {
+    let mut liars = Liars::new(small_limits());
+    // Returns what 200 packets with such frames leave behind.
+    let mut flood = |frames: &dyn Fn(u64) -> Vec<Frame<'static>>| {
+        let (before, sent) = (alloc::live(), liars.world.server.sent);
+        for round in 0..200 {
+            liars.say(Side::Client, &encoded(&frames(round)), 0);
+        }
+        assert_eq!((liars.error(Side::Client), liars.error(Side::Server)), (None, None));
+        let answers = liars.world.server.sent - sent;
+        assert!(answers < 450, "{answers} datagrams for 200 packets");
+        for host in [&mut liars.world.client, &mut liars.world.server] {
+            // The test's own records.
+            host.events = Vec::new();
+        }
+        alloc::live() - before
+    };
+    let request = |sequence: u64, n: u64| {
+        let (threshold, reordering_threshold) = (n % 3, n % 5);
+        Frame::AckFrequency(AckFrequency { sequence, threshold, max_ack_delay: 1_000 + n, reordering_threshold })
+    };
+    let floods = (0..4).map(|flood_number| {
+        let sequence = |round: u64, n: u64| flood_number * 10_000 + round * 50 + n;
+        flood(&|round| (0..50).flat_map(|n| [request(sequence(round, n), n), Frame::ImmediateAck]).collect())
+    });
+    // The lists of the test grow now and then, by doubling.
+    let least = floods.min();
+    assert!(least < Some(1_000), "{least:?} bytes stay");
+}
 
 #[test]
 fn a_flood_of_path_challenges_is_answered_sparingly() {

@@ -274,7 +274,7 @@ impl<T: Clone> Space<T> {
                 if let Some(path) = paths.get_mut(record.path) {
                     path.on_acked(now, &record.sent, behind);
                     if !arrivals.is_empty() {
-                        path.on_arrival(&record.sent, ReceiveTime::of(arrivals, number));
+                        path.on_arrival(now, &record.sent, ReceiveTime::of(arrivals, number));
                     }
                 }
                 out.acked.push(acked(number, record, false));
@@ -296,7 +296,7 @@ impl<T: Clone> Space<T> {
                 if let Some(path) = paths.get_mut(record.path) {
                     path.on_late_ack(now, &record.sent, packet.episode);
                     if !arrivals.is_empty() {
-                        path.on_arrival(&record.sent, ReceiveTime::of(arrivals, number));
+                        path.on_arrival(now, &record.sent, ReceiveTime::of(arrivals, number));
                     }
                 }
                 out.spurious += 1;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use thalweg::{
-    AckPolicy, ClientConfig, Connection, EndpointBuilder, RecvStream, SendStream, ServerConfig, StreamsConfig, TransportConfig,
+    AckPolicy, ClientConfig, Connection, EndpointBuilder, RecvStream, SendStream, ServerConfig, StreamsConfig,
+    TransportConfig,
 };
 
 use crate::job::{

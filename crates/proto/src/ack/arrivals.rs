@@ -66,3 +66,51 @@ impl Arrivals {
         self.recent.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn told(arrivals: &Arrivals) -> Vec<(u64, u64)> {
+        arrivals.newest_first().map(|time| (time.number, time.units)).collect()
+    }
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(1 << 40) + Duration::from_micros(micros)
+    }
+
+    #[test]
+    fn the_newest_come_first_in_the_units_that_the_peer_wants() {
+        for (exponent, expected) in [(0, [(2, 1_001), (3, 501), (1, 1)]), (3, [(2, 126), (3, 63), (1, 1)])] {
+            let mut arrivals = Arrivals::default();
+            arrivals.enable(9, exponent);
+            for (number, micros) in [(1, 0), (3, 500), (2, 1_000)] {
+                arrivals.on_packet(at(micros), number);
+            }
+            assert_eq!(told(&arrivals), expected);
+            arrivals.clear();
+            assert!(arrivals.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_whatever_the_peer_takes() {
+        for (most, kept) in [(0, 0), (5, 5), (u64::MAX, MOST)] {
+            let mut arrivals = Arrivals::default();
+            arrivals.enable(most, u8::MAX);
+            (0..10_000).for_each(|number| arrivals.on_packet(at(number), number));
+            assert_eq!(told(&arrivals).len(), kept);
+            assert_eq!(told(&arrivals).first().map(|newest| newest.0), (kept > 0).then_some(9_999));
+        }
+    }
+
+    #[test]
+    fn a_packet_that_waited_for_its_keys_does_not_turn_the_clock_back() {
+        let mut arrivals = Arrivals::default();
+        arrivals.enable(9, 0);
+        arrivals.on_packet(at(50), 1);
+        arrivals.on_packet(at(10), 0);
+        assert_eq!(told(&arrivals), [(0, 1), (1, 1)]);
+    }
+}

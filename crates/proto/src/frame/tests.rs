@@ -155,7 +155,14 @@ proptest! {
 
     #[test]
     fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..300), ty in 0u8..0x32) {
-        for payload in [bytes.clone(), [vec![ty], bytes].concat()] {
+        let extension = |ty: u64| [fields(ty, &[]), bytes.clone()].concat();
+        for payload in [
+            extension(ty::ACK_FREQUENCY),
+            extension(ty::ACK_RECEIVE_TIMESTAMPS),
+            extension(ty::ACK_RECEIVE_TIMESTAMPS_ECN),
+            bytes.clone(),
+            [vec![ty], bytes].concat(),
+        ] {
             let mut errors = 0;
             for frame in FrameIter::new(&payload) {
                 match frame {

@@ -36,6 +36,9 @@ pub struct LossSample {
 }
 
 /// When a packet arrived by the receiver's clock (draft-ietf-quic-receive-ts).
+///
+/// What contradicts other reports is left out. A receiver that lies can still be wrong by nearly a round trip: bound what
+/// follows from arrivals by what was acknowledged, and when.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Arrival {
@@ -64,8 +67,8 @@ pub struct AckEvent<'a> {
     pub growth: u64,
     /// When the newest of the newly acknowledged packets was sent; `None` after a loss timeout.
     pub newest_sent: Option<Instant>,
-    /// When newly acknowledged packets arrived, in the order of arrival; empty where the peer does not say. Those of which
-    /// it does not say come last, at the time of the latest.
+    /// When newly acknowledged packets arrived, in the order of arrival; empty where the peer does not say, or is not
+    /// believed. Those of which it does not say come last, at the time of the latest.
     pub arrivals: &'a [Arrival],
     /// Bytes newly declared lost, except MTU probes.
     pub lost: u64,

@@ -7,6 +7,7 @@
 //! | `usage` | whether the transport makes use of the window |
 //! | `crowding` | what became of the latest packets |
 //! | `narrator` | what the trace has been told |
+//! | `receiver_clock` | whether the arrivals that the peer reports can be true |
 //!
 //! While an ACK is processed, each path notes what concerns it in its tally; [`Path::finish`] turns that into one
 //! [`AckEvent`](crate::AckEvent) for the controller. Whether a loss begins a recovery period (RFC 9002 section 7.3.2), and which bytes may
@@ -34,6 +35,7 @@ mod bytes;
 mod crowding;
 mod episode;
 mod narrator;
+mod receiver_clock;
 mod stats;
 mod switch;
 mod tally;
@@ -42,6 +44,7 @@ mod usage;
 use crowding::{Crowding, MAX_FATES};
 use episode::Episode;
 use narrator::Narrator;
+use receiver_clock::ReceiverClock;
 pub use stats::{PathStats, RepairStats};
 use tally::Tally;
 use usage::{Opening, Usage};
@@ -85,6 +88,7 @@ pub struct Path {
     is_started: bool,
     /// The transport has given the path up; it stays until its packets are settled.
     pub(crate) is_retired: bool,
+    receiver_clock: ReceiverClock,
     tally: Tally,
     narrator: Narrator,
     stats: PathStats,
@@ -142,6 +146,7 @@ impl Path {
             idle_since: now,
             is_started: false,
             is_retired: false,
+            receiver_clock: ReceiverClock::default(),
             tally: Tally::default(),
             narrator: Narrator::new(controller.state(), controller.start_exit(), ecn.state()),
             stats: PathStats::default(),
@@ -469,8 +474,9 @@ impl Path {
     }
 
     /// The receiver says when packets arrived that the ACK being processed acknowledges; of this one, perhaps.
-    pub(crate) fn on_arrival(&mut self, sent: &Transmission, received: Option<Duration>) {
-        if sent.in_flight {
+    pub(crate) fn on_arrival(&mut self, now: Instant, sent: &Transmission, received: Option<Duration>) {
+        let is_believed = received.is_none_or(|received| self.receiver_clock.believes(now, sent.time, received));
+        if sent.in_flight && is_believed {
             let received = received.unwrap_or(Tally::UNTOLD);
             self.tally.arrivals.push(Arrival { sent: sent.time, bytes: u64::from(sent.size), received });
         }
