@@ -4,6 +4,7 @@
 mod harness;
 
 use std::{
+    net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -20,12 +21,13 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Store(Mutex<Vec<PathMemory>>);
 
 impl PathStore for Store {
-    fn insert(&self, server_name: &str, memory: PathMemory) {
+    fn insert(&self, server_name: &str, remote: SocketAddr, memory: PathMemory) {
+        assert!(remote.port() != 0);
         assert_eq!(server_name, "localhost");
         self.0.lock().unwrap().push(memory);
     }
 
-    fn get(&self, _: &str) -> Option<PathMemory> {
+    fn take(&self, _: &str, _: SocketAddr) -> Option<PathMemory> {
         self.0.lock().unwrap().last().copied()
     }
 }

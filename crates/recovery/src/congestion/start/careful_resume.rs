@@ -394,11 +394,7 @@ impl Start for CarefulResume {
                 Some(Congested { window, threshold: None })
             }
             Phase::Retreat { .. } | Phase::Reopening { .. } => None,
-            Phase::Reconnaissance { .. }
-            | Phase::Confirmed
-            | Phase::Validated
-            | Phase::Filled(_)
-            | Phase::Normal => {
+            Phase::Reconnaissance { .. } | Phase::Confirmed | Phase::Validated | Phase::Filled(_) | Phase::Normal => {
                 self.phase = Phase::Normal;
                 self.inner.on_congestion(view, event)
             }
