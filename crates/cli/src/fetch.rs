@@ -37,12 +37,12 @@ pub struct FetchArgs {
     /// Only TCP
     #[arg(long, group = "way")]
     tcp_only: bool,
-    /// Longest time for a connection
-    #[arg(long, value_name = "TIME", default_value = "15 s", value_parser = duration)]
-    connect_timeout: Duration,
-    /// How long QUIC may be silent before TCP is tried beside it
-    #[arg(long, value_name = "TIME", default_value = "3 s", value_parser = duration)]
-    quic_patience: Duration,
+    /// Longest time for a connection [default: 15 s, or five times the initial RTT]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    connect_timeout: Option<Duration>,
+    /// How long QUIC may be silent before TCP is tried beside it [default: 3 s, or twice the initial RTT]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    quic_patience: Option<Duration>,
     /// Do not resume TLS sessions, and send nothing as early data (0-RTT), when the same server is connected to again
     #[arg(long)]
     no_tickets: bool,
@@ -100,9 +100,11 @@ impl FetchArgs {
         options.headers = headers;
         // Bits to bytes; less than a byte per second is one.
         options.limit_rate = self.limit_rate.map(|rate| (rate.bps() / 8).max(1));
-        options.connect_timeout = self.connect_timeout;
+        // On a path known to be long the usual times would end every attempt before an answer can arrive.
+        let rtt = self.transport.initial_rtt;
+        options.connect_timeout = self.connect_timeout.unwrap_or(options.connect_timeout.max(rtt * 5));
         options.idle_timeout = self.transport.idle_timeout;
-        options.quic_patience = self.quic_patience;
+        options.quic_patience = self.quic_patience.unwrap_or(options.quic_patience.max(rtt * 2));
         options.transport = Some(Arc::new(self.transport.config(FetchOptions::bulk_transport())?));
         options.key_log = true;
         options.tickets = !self.no_tickets;

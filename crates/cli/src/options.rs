@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use thalweg::{Policies, TransportConfig};
+use thalweg::{AckPolicy, Policies, TransportConfig};
 use thalweg_units::{Rate, parse_bytes, parse_duration};
 
 use crate::failure::{Context, Result};
@@ -24,9 +24,22 @@ pub struct TransportArgs {
     /// Give a silent connection up after this long
     #[arg(long, value_name = "TIME", default_value = "30 s", value_parser = duration)]
     pub idle_timeout: Duration,
+    /// Round-trip time assumed until the first is measured, 1 ms to 1 h: longer for paths beyond the Earth, where probes
+    /// would leave long before any answer can arrive
+    #[arg(long, value_name = "TIME", default_value = "333 ms", value_parser = initial_rtt)]
+    pub initial_rtt: Duration,
     /// Largest UDP payload that path MTU discovery tries; 1200 turns it off
     #[arg(long, value_name = "BYTES", default_value_t = 1452, value_parser = clap::value_parser!(u16).range(1200..))]
     pub max_mtu: u16,
+    /// How densely to acknowledge what arrives, where the peer asks for nothing: every-second, thinned or sparse
+    #[arg(long, value_name = "NAME", default_value_t)]
+    pub acks: AckPolicy,
+    /// Let the peer ask for acknowledgments (ACK_FREQUENCY), held back for this long or more; 1 ms suits most
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub min_ack_delay: Option<Duration>,
+    /// Ask the peer for so many timestamps of arrival per acknowledgment, 128 at most
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=128))]
+    pub receive_timestamps: u16,
     /// Do not mark packets for congestion notification (ECN)
     #[arg(long)]
     pub no_ecn: bool,
@@ -42,7 +55,11 @@ impl TransportArgs {
         let mut config = TransportConfig {
             policies: self.policies.clone(),
             max_idle_timeout: Some(self.idle_timeout),
+            initial_rtt: self.initial_rtt,
             max_mtu: self.max_mtu,
+            acks: self.acks,
+            receive_timestamps: self.receive_timestamps,
+            min_ack_delay: self.min_ack_delay,
             ecn: !self.no_ecn,
             ..base
         };
@@ -70,6 +87,15 @@ pub fn duration(text: &str) -> std::result::Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
 
+/// Reads a round-trip time to begin with: at least the granularity of timers (RFC 9002 section 6.1.2).
+fn initial_rtt(text: &str) -> std::result::Result<Duration, String> {
+    let accepted = Duration::from_millis(1)..=Duration::from_secs(3600);
+    match duration(text)? {
+        rtt if accepted.contains(&rtt) => Ok(rtt),
+        _ => Err("is no round-trip time to begin with; write 1 ms to 1 h, such as \"120 s\"".to_owned()),
+    }
+}
+
 /// Reads `250 Mbps`, `4 MB/s`.
 pub fn rate(text: &str) -> std::result::Result<Rate, String> {
     match text.parse::<Rate>() {
@@ -95,5 +121,16 @@ mod tests {
         let wrong = rate("4 MB").unwrap_err();
         assert!(wrong.contains("Mbps") && wrong.contains("MB/s"), "{wrong}");
         assert!(bytes("many").is_err());
+    }
+
+    #[test]
+    fn an_initial_round_trip_time_is_from_a_millisecond_to_an_hour() {
+        assert_eq!(initial_rtt("120 s"), Ok(Duration::from_secs(120)));
+        assert_eq!(initial_rtt("1 ms"), Ok(Duration::from_millis(1)));
+        for text in ["0 s", "999 us", "61 min", "long"] {
+            assert!(initial_rtt(text).is_err(), "{text}");
+        }
+        let wrong = initial_rtt("2 h").unwrap_err();
+        assert!(wrong.contains("1 ms to 1 h"), "{wrong}");
     }
 }

@@ -105,7 +105,7 @@ mod worker;
 pub use rustls_pki_types as pki_types;
 pub use thalweg_proto as proto;
 pub use thalweg_proto::{
-    Side,
+    AckPolicy, Side,
     crypto::rustls::{CertificateSlot, Ciphers, TlsOptions},
     streams::{Budget, Dir, StreamId, StreamsConfig},
     version::Version,

@@ -13,7 +13,7 @@ mod shares;
 
 use std::path::Path;
 
-use thalweg_link::{ConfigError, Streams};
+use thalweg_link::{ConfigError, LossModel, Streams};
 use thalweg_sim::{AddressChange, FlowPlan, PathPlan, Plan, Record, Registry};
 use thalweg_units::{Duration, DurationExt};
 
@@ -99,7 +99,7 @@ impl Engine for SimEngine {
 fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruptions), String> {
     let shared = match world.perturb {
         Perturb::All => seed,
-        Perturb::Microsecond => UNPERTURBED,
+        Perturb::Microsecond | Perturb::Ack => UNPERTURBED,
     };
     let streams = Streams::new(shared).scope("lab");
     // The routes that flows begin on, and all that they take.
@@ -122,7 +122,7 @@ fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruption
         let round_trip = world.round_trip(&route).nanos();
         let missing = |name: &str| format!("flow \"{}\": there is no path \"{name}\"", flow.name);
         let mut plan = flow.plan(|name| world.route(name).ok_or_else(|| missing(name)))?;
-        if world.perturb == Perturb::Microsecond {
+        if world.perturb.is_single() {
             // Each number left out costs an acknowledgment: more than a microsecond.
             (plan.client.skip_packet_numbers, plan.server.skip_packet_numbers) = (false, false);
         }
@@ -139,6 +139,13 @@ fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruption
         let path = &mut paths[direction / 2];
         let config = if direction.is_multiple_of(2) { &mut path.up } else { &mut path.down };
         config.shifts.push((dice.below(SHIFTED_AMONG), Duration::from_micros(1)));
+    }
+    if world.perturb == Perturb::Ack
+        && let Some((flow, path)) = flows.first().and_then(|flow| Some((flow, *flow.route.first()?)))
+    {
+        let lost = FIRST_LOST + Streams::new(seed).dice("ack").below(SHIFTED_AMONG - FIRST_LOST);
+        let config = if flow.traffic.sends_up() { &mut paths[path].down } else { &mut paths[path].up };
+        config.loss.push(LossModel::List(vec![lost]));
     }
     let crypto = match world.crypto {
         world::Crypto::Real => thalweg_sim::Crypto::Real,
@@ -176,10 +183,12 @@ fn spans(flow: &FlowPlan, stops: &[Vec<Span>]) -> Vec<Span> {
     spans
 }
 
-/// The seed of everything that `perturb = "microsecond"` leaves alone.
+/// The seed of everything that `perturb = "microsecond"` and `"ack"` leave alone.
 const UNPERTURBED: u64 = 1;
 /// One of so many packets is shifted: few enough that even a short transfer has them.
 const SHIFTED_AMONG: u64 = 200;
+/// The first packet that can be the lost acknowledgment, counted from 0: behind the handshake.
+const FIRST_LOST: u64 = 10;
 
 /// A path with everything drawn but Wi-Fi, which the simulator draws, and when it is out or held.
 fn path_plan(

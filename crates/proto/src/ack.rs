@@ -4,8 +4,9 @@
 //! writes it. The connection asks once per batch of received datagrams, so that a batch brings at most one immediate ACK.
 //!
 //! **Thinning.** An ACK for every second packet takes 5.3 Mbps of uplink for 250 Mbps of downlink. After the first
-//! packets of a connection, in which the peer's start-up wants dense feedback, ACKs thin out to one per quarter of the
-//! packets that arrive in a round trip, between 2 and 10; reordering, CE marks and the peer's wishes still bring one at once.
+//! packets of a connection, in which the peer's start-up wants dense feedback, ACKs thin out to a share of the packets
+//! that arrive in a round trip ([`AckPolicy`]); reordering and CE marks still bring one at once. A peer that has asked for
+//! acknowledgments (ACK_FREQUENCY) gets what it asked for instead.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,19 +15,15 @@ use std::time::Duration;
 use thalweg_recovery::{Ecn, EcnCounts};
 use thalweg_units::Instant;
 
+use self::arrivals::Arrivals;
 use crate::error::TransportError;
 use crate::frame::{self, AckFrequency};
 use crate::range_set::RangeSet;
 
+mod arrivals;
+
 /// How many ack-eliciting packets arrive before ACKs thin out.
 const DENSE_PACKETS: u64 = 100;
-/// ACKs per round trip that thinning leaves: enough for a sender to grow and to pace by.
-const ACKS_PER_ROUND_TRIP: u64 = 4;
-/// The most packets per ACK under thinning. Beyond it the uplink gains little and the sender's bursts grow.
-const MAX_PACKETS_PER_ACK: u64 = 10;
-/// An acknowledgment is held back for this share of the round trip at most: 4 keeps feedback as dense in time as
-/// thinning does in packets.
-const SHARE_OF_ROUND_TRIP: u32 = 4;
 /// … but may be held back this long on any path: less than the timer granularity of common hosts saves nothing.
 const SHORTEST_HOLD: Duration = Duration::from_millis(1);
 /// How many ranges are remembered for telling duplicates; what is below them counts as duplicate.
@@ -39,17 +36,71 @@ const MAX_REPORTED_SPANS: usize = 64;
 /// How many ACKs with several ranges go out without one being acknowledged before we ask for it.
 const ACKS_BEFORE_ELICITING: u32 = 32;
 /// The value an ACK_FREQUENCY frame must stay below, in microseconds (RFC 9000 section 18.2: 2^14 ms).
-#[allow(dead_code)] // as `on_ack_frequency`
 const MAX_ACK_DELAY_LIMIT: u64 = (1 << 14) * 1000;
 
-/// How densely to acknowledge as long as the peer has not said so in an ACK_FREQUENCY frame.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+/// How densely to acknowledge as long as the peer has not said so in an ACK_FREQUENCY frame: what is done about peers
+/// that cannot.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AckPolicy {
     /// Every second ack-eliciting packet (RFC 9000 section 13.2.2).
     EverySecond,
-    /// A quarter of what arrives in a round trip, between every second and every tenth packet.
+    /// After a hundred packets a quarter of what arrives in a round trip, between every second and every tenth packet:
+    /// enough for a sender to grow and to pace by, and its bursts stay small.
+    #[default]
     Thinned,
+    /// After a hundred packets half of what arrives in a round trip, between every second and every 64th packet: for
+    /// uplinks that carry hardly anything else. A sender that does not pace sends larger bursts.
+    Sparse,
+}
+
+impl AckPolicy {
+    /// Every policy.
+    pub const ALL: [AckPolicy; 3] = [AckPolicy::EverySecond, AckPolicy::Thinned, AckPolicy::Sparse];
+
+    /// The name, as written in scenarios and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AckPolicy::EverySecond => "every-second",
+            AckPolicy::Thinned => "thinned",
+            AckPolicy::Sparse => "sparse",
+        }
+    }
+
+    /// ACKs per round trip.
+    const fn per_round_trip(self) -> u32 {
+        match self {
+            AckPolicy::EverySecond | AckPolicy::Thinned => 4,
+            AckPolicy::Sparse => 2,
+        }
+    }
+
+    /// The most packets per ACK.
+    const fn most_packets(self) -> u64 {
+        match self {
+            AckPolicy::EverySecond => 2,
+            AckPolicy::Thinned => 10,
+            AckPolicy::Sparse => 64,
+        }
+    }
+}
+
+impl std::fmt::Display for AckPolicy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for AckPolicy {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<AckPolicy, String> {
+        let known = AckPolicy::ALL.into_iter().find(|policy| policy.name() == name);
+        known.ok_or_else(|| {
+            let names = AckPolicy::ALL.map(AckPolicy::name).join(", ");
+            format!("acknowledgments cannot be \"{name}\"; they can be {names}")
+        })
+    }
 }
 
 /// What an [`AckTracker`] is told once.
@@ -144,6 +195,7 @@ pub struct AckTracker {
     /// The sequence number of the latest ACK_FREQUENCY frame.
     frequency: Option<u64>,
     rate: ArrivalRate,
+    arrivals: Arrivals,
 }
 
 impl AckTracker {
@@ -172,7 +224,14 @@ impl AckTracker {
             reordering_threshold: 1,
             frequency: None,
             rate: ArrivalRate::default(),
+            arrivals: Arrivals::default(),
         }
+    }
+
+    /// The peer takes so many timestamps per ACK, in units of 2^`exponent` microseconds
+    /// (draft-ietf-quic-receive-ts section 5).
+    pub fn report_arrivals(&mut self, most: u64, exponent: u8) {
+        self.arrivals.enable(most, exponent);
     }
 
     /// Whether a packet was received before, or is so old that we no longer know. It is to be dropped (RFC 9000 section 12.3).
@@ -209,13 +268,14 @@ impl AckTracker {
         if !ack_eliciting {
             return;
         }
+        self.arrivals.on_packet(now, number);
         if self.unacked == 0 {
             self.first_unacked_at = now;
         }
         self.unacked += 1;
-        if self.frequency.is_none() && self.config.policy == AckPolicy::Thinned {
+        if self.frequency.is_none() && self.config.policy != AckPolicy::EverySecond {
             self.rate.on_packet(now);
-            self.packets_per_ack = self.rate.packets_per_ack();
+            self.packets_per_ack = self.rate.packets_per_ack(self.config.policy);
         }
         // RFC 9000 section 13.2.1 wants an ACK for every CE mark; a peer that asked for fewer ACKs wants the edge only.
         let ce_due = if self.frequency.is_some() && self.packets_per_ack > 2 { ce_edge } else { is_ce };
@@ -260,7 +320,6 @@ impl AckTracker {
     }
 
     /// The peer sent IMMEDIATE_ACK.
-    #[allow(dead_code)] // the receiving half of draft-ietf-quic-ack-frequency, which is not offered to peers yet
     pub fn on_immediate_ack(&mut self) {
         self.forced = true;
     }
@@ -269,7 +328,6 @@ impl AckTracker {
     ///
     /// # Errors
     /// PROTOCOL_VIOLATION if it asks for less than our min_ack_delay, or for 2^14 ms or more (section 4 of the draft).
-    #[allow(dead_code)] // the receiving half of draft-ietf-quic-ack-frequency, which is not offered to peers yet
     pub fn on_ack_frequency(&mut self, request: &AckFrequency) -> Result<bool, TransportError> {
         let delay = Duration::from_micros(request.max_ack_delay);
         if delay < self.config.min_ack_delay || request.max_ack_delay >= MAX_ACK_DELAY_LIMIT {
@@ -314,14 +372,18 @@ impl AckTracker {
         self.first_unacked_at + self.hold()
     }
 
-    /// How long an acknowledgment may be held back. No longer than the transport parameter says, and no longer than a
-    /// quarter of the round trip: on a short path 25 ms would be many round trips, for which a sender with a small
-    /// window has nothing else to go by. A peer that asked for a delay (ACK_FREQUENCY) gets that.
+    /// How long an acknowledgment may be held back. No longer than the transport parameter says, and no longer than its
+    /// share of the round trip, which keeps feedback as dense in time as in packets: on a short path 25 ms would be many
+    /// round trips, for which a sender with a small window has nothing else to go by. A peer that asked for a delay
+    /// (ACK_FREQUENCY) gets that.
     fn hold(&self) -> Duration {
         match self.frequency {
             Some(_) => self.max_ack_delay,
             None if self.rate.rtt.is_zero() => self.max_ack_delay,
-            None => self.max_ack_delay.min((self.rate.rtt / SHARE_OF_ROUND_TRIP).max(SHORTEST_HOLD)),
+            None => {
+                let share = self.rate.rtt / self.config.policy.per_round_trip();
+                self.max_ack_delay.min(share.max(SHORTEST_HOLD))
+            }
         }
     }
 
@@ -334,12 +396,19 @@ impl AckTracker {
         let exponent = if self.immediate { 3 } else { self.config.exponent.min(20) };
         let delay = now.saturating_since(self.largest_at).as_micros().min(u128::from(u64::MAX)) as u64;
         let ecn = (self.counts != EcnCounts::default()).then_some(self.counts);
-        let written = frame::encode_ack(buf, limit.checked_sub(buf.len())?, delay >> exponent, ranges, ecn)?;
+        let (room, delay) = (limit.checked_sub(buf.len())?, delay >> exponent);
+        let written = if self.arrivals.is_empty() {
+            frame::encode_ack(buf, room, delay, ranges, ecn)?
+        } else {
+            let times = self.arrivals.newest_first();
+            frame::encode_ack_with_times(buf, room, delay, ranges, ecn, times, self.arrivals.most())?
+        };
         let mut rest = self.unreported().skip(written.saturating_sub(1));
         let lowest = rest.next().map_or(0, |range| range.start);
         let from = if rest.next().is_some() { lowest } else { 0 };
         drop(rest);
 
+        self.arrivals.clear();
         self.unacked = 0;
         self.due = false;
         self.forced = false;
@@ -393,6 +462,11 @@ impl AckTracker {
         self.counts
     }
 
+    /// Whether a packet with a smaller number than one that arrived has not.
+    pub fn is_missing_any(&self) -> bool {
+        self.largest.is_some_and(|largest| self.received.gaps(self.floor..largest).next().is_some())
+    }
+
     /// The largest packet number received.
     #[inline]
     pub fn largest(&self) -> Option<u64> {
@@ -427,11 +501,11 @@ impl ArrivalRate {
         self.in_window += 1;
     }
 
-    fn packets_per_ack(&self) -> u64 {
+    fn packets_per_ack(&self, policy: AckPolicy) -> u64 {
         if self.total <= DENSE_PACKETS {
             return 2;
         }
-        (self.per_round_trip / ACKS_PER_ROUND_TRIP).clamp(2, MAX_PACKETS_PER_ACK)
+        (self.per_round_trip / u64::from(policy.per_round_trip())).clamp(2, policy.most_packets())
     }
 }
 

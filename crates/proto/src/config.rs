@@ -6,6 +6,7 @@ use thalweg_recovery::{PathMemory, Policies};
 use thalweg_units::Rate;
 
 use crate::{
+    ack::AckPolicy,
     crypto::{ClientCrypto, ServerCrypto, StartError},
     datagrams::DatagramsConfig,
     error::TransportError,
@@ -27,12 +28,17 @@ pub struct TransportConfig {
     ///
     /// [`Recovery::set_max_rate`]: thalweg_recovery::Recovery::set_max_rate
     pub max_rate: Option<Rate>,
-    /// RTT assumed before the first sample (RFC 9002 section 6.2.2: 333 ms).
+    /// RTT assumed before the first sample, above zero. Default 333 ms (RFC 9002 section 6.2.2). The first probe leaves
+    /// after three times as long, so that a path with a round trip of minutes is to be told of here.
     pub initial_rtt: Duration,
     /// Silence after which the connection is given up; `None` or zero disables (RFC 9000 section 10.1). Default 30 s.
     pub max_idle_timeout: Option<Duration>,
     /// Send a PING after this much silence so that neither end times out. Default off.
     pub keep_alive: Option<Duration>,
+    /// Makes our first handshake message longer by so many bytes, with a transport parameter that peers ignore (RFC 9000
+    /// section 18.1): for experiments with flights of several datagrams, as large keys and certificate chains make them.
+    /// At most 8000 bytes are added. Default 0.
+    pub handshake_padding: u16,
     /// UDP payload of the first datagrams, bytes, 1200 to 65527. Default 1200.
     pub initial_mtu: u16,
     /// Largest UDP payload that path MTU discovery tries, bytes; below or at `initial_mtu` turns discovery off.
@@ -46,8 +52,18 @@ pub struct TransportConfig {
     pub datagrams: DatagramsConfig,
     /// Longest we sit on an acknowledgement (RFC 9000 section 13.2.1), told to the peer. Default 25 ms.
     pub max_ack_delay: Duration,
-    /// Acknowledge every second packet for ever instead of thinning out after the first hundred.
-    pub ack_every_second: bool,
+    /// Lets the peer decide how densely we acknowledge (ACK_FREQUENCY, IMMEDIATE_ACK: draft-ietf-quic-ack-frequency-12),
+    /// with no less delay than this, at most `max_ack_delay`. `None`: it is not told that it may. Default `None`.
+    ///
+    /// What we ask of the peer is a policy, `ack-rate`.
+    pub min_ack_delay: Option<Duration>,
+    /// How many timestamps of arrival the peer may put into an ACK, for controllers that use them: at most 128 are
+    /// heeded (draft-ietf-quic-receive-ts-02). 0: none. Default 0.
+    ///
+    /// Packets that we receive are reported to a peer that asks.
+    pub receive_timestamps: u16,
+    /// How densely we acknowledge where the peer has not asked for anything. Default [`AckPolicy::Thinned`].
+    pub acks: AckPolicy,
     /// Leave a packet number out now and then, so that a peer that acknowledges what it has not received gives itself
     /// away (RFC 9000 section 21.4). Each costs one acknowledgment. Default on; off for experiments that count single
     /// packets.
@@ -71,13 +87,16 @@ impl Default for TransportConfig {
             initial_rtt: Duration::from_millis(333),
             max_idle_timeout: Some(Duration::from_secs(30)),
             keep_alive: None,
+            handshake_padding: 0,
             initial_mtu: 1200,
             max_mtu: 1452,
             max_udp_payload: 65527,
             streams: StreamsConfig::default(),
             datagrams: DatagramsConfig::default(),
             max_ack_delay: Duration::from_millis(25),
-            ack_every_second: false,
+            min_ack_delay: None,
+            receive_timestamps: 0,
+            acks: AckPolicy::default(),
             skip_packet_numbers: true,
             ecn: true,
             active_connection_ids: 4,

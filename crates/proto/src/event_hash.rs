@@ -148,7 +148,10 @@ fn hash_frame(hash: &mut Fnv, frame: &FrameInfo) {
     match *frame {
         FrameInfo::Padding { len } => hash.words([0x00, u64::from(len)]),
         FrameInfo::Ping => hash.word(0x01),
-        FrameInfo::Ack { delay_us, range_count, ranges, ecn } => {
+        FrameInfo::Ack { delay_us, range_count, ranges, ecn, timestamps } => {
+            if timestamps > 0 {
+                hash.words([crate::frame::ty::ACK_RECEIVE_TIMESTAMPS, u64::from(timestamps)]);
+            }
             hash.words([0x02, delay_us, u64::from(range_count)]);
             ranges.iter().take(range_count as usize).for_each(|range| hash.words([range.0, range.1]));
             match ecn {
@@ -217,6 +220,8 @@ fn hash_decision(hash: &mut Fnv, event: &ObserverEvent<'_>) {
                 values.max_datagram_frame_size.unwrap_or(u64::MAX),
                 values.min_ack_delay_us.unwrap_or(u64::MAX),
             ]);
+            // Connections without the extension keep the hash that they had before there was one.
+            values.max_receive_timestamps_per_ack.into_iter().for_each(|most| hash.word(most));
         }
         ObserverEvent::PacketDropped { kind, number, size, reason } => hash.words([
             9,
@@ -304,7 +309,7 @@ mod tests {
     fn the_hash_does_not_change_between_releases() {
         // A committed value: if this changes, so do all recorded wire hashes; say so in the changelog.
         let frames = [
-            FrameInfo::Ack { delay_us: 25, range_count: 1, ranges: [(0, 3), (0, 0), (0, 0)], ecn: None },
+            FrameInfo::Ack { delay_us: 25, range_count: 1, ranges: [(0, 3), (0, 0), (0, 0)], ecn: None, timestamps: 0 },
             FrameInfo::Ping,
         ];
         assert_eq!(hash_of(&[(1, sent(7, &frames))]), (COMMITTED, FNV_OFFSET));

@@ -1,4 +1,4 @@
-//! Frames (RFC 9000 section 19, RFC 9221, draft-ietf-quic-ack-frequency): zero-copy parsing, and writing into the caller's buffer.
+//! Frames (RFC 9000 section 19, RFC 9221, draft-ietf-quic-ack-frequency, -receive-ts): zero-copy parsing, and writing into the caller's buffer.
 //!
 //! [`FrameIter`] walks the payload of a packet and yields borrowed [`Frame`]s, validated as far as a frame can be without
 //! the state of the connection. [`Frame::encode`] and [`Frame::encoded_len`] are its inverse; frames that carry bulk data
@@ -17,11 +17,14 @@ use crate::streams::{Dir, StreamId};
 use crate::varint::{self, Reader};
 
 pub use encode::{
-    crypto_fit, datagram_len, encode_ack, encode_crypto_header, encode_datagram, encode_stream_header, stream_fit,
-    stream_header_len,
+    crypto_fit, datagram_len, encode_ack, encode_ack_with_times, encode_crypto_header, encode_datagram,
+    encode_stream_header, stream_fit, stream_header_len,
 };
 
+pub use timestamps::{Timestamp, Timestamps};
+
 mod encode;
+mod timestamps;
 
 /// Frame types by number (RFC 9000 section 12.4).
 #[allow(missing_docs)] // the names are the documentation
@@ -56,6 +59,8 @@ pub mod ty {
     /// DATAGRAM with a length field.
     pub const DATAGRAM_LEN: u64 = 0x31;
     pub const ACK_FREQUENCY: u64 = 0xaf;
+    pub const ACK_RECEIVE_TIMESTAMPS: u64 = 0x0317_8307;
+    pub const ACK_RECEIVE_TIMESTAMPS_ECN: u64 = 0x0317_8308;
 }
 
 const FIN: u64 = 1;
@@ -69,7 +74,7 @@ pub enum Frame<'a> {
     Padding(usize),
     /// PING.
     Ping,
-    /// ACK, with or without ECN counts.
+    /// ACK, with or without ECN counts, or ACK_RECEIVE_TIMESTAMPS, which has timestamps besides.
     Ack(Ack<'a>),
     /// RESET_STREAM.
     ResetStream {
@@ -195,6 +200,8 @@ pub struct Ack<'a> {
     pub raw_delay: u64,
     /// ECN counts, if the frame has them.
     pub ecn: Option<EcnCounts>,
+    /// When packets arrived, if the frame says so: see [`Ack::timestamps`].
+    pub times: Option<Timestamps<'a>>,
     /// The number of gaps and ranges after the first range.
     further: u64,
     /// From the First ACK Range field to the last range.
@@ -205,6 +212,13 @@ impl<'a> Ack<'a> {
     /// The acknowledged packet numbers, from the largest down. Ranges are disjoint and not adjacent.
     pub fn ranges(&self) -> AckRanges<'a> {
         AckRanges { fields: Reader::new(self.fields), next_largest: Some(self.largest), further: self.further }
+    }
+
+    /// When packets arrived by the peer's clock, newest first. Packets that the frame does not acknowledge may be among
+    /// them, and the same one twice.
+    pub fn timestamps(&self) -> impl Iterator<Item = Timestamp> + use<'a> {
+        let largest = self.largest;
+        self.times.into_iter().flat_map(move |times| times.iter(largest))
     }
 
     /// The number of ranges, at least one.
@@ -310,6 +324,10 @@ impl<'a> FrameIter<'a> {
             }
             ty::PING => Frame::Ping,
             ty::ACK | ty::ACK_ECN => Frame::Ack(parse_ack(r, ty == ty::ACK_ECN)?),
+            ty::ACK_RECEIVE_TIMESTAMPS | ty::ACK_RECEIVE_TIMESTAMPS_ECN => {
+                let ack = parse_ack(r, ty == ty::ACK_RECEIVE_TIMESTAMPS_ECN)?;
+                Frame::Ack(Ack { times: Some(Timestamps::parse(r, ack.largest)?), ..ack })
+            }
             ty::RESET_STREAM => Frame::ResetStream { id: id!(), error_code: varint!(), final_size: varint!() },
             ty::STOP_SENDING => Frame::StopSending { id: id!(), error_code: varint!() },
             ty::CRYPTO => {
@@ -410,7 +428,7 @@ fn parse_ack<'a>(r: &mut Reader<'a>, with_ecn: bool) -> Result<Ack<'a>, &'static
         }),
         false => None,
     };
-    Ok(Ack { largest, raw_delay, ecn, further, fields })
+    Ok(Ack { largest, raw_delay, ecn, times: None, further, fields })
 }
 
 /// The largest offset of a stream or of the handshake is 2^62 - 1 (RFC 9000 sections 19.6 and 19.8).
@@ -428,6 +446,16 @@ fn stream_ty(offset: u64, fin: bool) -> u64 {
     ty::STREAM | LEN | if offset > 0 { OFF } else { 0 } | if fin { FIN } else { 0 }
 }
 
+/// The type of an ACK frame with ECN counts, with timestamps, or with neither.
+fn ack_ty(has_ecn: bool, has_times: bool) -> u64 {
+    match (has_ecn, has_times) {
+        (false, false) => ty::ACK,
+        (true, false) => ty::ACK_ECN,
+        (false, true) => ty::ACK_RECEIVE_TIMESTAMPS,
+        (true, true) => ty::ACK_RECEIVE_TIMESTAMPS_ECN,
+    }
+}
+
 // ---- rules ----------------------------------------------------------------------------------------------------------
 
 impl Frame<'_> {
@@ -436,8 +464,7 @@ impl Frame<'_> {
         match self {
             Frame::Padding(_) => ty::PADDING,
             Frame::Ping => ty::PING,
-            Frame::Ack(ack) if ack.ecn.is_some() => ty::ACK_ECN,
-            Frame::Ack(_) => ty::ACK,
+            Frame::Ack(ack) => ack_ty(ack.ecn.is_some(), ack.times.is_some()),
             Frame::ResetStream { .. } => ty::RESET_STREAM,
             Frame::StopSending { .. } => ty::STOP_SENDING,
             Frame::Crypto { .. } => ty::CRYPTO,
@@ -488,6 +515,7 @@ impl Frame<'_> {
     pub fn is_allowed_at(&self, level: Level) -> bool {
         match self {
             Frame::Padding(_) | Frame::Ping | Frame::ConnectionClose { .. } => true,
+            Frame::Ack(ack) if ack.times.is_some() => level == Level::OneRtt,
             Frame::Ack(_) | Frame::Crypto { .. } => level != Level::EarlyData,
             Frame::NewToken(_)
             | Frame::PathResponse(_)

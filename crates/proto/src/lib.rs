@@ -29,6 +29,7 @@ pub mod version;
 // Their types stand in signatures of this crate.
 pub use {bytes, rand_core, rustls, thalweg_recovery as recovery, thalweg_units as units};
 
+pub use ack::AckPolicy;
 pub use config::{ClientConfig, ConnectError, PathStore, RetryPolicy, ServerConfig, TokenStore, TransportConfig};
 pub use connection::{Connection, ConnectionStats, Event, PathEvent};
 pub use endpoint::{ConnectionHandle, Endpoint, EndpointConfig, Route};

@@ -110,6 +110,8 @@ pub enum FrameInfo {
         range_count: u32,
         ranges: [(u64, u64); ACK_RANGES_KEPT],
         ecn: Option<[u64; 3]>,
+        /// How many timestamps of arrival it has.
+        timestamps: u32,
     },
     ResetStream {
         id: u64,
@@ -212,6 +214,7 @@ pub struct ParameterValues {
     pub active_connection_id_limit: u64,
     pub max_datagram_frame_size: Option<u64>,
     pub min_ack_delay_us: Option<u64>,
+    pub max_receive_timestamps_per_ack: Option<u64>,
 }
 
 /// How far a connection is (qlog's `connection_state_updated`).

@@ -406,6 +406,12 @@ fn parameters(out: &mut String, owner: Owner, values: &ParameterValues) {
         // draft-ietf-quic-ack-frequency; the drafts' schema has no name for it. The value in a four-byte varint's form.
         put(out, format_args!(r#"{{"id":{},"value":"{:08x}"}}"#, 0xff04_de1b_u64, delay | 0x8000_0000));
     }
+    if let Some(most) = values.max_receive_timestamps_per_ack {
+        // draft-ietf-quic-receive-ts, in an eight-byte varint's form.
+        let comma = if values.min_ack_delay_us.is_some() { "," } else { "" };
+        let value = most | 0xc000_0000_0000_0000;
+        put(out, format_args!(r#"{comma}{{"id":{},"value":"{value:016x}"}}"#, 0x4_ac07));
+    }
     out.push_str("]}");
 }
 
@@ -554,7 +560,13 @@ mod tests {
         let frames = [
             FrameInfo::Padding { len: 7 },
             FrameInfo::Ping,
-            FrameInfo::Ack { delay_us: 1025, range_count: 2, ranges: [(8, 9), (5, 5), (0, 0)], ecn: Some([10, 0, 1]) },
+            FrameInfo::Ack {
+                delay_us: 1025,
+                range_count: 2,
+                ranges: [(8, 9), (5, 5), (0, 0)],
+                ecn: Some([10, 0, 1]),
+                timestamps: 7,
+            },
             FrameInfo::ResetStream { id: 4, code: 7, final_size: 100 },
             FrameInfo::StopSending { id: 4, code: 7 },
             FrameInfo::Crypto { offset: 0, len: 300 },
@@ -604,6 +616,7 @@ mod tests {
             initial_max_data: 1 << 26,
             max_datagram_frame_size: Some(65_535),
             min_ack_delay_us: Some(1000),
+            max_receive_timestamps_per_ack: Some(64),
             ..ParameterValues::default()
         };
         let data = data_of(&[

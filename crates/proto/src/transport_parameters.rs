@@ -1,4 +1,4 @@
-//! Transport parameters (RFC 9000 sections 7.3, 7.4 and 18; RFC 9221, 9287, 9368; draft-ietf-quic-ack-frequency): coding and every validity rule.
+//! Transport parameters (RFC 9000 sections 7.3, 7.4 and 18; RFC 9221, 9287, 9368; draft-ietf-quic-ack-frequency, -receive-ts): coding and every validity rule.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::time::Duration;
@@ -34,7 +34,14 @@ mod id {
     pub const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
     pub const GREASE_QUIC_BIT: u64 = 0x2ab2;
     pub const MIN_ACK_DELAY: u64 = 0xff04_de1b;
+    pub const MAX_RECEIVE_TIMESTAMPS_PER_ACK: u64 = 0x4_ac07;
+    pub const RECEIVE_TIMESTAMPS_EXPONENT: u64 = 0x4_ac26;
 }
+
+/// The most bytes of padding: a ClientHello stays below the limit for what clients may send unproven.
+const MAX_PADDING: u16 = 8000;
+/// The parameter that carries padding: reserved, of the form 31 * N + 27, with an N that fits no random one.
+const PADDING: u64 = 31 * (1 << 32) + 27;
 
 /// The most versions of a version_information parameter that are kept; a peer that lists more has the rest ignored.
 const MAX_VERSIONS_KEPT: usize = 64;
@@ -83,6 +90,10 @@ pub struct TransportParameters {
     /// The least max_ack_delay that may be asked for in an ACK_FREQUENCY frame; `None` if these frames are not
     /// understood. Sent in whole microseconds.
     pub min_ack_delay: Option<Duration>,
+    /// How many timestamps an ACK may carry; 0 for none (draft-ietf-quic-receive-ts).
+    pub max_receive_timestamps_per_ack: u64,
+    /// In which units these timestamps are to come: 2 to the power of this, in microseconds; at most 20.
+    pub receive_timestamps_exponent: u8,
     /// Whether packets with a cleared "QUIC bit" are accepted (RFC 9287 section 3).
     pub grease_quic_bit: bool,
 }
@@ -110,6 +121,8 @@ impl Default for TransportParameters {
             max_datagram_frame_size: 0,
             version_information: None,
             min_ack_delay: None,
+            max_receive_timestamps_per_ack: 0,
+            receive_timestamps_exponent: 0,
             grease_quic_bit: false,
         }
     }
@@ -224,6 +237,8 @@ impl TransportParameters {
             let micros = delay.as_micros().min(u128::from(varint::MAX)) as u64;
             integer(id::MIN_ACK_DELAY, micros, u64::MAX);
         }
+        integer(id::MAX_RECEIVE_TIMESTAMPS_PER_ACK, self.max_receive_timestamps_per_ack, 0);
+        integer(id::RECEIVE_TIMESTAMPS_EXPONENT, self.receive_timestamps_exponent.into(), 0);
 
         let mut bytes = |id: u64, value: &[u8]| {
             varint::encode(id, out);
@@ -349,9 +364,15 @@ impl TransportParameters {
             id::VERSION_INFORMATION => self.version_information = Some(VersionInformation::decode(value, sender)?),
             id::GREASE_QUIC_BIT => self.grease_quic_bit = flag()?,
             id::MIN_ACK_DELAY => self.min_ack_delay = Some(Duration::from_micros(integer()?)),
+            id::MAX_RECEIVE_TIMESTAMPS_PER_ACK => self.max_receive_timestamps_per_ack = integer()?,
+            id::RECEIVE_TIMESTAMPS_EXPONENT => {
+                self.receive_timestamps_exponent = in_range(0..=20, "an exponent above 20")? as u8;
+            }
             _ => return Ok(None),
         }
         Ok(Some(match id {
+            id::MAX_RECEIVE_TIMESTAMPS_PER_ACK => 60,
+            id::RECEIVE_TIMESTAMPS_EXPONENT => 61,
             id::GREASE_QUIC_BIT => 62,
             id::MIN_ACK_DELAY => 63,
             low => low as u32,
@@ -411,6 +432,8 @@ impl TransportParameters {
             retry_source_connection_id: None,
             version_information: None,
             min_ack_delay: None,
+            max_receive_timestamps_per_ack: 0,
+            receive_timestamps_exponent: 0,
             ..self.clone()
         }
     }
@@ -439,6 +462,17 @@ impl TransportParameters {
             return Err(TransportError::protocol_violation("0-RTT was accepted, but a remembered limit was lowered"));
         }
         Ok(())
+    }
+}
+
+/// Makes encoded parameters about `bytes` longer, at most 8000, by a reserved one, which peers ignore (RFC 9000 section
+/// 18.1).
+pub(crate) fn pad(encoded: &mut Vec<u8>, bytes: u16) {
+    if bytes > 0 {
+        let len = usize::from(bytes.min(MAX_PADDING));
+        varint::encode(PADDING, encoded);
+        varint::encode(len as u64, encoded);
+        encoded.resize(encoded.len() + len, 0);
     }
 }
 

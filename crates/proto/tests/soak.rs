@@ -9,7 +9,7 @@ use bytes::Bytes;
 use harness::{Link, Packet, Pump, Setup, World};
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
-use thalweg_proto::{RetryPolicy, TransportConfig, streams::Dir, streams::StreamsConfig, version::Version};
+use thalweg_proto::{AckPolicy, RetryPolicy, TransportConfig, streams::Dir, streams::StreamsConfig, version::Version};
 use thalweg_recovery::Ecn;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ fn random_config(rng: &mut ChaCha8Rng) -> TransportConfig {
         keep_alive: pick(rng, &[None, Some(SECOND), Some(20 * SECOND)]),
         initial_mtu: 1200,
         max_mtu: pick(rng, &[1200, 1452, 1472]),
-        ack_every_second: pick(rng, &[false, false, true]),
+        acks: pick(rng, &[AckPolicy::Thinned, AckPolicy::Sparse, AckPolicy::EverySecond]),
         ecn: pick(rng, &[true, true, false]),
         active_connection_ids: pick(rng, &[2, 4, 8]),
         streams: StreamsConfig {

@@ -95,8 +95,8 @@ pub use congestion::{
 pub use delivery::{RateSample, Round};
 pub use path::{Path, PathStats, RepairStats};
 pub use policies::{
-    AckAllowancePolicy, ExitRttPolicy, PacingPolicy, PacingRttPolicy, Policies, ProbePolicy, ReorderingPolicy,
-    RttPolicy, UndoPolicy,
+    AckAllowancePolicy, AckRatePolicy, ExitRttPolicy, GrowthLimitPolicy, HandshakePolicy, PacingPolicy, PacingRttPolicy,
+    Policies, ProbePolicy, ReorderingPolicy, RestartPolicy, RttPolicy, UndoPolicy,
 };
 pub use profile::{EpisodeEnd, Flight, InitialWindow, Profile, SafeAck, TimeoutMeaning};
 pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt};
@@ -113,6 +113,10 @@ use rtt::Sample;
 use space::{Consequences, NewlyAcked, Space};
 use spaces::Spaces;
 use trace::{Event, TimerKind, Trace};
+
+/// How many ack-eliciting packets bring an acknowledgment at once where nothing else was asked for (RFC 9000 section
+/// 13.2.2).
+const PACKETS_PER_ACK: u64 = 2;
 
 /// What the one timer waits for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -142,6 +146,8 @@ pub struct Recovery<T> {
     is_idle_timeout_agreed: bool,
     /// Since when a client has had nothing in flight that a server with an unvalidated client could answer.
     deadlocked_since: Option<Instant>,
+    /// How many ack-eliciting packets bring an acknowledgment at once.
+    packets_per_ack: u64,
     /// The longest delay that the peer reported lately in an acknowledgment of two packets or more of application data:
     /// so long it holds acknowledgments back although several packets have arrived.
     longest_hold: Duration,
@@ -165,6 +171,7 @@ impl<T: Clone> Recovery<T> {
             idle_timeout: config.idle_timeout.filter(|timeout| !timeout.is_zero()),
             is_idle_timeout_agreed: false,
             deadlocked_since: None,
+            packets_per_ack: PACKETS_PER_ACK,
             longest_hold: Duration::ZERO,
             timer: None,
             now: Instant::ZERO,
@@ -254,7 +261,17 @@ impl<T: Clone> Recovery<T> {
 
     /// The peer's max_ack_delay transport parameter.
     pub fn set_max_ack_delay(&mut self, delay: Duration) {
+        self.set_ack_rate(delay, PACKETS_PER_ACK);
+    }
+
+    /// How the peer acknowledges application data from now on: it holds an acknowledgment back for `delay` at most, and
+    /// sends one at once for `packets` ack-eliciting packets. Where it was asked for this (ACK_FREQUENCY), the larger of
+    /// what is in force and what is in flight counts (draft-ietf-quic-ack-frequency section 8).
+    ///
+    /// Probe timeout and persistent congestion go by it.
+    pub fn set_ack_rate(&mut self, delay: Duration, packets: u64) {
         self.max_ack_delay = delay;
+        self.packets_per_ack = packets.max(PACKETS_PER_ACK);
         self.set_timer(self.now);
     }
 
@@ -479,7 +496,10 @@ impl<T: Clone> Recovery<T> {
     fn ack_allowance(&self, space: &Space<T>) -> Duration {
         match self.config.policies.ack_allowance {
             _ if !space.id().is_data() => Duration::ZERO,
-            AckAllowancePolicy::Lone if space.eliciting() > 1 => self.longest_hold.min(self.max_ack_delay),
+            // With as many in flight one of them brings an acknowledgment at once, whatever the peer was asked for.
+            AckAllowancePolicy::Lone if space.eliciting() >= self.packets_per_ack => {
+                self.longest_hold.min(self.max_ack_delay)
+            }
             _ => self.max_ack_delay,
         }
     }

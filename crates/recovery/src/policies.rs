@@ -122,6 +122,24 @@ choices! {
 }
 
 choices! {
+    #[doc = "How many acknowledgments to ask the peer for, if it takes requests (ACK_FREQUENCY)."]
+    AckRatePolicy, "ack-rate" {
+        Off "off",
+            "asks for nothing: the peer acknowledges as it sees fit",
+            "to leave the density of acknowledgments to the peer";
+        Quarter "quarter",
+            "four per window and round trip, for every second to every 64th packet (draft-ietf-quic-ack-frequency-12)",
+            "to ask for the same in every phase";
+        Phased "phased",
+            "eight per window and round trip while the window opens, four afterwards",
+            "thin uplinks: dense while it is measured what the path carries, thin in the long run";
+        Thin "thin",
+            "four per window and round trip while the window opens, two afterwards",
+            "uplinks that carry hardly anything else than acknowledgments";
+    } default Off
+}
+
+choices! {
     #[doc = "Whether a reduction is undone when its losses prove to have been reordering."]
     UndoPolicy, "undo" {
         Episode "episode",
@@ -145,6 +163,48 @@ choices! {
     } default On
 }
 
+choices! {
+    #[doc = "How far an application that leaves the window unused can open it."]
+    GrowthLimitPolicy, "growth-limit" {
+        Unused "unused",
+            "packets open the window only if it was full after they were sent, or nothing kept it from being (RFC 9002 section 7.8)",
+            "always: a window that was never used never grows";
+        Flight "flight",
+            "every packet opens the window, up to twice the largest flight since the last reduction, or one datagram more in congestion avoidance (draft-ietf-ccwg-ratelimited-increase-10)",
+            "applications whose rate varies: a flight that almost fills the window still opens it";
+    } default Unused
+}
+
+choices! {
+    #[doc = "What becomes of the window while nothing is sent."]
+    RestartPolicy, "restart" {
+        Keep "keep",
+            "the window stays, and packets are paced over the round trip (RFC 9002 section 7.7)",
+            "paths whose rate does not change within seconds";
+        Decay "decay",
+            "the window halves with every probe timeout without anything in flight, down to the initial window, and slow start leads back to three quarters of it (RFC 2861)",
+            "paths that others fill in the meantime";
+        Initial "initial",
+            "after a probe timeout without anything in flight the window is the initial one, and slow start leads back to three quarters of the old one (RFC 5681 section 4.1)",
+            "to compare with TCP as specified";
+    } default Keep
+}
+
+choices! {
+    #[doc = "Whether the datagrams of the handshake and of the first request and reply leave twice."]
+    HandshakePolicy, "handshake" {
+        Plain "plain",
+            "once; what is lost is repeated after a probe timeout, or when the peer repeats (RFC 9002 section 6.2)",
+            "paths that lose little";
+        TwiceOnLoss "twice-on-loss",
+            "a flight of up to five datagrams leaves twice once a loss was seen on the connection, until the handshake is confirmed",
+            "paths that may lose much: costs nothing where they do not";
+        Twice "twice",
+            "a flight of up to five datagrams leaves twice until the handshake is confirmed, within the limits of window and amplification",
+            "paths known to lose several packets of a hundred, where the first reply matters most";
+    } default Plain
+}
+
 /// Declares [`Policies`]: congestion control, and the fields that have one value each.
 macro_rules! policies {
     ($( $field:ident: $kind:ident, )+) => {
@@ -160,7 +220,7 @@ macro_rules! policies {
         /// let policies: Policies = "controller=new-reno, pacing=off".parse()?;
         /// assert_eq!(
         ///     policies.to_string(),
-        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, undo=episode, pacing=off, resume=off",
+        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=off, undo=episode, pacing=off, growth-limit=unused, restart=keep, handshake=plain, resume=off",
         /// );
         /// # Ok::<(), thalweg_recovery::PolicyError>(())
         /// ```
@@ -225,8 +285,12 @@ policies! {
     exit_rtt: ExitRttPolicy,
     probe: ProbePolicy,
     ack_allowance: AckAllowancePolicy,
+    ack_rate: AckRatePolicy,
     undo: UndoPolicy,
     pacing: PacingPolicy,
+    growth_limit: GrowthLimitPolicy,
+    restart: RestartPolicy,
+    handshake: HandshakePolicy,
     resume: ResumePolicy,
 }
 

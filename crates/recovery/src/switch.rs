@@ -40,6 +40,11 @@ impl<T: Clone> Recovery<T> {
         self.config.policies.clone()
     }
 
+    /// The same without a copy.
+    pub fn policies_ref(&self) -> &Policies {
+        &self.config.policies
+    }
+
     /// Goes on by other policies, on every path and on those to come: all or none of them. Nothing in flight is
     /// touched, and nothing is declared lost before the next acknowledgment or timeout.
     ///
@@ -50,8 +55,12 @@ impl<T: Clone> Recovery<T> {
     /// | `reduction` | with the next congestion; a reduction under way is completed by the rule that began it |
     /// | `reordering` | with the next acknowledgment or loss timeout; what was learned about reordering stays |
     /// | `probe`, `ack-allowance` | at once: the timer is set anew |
+    /// | `ack-rate` | with the next acknowledgment; with `off`, what the peer was asked for last stays in force |
     /// | `undo` | at once; with `off`, reductions that could still have been taken back stand |
     /// | `pacing` | at once |
+    /// | `growth-limit` | with the next acknowledgment |
+    /// | `restart` | with the next packet after nothing was in flight |
+    /// | `handshake` | at once, until the handshake is confirmed |
     /// | `rtt`, `pacing-rtt`, `exit-rtt` | only until the first round-trip sample of the connection |
     /// | `resume` | on paths that are yet to begin |
     ///

@@ -74,10 +74,12 @@ pub enum StartExit {
     AckTrain,
     /// Less was delivered than was sent a round trip before.
     Delivery,
+    /// The window holds what the path carries at the rate that bursts have measured.
+    Bandwidth,
 }
 
 impl StartExit {
-    /// "congestion", "delay", "threshold", "ack_train" or "delivery".
+    /// "congestion", "delay", "threshold", "ack_train", "delivery" or "bandwidth".
     pub const fn label(self) -> &'static str {
         match self {
             StartExit::Congestion => "congestion",
@@ -85,6 +87,7 @@ impl StartExit {
             StartExit::Threshold => "threshold",
             StartExit::AckTrain => "ack_train",
             StartExit::Delivery => "delivery",
+            StartExit::Bandwidth => "bandwidth",
         }
     }
 }
@@ -328,6 +331,7 @@ impl Event {
                     StartExit::Threshold => 3,
                     StartExit::AckTrain => 4,
                     StartExit::Delivery => 5,
+                    StartExit::Bandwidth => 6,
                 };
                 put_all(&[12, reason, window]);
             }

@@ -7,8 +7,8 @@ use thalweg_recovery::{Policies, PolicyError, ProbePolicy};
 #[test]
 fn defaults_are_the_documented_ones() {
     let text = "controller=cubic, start=hystart++, reduction=immediate, reordering=rack, \
-                rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, undo=episode, \
-                pacing=on, resume=off";
+                rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=off, undo=episode, \
+                pacing=on, growth-limit=unused, restart=keep, handshake=plain, resume=off";
     assert_eq!(Policies::default().to_string(), text);
     assert_eq!(text.parse::<Policies>().unwrap(), Policies::default());
     assert_eq!("".parse::<Policies>().unwrap(), Policies::default());
@@ -25,7 +25,7 @@ fn unknown_fields_list_the_known_ones() {
     let error = "colour=blue".parse::<Policies>().unwrap_err().to_string();
     assert_eq!(
         error,
-        "there is no policy field \"colour\"; fields are controller, start, reduction, reordering, rtt, pacing-rtt, exit-rtt, probe, ack-allowance, undo, pacing, resume"
+        "there is no policy field \"colour\"; fields are controller, start, reduction, reordering, rtt, pacing-rtt, exit-rtt, probe, ack-allowance, ack-rate, undo, pacing, growth-limit, restart, handshake, resume"
     );
 }
 

@@ -30,6 +30,7 @@ struct Collected {
     /// For each packet with application data sent since the last question, whether it is the last of a message.
     tails: Vec<bool>,
     early_probes: u64,
+    unanswered_initials: u64,
     limited_by: [Duration; Limit::ALL.len()],
     series: Series,
     connections: Vec<Holding>,
@@ -68,6 +69,7 @@ impl Collector {
         result.retransmitted = collected.retransmitted;
         result.rtt = std::mem::take(&mut collected.rtt);
         result.early_probes = collected.early_probes;
+        result.unanswered_initials = collected.unanswered_initials;
         result.series = std::mem::take(&mut collected.series);
     }
 }
@@ -95,6 +97,7 @@ impl ObserverFactory for Collector {
             next_number: 0,
             expired: Vec::new(),
             finished: BTreeSet::new(),
+            has_heard: false,
         }))
     }
 }
@@ -111,6 +114,8 @@ struct Listener {
     expired: Vec<u64>,
     /// Streams whose last packet was sent.
     finished: BTreeSet<u64>,
+    /// A packet of the peer was processed.
+    has_heard: bool,
 }
 
 impl Observer for Listener {
@@ -120,6 +125,7 @@ impl Observer for Listener {
         let point = |number, what, size| PacketPoint { at, number, what, size };
         self.account(at, event);
         self.judge_probes(event);
+        self.count_initials(event);
         if self.collector.tails {
             self.find_tails(event);
         }
@@ -195,6 +201,17 @@ impl Listener {
                     let early = self.expired.drain(..).filter(|next| largest < *next).count();
                     self.lock().early_probes += early as u64;
                 }
+            }
+            _ => {}
+        }
+    }
+
+    /// Counts Initial packets that leave before anything has arrived. A client's datagram carries one of them.
+    fn count_initials(&mut self, event: &ObserverEvent<'_>) {
+        match event {
+            ObserverEvent::PacketReceived(_) => self.has_heard = true,
+            ObserverEvent::PacketSent(PacketInfo { kind: PacketKind::Initial, .. }) if !self.has_heard => {
+                self.lock().unanswered_initials += 1;
             }
             _ => {}
         }

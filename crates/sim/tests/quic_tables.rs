@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use thalweg_link::{DirectionConfig, LossModel, RateModel};
+use thalweg_proto::AckPolicy;
 use thalweg_sim::{FlowPlan, FlowResult, PacketFate, PathPlan, Plan, Record, Traffic, run};
 use thalweg_units::{Duration, Rate};
 
@@ -25,7 +26,7 @@ fn upload(reduction: &str, lost: &[u64]) -> FlowResult {
         format!("controller=new-reno, start=standard, reordering=fixed, pacing=off, undo=off, reduction={reduction}");
     let mut flow = FlowPlan::new("f", Traffic::Upload(Some(400_000))).policies(policies.parse().unwrap());
     for side in [&mut flow.client, &mut flow.server] {
-        (side.initial_mtu, side.max_mtu, side.ack_every_second) = (1_200, 1_200, true);
+        (side.initial_mtu, side.max_mtu, side.acks) = (1_200, 1_200, AckPolicy::EverySecond);
         // A number left out would bring an ACK of its own.
         side.skip_packet_numbers = false;
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use thalweg::{
-    ClientConfig, Connection, EndpointBuilder, RecvStream, SendStream, ServerConfig, StreamsConfig, TransportConfig,
+    AckPolicy, ClientConfig, Connection, EndpointBuilder, RecvStream, SendStream, ServerConfig, StreamsConfig, TransportConfig,
 };
 
 use crate::job::{
@@ -87,7 +87,7 @@ impl Thalweg {
         let window = u64::from(WINDOW);
         TransportConfig {
             max_mtu: MAX_DATAGRAM,
-            ack_every_second: self.ack_every_second,
+            acks: if self.ack_every_second { AckPolicy::EverySecond } else { AckPolicy::Thinned },
             streams: StreamsConfig {
                 stream_receive_window: window,
                 max_stream_receive_window: window,

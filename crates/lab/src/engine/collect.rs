@@ -156,7 +156,12 @@ fn flow_part(
         }
     }
     let (sender, receiver) = sender(flow, traffic);
-    counters(&mut part, sender, receiver, flow.bytes > 0 || sender.rtt.count() > 0);
+    let round_trip = flow.floor.as_ref().map(|floor| floor.round_trip);
+    counters(&mut part, sender, receiver, flow.bytes > 0 || sender.rtt.count() > 0, round_trip);
+    let client = if traffic.sends_up() { sender } else { receiver };
+    if client.measures(Figure::UnansweredInitials) {
+        part.set("unanswered_initials", client.unanswered_initials as f64);
+    }
     if flow.failed.is_some() && sender.measures(Figure::Packets) {
         count_unanswered(&mut part, sender);
     }
@@ -166,6 +171,9 @@ fn flow_part(
         if let Some(packets) = packets.filter(|packets| packets.sent > 0) {
             part.set("loss_rate", packets.lost as f64 / packets.sent as f64);
         }
+    }
+    if let Some(rate) = sender.stats.delivery_rate {
+        part.set("rate_estimate", rate.bps() as f64);
     }
     recovery(&mut part, sender);
     let total: Duration = sender.limited_by.iter().sum();
@@ -197,8 +205,9 @@ fn flow_part(
 
 /// What the stack of both ends counts. Of what it does not count there is no value: a zero would be a statement.
 ///
-/// `has_met` tells whether anything arrived: before that, round-trip times are assumptions.
-fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult, has_met: bool) {
+/// `has_met` tells whether anything arrived: before that, round-trip times are assumptions. `round_trip` is the sum of
+/// the path's fixed delays, where it is known.
+fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult, has_met: bool, round_trip: Option<Duration>) {
     let (path, back) = (&sender.stats.path, &receiver.stats.path);
     let (sent, returned) = (&sender.stats.udp_sent, &receiver.stats.udp_sent);
     for (figure, name, value) in [
@@ -238,6 +247,9 @@ fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult, has_met
         }
         if sender.measures(Figure::MinRtt) && has_met {
             part.set("min_rtt", sender.stats.min_rtt.as_secs_f64());
+            if let Some(fixed) = round_trip.filter(|fixed| !fixed.is_zero()) {
+                part.set("min_rtt_over_path", sender.stats.min_rtt.as_secs_f64() / fixed.as_secs_f64());
+            }
         }
     }
     if sender.measures(Figure::Datagrams) && sent.bytes > 0 {

@@ -211,6 +211,29 @@ fn a_microsecond_is_all_that_a_seed_changes_if_asked() {
 }
 
 #[test]
+fn an_acknowledgment_is_all_that_a_seed_loses_if_asked() {
+    let rough = HOME.replace("delay = \"10 ms\" }", "delay = \"10 ms\", loss = \"1 %\" }");
+    for (traffic, is_up) in [("transfer = { download = \"2 MB\" }", true), ("transfer = { upload = \"2 MB\" }", false)]
+    {
+        let mut world = world(&rough, traffic);
+        let before = world.paths[0].up.loss.len() + world.paths[0].down.loss.len();
+        world.perturb = Perturb::Ack;
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 1..20 {
+            let plan = plan(&world, seed, false).unwrap().0;
+            let path = &plan.paths[0];
+            let (against, along) = if is_up { (&path.up, &path.down) } else { (&path.down, &path.up) };
+            assert_eq!(against.loss.len() + along.loss.len(), before + 1);
+            let Some(thalweg_link::LossModel::List(lost)) = against.loss.last() else { panic!("{against:?}") };
+            assert!(matches!(lost[..], [10..200]), "{lost:?}");
+            assert!(against.shifts.is_empty() && along.shifts.is_empty());
+            seen.insert(lost.clone());
+        }
+        assert!(seen.len() > 10);
+    }
+}
+
+#[test]
 fn tcp_runs_as_it_is_told_and_gives_its_figures() {
     let path = HOME.replace("down = { rate", "down = { queue = \"20 BDP\", loss = { packets = [40] }, rate");
     let tcp = "stack = \"tcp\"\npolicies = \"start=standard\"\ntransfer = { download = \"200 kB\" }\ntcp = { initial_window = 20, time_threshold = false }";

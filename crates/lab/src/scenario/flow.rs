@@ -6,7 +6,7 @@ use core::fmt;
 
 use serde::{Serialize, Serializer};
 use thalweg_link::Chain;
-use thalweg_proto::TransportConfig;
+use thalweg_proto::{AckPolicy, TransportConfig};
 use thalweg_recovery::{PathMemory, Policies, PolicyError};
 use thalweg_sim::{
     Accepts, AddressChange, FlowPlan, Heeds, HostModel, Move, Resumed, SettingValue, Settings, StackInfo, Traffic,
@@ -72,13 +72,26 @@ pub struct MoveSpec {
 pub struct TransportSpec {
     /// Idle timeout.
     pub idle_timeout: Option<Duration>,
+    /// Round-trip time assumed before the first sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_rtt: Option<Duration>,
+    /// Bytes by which each handshake flight is longer than it has to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handshake_padding: Option<u64>,
     /// After how long a silence the client sends something.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_alive: Option<Duration>,
     /// How long ACKs may be delayed.
     pub max_ack_delay: Option<Duration>,
-    /// An ACK for every second packet, always.
-    pub ack_every_second: bool,
+    /// The least ACK delay that may be asked for; without it, nothing may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_ack_delay: Option<Duration>,
+    /// How many timestamps an ACK may carry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receive_timestamps: Option<u16>,
+    /// How densely packets are acknowledged without a request.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_name")]
+    pub ack: Option<AckPolicy>,
     /// Largest UDP payload that is tried, bytes.
     pub max_datagram: Option<u64>,
     /// UDP payload to begin with, bytes.
@@ -93,6 +106,10 @@ pub struct TransportSpec {
 
 fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
+}
+
+fn as_name<S: Serializer>(value: &Option<AckPolicy>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(value.map_or("", AckPolicy::name))
 }
 
 /// For the simulator's own types, whose text is as good a name for a result as any.
@@ -154,10 +171,18 @@ impl TransportSpec {
         if let Some(timeout) = self.idle_timeout {
             config.max_idle_timeout = Some(timeout);
         }
+        if let Some(rtt) = self.initial_rtt {
+            config.initial_rtt = rtt;
+        }
+        if let Some(size) = self.handshake_padding {
+            config.handshake_padding = bytes(size);
+        }
         if let Some(delay) = self.max_ack_delay {
             config.max_ack_delay = delay;
         }
-        config.ack_every_second |= self.ack_every_second;
+        config.min_ack_delay = self.min_ack_delay.or(config.min_ack_delay);
+        config.receive_timestamps = self.receive_timestamps.unwrap_or(config.receive_timestamps);
+        config.acks = self.ack.unwrap_or(config.acks);
         if let Some(size) = self.initial_datagram {
             config.initial_mtu = bytes(size);
             config.max_mtu = config.max_mtu.max(bytes(size));
@@ -448,12 +473,16 @@ fn transport(field: &Field<'_>) -> Option<TransportSpec> {
     let reader = field.table("a table such as { idle_timeout = \"30 s\" }")?;
     let spec = TransportSpec {
         idle_timeout: reader.get("idle_timeout").and_then(|field| field.span()),
+        initial_rtt: reader.get("initial_rtt").and_then(|field| field.span()),
+        handshake_padding: reader.get("handshake_padding").and_then(|field| field.bytes_in(0..=8_000)),
         keep_alive: reader.get("keep_alive").and_then(|field| field.span()),
         max_ack_delay: reader.get("max_ack_delay").and_then(|field| field.duration()),
-        ack_every_second: reader
-            .get("ack")
-            .and_then(|field| field.choice(&[("thinned", false), ("every-second", true)]))
-            .unwrap_or(false),
+        min_ack_delay: reader.get("min_ack_delay").and_then(|field| field.duration()),
+        receive_timestamps: reader
+            .get("receive_timestamps")
+            .and_then(|field| field.count(0..=128))
+            .and_then(|count| u16::try_from(count).ok()),
+        ack: reader.get("ack").and_then(|field| field.choice(&AckPolicy::ALL.map(|policy| (policy.name(), policy)))),
         max_datagram: reader.get("max_datagram").and_then(|field| field.bytes_in(1_200..=65_527)),
         initial_datagram: reader.get("initial_datagram").and_then(|field| field.bytes_in(1_200..=65_527)),
         mtu_discovery: reader.get("mtu_discovery").and_then(|field| field.boolean()),

@@ -407,14 +407,14 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
         .get("crypto")
         .map_or(Some(Crypto::Real), |field| field.choice(&[("real", Crypto::Real), ("null", Crypto::Null)]));
     let perturb = root.get("perturb").map_or(Some(Perturb::All), |field| {
-        field.choice(&[("all", Perturb::All), ("microsecond", Perturb::Microsecond)])
+        field.choice(&[("all", Perturb::All), ("microsecond", Perturb::Microsecond), ("ack", Perturb::Ack)])
     });
     let host_delay = match root.get("host_delay") {
-        None => Some(perturb != Some(Perturb::Microsecond)),
+        None => Some(!perturb.is_some_and(Perturb::is_single)),
         Some(field) => field.boolean().inspect(|delays| {
-            if *delays && perturb == Some(Perturb::Microsecond) {
+            if *delays && perturb.is_some_and(Perturb::is_single) {
                 field.complain(
-                    "does not go together with perturb = \"microsecond\", which changes next to nothing; leave it out",
+                    "does not go together with perturb = \"microsecond\" or \"ack\", which change next to nothing; leave it out",
                 );
             }
         }),

@@ -67,6 +67,16 @@ pub enum Perturb {
     /// Next to nothing: the endpoints' random bytes, and one of the first 200 packets of one direction takes a
     /// microsecond longer.
     Microsecond,
+    /// Next to nothing: the endpoints' random bytes, and one of the packets 11 to 200 of the direction against the data,
+    /// an acknowledgment, is lost.
+    Ack,
+}
+
+impl Perturb {
+    /// Whether a seed leaves alone what chance decides in the world around the endpoints.
+    pub fn is_single(self) -> bool {
+        self != Perturb::All
+    }
 }
 
 /// How packets are protected inside the simulator.

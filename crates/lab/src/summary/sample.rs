@@ -7,7 +7,7 @@ use thalweg_units::Rate;
 use super::{Runs, values};
 use crate::metric::{Metric, Scope, Unit};
 use crate::scenario::Scenario;
-use crate::scenario::world::{Perturb, World};
+use crate::scenario::world::World;
 use crate::stats::{self, Estimate, Interval, Statistic};
 
 /// The values of a metric of one flow, link or run at one point.
@@ -90,7 +90,7 @@ pub(super) fn ways(statistic: Statistic, is_repeated: bool) -> (Statistic, Stati
 pub fn resolution(world: &World) -> f64 {
     const PACKET: f64 = 1500.0 * 8.0;
     const MOST: f64 = 1e-3;
-    if world.perturb == Perturb::Microsecond {
+    if world.perturb.is_single() {
         return 1e-6;
     }
     let taken: BTreeSet<usize> =

@@ -436,6 +436,32 @@ fn reordering_is_reported_at_once_however_thin_acks_are() {
 }
 
 #[test]
+fn a_sparse_receiver_acknowledges_twice_per_round_trip_or_every_64th_packet() {
+    for (per_ms, packets) in [(1, 50), (10, 64)] {
+        let mut t = AckTracker::new(
+            AckConfig { policy: AckPolicy::Sparse, max_ack_delay: 1000 * MS, ..AckConfig::default() },
+            false,
+        );
+        t.set_rtt(100 * MS);
+        let warm = 400 * per_ms;
+        for n in 0..warm {
+            receive(&mut t, at(n / per_ms), n);
+        }
+        let acks = (warm..warm + 6_400).filter(|n| receive(&mut t, at(n / per_ms), *n)).count();
+        assert_eq!(acks, 6_400 / packets, "{per_ms} packets per millisecond");
+    }
+}
+
+#[test]
+fn the_names_of_policies_are_read() {
+    for policy in AckPolicy::ALL {
+        assert_eq!(policy.to_string().parse(), Ok(policy));
+    }
+    let error = "dense".parse::<AckPolicy>().unwrap_err();
+    assert!(error.contains("\"dense\"") && error.contains("every-second, thinned, sparse"), "{error}");
+}
+
+#[test]
 fn every_second_packet_can_be_asked_for() {
     let mut t = AckTracker::new(AckConfig { policy: AckPolicy::EverySecond, ..AckConfig::default() }, false);
     t.set_rtt(100 * MS);

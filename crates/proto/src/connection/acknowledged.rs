@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use thalweg_recovery::{AckFrame, Acked, Lost, Outcome, PathId, SpaceId};
+use thalweg_recovery::{AckFrame, Acked, Lost, Outcome, PathId, ReceiveTime, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
@@ -25,9 +25,10 @@ impl Connection {
             SpaceId::Data(_) => ack.delay(self.peer_params.ack_delay_exponent),
             SpaceId::Initial | SpaceId::Handshake => Duration::ZERO,
         };
+        self.read_timestamps(ack)?;
         let mut outcome = std::mem::take(&mut self.outcome);
         outcome.clear();
-        let frame = AckFrame { delay, ecn: ack.ecn, ..AckFrame::new(at, ack.ranges()) };
+        let frame = AckFrame { ranges: ack.ranges(), arrived: at, delay, ecn: ack.ecn, arrivals: &self.receive_times };
         let result = self.recovery.on_ack(now, space, frame, &mut outcome);
         if result.is_err() {
             self.outcome = outcome;
@@ -36,16 +37,48 @@ impl Connection {
         if !outcome.acked.is_empty() {
             self.on_progress(now, space);
         }
+        let has_news = !outcome.acked.is_empty() || !outcome.lost.is_empty();
         self.on_outcome(now, &mut outcome);
         self.outcome = outcome;
+        if has_news && space == SpaceId::DATA {
+            self.consider_ack_request();
+        }
         self.tell_path(now);
         self.finish_close_when_done(now);
         Ok(())
     }
 
+    /// Decodes the timestamps of an ACK, by descending packet number, into `receive_times`.
+    fn read_timestamps(&mut self, ack: &frame::Ack<'_>) -> Result<(), TransportError> {
+        self.receive_times.clear();
+        let Some(times) = ack.times else { return Ok(()) };
+        match u64::from(self.config.receive_timestamps) {
+            // To who has not asked for any this is a frame of an unknown type (RFC 9000 section 12.4).
+            0 => Err(TransportError::frame_encoding(
+                "frame of an extension that was not negotiated: max_receive_timestamps_per_ack",
+            )),
+            most if times.count() > most => {
+                Err(TransportError::frame_encoding("more timestamps than max_receive_timestamps_per_ack"))
+            }
+            _ => {
+                // Ours is the default exponent: microseconds.
+                let times = ack
+                    .timestamps()
+                    .map(|time| ReceiveTime { number: time.number, at: Duration::from_micros(time.units) });
+                self.receive_times.extend(times);
+                self.receive_times.sort_by_key(|time| std::cmp::Reverse(time.number));
+                self.receive_times.dedup_by_key(|time| time.number);
+                Ok(())
+            }
+        }
+    }
+
     /// Something of ours arrived.
     fn on_progress(&mut self, now: Instant, space: SpaceId) {
         self.spaces[space.index()].probes = 0;
+        if space == SpaceId::DATA {
+            self.on_data_acked();
+        }
         if let Some(since) = self.suspended.take() {
             let silence = now.saturating_since(since);
             self.events.push_back(Event::Path(PathEvent::Resumed { silence }));
@@ -75,8 +108,14 @@ impl Connection {
             self.spaces[space.index()].acks.on_ack_acked(reported);
         }
         for control in &frames.control {
-            if let Control::RetireConnectionId(sequence) = control {
-                self.remote_cids.on_retire_acked(*sequence);
+            match *control {
+                Control::RetireConnectionId(sequence) => self.remote_cids.on_retire_acked(sequence),
+                Control::AckFrequency(sequence) => {
+                    if let Some((delay, packets)) = self.ack_requests.on_acked(sequence) {
+                        self.recovery.set_ack_rate(delay, packets);
+                    }
+                }
+                _ => {}
             }
         }
         if space == SpaceId::DATA {
@@ -105,6 +144,7 @@ impl Connection {
         if packet.trigger == thalweg_recovery::LossTrigger::Withdrawn {
             return;
         }
+        self.note_loss(packet.data.space);
         self.tell_mtu_discovery(now, packet.path, |mtu| {
             if packet.mtu_probe {
                 mtu.on_probe_lost(now, packet.number);
@@ -128,6 +168,7 @@ impl Connection {
                 Control::NewToken => self.handshake.new_token_pending = true,
                 Control::NewConnectionId(sequence) => self.local_cids.on_lost(sequence),
                 Control::RetireConnectionId(sequence) => self.remote_cids.on_retire_lost(sequence),
+                Control::AckFrequency(sequence) => self.ack_requests.on_lost(sequence),
             }
         }
     }

@@ -154,9 +154,17 @@ impl Connection {
                 self.drain(now, ConnectionError::PeerApplication { code: error_code, reason });
                 Ok(())
             }
-            // Not negotiated: we never send min_ack_delay, so these may not come.
-            Frame::AckFrequency(_) | Frame::ImmediateAck => {
-                Err(TransportError::protocol_violation("acknowledgement frequency was not negotiated"))
+            // To who has not sent min_ack_delay these are frames of an unknown type (RFC 9000 section 12.4).
+            Frame::AckFrequency(_) | Frame::ImmediateAck if self.config.min_ack_delay.is_none() => {
+                Err(TransportError::frame_encoding("frame of an extension that was not negotiated: min_ack_delay"))
+            }
+            Frame::AckFrequency(request) => {
+                self.spaces[space.index()].acks.on_ack_frequency(&request)?;
+                Ok(())
+            }
+            Frame::ImmediateAck => {
+                self.spaces[space.index()].acks.on_immediate_ack();
+                Ok(())
             }
         }
     }
@@ -198,6 +206,7 @@ impl From<&Frame<'_>> for FrameInfo {
                     range_count: u32::try_from(ack.range_count()).unwrap_or(u32::MAX),
                     ranges,
                     ecn: ack.ecn.map(|ecn| [ecn.ect0, ecn.ect1, ecn.ce]),
+                    timestamps: ack.times.map_or(0, |times| u32::try_from(times.count()).unwrap_or(u32::MAX)),
                 }
             }
             Frame::ResetStream { id, error_code, final_size } => {

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Side,
-    ack::{AckConfig, AckPolicy},
+    ack::AckConfig,
     cid::{ConnectionId, LocalCids, RemoteCids, ResetToken},
     config::{ClientConfig, ConnectError, PathStore, ServerConfig, TokenStore, TransportConfig},
     crypto::{ClientCrypto, KeyChange, Keys, Session},
@@ -28,7 +28,7 @@ use crate::{
     mtu::{MtuConfig, MtuDiscovery},
     observe::{ConnectionState, KeyTrigger, ObservedConnection, ObserverEvent, Owner, PacketKind, ParameterValues},
     streams::{StreamLimits, Streams},
-    transport_parameters::{ExpectedIds, TransportParameters, VersionInformation, check_version_information},
+    transport_parameters::{self, ExpectedIds, TransportParameters, VersionInformation, check_version_information},
     version::Version,
 };
 
@@ -155,6 +155,7 @@ impl Connection {
         }
         let mut encoded = Vec::new();
         params.encode(&mut encoded, Some(&mut rng));
+        transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(config.version, server_name, &encoded)?;
         let taken = config.paths.as_ref().and_then(|paths| paths.take(server_name, remote));
         let birth = Birth {
@@ -216,6 +217,7 @@ impl Connection {
         params.disable_active_migration = !config.migration;
         let mut encoded = Vec::new();
         params.encode(&mut encoded, Some(&mut rng));
+        transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(accept.version, &encoded)?;
         let birth = Birth {
             side: Side::Server,
@@ -276,7 +278,8 @@ impl Connection {
         let id = recovery.add_path(now, NewPath::new(config.initial_mtu).to(remote).remembered(birth.memory));
         let ack = AckConfig {
             max_ack_delay: config.max_ack_delay,
-            policy: if config.ack_every_second { AckPolicy::EverySecond } else { AckPolicy::Thinned },
+            min_ack_delay: min_ack_delay(&config).unwrap_or_default(),
+            policy: config.acks,
             ..AckConfig::default()
         };
         let mtu = MtuConfig {
@@ -334,6 +337,9 @@ impl Connection {
             endpoint_events: Default::default(),
             undecryptable: Vec::new(),
             probing: Default::default(),
+            ack_requests: Default::default(),
+            copies: Default::default(),
+            receive_times: Vec::new(),
             paced_until: None,
             suspended: None,
             local_cid: birth.local_cid,
@@ -485,6 +491,9 @@ impl Connection {
             return;
         }
         self.handshake.confirmed = true;
+        if self.side.is_client() {
+            self.end_copies();
+        }
         self.recovery.set_peer_validated();
         self.recovery.set_handshake_confirmed(now);
         self.discard_space(now, SpaceId::Handshake);
@@ -498,6 +507,7 @@ impl Connection {
         if !self.keys.has(space) {
             return;
         }
+        self.note_missed_packets();
         self.keys.discard(space);
         self.recovery.discard(now, space);
         let ack = AckConfig { max_ack_delay: self.config.max_ack_delay, ..AckConfig::default() };
@@ -537,6 +547,8 @@ impl Connection {
         self.streams.set_peer_limits(&stream_limits(&params));
         self.datagrams.set_peer_max_frame_size(Some(params.max_datagram_frame_size));
         self.recovery.set_max_ack_delay(params.max_ack_delay);
+        let acks = &mut self.spaces[SpaceId::DATA.index()].acks;
+        acks.report_arrivals(params.max_receive_timestamps_per_ack, params.receive_timestamps_exponent);
         self.idle.set_peer(self.config.max_idle_timeout, params.max_idle_timeout);
         self.recovery.set_idle_timeout(self.idle.timeout);
         self.local_cids.set_peer_limit(params.active_connection_id_limit);
@@ -639,6 +651,8 @@ impl Connection {
             active_connection_id_limit: params.active_connection_id_limit,
             max_datagram_frame_size: (params.max_datagram_frame_size > 0).then_some(params.max_datagram_frame_size),
             min_ack_delay_us: params.min_ack_delay.map(|delay| delay.as_micros() as u64),
+            max_receive_timestamps_per_ack: (params.max_receive_timestamps_per_ack > 0)
+                .then_some(params.max_receive_timestamps_per_ack),
         };
         self.observe(now, &ObserverEvent::ParametersSet { owner, values: &values, restored });
     }
@@ -646,6 +660,13 @@ impl Connection {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Our min_ack_delay: no parameter may be larger than what is sent as max_ack_delay, which is in whole milliseconds
+/// (draft-ietf-quic-ack-frequency section 3).
+pub(super) fn min_ack_delay(config: &TransportConfig) -> Option<Duration> {
+    let most = Duration::from_millis(millis(config.max_ack_delay));
+    config.min_ack_delay.map(|least| least.min(most))
 }
 
 /// What we tell the peer.
@@ -665,6 +686,8 @@ fn local_parameters(
         initial_max_streams_bidi: limits.streams_bidi,
         initial_max_streams_uni: limits.streams_uni,
         max_ack_delay: config.max_ack_delay,
+        min_ack_delay: min_ack_delay(config),
+        max_receive_timestamps_per_ack: config.receive_timestamps.into(),
         active_connection_id_limit: config.active_connection_ids,
         initial_source_connection_id: Some(scid),
         max_datagram_frame_size: config.datagrams.max_frame_size,

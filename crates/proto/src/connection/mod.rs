@@ -2,12 +2,15 @@
 //!
 //! The parts: `keys` (encryption levels, key update), `handshake` (TLS, transport parameters, 0-RTT, Retry), `receive`
 //! (datagram to frames), `frames` (what each frame does), `transmit` (state to datagrams), `probes` (what is sent ahead
-//! of or after a timeout), `numbers` (packet numbers), `acknowledged` (what acknowledgement and loss do), `migrate`
-//! (paths), `lifecycle` (closing, idle). Recovery, streams and acknowledgement tracking are modules of their own, with
+//! of or after a timeout), `copies` (second copies of the handshake's flights), `numbers` (packet numbers), `acknowledged`
+//! (what acknowledgement and loss do), `ack_frequency` (how often to be acknowledged), `migrate` (paths), `lifecycle`
+//! (closing, idle). Recovery, streams and acknowledgement tracking are modules of their own, with
 //! no knowledge of this one.
 
+mod ack_frequency;
 mod acknowledged;
 mod adjust;
+mod copies;
 mod crypto_stream;
 mod frames;
 mod handshake;
@@ -35,15 +38,12 @@ use std::{
 
 use bytes::Bytes;
 use rand_chacha::ChaCha8Rng;
-use thalweg_recovery::{Outcome, PathId, Recovery, RepairStats, SpaceId, Timeout};
+use thalweg_recovery::{Outcome, PathId, ReceiveTime, Recovery, RepairStats, SpaceId, Timeout};
 use thalweg_units::Instant;
 
 pub use self::stats::{ConnectionStats, UdpStats};
-pub(crate) use self::{
-    handshake::Accept,
-    versions::{choose_version, open_copy},
-};
 use self::{
+    ack_frequency::AckRequests,
     handshake::Handshake,
     keys::KeyStore,
     lifecycle::{CloseFrame, IdleTimers, Lifecycle},
@@ -51,6 +51,10 @@ use self::{
     net_path::NetPath,
     sent::SentFrames,
     space::Space,
+};
+pub(crate) use self::{
+    handshake::Accept,
+    versions::{choose_version, open_copy},
 };
 use crate::{
     Side,
@@ -159,6 +163,8 @@ pub struct Connection {
     recovery: Recovery<SentFrames>,
     /// Reused from ACK to ACK.
     outcome: Outcome<SentFrames>,
+    /// Reused from ACK to ACK.
+    receive_times: Vec<ReceiveTime>,
     paths: Vec<NetPath>,
     /// Index into `paths` of the one data go by.
     active: usize,
@@ -179,6 +185,8 @@ pub struct Connection {
     endpoint_events: VecDeque<EndpointEvent>,
     undecryptable: Vec<receive::Waiting>,
     probing: probes::Probing,
+    ack_requests: AckRequests,
+    copies: copies::Copies,
     /// Until when the pacer holds us.
     paced_until: Option<Instant>,
     /// Since when nothing is heard, if a suspension was reported.

@@ -36,6 +36,7 @@ impl Connection {
             }
         }
         self.probing.datagrams = datagrams;
+        self.settle_copies();
         if self.recovery.pto_count() >= 2 && self.suspended.is_none() && self.handshake.complete {
             self.suspended = Some(self.idle.last_received);
             let silence = now.saturating_since(self.idle.last_received);
@@ -48,7 +49,15 @@ impl Connection {
         self.probing.datagrams = self.probing.datagrams.saturating_sub(1);
         if self.probing.datagrams == 0 {
             self.spaces.iter_mut().for_each(|space| space.probes = 0);
+            self.settle_copies();
         }
+    }
+
+    /// So many datagrams are owed as second copies. The handshake is not sped up before `not_before`: what the peer
+    /// asks for until then is on its way.
+    pub(super) fn owe_datagrams(&mut self, datagrams: u8, not_before: Instant) {
+        self.probing.datagrams = datagrams;
+        self.probing.not_before = self.probing.not_before.max(Some(not_before));
     }
 
     /// Appends what is outstanding, the oldest first, as far as it fits: what no probe of this timeout has repeated yet
@@ -58,7 +67,8 @@ impl Connection {
         let space = packet.space;
         let is_data = space == SpaceId::DATA;
         let mut repeats = self.spaces[space.index()].repeats.clone();
-        let mut is_second_round = false;
+        // A copy is one of each packet, a probe at least something.
+        let mut is_second_round = self.owes_copies();
         loop {
             let room = limit.saturating_sub(buf.len());
             // Handshake bytes are gathered first, so that none that were never sent come between them.
@@ -102,6 +112,10 @@ impl Connection {
         };
         let mut spaces: SmallVec<[SpaceId; 2]> = SmallVec::from_buf([SpaceId::Initial, SpaceId::Handshake]);
         spaces.retain(|space| is_unanswered(space));
+        // What has not left yet leaves twice anyway.
+        if self.wants_copies() && spaces.iter().any(|space| self.spaces[space.index()].crypto.can_send()) {
+            return;
+        }
         let is_too_early = self.probing.not_before.is_some_and(|at| now < at);
         if self.probing.speed_ups >= MAX_SPEED_UPS || is_too_early || spaces.is_empty() {
             return;
@@ -115,6 +129,7 @@ impl Connection {
             self.spaces[space.index()].probe(datagrams);
         }
         self.probing.datagrams = datagrams;
+        self.settle_copies();
         if !self.side.is_client() {
             // All that is known is that the client's packets get through.
             if let Some(path) = self.recovery.path_mut(self.paths[self.active].id) {

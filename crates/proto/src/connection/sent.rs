@@ -45,4 +45,6 @@ pub(crate) enum Control {
     NewConnectionId(u64),
     /// RETIRE_CONNECTION_ID with this sequence number.
     RetireConnectionId(u64),
+    /// ACK_FREQUENCY with this sequence number.
+    AckFrequency(u64),
 }

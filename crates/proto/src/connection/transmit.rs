@@ -1,6 +1,7 @@
 //! From state to datagrams: which spaces speak, what goes first, coalescing, padding, batches (RFC 9000 sections 12-14).
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 use thalweg_recovery::{Budget, Ecn, Sent, SpaceId};
 use thalweg_units::Instant;
 
@@ -63,6 +64,7 @@ impl Connection {
                 self.transmit_probing(now, buf)
                     .or_else(|| self.transmit_mtu_probe(now, buf))
                     .or_else(|| self.transmit_batch(now, max_segments.max(1), buf))
+                    .or_else(|| self.transmit_copies(now, max_segments.max(1), buf))
             }
             Lifecycle::Closing { .. } => self.transmit_close(now, buf),
             Lifecycle::Draining { .. } | Lifecycle::Closed => None,
@@ -77,7 +79,7 @@ impl Connection {
     }
 
     /// The bulk of all traffic: as many full datagrams on the active path as window, pacer and content allow.
-    fn transmit_batch(&mut self, now: Instant, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+    pub(super) fn transmit_batch(&mut self, now: Instant, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         let path = self.paths[self.active].id;
         let known = self.recovery.path(path)?;
         let (size, ecn) = (known.datagram_size(), known.ecn_codepoint());
@@ -161,6 +163,7 @@ impl Connection {
         let mut open: Option<OpenPacket> = None;
         let mut pad = false;
         let mut probe = false;
+        let mut flight: SmallVec<[(SpaceId, u64); 3]> = SmallVec::new();
         for space in SpaceId::ALL {
             let wanted = self.wanted(now, space, content);
             let Some(content) = wanted else { continue };
@@ -183,6 +186,9 @@ impl Connection {
             }
             pad |= space == SpaceId::Initial && (self.side == Side::Client || packet.ack_eliciting);
             probe |= packet.probe;
+            if !packet.probe && packet.frames.is_worth_repeating() {
+                flight.push((space, packet.mark.number));
+            }
             open = Some(packet);
         }
         if probe {
@@ -192,6 +198,7 @@ impl Connection {
             let pad_to = pad.then_some(start + usize::from(MIN_INITIAL).min(room));
             self.finish_packet(now, buf, last, pad_to, ecn);
         }
+        self.note_flight(&flight, buf.len() - start);
     }
 
     /// What a space has to say, if it may: `None` if nothing.
@@ -220,7 +227,7 @@ impl Connection {
     }
 
     /// Whether any space has something that waits for the window.
-    fn wants_data(&self) -> bool {
+    pub(super) fn wants_data(&self) -> bool {
         SpaceId::ALL.into_iter().any(|space| self.keys.local(space).is_some() && self.has_new_data(space))
     }
 
@@ -305,6 +312,9 @@ impl Connection {
             return;
         }
         packet.probe = state.probes > 0;
+        let asks = packet.probe && self.probes_ask(space);
+        let (end, limit) = (limit, limit - usize::from(asks));
+        let is_copy = packet.probe && self.owes_copies();
         if packet.probe && space != SpaceId::DATA {
             // What follows cannot be read without it.
             self.write_repeats(buf, acks_end, limit, packet);
@@ -313,8 +323,12 @@ impl Connection {
         if packet.probe && space == SpaceId::DATA {
             self.write_repeats(buf, acks_end, limit, packet);
         }
+        if asks && buf.len() < end {
+            // An answer that waits for more packets, or for a delay, would prolong the silence.
+            Frame::ImmediateAck.encode(buf);
+        }
         let state = &mut self.spaces[space.index()];
-        if buf.len() == acks_end && (state.probes > 0 || state.ping) && buf.len() < limit {
+        if buf.len() == acks_end && (state.probes > 0 && !is_copy || state.ping) && buf.len() < limit {
             Frame::Ping.encode(buf);
         }
         packet.ack_eliciting = buf.len() > acks_end;
@@ -335,6 +349,15 @@ impl Connection {
             }
         }
         if is_data {
+            // A request goes along with data: without any there is nothing to be acknowledged.
+            let has_data = self.streams.can_send() || self.datagrams.can_send();
+            if self.ack_requests.is_wanted()
+                && packet.kind == PacketKind::OneRtt
+                && has_data
+                && let Some(sequence) = self.write_ack_request(buf, limit)
+            {
+                packet.frames.control.push(Control::AckFrequency(sequence));
+            }
             self.streams.write_control(buf, limit, &mut packet.frames.streams);
             if self.datagrams.can_send() {
                 self.write_datagram_frames(buf, limit);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use thalweg_recovery::EcnCounts;
 
-use super::{Frame, stream_ty, ty};
+use super::{Frame, Timestamp, ack_ty, stream_ty, timestamps, ty};
 use crate::streams::StreamId;
 use crate::varint;
 
@@ -77,6 +77,9 @@ impl Frame<'_> {
                 out.bytes(ack.fields);
                 if let Some(ecn) = ack.ecn {
                     varints(out, &[ecn.ect0, ecn.ect1, ecn.ce]);
+                }
+                if let Some(times) = ack.times {
+                    out.bytes(times.fields());
                 }
             }
             Frame::ResetStream { id, error_code, final_size } => {
@@ -205,12 +208,43 @@ pub fn encode_ack(
     ranges: impl Iterator<Item = Range<u64>> + Clone,
     ecn: Option<EcnCounts>,
 ) -> Option<usize> {
+    encode_ack_of(ack_ty(ecn.is_some(), false), out, max_len, raw_delay, ranges, ecn)
+}
+
+/// The same as ACK_RECEIVE_TIMESTAMPS, with the first of `times` that fit behind the ranges, at most `most`: newest first,
+/// none above the largest acknowledged number, `units` not rising. Returns the number of ranges written.
+pub fn encode_ack_with_times(
+    out: &mut Vec<u8>,
+    max_len: usize,
+    raw_delay: u64,
+    ranges: impl Iterator<Item = Range<u64>> + Clone,
+    ecn: Option<EcnCounts>,
+    times: impl Iterator<Item = Timestamp> + Clone,
+    most: usize,
+) -> Option<usize> {
+    let largest = ranges.clone().next()?.end - 1;
+    let before = out.len();
+    // Room for their count at least.
+    let written = encode_ack_of(ack_ty(ecn.is_some(), true), out, max_len.checked_sub(1)?, raw_delay, ranges, ecn)?;
+    let room = max_len.saturating_sub(out.len() - before);
+    timestamps::encode(out, room, largest, times, most);
+    Some(written)
+}
+
+fn encode_ack_of(
+    ty: u64,
+    out: &mut Vec<u8>,
+    max_len: usize,
+    raw_delay: u64,
+    ranges: impl Iterator<Item = Range<u64>> + Clone,
+    ecn: Option<EcnCounts>,
+) -> Option<usize> {
     let first = ranges.clone().next()?;
     let largest = first.end - 1;
     let raw_delay = raw_delay.min(varint::MAX);
     let ecn_len = ecn.map_or(0, |ecn| varint::len(ecn.ect0) + varint::len(ecn.ect1) + varint::len(ecn.ce));
     let first_len = varint::len(largest - first.start);
-    let fixed = 1 + varint::len(largest) + varint::len(raw_delay) + first_len + ecn_len;
+    let fixed = varint::len(ty) + varint::len(largest) + varint::len(raw_delay) + first_len + ecn_len;
 
     // First count what fits: the number of ranges stands before them.
     let mut used = fixed;
@@ -229,8 +263,7 @@ pub fn encode_ack(
         return None;
     }
 
-    out.push(if ecn.is_some() { ty::ACK_ECN } else { ty::ACK } as u8);
-    for value in [largest, raw_delay, further, largest - first.start] {
+    for value in [ty, largest, raw_delay, further, largest - first.start] {
         varint::encode(value, out);
     }
     let mut smallest = first.start;

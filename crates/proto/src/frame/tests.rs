@@ -361,7 +361,7 @@ fn frames_before_the_error_are_yielded_and_none_after_it() {
 /// One frame of each type, with where RFC 9000 tables 3 and section 12.5 allow it, in the letters of the table; then "A" if
 /// ack-eliciting, "P" if probing.
 fn catalogue() -> Vec<(Frame<'static>, &'static str, bool, bool)> {
-    const BARE_ACK: Ack<'static> = Ack { largest: 0, raw_delay: 0, ecn: None, further: 0, fields: &[0] };
+    const BARE_ACK: Ack<'static> = Ack { largest: 0, raw_delay: 0, ecn: None, times: None, further: 0, fields: &[0] };
     let new_cid = NewConnectionId {
         sequence: 1,
         retire_prior_to: 0,
@@ -481,5 +481,135 @@ proptest! {
         let mut out = Vec::new();
         encode_datagram(&mut out, &data);
         prop_assert_eq!(out.len(), datagram_len(data.len()));
+    }
+}
+
+// ---- timestamps -----------------------------------------------------------------------------------------------------
+
+/// ACK_RECEIVE_TIMESTAMPS for packets 87 to 100, with these numbers behind it.
+fn with_times(values: &[u64]) -> Vec<u8> {
+    fields(ty::ACK_RECEIVE_TIMESTAMPS, &[&[100, 0, 0, 13], values].concat())
+}
+
+fn times(payload: &[u8]) -> Vec<(u64, u64)> {
+    let parsed = parse(payload).unwrap();
+    let [Frame::Ack(ack)] = &parsed[..] else { panic!("{parsed:?}") };
+    assert_eq!(encoded(&parsed[0]), payload);
+    ack.timestamps().map(|time| (time.number, time.units)).collect()
+}
+
+fn write_times(max_len: usize, times: &[(u64, u64)], most: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    let times = times.iter().map(|&(number, units)| Timestamp { number, units });
+    encode_ack_with_times(&mut out, max_len, 0, std::iter::once(87..101), None, times, most).unwrap();
+    out
+}
+
+/// The examples of draft-ietf-quic-receive-ts section 8.
+#[test]
+fn draft_receive_ts_8_the_examples_of_the_draft() {
+    let in_order =
+        [(100, 380), (99, 370), (98, 360), (97, 355), (96, 350), (91, 330), (90, 320), (89, 310), (88, 305), (87, 300)];
+    let first = with_times(&[2, 0, 5, 380, 10, 10, 5, 5, 9, 5, 20, 10, 10, 5, 5]);
+    assert_eq!(times(&first), in_order);
+    assert_eq!(write_times(1000, &in_order, 64), first);
+    let late = [(95, 395), (94, 394), (93, 392), (92, 390)];
+    let second = with_times(&[3, 5, 4, 395, 1, 2, 2, 0, 5, 10, 10, 10, 5, 5, 9, 5, 20, 10, 10, 5, 5]);
+    let both = [&late[..], &in_order].concat();
+    assert_eq!(times(&second), both);
+    assert_eq!(write_times(1000, &both, 64), second);
+    assert_eq!(write_times(1000, &both, 4), with_times(&[1, 5, 4, 395, 1, 2, 2]), "no more than the peer takes");
+}
+
+#[test]
+fn timestamps_that_cannot_be_are_frame_encoding_errors() {
+    for values in [
+        &[] as &[u64],
+        &[1],
+        &[1, 0],
+        &[1, 0, 1],
+        &[1, 0, 2, 5],
+        &[1, 101, 1, 5],
+        &[1, 0, 2, 5, 6],
+        &[2, 0, 1, 5, 1, 1, 6],
+        &[1 << 60],
+        &[1, 0, 1 << 60, 5, 0, 0],
+        &[1, 100, 2, 5, 0],
+    ] {
+        assert_eq!(code(&with_times(values)), TransportErrorCode::FRAME_ENCODING_ERROR, "{values:?}");
+    }
+    // The last of these begins at packet 0; one more would be below it.
+    assert_eq!(times(&with_times(&[1, 100, 1, 5])), [(0, 5)]);
+    assert_eq!(times(&with_times(&[0])), []);
+    assert_eq!(times(&with_times(&[2, 0, 0, 3, 1, 9])), [(97, 9)], "an empty range says nothing");
+    assert_eq!(times(&with_times(&[2, 0, 1, 9, 0, 1, 1])), [(100, 9), (100, 8)], "twice the same packet");
+}
+
+#[test]
+fn timestamps_come_in_1_rtt_packets_only() {
+    let payload = with_times(&[1, 0, 1, 5]);
+    let frame = &parse(&payload).unwrap()[0];
+    assert!(!frame.is_ack_eliciting() && !frame.is_probing());
+    for level in [Level::Initial, Level::Handshake, Level::EarlyData] {
+        assert!(!frame.is_allowed_at(level));
+    }
+    assert!(frame.is_allowed_at(Level::OneRtt));
+}
+
+proptest! {
+    #[test]
+    fn timestamps_survive_the_round_trip_and_none_is_left_out_without_need(
+        first in integer(), steps in vec((0u64..100, any::<bool>(), 0u64..1 << 20), 0..80), limit in 0usize..300,
+        most in 0usize..100, ecn in ecn(),
+    ) {
+        // Newest first: mostly consecutive numbers, now and then a jump.
+        let largest = 1 << 20;
+        let (mut number, mut units) = (largest, first.max(1 << 30));
+        let times: Vec<Timestamp> = steps.iter().map(|&(jump, jumps, delta)| {
+            number = if jumps { (largest - jump).min(largest) } else { number.saturating_sub(1) };
+            units -= delta.min(units);
+            Timestamp { number, units }
+        }).collect();
+        let mut out = vec![0xee; 3];
+        let range = || std::iter::once(0..largest + 1);
+        let written = encode_ack_with_times(&mut out, limit, 5, range(), ecn, times.iter().copied(), most);
+        prop_assert!(out.len() - 3 <= limit);
+        let Some(ranges) = written else {
+            prop_assert_eq!(out.len(), 3);
+            prop_assert!(limit < 60, "an ACK with an empty list fits into so much");
+            return Ok(());
+        };
+        prop_assert_eq!(ranges, 1);
+        let parsed = parse(&out[3..]).unwrap();
+        let [Frame::Ack(ack)] = &parsed[..] else { panic!("{parsed:?}") };
+        prop_assert_eq!((ack.largest, ack.ecn), (largest, ecn));
+        let read: Vec<Timestamp> = ack.timestamps().collect();
+        prop_assert_eq!(ack.times.unwrap().count(), read.len() as u64);
+        prop_assert_eq!(&read[..], &times[..read.len()]);
+        prop_assert!(read.len() <= most);
+        prop_assert_eq!(&encoded(&parsed[0]), &out[3..]);
+        prop_assert_eq!(parsed[0].encoded_len(), out.len() - 3);
+        let ranges = read.windows(2).filter(|pair| pair[0].number.checked_sub(1) != Some(pair[1].number)).count() + 1;
+        if read.len() < times.len().min(most) && ranges < 16 {
+            let mut more = Vec::new();
+            encode_ack_with_times(&mut more, 1 << 20, 5, range(), ecn, times.iter().copied(), read.len() + 1);
+            prop_assert!(more.len() > limit, "{} of {} in {limit} bytes", read.len(), times.len());
+        }
+    }
+
+    #[test]
+    fn random_timestamps_never_panic_and_what_is_read_is_in_order(bytes in vec(any::<u8>(), 0..60), with_ecn: bool) {
+        let ty = if with_ecn { ty::ACK_RECEIVE_TIMESTAMPS_ECN } else { ty::ACK_RECEIVE_TIMESTAMPS };
+        let mut payload = fields(ty, &[1000, 0, 0, 1000]);
+        if with_ecn {
+            payload.extend([1, 2, 3]);
+        }
+        payload.extend(bytes);
+        for frame in FrameIter::new(&payload) {
+            let Ok(Frame::Ack(ack)) = frame else { continue };
+            let read: Vec<Timestamp> = ack.timestamps().collect();
+            prop_assert!(read.windows(2).all(|pair| pair[0].units >= pair[1].units));
+            prop_assert!(read.iter().all(|time| time.number <= ack.largest));
+        }
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn frame(out: &mut String, info: &FrameInfo) {
             put(out, format_args!(r#"padding","raw":{{"length":{len}}}"#));
         }
         FrameInfo::Ping => out.push_str("ping\""),
-        FrameInfo::Ack { delay_us, range_count, ranges, ecn } => {
+        FrameInfo::Ack { delay_us, range_count, ranges, ecn, timestamps } => {
             put(out, format_args!(r#"ack","ack_delay":{}.{:03},"acked_ranges":["#, delay_us / 1000, delay_us % 1000));
             let kept = (range_count as usize).min(ACK_RANGES_KEPT);
             for (index, (first, last)) in ranges.iter().take(kept).enumerate() {
@@ -69,6 +69,9 @@ pub(super) fn frame(out: &mut String, info: &FrameInfo) {
             }
             if let Some([ect0, ect1, ce]) = ecn {
                 put(out, format_args!(r#","ect1":{ect1},"ect0":{ect0},"ce":{ce}"#));
+            }
+            if timestamps > 0 {
+                put(out, format_args!(r#","timestamp_count":{timestamps}"#));
             }
         }
         FrameInfo::ResetStream { id, code, final_size } => put(

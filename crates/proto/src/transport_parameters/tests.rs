@@ -77,7 +77,7 @@ fn any_parameters() -> impl Strategy<Value = (TransportParameters, Side)> {
     let ids = (option::of(any_cid(0)), option::of(any_cid(1)), option::of(any_cid(0)), option::of(any::<[u8; 16]>()));
     let rest =
         (any::<bool>(), any::<bool>(), n(), option::of(any_versions()), option::of(any_preferred()), any::<bool>());
-    (limits, timing, ids, rest).prop_map(|(limits, timing, ids, rest)| {
+    (limits, timing, (n(), 0u8..=20), ids, rest).prop_map(|(limits, timing, times, ids, rest)| {
         let side = if rest.5 { Side::Server } else { Side::Client };
         let server = side == Side::Server;
         let max_ack_delay = Duration::from_millis(timing.2);
@@ -93,6 +93,8 @@ fn any_parameters() -> impl Strategy<Value = (TransportParameters, Side)> {
             max_idle_timeout: timing.0.map(Duration::from_millis),
             ack_delay_exponent: timing.1,
             max_ack_delay,
+            max_receive_timestamps_per_ack: times.0,
+            receive_timestamps_exponent: times.1,
             min_ack_delay: timing.3.map(|part| Duration::from_micros((max_ack_delay.as_micros() as f64 * part) as u64)),
             original_destination_connection_id: ids.0.filter(|_| server),
             initial_source_connection_id: ids.1,
@@ -115,6 +117,10 @@ proptest! {
         let mut greased = Vec::new();
         p.encode(&mut greased, Some(&mut ChaCha8Rng::seed_from_u64(seed)));
         prop_assert!(greased.len() > encoded(&p).len());
+        prop_assert_eq!(&TransportParameters::decode(&greased, side).unwrap(), &p);
+        let before = greased.len();
+        pad(&mut greased, (seed % 1500) as u16);
+        prop_assert!(greased.len() >= before + (seed % 1500) as usize);
         prop_assert_eq!(&TransportParameters::decode(&greased, side).unwrap(), &p);
     }
 
@@ -146,7 +152,13 @@ fn nothing_means_the_defaults_of_rfc_9000_section_18_2() {
 
 #[test]
 fn a_parameter_that_appears_twice_is_refused() {
-    for parameter in [integer(id::INITIAL_MAX_DATA, 7), raw(id::GREASE_QUIC_BIT, &[]), integer(id::MIN_ACK_DELAY, 1)] {
+    for parameter in [
+        integer(id::INITIAL_MAX_DATA, 7),
+        raw(id::GREASE_QUIC_BIT, &[]),
+        integer(id::MIN_ACK_DELAY, 1),
+        integer(id::MAX_RECEIVE_TIMESTAMPS_PER_ACK, 1),
+        integer(id::RECEIVE_TIMESTAMPS_EXPONENT, 1),
+    ] {
         accepted(&parameter, Side::Client);
         refused(&[parameter.clone(), parameter].concat(), Side::Client);
     }
@@ -164,6 +176,7 @@ fn values_out_of_range_are_refused() {
         (id::MAX_UDP_PAYLOAD_SIZE, 1200, 1199),
         (id::ACK_DELAY_EXPONENT, 20, 21),
         (id::MAX_ACK_DELAY, (1 << 14) - 1, 1 << 14),
+        (id::RECEIVE_TIMESTAMPS_EXPONENT, 20, 21),
         (id::ACTIVE_CONNECTION_ID_LIMIT, 2, 1),
         (id::INITIAL_MAX_STREAMS_BIDI, 1 << 60, (1 << 60) + 1),
         (id::INITIAL_MAX_STREAMS_UNI, 1 << 60, (1 << 60) + 1),
@@ -363,6 +376,8 @@ fn what_must_not_be_remembered_is_forgotten() {
         ack_delay_exponent: 9,
         max_ack_delay: Duration::from_millis(99),
         min_ack_delay: Some(Duration::from_millis(1)),
+        max_receive_timestamps_per_ack: 9,
+        receive_timestamps_exponent: 3,
         initial_source_connection_id: Some(cid(&[1; 8])),
         original_destination_connection_id: Some(cid(&[1; 8])),
         retry_source_connection_id: Some(cid(&[1; 8])),

@@ -116,6 +116,13 @@ pub trait Controller: Debug + Send {
         Change::None
     }
 
+    /// The same, called before [`on_restart`](Self::on_restart) if the `restart` policy no longer trusts the window after
+    /// this idleness: from now on it is to be at most `window` bytes, less than it is, but at least an initial window.
+    fn on_validation(&mut self, now: Instant, window: u64) -> Change {
+        let _ = (now, window);
+        Change::None
+    }
+
     /// Takes the reduction of `episode` back, if it still can: all of its losses were reordering. Answers whether it
     /// did.
     ///
@@ -164,6 +171,12 @@ pub trait Controller: Debug + Send {
     /// What it is doing, for the trace.
     fn state(&self) -> State {
         State::CongestionAvoidance
+    }
+
+    /// Whether it learns from acknowledgments what the path carries, so that they should come densely: while the window
+    /// opens, by default; a model says so while it probes.
+    fn wants_dense_acks(&self) -> bool {
+        matches!(self.state(), State::SlowStart | State::ConservativeSlowStart)
     }
 
     /// What ended its start, once it has.

@@ -64,7 +64,7 @@ pub struct AckEvent<'a> {
     pub growth: u64,
     /// When the newest of the newly acknowledged packets was sent; `None` after a loss timeout.
     pub newest_sent: Option<Instant>,
-    /// When newly acknowledged packets arrived, in the order of the ACK; empty where the peer does not say.
+    /// When newly acknowledged packets arrived, in the order of arrival; empty where the peer does not say.
     pub arrivals: &'a [Arrival],
     /// Bytes newly declared lost, except MTU probes.
     pub lost: u64,

@@ -14,7 +14,7 @@
 
 use core::cmp::Ordering;
 
-use thalweg_units::{Duration, Instant, Rate};
+use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
 use crate::config::Config;
 use crate::congestion::{self, AckEvent, Allowance, Arrival, Birth, Change, Controller, PathMemory, PathView};
@@ -22,7 +22,7 @@ use crate::delivery::{Delivery, Round};
 use crate::ecn::{Newly, Report, Validation};
 use crate::loss::{Adaptation, PACKET_THRESHOLD, Thresholds};
 use crate::pacing::{Credit, Pacer};
-use crate::policies::{PacingPolicy, ReorderingPolicy, UndoPolicy};
+use crate::policies::{PacingPolicy, ReorderingPolicy, RestartPolicy, UndoPolicy};
 use crate::profile::{Profile, TimeoutMeaning};
 use crate::rtt::{Rtt, Sample};
 use crate::sent::Transmission;
@@ -44,7 +44,7 @@ use episode::Episode;
 use narrator::Narrator;
 pub use stats::{PathStats, RepairStats};
 use tally::Tally;
-use usage::Usage;
+use usage::{Opening, Usage};
 
 /// A memory of fewer initial windows than this is not worth keeping (RFC 9959).
 const WORTH_REMEMBERING: u64 = 4;
@@ -73,6 +73,7 @@ pub struct Path {
     reordering: Adaptation,
     episode: Episode,
     usage: Usage,
+    restart: RestartPolicy,
     crowding: Crowding,
     bytes_in_flight: u64,
     /// Packets neither acknowledged nor declared lost, whether they count in flight or not.
@@ -132,7 +133,8 @@ impl Path {
             reordering_policy: config.policies.reordering,
             reordering: Adaptation::default(),
             episode: Episode::new(config.profile, config.policies.undo == UndoPolicy::Episode),
-            usage: Usage::default(),
+            usage: Usage::new(config.policies.growth_limit, config.profile.initial_window.bytes(datagram_size)),
+            restart: config.policies.restart,
             crowding: Crowding::default(),
             bytes_in_flight: 0,
             outstanding: 0,
@@ -286,6 +288,11 @@ impl Path {
         self.usage.is_limited
     }
 
+    /// Whether the controller wants acknowledgments densely ([`Controller::wants_dense_acks`]).
+    pub fn wants_dense_acks(&self) -> bool {
+        self.controller.wants_dense_acks()
+    }
+
     /// Whether so many of the latest packets were lost that silence is likely to be congestion rather than an outage: a
     /// third of the last 32.
     ///
@@ -394,10 +401,12 @@ impl Path {
             return;
         }
         if self.bytes_in_flight == 0 && now > self.idle_since && sent.order > 1 {
+            self.validate_window(now);
             let change = self.controller.on_restart(now, now.saturating_since(self.idle_since));
             self.ask_after(now, change);
         }
         self.bytes_in_flight += size;
+        self.usage.on_flight(self.bytes_in_flight);
         if self.is_full(self.bytes_in_flight) {
             self.usage.on_full(sent.order);
         }
@@ -407,6 +416,23 @@ impl Path {
         sent.delivery = self.delivery.on_sent(now, self.bytes_in_flight, size);
         let change = self.controller.on_sent(now, size, self.bytes_in_flight);
         self.ask_after(now, change);
+    }
+
+    /// The window after nothing was in flight for a while. The probe timeout without backoff stands for TCP's
+    /// retransmission timeout.
+    fn validate_window(&mut self, now: Instant) {
+        let timeout = self.rtt.probe_base().nanos().max(1);
+        let timeouts = now.saturating_since(self.idle_since).nanos() / timeout;
+        if timeouts == 0 || self.restart == RestartPolicy::Keep {
+            return;
+        }
+        let initial = self.profile().initial_window.bytes(self.datagram_size);
+        let halved = self.window() >> timeouts.min(63);
+        let window = if self.restart == RestartPolicy::Initial { initial } else { halved.max(initial) };
+        if window < self.window() {
+            let change = self.controller.on_validation(now, window);
+            self.ask_after(now, change);
+        }
     }
 
     /// A packet that was outstanding is so no longer, whatever became of it.
@@ -547,6 +573,7 @@ impl Path {
 
     fn begin_recovery(&mut self, cause: CongestionCause) {
         self.touch();
+        self.usage.on_reduction(self.bytes_in_flight);
         self.tally.congestion = Some(self.episode.begin(cause, self.stats.packets_sent));
         self.reordering.on_reduction();
         self.stats.congestion_events += 1;
@@ -578,14 +605,23 @@ impl Path {
                 false => self.rtt.restart_min_with_next_sample(),
             }
         }
+        let opening = Opening {
+            prior_in_flight: self.tally.prior_in_flight,
+            window: self.window(),
+            in_slow_start: self.ssthresh().is_none_or(|threshold| self.window() < threshold),
+            datagram: u64::from(self.datagram_size),
+        };
+        // The ranges of an ACK descend.
+        self.tally.arrivals.sort_unstable_by_key(|arrival| (arrival.received, arrival.sent));
         let tally = &self.tally;
+        let growth = self.usage.opens(tally.growth, opening);
         let starts_recovery = tally.congestion.is_some();
         let event = AckEvent {
             now,
             rtt: &self.rtt,
             has_rtt_sample: tally.has_rtt_sample,
             acked: tally.acked,
-            growth: if starts_recovery { 0 } else { tally.growth },
+            growth: if starts_recovery { 0 } else { growth },
             newest_sent: tally.newest_acked,
             arrivals: &tally.arrivals,
             lost: tally.lost,

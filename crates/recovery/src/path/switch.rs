@@ -15,6 +15,8 @@ impl Path {
         }
         self.reordering_policy = policies.reordering;
         self.is_paced = policies.pacing == PacingPolicy::On;
+        self.usage.set_policy(policies.growth_limit);
+        self.restart = policies.restart;
         self.episode.set_undo(policies.undo == UndoPolicy::Episode);
         self.after_switch(now);
     }

@@ -174,6 +174,20 @@ fn rfc9000_13_2_2_with_two_packets_in_flight_the_lone_allowance_does_not_wait_fo
     assert_eq!(stage.recovery.timer(), Some(stage.now + ms(300)), "the second is acknowledged at once");
 }
 
+/// Fewer in flight than bring an acknowledgment at once are all held back.
+#[test]
+fn draft_ack_frequency_8_below_the_threshold_that_was_asked_for_the_requested_delay_is_part_of_the_timeout() {
+    let mut stage = Stage::sampled("ack-allowance=lone");
+    stage.recovery.set_ack_rate(ms(15), 4);
+    for in_flight in 1..=3 {
+        stage.send(1);
+        assert_eq!(stage.recovery.timer(), Some(stage.now + ms(315)), "{in_flight} in flight");
+    }
+    stage.send(1);
+    assert_eq!(stage.recovery.timer(), Some(stage.now + ms(300)), "the fourth is acknowledged at once");
+    assert_eq!(stage.recovery.pto(DATA), ms(315));
+}
+
 /// A peer that thins out its acknowledgments holds them back although several packets have arrived, and says for
 /// how long.
 #[test]

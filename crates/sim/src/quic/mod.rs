@@ -16,8 +16,8 @@ use thalweg_proto::rustls::NoKeyLog;
 use thalweg_proto::streams::{Dir, StreamId};
 use thalweg_proto::token::TokenKey;
 use thalweg_proto::{
-    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramMeta, Endpoint, EndpointConfig, Event, Route,
-    ServerConfig, Side, TransportConfig,
+    AckPolicy, ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramMeta, Endpoint, EndpointConfig,
+    Event, Route, ServerConfig, Side, TransportConfig,
 };
 use thalweg_units::{ByteCount, Duration, DurationExt, Instant, exact_duration, human_bytes, human_duration};
 
@@ -129,10 +129,10 @@ impl StackFactory for Thalweg {
                 ByteCount(config.streams.receive_window),
                 ByteCount(config.streams.stream_receive_window),
                 exact_duration(config.max_ack_delay),
-                if config.ack_every_second {
-                    "every second packet acknowledged"
-                } else {
-                    "acknowledgments thinned out"
+                match config.acks {
+                    AckPolicy::EverySecond => "every second packet acknowledged",
+                    AckPolicy::Sparse => "acknowledgments sparse",
+                    _ => "acknowledgments thinned out",
                 },
             )
         };
@@ -141,7 +141,14 @@ impl StackFactory for Thalweg {
     }
 
     fn notes(&self, flow: &FlowPlan, sender: &SideResult) -> Vec<(&'static str, String)> {
-        let every = if flow.client.ack_every_second { "every second packet" } else { "thinned after 100 packets" };
+        let (every, share) = match flow.client.acks {
+            AckPolicy::EverySecond => ("every second packet", "a quarter"),
+            AckPolicy::Sparse => ("sparse after 100 packets", "half"),
+            _ => ("thinned after 100 packets", "a quarter"),
+        };
+        let request = flow.client.min_ack_delay.map_or_else(String::new, |least| {
+            format!("; on request as asked for, with a delay of {} or more", human_duration(least))
+        });
         let delay = human_duration(flow.client.max_ack_delay);
         vec![
             ("policies", flow.server.policies.to_string()),
@@ -154,7 +161,7 @@ impl StackFactory for Thalweg {
             ),
             (
                 "acknowledgments",
-                format!("{every}, held back for a quarter of the shortest round trip, at most {delay}"),
+                format!("{every}, held back for {share} of the shortest round trip, at most {delay}{request}"),
             ),
             ("receive window", human_bytes(flow.client.streams.receive_window)),
         ]

@@ -177,6 +177,8 @@ pub struct SideResult {
     pub rtt: Quantiles,
     /// Expiries of the probe timer that were too early: the next acknowledgment was for nothing newer than what had been sent before.
     pub early_probes: u64,
+    /// Initial datagrams that were sent before anything of the peer had arrived: of a client, those before the first reply.
+    pub unanswered_initials: u64,
     /// On request.
     pub series: Series,
     /// What only TCP counts.
@@ -219,6 +221,8 @@ pub enum Figure {
     Probes,
     /// Expiries of the probe timer that were too early.
     EarlyProbes,
+    /// Initial datagrams sent before the first reply.
+    UnansweredInitials,
     /// Packets that arrived marked Congestion Experienced.
     CeMarks,
     /// Connections that were lost.
@@ -243,6 +247,7 @@ impl Figure {
         Figure::Ptos,
         Figure::Probes,
         Figure::EarlyProbes,
+        Figure::UnansweredInitials,
         Figure::CeMarks,
         Figure::ConnectionsLost,
     ];

@@ -17,6 +17,7 @@ impl AddAssign for SideResult {
             retransmitted,
             rtt,
             early_probes,
+            unanswered_initials,
             series,
             tcp,
             measured,
@@ -29,6 +30,7 @@ impl AddAssign for SideResult {
         self.retransmitted += retransmitted;
         self.rtt.merge(&rtt);
         self.early_probes += early_probes;
+        self.unanswered_initials += unanswered_initials;
         self.series.metrics.extend(series.metrics);
         self.series.packets.extend(series.packets);
         if let Some(tcp) = tcp {

@@ -56,7 +56,7 @@ pub(crate) struct Tcp;
 
 impl StackFactory for Tcp {
     fn info(&self) -> StackInfo {
-        let instead = "its timers are set by tcp = { min_rto, tail_loss_probe }";
+        let instead = "its timers are set by tcp = { min_rto, tail_loss_probe }, and they repeat its handshake";
         StackInfo {
             carries: Carries::Streams,
             heeds: Heeds::AllBut { policies: TcpConfig::IGNORED_POLICIES, instead },

@@ -10,6 +10,7 @@ mod hystart;
 mod hystart_plus_plus;
 #[cfg(test)]
 mod one_burst;
+mod peak;
 mod search;
 mod standard;
 
@@ -31,6 +32,7 @@ use hystart_plus_plus::HyStartPlusPlus;
 pub(crate) use one_burst::BURST;
 #[cfg(test)]
 use one_burst::OneBurst;
+use peak::Peak;
 use search::Search;
 use standard::Standard;
 
@@ -57,14 +59,43 @@ algorithms! {
             "slow start that ends when what is acknowledged falls behind what was sent a round trip before (draft-chung-ccwg-search-09)",
             "where delay varies for reasons other than queues, and queues hold three times the path or more",
             |_| Box::new(Search::new());
+        PeakBandwidth "peak-bandwidth",
+            "a jump to what the path carries at the rate that trains of packets have measured; ends there once a round trip has confirmed it (picoquic's rule, changed)",
+            "long paths: fills the link after two round trips",
+            |birth| Box::new(Peak::new(birth, peak::FILL));
+        PeakBandwidthThreeQuarters "peak-bandwidth/three-quarters",
+            "as peak-bandwidth, with a jump to three quarters of that",
+            "to measure what caution costs",
+            |birth| Box::new(Peak::new(birth, peak::Settings { share: (3, 4), ..peak::FILL }));
+        PeakBandwidthHalf "peak-bandwidth/half",
+            "as peak-bandwidth, with a jump to half of that",
+            "long paths whose queues are short",
+            |birth| Box::new(Peak::new(birth, peak::Settings { share: (1, 2), ..peak::FILL }));
+        PeakBandwidthUnscaled "peak-bandwidth/unscaled",
+            "as peak-bandwidth, with the same initial window for every round-trip time",
+            "where no first flight may exceed ten packets",
+            |birth| Box::new(Peak::new(birth, peak::Settings { scales_initial_window: false, ..peak::FILL }));
+        PeakBandwidthSpread "peak-bandwidth/spread",
+            "as peak-bandwidth, without a wait for credit for a train",
+            "to measure what trains are good for",
+            |birth| Box::new(Peak::new(birth, peak::Settings { waits_for_trains: false, ..peak::FILL }));
+        PeakBandwidthPublished "peak-bandwidth/published",
+            "a jump to half of what the path carries at the highest rate between two ACKs, and slow start until the delay rises (picoquic)",
+            "to compare with picoquic",
+            |birth| Box::new(Peak::new(birth, peak::PUBLISHED));
+        PeakBandwidthLate "peak-bandwidth/published-late",
+            "as peak-bandwidth/published, without what the handshake and the first flight tell (picoquic before that was added)",
+            "to compare with picoquic",
+            |birth| {
+                let late = peak::Settings { scales_initial_window: false, knows_handshake: false, ..peak::PUBLISHED };
+                Box::new(Peak::new(birth, late))
+            };
         #[cfg(test)]
         OneBurst "test-one-burst",
             "one burst, a pause, and a jump to what the burst measured",
             "in tests of the seat of a start",
             |birth| Box::new(OneBurst::new(birth));
-    } default HyStartPlusPlus reserved {
-        "peak-bandwidth", "a jump to half of the bandwidth that a measured burst implies";
-    }
+    } default HyStartPlusPlus
 }
 
 /// What a start proposes; it holds until the next proposal.

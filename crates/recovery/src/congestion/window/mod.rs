@@ -380,6 +380,15 @@ impl Controller for Window {
         }
     }
 
+    /// Slow start leads back to three quarters of the window (RFC 2861 section 3).
+    fn on_validation(&mut self, _now: Instant, window: u64) -> Change {
+        let memory = self.settled() / 4 * 3;
+        self.reducing = false;
+        self.ssthresh = Some(self.ssthresh.unwrap_or_default().max(memory).max(self.minimum_threshold()));
+        self.window = self.window.min(window).max(self.minimum());
+        Change::Allowance
+    }
+
     fn undo(&mut self, now: Instant, episode: u32) -> bool {
         let Some(index) = self.snapshots.iter().position(|snapshot| snapshot.episode == episode) else {
             return false;

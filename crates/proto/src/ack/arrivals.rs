@@ -1,0 +1,68 @@
+//! When packets arrived, for the timestamps of the next ACK (draft-ietf-quic-receive-ts-02).
+
+use std::collections::VecDeque;
+
+use thalweg_units::Instant;
+
+use crate::frame::Timestamp;
+
+/// The most timestamps in one ACK, whatever the peer takes: more packets than any request lets one ACK cover, and in
+/// most packets they fit.
+const MOST: usize = 128;
+
+/// The arrivals that no ACK has told of yet. Each is told once: an ACK that is lost takes its timestamps along.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    /// How many go into one ACK; with 0 nothing is recorded.
+    most: usize,
+    /// By how many bits microseconds are shifted.
+    exponent: u8,
+    /// The start of our clock: just before the first arrival.
+    basis: Option<Instant>,
+    /// In the order of time.
+    recent: VecDeque<Timestamp>,
+}
+
+impl Arrivals {
+    /// The peer takes so many timestamps per ACK, in units of 2^`exponent` microseconds.
+    pub(super) fn enable(&mut self, most: u64, exponent: u8) {
+        self.most = usize::try_from(most).map_or(MOST, |most| most.min(MOST));
+        self.exponent = exponent.min(20);
+    }
+
+    /// A packet arrived.
+    pub(super) fn on_packet(&mut self, now: Instant, number: u64) {
+        if self.most == 0 {
+            return;
+        }
+        let basis = *self.basis.get_or_insert(now);
+        let micros = u64::try_from(now.saturating_since(basis).as_micros()).unwrap_or(u64::MAX);
+        // All are after the start of the clock, and the clock never runs backwards.
+        let units = (micros >> self.exponent).saturating_add(1);
+        let units = self.recent.back().map_or(units, |last| last.units.max(units));
+        if self.recent.len() >= self.most {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(Timestamp { number, units });
+    }
+
+    /// Whether there is anything to tell.
+    pub(super) fn is_empty(&self) -> bool {
+        self.recent.is_empty()
+    }
+
+    /// How many go into one ACK.
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// What to tell, newest first.
+    pub(super) fn newest_first(&self) -> impl Iterator<Item = Timestamp> + Clone + '_ {
+        self.recent.iter().rev().copied()
+    }
+
+    /// An ACK was written: what it had no room for is told by none.
+    pub(super) fn clear(&mut self) {
+        self.recent.clear();
+    }
+}

@@ -1,0 +1,281 @@
+//! Peak-bandwidth start: short trains measure the rate of a long path, and the window goes to what that rate fills.
+//!
+//! ```text
+//! first flight    an initial window for every 100 ms of the round trip, in trains
+//! each ACK        trains ──► the highest rate that the path is known to carry (`trains`)
+//!                 window = max(slow start, share × rate × round trip)
+//! exit            the rate is confirmed, and has not risen for a round trip with the window at what it fills
+//! congestion      the window falls to what has been delivered of the flight that met it
+//! ```
+//!
+//! Slow start needs a round trip to double, and a satellite path of 250 Mbps takes eleven doublings of 600 ms. A train
+//! of ten packets shows its rate after one. The rule as published (picoquic, 2020) measures over the times of ACKs,
+//! goes to half of what the measured rate fills, and leaves the rest to slow start; its parts are settings here
+//! ([`Settings`]).
+//!
+//! Three things are added to the rule as published. The measurement is a bound from below, so that jitter makes it
+//! small rather than large. The whole of what the rate fills is taken once a longer train has confirmed it, and half of
+//! it before. And the start ends when the window has been there for a round trip and the rate has not risen: the sender
+//! then knows the path, and goes on doubling only to lose a window.
+
+mod interval;
+#[cfg(test)]
+mod tests;
+mod trains;
+
+use thalweg_units::{Duration, DurationExt, Instant, Rate};
+
+use super::delay_min::DelayMin;
+use super::{Congested, Departure, Proposal, Start};
+use crate::congestion::window::View;
+use crate::congestion::{AckEvent, Birth};
+use crate::pacing;
+use crate::trace::StartExit;
+use interval::Interval;
+use trains::Trains;
+
+/// Round trips shorter than this open as standard slow start does, and use the measured rate only to stop: ten packets
+/// fill most such paths, and a train of more overruns their queues.
+const LONG: Duration = Duration::from_millis(60);
+
+/// The round trip for which the initial window of RFC 9002 is meant; longer ones begin with as many times that.
+const TYPICAL: Duration = Duration::from_millis(100);
+
+/// The longest round trip that the initial window is scaled by, that of a geostationary satellite.
+const GEOSTATIONARY: Duration = Duration::from_millis(610);
+
+/// How long a burst lasts in the rule as published.
+const BURST: Duration = Duration::from_millis(25);
+
+/// Packets of the first train: the burst that RFC 9002 section 7.7 accepts on any path.
+const FIRST_TRAIN: u64 = 10;
+
+/// A loss of more than one packet in so many says that the window is more than the path carries, not that a packet met
+/// with an accident.
+const CROWDED: u64 = 10;
+
+/// Which parts of the rule are in force: as named in [`StartPolicy`](super::StartPolicy).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    /// The share of what the measured rate fills that the window goes to at once.
+    pub(super) share: (u64, u64),
+    /// Whether the initial window grows with the round trip.
+    pub(super) scales_initial_window: bool,
+    /// Whether packets wait for credit for a train.
+    pub(super) waits_for_trains: bool,
+    /// Whether the rate is a bound from below ([`trains`]), and what follows from that: the window stays near what a
+    /// confirmed rate fills, and the start ends there. Otherwise it is the quotient as published ([`interval`]).
+    pub(super) is_bound: bool,
+    /// Whether the first flight counts, whose round-trip time is that of the handshake.
+    pub(super) knows_handshake: bool,
+}
+
+/// All of what a rate fills.
+pub(super) const FILL: Settings = Settings {
+    share: (1, 1),
+    scales_initial_window: true,
+    waits_for_trains: true,
+    is_bound: true,
+    knows_handshake: true,
+};
+
+/// The rule as published.
+pub(super) const PUBLISHED: Settings = Settings { share: (1, 2), waits_for_trains: false, is_bound: false, ..FILL };
+
+/// After congestion: what becomes of the flight that met it.
+#[derive(Copy, Clone, Debug)]
+struct Retreat {
+    /// Packets sent by then belong to that flight.
+    until: Instant,
+    /// The window when it was met.
+    from: u64,
+    /// Bytes of the flight that were delivered, and lost.
+    acked: u64,
+    lost: u64,
+}
+
+/// See the [module](self).
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Peak {
+    settings: Settings,
+    trains: Trains,
+    interval: Interval,
+    delay: DelayMin,
+    initial_window: u64,
+    /// The initial window has been scaled, or there was no reason to.
+    is_scaled: bool,
+    /// What remained of the first flight after an initial window has been let go.
+    rest_is_out: bool,
+    /// The rate when the window was first seen to be at what it fills, and the round trip in which that was.
+    full: Option<(Rate, u64)>,
+    /// The rate at which packets leave.
+    rate: Option<Rate>,
+    retreat: Option<Retreat>,
+    /// Later slow starts are standard.
+    is_over: bool,
+}
+
+impl Peak {
+    pub(super) fn new(birth: &Birth, settings: Settings) -> Peak {
+        Peak {
+            settings,
+            trains: Trains::new(u64::from(birth.datagram_size)),
+            interval: Interval::default(),
+            delay: DelayMin::new(),
+            initial_window: birth.profile.initial_window.bytes(birth.datagram_size),
+            is_scaled: !settings.scales_initial_window,
+            rest_is_out: !settings.waits_for_trains,
+            full: None,
+            rate: None,
+            retreat: None,
+            is_over: false,
+        }
+    }
+
+    /// The highest rate that was measured.
+    fn peak(&self) -> Option<Rate> {
+        if self.settings.is_bound { self.trains.peak() } else { self.interval.peak() }
+    }
+
+    /// The highest rate, if it is known to be that of the path.
+    fn confirmed(&self) -> Option<Rate> {
+        self.peak().filter(|_| self.settings.is_bound && self.trains.is_confirmed())
+    }
+
+    /// What a rate fills, in bytes: what it delivers in a round trip without a queue.
+    fn fills(rate: Rate, event: &AckEvent<'_>) -> u64 {
+        rate.bytes_in(event.rtt.min)
+    }
+
+    fn open(&mut self, view: View, event: &AckEvent<'_>) -> u64 {
+        let mut window = view.window + event.growth;
+        if !self.is_scaled && event.rtt.has_sample {
+            self.is_scaled = true;
+            let times = event.rtt.min.clamp(TYPICAL, GEOSTATIONARY);
+            let scaled = u128::from(self.initial_window) * u128::from(times.nanos()) / u128::from(TYPICAL.nanos());
+            window = window.max(u64::try_from(scaled).unwrap_or(u64::MAX));
+        }
+        if let Some(rate) = self.confirmed() {
+            // Half as much again as it fills: more would only be a queue.
+            let full = Peak::fills(rate, event);
+            window = window.min(view.window.max(full + full / 2));
+        }
+        match self.peak() {
+            Some(rate) if event.rtt.min >= LONG => {
+                let (share, of) = self.settings.share;
+                window.max(Peak::fills(rate, event) / of * share)
+            }
+            _ => window,
+        }
+    }
+
+    /// Whether the window has been at what the confirmed rate fills for a round trip in which the rate did not rise.
+    fn is_found(&mut self, view: View, event: &AckEvent<'_>) -> bool {
+        let Some(rate) = self.confirmed().filter(|rate| view.window >= Peak::fills(*rate, event)) else {
+            self.full = None;
+            return false;
+        };
+        match self.full {
+            Some((before, since)) if rate <= before.mul_ratio(9, 8) => event.round.count > since + 1,
+            _ => {
+                self.full = Some((rate, event.round.count));
+                false
+            }
+        }
+    }
+
+    /// How packets leave with this window.
+    fn shape(&self, view: View, event: &AckEvent<'_>, window: u64) -> Proposal {
+        let by_window = pacing::window_rate(window, event.rtt.paced, (1, 1));
+        if !self.settings.is_bound {
+            let rate = by_window.mul_ratio(5, 4);
+            let burst = (window / 4).max(rate.bytes_in(BURST));
+            return Proposal { rate: Some(rate), burst, ..Proposal::window(window) };
+        }
+        let doubled = by_window.mul_ratio(2, 1);
+        let rate = match (self.confirmed(), self.peak()) {
+            // No faster than the path is known to be, except by what the window asks for.
+            (Some(peak), _) => doubled.min(by_window.max(peak)),
+            (None, Some(peak)) => doubled.min(by_window.max(peak).mul_ratio(5, 4)),
+            // The first flight, in an eighth of the round trip: the sooner it is out, the sooner its rate is known.
+            (None, None) if event.rtt.min >= LONG => by_window.mul_ratio(8, 1),
+            (None, None) => doubled,
+        };
+        let is_measuring = self.confirmed().is_none() && event.rtt.min >= LONG && self.settings.waits_for_trains;
+        let first = FIRST_TRAIN * view.datagram;
+        let train = if is_measuring { (4 * self.trains.measured()).min(window / 2).max(first) } else { 0 };
+        Proposal { rate: Some(rate), burst: train, hold_until_credit: train, ..Proposal::window(window) }
+    }
+
+    /// Until all of the flight that met congestion has been answered for: the window goes to what of it was delivered.
+    fn retreat(&mut self, event: &AckEvent<'_>, mut retreat: Retreat) -> Proposal {
+        retreat.acked += event.acked;
+        retreat.lost += event.lost;
+        let all = (retreat.acked + retreat.lost).max(1);
+        // As CUBIC would; less, if so much is lost that the path does not carry that either.
+        let mut window = retreat.from / 10 * 7;
+        if retreat.lost > all / CROWDED {
+            let delivered = u128::from(retreat.from) * u128::from(retreat.acked) / u128::from(all);
+            window = window.min(u64::try_from(delivered).unwrap_or(u64::MAX));
+        }
+        self.retreat = Some(retreat);
+        let is_over = event.newest_sent.is_some_and(|sent| sent > retreat.until);
+        Proposal { exit: is_over.then_some(StartExit::Congestion), ..Proposal::window(window) }
+    }
+}
+
+impl Start for Peak {
+    fn on_ack(&mut self, view: View, event: &AckEvent<'_>) -> Proposal {
+        if self.is_over {
+            return Proposal::window(view.window + event.growth);
+        }
+        if let Some(retreat) = self.retreat {
+            return self.retreat(event, retreat);
+        }
+        if self.settings.knows_handshake || event.round.count > 2 {
+            self.trains.on_ack(event);
+            self.interval.on_ack(event);
+        }
+        if self.is_found(view, event) {
+            let full = self.peak().map_or(view.window, |rate| Peak::fills(rate, event));
+            let window = view.window.min(full + full / 8);
+            return Proposal { exit: Some(StartExit::Bandwidth), ..Proposal::window(window) };
+        }
+        if self.delay.on_ack(view, event).exit.is_some() {
+            return Proposal { exit: Some(StartExit::Delay), ..Proposal::window(view.window) };
+        }
+        let window = self.open(view, event);
+        let proposal = self.shape(view, event, window);
+        self.rate = proposal.rate;
+        proposal
+    }
+
+    fn on_sent(&mut self, sent: Departure) -> Option<Proposal> {
+        let is_rest = sent.bytes_in_flight >= self.initial_window && sent.window > self.initial_window;
+        if self.rest_is_out || !is_rest {
+            return None;
+        }
+        // What remains of the first flight leaves as one train.
+        self.rest_is_out = true;
+        let train = sent.window - self.initial_window;
+        Some(Proposal { rate: self.rate, burst: train, hold_until_credit: train, ..Proposal::window(sent.window) })
+    }
+
+    fn on_congestion(&mut self, view: View, event: &AckEvent<'_>) -> Option<Congested> {
+        if self.is_over || !self.settings.is_bound || self.peak().is_none() {
+            return None;
+        }
+        let retreat = Retreat { until: event.now, from: view.window, acked: event.acked, lost: event.lost };
+        self.retreat = Some(retreat);
+        Some(Congested { window: view.window / 10 * 7, threshold: None })
+    }
+
+    fn on_exit(&mut self) {
+        self.is_over = true;
+        self.retreat = None;
+    }
+
+    fn snapshot(&self) -> Box<dyn Start> {
+        Box::new(*self)
+    }
+}

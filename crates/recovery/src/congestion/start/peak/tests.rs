@@ -1,0 +1,308 @@
+use super::*;
+use crate::congestion::Arrival;
+use crate::testing::{Scene, ms};
+use proptest::prelude::*;
+
+const DATAGRAM: u64 = 1_200;
+const RTT: Duration = Duration::from_millis(600);
+
+/// 1,200 bytes every 40 µs.
+const LINK: Rate = Rate::from_bps(240_000_000);
+
+fn us(us: u64) -> Duration {
+    Duration::from_micros(us)
+}
+
+/// A link behind which packets may be late, and a start that sends over it.
+struct Path {
+    rate: Rate,
+    /// When the link has sent what it was given.
+    busy: Instant,
+    /// When the last packet arrived: none overtakes another.
+    arrived: Instant,
+    scene: Scene,
+    start: Peak,
+    window: u64,
+    delivered: u64,
+    exit: Option<StartExit>,
+}
+
+impl Path {
+    fn new(rate: Rate, settings: Settings) -> Path {
+        let birth = Birth::new(Instant::ZERO, DATAGRAM as u16);
+        let begin = Instant::ZERO + ms(10_000);
+        let mut scene = Scene::new();
+        scene.now = begin;
+        Path {
+            rate,
+            busy: begin,
+            arrived: begin,
+            scene,
+            start: Peak::new(&birth, settings),
+            window: 10 * DATAGRAM,
+            delivered: 0,
+            exit: None,
+        }
+    }
+
+    /// A packet that leaves now, and is late by `late` besides what the link makes it wait: when it arrives.
+    fn send(&mut self, late: Duration) -> Arrival {
+        let sent = self.scene.now;
+        self.busy = self.busy.max(sent) + self.rate.time_for(DATAGRAM);
+        self.arrived = self.arrived.max(self.busy + RTT / 2 + late);
+        Arrival { sent, bytes: DATAGRAM, received: self.arrived.saturating_since(Instant::ZERO) }
+    }
+
+    fn take(&mut self, arrivals: &[Arrival], round_started: bool) {
+        let bytes = arrivals.iter().map(|arrival| arrival.bytes).sum();
+        let view = View::new(self.scene.now, self.window, DATAGRAM, RTT);
+        let delivered = self.delivered + bytes;
+        self.delivered = delivered;
+        let event = self.scene.ack(bytes, Some(RTT), round_started);
+        let newest_sent = arrivals.last().map(|arrival| arrival.sent);
+        let proposal = self.start.on_ack(view, &AckEvent { arrivals, newest_sent, delivered, ..event });
+        self.window = proposal.window;
+        self.exit = self.exit.or(proposal.exit);
+    }
+
+    /// A train of so many packets, of which the ones that `late` names are late, and the ACK of it a round trip later.
+    fn train(&mut self, packets: u64, late: impl Fn(u64) -> Duration, round_started: bool) {
+        let arrivals: Vec<Arrival> = (0..packets).map(|packet| self.send(late(packet))).collect();
+        self.scene.now += RTT;
+        self.take(&arrivals, round_started);
+    }
+
+    fn peak(&self) -> Option<Rate> {
+        self.start.peak()
+    }
+
+    /// The measured rate over that of the link, in percent.
+    fn percent(&self) -> u64 {
+        self.peak().unwrap_or(Rate::ZERO).bps() * 100 / self.rate.bps()
+    }
+
+    fn fills(&self) -> u64 {
+        self.rate.bytes_in(RTT)
+    }
+}
+
+fn punctual(_: u64) -> Duration {
+    Duration::ZERO
+}
+
+#[test]
+fn a_train_on_an_empty_path_gives_the_rate_of_the_link() {
+    for rate in [Rate::from_bps(2_000_000), LINK, Rate::from_bps(5_000_000_000)] {
+        let mut path = Path::new(rate, FILL);
+        path.train(10, punctual, true);
+        assert!((99..=101).contains(&path.percent()), "{rate}: {} %", path.percent());
+        assert!(path.start.confirmed().is_none(), "one train has nothing to be compared with");
+        path.train(20, punctual, true);
+        assert!((99..=101).contains(&path.percent()), "{rate}: {} %", path.percent());
+        assert_eq!(path.start.confirmed(), path.peak(), "twice as long, and the same rate");
+    }
+}
+
+#[test]
+fn fewer_packets_give_no_rate() {
+    let mut path = Path::new(LINK, FILL);
+    path.train(7, punctual, true);
+    assert_eq!(path.peak(), None);
+}
+
+#[test]
+fn packets_that_leave_as_fast_as_they_arrive_are_no_train() {
+    let mut path = Path::new(LINK, FILL);
+    let mut arrivals = Vec::new();
+    for _ in 0..100 {
+        arrivals.push(path.send(Duration::ZERO));
+        path.scene.now += ms(1);
+    }
+    path.scene.now += RTT;
+    path.take(&arrivals, true);
+    assert_eq!(path.peak(), None, "each found the path empty");
+}
+
+#[test]
+fn a_first_packet_that_is_late_does_not_make_the_path_look_fast() {
+    let mut path = Path::new(LINK, FILL);
+    // The least delay is known; then the first of a train is 3 ms late and all others arrive with it.
+    path.train(1, punctual, true);
+    path.train(10, |packet| if packet == 0 { ms(3) } else { Duration::ZERO }, true);
+    assert!(path.percent() <= 100, "{} %", path.percent());
+    let naive = {
+        let mut path = Path::new(LINK, PUBLISHED);
+        path.train(1, punctual, true);
+        let late = |packet| if packet == 0 { ms(3) } else { Duration::ZERO };
+        let arrivals: Vec<Arrival> = (0..60).map(|packet| path.send(late(packet))).collect();
+        path.scene.now += RTT + ms(3);
+        // An ACK for the late one, and a little later one for what came with it.
+        path.take(&arrivals[..1], true);
+        path.scene.now += us(1_001);
+        path.take(&arrivals[1..], false);
+        path.percent()
+    };
+    assert!(naive > 150, "the published quotient reads {naive} %");
+}
+
+#[test]
+fn longer_trains_come_closer_under_jitter() {
+    let late = |packet: u64| us(packet * 977 % 6_000);
+    let mut path = Path::new(LINK, FILL);
+    let mut last = 0;
+    for packets in [10, 40, 160, 640, 2_560] {
+        path.train(packets, late, true);
+        assert!(path.percent() >= last && path.percent() <= 100, "{packets}: {} %", path.percent());
+        last = path.percent();
+    }
+    assert!(last >= 90, "{last} %");
+}
+
+#[test]
+fn the_window_goes_to_the_share_of_what_the_rate_fills() {
+    for (settings, percent) in [
+        (FILL, 100),
+        (Settings { share: (3, 4), ..FILL }, 75),
+        (Settings { share: (1, 2), ..FILL }, 50),
+    ] {
+        let mut path = Path::new(LINK, settings);
+        path.train(1, punctual, true);
+        path.train(10, punctual, true);
+        let share = path.window * 100 / path.fills();
+        assert!((percent - 2..=percent + 2).contains(&share), "{share} % instead of {percent} %");
+    }
+}
+
+#[test]
+fn the_initial_window_grows_with_the_round_trip() {
+    let first = |rtt: Duration, settings| {
+        let mut path = Path::new(LINK, settings);
+        path.scene.ack(0, Some(rtt), true);
+        let view = View::new(path.scene.now, path.window, DATAGRAM, rtt);
+        let event = path.scene.ack(0, Some(rtt), false);
+        path.start.on_ack(view, &event).window
+    };
+    assert_eq!(first(ms(20), FILL), 12_000);
+    assert_eq!(first(ms(100), FILL), 12_000);
+    assert_eq!(first(ms(300), FILL), 36_000);
+    assert_eq!(first(ms(610), FILL), 73_200);
+    assert_eq!(first(ms(10_000), FILL), 73_200, "no path of the first flight is longer than a geostationary one");
+    assert_eq!(first(ms(600), Settings { scales_initial_window: false, ..FILL }), 12_000);
+}
+
+#[test]
+fn it_ends_after_a_round_trip_in_which_a_confirmed_rate_did_not_rise() {
+    let mut path = Path::new(LINK, FILL);
+    path.train(1, punctual, true);
+    path.train(10, punctual, true);
+    path.train(40, punctual, true);
+    assert_eq!(path.exit, None);
+    let mut rounds = 0;
+    while path.exit.is_none() {
+        path.train(1_000, punctual, true);
+        rounds += 1;
+        assert!(rounds < 10 && path.window <= 2 * path.fills());
+    }
+    assert_eq!(path.exit, Some(StartExit::Bandwidth));
+    assert!(rounds >= 2, "not before a whole round trip");
+    assert!((path.fills()..=path.fills() * 5 / 4).contains(&path.window), "{}", path.window);
+}
+
+#[test]
+fn a_rate_that_was_too_low_is_corrected_before_the_start_ends() {
+    // Others use three quarters of the link at first.
+    let mut path = Path::new(Rate::from_bps(LINK.bps() / 4), FILL);
+    path.train(1, punctual, true);
+    path.train(10, punctual, true);
+    path.train(40, punctual, true);
+    assert!(path.start.confirmed().is_some() && path.window < LINK.bytes_in(RTT) / 2);
+    path.rate = LINK;
+    for _ in 0..4 {
+        path.train(400, punctual, true);
+    }
+    assert!(path.window >= path.fills() * 9 / 10, "{} of {}", path.window, path.fills());
+}
+
+#[test]
+fn a_short_round_trip_opens_as_slow_start_does() {
+    let mut path = Path::new(LINK, FILL);
+    path.scene.ack(0, Some(ms(20)), true);
+    let before = path.window;
+    path.train(10, punctual, true);
+    // The scene's samples are those of a long path, but its smallest is short.
+    assert_eq!(path.window, before + 10 * DATAGRAM);
+}
+
+/// Congestion that takes so many of a hundred packets: the window afterwards, in percent of before.
+fn after_losses(lost: u64) -> u64 {
+    let mut path = Path::new(LINK, FILL);
+    path.train(1, punctual, true);
+    path.train(10, punctual, true);
+    let before = path.window;
+    let view = View::new(path.scene.now, before, DATAGRAM, RTT);
+    let event = path.scene.congestion(crate::trace::CongestionCause::Loss);
+    let event = AckEvent { lost: lost * DATAGRAM, acked: (100 - lost) * DATAGRAM, ..event };
+    let answer = path.start.on_congestion(view, &event).unwrap();
+    assert_eq!((answer.window, answer.threshold), (before / 10 * 7, None));
+    let view = View { window: answer.window, ..view };
+    let event = path.scene.ack(0, None, false);
+    let proposal = path.start.on_ack(view, &event);
+    assert_eq!(proposal.exit, None, "the flight has not been answered for");
+    path.scene.now += RTT;
+    let newest_sent = Some(path.scene.now);
+    let event = AckEvent { newest_sent, ..path.scene.ack(0, None, false) };
+    assert_eq!(path.start.on_ack(view, &event).exit, Some(StartExit::Congestion));
+    proposal.window * 100 / before
+}
+
+#[test]
+fn after_congestion_the_window_is_what_was_delivered_and_seven_tenths_at_most() {
+    for (lost, percent) in [(1, 70), (10, 70), (50, 50), (90, 10)] {
+        let after = after_losses(lost);
+        assert!((percent - 1..=percent).contains(&after), "{lost} % lost: {after} %");
+    }
+}
+
+#[test]
+fn later_slow_starts_are_standard() {
+    let mut path = Path::new(LINK, FILL);
+    path.train(1, punctual, true);
+    path.start.on_exit();
+    let before = path.window;
+    path.train(10, punctual, true);
+    assert_eq!(path.window, before + 10 * DATAGRAM);
+}
+
+proptest! {
+    /// However late packets are, the bound exceeds the rate of the link by no more than the least delay that was seen
+    /// exceeds the path's.
+    #[test]
+    fn the_bound_is_one(
+        rate in 1_000_000u64..1_000_000_000,
+        trains in proptest::collection::vec((2u64..80, proptest::collection::vec(0u64..20_000, 1..80)), 1..8),
+    ) {
+        let mut path = Path::new(Rate::from_bps(rate), FILL);
+        path.train(1, punctual, true);
+        for (packets, late) in trains {
+            let late = |packet: u64| us(late[packet as usize % late.len()]);
+            path.train(packets, late, true);
+            // A nanosecond per packet is lost to rounding.
+            prop_assert!(path.percent() <= 101, "{} %", path.percent());
+            prop_assert!(path.window <= 2 * path.fills() + 200 * DATAGRAM);
+        }
+    }
+
+    /// Any record of arrivals is taken: clocks that stand, run backwards or jump.
+    #[test]
+    fn nonsense_is_taken(
+        arrivals in proptest::collection::vec((0u64..1_000_000, 0u64..u64::MAX / 2), 1..200),
+    ) {
+        let mut path = Path::new(LINK, FILL);
+        for (sent, received) in arrivals {
+            let sent = Instant::ZERO + us(sent);
+            let arrival = Arrival { sent, bytes: DATAGRAM, received: Duration::from_nanos(received) };
+            path.take(&[arrival], false);
+            path.scene.now += us(10);
+        }
+    }
+}
