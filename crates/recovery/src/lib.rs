@@ -95,8 +95,8 @@ pub use congestion::{
 pub use delivery::{RateSample, Round};
 pub use path::{Path, PathStats, RepairStats};
 pub use policies::{
-    AckAllowancePolicy, AckRatePolicy, ExitRttPolicy, GrowthLimitPolicy, HandshakePolicy, PacingPolicy, PacingRttPolicy,
-    Policies, ProbePolicy, ReorderingPolicy, RestartPolicy, RttPolicy, UndoPolicy,
+    AckAllowancePolicy, AckRatePolicy, ExitRttPolicy, GrowthLimitPolicy, HandshakePolicy, PacingPolicy,
+    PacingRttPolicy, Policies, ProbePolicy, ReorderingPolicy, RestartPolicy, RttPolicy, UndoPolicy,
 };
 pub use profile::{EpisodeEnd, Flight, InitialWindow, Profile, SafeAck, TimeoutMeaning};
 pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt};

@@ -160,11 +160,9 @@ fn longer_trains_come_closer_under_jitter() {
 
 #[test]
 fn the_window_goes_to_the_share_of_what_the_rate_fills() {
-    for (settings, percent) in [
-        (FILL, 100),
-        (Settings { share: (3, 4), ..FILL }, 75),
-        (Settings { share: (1, 2), ..FILL }, 50),
-    ] {
+    for (settings, percent) in
+        [(FILL, 100), (Settings { share: (3, 4), ..FILL }, 75), (Settings { share: (1, 2), ..FILL }, 50)]
+    {
         let mut path = Path::new(LINK, settings);
         path.train(1, punctual, true);
         path.train(10, punctual, true);
