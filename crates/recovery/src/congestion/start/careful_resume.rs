@@ -257,9 +257,13 @@ impl CarefulResume {
         let capacity = self.capacity();
         let has_queue = filled.long >= QUEUE_SAMPLES;
         let has_more = filled.long == 0 && window > capacity.saturating_add(capacity / 2);
-        let is_others = has_queue && !self.is_as_fast_as_before(event);
-        self.phase = if has_more || is_others { Phase::Normal } else { Phase::Filled(filled) };
-        let exit = (has_queue && !is_others).then_some(StartExit::Delay);
+        let is_over = has_queue && self.is_as_fast_as_before(event);
+        if has_queue && !is_over {
+            // What others do to the round trip is the new base.
+            (filled.first, filled.long) = (0, 0);
+        }
+        self.phase = if has_more { Phase::Normal } else { Phase::Filled(filled) };
+        let exit = is_over.then_some(StartExit::Delay);
         let rate = Some(pacing::window_rate(window, self.rtt, pacing::AVOIDANCE_GAIN));
         Proposal { rate, exit, ..Proposal::window(window) }
     }
