@@ -44,7 +44,10 @@ fn a_known_path_saves_round_trips_in_either_direction() {
     for traffic in [DOWN, UP] {
         let time = |resume| {
             let result = transfer(traffic.clone(), resume, Resumed::remembering(known()), Crypto::Null);
-            assert_eq!(result.flows[0].server.stats.path.packets_lost + result.flows[0].client.stats.path.packets_lost, 0);
+            assert_eq!(
+                result.flows[0].server.stats.path.packets_lost + result.flows[0].client.stats.path.packets_lost,
+                0
+            );
             completion(&result)
         };
         let [off, careful, half, full] = ["off", "careful", "handshake/half", "handshake/full"].map(time);

@@ -546,7 +546,8 @@ mod tests {
 
     #[test]
     fn a_flow_knows_its_path_from_an_earlier_connection() {
-        let text = "early_data = true\nmemory = { window = \"2 MB\", rtt = \"100 ms\", rate = \"50 Mbps\", age = \"10 min\" }";
+        let text =
+            "early_data = true\nmemory = { window = \"2 MB\", rtt = \"100 ms\", rate = \"50 Mbps\", age = \"10 min\" }";
         let scenario = parse(text).unwrap_or_else(|error| panic!("{error}"));
         let plan = scenario.points[0].world.flows[0].plan(|_| Ok(vec![0])).unwrap();
         let memory = plan.resumed.memory.unwrap();
