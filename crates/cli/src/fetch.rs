@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
+use thalweg::KnownPaths;
 use thalweg_files::client::{Category, Error, FetchOptions, Fetcher, Preference, Report, Trust};
 use thalweg_units::{Rate, human_bytes};
 
@@ -45,6 +46,11 @@ pub struct FetchArgs {
     /// Do not resume TLS sessions, and send nothing as early data (0-RTT), when the same server is connected to again
     #[arg(long)]
     no_tickets: bool,
+    /// Keep address tokens and what was learned about the paths to servers in this file. With --policies resume=careful at
+    /// both ends, a later run begins with half of the window that it had. The file tells which servers were visited and
+    /// from how fast a network
+    #[arg(long, value_name = "FILE", conflicts_with = "no_tickets")]
+    known_paths: Option<PathBuf>,
     /// Take and send no more than this, such as "20 Mbps" (bits) or "4 MB/s" (bytes)
     #[arg(long, value_name = "RATE", value_parser = rate)]
     limit_rate: Option<Rate>,
@@ -59,6 +65,16 @@ pub struct FetchArgs {
 }
 
 impl FetchArgs {
+    /// What is known of paths from earlier runs, if it is kept.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be used.
+    pub fn known_paths(&self) -> Result<Option<Arc<KnownPaths>>> {
+        let known = self.known_paths.as_ref().map(KnownPaths::open).transpose().map_err(Failure::usage)?;
+        Ok(known.map(Arc::new))
+    }
+
     /// A fetcher with these options and what `change` makes of them.
     ///
     /// # Errors
@@ -95,6 +111,15 @@ impl FetchArgs {
         change(&mut options);
         Fetcher::new(options).map_err(failure)
     }
+}
+
+/// Writes down what is known of paths now. What was fetched is there all the same if that fails.
+///
+/// # Errors
+///
+/// When the file cannot be written.
+pub fn save(known: Option<&KnownPaths>) -> Result<()> {
+    known.map_or(Ok(()), |known| known.save().map_err(Failure::failed))
 }
 
 /// What the command ends with: 2 if it was asked wrongly, else 1.

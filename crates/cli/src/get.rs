@@ -56,7 +56,9 @@ impl GetArgs {
     /// When an argument cannot be used or any of the files did not arrive.
     pub async fn run(self) -> Result<()> {
         let jobs = self.jobs()?;
+        let known = self.fetch.known_paths()?;
         let fetcher = self.fetch.fetcher(|options| {
+            options.known_paths = known.clone();
             options.resume = self.resume;
             options.retries = self.retries;
             options.parallel = usize::from(self.parallel);
@@ -86,7 +88,8 @@ impl GetArgs {
             }
         }
         fetcher.close().await;
-        finish(failed, self.urls.len())
+        let saved = fetch::save(known.as_deref());
+        finish(failed, self.urls.len()).and(saved)
     }
 
     fn jobs(&self) -> Result<Vec<Job>> {

@@ -36,7 +36,11 @@ impl PutArgs {
     ///
     /// When an argument cannot be used or the server did not store the file.
     pub async fn run(self) -> Result<()> {
-        let fetcher = self.fetch.fetcher(|options| options.parallel = 1)?;
+        let known = self.fetch.known_paths()?;
+        let fetcher = self.fetch.fetcher(|options| {
+            options.known_paths = known.clone();
+            options.parallel = 1;
+        })?;
         let name = self.file.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = name.or_else(|| file_name(&self.url)).unwrap_or_default();
         let progress = Progress::new(&[name], self.fetch.quiet);
@@ -52,10 +56,11 @@ impl PutArgs {
             output::json(&fetch::json_report(&self.url, &result));
         }
         fetcher.close().await;
+        let saved = fetch::save(known.as_deref());
         let report = result.map_err(fetch::failure)?;
         if !self.fetch.quiet {
             eprintln!("{}", fetch::line(&report, &report.final_url, true));
         }
-        Ok(())
+        saved
     }
 }

@@ -103,7 +103,8 @@ impl ClientConfig {
     }
 
     /// Sets where what connections learn about paths is kept, for controllers that begin where an earlier connection
-    /// has been; `None`, the default, forgets it. [`MemoryPathStore`] keeps it in memory.
+    /// has been; `None`, the default, forgets it. [`MemoryPathStore`] keeps it in memory,
+    /// [`KnownPaths`](crate::KnownPaths) in a file. The policy `resume` decides what is made of it.
     pub fn path_store(mut self, store: Option<Arc<dyn PathStore>>) -> Self {
         self.inner.paths = store;
         self

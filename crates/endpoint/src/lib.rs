@@ -89,6 +89,7 @@ mod endpoint;
 mod error;
 mod events;
 mod incoming;
+mod known_paths;
 mod receive;
 mod recv_stream;
 mod roots;
@@ -129,6 +130,7 @@ pub use crate::{
     },
     events::{PathEvent, PathEvents},
     incoming::{Incoming, IncomingFuture, RetryError},
+    known_paths::{KnownPaths, KnownPathsError},
     recv_stream::RecvStream,
     roots::NoNativeRoots,
     send_stream::SendStream,

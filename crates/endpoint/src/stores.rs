@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -79,25 +80,21 @@ impl TokenStore for MemoryTokenStore {
 /// Whoever reads it learns which servers were visited and how fast the network was.
 #[derive(Default)]
 pub struct MemoryPathStore {
-    inner: Mutex<ByServer<Option<(Instant, PathMemory)>>>,
+    inner: Mutex<ByServer<Option<(Instant, IpAddr, PathMemory)>>>,
 }
 
 impl MemoryPathStore {
-    fn insert_at(&self, now: Instant, server_name: &str, memory: PathMemory) {
+    fn insert_at(&self, now: Instant, server_name: &str, ip: IpAddr, memory: PathMemory) {
         let mut paths = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        *paths.entry(server_name) = Some((now, memory));
+        *paths.entry(server_name) = Some((now, ip, memory));
     }
 
-    fn get_at(&self, now: Instant, server_name: &str) -> Option<PathMemory> {
+    fn take_at(&self, now: Instant, server_name: &str, ip: IpAddr) -> Option<PathMemory> {
         let mut paths = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = paths.values.get_mut(server_name)?;
-        let (learned, memory) = (*slot)?;
+        let (learned, _, memory) = slot.take_if(|(_, known, _)| *known == ip)?;
         let age = memory.age.saturating_add(now.saturating_duration_since(learned));
-        if age > LIFETIME {
-            *slot = None;
-            return None;
-        }
-        Some(PathMemory { age, ..memory })
+        (age <= LIFETIME).then_some(PathMemory { age, ..memory })
     }
 }
 
@@ -108,12 +105,12 @@ impl fmt::Debug for MemoryPathStore {
 }
 
 impl PathStore for MemoryPathStore {
-    fn insert(&self, server_name: &str, memory: PathMemory) {
-        self.insert_at(Instant::now(), server_name, memory);
+    fn insert(&self, server_name: &str, remote: SocketAddr, memory: PathMemory) {
+        self.insert_at(Instant::now(), server_name, remote.ip(), memory);
     }
 
-    fn get(&self, server_name: &str) -> Option<PathMemory> {
-        self.get_at(Instant::now(), server_name)
+    fn take(&self, server_name: &str, remote: SocketAddr) -> Option<PathMemory> {
+        self.take_at(Instant::now(), server_name, remote.ip())
     }
 }
 
@@ -144,14 +141,18 @@ mod tests {
         let begin = Instant::now();
         let memory =
             PathMemory { window: 1_000_000, min_rtt: Duration::from_millis(600), rate: None, age: Duration::ZERO };
-        store.insert_at(begin, "a", memory);
+        let (here, there): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         let minute = Duration::from_secs(60);
-        assert_eq!(store.get_at(begin + minute, "a"), Some(PathMemory { age: minute, ..memory }));
-        assert_eq!(store.get_at(begin + minute, "b"), None);
-        assert_eq!(store.get_at(begin + LIFETIME + minute, "a"), None);
-        assert_eq!(store.get_at(begin + minute, "a"), None, "what has expired is gone");
+        store.insert_at(begin, "a", here, memory);
+        assert_eq!(store.take_at(begin + minute, "b", here), None);
+        assert_eq!(store.take_at(begin + minute, "a", there), None, "another machine of that name");
+        assert_eq!(store.take_at(begin + minute, "a", here), Some(PathMemory { age: minute, ..memory }));
+        assert_eq!(store.take_at(begin + minute, "a", here), None, "a connection uses it");
+        store.insert_at(begin, "a", here, memory);
+        assert_eq!(store.take_at(begin + LIFETIME + minute, "a", here), None);
+        assert_eq!(store.take_at(begin + minute, "a", here), None, "what has expired is gone");
         for server in 0..1000 {
-            store.insert_at(begin, &server.to_string(), memory);
+            store.insert_at(begin, &server.to_string(), here, memory);
         }
         assert_eq!(store.inner.lock().unwrap().values.len(), SERVERS);
     }

@@ -124,11 +124,12 @@ pub trait TokenStore: Send + Sync + fmt::Debug {
 /// how a connection begins can link it with earlier ones. Keep it as one keeps tokens, and empty it when the network
 /// changes.
 pub trait PathStore: Send + Sync + fmt::Debug {
-    /// Keeps what a connection to `server_name` learned.
-    fn insert(&self, server_name: &str, memory: PathMemory);
-    /// What is known of the path to `server_name`, with its [`age`](PathMemory::age); `None` if nothing is, or no
-    /// longer.
-    fn get(&self, server_name: &str) -> Option<PathMemory>;
+    /// Keeps what a connection to `server_name` at `remote` learned, [`age`](PathMemory::age) ago.
+    fn insert(&self, server_name: &str, remote: SocketAddr, memory: PathMemory);
+    /// Takes what is known of the path to `server_name` at this address, with its [`age`](PathMemory::age); `None` if
+    /// nothing is, or no longer. A connection that learns nothing and meets no congestion puts it back; until then
+    /// nothing is known, so that two connections at a time do not fill the same path (RFC 9959 section 4.2).
+    fn take(&self, server_name: &str, remote: SocketAddr) -> Option<PathMemory>;
 }
 
 /// What a client needs to open connections.

@@ -4,6 +4,7 @@
 mod harness;
 
 use std::{
+    net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -16,17 +17,19 @@ use thalweg_recovery::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// What is kept, and all that ever was.
 #[derive(Debug, Default)]
-struct Store(Mutex<Vec<PathMemory>>);
+struct Store(Mutex<Vec<PathMemory>>, Mutex<Vec<PathMemory>>);
 
 impl PathStore for Store {
-    fn insert(&self, server_name: &str, memory: PathMemory) {
+    fn insert(&self, server_name: &str, remote: SocketAddr, memory: PathMemory) {
+        assert!(remote.port() != 0);
         assert_eq!(server_name, "localhost");
         self.0.lock().unwrap().push(memory);
     }
 
-    fn get(&self, _: &str) -> Option<PathMemory> {
-        self.0.lock().unwrap().last().copied()
+    fn take(&self, _: &str, _: SocketAddr) -> Option<PathMemory> {
+        self.0.lock().unwrap().pop()
     }
 }
 
@@ -75,7 +78,7 @@ fn what_an_upload_learned_reaches_the_controller_of_the_next_connection() {
         tweak_client: Box::new(move |config| config.paths = Some(paths)),
         ..Setup::default()
     });
-    // A connection that carries next to nothing leaves nothing to remember.
+    // A connection that carries next to nothing learns nothing, and puts back what it took.
     for (bytes, memories) in [(1_000, 0), (1_000_000, 1), (1_000, 1)] {
         let handle = world.handshake();
         assert!(world.transfer(handle, false, bytes, 10 * SECOND).is_some());
@@ -86,8 +89,12 @@ fn what_an_upload_learned_reaches_the_controller_of_the_next_connection() {
         world.client.events.clear();
         world.server.events.clear();
         assert_eq!(store.0.lock().unwrap().len(), memories, "after {bytes} bytes");
+        store.1.lock().unwrap().extend(store.0.lock().unwrap().first());
     }
-    let memory = store.0.lock().unwrap()[0];
+    let memories = store.1.lock().unwrap();
+    let (memory, put_back) = (memories[0], memories[1]);
+    assert_eq!(put_back, PathMemory { age: put_back.age, ..memory });
+    assert!(put_back.age > memory.age, "{put_back:?}");
     assert!((50_000..100_000).contains(&memory.window), "about fifty datagrams per round trip: {memory:?}");
     assert!((Duration::from_millis(40)..Duration::from_millis(60)).contains(&memory.min_rtt), "{memory:?}");
     assert!(memory.rate.is_some());

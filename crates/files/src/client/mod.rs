@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use http::HeaderMap;
-use thalweg::TransportConfig;
+use thalweg::{KnownPaths, TransportConfig};
 use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -79,6 +79,10 @@ pub struct FetchOptions {
     /// later connection to the same host and port then resumes, and its first requests travel with the first packets
     /// (0-RTT) if the server allows it. What travels so can be replayed by an attacker, so only GET does. Default: yes.
     pub tickets: bool,
+    /// Where what `tickets` allows to be remembered is kept beyond the life of the fetcher, TLS sessions excepted: the
+    /// address tokens of QUIC servers, which tell them what they have learned about the path, and what uploads have.
+    /// [`KnownPaths::save`] after [`Fetcher::close`] writes it. Default: nowhere.
+    pub known_paths: Option<Arc<KnownPaths>>,
     /// How many redirects to follow. Default 5.
     pub max_redirects: usize,
     /// Addresses to use for host names (in lower case) instead of asking the resolver.
@@ -113,6 +117,7 @@ impl Default for FetchOptions {
             idle_timeout: Duration::from_secs(30),
             quic_patience: Duration::from_secs(3),
             tickets: true,
+            known_paths: None,
             max_redirects: 5,
             addresses: BTreeMap::new(),
             transport: None,
@@ -224,6 +229,7 @@ impl Fetcher {
                         options.transport.clone(),
                         options.limit_rate,
                         options.tickets,
+                        options.known_paths.clone(),
                         options.quic_patience,
                     ),
                     tls,

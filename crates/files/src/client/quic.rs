@@ -11,7 +11,11 @@ use h3::client::SendRequest;
 use h3::error::{Code, StreamError};
 use http::{Request, Response};
 use rustls::client::Resumption;
-use thalweg::{AwaitedPeer, ClientConfig, ConnectionError, Endpoint, TransportConfig};
+use thalweg::recovery::PathMemory;
+use thalweg::{
+    AwaitedPeer, ClientConfig, ConnectionError, Endpoint, KnownPaths, MemoryPathStore, PathStore, TokenStore,
+    TransportConfig,
+};
 use thalweg_h3::{Connection, describe, describe_connection};
 use thiserror::Error;
 use tokio::net::UdpSocket;
@@ -85,6 +89,34 @@ const SERVERS: usize = 256;
 /// Sessions remembered of each; a server usually gives two.
 const SESSIONS: usize = 8;
 
+/// The part of a store that one server's connections use: what one server gave is shown to no other on its host.
+#[derive(Debug)]
+struct Scoped {
+    store: Arc<KnownPaths>,
+    /// Host and port.
+    server: String,
+}
+
+impl TokenStore for Scoped {
+    fn insert(&self, _: &str, token: Vec<u8>) {
+        TokenStore::insert(&*self.store, &self.server, token);
+    }
+
+    fn take(&self, _: &str) -> Option<Vec<u8>> {
+        TokenStore::take(&*self.store, &self.server)
+    }
+}
+
+impl PathStore for Scoped {
+    fn insert(&self, _: &str, remote: SocketAddr, memory: PathMemory) {
+        PathStore::insert(&*self.store, &self.server, remote, memory);
+    }
+
+    fn take(&self, _: &str, remote: SocketAddr) -> Option<PathMemory> {
+        PathStore::take(&*self.store, &self.server, remote)
+    }
+}
+
 /// Opens QUIC connections.
 #[derive(Clone)]
 pub(super) struct Quic {
@@ -92,6 +124,8 @@ pub(super) struct Quic {
     transport: Arc<TransportConfig>,
     /// Whether sessions and address tokens are remembered.
     tickets: bool,
+    /// Where tokens and paths are remembered; `None`: in memory.
+    known_paths: Option<Arc<KnownPaths>>,
     /// Longest that early data may wait for an answer of any kind.
     patience: Duration,
     /// By host and port: what one server gave is shown to no other.
@@ -105,6 +139,7 @@ impl Quic {
         transport: Option<Arc<TransportConfig>>,
         limit: Option<u64>,
         tickets: bool,
+        known_paths: Option<Arc<KnownPaths>>,
         patience: Duration,
     ) -> Self {
         let mut transport = transport.unwrap_or_else(|| Arc::new(bulk_transport()));
@@ -120,7 +155,7 @@ impl Quic {
                 *field = window.min(*field);
             }
         }
-        Self { tls, transport, tickets, patience, configs: Arc::default() }
+        Self { tls, transport, tickets, known_paths, patience, configs: Arc::default() }
     }
 
     /// The configuration for one server, with what is remembered of it.
@@ -133,7 +168,14 @@ impl Quic {
             };
             tls.enable_early_data = self.tickets;
             let config = ClientConfig::with_rustls(Arc::new(tls)).transport(Arc::clone(&self.transport));
-            if self.tickets { config } else { config.token_store(None) }
+            if !self.tickets {
+                return config.token_store(None);
+            }
+            let Some(known) = &self.known_paths else {
+                return config.path_store(Some(Arc::new(MemoryPathStore::default())));
+            };
+            let scoped = Arc::new(Scoped { store: Arc::clone(known), server: format!("{name}:{port}") });
+            config.token_store(Some(scoped.clone())).path_store(Some(scoped))
         };
         let Ok(mut configs) = self.configs.lock() else { return make() };
         let key = (name.to_owned(), port);

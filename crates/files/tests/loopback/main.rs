@@ -10,6 +10,7 @@ mod early;
 mod floods;
 mod http2_answers;
 mod http3_answers;
+mod known_paths;
 #[cfg(target_os = "linux")]
 mod memory;
 mod messages;

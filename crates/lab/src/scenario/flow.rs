@@ -545,6 +545,26 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_knows_its_path_from_an_earlier_connection() {
+        let text =
+            "early_data = true\nmemory = { window = \"2 MB\", rtt = \"100 ms\", rate = \"50 Mbps\", age = \"10 min\" }";
+        let scenario = parse(text).unwrap_or_else(|error| panic!("{error}"));
+        let plan = scenario.points[0].world.flows[0].plan(|_| Ok(vec![0])).unwrap();
+        let memory = plan.resumed.memory.unwrap();
+        assert_eq!((memory.window, memory.min_rtt.as_millis(), memory.age.as_secs()), (2_000_000, 100, 600));
+        assert_eq!(memory.rate, Some(Rate::from_bps(50_000_000)));
+        assert!(plan.resumed.early_data);
+        let plain = parse("").unwrap();
+        assert_eq!(plain.points[0].world.flows[0].plan(|_| Ok(vec![0])).unwrap().resumed, Resumed::default());
+        assert_ne!(scenario.points[0].digest, plain.points[0].digest);
+        complaint("memory = { rtt = \"100 ms\" }", "flow.0.memory", "needs window");
+        complaint("memory = { window = \"2 MB\", rtt = \"0 s\" }", "flow.0.memory.rtt", "longer than zero");
+        complaint("memory = \"learned\"", "flow.0.memory", "a table such as");
+        complaint("stack = \"tcp\"\nearly_data = true", "flow.0.early_data", "\"tcp\" does not; leave it out");
+        complaint("early_data = 1", "flow.0.early_data", "");
+    }
+
+    #[test]
     fn a_move_that_cannot_be_says_where_and_why() {
         complaint("move = { at = \"2 s\", to = \"lte\" }", "flow.0.move", "needs notice");
         complaint("move = { at = \"2 s\", to = \"5g\", notice = true }", "flow.0.move.to", "wifi, lte");

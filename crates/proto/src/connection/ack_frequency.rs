@@ -12,6 +12,9 @@ use thalweg_recovery::{AckRatePolicy, SpaceId};
 use super::Connection;
 use crate::frame::{AckFrequency, Frame};
 
+/// A window that is so many times as large as it was has jumped: slow start doubles it per round trip.
+const JUMP: u64 = 4;
+
 /// The requests of a connection.
 #[derive(Debug, Default)]
 pub(super) struct AckRequests {
@@ -22,6 +25,8 @@ pub(super) struct AckRequests {
     is_in_flight: bool,
     /// What is to be sent.
     wanted: Option<AckRequest>,
+    /// The window in bytes when it was last considered what to ask for.
+    window: u64,
     /// The largest of what may be in force: in time, and in packets per ACK.
     most: Option<(Duration, u64)>,
 }
@@ -39,7 +44,11 @@ impl AckRequests {
 
     /// This suits the path now.
     fn want(&mut self, request: AckRequest) {
-        if !self.is_in_flight && self.latest.is_none_or(|latest| request.differs_noticeably(&latest)) {
+        // One at a time, except after a jump of the window: within the round trip that an answer takes, ACKs at the old
+        // rate would fill the uplink.
+        let is_jump = |latest: AckRequest| rate_of(&request).1 >= JUMP * rate_of(&latest).1;
+        let may_ask = !self.is_in_flight || self.latest.is_some_and(is_jump);
+        if may_ask && self.latest.is_none_or(|latest| request.differs_noticeably(&latest)) {
             self.wanted = Some(request);
         } else if let Some(wanted) = &mut self.wanted {
             // One that was lost is repeated as it is right now.
@@ -99,12 +108,21 @@ impl Connection {
 
     /// An acknowledgment of application data may have changed how we want to be acknowledged.
     pub(super) fn consider_ack_request(&mut self) {
+        self.ack_requests.window = self.active_path().map_or(0, thalweg_recovery::Path::window);
         let Some(limits) = self.may_ask() else { return };
         let policy = self.recovery.policies_ref().ack_rate;
         if let Some(path) = self.active_path()
             && let Some(request) = ack_rate::request(policy, path, limits)
         {
             self.ack_requests.want(request);
+        }
+    }
+
+    /// A controller may open its window by far without an acknowledgment.
+    pub(super) fn consider_ack_request_after_jump(&mut self) {
+        let window = self.active_path().map_or(0, thalweg_recovery::Path::window);
+        if window / JUMP >= self.ack_requests.window {
+            self.consider_ack_request();
         }
     }
 
@@ -146,15 +164,30 @@ mod tests {
     }
 
     #[test]
+    fn a_request_does_not_wait_for_the_last_one_after_a_jump_of_the_window() {
+        let mut requests = AckRequests::default();
+        requests.want(request(2, 25));
+        assert_eq!(sent(&mut requests), Some(2));
+        requests.want(request(7, 25));
+        assert_eq!(sent(&mut requests), None, "one at a time");
+        requests.want(request(8, 25));
+        assert_eq!(sent(&mut requests), Some(8));
+        requests.want(request(31, 25));
+        assert_eq!(sent(&mut requests), None);
+        assert_eq!(requests.on_acked(0), None, "what is in force is not known before the newest is acknowledged");
+        assert!(requests.on_acked(1).is_some());
+    }
+
+    #[test]
     fn one_request_at_a_time_and_only_when_it_has_changed() {
         let mut requests = AckRequests::default();
-        requests.want(request(4, 10));
-        assert_eq!(sent(&mut requests), Some(4));
+        requests.want(request(6, 10));
+        assert_eq!(sent(&mut requests), Some(6));
         assert_eq!(sent(&mut requests), None);
         requests.want(request(20, 10));
         assert_eq!(sent(&mut requests), None, "the first is in flight");
         assert!(requests.on_acked(0).is_some());
-        requests.want(request(4, 10));
+        requests.want(request(6, 10));
         assert_eq!(sent(&mut requests), None, "nothing new");
         requests.want(request(20, 10));
         assert_eq!(sent(&mut requests), Some(20));

@@ -75,6 +75,8 @@ pub(super) struct ClientSide {
     tokens: Option<Arc<dyn TokenStore>>,
     pub(super) paths: Option<Arc<dyn PathStore>>,
     pub(super) server_name: String,
+    /// What was taken from `paths`.
+    pub(super) taken: Option<PathMemory>,
 }
 
 impl Handshake {
@@ -155,6 +157,7 @@ impl Connection {
         params.encode(&mut encoded, Some(&mut rng));
         transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(config.version, server_name, &encoded)?;
+        let taken = config.paths.as_ref().and_then(|paths| paths.take(server_name, remote));
         let birth = Birth {
             side: Side::Client,
             now,
@@ -167,7 +170,7 @@ impl Connection {
             remote,
             local_ip: None,
             validated: true,
-            memory: config.paths.as_ref().and_then(|paths| paths.get(server_name)),
+            memory: taken,
         };
         let mut this = Self::born(birth, session, streams);
         this.handshake.token = token;
@@ -177,6 +180,7 @@ impl Connection {
             tokens: config.tokens,
             paths: config.paths,
             server_name: server_name.to_owned(),
+            taken,
         });
         this.observe_parameters(now, Owner::Local, &params, false);
         this.drive_tls(now).map_err(ConnectError::Tls)?;

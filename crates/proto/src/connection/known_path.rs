@@ -45,14 +45,18 @@ impl KnownPath {
 }
 
 impl Connection {
-    /// Client: keeps what was learned about the active path for a later connection to the same server.
-    pub(super) fn remember_path(&self) {
+    /// Client: keeps what was learned about the active path for a later connection to the same server, or puts back what
+    /// was known of it before if nothing speaks against that.
+    pub(super) fn remember_path(&self, now: Instant) {
+        let Some(ClientSide { paths: Some(paths), server_name, taken, .. }) = &self.handshake.client else { return };
+        let path = self.active_path();
         // Before the handshake is complete it is not known whose path it is.
-        if self.handshake.complete
-            && let Some(ClientSide { paths: Some(paths), server_name, .. }) = &self.handshake.client
-            && let Some(memory) = self.active_path().and_then(thalweg_recovery::Path::memory)
-        {
-            paths.insert(server_name, memory);
+        let learned = path.filter(|_| self.handshake.complete).and_then(thalweg_recovery::Path::memory);
+        let is_refuted = path.is_some_and(|path| path.stats().congestion_events > 0);
+        let since = now.saturating_since(self.handshake.started);
+        let older = |memory: PathMemory| PathMemory { age: memory.age.saturating_add(since), ..memory };
+        if let Some(memory) = learned.or_else(|| taken.filter(|_| !is_refuted).map(older)) {
+            paths.insert(server_name, self.paths[self.active].remote, memory);
         }
     }
 

@@ -511,7 +511,7 @@ impl Connection {
                 reason: "idle timeout",
             },
         );
-        self.end(ConnectionError::TimedOut);
+        self.end(now, ConnectionError::TimedOut);
         self.lifecycle = Lifecycle::Closed;
         self.endpoint_events.push_back(EndpointEvent::Drained);
     }
@@ -552,7 +552,7 @@ impl Connection {
         );
         let until = now + self.recovery.pto(SpaceId::DATA) * 3;
         self.lifecycle = Lifecycle::Closing { until, frame, send: true, received: 0, reply_at: 1 };
-        self.end(error);
+        self.end(now, error);
         self.observe_state(now, ConnectionState::Closing);
     }
 
@@ -561,16 +561,16 @@ impl Connection {
         if matches!(self.lifecycle, Lifecycle::Draining { .. } | Lifecycle::Closed) {
             return;
         }
-        self.end(error);
+        self.end(now, error);
         self.lifecycle = Lifecycle::Draining { until: now + self.recovery.pto(SpaceId::DATA) * 3 };
         self.observe_state(now, ConnectionState::Draining);
     }
 
     /// Tells the application, once.
-    fn end(&mut self, error: ConnectionError) {
+    fn end(&mut self, now: Instant, error: ConnectionError) {
         if self.error.is_none() {
             self.error = Some(error.clone());
-            self.remember_path();
+            self.remember_path(now);
             self.endpoint_events.push_back(EndpointEvent::HandshakeOver);
             self.events.push_back(Event::ConnectionLost(error));
         }

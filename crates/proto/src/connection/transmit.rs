@@ -351,6 +351,7 @@ impl Connection {
         if is_data {
             // A request goes along with data: without any there is nothing to be acknowledged.
             let has_data = self.streams.can_send() || self.datagrams.can_send();
+            self.consider_ack_request_after_jump();
             if self.ack_requests.is_wanted()
                 && packet.kind == PacketKind::OneRtt
                 && has_data

@@ -56,9 +56,9 @@ impl TokenStore for Before {
 }
 
 impl PathStore for Before {
-    fn insert(&self, _: &str, _: PathMemory) {}
+    fn insert(&self, _: &str, _: SocketAddr, _: PathMemory) {}
 
-    fn get(&self, _: &str) -> Option<PathMemory> {
+    fn take(&self, _: &str, _: SocketAddr) -> Option<PathMemory> {
         self.resumed.memory
     }
 }

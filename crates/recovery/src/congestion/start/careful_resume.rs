@@ -8,8 +8,9 @@
 //! Unvalidated     window = jump, spread over a round trip; until it is used up, a round trip has passed, or the first
 //!                 packet of the jump is acknowledged
 //! Validating      window = what is in flight, then growth as usual; until the last packet of the jump is acknowledged
-//! Filled          the window has reached what the path held before: a quarter of the growth, until the round-trip time
-//!                 tells that it holds no more, which ends the start, or half of it again fits without a queue
+//! Filled          the window has reached what the path held before: a quarter of the growth. A queue ends the start,
+//!                 unless deliveries are slower than before, so that others have made it; half of the window again
+//!                 without a queue means that there is more to have
 //! Safe Retreat    (congestion in either) half of what the path has proven to hold; no growth until the jump is settled,
 //!                 then slow start up to half of what it has proven by then
 //! Normal          the wrapped start
@@ -69,6 +70,8 @@ const MAX_JUMP: u64 = 1 << 30;
 /// The window grows by this fraction where the path should be full (as in HyStart++, RFC 9406 section 4.2): a round trip
 /// of it, and another until its queue is seen, fit into the queue of a short buffer.
 const FILLED_GROWTH_DIVISOR: u64 = 4;
+/// A path that delivers less than this fraction of what it did before is shared, or has changed.
+const FULL_SHARE: (u64, u64) = (3, 4);
 /// A round-trip time that has become longer by this fraction since is a queue.
 const QUEUE_DIVISOR: u32 = 16;
 /// But no less than that much longer (RFC 9406 MIN_RTT_THRESH): smaller rises are jitter.
@@ -227,6 +230,12 @@ impl CarefulResume {
         (held / self.rules.divisor).min(MAX_JUMP)
     }
 
+    /// Whether the path delivers close to what it did before. If not, the queue is made by others.
+    fn is_as_fast_as_before(&self, event: &AckEvent<'_>) -> bool {
+        let (Some(saved), Some(sample)) = (self.memory.rate, event.delivery) else { return true };
+        sample.rate >= saved.mul_ratio(FULL_SHARE.0, FULL_SHARE.1)
+    }
+
     /// The growth of this acknowledgment leads to the capacity, or past it.
     fn reach_capacity(&mut self, jump: Option<Jump>, view: View, event: &AckEvent<'_>) -> Proposal {
         let window = view.window.max(self.capacity());
@@ -246,9 +255,15 @@ impl CarefulResume {
         let window = view.window.saturating_add(filled.remainder / FILLED_GROWTH_DIVISOR);
         filled.remainder %= FILLED_GROWTH_DIVISOR;
         let capacity = self.capacity();
+        let has_queue = filled.long >= QUEUE_SAMPLES;
         let has_more = filled.long == 0 && window > capacity.saturating_add(capacity / 2);
+        let is_over = has_queue && self.is_as_fast_as_before(event);
+        if has_queue && !is_over {
+            // What others do to the round trip is the new base.
+            (filled.first, filled.long) = (0, 0);
+        }
         self.phase = if has_more { Phase::Normal } else { Phase::Filled(filled) };
-        let exit = (filled.long >= QUEUE_SAMPLES).then_some(StartExit::Delay);
+        let exit = is_over.then_some(StartExit::Delay);
         let rate = Some(pacing::window_rate(window, self.rtt, pacing::AVOIDANCE_GAIN));
         Proposal { rate, exit, ..Proposal::window(window) }
     }

@@ -374,6 +374,60 @@ fn over_a_shorter_round_trip_the_bolder_rules_are_no_faster_than_before() {
     }
 }
 
+/// A path that held 300 packets before, at 24 Mbps, after a jump that brought the window there; the round trip lasts
+/// `rtt` by then.
+fn filled(rtt: u64) -> Path {
+    let rate = Some(Rate::from_bytes_over(300 * PACKET, ms(RTT)));
+    let mut path = Path::new(ResumePolicy::HandshakeFull, Some(PathMemory { rate, ..memory(300) }));
+    path.fill();
+    path.wait(RTT);
+    path.ack(10);
+    assert_eq!(path.fill(), 300);
+    path.wait(RTT);
+    path.ack_after(1, rtt);
+    path
+}
+
+#[test]
+fn where_the_path_was_full_before_the_window_grows_by_a_quarter_and_stops_at_a_queue() {
+    let mut path = filled(RTT);
+    let before = path.packets();
+    for _ in 0..40 {
+        path.ack(1);
+    }
+    assert_eq!(path.packets(), before + 10);
+    for _ in 0..7 {
+        path.ack_after(1, 110);
+    }
+    assert_eq!(path.window.start_exit(), None, "seven samples");
+    path.ack_after(1, 110);
+    assert_eq!(path.window.start_exit(), Some(StartExit::Delay));
+}
+
+#[test]
+fn a_queue_that_was_there_before_does_not_end_the_start() {
+    let mut path = filled(150);
+    for _ in 0..100 {
+        path.ack_after(1, 150);
+    }
+    assert_eq!(path.window.start_exit(), None);
+}
+
+#[test]
+fn a_path_that_holds_half_again_without_a_queue_is_opened_as_usual() {
+    let mut path = filled(RTT);
+    let mut acked = 0;
+    while path.packets() <= 450 {
+        path.ack(1);
+        path.fill();
+        acked += 1;
+    }
+    assert!(acked >= 4 * 145, "{acked}");
+    let before = path.packets();
+    (0..20).for_each(|_| path.ack(1));
+    assert_eq!(path.packets(), before + 20);
+}
+
 #[test]
 fn without_a_memory_or_a_rule_the_start_is_left_alone() {
     let stale = PathMemory { age: LIFETIME + ms(1), ..memory(300) };
