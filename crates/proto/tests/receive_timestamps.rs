@@ -37,7 +37,7 @@ struct Listener(Arc<Mutex<Vec<Vec<Arrival>>>>);
 
 impl Controller for Listener {
     fn on_ack(&mut self, event: &AckEvent<'_>) -> Change {
-        self.0.lock().unwrap().push(event.arrivals.to_vec());
+        self.0.lock().unwrap().push(event.arrivals.iter().filter(|arrival| arrival.is_told).copied().collect());
         Change::None
     }
 

@@ -218,8 +218,10 @@ fn receive_times_reach_the_controller_with_the_packets_they_belong_to() {
     let times = [(2, 940), (0, 900)].map(|(number, at)| ReceiveTime { number, at: ms(at) });
     stage.ack(0..=2, ect1(3, 0), &times);
     let arrivals = stage.told().arrivals;
-    let seen: Vec<(u64, Duration)> = arrivals.iter().map(|arrival| (arrival.bytes, arrival.received)).collect();
-    assert_eq!(seen, [(1_000, ms(900)), (1_000, ms(940))], "of packet 1 the peer does not say");
+    let seen: Vec<(u64, Duration, bool)> =
+        arrivals.iter().map(|arrival| (arrival.bytes, arrival.received, arrival.is_told)).collect();
+    let told = [(1_000, ms(900), true), (1_000, ms(940), true)];
+    assert_eq!(seen, [told[0], told[1], (1_000, ms(940), false)], "packet 1 had arrived by the time of the last");
     stage.send(1);
     stage.now += ms(100);
     stage.ack(3..=3, ect1(4, 0), &[]);

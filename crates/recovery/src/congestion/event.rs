@@ -48,6 +48,8 @@ pub struct Arrival {
     pub bytes: u64,
     /// When it arrived, on the receiver's clock. Only differences between arrivals have a meaning here.
     pub received: Duration,
+    /// Whether the peer said so. Otherwise the packet had arrived by then.
+    pub is_told: bool,
 }
 
 /// Everything that one acknowledgment, or one loss timeout, taught about one path.

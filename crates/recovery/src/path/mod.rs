@@ -477,8 +477,8 @@ impl Path {
     pub(crate) fn on_arrival(&mut self, now: Instant, sent: &Transmission, received: Option<Duration>) {
         let is_believed = received.is_none_or(|received| self.receiver_clock.believes(now, sent.time, received));
         if sent.in_flight && is_believed {
-            let received = received.unwrap_or(Tally::UNTOLD);
-            self.tally.arrivals.push(Arrival { sent: sent.time, bytes: u64::from(sent.size), received });
+            let (is_told, received) = (received.is_some(), received.unwrap_or(Duration::MAX));
+            self.tally.arrivals.push(Arrival { sent: sent.time, bytes: u64::from(sent.size), received, is_told });
         }
     }
 

@@ -1,6 +1,6 @@
 //! Totals of the ACK or timeout being processed, for one path.
 
-use thalweg_units::{Duration, Instant};
+use thalweg_units::Instant;
 
 use crate::congestion::{Arrival, CongestionEvent, LossSample};
 
@@ -30,22 +30,18 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Stands for a time of arrival that the ACK does not tell: it may have had no room for it, or an ACK that told it
-    /// was lost.
-    pub(super) const UNTOLD: Duration = Duration::MAX;
-
-    /// Puts arrivals into the order of time; the ranges of an ACK descend. What came at a time that is not told did so
-    /// before the ACK left, and counts as the last.
+    /// Puts arrivals into the order of time; the ranges of an ACK descend. The time of some is not told: the ACK may have
+    /// had no room for it, or an ACK that told it was lost. They arrived before the ACK left, and count as the last.
     pub(super) fn order_arrivals(&mut self) {
-        let told = |arrival: &&Arrival| arrival.received != Tally::UNTOLD;
-        let Some(latest) = self.arrivals.iter().filter(told).map(|arrival| arrival.received).max() else {
+        let told = self.arrivals.iter().filter(|arrival| arrival.is_told).map(|arrival| arrival.received);
+        let Some(latest) = told.max() else {
             self.arrivals.clear();
             return;
         };
         for arrival in &mut self.arrivals {
             arrival.received = arrival.received.min(latest);
         }
-        self.arrivals.sort_unstable_by_key(|arrival| (arrival.received, arrival.sent));
+        self.arrivals.sort_unstable_by_key(|arrival| (arrival.received, !arrival.is_told, arrival.sent));
     }
 
     /// Empties it for the next ACK.

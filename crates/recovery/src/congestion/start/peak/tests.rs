@@ -50,7 +50,7 @@ impl Path {
         let sent = self.scene.now;
         self.busy = self.busy.max(sent) + self.rate.time_for(DATAGRAM);
         self.arrived = self.arrived.max(self.busy + RTT / 2 + late);
-        Arrival { sent, bytes: DATAGRAM, received: self.arrived.saturating_since(Instant::ZERO) }
+        Arrival { sent, bytes: DATAGRAM, received: self.arrived.saturating_since(Instant::ZERO), is_told: true }
     }
 
     fn take(&mut self, arrivals: &[Arrival], round_started: bool) {
@@ -298,7 +298,7 @@ proptest! {
         let mut path = Path::new(LINK, FILL);
         for (sent, received) in arrivals {
             let sent = Instant::ZERO + us(sent);
-            let arrival = Arrival { sent, bytes: DATAGRAM, received: Duration::from_nanos(received) };
+            let arrival = Arrival { sent, bytes: DATAGRAM, received: Duration::from_nanos(received), is_told: true };
             path.take(&[arrival], false);
             path.scene.now += us(10);
         }
