@@ -45,7 +45,8 @@ fn rivals_run_beside_ours_and_can_be_verified() {
     // Each choice has a line with numbers of its own, the rivals' beside ours.
     for choice in ["cubic", "new-reno", "quinn", "noq"] {
         let line = said.lines().find(|line| line.trim_start().starts_with(&format!("{choice} ")));
-        let figures = line.map(|line| line.split_whitespace().skip(1).filter(|cell| cell.parse::<f64>().is_ok()).count());
+        let figures =
+            line.map(|line| line.split_whitespace().skip(1).filter(|cell| cell.parse::<f64>().is_ok()).count());
         assert!(figures.is_some_and(|figures| figures >= 3), "{choice} has no figures: {said}");
     }
     assert!(said.contains("3 of 3 expectations hold"), "{said}");
