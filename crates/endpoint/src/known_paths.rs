@@ -1,7 +1,7 @@
 //! What a client keeps about servers from one run of a program to the next: a file with their address tokens and what
 //! was learned about the paths to them (RFC 9959).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -120,8 +120,8 @@ pub struct KnownPaths {
 #[derive(Debug, Default)]
 struct Inner {
     servers: Servers,
-    /// Whether something has changed about these since the file was read.
-    changed: BTreeMap<String, ()>,
+    /// About these something has changed since the file was read.
+    changed: BTreeSet<String>,
 }
 
 impl KnownPaths {
@@ -148,7 +148,7 @@ impl KnownPaths {
             return Ok(());
         }
         let mut servers = read(&self.file, now)?;
-        for name in inner.changed.keys() {
+        for name in &inner.changed {
             match inner.servers.get(name) {
                 Some(known) => servers.insert(name.clone(), known.clone()),
                 None => servers.remove(name),
@@ -176,7 +176,7 @@ impl KnownPaths {
         let before = known.clone();
         let result = change(known, now);
         if *known != before {
-            inner.changed.insert(server_name.to_owned(), ());
+            inner.changed.insert(server_name.to_owned());
         }
         prune(&mut inner.servers, now);
         while inner.changed.len() > SERVERS {

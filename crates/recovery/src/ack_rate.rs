@@ -21,6 +21,7 @@
 //! none. Where regular ACKs come more often than that, it asks for none because of gaps: when a queue overflows, every
 //! packet would show a gap, and ACKs would flood the uplink while they matter most.
 
+use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, DurationExt};
 
 use crate::path::Path;
@@ -102,8 +103,7 @@ fn reordering_threshold(path: &Path, window: u64, packets: u64) -> u64 {
         let rtt = path.rtt();
         let round_trip = rtt.smoothed.max(rtt.latest);
         let wait = thresholds.time.saturating_sub(round_trip).nanos();
-        let arriving = u128::from(window) * u128::from(wait) / u128::from(round_trip.nanos().max(1));
-        let arriving = u64::try_from(arriving).unwrap_or(u64::MAX).max(LEAST_REORDERING);
+        let arriving = mul_div(window, wait, round_trip.nanos().max(1)).max(LEAST_REORDERING);
         if arriving < packets { arriving } else { 0 }
     })
 }

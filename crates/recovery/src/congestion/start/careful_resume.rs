@@ -27,6 +27,7 @@
 //! first flight. They never send faster than the earlier connection did: over a shorter round trip the window shrinks
 //! with it.
 
+use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, DurationExt, Instant};
 
 use super::{Congested, Departure, Proposal, Start};
@@ -220,7 +221,7 @@ impl CarefulResume {
         let rtt = self.rtt.min(longest);
         match self.memory.rate {
             Some(rate) => saved.min(rate.bytes_in(rtt)),
-            None => (u128::from(saved) * u128::from(rtt.nanos()) / u128::from(longest.nanos().max(1))) as u64,
+            None => mul_div(saved, rtt.nanos(), longest.nanos().max(1)),
         }
     }
 

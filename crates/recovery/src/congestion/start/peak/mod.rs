@@ -24,6 +24,7 @@ mod interval;
 mod tests;
 mod trains;
 
+use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
 use super::delay_min::DelayMin;
@@ -153,8 +154,7 @@ impl Peak {
         if !self.is_scaled && event.rtt.has_sample {
             self.is_scaled = true;
             let times = event.rtt.min.clamp(TYPICAL, GEOSTATIONARY);
-            let scaled = u128::from(self.initial_window) * u128::from(times.nanos()) / u128::from(TYPICAL.nanos());
-            window = window.max(u64::try_from(scaled).unwrap_or(u64::MAX));
+            window = window.max(mul_div(self.initial_window, times.nanos(), TYPICAL.nanos()));
         }
         if let Some(rate) = self.confirmed() {
             // Half as much again as it fills: more would only be a queue.
@@ -216,8 +216,7 @@ impl Peak {
         // As CUBIC would; less, if so much is lost that the path does not carry that either.
         let mut window = retreat.from / 10 * 7;
         if retreat.lost > all / CROWDED {
-            let delivered = u128::from(retreat.from) * u128::from(retreat.acked) / u128::from(all);
-            window = window.min(u64::try_from(delivered).unwrap_or(u64::MAX));
+            window = window.min(mul_div(retreat.from, retreat.acked, all));
         }
         self.retreat = Some(retreat);
         let is_over = event.newest_sent.is_some_and(|sent| sent > retreat.until);
@@ -234,8 +233,10 @@ impl Start for Peak {
             return self.retreat(event, retreat);
         }
         if self.settings.knows_handshake || event.round.count > 2 {
-            self.trains.on_ack(event);
-            self.interval.on_ack(event);
+            match self.settings.is_bound {
+                true => self.trains.on_ack(event),
+                false => self.interval.on_ack(event),
+            }
         }
         if self.is_found(view, event) {
             let full = self.peak().map_or(view.window, |rate| Peak::fills(rate, event));
