@@ -36,12 +36,7 @@ pub enum SwitchError {
 
 impl<T: Clone> Recovery<T> {
     /// The policies in force.
-    pub fn policies(&self) -> Policies {
-        self.config.policies.clone()
-    }
-
-    /// The same without a copy.
-    pub fn policies_ref(&self) -> &Policies {
+    pub fn policies(&self) -> &Policies {
         &self.config.policies
     }
 

@@ -16,7 +16,7 @@ use thalweg_units::{Duration, Instant, Rate};
 const DATAGRAM: u64 = SIZE as u64;
 
 fn with(stage: &Stage, changes: &str) -> Policies {
-    let mut policies = stage.recovery.policies();
+    let mut policies = stage.recovery.policies().clone();
     for (field, value) in changes.split(", ").filter_map(|item| item.split_once('=')) {
         policies.set(field, value).unwrap();
     }
@@ -26,7 +26,7 @@ fn with(stage: &Stage, changes: &str) -> Policies {
 fn switch(stage: &mut Stage, changes: &str) {
     let policies = with(stage, changes);
     stage.recovery.set_policies(stage.now, policies.clone()).unwrap();
-    assert_eq!(stage.recovery.policies(), policies);
+    assert_eq!(*stage.recovery.policies(), policies);
 }
 
 /// One loss in a window of 11 datagrams, repaired: the path is in congestion avoidance.
@@ -164,13 +164,13 @@ fn estimators_cannot_change_once_there_is_a_sample_and_nothing_else_changes_then
     stage.send(1);
     stage.wait(100);
     stage.ack(0..=0);
-    let before = stage.recovery.policies();
+    let before = stage.recovery.policies().clone();
     for (field, value) in [("rtt", "classic"), ("pacing-rtt", "smoothed"), ("exit-rtt", "short")] {
         let policies = with(&stage, &format!("controller=new-reno, {field}={value}"));
         let error = stage.recovery.set_policies(stage.now, policies).unwrap_err();
         assert!(matches!(&error, SwitchError::Measured { field: of, to, .. } if (*of, *to) == (field, value)));
         assert!(error.to_string().starts_with(&format!("policy {field} cannot change from ")), "{error}");
-        assert_eq!(stage.recovery.policies(), before);
+        assert_eq!(*stage.recovery.policies(), before);
     }
     // One that was chosen in time is in force: it says what it said before the switch.
     assert_eq!(stage.path().rtt().smoothed, ms(100));
@@ -214,15 +214,15 @@ fn a_controller_from_outside_keeps_its_place() {
     let mut recovery: Recovery<()> = Recovery::new(Config { policies, ..Config::default() }, true);
     recovery.add_path(Instant::ZERO, NewPath::new(SIZE as u16));
     for (field, value) in [("start", "standard"), ("reduction", "prr")] {
-        let error = recovery.policies().set(field, value).unwrap_err().to_string();
+        let error = recovery.policies().clone().set(field, value).unwrap_err().to_string();
         assert!(error.contains("controller=custom/fixed"), "{error}");
     }
-    let mut policies = recovery.policies();
+    let mut policies = recovery.policies().clone();
     policies.set("controller", "new-reno").unwrap();
     let error = recovery.set_policies(Instant::ZERO, policies).unwrap_err();
     assert!(matches!(&error, SwitchError::Family { .. }));
     assert!(error.to_string().contains("controller=custom/fixed"), "{error}");
-    let mut policies = recovery.policies();
+    let mut policies = recovery.policies().clone();
     policies.set("probe", "rfc").unwrap();
     recovery.set_policies(Instant::ZERO, policies).unwrap();
 }
@@ -251,7 +251,7 @@ fn any_switch_at_any_time_keeps_a_transfer_going() {
         assert!(world.delivered > delivered, "turn {turn}");
         delivered = world.delivered;
         let (field, value) = choices[turn * 7 % choices.len()];
-        let mut policies = world.recovery.policies();
+        let mut policies = world.recovery.policies().clone();
         policies.set(field, value).unwrap();
         let before = world.path().window();
         world.recovery.set_policies(world.now, policies).unwrap();

@@ -102,7 +102,7 @@ impl Connection {
     /// Whether we ask for acknowledgments, and the peer takes requests.
     fn may_ask(&self) -> Option<AckLimits> {
         let min_ack_delay = self.peer_params.min_ack_delay?;
-        let is_asking = self.recovery.policies_ref().ack_rate != AckRatePolicy::Off && self.handshake.confirmed;
+        let is_asking = self.recovery.policies().ack_rate != AckRatePolicy::Off && self.handshake.confirmed;
         is_asking.then_some(AckLimits { min_ack_delay, max_ack_delay: self.peer_params.max_ack_delay })
     }
 
@@ -110,7 +110,7 @@ impl Connection {
     pub(super) fn consider_ack_request(&mut self) {
         self.ack_requests.window = self.active_path().map_or(0, thalweg_recovery::Path::window);
         let Some(limits) = self.may_ask() else { return };
-        let policy = self.recovery.policies_ref().ack_rate;
+        let policy = self.recovery.policies().ack_rate;
         if let Some(path) = self.active_path()
             && let Some(request) = ack_rate::request(policy, path, limits)
         {

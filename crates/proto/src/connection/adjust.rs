@@ -8,7 +8,7 @@ use super::Connection;
 impl Connection {
     /// The recovery policies in force.
     pub fn policies(&self) -> Policies {
-        self.recovery.policies()
+        self.recovery.policies().clone()
     }
 
     /// Goes on by other recovery policies, on all paths: all or none of them. Window, threshold and what is in flight

@@ -241,12 +241,6 @@ impl Path {
         self.ecn.state()
     }
 
-    /// How many later packets have to be acknowledged for a packet in a full window to be lost; `None` if only time
-    /// counts.
-    pub fn packet_threshold(&self) -> Option<u64> {
-        self.thresholds(self.window() / u64::from(self.datagram_size.max(1))).packets
-    }
-
     /// The counters.
     pub fn stats(&self) -> PathStats {
         self.stats
