@@ -100,8 +100,8 @@ impl Known {
 
 type Servers = BTreeMap<String, Known>;
 
-/// Keeps address tokens and what was learned about paths in a file, of the 256 servers last heard of: tokens for a week,
-/// paths for an hour.
+/// Keeps address tokens and what was learned about paths in a file, of the 256 servers last heard of: tokens for a
+/// week, paths for an hour.
 ///
 /// It is read when opened and written by [`save`](Self::save), as a whole: a program that dies meanwhile leaves the old
 /// file. Programs that share a file keep what the others have learned about other servers.
@@ -109,8 +109,8 @@ type Servers = BTreeMap<String, Known>;
 /// Whoever reads the file learns which servers were visited, when, from how fast a network, and can be taken for this
 /// client by the servers that gave the tokens. Only its owner may read it. A server that sees a token links the
 /// connection with the one that it was given on: delete the file to be unknown again. When the network changes, what
-/// is known of paths does not hold; the round-trip time of most other networks gives that away, and what is sent then is
-/// bounded by the policy `resume`.
+/// is known of paths does not hold; the round-trip time of most other networks gives that away, and what is sent then
+/// is bounded by the policy `resume`.
 #[derive(Debug)]
 pub struct KnownPaths {
     file: PathBuf,

@@ -5,8 +5,8 @@
 //!
 //! **Thinning.** An ACK for every second packet takes 5.3 Mbps of uplink for 250 Mbps of downlink. After the first
 //! packets of a connection, in which the peer's start-up wants dense feedback, ACKs thin out to a share of the packets
-//! that arrive in a round trip ([`AckPolicy`]); reordering and CE marks still bring one at once. A peer that has asked for
-//! acknowledgments (ACK_FREQUENCY) gets what it asked for instead.
+//! that arrive in a round trip ([`AckPolicy`]); reordering and CE marks still bring one at once. A peer that has asked
+//! for acknowledgments (ACK_FREQUENCY) gets what it asked for instead.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -373,9 +373,9 @@ impl AckTracker {
     }
 
     /// How long an acknowledgment may be held back. No longer than the transport parameter says, and no longer than its
-    /// share of the round trip, which keeps feedback as dense in time as in packets: on a short path 25 ms would be many
-    /// round trips, for which a sender with a small window has nothing else to go by. A peer that asked for a delay
-    /// (ACK_FREQUENCY) gets that.
+    /// share of the round trip, which keeps feedback as dense in time as in packets: on a short path 25 ms would be
+    /// many round trips, for which a sender with a small window has nothing else to go by. A peer that asked for a
+    /// delay (ACK_FREQUENCY) gets that.
     fn hold(&self) -> Duration {
         match self.frequency {
             Some(_) => self.max_ack_delay,

@@ -35,9 +35,9 @@ pub struct TransportConfig {
     pub max_idle_timeout: Option<Duration>,
     /// Send a PING after this much silence so that neither end times out. Default off.
     pub keep_alive: Option<Duration>,
-    /// Makes our first handshake message longer by so many bytes, with a transport parameter that peers ignore (RFC 9000
-    /// section 18.1): for experiments with flights of several datagrams, as large keys and certificate chains make them.
-    /// At most 8000 bytes are added. Default 0.
+    /// Makes our first handshake message longer by so many bytes, with a transport parameter that peers ignore (RFC
+    /// 9000 section 18.1): for experiments with flights of several datagrams, as large keys and certificate chains make
+    /// them. At most 8000 bytes are added. Default 0.
     pub handshake_padding: u16,
     /// UDP payload of the first datagrams, bytes, 1200 to 65527. Default 1200.
     pub initial_mtu: u16,
@@ -52,8 +52,9 @@ pub struct TransportConfig {
     pub datagrams: DatagramsConfig,
     /// Longest we sit on an acknowledgement (RFC 9000 section 13.2.1), told to the peer. Default 25 ms.
     pub max_ack_delay: Duration,
-    /// Lets the peer decide how densely we acknowledge (ACK_FREQUENCY, IMMEDIATE_ACK: draft-ietf-quic-ack-frequency-12),
-    /// with no less delay than this, at most `max_ack_delay`. `None`: it is not told that it may. Default `None`.
+    /// Lets the peer decide how densely we acknowledge (ACK_FREQUENCY, IMMEDIATE_ACK:
+    /// draft-ietf-quic-ack-frequency-12), with no less delay than this, at most `max_ack_delay`. `None`: it is not told
+    /// that it may. Default `None`.
     ///
     /// What we ask of the peer is a policy, `ack-rate`.
     pub min_ack_delay: Option<Duration>,

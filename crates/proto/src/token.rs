@@ -186,8 +186,8 @@ impl TokenKey {
         if kind != RETRY && kind != NEW_TOKEN {
             return Err(TokenError::Unknown);
         }
-        // Sealed fields are at most 8 + 1 + 16 + 2 + 2 * 21 bytes, or 8 + 1 + 16 + 3 * 8, and a tag of 16; longer tokens
-        // are not ours.
+        // Sealed fields are at most 8 + 1 + 16 + 2 + 2 * 21 bytes, or 8 + 1 + 16 + 3 * 8, and a tag of 16; longer
+        // tokens are not ours.
         let mut buffer = [0; 96];
         let sealed = &token[1 + SALT_LEN..];
         let open = |prk: &hkdf::Prk, buffer: &mut [u8; 96]| {

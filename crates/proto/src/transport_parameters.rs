@@ -1,4 +1,5 @@
-//! Transport parameters (RFC 9000 sections 7.3, 7.4 and 18; RFC 9221, 9287, 9368; draft-ietf-quic-ack-frequency, -receive-ts): coding and every validity rule.
+//! Transport parameters (RFC 9000 sections 7.3, 7.4 and 18; RFC 9221, 9287, 9368; draft-ietf-quic-ack-frequency,
+//! -receive-ts): coding and every validity rule.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! How often to ask the peer for acknowledgments (ACK_FREQUENCY, draft-ietf-quic-ack-frequency-12).
 //!
-//! At two packets per ACK, 250 Mbps of data need 5.3 Mbps of ACKs the other way, more than many an uplink has. A few ACKs
-//! per window keep loss detection and growth as quick as they need to be. What we send ourselves is the transport's
-//! business.
+//! At two packets per ACK, 250 Mbps of data need 5.3 Mbps of ACKs the other way, more than many an uplink has. A few
+//! ACKs per window keep loss detection and growth as quick as they need to be. What we send ourselves is the
+//! transport's business.
 //!
 //! | `ack-rate=` | ACKs per window while the controller learns what the path carries | afterwards |
 //! |---|---|---|
@@ -12,14 +12,14 @@
 //! | `thin` | 4 | 2 |
 //!
 //! The longest delay is the same share of the smoothed round-trip time, so that a window that shrinks, or a flow that
-//! pauses, keeps its feedback before the next request arrives. No request asks for less than the RFC's rule gives: every
-//! second packet stays the most, and the delay never exceeds what the peer has announced.
+//! pauses, keeps its feedback before the next request arrives. No request asks for less than the RFC's rule gives:
+//! every second packet stays the most, and the delay never exceeds what the peer has announced.
 //!
 //! **Reordering threshold.** A detector that counts packets asks for its own count. One that waits (`rack`,
-//! `time-only`) can do nothing with a gap before its wait is over; it asks for as many packets as arrive during the wait.
-//! The ACK that reveals the gap then arrives when the detector may act on it, and packets that are merely late bring
-//! none. Where regular ACKs come more often than that, it asks for none because of gaps: when a queue overflows, every
-//! packet would show a gap, and ACKs would flood the uplink while they matter most.
+//! `time-only`) can do nothing with a gap before its wait is over; it asks for as many packets as arrive during the
+//! wait. The ACK that reveals the gap then arrives when the detector may act on it, and packets that are merely late
+//! bring none. Where regular ACKs come more often than that, it asks for none because of gaps: when a queue overflows,
+//! every packet would show a gap, and ACKs would flood the uplink while they matter most.
 
 use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, DurationExt};
@@ -27,7 +27,8 @@ use thalweg_units::{Duration, DurationExt};
 use crate::path::Path;
 use crate::policies::AckRatePolicy;
 
-/// The most packets per ACK. More saves little, and makes a lost ACK cost more: at 1 Gbps there are 1,300 ACKs per second.
+/// The most packets per ACK. More saves little, and makes a lost ACK cost more: at 1 Gbps there are 1,300 ACKs per
+/// second.
 const MAX_PACKETS: u64 = 64;
 
 /// The longest delay that is asked for. On longer paths 40 ACKs per second cost 20 kbps, so that more delay saves
@@ -44,7 +45,8 @@ pub struct AckRequest {
     pub ack_eliciting_threshold: u64,
     /// Requested Max Ack Delay: the longest that an acknowledgment may be held back. Whole microseconds count.
     pub max_ack_delay: Duration,
-    /// Reordering Threshold: how far apart a missing and a received packet are that bring an ACK at once; 0 if none are.
+    /// Reordering Threshold: how far apart a missing and a received packet are that bring an ACK at once; 0 if none
+    /// are.
     pub reordering_threshold: u64,
 }
 
@@ -70,8 +72,8 @@ impl AckRequest {
     }
 }
 
-/// What suits `path` as it is now; `None` if the policy asks for nothing, or nothing is known of the path yet. To be sent
-/// when it [differs noticeably](AckRequest::differs_noticeably) from what was sent before.
+/// What suits `path` as it is now; `None` if the policy asks for nothing, or nothing is known of the path yet. To be
+/// sent when it [differs noticeably](AckRequest::differs_noticeably) from what was sent before.
 pub fn request(policy: AckRatePolicy, path: &Path, peer: AckLimits) -> Option<AckRequest> {
     let (dense, sparse) = match policy {
         AckRatePolicy::Off => return None,

@@ -265,8 +265,8 @@ impl<T: Clone> Recovery<T> {
     }
 
     /// How the peer acknowledges application data from now on: it holds an acknowledgment back for `delay` at most, and
-    /// sends one at once for `packets` ack-eliciting packets. Where it was asked for this (ACK_FREQUENCY), the larger of
-    /// what is in force and what is in flight counts (draft-ietf-quic-ack-frequency section 8).
+    /// sends one at once for `packets` ack-eliciting packets. Where it was asked for this (ACK_FREQUENCY), the larger
+    /// of what is in force and what is in flight counts (draft-ietf-quic-ack-frequency section 8).
     ///
     /// Probe timeout and persistent congestion go by it.
     pub fn set_ack_rate(&mut self, delay: Duration, packets: u64) {

@@ -67,8 +67,8 @@ pub enum Perturb {
     /// Next to nothing: the endpoints' random bytes, and one of the first 200 packets of one direction takes a
     /// microsecond longer.
     Microsecond,
-    /// Next to nothing: the endpoints' random bytes, and one of the packets 11 to 200 of the direction against the data,
-    /// an acknowledgment, is lost.
+    /// Next to nothing: the endpoints' random bytes, and one of the packets 11 to 200 of the direction against the
+    /// data, an acknowledgment, is lost.
     Ack,
 }
 

@@ -68,7 +68,8 @@ impl Connection {
         self.copies.on_datagram(packets, bytes);
     }
 
-    /// Something was lost on the way to the peer, and what it carried in `space` waits to be sent again if it still matters.
+    /// Something was lost on the way to the peer, and what it carried in `space` waits to be sent again if it still
+    /// matters.
     pub(super) fn note_loss(&mut self, space: SpaceId) {
         self.copies.loss_seen = true;
         self.copies.is_repair |= self.spaces[space.index()].crypto.lost_len() > 0;
@@ -156,8 +157,8 @@ impl Connection {
         !self.is_blocked()
     }
 
-    /// The peer's packets begin with number 0 in every space (RFC 9000 section 12.3): one that is missing was lost on its
-    /// way, or is late.
+    /// The peer's packets begin with number 0 in every space (RFC 9000 section 12.3): one that is missing was lost on
+    /// its way, or is late.
     fn has_missed_packets(&self) -> bool {
         [SpaceId::Initial, SpaceId::Handshake].iter().any(|space| self.spaces[space.index()].acks.is_missing_any())
     }

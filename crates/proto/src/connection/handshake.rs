@@ -662,8 +662,8 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Our min_ack_delay as it is sent, in whole microseconds: no larger than what is sent as max_ack_delay, which is in whole
-/// milliseconds (draft-ietf-quic-ack-frequency section 3).
+/// Our min_ack_delay as it is sent, in whole microseconds: no larger than what is sent as max_ack_delay, which is in
+/// whole milliseconds (draft-ietf-quic-ack-frequency section 3).
 pub(super) fn min_ack_delay(config: &TransportConfig) -> Option<Duration> {
     let most = Duration::from_millis(millis(config.max_ack_delay));
     config.min_ack_delay.map(|least| {

@@ -45,8 +45,8 @@ impl KnownPath {
 }
 
 impl Connection {
-    /// Client: keeps what was learned about the active path for a later connection to the same server, or puts back what
-    /// was known of it before if nothing speaks against that.
+    /// Client: keeps what was learned about the active path for a later connection to the same server, or puts back
+    /// what was known of it before if nothing speaks against that.
     pub(super) fn remember_path(&self, now: Instant) {
         let Some(ClientSide { paths: Some(paths), server_name, taken, .. }) = &self.handshake.client else { return };
         let path = self.active_path();

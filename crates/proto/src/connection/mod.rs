@@ -2,9 +2,9 @@
 //!
 //! The parts: `keys` (encryption levels, key update), `handshake` (TLS, transport parameters, 0-RTT, Retry), `receive`
 //! (datagram to frames), `frames` (what each frame does), `transmit` (state to datagrams), `probes` (what is sent ahead
-//! of or after a timeout), `copies` (second copies of the handshake's flights), `numbers` (packet numbers), `acknowledged`
-//! (what acknowledgement and loss do), `ack_frequency` (how often to be acknowledged), `migrate` (paths), `lifecycle`
-//! (closing, idle). Recovery, streams and acknowledgement tracking are modules of their own, with
+//! of or after a timeout), `copies` (second copies of the handshake's flights), `numbers` (packet numbers),
+//! `acknowledged` (what acknowledgement and loss do), `ack_frequency` (how often to be acknowledged), `migrate`
+//! (paths), `lifecycle` (closing, idle). Recovery, streams and acknowledgement tracking are modules of their own, with
 //! no knowledge of this one.
 
 mod ack_frequency;

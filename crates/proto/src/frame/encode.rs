@@ -211,8 +211,8 @@ pub fn encode_ack(
     encode_ack_of(ack_ty(ecn.is_some(), false), out, max_len, raw_delay, ranges, ecn)
 }
 
-/// The same as ACK_RECEIVE_TIMESTAMPS, with the first of `times` that fit behind the ranges, at most `most`: newest first,
-/// none above the largest acknowledged number, `units` not rising. Returns the number of ranges written.
+/// The same as ACK_RECEIVE_TIMESTAMPS, with the first of `times` that fit behind the ranges, at most `most`: newest
+/// first, none above the largest acknowledged number, `units` not rising. Returns the number of ranges written.
 pub fn encode_ack_with_times(
     out: &mut Vec<u8>,
     max_len: usize,

@@ -116,8 +116,9 @@ pub trait Controller: Debug + Send {
         Change::None
     }
 
-    /// The same, called before [`on_restart`](Self::on_restart) if the `restart` policy no longer trusts the window after
-    /// this idleness: from now on it is to be at most `window` bytes, less than it is, but at least an initial window.
+    /// The same, called before [`on_restart`](Self::on_restart) if the `restart` policy no longer trusts the window
+    /// after this idleness: from now on it is to be at most `window` bytes, less than it is, but at least an initial
+    /// window.
     fn on_validation(&mut self, now: Instant, window: u64) -> Change {
         let _ = (now, window);
         Change::None

@@ -37,8 +37,8 @@ pub struct LossSample {
 
 /// When a packet arrived by the receiver's clock (draft-ietf-quic-receive-ts).
 ///
-/// What contradicts other reports is left out. A receiver that lies can still be wrong by nearly a round trip: bound what
-/// follows from arrivals by what was acknowledged, and when.
+/// What contradicts other reports is left out. A receiver that lies can still be wrong by nearly a round trip: bound
+/// what follows from arrivals by what was acknowledged, and when.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Arrival {

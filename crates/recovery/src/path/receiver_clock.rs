@@ -1,7 +1,7 @@
 //! Whether the receive times that a peer reports can be true (draft-ietf-quic-receive-ts: the receiver may lie).
 //!
-//! A packet arrives after it was sent and before the ACK that reports it arrives here. Each report thus bounds how far the
-//! peer's clock is ahead of ours, and all bounds must agree, apart from what the clocks drift. A peer whose reports
+//! A packet arrives after it was sent and before the ACK that reports it arrives here. Each report thus bounds how far
+//! the peer's clock is ahead of ours, and all bounds must agree, apart from what the clocks drift. A peer whose reports
 //! contradict each other is not believed; after a few contradictions, nothing that it reports is used any more: a clock
 //! may be set or suspended once in a while, but not again and again.
 //!

@@ -177,7 +177,8 @@ pub struct SideResult {
     pub rtt: Quantiles,
     /// Expiries of the probe timer that were too early: the next acknowledgment was for nothing newer than what had been sent before.
     pub early_probes: u64,
-    /// Initial datagrams that were sent before anything of the peer had arrived: of a client, those before the first reply.
+    /// Initial datagrams that were sent before anything of the peer had arrived: of a client, those before the first
+    /// reply.
     pub unanswered_initials: u64,
     /// On request.
     pub series: Series,

@@ -17,8 +17,8 @@
 //! ```
 //!
 //! `PipeSize` is what the path has proven to hold: what was in flight at the jump, or what has been delivered since if
-//! that is more. A count that adds every acknowledgment to what was in flight would count the packets that were on their
-//! way at the jump twice; the example of RFC 9959 appendix B counts them once.
+//! that is more. A count that adds every acknowledgment to what was in flight would count the packets that were on
+//! their way at the jump twice; the example of RFC 9959 appendix B counts them once.
 //!
 //! RFC 9959 leaves the growth after the jump to slow start, which goes on to twice what the path holds before it can
 //! see a queue. The memory says where to look for one.
@@ -68,8 +68,8 @@ const LONGER_THAN_HANDSHAKE: u32 = 2;
 /// The largest jump in bytes, whatever was saved (max_jump): 8 Gbps over a second.
 const MAX_JUMP: u64 = 1 << 30;
 
-/// The window grows by this fraction where the path should be full (as in HyStart++, RFC 9406 section 4.2): a round trip
-/// of it, and another until its queue is seen, fit into the queue of a short buffer.
+/// The window grows by this fraction where the path should be full (as in HyStart++, RFC 9406 section 4.2): a round
+/// trip of it, and another until its queue is seen, fit into the queue of a short buffer.
 const FILLED_GROWTH_DIVISOR: u64 = 4;
 /// A path that delivers less than this fraction of what it did before is shared, or has changed.
 const FULL_SHARE: (u64, u64) = (3, 4);

@@ -14,10 +14,10 @@
 //! ([`Settings`]).
 //!
 //! Four things differ from the rule as published. The measurement is a bound from below, so that jitter makes it small
-//! rather than large; the window can go to all of what it fills. Trains grow until a longer one has confirmed the rate of
-//! a shorter one. The start ends when the window has been at what a confirmed rate fills for a round trip, and the rate
-//! has not risen: who goes on doubling then does so only to lose a window. And a window that was far too large, as behind
-//! a policer that lets a first burst through, falls to what was delivered of it.
+//! rather than large; the window can go to all of what it fills. Trains grow until a longer one has confirmed the rate
+//! of a shorter one. The start ends when the window has been at what a confirmed rate fills for a round trip, and the
+//! rate has not risen: who goes on doubling then does so only to lose a window. And a window that was far too large, as
+//! behind a policer that lets a first burst through, falls to what was delivered of it.
 
 mod interval;
 #[cfg(test)]

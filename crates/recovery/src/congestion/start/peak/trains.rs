@@ -69,8 +69,8 @@ pub(super) struct Trains {
     /// The most by which a packet that found the path empty was late, or by which one of a train came after the one
     /// before, in nanoseconds.
     jitter: i128,
-    /// The least of round trips less the delays of their packets, in nanoseconds: what the way back takes, by the clock of
-    /// the arrivals.
+    /// The least of round trips less the delays of their packets, in nanoseconds: what the way back takes, by the clock
+    /// of the arrivals.
     way_back: Option<i128>,
     train: Option<Train>,
     /// The highest bound.
@@ -168,13 +168,15 @@ impl Trains {
         }
         train.last = train.last.max(sent);
         train.bytes += bytes;
-        // Packets of a train come a packet time apart, unless chance has its hand in it. ACKs come further apart anyway.
+        // Packets of a train come a packet time apart, unless chance has its hand in it. ACKs come further apart
+        // anyway.
         if self.by_receiver {
             self.jitter = self.jitter.max(received - train.arrived);
         }
         train.arrived = train.arrived.max(received);
         // All of it has arrived by then; the first packet can have done so at its sending and the least delay.
-        // The least delay may be that of a packet that was late itself. Then a round trip with it is longer than the least.
+        // The least delay may be that of a packet that was late itself. Then a round trip with it is longer than the
+        // least.
         let doubt = self.way_back.map_or(0, |way_back| way_back + least - i128::from(min_rtt.nanos())).max(0);
         let span = train.arrived - i128::from(train.start.as_nanos()) - least + doubt;
         let behind = train.bytes.saturating_sub(uncounted);
