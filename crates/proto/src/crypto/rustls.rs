@@ -470,7 +470,8 @@ mod tests {
                 for original in [0x43, 0xc3, 0x40] {
                     let (mut first, mut number) = (original, [1, 2, 3, 4]);
                     c.local.header.protect(&[7; 16], &mut first, &mut number);
-                    assert_ne!(number, [1, 2, 3, 4]);
+                    // A mask of one byte is zero for one key in 256; that of four bytes hardly ever.
+                    assert!(original & 3 == 0 || number != [1, 2, 3, 4]);
                     s.remote.header.unprotect(&[7; 16], &mut first, &mut number);
                     assert_eq!((first, number), (original, [1, 2, 3, 4]));
                     s.local.header.protect(&[7; 16], &mut first, &mut number);
