@@ -185,6 +185,8 @@ pub(crate) struct CarefulResume {
     initial_window: u64,
     datagram: u64,
     phase: Phase,
+    /// Bytes of credit that the wrapped start waits for.
+    train: u64,
     /// Bytes sent, and of these delivered.
     sent: u64,
     delivered: u64,
@@ -201,6 +203,7 @@ impl CarefulResume {
             initial_window: birth.profile.initial_window.bytes(birth.datagram_size),
             datagram: u64::from(birth.datagram_size),
             phase: Phase::Reconnaissance { first_flight: None },
+            train: 0,
             sent: 0,
             delivered: 0,
             rtt: Duration::ZERO,
@@ -324,6 +327,7 @@ impl Start for CarefulResume {
         self.rtt = view.smoothed_rtt;
         // It sees everything, so that it can take over at any time.
         let inner = self.inner.on_ack(view, event);
+        self.train = inner.hold_until_credit;
         if let Phase::Reconnaissance { first_flight } = self.phase
             && let Some(next) = self.reconnoiter(first_flight, event)
         {
@@ -371,7 +375,13 @@ impl Start for CarefulResume {
     fn on_sent(&mut self, sent: Departure) -> Option<Proposal> {
         self.sent += sent.bytes;
         let inner = self.inner.on_sent(sent);
-        let is_full = sent.bytes_in_flight + self.datagram > sent.window;
+        let next = match self.phase {
+            // The wrapped start decides what leaves next: less than a train never does.
+            Phase::Reconnaissance { .. } | Phase::Confirmed => self.train.max(self.datagram),
+            _ => self.datagram,
+        };
+        self.train = inner.map_or(self.train, |proposal| proposal.hold_until_credit);
+        let is_full = sent.bytes_in_flight + next > sent.window;
         match &mut self.phase {
             Phase::Normal | Phase::Validated => inner,
             Phase::Reconnaissance { first_flight } => {

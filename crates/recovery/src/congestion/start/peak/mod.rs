@@ -13,6 +13,9 @@
 //! goes to half of what the measured rate fills, and leaves the rest to slow start; its parts are settings here
 //! ([`Settings`]).
 //!
+//! Round trips of less than 60 ms are opened without trains, and those of less than 250 ms by HyStart++ until the rate
+//! is confirmed.
+//!
 //! Four things differ from the rule as published. The measurement is a bound from below, so that jitter makes it small
 //! rather than large; the window can go to all of what it fills. Trains grow until a longer one has confirmed the rate
 //! of a shorter one. The start ends when the window has been at what a confirmed rate fills for a round trip, and the
@@ -28,6 +31,7 @@ use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
 use super::delay_min::DelayMin;
+use super::hystart_plus_plus::HyStartPlusPlus;
 use super::{Congested, Departure, Proposal, Start};
 use crate::congestion::window::View;
 use crate::congestion::{AckEvent, Birth};
@@ -39,6 +43,10 @@ use trains::Trains;
 /// Round trips shorter than this open as standard slow start does, and use the measured rate only to stop: ten packets
 /// fill most such paths, and a train of more overruns their queues.
 const LONG: Duration = Duration::from_millis(60);
+
+/// A path with a longer round trip is long for certain. A shorter round trip may be that of a short path whose queue
+/// somebody else keeps full. Until the rate is confirmed, such a path is opened by HyStart++.
+const SLOW: Duration = Duration::from_millis(250);
 
 /// The round trip for which the initial window of RFC 9002 is meant; longer ones begin with as many times that.
 const TYPICAL: Duration = Duration::from_millis(100);
@@ -103,6 +111,7 @@ pub(crate) struct Peak {
     trains: Trains,
     interval: Interval,
     delay: DelayMin,
+    hystart: HyStartPlusPlus,
     initial_window: u64,
     /// The initial window has been scaled, or there was no reason to.
     is_scaled: bool,
@@ -112,6 +121,8 @@ pub(crate) struct Peak {
     full: Option<(Rate, u64)>,
     /// The rate at which packets leave.
     rate: Option<Rate>,
+    /// The most bytes that one ACK acknowledged, in this round trip and in the one before.
+    bunches: [u64; 2],
     retreat: Option<Retreat>,
     /// Later slow starts are standard.
     is_over: bool,
@@ -124,11 +135,13 @@ impl Peak {
             trains: Trains::new(u64::from(birth.datagram_size)),
             interval: Interval::default(),
             delay: DelayMin::new(),
+            hystart: HyStartPlusPlus::new(birth),
             initial_window: birth.profile.initial_window.bytes(birth.datagram_size),
             is_scaled: !settings.scales_initial_window,
             rest_is_out: !settings.waits_for_trains,
             full: None,
             rate: None,
+            bunches: [0; 2],
             retreat: None,
             is_over: false,
         }
@@ -144,13 +157,22 @@ impl Peak {
         self.peak().filter(|_| self.settings.is_bound && self.trains.is_confirmed())
     }
 
+    /// Whether the path is long for certain. The rule as published takes every path for one.
+    fn is_long(&self, event: &AckEvent<'_>) -> bool {
+        event.rtt.min >= SLOW || !self.settings.is_bound
+    }
+
+    /// The highest rate, if it is sure enough to act upon: on a long path any bound is.
+    fn sure(&self, event: &AckEvent<'_>) -> Option<Rate> {
+        if self.is_long(event) { self.peak() } else { self.confirmed() }
+    }
+
     /// What a rate fills, in bytes: what it delivers in a round trip without a queue.
     fn fills(rate: Rate, event: &AckEvent<'_>) -> u64 {
         rate.bytes_in(event.rtt.min)
     }
 
-    fn open(&mut self, view: View, event: &AckEvent<'_>) -> u64 {
-        let mut window = view.window + event.growth;
+    fn open(&mut self, mut window: u64, view: View, event: &AckEvent<'_>) -> u64 {
         if !self.is_scaled && event.rtt.has_sample {
             self.is_scaled = true;
             let times = event.rtt.min.clamp(TYPICAL, GEOSTATIONARY);
@@ -161,7 +183,7 @@ impl Peak {
             let full = Peak::fills(rate, event);
             window = window.min(view.window.max(full + full / 2));
         }
-        match self.peak() {
+        match self.sure(event) {
             Some(rate) if event.rtt.min >= LONG => {
                 let (share, of) = self.settings.share;
                 window.max(Peak::fills(rate, event) / of * share)
@@ -183,6 +205,12 @@ impl Peak {
                 false
             }
         }
+    }
+
+    /// What the window needs beyond what the path holds, so that the path does not run empty between two ACKs. After
+    /// the start ACKs may come half as often ([`ack_rate`](crate::ack_rate)).
+    fn slack(&self, full: u64) -> u64 {
+        (2 * self.bunches[0].max(self.bunches[1])).clamp(full / 8, full / 2)
     }
 
     /// How packets leave with this window.
@@ -232,6 +260,10 @@ impl Start for Peak {
         if let Some(retreat) = self.retreat {
             return self.retreat(event, retreat);
         }
+        if event.round.started {
+            self.bunches = [0, self.bunches[0]];
+        }
+        self.bunches[0] = self.bunches[0].max(event.acked);
         if self.settings.knows_handshake || event.round.count > 2 {
             match self.settings.is_bound {
                 true => self.trains.on_ack(event),
@@ -240,13 +272,17 @@ impl Start for Peak {
         }
         if self.is_found(view, event) {
             let full = self.peak().map_or(view.window, |rate| Peak::fills(rate, event));
-            let window = view.window.min(full + full / 8);
+            let window = view.window.min(full + self.slack(full));
             return Proposal { exit: Some(StartExit::Bandwidth), ..Proposal::window(window) };
         }
-        if self.delay.on_ack(view, event).exit.is_some() {
-            return Proposal { exit: Some(StartExit::Delay), ..Proposal::window(view.window) };
+        let by_delay = match self.is_long(event) {
+            true => self.delay.on_ack(view, event),
+            false => self.hystart.on_ack(view, event),
+        };
+        if by_delay.exit.is_some() {
+            return Proposal { exit: by_delay.exit, ..Proposal::window(view.window) };
         }
-        let window = self.open(view, event);
+        let window = self.open(by_delay.window, view, event);
         let proposal = self.shape(view, event, window);
         self.rate = proposal.rate;
         proposal
@@ -264,7 +300,7 @@ impl Start for Peak {
     }
 
     fn on_congestion(&mut self, view: View, event: &AckEvent<'_>) -> Option<Congested> {
-        if self.is_over || !self.settings.is_bound || self.peak().is_none() {
+        if self.is_over || !self.settings.is_bound || self.sure(event).is_none() {
             return None;
         }
         let retreat = Retreat { until: event.now, from: view.window, acked: event.acked, lost: event.lost };

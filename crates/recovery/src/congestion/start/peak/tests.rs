@@ -16,6 +16,7 @@ fn us(us: u64) -> Duration {
 /// A link behind which packets may be late, and a start that sends over it.
 struct Path {
     rate: Rate,
+    rtt: Duration,
     /// When the link has sent what it was given.
     busy: Instant,
     /// When the last packet arrived: none overtakes another.
@@ -35,6 +36,7 @@ impl Path {
         scene.now = begin;
         Path {
             rate,
+            rtt: RTT,
             busy: begin,
             arrived: begin,
             scene,
@@ -49,16 +51,16 @@ impl Path {
     fn send(&mut self, late: Duration) -> Arrival {
         let sent = self.scene.now;
         self.busy = self.busy.max(sent) + self.rate.time_for(DATAGRAM);
-        self.arrived = self.arrived.max(self.busy + RTT / 2 + late);
+        self.arrived = self.arrived.max(self.busy + self.rtt / 2 + late);
         Arrival { sent, bytes: DATAGRAM, received: self.arrived.saturating_since(Instant::ZERO), is_told: true }
     }
 
     fn take(&mut self, arrivals: &[Arrival], round_started: bool) {
         let bytes = arrivals.iter().map(|arrival| arrival.bytes).sum();
-        let view = View::new(self.scene.now, self.window, DATAGRAM, RTT);
+        let view = View::new(self.scene.now, self.window, DATAGRAM, self.rtt);
         let delivered = self.delivered + bytes;
         self.delivered = delivered;
-        let event = self.scene.ack(bytes, Some(RTT), round_started);
+        let event = self.scene.ack(bytes, Some(self.rtt), round_started);
         let newest_sent = arrivals.last().map(|arrival| arrival.sent);
         let proposal = self.start.on_ack(view, &AckEvent { arrivals, newest_sent, delivered, ..event });
         self.window = proposal.window;
@@ -68,7 +70,7 @@ impl Path {
     /// A train of so many packets, of which the ones that `late` names are late, and the ACK of it a round trip later.
     fn train(&mut self, packets: u64, late: impl Fn(u64) -> Duration, round_started: bool) {
         let arrivals: Vec<Arrival> = (0..packets).map(|packet| self.send(late(packet))).collect();
-        self.scene.now += RTT;
+        self.scene.now += self.rtt;
         self.take(&arrivals, round_started);
     }
 
@@ -82,7 +84,7 @@ impl Path {
     }
 
     fn fills(&self) -> u64 {
-        self.rate.bytes_in(RTT)
+        self.rate.bytes_in(self.rtt)
     }
 }
 
@@ -168,6 +170,36 @@ fn the_window_goes_to_the_share_of_what_the_rate_fills() {
         path.train(10, punctual, true);
         let share = path.window * 100 / path.fills();
         assert!((percent - 2..=percent + 2).contains(&share), "{share} % instead of {percent} %");
+    }
+}
+
+#[test]
+fn a_path_that_may_be_short_is_opened_by_doubling_until_its_rate_is_confirmed() {
+    let mut path = Path { rtt: ms(200), ..Path::new(LINK, FILL) };
+    path.train(10, punctual, true);
+    path.train(10, punctual, true);
+    assert!(path.percent() >= 99);
+    assert!(path.window <= 40 * DATAGRAM, "a window of {} after 20 packets", path.window);
+    path.train(20, punctual, true);
+    assert!(path.window >= path.fills() / 100 * 98, "confirmed, and {} of {}", path.window, path.fills());
+}
+
+#[test]
+fn the_window_at_the_end_makes_up_for_acks_that_come_in_bunches() {
+    for (bunches, slack) in [(50, 8), (8, 4), (4, 2)] {
+        let mut path = Path::new(LINK, FILL);
+        path.train(10, punctual, true);
+        path.train(20, punctual, true);
+        while path.exit.is_none() {
+            let flight: Vec<Arrival> = (0..path.fills() / DATAGRAM).map(|_| path.send(Duration::ZERO)).collect();
+            path.scene.now += RTT;
+            for (index, bunch) in flight.chunks(flight.len() / bunches).enumerate() {
+                path.take(bunch, index == 0);
+            }
+        }
+        assert_eq!(path.exit, Some(StartExit::Bandwidth));
+        let least = path.fills() + path.fills() / slack;
+        assert!((least / 100 * 97..=least / 100 * 103).contains(&path.window), "{bunches}: {}", path.window);
     }
 }
 
