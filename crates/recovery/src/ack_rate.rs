@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `off` | not asked for | not asked for |
 //! | `quarter` | 4 | 4 |
-//! | `phased` | 8 | 4 |
+//! | `phased` | 16 | 8 |
 //! | `thin` | 4 | 2 |
 //!
 //! The longest delay is the same share of the smoothed round-trip time, so that a window that shrinks, or a flow that
@@ -78,7 +78,7 @@ pub fn request(policy: AckRatePolicy, path: &Path, peer: AckLimits) -> Option<Ac
     let (dense, sparse) = match policy {
         AckRatePolicy::Off => return None,
         AckRatePolicy::Quarter => (4, 4),
-        AckRatePolicy::Phased => (8, 4),
+        AckRatePolicy::Phased => (16, 8),
         AckRatePolicy::Thin => (4, 2),
     };
     let rtt = path.rtt();
