@@ -34,11 +34,11 @@ pub struct TransportArgs {
     /// How densely to acknowledge what arrives, where the peer asks for nothing: every-second, thinned or sparse
     #[arg(long, value_name = "NAME", default_value_t)]
     pub acks: AckPolicy,
-    /// Let the peer ask for acknowledgments (ACK_FREQUENCY), held back for this long or more; 1 ms suits most
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub min_ack_delay: Option<Duration>,
-    /// Ask the peer for so many timestamps of arrival per acknowledgment, 128 at most
-    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=128))]
+    /// Let the peer ask for acknowledgments (ACK_FREQUENCY), held back for this long or more; `off`: it may not
+    #[arg(long, value_name = "TIME", default_value = "1 ms", value_parser = duration_or_off)]
+    pub min_ack_delay: Switch,
+    /// Ask the peer for so many timestamps of arrival per acknowledgment, 128 at most, where the start uses them
+    #[arg(long, value_name = "COUNT", default_value_t = 128, value_parser = clap::value_parser!(u16).range(..=128))]
     pub receive_timestamps: u16,
     /// Do not mark packets for congestion notification (ECN)
     #[arg(long)]
@@ -59,7 +59,7 @@ impl TransportArgs {
             max_mtu: self.max_mtu,
             acks: self.acks,
             receive_timestamps: self.receive_timestamps,
-            min_ack_delay: self.min_ack_delay,
+            min_ack_delay: self.min_ack_delay.0,
             ecn: !self.no_ecn,
             ..base
         };
@@ -85,6 +85,18 @@ pub fn bytes(text: &str) -> std::result::Result<u64, String> {
 /// Reads `300 ms`, `1.5 s`, `10 min`.
 pub fn duration(text: &str) -> std::result::Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// What can be turned off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch(pub Option<Duration>);
+
+/// Reads a duration, or `off`.
+pub fn duration_or_off(text: &str) -> std::result::Result<Switch, String> {
+    match text.trim() {
+        "off" => Ok(Switch(None)),
+        _ => duration(text).map(|span| Switch(Some(span))).map_err(|error| format!("{error}, or off")),
+    }
 }
 
 /// Reads a round-trip time to begin with: at least the granularity of timers (RFC 9002 section 6.1.2).

@@ -54,12 +54,13 @@ pub struct TransportConfig {
     pub max_ack_delay: Duration,
     /// Lets the peer decide how densely we acknowledge (ACK_FREQUENCY, IMMEDIATE_ACK:
     /// draft-ietf-quic-ack-frequency-12), with no less delay than this, at most `max_ack_delay`. `None`: it is not told
-    /// that it may. Default `None`.
+    /// that it may. Default 1 ms.
     ///
     /// What we ask of the peer is a policy, `ack-rate`.
     pub min_ack_delay: Option<Duration>,
-    /// How many timestamps of arrival the peer may put into an ACK, for controllers that use them: at most 128 are
-    /// heeded (draft-ietf-quic-receive-ts-02). 0: none. Default 0.
+    /// How many timestamps of arrival the peer may put into an ACK (draft-ietf-quic-receive-ts-02): at most 128 are
+    /// heeded. 0: none. Default 128. Only for controllers that use them ([`Congestion::uses_arrivals`](thalweg_recovery::Congestion::uses_arrivals)); for others the
+    /// peer is not asked.
     ///
     /// Packets that we receive are reported to a peer that asks.
     pub receive_timestamps: u16,
@@ -95,8 +96,8 @@ impl Default for TransportConfig {
             streams: StreamsConfig::default(),
             datagrams: DatagramsConfig::default(),
             max_ack_delay: Duration::from_millis(25),
-            min_ack_delay: None,
-            receive_timestamps: 0,
+            min_ack_delay: Some(Duration::from_millis(1)),
+            receive_timestamps: 128,
             acks: AckPolicy::default(),
             skip_packet_numbers: true,
             ecn: true,
@@ -104,6 +105,13 @@ impl Default for TransportConfig {
             spin_bit: false,
             observer: None,
         }
+    }
+}
+
+impl TransportConfig {
+    /// How many timestamps the peer is asked for in an ACK.
+    pub(crate) fn timestamps_asked_for(&self) -> u64 {
+        if self.policies.congestion.uses_arrivals() { self.receive_timestamps.into() } else { 0 }
     }
 }
 

@@ -131,12 +131,12 @@ choices! {
             "four per window and round trip, for every second to every 64th packet (draft-ietf-quic-ack-frequency-12)",
             "to ask for the same in every phase";
         Phased "phased",
-            "eight per window and round trip while the window opens, four afterwards",
+            "sixteen per window and round trip while the window opens, eight afterwards",
             "thin uplinks: dense while it is measured what the path carries, thin in the long run";
         Thin "thin",
             "four per window and round trip while the window opens, two afterwards",
             "uplinks that carry hardly anything else than acknowledgments";
-    } default Off
+    } default Phased
 }
 
 choices! {

@@ -83,9 +83,9 @@ pub struct TransportSpec {
     pub keep_alive: Option<Duration>,
     /// How long ACKs may be delayed.
     pub max_ack_delay: Option<Duration>,
-    /// The least ACK delay that may be asked for; without it, nothing may.
+    /// The least ACK delay that may be asked for; `Some(None)`: nothing may.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_ack_delay: Option<Duration>,
+    pub min_ack_delay: Option<Option<Duration>>,
     /// How many timestamps an ACK may carry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receive_timestamps: Option<u16>,
@@ -180,7 +180,7 @@ impl TransportSpec {
         if let Some(delay) = self.max_ack_delay {
             config.max_ack_delay = delay;
         }
-        config.min_ack_delay = self.min_ack_delay.or(config.min_ack_delay);
+        config.min_ack_delay = self.min_ack_delay.unwrap_or(config.min_ack_delay);
         config.receive_timestamps = self.receive_timestamps.unwrap_or(config.receive_timestamps);
         config.acks = self.ack.unwrap_or(config.acks);
         if let Some(size) = self.initial_datagram {
@@ -477,7 +477,10 @@ fn transport(field: &Field<'_>) -> Option<TransportSpec> {
         handshake_padding: reader.get("handshake_padding").and_then(|field| field.bytes_in(0..=8_000)),
         keep_alive: reader.get("keep_alive").and_then(|field| field.span()),
         max_ack_delay: reader.get("max_ack_delay").and_then(|field| field.duration()),
-        min_ack_delay: reader.get("min_ack_delay").and_then(|field| field.duration()),
+        min_ack_delay: reader.get("min_ack_delay").and_then(|field| match field.value() {
+            thalweg_link::read::Value::Text("off") => Some(None),
+            _ => field.duration().map(Some),
+        }),
         receive_timestamps: reader
             .get("receive_timestamps")
             .and_then(|field| field.count(0..=128))

@@ -52,7 +52,7 @@ impl Connection {
     fn read_timestamps(&mut self, ack: &frame::Ack<'_>) -> Result<(), TransportError> {
         self.receive_times.clear();
         let Some(times) = ack.times else { return Ok(()) };
-        match u64::from(self.config.receive_timestamps) {
+        match self.config.timestamps_asked_for() {
             // To who has not asked for any this is a frame of an unknown type (RFC 9000 section 12.4).
             0 => Err(TransportError::frame_encoding(
                 "frame of an extension that was not negotiated: max_receive_timestamps_per_ack",

@@ -690,7 +690,7 @@ fn local_parameters(
         initial_max_streams_uni: limits.streams_uni,
         max_ack_delay: config.max_ack_delay,
         min_ack_delay: min_ack_delay(config),
-        max_receive_timestamps_per_ack: config.receive_timestamps.into(),
+        max_receive_timestamps_per_ack: config.timestamps_asked_for(),
         active_connection_id_limit: config.active_connection_ids,
         initial_source_connection_id: Some(scid),
         max_datagram_frame_size: config.datagrams.max_frame_size,

@@ -146,6 +146,16 @@ impl Congestion {
         Congestion::Window { growth, start, reduction }
     }
 
+    /// Whether the controller works with the times at which packets arrived
+    /// ([`AckEvent::arrivals`]). One of the program's own may.
+    pub fn uses_arrivals(&self) -> bool {
+        match self {
+            Congestion::Window { start, .. } => start.uses_arrivals(),
+            Congestion::Model(_) => false,
+            Congestion::Custom(_) => true,
+        }
+    }
+
     /// The name of the growth or of the model, or what the program's own factory calls itself.
     pub fn controller_name(&self) -> &str {
         match self {

@@ -95,7 +95,14 @@ algorithms! {
             "one burst, a pause, and a jump to what the burst measured",
             "in tests of the seat of a start",
             |birth| Box::new(OneBurst::new(birth));
-    } default HyStartPlusPlus
+    } default PeakBandwidth
+}
+
+impl StartPolicy {
+    /// Whether it works with the times at which packets arrived.
+    pub(super) fn uses_arrivals(self) -> bool {
+        self.name().split('/').next() == Some(StartPolicy::PeakBandwidth.name())
+    }
 }
 
 /// What a start proposes; it holds until the next proposal.
