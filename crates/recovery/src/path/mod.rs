@@ -361,9 +361,10 @@ impl Path {
         }
     }
 
-    /// The window has no room for another datagram.
+    /// The window has no room for what leaves next: a datagram, or a train where the controller waits for one.
     fn is_full(&self, bytes_in_flight: u64) -> bool {
-        bytes_in_flight.saturating_add(u64::from(self.datagram_size)) > self.window()
+        let hold = if self.pacer.is_in_train(self.datagram_size) { 0 } else { self.hold.min(self.window()) };
+        bytes_in_flight.saturating_add(hold.max(u64::from(self.datagram_size))) > self.window()
     }
 
     /// The transport has nothing to send, or has something again. Being held by the window or the pacer is not it (RFC
@@ -406,12 +407,12 @@ impl Path {
         }
         self.bytes_in_flight += size;
         self.usage.on_flight(self.bytes_in_flight);
-        if self.is_full(self.bytes_in_flight) {
-            self.usage.on_full(sent.order);
-        }
         self.stats.max_bytes_in_flight = self.stats.max_bytes_in_flight.max(self.bytes_in_flight);
         self.episode.repair_packet = false;
         self.pacer.on_sent(now, size);
+        if self.is_full(self.bytes_in_flight) {
+            self.usage.on_full(sent.order);
+        }
         sent.delivery = self.delivery.on_sent(now, self.bytes_in_flight, size);
         let change = self.controller.on_sent(now, size, self.bytes_in_flight);
         self.ask_after(now, change);
