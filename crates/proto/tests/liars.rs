@@ -236,7 +236,8 @@ fn rfc9000_21_4_optimistic_acknowledgments_end_the_connection_before_they_pay() 
         let peer = Peer::honest(FILL);
         peer.tap.falsify_acks(move |said: &mut Said| {
             let first = said.ranges.last().unwrap().start;
-            said.ranges = vec![first..said.ranges[0].end + ahead];
+            said.ranges.truncate(1);
+            said.ranges[0] = first..said.ranges[0].end + ahead;
         });
         let sent = peer.download();
         match &sent.error {
