@@ -66,6 +66,7 @@ impl Scene {
             acked: growth,
             growth,
             newest_sent: None,
+            oldest_sent: None,
             arrivals: &[],
             lost: 0,
             losses: &[],

@@ -3,6 +3,8 @@
 
 use std::{
     collections::VecDeque,
+    fmt,
+    ops::Range,
     sync::{Arc, Mutex},
 };
 
@@ -13,9 +15,10 @@ use thalweg_proto::{
         ClientCrypto, CryptoError, DecryptError, DirectionKeys, ExportError, HeaderKey, KeyChange, Keys, Level,
         PacketKey, PacketKeys, ServerCrypto, Session, StartError, TAG_LEN,
     },
-    frame::{Frame, FrameIter},
+    frame::{self, Frame, FrameIter, Timestamp},
     version::Version,
 };
+use thalweg_recovery::EcnCounts;
 
 /// A packet to be falsified: the next one of `level` with room for `frames` gets them instead of its own, and `bits` are
 /// set in its first byte.
@@ -26,8 +29,31 @@ struct Lie {
     bits: u8,
 }
 
+/// What an ACK says, to be falsified.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// From the largest down, disjoint and not adjacent.
+    pub ranges: Vec<Range<u64>>,
+    pub raw_delay: u64,
+    pub ecn: Option<EcnCounts>,
+    /// Newest first; `None` in an ACK without any.
+    pub times: Option<Vec<Timestamp>>,
+}
+
+/// Falsifies every acknowledgment of application data.
+struct Falsify(Box<dyn FnMut(&mut Said) + Send>);
+
+impl fmt::Debug for Falsify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Falsify")
+    }
+}
+
 #[derive(Default, Debug)]
 struct State {
+    acks: Option<Falsify>,
+    /// Requests for acknowledgments are not heard.
+    is_deaf: bool,
     lies: VecDeque<Lie>,
     told: u64,
     /// Bits for the header that is protected next.
@@ -75,6 +101,16 @@ impl Tap {
     /// From now on every packet with a PATH_RESPONSE carries that, a PATH_CHALLENGE behind it, and padding.
     pub fn challenge_after_response(&self) {
         self.0.lock().unwrap().challenge_after_response = true;
+    }
+
+    /// Falsifies every ACK of application data from now on. One that no longer fits into its packet is left out.
+    pub fn falsify_acks(&self, by: impl FnMut(&mut Said) + Send + 'static) {
+        self.0.lock().unwrap().acks = Some(Falsify(Box::new(by)));
+    }
+
+    /// ACK_FREQUENCY is ignored from now on, although its packet is acknowledged.
+    pub fn ignore_ack_requests(&self) {
+        self.0.lock().unwrap().is_deaf = true;
     }
 
     pub fn client(&self, config: &mut ClientConfig) {
@@ -216,6 +252,59 @@ struct TapPacket {
     tap: Tap,
 }
 
+/// Puts padding in place of ACK_FREQUENCY.
+fn silence_requests(payload: &mut [u8]) {
+    let requests = FrameIter::new(payload).filter_map(|frame| match frame {
+        Ok(Frame::AckFrequency(request)) => Some(Frame::AckFrequency(request)),
+        _ => None,
+    });
+    let mut encoded = Vec::new();
+    for request in requests {
+        let mut bytes = Vec::new();
+        request.encode(&mut bytes);
+        encoded.push(bytes);
+    }
+    for bytes in encoded {
+        if let Some(at) = payload.windows(bytes.len()).position(|window| window == bytes) {
+            payload[at..at + bytes.len()].fill(0);
+        }
+    }
+}
+
+/// The payload with its ACKs falsified; `None` if there are none.
+fn falsified(payload: &[u8], by: &mut Falsify) -> Option<Vec<u8>> {
+    let mut found = false;
+    let mut others = Vec::new();
+    let mut acks = Vec::new();
+    for frame in FrameIter::new(payload) {
+        match frame.ok()? {
+            Frame::Ack(ack) => {
+                let times = ack.times.map(|_| ack.timestamps().collect());
+                let ranges = ack.ranges().map(|range| *range.start()..range.end() + 1).collect();
+                acks.push(Said { ranges, raw_delay: ack.raw_delay, ecn: ack.ecn, times });
+                found = true;
+            }
+            Frame::Padding(_) => {}
+            other => other.encode(&mut others),
+        }
+    }
+    let mut out = Vec::new();
+    for mut said in acks {
+        by.0(&mut said);
+        let room = payload.len().checked_sub(others.len() + out.len())?;
+        let ranges = said.ranges.iter().cloned();
+        match said.times {
+            None => frame::encode_ack(&mut out, room, said.raw_delay, ranges, said.ecn),
+            Some(times) => {
+                let times = times.iter().copied();
+                frame::encode_ack_with_times(&mut out, room, said.raw_delay, ranges, said.ecn, times, usize::MAX)
+            }
+        };
+    }
+    out.extend(others);
+    found.then_some(out)
+}
+
 impl PacketKey for TapPacket {
     fn seal(&self, path: u32, number: u64, header: &[u8], payload: &mut [u8]) -> Result<(), CryptoError> {
         let mut state = self.tap.0.lock().unwrap();
@@ -235,6 +324,14 @@ impl PacketKey for TapPacket {
                 state.told += 1;
             }
         }
+        if self.level == Level::OneRtt
+            && let Some(by) = &mut state.acks
+            && let Some(frames) = falsified(&payload[..room], by).filter(|frames| frames.len() <= room)
+        {
+            payload[..room].fill(0);
+            payload[..frames.len()].copy_from_slice(&frames);
+            state.told += 1;
+        }
         if !state.lies.front().is_some_and(fits) {
             drop(state);
             return self.inner.seal(path, number, header, payload);
@@ -250,7 +347,11 @@ impl PacketKey for TapPacket {
     }
 
     fn open(&self, path: u32, number: u64, header: &[u8], payload: &mut [u8]) -> Result<usize, DecryptError> {
-        self.inner.open(path, number, header, payload)
+        let len = self.inner.open(path, number, header, payload)?;
+        if self.tap.0.lock().unwrap().is_deaf {
+            silence_requests(&mut payload[..len]);
+        }
+        Ok(len)
     }
 
     fn confidentiality_limit(&self) -> u64 {

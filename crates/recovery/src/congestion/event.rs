@@ -69,6 +69,8 @@ pub struct AckEvent<'a> {
     pub growth: u64,
     /// When the newest of the newly acknowledged packets was sent; `None` after a loss timeout.
     pub newest_sent: Option<Instant>,
+    /// When the oldest of them was; `None` after a loss timeout.
+    pub oldest_sent: Option<Instant>,
     /// When newly acknowledged packets arrived, in the order of arrival; empty where the peer does not say, or is not
     /// believed. Those of which it does not say come last, at the time of the latest.
     pub arrivals: &'a [Arrival],

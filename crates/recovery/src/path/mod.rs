@@ -498,6 +498,7 @@ impl Path {
         self.stats.packets_acked += 1;
         self.stats.bytes_acked += size;
         self.tally.newest_acked = self.tally.newest_acked.max(Some(sent.time));
+        self.tally.oldest_acked = Some(self.tally.oldest_acked.map_or(sent.time, |oldest| oldest.min(sent.time)));
         if sent.in_flight {
             self.tally.acked += size;
             self.delivery.on_acked(now, sent.delivery, sent.time, size);
@@ -624,6 +625,7 @@ impl Path {
             acked: tally.acked,
             growth: if starts_recovery { 0 } else { growth },
             newest_sent: tally.newest_acked,
+            oldest_sent: tally.oldest_acked,
             arrivals: &tally.arrivals,
             lost: tally.lost,
             losses: &tally.losses,

@@ -25,6 +25,8 @@ pub(super) struct Tally {
     pub(super) is_fresh: bool,
     /// When the newest of the acknowledged packets was sent.
     pub(super) newest_acked: Option<Instant>,
+    /// When the oldest was.
+    pub(super) oldest_acked: Option<Instant>,
     /// How many of the losses count for whether the path is crowded.
     pub(super) fates: u32,
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! first flight    an initial window for every 100 ms of the round trip, in trains
-//! each ACK        trains ──► the highest rate that the path is known to carry (`trains`)
+//! each ACK        trains ──► the highest rate that the path is known to carry (`trains`, by two clocks: `bound`)
 //!                 window = max(slow start, share × rate × round trip)
 //! exit            the rate is confirmed, and has not risen for a round trip with the window at what it fills
 //! congestion      the window falls to what has been delivered of the flight that met it
@@ -22,6 +22,7 @@
 //! rate has not risen: who goes on doubling then does so only to lose a window. And a window that was far too large, as
 //! behind a policer that lets a first burst through, falls to what was delivered of it.
 
+mod bound;
 mod interval;
 #[cfg(test)]
 mod tests;
@@ -167,6 +168,11 @@ impl Peak {
         if self.is_long(event) { self.peak() } else { self.confirmed() }
     }
 
+    /// The most that the window may be because of a rate that was measured.
+    fn most_window(&self) -> u64 {
+        if self.settings.is_bound { self.trains.most_window() } else { u64::MAX }
+    }
+
     /// What a rate fills, in bytes: what it delivers in a round trip without a queue.
     fn fills(rate: Rate, event: &AckEvent<'_>) -> u64 {
         rate.bytes_in(event.rtt.min)
@@ -186,7 +192,8 @@ impl Peak {
         match self.sure(event) {
             Some(rate) if event.rtt.min >= LONG => {
                 let (share, of) = self.settings.share;
-                window.max(Peak::fills(rate, event) / of * share)
+                let filled = (Peak::fills(rate, event) / of * share).min(self.most_window());
+                window.max(filled)
             }
             _ => window,
         }

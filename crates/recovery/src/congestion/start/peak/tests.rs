@@ -60,18 +60,22 @@ impl Path {
         let view = View::new(self.scene.now, self.window, DATAGRAM, self.rtt);
         let delivered = self.delivered + bytes;
         self.delivered = delivered;
-        let event = self.scene.ack(bytes, Some(self.rtt), round_started);
         let newest_sent = arrivals.last().map(|arrival| arrival.sent);
-        let proposal = self.start.on_ack(view, &AckEvent { arrivals, newest_sent, delivered, ..event });
+        let rtt = newest_sent.map(|sent| self.scene.now.saturating_since(sent)).filter(|rtt| *rtt >= self.rtt);
+        let event = self.scene.ack(bytes, rtt, round_started);
+        let oldest_sent = arrivals.iter().map(|arrival| arrival.sent).min();
+        let proposal = self.start.on_ack(view, &AckEvent { arrivals, newest_sent, oldest_sent, delivered, ..event });
         self.window = proposal.window;
         self.exit = self.exit.or(proposal.exit);
     }
 
-    /// A train of so many packets, of which the ones that `late` names are late, and the ACK of it a round trip later.
+    /// A train of so many packets, of which the ones that `late` names are late, each acknowledged when it arrives.
     fn train(&mut self, packets: u64, late: impl Fn(u64) -> Duration, round_started: bool) {
         let arrivals: Vec<Arrival> = (0..packets).map(|packet| self.send(late(packet))).collect();
-        self.scene.now += self.rtt;
-        self.take(&arrivals, round_started);
+        for (index, arrival) in arrivals.iter().enumerate() {
+            self.scene.now = Instant::ZERO + arrival.received + self.rtt / 2;
+            self.take(core::slice::from_ref(arrival), round_started && index == 0);
+        }
     }
 
     fn peak(&self) -> Option<Rate> {
@@ -167,7 +171,7 @@ fn the_window_goes_to_the_share_of_what_the_rate_fills() {
     {
         let mut path = Path::new(LINK, settings);
         path.train(1, punctual, true);
-        path.train(10, punctual, true);
+        path.train(60, punctual, true);
         let share = path.window * 100 / path.fills();
         assert!((percent - 2..=percent + 2).contains(&share), "{share} % instead of {percent} %");
     }
@@ -251,6 +255,38 @@ fn a_rate_that_was_too_low_is_corrected_before_the_start_ends() {
         path.train(400, punctual, true);
     }
     assert!(path.window >= path.fills() * 9 / 10, "{} of {}", path.window, path.fills());
+}
+
+/// The times of a train that fills the path, `lie` percent of what they are.
+fn lied_to(lie: u64) -> Path {
+    let mut path = Path::new(LINK, FILL);
+    path.train(1, punctual, true);
+    let arrivals: Vec<Arrival> = (0..100).map(|_| path.send(Duration::ZERO)).collect();
+    let first = arrivals[0].received;
+    for arrival in arrivals {
+        path.scene.now = Instant::ZERO + arrival.received + RTT / 2;
+        let received = first + (arrival.received - first) / 100 * u32::try_from(lie).unwrap();
+        path.take(&[Arrival { received, ..arrival }], false);
+    }
+    path
+}
+
+#[test]
+fn what_the_receiver_says_counts_up_to_what_its_acknowledgments_show() {
+    let honest = lied_to(100).window;
+    for lie in [95, 80, 50, 10, 1, 0] {
+        let path = lied_to(lie);
+        assert!(path.percent() <= 126, "{lie} %: {} %", path.percent());
+        assert!(path.window * 100 <= honest * 126, "{lie} %: {} of {honest}", path.window);
+    }
+}
+
+#[test]
+fn a_few_packets_open_the_window_to_a_multiple_of_them_at_most() {
+    let mut path = Path::new(Rate::from_bps(100_000_000_000), FILL);
+    path.train(1, punctual, true);
+    path.train(10, punctual, true);
+    assert!(path.window <= 512 * 10 * DATAGRAM && path.window < path.fills() / 1_000, "{}", path.window);
 }
 
 #[test]
