@@ -5,24 +5,29 @@
 //! samples, rounds, losses packet by packet, marks, receive times. A reduction that the path calls for
 //! ([`AckEvent::congestion`](super::AckEvent::congestion)) is a proposal to it.
 
+mod bbr;
 #[cfg(test)]
 mod rate_pacer;
 
 use super::Controller;
 use crate::choice::algorithms;
+use bbr::Bbr;
 #[cfg(test)]
 use rate_pacer::RatePacer;
 
 algorithms! {
     #[doc = "Which model of the path decides on window, rate and response."]
     ModelPolicy: Controller, "controller" {
+        Bbr "bbr",
+            "sends at the bandwidth that it has measured, and keeps as much in flight as the path holds (BBRv3, draft-ietf-ccwg-bbr)",
+            "paths that lose packets by chance, and deep queues that ought to stay short",
+            |birth| Box::new(Bbr::new(birth));
         #[cfg(test)]
         RatePacer "test-rate-pacer",
             "the delivery rate, whatever is lost",
             "in tests of the seat of a model",
             |birth| Box::new(RatePacer::new(birth));
     } reserved {
-        "bbr", "a model of bandwidth and round-trip time (draft-ietf-ccwg-bbr)";
         "prague", "a scalable response to L4S marks";
     }
 }
