@@ -71,6 +71,12 @@ impl Cycle {
         self.is_probe_sample = false;
     }
 
+    /// As if no probe had ever caused too much loss.
+    #[cfg(test)]
+    pub(super) fn forget_too_high(&mut self) {
+        self.was_too_high = false;
+    }
+
     /// A probe for the round-trip time ends it.
     pub(super) fn on_probe_stopped(&mut self) {
         self.ack_phase = AckPhase::Stopping;
@@ -119,11 +125,7 @@ impl Bbr {
             return;
         }
         match self.phase {
-            Phase::Down => {
-                if !self.refill_if_due(event.now) && self.is_time_to_cruise() {
-                    self.phase = Phase::Cruise;
-                }
-            }
+            Phase::Down => self.leave_down_if_due(event.now),
             Phase::Cruise => {
                 self.refill_if_due(event.now);
             }
@@ -131,13 +133,21 @@ impl Bbr {
                 self.cycle.is_probe_sample = true;
                 self.start_up(sample);
             }
-            Phase::Up => {
-                if self.is_time_to_go_down(event, sample) {
-                    self.cycle.was_too_high = false;
-                    self.start_down(event.now);
-                }
-            }
+            Phase::Up => self.go_down_if_due(event, sample),
             _ => {}
+        }
+    }
+
+    fn leave_down_if_due(&mut self, now: Instant) {
+        if !self.refill_if_due(now) && self.is_time_to_cruise() {
+            self.phase = Phase::Cruise;
+        }
+    }
+
+    fn go_down_if_due(&mut self, event: &AckEvent<'_>, sample: Option<Sample>) {
+        if self.is_time_to_go_down(event, sample) {
+            self.cycle.was_too_high = false;
+            self.start_down(event.now);
         }
     }
 
@@ -225,6 +235,12 @@ impl Bbr {
         if self.rounds.started {
             self.raise_slope();
         }
+    }
+
+    /// The next probe is to stop where the last one caused too much loss.
+    #[cfg(test)]
+    pub(super) fn cycle_is_wary(&self) -> bool {
+        self.cycle.was_too_high
     }
 
     /// How many round trips pass from one probe to the next but one.

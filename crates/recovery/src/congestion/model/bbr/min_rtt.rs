@@ -46,7 +46,7 @@ impl MinRtt {
     }
 
     /// A probe has ended: the next one is due an interval later.
-    fn on_probed(&mut self, now: Instant) {
+    pub(super) fn on_probed(&mut self, now: Instant) {
         self.recent_since = now;
     }
 }
