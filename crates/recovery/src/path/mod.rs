@@ -243,7 +243,7 @@ impl Path {
 
     /// The counters.
     pub fn stats(&self) -> PathStats {
-        self.stats
+        PathStats { model: self.controller.model(), ..self.stats }
     }
 
     /// How repairs of losses began and ended.

@@ -8,12 +8,14 @@
 mod bbr;
 #[cfg(test)]
 mod rate_pacer;
+mod stats;
 
 use super::Controller;
 use crate::choice::algorithms;
 use bbr::Bbr;
 #[cfg(test)]
 use rate_pacer::RatePacer;
+pub use stats::ModelStats;
 
 algorithms! {
     #[doc = "Which model of the path decides on window, rate and response."]

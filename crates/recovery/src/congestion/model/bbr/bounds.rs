@@ -149,6 +149,7 @@ impl Bbr {
         }
         if self.phase == Phase::Up {
             self.note_exit_by_loss(Phase::Up);
+            self.stats.ups_ended_by_loss += 1;
             self.start_down(now);
         }
     }

@@ -93,7 +93,7 @@ impl Bbr {
         self.cycle.begun = now;
         self.cycle.ack_phase = AckPhase::Stopping;
         self.begin_round();
-        self.phase = Phase::Down;
+        self.go_to(Phase::Down);
     }
 
     /// StartProbeBW_REFILL.
@@ -103,7 +103,7 @@ impl Bbr {
         self.cycle.was_precautionary = false;
         self.cycle.ack_phase = AckPhase::Refilling;
         self.begin_round();
-        self.phase = Phase::Refill;
+        self.go_to(Phase::Refill);
     }
 
     /// StartProbeBW_UP.
@@ -111,7 +111,7 @@ impl Bbr {
         self.cycle.ack_phase = AckPhase::Starting;
         self.begin_round();
         self.reset_full_pipe(sample);
-        self.phase = Phase::Up;
+        self.go_to(Phase::Up);
         self.raise_slope();
     }
 
@@ -139,14 +139,20 @@ impl Bbr {
     }
 
     fn leave_down_if_due(&mut self, now: Instant) {
-        if !self.refill_if_due(now) && self.is_time_to_cruise() {
-            self.phase = Phase::Cruise;
+        if self.refill_if_due(now) {
+            self.stats.downs_ended_by_time += 1;
+        } else if self.is_time_to_cruise() {
+            self.go_to(Phase::Cruise);
         }
     }
 
     fn go_down_if_due(&mut self, event: &AckEvent<'_>, sample: Option<Sample>) {
         if self.is_time_to_go_down(event, sample) {
             self.cycle.was_too_high = false;
+            *match self.cycle.was_precautionary {
+                true => &mut self.stats.ups_ended_by_care,
+                false => &mut self.stats.ups_ended_by_plateau,
+            } += 1;
             self.start_down(event.now);
         }
     }

@@ -63,10 +63,11 @@ pub(super) struct ProbeRtt {
 impl Bbr {
     /// CheckProbeRTT.
     pub(super) fn check_probe_rtt(&mut self, now: Instant, is_due: bool) {
+        self.stats.rtt_probes_skipped += u64::from(self.phase != Phase::ProbeRtt && is_due && self.idle_restart);
         if self.phase != Phase::ProbeRtt && is_due && !self.idle_restart {
             // With the window of before: in ProbeRTT only a larger one would be kept.
             self.save_window();
-            self.phase = Phase::ProbeRtt;
+            self.go_to(Phase::ProbeRtt);
             self.probe_rtt = ProbeRtt::default();
             self.limited_by_probe = None;
             self.cycle.on_probe_stopped();
@@ -108,7 +109,7 @@ impl Bbr {
         self.short_term.reset();
         if self.full_pipe.reached {
             self.start_down(now);
-            self.phase = Phase::Cruise;
+            self.go_to(Phase::Cruise);
         } else {
             self.enter_startup();
         }

@@ -38,7 +38,8 @@
 use smallvec::SmallVec;
 use thalweg_units::{Duration, Instant, Rate};
 
-use super::super::{AckEvent, Allowance, Birth, Change, Controller, PathView};
+use super::ModelStats;
+use crate::congestion::{AckEvent, Allowance, Birth, Change, Controller, PathView};
 use crate::profile::Profile;
 use crate::rtt::Rtt;
 use crate::trace::{StartExit, State};
@@ -147,6 +148,7 @@ pub(crate) struct Bbr {
     /// The window was full at some point in this round, and in the one before.
     window_full: (bool, bool),
     start_exit: Option<StartExit>,
+    stats: ModelStats,
 }
 
 impl Bbr {
@@ -185,6 +187,7 @@ impl Bbr {
             limited_by_probe: None,
             window_full: (false, false),
             start_exit: None,
+            stats: ModelStats { startups: 1, ..ModelStats::default() },
         };
         bbr.init_pacing_rate();
         bbr
@@ -257,6 +260,17 @@ impl Bbr {
         self.window_full.0 || self.window_full.1
     }
 
+    /// Notes what it has learned.
+    fn note_model(&mut self) {
+        if self.phase == Phase::Startup || self.bandwidth == Rate::ZERO {
+            return;
+        }
+        let stats = &mut self.stats;
+        let is_first = stats.least_bandwidth == Rate::ZERO;
+        stats.least_bandwidth = if is_first { self.bandwidth } else { stats.least_bandwidth.min(self.bandwidth) };
+        stats.most_extra = stats.most_extra.max(self.aggregation.extra());
+    }
+
     fn begin_round(&mut self) {
         self.rounds.begin(self.delivered);
     }
@@ -286,6 +300,7 @@ impl Controller for Bbr {
         }
         self.set_pacing_rate();
         self.set_window(event.acked);
+        self.note_model();
         if event.persistent_congestion {
             self.collapse();
         }
@@ -347,6 +362,11 @@ impl Controller for Bbr {
     /// While it probes, and while it measures the round-trip time.
     fn wants_dense_acks(&self) -> bool {
         self.phase.is_probing() || self.phase == Phase::ProbeRtt
+    }
+
+    fn model(&self) -> Option<ModelStats> {
+        let bound = if self.inflight_long_term == UNBOUNDED { 0 } else { self.inflight_long_term };
+        Some(ModelStats { bandwidth: self.max_bandwidth.value(), inflight_bound: bound, ..self.stats })
     }
 
     fn start_exit(&self) -> Option<StartExit> {

@@ -1,5 +1,6 @@
 //! What BBR is doing, and how fast it sends meanwhile.
 
+use super::Bbr;
 use crate::trace::State;
 
 /// A phase of the state machine (draft-ietf-ccwg-bbr section 5.3).
@@ -28,6 +29,23 @@ const DEFAULT_WINDOW_GAIN: Gain = (2, 1);
 const UP_WINDOW_GAIN: Gain = (9, 4);
 /// ProbeRTTCwndGain.
 const PROBE_RTT_WINDOW_GAIN: Gain = (1, 2);
+
+impl Bbr {
+    /// Changes the phase, and counts it.
+    pub(super) fn go_to(&mut self, phase: Phase) {
+        self.phase = phase;
+        let stats = &mut self.stats;
+        *match phase {
+            Phase::Startup => &mut stats.startups,
+            Phase::Drain => &mut stats.drains,
+            Phase::Down => &mut stats.downs,
+            Phase::Cruise => &mut stats.cruises,
+            Phase::Refill => &mut stats.refills,
+            Phase::Up => &mut stats.ups,
+            Phase::ProbeRtt => &mut stats.rtt_probes,
+        } += 1;
+    }
+}
 
 impl Phase {
     /// How much faster than the estimated bandwidth packets leave.

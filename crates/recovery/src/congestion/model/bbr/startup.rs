@@ -101,6 +101,7 @@ impl Bbr {
         let is_high = losses.ranges >= LOSS_RANGES && sample.is_some_and(|sample| sample.is_too_high());
         if is_high || losses.is_marked {
             self.note_exit_by_loss(Phase::Startup);
+            self.stats.startups_ended_by_loss += 1;
             self.full_pipe.reached = true;
             self.inflight_long_term = self.bdp((1, 1)).max(self.signals.inflight);
             self.start_exit.get_or_insert(StartExit::Congestion);
@@ -108,19 +109,22 @@ impl Bbr {
     }
 
     pub(super) fn enter_startup(&mut self) {
-        self.phase = Phase::Startup;
+        self.go_to(Phase::Startup);
         self.start_exit = None;
     }
 
     fn enter_drain(&mut self) {
-        self.phase = Phase::Drain;
+        self.go_to(Phase::Drain);
+        self.stats.start_bandwidth = self.max_bandwidth.value();
         self.drain_start = self.rounds.count;
     }
 
     /// CheckDrainDone.
     pub(super) fn check_drain_done(&mut self, now: Instant) {
         let is_late = self.rounds.count > self.drain_start + DRAIN_ROUNDS;
-        if self.phase == Phase::Drain && (is_late || self.in_flight <= self.inflight((1, 1))) {
+        let is_drained = self.in_flight <= self.inflight((1, 1));
+        if self.phase == Phase::Drain && (is_late || is_drained) {
+            self.stats.drains_ended_by_time += u64::from(!is_drained);
             self.start_down(now);
         }
     }
