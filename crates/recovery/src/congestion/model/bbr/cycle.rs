@@ -38,6 +38,8 @@ pub(super) struct Cycle {
     begun: Instant,
     wait: Duration,
     pub(super) rounds_since_up: u64,
+    /// The bandwidth has been probed since the maximum last aged.
+    has_probed: bool,
     /// Bytes acknowledged since the long-term bound last grew, and how many make it grow by a datagram.
     up_acked: u64,
     up_acked_per_datagram: u64,
@@ -57,6 +59,7 @@ impl Cycle {
             begun: now,
             wait: Duration::ZERO,
             rounds_since_up: 0,
+            has_probed: false,
             up_acked: 0,
             up_acked_per_datagram: UNBOUNDED,
             up_rounds: 0,
@@ -109,6 +112,7 @@ impl Bbr {
     /// StartProbeBW_UP.
     fn start_up(&mut self, sample: Option<Sample>) {
         self.cycle.ack_phase = AckPhase::Starting;
+        self.cycle.has_probed = true;
         self.begin_round();
         self.reset_full_pipe(sample);
         self.go_to(Phase::Up);
@@ -165,14 +169,10 @@ impl Bbr {
         if self.cycle.ack_phase == AckPhase::Stopping && self.rounds.started {
             self.cycle.is_probe_sample = false;
             self.cycle.ack_phase = AckPhase::Init;
-            if self.phase.is_in_cycle() {
-                if sample.is_some_and(|sample| !sample.application_limited) {
-                    self.max_bandwidth.advance();
-                }
-                if self.cycle.was_precautionary && !self.cycle.was_too_high {
-                    self.start_refill();
-                    return true;
-                }
+            self.end_cycle(sample);
+            if self.phase.is_in_cycle() && self.cycle.was_precautionary && !self.cycle.was_too_high {
+                self.start_refill();
+                return true;
             }
         }
         if let Some(sample) = sample.filter(|sample| !sample.is_too_high())
@@ -184,6 +184,17 @@ impl Bbr {
             }
         }
         false
+    }
+
+    /// The last samples of a probe are in: they begin to age. ProbeRTT may have come in between.
+    fn end_cycle(&mut self, sample: Option<Sample>) {
+        let Some(sample) = sample else { return };
+        let is_cycle = self.phase.is_in_cycle() && !sample.application_limited;
+        let is_interrupted = self.phase == Phase::ProbeRtt && self.cycle.has_probed && !sample.by_application;
+        if is_cycle || is_interrupted {
+            self.max_bandwidth.advance();
+            self.cycle.has_probed = false;
+        }
     }
 
     /// IsTimeToProbeBW.

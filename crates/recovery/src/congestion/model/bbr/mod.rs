@@ -33,7 +33,8 @@
 //!   TCP it returns once everything is repaired, when it has grown that far by itself. A probe timeout changes nothing.
 //! - The state to return to is saved when a recovery period begins, once for each, and not again when it is longer than
 //!   a round.
-//! - A probing cycle in which nothing was measured does not age the bandwidth.
+//! - A probing cycle in which nothing was measured does not age the bandwidth. A probe that ProbeRTT interrupts does:
+//!   where a round trip takes seconds, each is interrupted, and the rate of before would never be forgotten.
 
 use smallvec::SmallVec;
 use thalweg_units::{Duration, Instant, Rate};
@@ -88,6 +89,8 @@ struct Sample {
     in_flight: u64,
     /// Bytes lost since.
     lost: u64,
+    /// The application held it back, or that or ProbeRTT did.
+    by_application: bool,
     application_limited: bool,
 }
 
@@ -212,6 +215,7 @@ impl Bbr {
             prior_delivered,
             in_flight: sample.sent_in_flight,
             lost: sample.lost,
+            by_application: sample.application_limited,
             application_limited: sample.application_limited || self.is_limited_by_probe(prior_delivered),
         })
     }

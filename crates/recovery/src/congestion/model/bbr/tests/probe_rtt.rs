@@ -37,6 +37,27 @@ fn it_halves_the_flight_for_200_ms_and_a_round_and_returns_to_cruise() {
 }
 
 #[test]
+fn a_probe_that_it_interrupts_ages_the_bandwidth_all_the_same() {
+    let mut stage = Stage::at(Phase::Up);
+    let slow = Ack { rate: LINK.mul_ratio(1, 2), rtt: RTT + ms(10), ..Ack::default() };
+    for _ in 0..2 {
+        stage.to(Phase::Up);
+        stage.round(&slow);
+        stage.now += ms(5_000);
+        stage.ack(&slow);
+        assert_eq!(stage.bbr.phase, Phase::ProbeRtt);
+        (0..2).for_each(|_| stage.round(&slow));
+        let half = Ack { in_flight: Some(4 * DATAGRAM), ..slow.clone() };
+        stage.until_other(&half, 10);
+        assert_eq!(stage.bbr.phase, Phase::Cruise);
+        while stage.bbr.phase != Phase::Up {
+            stage.ack(&Ack { rtt: RTT, in_flight: Some(4 * DATAGRAM), ..slow.clone() });
+        }
+    }
+    assert_eq!(stage.bbr.max_bandwidth.value(), LINK.mul_ratio(1, 2));
+}
+
+#[test]
 fn a_long_round_trip_is_waited_for() {
     let mut stage = due();
     let begun = stage.now;
