@@ -12,7 +12,7 @@ mod stats;
 
 use super::Controller;
 use crate::choice::algorithms;
-use bbr::Bbr;
+use bbr::{Bbr, Settings};
 #[cfg(test)]
 use rate_pacer::RatePacer;
 pub use stats::ModelStats;
@@ -23,7 +23,19 @@ algorithms! {
         Bbr "bbr",
             "sends at the bandwidth that it has measured, and keeps as much in flight as the path holds (BBRv3, draft-ietf-ccwg-bbr)",
             "paths that lose packets by chance, and deep queues that ought to stay short",
-            |birth| Box::new(Bbr::new(birth));
+            |birth| Box::new(Bbr::new(birth, Settings::default()));
+        BbrPeakStart "bbr/peak-start",
+            "as bbr, with a start by trains of packets that measure the rate of a long path, as that of start=peak-bandwidth",
+            "long paths: fills the link after two round trips",
+            |birth| Box::new(Bbr::new(birth, Settings { opens_by_trains: true, ..Settings::default() }));
+        BbrThreshold "bbr/threshold",
+            "as bbr, but a round trip that loses no more than 2 % leaves the bandwidth as it is, as a probe does",
+            "paths that lose up to 2 % by chance, and that are not shared with flows that back off for less",
+            |birth| Box::new(Bbr::new(birth, Settings { puts_up_with_loss: true, ..Settings::default() }));
+        BbrPeakStartThreshold "bbr/peak-start-threshold",
+            "bbr/peak-start and bbr/threshold together",
+            "long paths that lose up to 2 % by chance",
+            |birth| Box::new(Bbr::new(birth, Settings { opens_by_trains: true, puts_up_with_loss: true }));
         #[cfg(test)]
         RatePacer "test-rate-pacer",
             "the delivery rate, whatever is lost",

@@ -101,10 +101,16 @@ impl Bbr {
             return false;
         }
         let is_loss_round = core::mem::take(&mut self.signals.is_loss_in_round);
-        if is_loss_round && !self.phase.is_probing() {
+        if is_loss_round && !self.phase.is_probing() && !self.puts_up_with_round(sample) {
             self.short_term.on_loss_round(&self.signals, self.max_bandwidth.value(), self.window);
         }
         is_loss_round
+    }
+
+    /// The round that ends with this sample has lost no more than a probe may (`bbr/threshold`).
+    fn puts_up_with_round(&self, sample: Option<Sample>) -> bool {
+        let is_low = sample.is_some_and(|sample| !sample.is_too_high());
+        self.settings.puts_up_with_loss && is_low && !self.start_losses.is_marked()
     }
 
     /// NoteLoss.

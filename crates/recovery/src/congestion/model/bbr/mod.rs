@@ -19,6 +19,7 @@
 //! | `cycle` | the phases of ProbeBW, and when one follows another |
 //! | `bounds` | what loss and marks say: the bounds for a short and a long term |
 //! | `min_rtt` | the minimum round-trip time, and ProbeRTT |
+//! | `opening` | a Startup that begins with trains, on long paths |
 //! | `control` | window and rate from all that |
 //! | `repair` | recovery, persistent congestion, and taking back what was no loss |
 //!
@@ -52,6 +53,7 @@ mod control;
 mod cycle;
 mod filter;
 mod min_rtt;
+mod opening;
 mod phase;
 mod repair;
 mod startup;
@@ -63,6 +65,7 @@ use bounds::{LatestSignals, ShortTerm};
 use cycle::Cycle;
 use filter::{Chance, MaxBandwidth, Rounds};
 use min_rtt::{MinRtt, ProbeRtt};
+use opening::Opening;
 use phase::Phase;
 use repair::Saved;
 use startup::{FullPipe, StartLosses};
@@ -77,6 +80,15 @@ const HEADROOM: (u64, u64) = (15, 100);
 const MIN_PIPE_DATAGRAMS: u64 = 4;
 /// No bound.
 const UNBOUNDED: u64 = u64::MAX;
+
+/// What the variants differ in.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Settings {
+    /// Long paths are opened by trains that measure their rate.
+    pub(crate) opens_by_trains: bool,
+    /// A round that loses no more than a probe may lose leaves the short-term bounds alone.
+    pub(crate) puts_up_with_loss: bool,
+}
 
 /// What an acknowledgment says of the flight that its newest packet closed.
 #[derive(Copy, Clone, Debug)]
@@ -109,6 +121,7 @@ fn is_too_much_lost(lost: u64, in_flight: u64) -> bool {
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Bbr {
+    settings: Settings,
     profile: Profile,
     datagram: u64,
     chance: Chance,
@@ -129,6 +142,8 @@ pub(crate) struct Bbr {
     bandwidth: Rate,
     min_rtt: MinRtt,
     aggregation: Aggregation,
+    /// The start that Startup begins with, while it lasts.
+    opening: Option<Opening>,
     full_pipe: FullPipe,
     start_losses: StartLosses,
     /// The round in which Drain began.
@@ -155,9 +170,10 @@ pub(crate) struct Bbr {
 }
 
 impl Bbr {
-    pub(crate) fn new(birth: &Birth) -> Bbr {
+    pub(crate) fn new(birth: &Birth, settings: Settings) -> Bbr {
         let datagram = u64::from(birth.datagram_size);
         let mut bbr = Bbr {
+            settings,
             profile: birth.profile,
             datagram,
             chance: Chance::new(birth.seed),
@@ -174,6 +190,7 @@ impl Bbr {
             bandwidth: Rate::ZERO,
             min_rtt: MinRtt::new(birth.now),
             aggregation: Aggregation::new(birth.now),
+            opening: settings.opens_by_trains.then(|| Opening::new(birth)),
             full_pipe: FullPipe::default(),
             start_losses: StartLosses::default(),
             drain_start: 0,
@@ -281,10 +298,10 @@ impl Bbr {
 }
 
 impl Controller for Bbr {
-    fn on_sent(&mut self, _now: Instant, _bytes: u64, bytes_in_flight: u64) -> Change {
+    fn on_sent(&mut self, now: Instant, bytes: u64, bytes_in_flight: u64) -> Change {
         self.in_flight = bytes_in_flight;
         self.window_full.0 |= bytes_in_flight.saturating_add(self.datagram) > self.window;
-        Change::None
+        if self.open_between_acks(now, bytes, bytes_in_flight) { Change::Allowance } else { Change::None }
     }
 
     fn on_ack(&mut self, event: &AckEvent<'_>) -> Change {
@@ -303,7 +320,9 @@ impl Controller for Bbr {
             self.update(event, sample);
         }
         self.set_pacing_rate();
+        let before = self.window;
         self.set_window(event.acked);
+        self.open(event, before);
         self.note_model();
         if event.persistent_congestion {
             self.collapse();
@@ -351,7 +370,15 @@ impl Controller for Bbr {
 
     fn allowance(&self, _path: &PathView<'_>) -> Allowance {
         let size = u16::try_from(self.datagram).unwrap_or(u16::MAX);
-        Allowance::new(self.window, Some(self.pacing_rate), size)
+        let opening = self.opening.as_ref().filter(|_| self.phase == Phase::Startup);
+        let Some(proposal) = opening.and_then(|opening| opening.proposal) else {
+            return Allowance::new(self.window, Some(self.pacing_rate), size);
+        };
+        Allowance {
+            burst: proposal.burst,
+            hold_until_credit: proposal.hold_until_credit,
+            ..Allowance::new(self.window, Some(proposal.rate.unwrap_or(self.pacing_rate)), size)
+        }
     }
 
     /// Two probes of the bandwidth.

@@ -69,6 +69,11 @@ impl StartLosses {
     pub(super) fn on_mark(&mut self) {
         self.is_marked = true;
     }
+
+    /// Packets were marked in this round.
+    pub(super) fn is_marked(&self) -> bool {
+        self.is_marked
+    }
 }
 
 impl Bbr {
@@ -113,7 +118,7 @@ impl Bbr {
         self.start_exit = None;
     }
 
-    fn enter_drain(&mut self) {
+    pub(super) fn enter_drain(&mut self) {
         self.go_to(Phase::Drain);
         self.stats.start_bandwidth = self.max_bandwidth.value();
         self.drain_start = self.rounds.count;

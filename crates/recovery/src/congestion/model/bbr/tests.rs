@@ -82,7 +82,7 @@ impl Stage {
         let mut birth = Birth::new(Instant::ZERO, DATAGRAM as u16);
         birth.seed = seed;
         Stage {
-            bbr: Bbr::new(&birth),
+            bbr: Bbr::new(&birth, Settings::default()),
             rtt: Rtt::new(RttPolicy::Classic, ms(333)),
             now: Instant::ZERO,
             delivered: 0,

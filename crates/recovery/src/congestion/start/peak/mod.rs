@@ -38,7 +38,7 @@ use trains::Trains;
 
 /// Round trips shorter than this open as standard slow start does, and use the measured rate only to stop: ten packets
 /// fill most such paths, and a train of more overruns their queues.
-const LONG: Duration = Duration::from_millis(60);
+pub(crate) const LONG: Duration = Duration::from_millis(60);
 
 /// The round trip for which the initial window of RFC 9002 is meant; longer ones begin with as many times that.
 const TYPICAL: Duration = Duration::from_millis(100);
