@@ -1,8 +1,8 @@
 //! A Startup that begins with trains (`bbr/peak-start`): on long paths, doubling takes too many round trips.
 //!
 //! The rules of [`PeakBandwidth`](StartPolicy::PeakBandwidth) propose window, rate and trains, until a rate is confirmed
-//! by a round trip at what it fills. That is a full path. Delay, or a short round trip, leaves the rest to Startup;
-//! congestion is for BBR to judge, and more loss than it puts up with ends Startup as ever.
+//! by a round trip at what it fills, or until delay shows a queue. That is a full path. On a short round trip Startup is
+//! as ever. Congestion is for BBR to judge: more loss than it puts up with ends Startup as ever, less is no reason.
 
 use thalweg_units::Instant;
 
@@ -11,7 +11,6 @@ use super::phase::Phase;
 use crate::congestion::start::{Departure, LONG, Proposal, Start};
 use crate::congestion::window::View;
 use crate::congestion::{AckEvent, Birth, StartPolicy};
-use crate::trace::StartExit;
 
 /// The start under way, and what it proposed last.
 #[derive(Debug)]
@@ -42,20 +41,22 @@ impl Bbr {
             latest_rtt: event.rtt.latest,
             min_rtt: event.rtt.min,
         };
-        let seen = AckEvent { growth: event.acked, congestion: None, in_recovery: false, ..*event };
+        // What is delivered in recovery would open no window of loss-based control.
+        let growth = if event.in_recovery || event.congestion.is_some() { event.acked } else { event.growth };
+        let seen = AckEvent { growth, congestion: None, in_recovery: false, ..*event };
         let proposal = opening.start.on_ack(view, &seen);
+        self.window = before;
         match proposal.exit {
-            Some(StartExit::Bandwidth) => {
+            None => self.take_up(proposal),
+            Some(reason) => {
                 self.opening = None;
                 self.full_pipe.reached = true;
-                self.start_exit.get_or_insert(StartExit::Bandwidth);
+                self.start_exit.get_or_insert(reason);
                 self.enter_drain();
                 self.check_drain_done(event.now);
                 self.set_pacing_rate();
-                self.set_window(0);
+                self.set_window(event.acked);
             }
-            Some(_) => self.opening = None,
-            None => self.take_up(proposal),
         }
     }
 
