@@ -9,6 +9,7 @@
 
 mod collect;
 mod delivery;
+mod model;
 mod shares;
 
 use std::path::Path;

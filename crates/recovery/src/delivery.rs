@@ -17,6 +17,7 @@
 use thalweg_units::{Duration, Instant, Rate};
 
 use crate::congestion::LossSample;
+use crate::sent::Transmission;
 
 /// A new sample's weight in the estimate is one in so many, as a new sample's is in the smoothed RTT (RFC 9002 section
 /// 5.3). More follows a change of the path later; less shows every bunch of ACKs.
@@ -69,11 +70,12 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// The packet sent at `sent` with `bytes` was lost: what the path looked like when it left.
-    pub(crate) fn loss(&self, sent: Instant, bytes: u64) -> LossSample {
+    /// The packet `sent` with `bytes` was lost: what the path looked like when it left.
+    pub(crate) fn loss(&self, sent: &Transmission, bytes: u64) -> LossSample {
         LossSample {
             bytes,
-            sent,
+            sent: sent.time,
+            order: sent.order,
             delivered: self.delivered,
             lost: self.lost,
             in_flight: self.in_flight,

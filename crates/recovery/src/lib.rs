@@ -90,7 +90,8 @@ pub use choice::{Choice, Field, PolicyError};
 pub use config::Config;
 pub use congestion::{
     AckEvent, Allowance, Arrival, Birth, Change, Congestion, CongestionEvent, Controller, ControllerFactory,
-    GrowthPolicy, LossSample, ModelPolicy, PathMemory, PathView, ReductionPolicy, ResumePolicy, StartPolicy,
+    GrowthPolicy, LossSample, ModelPolicy, ModelStats, PathMemory, PathView, ReductionPolicy, ResumePolicy,
+    StartPolicy,
 };
 pub use delivery::{RateSample, Round};
 pub use path::{Path, PathStats, RepairStats};

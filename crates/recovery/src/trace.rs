@@ -22,6 +22,20 @@ pub enum State {
     Recovery,
     /// The window has room that the transport has no use for; it does not grow (RFC 9002 section 7.8).
     ApplicationLimited,
+    /// A model looks for the bandwidth of the path, exponentially (BBR's Startup).
+    Startup,
+    /// A model empties the queue that its start has left (BBR's Drain).
+    Drain,
+    /// A model sends slower than the path delivers (BBR's ProbeBW_DOWN).
+    ProbeBandwidthDown,
+    /// A model sends as fast as the path delivers (BBR's ProbeBW_CRUISE).
+    ProbeBandwidthCruise,
+    /// A model fills the path before it probes (BBR's ProbeBW_REFILL).
+    ProbeBandwidthRefill,
+    /// A model sends faster than the path has delivered (BBR's ProbeBW_UP).
+    ProbeBandwidthUp,
+    /// A model empties the path to measure its round-trip time (BBR's ProbeRTT).
+    ProbeRoundTrip,
     /// A label that a controller of the user's own gives.
     Custom(&'static str),
 }
@@ -35,8 +49,29 @@ impl State {
             State::CongestionAvoidance => "congestion_avoidance",
             State::Recovery => "recovery",
             State::ApplicationLimited => "application_limited",
+            State::Startup => "startup",
+            State::Drain => "drain",
+            State::ProbeBandwidthDown => "probe_bw_down",
+            State::ProbeBandwidthCruise => "probe_bw_cruise",
+            State::ProbeBandwidthRefill => "probe_bw_refill",
+            State::ProbeBandwidthUp => "probe_bw_up",
+            State::ProbeRoundTrip => "probe_rtt",
             State::Custom(label) => label,
         }
+    }
+
+    /// Whether it is a phase of a model. It goes on through recovery and while the application limits the rate.
+    pub(crate) const fn is_of_model(self) -> bool {
+        matches!(
+            self,
+            State::Startup
+                | State::Drain
+                | State::ProbeBandwidthDown
+                | State::ProbeBandwidthCruise
+                | State::ProbeBandwidthRefill
+                | State::ProbeBandwidthUp
+                | State::ProbeRoundTrip
+        )
     }
 }
 
@@ -76,10 +111,12 @@ pub enum StartExit {
     Delivery,
     /// The window holds what the path carries at the rate that bursts have measured.
     Bandwidth,
+    /// The delivery rate ceased to grow.
+    Plateau,
 }
 
 impl StartExit {
-    /// "congestion", "delay", "threshold", "ack_train", "delivery" or "bandwidth".
+    /// "congestion", "delay", "threshold", "ack_train", "delivery", "bandwidth" or "plateau".
     pub const fn label(self) -> &'static str {
         match self {
             StartExit::Congestion => "congestion",
@@ -88,6 +125,7 @@ impl StartExit {
             StartExit::AckTrain => "ack_train",
             StartExit::Delivery => "delivery",
             StartExit::Bandwidth => "bandwidth",
+            StartExit::Plateau => "plateau",
         }
     }
 }
@@ -332,6 +370,7 @@ impl Event {
                     StartExit::AckTrain => 4,
                     StartExit::Delivery => 5,
                     StartExit::Bandwidth => 6,
+                    StartExit::Plateau => 7,
                 };
                 put_all(&[12, reason, window]);
             }
@@ -353,6 +392,13 @@ impl State {
                 put_all(&[6, label.len() as u64]);
                 label.bytes().for_each(|byte| put_all(&[u64::from(byte)]));
             }
+            State::Startup => put_all(&[7]),
+            State::Drain => put_all(&[8]),
+            State::ProbeBandwidthDown => put_all(&[9]),
+            State::ProbeBandwidthCruise => put_all(&[10]),
+            State::ProbeBandwidthRefill => put_all(&[11]),
+            State::ProbeBandwidthUp => put_all(&[12]),
+            State::ProbeRoundTrip => put_all(&[13]),
         }
     }
 }

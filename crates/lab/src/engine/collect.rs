@@ -8,7 +8,7 @@ use thalweg_sim::{
 };
 use thalweg_units::{Duration, human_duration};
 
-use super::{Interruptions, delivery, shares};
+use super::{Interruptions, delivery, model, shares};
 use crate::record::{Output, PacketPlot, Part, Recording, RunRecord, Series, put};
 use crate::scenario::world::World;
 
@@ -176,6 +176,7 @@ fn flow_part(
         part.set("rate_estimate", rate.bps() as f64);
     }
     recovery(&mut part, sender);
+    model::model(&mut part, plan, flow, flow_plan, sender);
     let total: Duration = sender.limited_by.iter().sum();
     if !total.is_zero() {
         for (name, limit) in [

@@ -62,7 +62,7 @@ use core::fmt::Debug;
 
 use thalweg_units::{Duration, Ecn, Instant};
 
-use super::{AckEvent, Allowance, Birth, Change};
+use super::{AckEvent, Allowance, Birth, Change, ModelStats};
 use crate::policies::Policies;
 use crate::rtt::Rtt;
 use crate::trace::{StartExit, State};
@@ -178,6 +178,11 @@ pub trait Controller: Debug + Send {
     /// opens, by default; a model says so while it probes.
     fn wants_dense_acks(&self) -> bool {
         matches!(self.state(), State::SlowStart | State::ConservativeSlowStart)
+    }
+
+    /// What it has done and learned, if it is a model of the path.
+    fn model(&self) -> Option<ModelStats> {
+        None
     }
 
     /// What ended its start, once it has.

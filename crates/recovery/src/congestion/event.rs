@@ -25,6 +25,8 @@ pub struct LossSample {
     pub bytes: u64,
     /// When it was sent.
     pub sent: Instant,
+    /// Its place among all packets sent on the path, counted from 1: neighbors that are lost make one gap.
+    pub order: u64,
     /// Bytes delivered on the path by then.
     pub delivered: u64,
     /// Bytes declared lost on the path by then.

@@ -31,7 +31,7 @@ pub use birth::{Birth, PathMemory};
 pub use controller::{Controller, ControllerFactory, PathView};
 pub use event::{AckEvent, Arrival, CongestionEvent, LossSample};
 
-pub use model::ModelPolicy;
+pub use model::{ModelPolicy, ModelStats};
 pub use reduction::ReductionPolicy;
 pub use start::{ResumePolicy, StartPolicy};
 pub use window::GrowthPolicy;

@@ -243,7 +243,7 @@ impl Path {
 
     /// The counters.
     pub fn stats(&self) -> PathStats {
-        self.stats
+        PathStats { model: self.controller.model(), ..self.stats }
     }
 
     /// How repairs of losses began and ended.
@@ -268,12 +268,15 @@ impl Path {
 
     /// What congestion control is doing.
     pub fn state(&self) -> State {
-        if self.episode.in_recovery {
+        let state = self.controller.state();
+        if state.is_of_model() {
+            state
+        } else if self.episode.in_recovery {
             State::Recovery
         } else if self.usage.is_limited {
             State::ApplicationLimited
         } else {
-            self.controller.state()
+            state
         }
     }
 
@@ -529,7 +532,7 @@ impl Path {
         self.stats.packets_lost += 1;
         self.stats.bytes_lost += size;
         self.tally.lost += size;
-        self.tally.losses.push(sent.delivery.loss(sent.time, size));
+        self.tally.losses.push(sent.delivery.loss(sent, size));
         self.delivery.on_lost(size);
         if !self.episode.answers(sent.order) {
             self.begin_recovery(CongestionCause::Loss);

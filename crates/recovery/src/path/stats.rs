@@ -2,6 +2,8 @@
 
 use core::ops::AddAssign;
 
+use crate::congestion::ModelStats;
+
 /// Counters of one path.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -44,6 +46,8 @@ pub struct PathStats {
     pub max_window: u64,
     /// The most bytes in flight.
     pub max_bytes_in_flight: u64,
+    /// What the controller has done and learned, if it is a model of the path.
+    pub model: Option<ModelStats>,
 }
 
 /// Counters are summed; of the largest window and the most bytes in flight the larger stays.
@@ -70,6 +74,7 @@ impl AddAssign for PathStats {
             ce_marks,
             max_window,
             max_bytes_in_flight,
+            model,
         } = added;
         self.packets_sent += packets_sent;
         self.bytes_sent += bytes_sent;
@@ -90,6 +95,10 @@ impl AddAssign for PathStats {
         self.ce_marks += ce_marks;
         self.max_window = self.max_window.max(max_window);
         self.max_bytes_in_flight = self.max_bytes_in_flight.max(max_bytes_in_flight);
+        match (&mut self.model, model) {
+            (Some(model), Some(added)) => *model += added,
+            (model, added) => *model = model.or(added),
+        }
     }
 }
 

@@ -5,24 +5,43 @@
 //! samples, rounds, losses packet by packet, marks, receive times. A reduction that the path calls for
 //! ([`AckEvent::congestion`](super::AckEvent::congestion)) is a proposal to it.
 
+mod bbr;
 #[cfg(test)]
 mod rate_pacer;
+mod stats;
 
 use super::Controller;
 use crate::choice::algorithms;
+use bbr::{Bbr, Settings};
 #[cfg(test)]
 use rate_pacer::RatePacer;
+pub use stats::ModelStats;
 
 algorithms! {
     #[doc = "Which model of the path decides on window, rate and response."]
     ModelPolicy: Controller, "controller" {
+        Bbr "bbr",
+            "sends at the bandwidth that it has measured, and keeps as much in flight as the path holds (BBRv3, draft-ietf-ccwg-bbr)",
+            "paths that lose packets by chance, and deep queues that ought to stay short",
+            |birth| Box::new(Bbr::new(birth, Settings::default()));
+        BbrPeakStart "bbr/peak-start",
+            "as bbr, with a start by trains of packets that measure the rate of a long path, as that of start=peak-bandwidth",
+            "long paths: fills the link after two round trips",
+            |birth| Box::new(Bbr::new(birth, Settings { opens_by_trains: true, ..Settings::default() }));
+        BbrThreshold "bbr/threshold",
+            "as bbr, but a round trip that loses no more than 2 % leaves the bandwidth as it is, as a probe does",
+            "paths that lose up to 2 % by chance, and that are not shared with flows that back off for less",
+            |birth| Box::new(Bbr::new(birth, Settings { puts_up_with_loss: true, ..Settings::default() }));
+        BbrPeakStartThreshold "bbr/peak-start-threshold",
+            "bbr/peak-start and bbr/threshold together",
+            "long paths that lose up to 2 % by chance",
+            |birth| Box::new(Bbr::new(birth, Settings { opens_by_trains: true, puts_up_with_loss: true }));
         #[cfg(test)]
         RatePacer "test-rate-pacer",
             "the delivery rate, whatever is lost",
             "in tests of the seat of a model",
             |birth| Box::new(RatePacer::new(birth));
     } reserved {
-        "bbr", "a model of bandwidth and round-trip time (draft-ietf-ccwg-bbr)";
         "prague", "a scalable response to L4S marks";
     }
 }

@@ -32,6 +32,7 @@ use hystart_plus_plus::HyStartPlusPlus;
 pub(crate) use one_burst::BURST;
 #[cfg(test)]
 use one_burst::OneBurst;
+pub(crate) use peak::LONG;
 use peak::Peak;
 use search::Search;
 use standard::Standard;

@@ -43,7 +43,7 @@ use trains::Trains;
 
 /// Round trips shorter than this open as standard slow start does, and use the measured rate only to stop: ten packets
 /// fill most such paths, and a train of more overruns their queues.
-const LONG: Duration = Duration::from_millis(60);
+pub(crate) const LONG: Duration = Duration::from_millis(60);
 
 /// A path with a longer round trip is long for certain. A shorter round trip may be that of a short path whose queue
 /// somebody else keeps full. Until the rate is confirmed, such a path is opened by HyStart++.

@@ -1,0 +1,70 @@
+//! What a model of the path has done and learned, as metrics.
+
+use thalweg_link::RateModel;
+use thalweg_recovery::ModelStats;
+use thalweg_sim::{FlowPlan, FlowResult, Plan, SideResult};
+use thalweg_units::{Duration, Rate};
+
+use crate::record::Part;
+
+/// Bytes of the headers of IPv4 and UDP, which the sender's figures leave out.
+const HEADERS: f64 = 28.0;
+/// Over what the rate of a link is taken.
+const SPAN: Duration = Duration::from_secs(1);
+
+/// Sets the metrics of a sender that works from a model; nothing for others.
+pub(super) fn model(part: &mut Part, plan: &Plan, flow: &FlowResult, flow_plan: &FlowPlan, sender: &SideResult) {
+    let Some(model) = sender.stats.path.model else { return };
+    counters(part, &model);
+    part.set("model_bandwidth", model.bandwidth.bps() as f64);
+    part.set("model_extra", model.most_extra as f64);
+    if model.inflight_bound > 0 {
+        part.set("model_bound", model.inflight_bound as f64);
+    }
+    let datagram = f64::from(sender.stats.mtu);
+    let share = datagram / (datagram + HEADERS);
+    let end = flow.start + flow.completion.unwrap_or_default();
+    let at = |time: Duration| slowest(plan, flow_plan, time).map(|rate| rate * share);
+    let mut ratio = |name: &str, bandwidth: Rate, link: Option<f64>| {
+        if let Some(link) = link.filter(|link| *link > 0.0 && bandwidth > Rate::ZERO) {
+            part.set(name, bandwidth.bps() as f64 / link);
+        }
+    };
+    ratio("model_bandwidth_over_link", model.bandwidth, at(end));
+    ratio("model_start_bandwidth_over_link", model.start_bandwidth, at(flow.start));
+    ratio("model_least_bandwidth_over_link", model.least_bandwidth, at(end));
+}
+
+fn counters(part: &mut Part, model: &ModelStats) {
+    for (name, count) in [
+        ("model_startups", model.startups),
+        ("model_startups_ended_by_loss", model.startups_ended_by_loss),
+        ("model_drains", model.drains),
+        ("model_drains_ended_by_time", model.drains_ended_by_time),
+        ("model_downs", model.downs),
+        ("model_downs_ended_by_time", model.downs_ended_by_time),
+        ("model_cruises", model.cruises),
+        ("model_refills", model.refills),
+        ("model_ups", model.ups),
+        ("model_ups_ended_by_plateau", model.ups_ended_by_plateau),
+        ("model_ups_ended_by_loss", model.ups_ended_by_loss),
+        ("model_ups_ended_by_care", model.ups_ended_by_care),
+        ("model_rtt_probes", model.rtt_probes),
+        ("model_rtt_probes_skipped", model.rtt_probes_skipped),
+    ] {
+        part.set(name, count as f64);
+    }
+}
+
+/// Bits per second on the wire of the slowest link that a flow's data cross, in the second that ends at `time`, or in
+/// the first of the run.
+fn slowest(plan: &Plan, flow: &FlowPlan, time: Duration) -> Option<f64> {
+    let to = time.max(SPAN);
+    let rate = |path: usize| {
+        let path = plan.paths.get(path)?;
+        let rate: &RateModel = if flow.traffic.sends_up() { &path.up.rate } else { &path.down.rate };
+        let bytes = rate.capacity(to).saturating_sub(rate.capacity(to - SPAN));
+        (rate.nominal().bps() < u64::MAX).then(|| bytes as f64 * 8.0 / SPAN.as_secs_f64())
+    };
+    flow.route.iter().filter_map(|path| rate(*path)).reduce(f64::min)
+}

@@ -1,0 +1,406 @@
+//! BBRv3: rate and window from a model of the path (draft-ietf-ccwg-bbr).
+//!
+//! ```text
+//! Startup   doubles the rate until the delivery rate no longer grows, or until too much is lost
+//! Drain     empties the queue that it has left
+//! ProbeBW   Down     slower than the path delivers, until there is no queue and some headroom
+//!           Cruise   as fast as it delivers, until it is time to probe
+//!           Refill   the same for a round, with what was learned from loss in between forgotten
+//!           Up       a quarter faster, until the delivery rate no longer grows or too much is lost
+//! ProbeRTT  half of what the path holds, if no lower round-trip time was seen for five seconds
+//! ```
+//!
+//! | part | subject |
+//! |---|---|
+//! | `phase` | the phases and their gains |
+//! | `filter` | maxima, round trips, chance |
+//! | `aggregation` | what acknowledgments deliver ahead of the bandwidth |
+//! | `startup` | the end of the start: plateau, loss, Drain |
+//! | `cycle` | the phases of ProbeBW, and when one follows another |
+//! | `bounds` | what loss and marks say: the bounds for a short and a long term |
+//! | `min_rtt` | the minimum round-trip time, and ProbeRTT |
+//! | `opening` | a Startup that begins with trains, on long paths |
+//! | `control` | window and rate from all that |
+//! | `repair` | recovery, persistent congestion, and taking back what was no loss |
+//!
+//! It deviates from the draft where a QUIC sender has to, or where the draft leaves a choice:
+//!
+//! - A packet marked CE is congestion, as RFC 3168 has it: the round after a mark ends Startup, a mark ends a probe, and
+//!   at another time it lowers the short-term bounds.
+//! - "In flight reaches the long-term bound" is asked about what was in flight before the acknowledgment, in whole
+//!   datagrams: a sender that the window limits is never seen there afterwards.
+//! - Persistent congestion (RFC 9002 section 7.6) stands for a retransmission timeout: the window falls to the minimum of
+//!   the transport and opens with what is acknowledged. The window of before returns only if nothing had been lost; in
+//!   TCP it returns once everything is repaired, when it has grown that far by itself. A probe timeout changes nothing.
+//! - The state to return to is saved when a recovery period begins, once for each, and not again when it is longer than
+//!   a round.
+//! - A probing cycle in which nothing was measured does not age the bandwidth. A probe that ProbeRTT interrupts does:
+//!   where a round trip takes seconds, each is interrupted, and the rate of before would never be forgotten.
+
+use smallvec::SmallVec;
+use thalweg_units::{Duration, Instant, Rate};
+
+use super::ModelStats;
+use crate::congestion::{AckEvent, Allowance, Birth, Change, Controller, PathView};
+use crate::profile::Profile;
+use crate::rtt::Rtt;
+use crate::trace::{StartExit, State};
+use crate::undo;
+
+mod aggregation;
+mod bounds;
+mod control;
+mod cycle;
+mod filter;
+mod min_rtt;
+mod opening;
+mod phase;
+mod repair;
+mod startup;
+#[cfg(test)]
+mod tests;
+
+use aggregation::{Acked, Aggregation};
+use bounds::{LatestSignals, ShortTerm};
+use cycle::Cycle;
+use filter::{Chance, MaxBandwidth, Rounds};
+use min_rtt::{MinRtt, ProbeRtt};
+use opening::Opening;
+use phase::Phase;
+use repair::Saved;
+use startup::{FullPipe, StartLosses};
+
+/// LossThresh: the largest share of a flight whose loss is put up with while probing.
+const LOSS_THRESHOLD: (u64, u64) = (2, 100);
+/// Beta: what a round with loss leaves of the short-term bounds, and the least of the long-term one.
+const BETA: (u64, u64) = (7, 10);
+/// Headroom: the share of the long-term bound that is left to others while cruising.
+const HEADROOM: (u64, u64) = (15, 100);
+/// MinPipeCwnd: datagrams that keep the path busy although every other one is acknowledged.
+const MIN_PIPE_DATAGRAMS: u64 = 4;
+/// No bound.
+const UNBOUNDED: u64 = u64::MAX;
+
+/// What the variants differ in.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Settings {
+    /// Long paths are opened by trains that measure their rate.
+    pub(crate) opens_by_trains: bool,
+    /// A round that loses no more than a probe may lose leaves the short-term bounds alone.
+    pub(crate) puts_up_with_loss: bool,
+}
+
+/// What an acknowledgment says of the flight that its newest packet closed.
+#[derive(Copy, Clone, Debug)]
+struct Sample {
+    rate: Rate,
+    /// Bytes delivered since that packet was sent, and until then.
+    delivered: u64,
+    prior_delivered: u64,
+    /// Bytes in flight just after it was sent.
+    in_flight: u64,
+    /// Bytes lost since.
+    lost: u64,
+    /// The application held it back, or that or ProbeRTT did.
+    by_application: bool,
+    application_limited: bool,
+}
+
+impl Sample {
+    /// Whether so much of the flight was lost that there was too much of it.
+    fn is_too_high(&self) -> bool {
+        is_too_much_lost(self.lost, self.in_flight)
+    }
+}
+
+fn is_too_much_lost(lost: u64, in_flight: u64) -> bool {
+    let (share, of) = LOSS_THRESHOLD;
+    u128::from(lost) * u128::from(of) > u128::from(in_flight) * u128::from(share)
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Bbr {
+    settings: Settings,
+    profile: Profile,
+    datagram: u64,
+    chance: Chance,
+    phase: Phase,
+    window: u64,
+    pacing_rate: Rate,
+    /// The pacing rate has been set by a round-trip time.
+    has_rtt: bool,
+    /// Bytes delivered, lost and in flight.
+    delivered: u64,
+    lost: u64,
+    in_flight: u64,
+    /// The smoothed round-trip time.
+    smoothed_rtt: Duration,
+    rounds: Rounds,
+    max_bandwidth: MaxBandwidth,
+    /// The bandwidth to go by: the maximum, within the short-term bound.
+    bandwidth: Rate,
+    min_rtt: MinRtt,
+    aggregation: Aggregation,
+    /// The start that Startup begins with, while it lasts.
+    opening: Option<Opening>,
+    full_pipe: FullPipe,
+    start_losses: StartLosses,
+    /// The round in which Drain began.
+    drain_start: u64,
+    signals: LatestSignals,
+    short_term: ShortTerm,
+    /// The largest flight that is known, or hoped, to be carried without too much loss.
+    inflight_long_term: u64,
+    cycle: Cycle,
+    probe_rtt: ProbeRtt,
+    /// The last window that neither recovery nor ProbeRTT had reduced.
+    prior_window: u64,
+    in_recovery: bool,
+    saved: SmallVec<[Saved; undo::DEPTH]>,
+    /// Nothing has been acknowledged since it began to send again.
+    idle_restart: bool,
+    application_limited: bool,
+    /// Samples of packets sent when the delivered bytes were within this range are limited by ProbeRTT.
+    limited_by_probe: Option<(u64, u64)>,
+    /// The window was full at some point in this round, and in the one before.
+    window_full: (bool, bool),
+    start_exit: Option<StartExit>,
+    stats: ModelStats,
+}
+
+impl Bbr {
+    pub(crate) fn new(birth: &Birth, settings: Settings) -> Bbr {
+        let datagram = u64::from(birth.datagram_size);
+        let mut bbr = Bbr {
+            settings,
+            profile: birth.profile,
+            datagram,
+            chance: Chance::new(birth.seed),
+            phase: Phase::Startup,
+            window: birth.profile.initial_window.bytes(birth.datagram_size),
+            pacing_rate: Rate::ZERO,
+            has_rtt: false,
+            delivered: 0,
+            lost: 0,
+            in_flight: 0,
+            smoothed_rtt: Duration::ZERO,
+            rounds: Rounds::default(),
+            max_bandwidth: MaxBandwidth::new(),
+            bandwidth: Rate::ZERO,
+            min_rtt: MinRtt::new(birth.now),
+            aggregation: Aggregation::new(birth.now),
+            opening: settings.opens_by_trains.then(|| Opening::new(birth)),
+            full_pipe: FullPipe::default(),
+            start_losses: StartLosses::default(),
+            drain_start: 0,
+            signals: LatestSignals::default(),
+            short_term: ShortTerm::UNBOUNDED,
+            inflight_long_term: UNBOUNDED,
+            cycle: Cycle::new(birth.now),
+            probe_rtt: ProbeRtt::default(),
+            prior_window: 0,
+            in_recovery: false,
+            saved: SmallVec::new(),
+            idle_restart: false,
+            application_limited: false,
+            limited_by_probe: None,
+            window_full: (false, false),
+            start_exit: None,
+            stats: ModelStats { startups: 1, ..ModelStats::default() },
+        };
+        bbr.init_pacing_rate();
+        bbr
+    }
+
+    /// The window and its limits in the datagrams of the path.
+    fn initial_window(&self) -> u64 {
+        self.profile.initial_window.bytes(u16::try_from(self.datagram).unwrap_or(u16::MAX))
+    }
+
+    fn min_pipe(&self) -> u64 {
+        MIN_PIPE_DATAGRAMS * self.datagram
+    }
+
+    /// What `event` says of the flight that it closes.
+    fn sample(&self, event: &AckEvent<'_>) -> Option<Sample> {
+        let sample = event.delivery.filter(|sample| sample.is_new && event.acked > 0)?;
+        let prior_delivered = event.delivered.saturating_sub(sample.delivered);
+        Some(Sample {
+            rate: sample.rate,
+            delivered: sample.delivered,
+            prior_delivered,
+            in_flight: sample.sent_in_flight,
+            lost: sample.lost,
+            by_application: sample.application_limited,
+            application_limited: sample.application_limited || self.is_limited_by_probe(prior_delivered),
+        })
+    }
+
+    /// Whether a packet that left when so many bytes had been delivered was held back by ProbeRTT.
+    fn is_limited_by_probe(&self, delivered: u64) -> bool {
+        self.limited_by_probe.is_some_and(|(from, until)| (from..=until).contains(&delivered))
+    }
+
+    /// UpdateModelAndState: what the acknowledgment changes, in the order of the draft.
+    fn update(&mut self, event: &AckEvent<'_>, sample: Option<Sample>) {
+        self.update_latest_signals(sample);
+        let loss_round = self.update_congestion_signals(sample);
+        self.aggregation.on_ack(Acked {
+            now: event.now,
+            bytes: event.acked,
+            bandwidth: self.bandwidth,
+            window: self.window,
+            round: self.rounds.count,
+            is_full: self.full_pipe.reached,
+        });
+        self.check_full_pipe(sample);
+        self.check_startup_done(sample, loss_round);
+        self.check_drain_done(event.now);
+        self.update_cycle(event, sample);
+        let expired = self.min_rtt.update(event.now, event.has_rtt_sample.then_some(event.rtt.latest));
+        self.check_probe_rtt(event.now, expired);
+        self.signals.advance(sample);
+        self.bandwidth = self.max_bandwidth.value().min(self.short_term.bandwidth);
+    }
+
+    /// UpdateRound and UpdateMaxBw.
+    fn update_max_bandwidth(&mut self, sample: Option<Sample>) {
+        self.rounds.started = false;
+        let Some(sample) = sample else { return };
+        self.rounds.update(sample.prior_delivered, self.delivered);
+        if self.rounds.started {
+            self.cycle.rounds_since_up += 1;
+            self.window_full = (false, self.window_full.0);
+        }
+        self.max_bandwidth.update(sample.rate, sample.application_limited);
+    }
+
+    /// The window was full at some point in the last round trip (is_cwnd_limited).
+    fn is_window_limited(&self) -> bool {
+        self.window_full.0 || self.window_full.1
+    }
+
+    /// Notes what it has learned.
+    fn note_model(&mut self) {
+        if self.phase == Phase::Startup || self.bandwidth == Rate::ZERO {
+            return;
+        }
+        let stats = &mut self.stats;
+        let is_first = stats.least_bandwidth == Rate::ZERO;
+        stats.least_bandwidth = if is_first { self.bandwidth } else { stats.least_bandwidth.min(self.bandwidth) };
+        stats.most_extra = stats.most_extra.max(self.aggregation.extra());
+    }
+
+    fn begin_round(&mut self) {
+        self.rounds.begin(self.delivered);
+    }
+}
+
+impl Controller for Bbr {
+    fn on_sent(&mut self, now: Instant, bytes: u64, bytes_in_flight: u64) -> Change {
+        self.in_flight = bytes_in_flight;
+        self.window_full.0 |= bytes_in_flight.saturating_add(self.datagram) > self.window;
+        if self.open_between_acks(now, bytes, bytes_in_flight) { Change::Allowance } else { Change::None }
+    }
+
+    fn on_ack(&mut self, event: &AckEvent<'_>) -> Change {
+        (self.delivered, self.in_flight) = (event.delivered, event.bytes_in_flight);
+        self.smoothed_rtt = event.rtt.smoothed;
+        if event.has_rtt_sample && !self.has_rtt {
+            self.has_rtt = true;
+            self.init_pacing_rate();
+        }
+        self.enter_recovery(event);
+        let sample = self.sample(event);
+        self.on_losses(event);
+        self.on_marks(event, sample);
+        self.leave_recovery(event);
+        if event.acked > 0 {
+            self.update(event, sample);
+        }
+        self.set_pacing_rate();
+        let before = self.window;
+        self.set_window(event.acked);
+        self.open(event, before);
+        self.note_model();
+        if event.persistent_congestion {
+            self.collapse();
+        }
+        Change::Allowance
+    }
+
+    /// HandleRestartFromIdle. The window stays: that it is not sent at once is what the rate is for.
+    fn on_restart(&mut self, now: Instant, _idle: Duration) -> Change {
+        if !self.application_limited {
+            return Change::None;
+        }
+        self.idle_restart = true;
+        self.aggregation.restart(now);
+        if self.phase.is_in_cycle() {
+            self.set_pacing_rate_with((1, 1));
+        } else if self.phase == Phase::ProbeRtt {
+            self.check_probe_rtt_done(now);
+        }
+        Change::Allowance
+    }
+
+    fn on_validation(&mut self, _now: Instant, window: u64) -> Change {
+        self.window = self.window.min(window).max(self.min_pipe());
+        Change::Allowance
+    }
+
+    fn undo(&mut self, _now: Instant, episode: u32) -> bool {
+        self.take_back(episode)
+    }
+
+    fn on_application_limited(&mut self, _now: Instant, limited: bool) -> Change {
+        self.application_limited = limited;
+        Change::None
+    }
+
+    fn on_datagram_size(&mut self, size: u16) {
+        let is_untouched = self.window == self.initial_window() && self.delivered == 0;
+        self.datagram = u64::from(size);
+        self.window = if is_untouched { self.initial_window() } else { self.window.max(self.min_pipe()) };
+        if !self.has_rtt {
+            self.init_pacing_rate();
+        }
+    }
+
+    fn allowance(&self, _path: &PathView<'_>) -> Allowance {
+        let size = u16::try_from(self.datagram).unwrap_or(u16::MAX);
+        let opening = self.opening.as_ref().filter(|_| self.phase == Phase::Startup);
+        let Some(proposal) = opening.and_then(|opening| opening.proposal) else {
+            return Allowance::new(self.window, Some(self.pacing_rate), size);
+        };
+        Allowance {
+            burst: proposal.burst,
+            hold_until_credit: proposal.hold_until_credit,
+            ..Allowance::new(self.window, Some(proposal.rate.unwrap_or(self.pacing_rate)), size)
+        }
+    }
+
+    /// Two probes of the bandwidth.
+    fn cycle(&self, rtt: &Rtt) -> u32 {
+        self.cycle_rounds(rtt.smoothed)
+    }
+
+    fn state(&self) -> State {
+        self.phase.state()
+    }
+
+    /// While it probes, and while it measures the round-trip time.
+    fn wants_dense_acks(&self) -> bool {
+        self.phase.is_probing() || self.phase == Phase::ProbeRtt
+    }
+
+    fn model(&self) -> Option<ModelStats> {
+        let bound = if self.inflight_long_term == UNBOUNDED { 0 } else { self.inflight_long_term };
+        Some(ModelStats { bandwidth: self.max_bandwidth.value(), inflight_bound: bound, ..self.stats })
+    }
+
+    fn start_exit(&self) -> Option<StartExit> {
+        self.start_exit
+    }
+}
