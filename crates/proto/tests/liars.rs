@@ -232,7 +232,9 @@ fn a_receiver_that_ignores_requests_is_not_sent_to_faster() {
 /// Whoever acknowledges what has not arrived, be it lost or on its way, names a number that was left out.
 #[test]
 fn rfc9000_21_4_optimistic_acknowledgments_end_the_connection_before_they_pay() {
-    for ahead in [0, 1, 5, 20] {
+    let honest = Peer::honest(FILL).download().most_in(RTT);
+    // Who only fills gaps is found out when the first number that was left out comes.
+    for (ahead, most) in [(0, honest / 100 * 105), (1, BDP / 4), (5, BDP / 4), (20, BDP / 4)] {
         let peer = Peer::honest(FILL);
         peer.tap.falsify_acks(move |said: &mut Said| {
             let first = said.ranges.last().unwrap().start;
@@ -244,7 +246,7 @@ fn rfc9000_21_4_optimistic_acknowledgments_end_the_connection_before_they_pay() 
             Some(ConnectionError::Transport(error)) => assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION),
             other => panic!("{ahead} ahead: {other:?}"),
         }
-        assert!(sent.most_in(RTT) < BDP / 4, "{ahead} ahead: {} bytes", sent.most_in(RTT));
+        assert!(sent.most_in(RTT) <= most, "{ahead} ahead: {} bytes", sent.most_in(RTT));
     }
 }
 

@@ -140,6 +140,7 @@ impl Stage {
             acked: bytes,
             growth: bytes,
             newest_sent: Some(self.now - ack.rtt),
+            oldest_sent: None,
             arrivals: &[],
             lost: ack.losses.iter().map(|loss| loss.bytes).sum(),
             losses: &ack.losses,
