@@ -25,12 +25,12 @@
 //!
 //! It deviates from the draft where a QUIC sender has to, or where the draft leaves a choice:
 //!
-//! - A packet marked CE is congestion, as RFC 3168 has it: the round after a mark ends Startup, a mark ends a probe, and
-//!   at another time it lowers the short-term bounds.
+//! - A packet marked CE is congestion, as RFC 3168 has it: the round after a mark ends Startup, a mark ends a probe,
+//!   and at another time it lowers the short-term bounds.
 //! - "In flight reaches the long-term bound" is asked about what was in flight before the acknowledgment, in whole
 //!   datagrams: a sender that the window limits is never seen there afterwards.
-//! - Persistent congestion (RFC 9002 section 7.6) stands for a retransmission timeout: the window falls to the minimum of
-//!   the transport and opens with what is acknowledged. The window of before returns only if nothing had been lost; in
+//! - Persistent congestion (RFC 9002 section 7.6) stands for a retransmission timeout: the window falls to the minimum
+//!   of the transport and opens with what is acknowledged. The window of before returns only if nothing had been lost; in
 //!   TCP it returns once everything is repaired, when it has grown that far by itself. A probe timeout changes nothing.
 //! - The state to return to is saved when a recovery period begins, once for each, and not again when it is longer than
 //!   a round.
