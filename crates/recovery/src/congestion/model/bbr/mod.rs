@@ -25,17 +25,21 @@
 //!
 //! It deviates from the draft where a QUIC sender has to, or where the draft leaves a choice:
 //!
-//! - A packet marked CE is congestion, as RFC 3168 has it: the round after a mark ends Startup, a mark ends a probe, and
-//!   at another time it lowers the short-term bounds.
+//! - A packet marked CE is congestion, as RFC 3168 has it: the round after a mark ends Startup, a mark ends a probe,
+//!   and at another time it lowers the short-term bounds.
 //! - "In flight reaches the long-term bound" is asked about what was in flight before the acknowledgment, in whole
 //!   datagrams: a sender that the window limits is never seen there afterwards.
-//! - Persistent congestion (RFC 9002 section 7.6) stands for a retransmission timeout: the window falls to the minimum of
-//!   the transport and opens with what is acknowledged. The window of before returns only if nothing had been lost; in
+//! - Persistent congestion (RFC 9002 section 7.6) stands for a retransmission timeout: the window falls to the minimum
+//!   of the transport and opens with what is acknowledged. The window of before returns only if nothing had been lost; in
 //!   TCP it returns once everything is repaired, when it has grown that far by itself. A probe timeout changes nothing.
 //! - The state to return to is saved when a recovery period begins, once for each, and not again when it is longer than
 //!   a round.
 //! - A probing cycle in which nothing was measured does not age the bandwidth. A probe that ProbeRTT interrupts does:
 //!   where a round trip takes seconds, each is interrupted, and the rate of before would never be forgotten.
+//! - In Drain the long-term bound holds too, as in the draft's table; its pseudocode leaves it out.
+//! - The budget for trains does not count what the peer was asked to hold back of its acknowledgments: a controller is
+//!   not told of that, and `aggregation` measures it.
+//! - What an earlier connection has learned ([`Birth::memory`]) is not used.
 
 use smallvec::SmallVec;
 use thalweg_units::{Duration, Instant, Rate};

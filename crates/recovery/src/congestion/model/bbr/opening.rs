@@ -1,8 +1,8 @@
 //! A Startup that begins with trains (`bbr/peak-start`): on long paths, doubling takes too many round trips.
 //!
-//! The rules of [`PeakBandwidth`](StartPolicy::PeakBandwidth) propose window, rate and trains, until a rate is confirmed
-//! by a round trip at what it fills, or until delay shows a queue. That is a full path. On a short round trip Startup is
-//! as ever. Congestion is for BBR to judge: more loss than it puts up with ends Startup as ever, less is no reason.
+//! The rules of [`PeakBandwidth`](StartPolicy::PeakBandwidth) propose window, rate and trains, until a rate is
+//! confirmed by a round trip at what it fills, or until delay shows a queue. That is a full path. On a short round trip
+//! Startup is as ever. Congestion is for BBR to judge: more loss than it puts up with ends Startup as ever, less is no reason.
 
 use thalweg_units::Instant;
 

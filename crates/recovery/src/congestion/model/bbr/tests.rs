@@ -13,6 +13,7 @@ use crate::testing::{at, ms};
 use crate::trace::CongestionCause;
 
 mod cycle;
+mod invariants;
 mod probe_rtt;
 mod short_term;
 mod start;
