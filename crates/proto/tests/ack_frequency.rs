@@ -93,8 +93,7 @@ fn download(server: TransportConfig, client: TransportConfig, link: Link) -> (Wo
 
 #[test]
 fn a_sender_that_asks_gets_fewer_acknowledgments_at_no_cost_in_time() {
-    let plain =
-        || TransportConfig { skip_packet_numbers: false, acks: AckPolicy::EverySecond, ..TransportConfig::default() };
+    let plain = || TransportConfig { acks: AckPolicy::EverySecond, ..config("ack-rate=off", None) };
     let (_, dense, usual) = download(plain(), plain(), link());
     let (_, thin, asked) = download(config("ack-rate=phased", None), config("", Some(ms(1))), link());
     let (before, after) = (dense.acks(Side::Client), thin.acks(Side::Client));
@@ -131,7 +130,8 @@ fn nothing_is_asked_of_a_peer_that_has_not_said_that_it_takes_requests() {
 
 #[test]
 fn nothing_is_asked_without_a_policy() {
-    let (_, wire, _) = download(config("", Some(ms(1))), config("", Some(ms(1))), link());
+    let off = || config("ack-rate=off", Some(ms(1)));
+    let (_, wire, _) = download(off(), off(), link());
     assert_eq!(wire.requests(Side::Server), []);
 }
 

@@ -327,7 +327,8 @@ fn spin_edges(spin_bit: bool, seed: u64) -> [Vec<Duration>; 2] {
         }
         vec![(Duration::ZERO, packet)]
     });
-    let transport = TransportConfig { spin_bit, ..TransportConfig::default() };
+    let policies = "start=hystart++, ack-rate=off".parse().unwrap();
+    let transport = TransportConfig { spin_bit, policies, ..TransportConfig::default() };
     let setup = Setup { seed, client: transport.clone(), server: transport, link, ..Setup::default() };
     let mut world = World::new(setup);
     let handle = world.handshake();

@@ -26,13 +26,18 @@ fn ms(millis: u64) -> Duration {
 /// When the client sent PINGs.
 type Pings = Arc<Mutex<Vec<Instant>>>;
 
+/// A request for an acknowledgment has to be answered as a PING has.
+fn is_question(frame: &FrameInfo) -> bool {
+    matches!(frame, FrameInfo::Ping | FrameInfo::ImmediateAck)
+}
+
 fn world(delay: Duration) -> (World, Pings) {
     let pings = Pings::default();
     let seen = pings.clone();
     let observer = watch(move |side, now, event| {
         if let ObserverEvent::PacketSent(packet) = event
             && side == Side::Client
-            && packet.frames.iter().any(|frame| matches!(frame, FrameInfo::Ping))
+            && packet.frames.iter().any(is_question)
         {
             seen.lock().unwrap().push(now);
         }

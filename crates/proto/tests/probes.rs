@@ -161,7 +161,9 @@ fn rfc9002_6_2_4_both_probe_datagrams_of_a_handshake_carry_crypto_data_of_all_sp
 fn rfc9002_6_2_4_probes_without_new_data_repeat_the_oldest_in_full_datagrams() {
     for small in [false, true] {
         let (observer, log) = recorder();
-        let mut world = World::new(Setup { observer: Some(observer), ..Setup::default() });
+        let policies = "ack-rate=off".parse().unwrap();
+        let client = thalweg_proto::TransportConfig { policies, ..Default::default() };
+        let mut world = World::new(Setup { client, observer: Some(observer), ..Setup::default() });
         let handle = world.handshake();
         world.run_for(SECOND);
         world.link.meddle = Box::new(|_, _| vec![]);

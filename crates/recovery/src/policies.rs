@@ -220,7 +220,7 @@ macro_rules! policies {
         /// let policies: Policies = "controller=new-reno, pacing=off".parse()?;
         /// assert_eq!(
         ///     policies.to_string(),
-        ///     "controller=new-reno, start=hystart++, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=off, undo=episode, pacing=off, growth-limit=unused, restart=keep, handshake=plain, resume=off",
+        ///     "controller=new-reno, start=peak-bandwidth, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=phased, undo=episode, pacing=off, growth-limit=unused, restart=keep, handshake=plain, resume=off",
         /// );
         /// # Ok::<(), thalweg_recovery::PolicyError>(())
         /// ```

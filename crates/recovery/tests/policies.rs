@@ -9,8 +9,8 @@ const CONTROLLERS: &str = "new-reno, cubic, bbr, bbr/peak-start, bbr/threshold, 
 
 #[test]
 fn defaults_are_the_documented_ones() {
-    let text = "controller=cubic, start=hystart++, reduction=immediate, reordering=rack, \
-                rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=off, undo=episode, \
+    let text = "controller=cubic, start=peak-bandwidth, reduction=immediate, reordering=rack, \
+                rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=phased, undo=episode, \
                 pacing=on, growth-limit=unused, restart=keep, handshake=plain, resume=off";
     assert_eq!(Policies::default().to_string(), text);
     assert_eq!(text.parse::<Policies>().unwrap(), Policies::default());

@@ -20,7 +20,7 @@ fn transfer(traffic: Traffic, resume: &str, resumed: Resumed, crypto: Crypto) ->
         queue: "1 BDP".parse().unwrap(),
         ..DirectionConfig::default()
     };
-    let policies = format!("resume={resume}").parse().unwrap();
+    let policies = format!("start=hystart++, resume={resume}").parse().unwrap();
     let flow = FlowPlan { resumed, ..FlowPlan::new("f", traffic).policies(policies) };
     let plan = Plan { paths: vec![PathPlan::new("p", link(), link())], flows: vec![flow], crypto, ..Plan::default() };
     let result = run(&plan).unwrap();

@@ -320,6 +320,7 @@ fn tcp_and_quic_share_a_bottleneck() {
 /// Two endless downloads of one minute each over 20 Mbps and 105 ms with a BDP of queue.
 fn pair(policies: &str) -> Plan {
     let download = || Traffic::Download(None);
+    let policies = format!("start=hystart++, {policies}");
     let flows = ["a", "b"].map(|name| {
         let mut flow = FlowPlan::new(name, download()).policies(policies.parse().unwrap());
         flow.stack = "tcp".to_owned();

@@ -149,7 +149,7 @@ preset = "satellite"
 [[flow]]
 transfer = { download = "1 MB" }
 [vary]
-"flow.0.policies.start" = ["standard", "hystart++"]
+"flow.0.policies.start" = ["standard", "peak-bandwidth"]
 "path.p" = [{ preset = "wifi" }, { preset = "satellite" }]
 "#;
 
@@ -162,7 +162,7 @@ transfer = { download = "1 MB" }
         let directory = tempfile::tempdir().unwrap();
         let results = results_of(TEXT, directory.path(), &Toy::default());
         let shown = recordings(&[&results], 5);
-        let [shipped, other] = ["hystart++", "standard"];
+        let [shipped, other] = ["peak-bandwidth", "standard"];
         assert_eq!(
             list(&shown),
             [
@@ -173,7 +173,7 @@ transfer = { download = "1 MB" }
                 ("wifi", shipped, 2, None)
             ]
         );
-        assert_eq!(shown[0].name, "wifi, hystart++, seed 1");
+        assert_eq!(shown[0].name, "wifi, peak-bandwidth, seed 1");
         assert!(shown[0].color == shown[2].color && shown[0].color != shown[1].color);
         let text = json(&shown).unwrap();
         let page: Value = serde_json::from_str(&text).unwrap();
@@ -195,7 +195,7 @@ transfer = { download = "1 MB" }
             assert_eq!((one.0, one.1, one.2), (other.0, other.1, other.2));
             assert_eq!((one.3, other.3), (Some("A"), Some("B")));
         }
-        assert_eq!(shown[2].name, "B: wifi, hystart++, seed 1");
+        assert_eq!(shown[2].name, "B: wifi, peak-bandwidth, seed 1");
     }
 
     #[test]

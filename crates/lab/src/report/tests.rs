@@ -18,10 +18,10 @@ preset = "satellite"
 transfer = { download = "10 MB" }
 
 [vary]
-"flow.0.policies.start" = ["standard", "hystart++"]
+"flow.0.policies.start" = ["standard", "peak-bandwidth"]
 
 [[expect]]
-where = { start = "hystart++" }
+where = { start = "peak-bandwidth" }
 metric = "completion_over_floor.p50"
 at_most = 1.2
 because = "a stand-in says so"
@@ -97,7 +97,7 @@ fn tables_for_other_programs() {
     let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(json["verdicts"][1]["outcome"], "fails");
     assert_eq!(json["flows"].as_array().unwrap().len(), 2);
-    let window = folder.join("series/start-hystart++-seed-1-flow-0-window.csv");
+    let window = folder.join("series/start-peak-bandwidth-seed-1-flow-0-window.csv");
     let window = std::fs::read_to_string(window).unwrap();
     assert!(window.starts_with("t_s,window_B,state\n0,14000,slow start\n"), "{}", &window[..80]);
     assert!(folder.join("series/start-standard-seed-1-flow-0-packets.csv").is_file());
@@ -149,9 +149,9 @@ fn several_scenarios_are_one_page() {
     assert!(page.contains("2 of 4 expectations do not hold"));
     assert!(page.contains("href=\"a&#x2f;report.html\"") && page.contains("href=\"b&#x2f;report.html\""));
     assert!(page.contains("id=\"scenario-1\"") && page.contains("What does not hold"));
-    // The shipped hystart++ is the reference and the better of the stand-in's; the matrix shows how much worse the other is.
+    // The shipped start is the reference and the better of the stand-in's; the matrix shows how much worse the other is.
     let heads =
-        "<tr class=\"heads\"><th>completion over floor</th><th class=\"n\">hystart++</th><th class=\"n\">standard</th>";
+        "<tr class=\"heads\"><th>completion over floor</th><th class=\"n\">peak-bandwidth</th><th class=\"n\">standard</th>";
     assert_eq!(page.matches(heads).count(), 2);
     assert_eq!(page.matches(" × ▼</td>").count(), 2, "a place in each of two scenarios");
     assert_eq!(page.matches("<details").count(), page.matches("</details>").count());

@@ -17,21 +17,21 @@ preset = "satellite"
 transfer = { download = "10 MB" }
 
 [vary]
-"flow.0.policies.start" = ["standard", "hystart++"]
+"flow.0.policies.start" = ["standard", "peak-bandwidth"]
 
 [[expect]]
-where = { start = "hystart++" }
+where = { start = "peak-bandwidth" }
 metric = "completion_over_floor.p50"
 at_most = 1.3
 
 [[expect]]
-where = { start = "hystart++" }
+where = { start = "peak-bandwidth" }
 metric = "completion.p50"
 relative_to = { start = "standard" }
 at_most = 0.95
 
 [[expect]]
-where = { start = "hystart++" }
+where = { start = "peak-bandwidth" }
 metric = "completion.max"
 versus = { start = "standard" }
 at_most = 0
@@ -198,7 +198,7 @@ fn expectations_are_judged_with_their_intervals() {
     let differences = summary::differences(&scenario, &done.runs);
     // What is shipped is the base, wherever it stands in the list.
     let completion = &differences[0];
-    assert_eq!((completion.base.as_str(), completion.other.as_str()), ("hystart++", "standard"));
+    assert_eq!((completion.base.as_str(), completion.other.as_str()), ("peak-bandwidth", "standard"));
     assert_eq!((completion.metric, completion.paired.larger, completion.paired.pairs), ("completion", 20, 20));
 }
 
@@ -223,13 +223,13 @@ fn a_run_that_does_not_end_counts_as_endless() {
 #[test]
 fn seeds_are_added_until_the_interval_is_narrow() {
     let directory = tempfile::tempdir().unwrap();
-    let until = "until = { metric = \"completion.p50\", width = \"0.7 %\", max_seeds = 500 }\nseeds = 5";
+    let until = "until = { metric = \"completion.p50\", width = \"1 %\", max_seeds = 500 }\nseeds = 5";
     let scenario = scenario(&TEXT.replace("seeds = 20", until));
     let store = Store::create(directory.path()).unwrap();
     let done = run(&scenario, &Toy::default(), &store, &options(&NEVER, &|_| {})).unwrap();
     assert!(done.runs.len() > 20 && done.runs.len() < 1000 && !done.interrupted, "{}", done.runs.len());
     let hopeless =
-        self::scenario(&TEXT.replace("seeds = 20", &until.replace("0.7 %", "0.0001 %").replace("500", "30")));
+        self::scenario(&TEXT.replace("seeds = 20", &until.replace("1 %", "0.0001 %").replace("500", "30")));
     let store = Store::create(&directory.path().join("2")).unwrap();
     assert_eq!(run(&hopeless, &Toy::default(), &store, &options(&NEVER, &|_| {})).unwrap().runs.len(), 60);
 }
@@ -269,7 +269,7 @@ fn what_ends_without_a_narrow_interval_says_so() {
     assert_eq!(
         open.to_string(),
         "until is not met: after 30 seeds the interval of completion.median is wider than 0.0001 % at start = standard; \
-         start = hystart++"
+         start = peak-bandwidth"
     );
     assert!(judge(&text("50 %"), "met", &all).unwrap().is_met());
     assert_eq!(judge(TEXT, "none", &all), None);

@@ -17,7 +17,7 @@ up = { rate = "10 Mbps", delay = "10 ms" }
 [[flow]]
 transfer = { download = "200 kB" }
 [vary]
-"flow.0.policies.start" = ["standard", "hystart++"]
+"flow.0.policies.start" = ["standard", "peak-bandwidth"]
 "#;
 
 fn scenario(text: &str) -> Scenario {
@@ -171,7 +171,9 @@ fn a_run_is_made_again_with_its_traces() {
         assert!(
             events["sent"] as f64 >= count(interface, true) && events["sent"] as f64 <= count(interface, true) + 9.0
         );
-        assert!(events["received"] as f64 >= count(interface, false) - 1.0);
+        let (received, arrived) = (events["received"] as f64, count(interface, false));
+        // What arrives after the connection was closed is not looked at any more.
+        assert!(received >= arrived - 2.0, "{received} of {arrived} on {interface}: {events:?}");
     }
     assert_eq!(server["sent"] as f64, record.get(Scope::Flow, "flow 0", "packets_sent")[0]);
 }

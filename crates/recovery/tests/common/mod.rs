@@ -32,7 +32,7 @@ pub fn of_rfc9002(policies: &str) -> Policies {
     };
     let mut all = Policies::default();
     for (field, value) in
-        fields("reordering=fixed, probe=rfc, ack-allowance=always").into_iter().chain(fields(policies))
+        fields("start=hystart++, reordering=fixed, probe=rfc, ack-allowance=always, ack-rate=off").into_iter().chain(fields(policies))
     {
         all.set(&field, &value).unwrap();
     }
