@@ -481,7 +481,11 @@ fn responses() -> Traffic {
 #[test]
 fn the_last_packet_of_each_response_can_be_lost_and_only_a_probe_brings_it_back() {
     let mut clean = plan(responses());
-    clean.flows = clean.flows.into_iter().map(|flow| flow.policies("ack-allowance=always, ack-rate=off".parse().unwrap())).collect();
+    clean.flows = clean
+        .flows
+        .into_iter()
+        .map(|flow| flow.policies("ack-allowance=always, ack-rate=off".parse().unwrap()))
+        .collect();
     let mut tail = clean.clone();
     tail.paths[0].down.loss.push(LossModel::Tail);
     let (clean, tail) = (ok(&clean), ok(&tail));

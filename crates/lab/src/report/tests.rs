@@ -150,8 +150,7 @@ fn several_scenarios_are_one_page() {
     assert!(page.contains("href=\"a&#x2f;report.html\"") && page.contains("href=\"b&#x2f;report.html\""));
     assert!(page.contains("id=\"scenario-1\"") && page.contains("What does not hold"));
     // The shipped start is the reference and the better of the stand-in's; the matrix shows how much worse the other is.
-    let heads =
-        "<tr class=\"heads\"><th>completion over floor</th><th class=\"n\">peak-bandwidth</th><th class=\"n\">standard</th>";
+    let heads = "<tr class=\"heads\"><th>completion over floor</th><th class=\"n\">peak-bandwidth</th><th class=\"n\">standard</th>";
     assert_eq!(page.matches(heads).count(), 2);
     assert_eq!(page.matches(" × ▼</td>").count(), 2, "a place in each of two scenarios");
     assert_eq!(page.matches("<details").count(), page.matches("</details>").count());

@@ -228,8 +228,7 @@ fn seeds_are_added_until_the_interval_is_narrow() {
     let store = Store::create(directory.path()).unwrap();
     let done = run(&scenario, &Toy::default(), &store, &options(&NEVER, &|_| {})).unwrap();
     assert!(done.runs.len() > 20 && done.runs.len() < 1000 && !done.interrupted, "{}", done.runs.len());
-    let hopeless =
-        self::scenario(&TEXT.replace("seeds = 20", &until.replace("1 %", "0.0001 %").replace("500", "30")));
+    let hopeless = self::scenario(&TEXT.replace("seeds = 20", &until.replace("1 %", "0.0001 %").replace("500", "30")));
     let store = Store::create(&directory.path().join("2")).unwrap();
     assert_eq!(run(&hopeless, &Toy::default(), &store, &options(&NEVER, &|_| {})).unwrap().runs.len(), 60);
 }

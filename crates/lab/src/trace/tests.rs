@@ -127,9 +127,13 @@ fn events(path: &Path) -> BTreeMap<String, usize> {
                 other => format!("{other:?}"),
             },
             Event::Json(event) => {
-                // The crate does not know every event of the drafts; those counted above it does.
+                // The crate knows neither every event of the drafts nor every frame, such as ACK_FREQUENCY.
                 assert!(event.name.starts_with("thalweg:") || event.name.starts_with("quic:"), "{}", event.name);
-                event.name
+                match event.name.as_str() {
+                    "quic:packet_sent" => "sent".to_owned(),
+                    "quic:packet_received" => "received".to_owned(),
+                    _ => event.name,
+                }
             }
         };
         *events.entry(name).or_default() += 1;
@@ -168,12 +172,10 @@ fn a_run_is_made_again_with_its_traces() {
     // Packets share datagrams, and every datagram has one.
     let (client, server) = (events(client), events(server));
     for (events, interface) in [(&client, 0), (&server, 1)] {
-        assert!(
-            events["sent"] as f64 >= count(interface, true) && events["sent"] as f64 <= count(interface, true) + 9.0
-        );
+        let (sent, left) = (events["sent"] as f64, count(interface, true));
+        assert!(sent >= left && sent <= left + 9.0, "{sent} in {left} on {interface}: {events:?}");
         let (received, arrived) = (events["received"] as f64, count(interface, false));
-        // What arrives after the connection was closed is not looked at any more.
-        assert!(received >= arrived - 2.0, "{received} of {arrived} on {interface}: {events:?}");
+        assert!(received >= arrived - 1.0, "{received} of {arrived} on {interface}: {events:?}");
     }
     assert_eq!(server["sent"] as f64, record.get(Scope::Flow, "flow 0", "packets_sent")[0]);
 }
