@@ -69,7 +69,8 @@ fn assert_rate_is_found(policies: &str, most: f64) {
     let mut readings = Vec::new();
     for (rtt_ms, queue_ms) in [(20, 40), (50, 50), (50, 200), (100, 100)] {
         let link = Link { rate: RATE, queue: RATE * queue_ms / 1000, ..Link::new(Duration::from_millis(rtt_ms / 2)) };
-        let transport = thalweg_proto::TransportConfig { policies: policies.parse().unwrap(), ..Default::default() };
+        let transport =
+            thalweg_proto::TransportConfig { policies: policies.parse().expect("policies"), ..Default::default() };
         let mut world = World::new(Setup { server: transport, link, ..Setup::default() });
         let handle = world.handshake();
         assert_eq!(world.client_conn(handle).stats().delivery_rate.map(|rate| rate.bps() > RATE * 8), Some(false));
