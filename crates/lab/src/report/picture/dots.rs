@@ -46,6 +46,9 @@ pub struct Dots {
 
 const RIGHT: f64 = 70.0;
 
+/// How much room a word takes from top to bottom.
+const WORD: f64 = 16.0;
+
 impl Dots {
     /// As SVG; none if no value can be drawn.
     pub fn svg(&self) -> Option<String> {
@@ -78,22 +81,33 @@ impl Dots {
             let middle = top + height * (at as f64 + 0.5);
             ink.label((left - 12.0, middle + 4.0), left - 18.0, label);
             let first = middle - lane * (row.marks.len() as f64 - 1.0) / 2.0;
+            let mut free = f64::NEG_INFINITY;
             for (lane_at, mark) in row.marks.iter().enumerate() {
-                draw(&mut ink, &scale, mark, first + lane * lane_at as f64);
+                let y = first + lane * lane_at as f64;
+                if mark.value.is_finite() {
+                    draw(&mut ink, &scale, mark, y);
+                    continue;
+                }
+                draw_beyond(&mut ink, &scale, mark, y);
+                // A word stands for the marks next to it, too: lanes are narrower than words are high.
+                if y >= free {
+                    ink.text("bad", (scale.span.1 + 20.0, y + 4.0), Anchor::Start, &scale.reading.say(mark.value));
+                    free = y + WORD;
+                }
             }
         }
         Some(ink.finish(bottom + 44.0, &self.name))
     }
 }
 
+/// What is not finite, at the edge.
+fn draw_beyond(ink: &mut Ink, scale: &Scale, mark: &Mark, y: f64) {
+    ink.mark(mark.color, (scale.span.1 + 10.0, y), 3.6, &mark.title);
+}
+
 fn draw(ink: &mut Ink, scale: &Scale, mark: &Mark, y: f64) {
     let class = format!("interval c{}", mark.color);
     let (first, last) = scale.span;
-    if !mark.value.is_finite() {
-        ink.mark(mark.color, (last + 10.0, y), 3.6, &mark.title);
-        ink.text("bad", (last + 20.0, y + 4.0), Anchor::Start, &scale.reading.say(mark.value));
-        return;
-    }
     if let Some((low, high)) = mark.interval {
         let ends = [low, high].map(|end| if end.is_finite() { scale.at(end) } else { f64::NAN });
         let (x1, x2) = (if ends[0].is_nan() { first } else { ends[0] }, if ends[1].is_nan() { last } else { ends[1] });
@@ -142,6 +156,15 @@ mod tests {
         assert_eq!(Some(&svg), dots.svg().as_ref());
         assert!(svg.contains("wifi &lt; far") && svg.contains(">never<"), "{svg}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn a_word_stands_for_the_marks_next_to_it() {
+        let never = || mark(f64::INFINITY, None);
+        for (marks, words) in [(vec![never(), never()], 1), (vec![never(); 3], 1), (vec![never(); 4], 2)] {
+            let marks: Vec<Mark> = [mark(1.0, None)].into_iter().chain(marks).collect();
+            assert_eq!(dots(&marks).svg().unwrap().matches(">never<").count(), words);
+        }
     }
 
     #[test]
