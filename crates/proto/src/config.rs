@@ -59,8 +59,8 @@ pub struct TransportConfig {
     /// What we ask of the peer is a policy, `ack-rate`.
     pub min_ack_delay: Option<Duration>,
     /// How many timestamps of arrival the peer may put into an ACK (draft-ietf-quic-receive-ts-02): at most 128 are
-    /// heeded. 0: none. Default 128. Only for controllers that use them ([`Congestion::uses_arrivals`](thalweg_recovery::Congestion::uses_arrivals)); for others the
-    /// peer is not asked.
+    /// heeded. 0: none. Default 128. Only controllers that
+    /// [use them](thalweg_recovery::Congestion::uses_arrivals) have the peer asked.
     ///
     /// Packets that we receive are reported to a peer that asks.
     pub receive_timestamps: u16,

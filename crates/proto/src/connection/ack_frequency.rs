@@ -102,10 +102,8 @@ impl Connection {
     /// Whether we ask for acknowledgments, and the peer takes requests.
     fn may_ask(&self) -> Option<AckLimits> {
         let min_ack_delay = self.peer_params.min_ack_delay?;
-        // A client's first data leave before its handshake is confirmed.
-        let is_early = self.side.is_client() && self.handshake.complete;
-        let is_ready = self.handshake.confirmed || is_early;
-        let is_asking = self.recovery.policies().ack_rate != AckRatePolicy::Off && is_ready;
+        // Complete, not confirmed: a client's first data leave in between.
+        let is_asking = self.recovery.policies().ack_rate != AckRatePolicy::Off && self.handshake.complete;
         is_asking.then_some(AckLimits { min_ack_delay, max_ack_delay: self.peer_params.max_ack_delay })
     }
 

@@ -88,7 +88,8 @@ impl Dots {
                     draw(&mut ink, &scale, mark, y);
                     continue;
                 }
-                draw_beyond(&mut ink, &scale, mark, y);
+                // What is not finite is drawn at the edge.
+                ink.mark(mark.color, (scale.span.1 + 10.0, y), 3.6, &mark.title);
                 // A word stands for the marks next to it, too: lanes are narrower than words are high.
                 if y >= free {
                     ink.text("bad", (scale.span.1 + 20.0, y + 4.0), Anchor::Start, &scale.reading.say(mark.value));
@@ -98,11 +99,6 @@ impl Dots {
         }
         Some(ink.finish(bottom + 44.0, &self.name))
     }
-}
-
-/// What is not finite, at the edge.
-fn draw_beyond(ink: &mut Ink, scale: &Scale, mark: &Mark, y: f64) {
-    ink.mark(mark.color, (scale.span.1 + 10.0, y), 3.6, &mark.title);
 }
 
 fn draw(ink: &mut Ink, scale: &Scale, mark: &Mark, y: f64) {

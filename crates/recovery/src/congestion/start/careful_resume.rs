@@ -183,10 +183,7 @@ pub(crate) struct CarefulResume {
     rules: Rules,
     memory: PathMemory,
     initial_window: u64,
-    datagram: u64,
     phase: Phase,
-    /// Bytes of credit that the wrapped start waits for.
-    train: u64,
     /// Bytes sent, and of these delivered.
     sent: u64,
     delivered: u64,
@@ -201,9 +198,7 @@ impl CarefulResume {
             rules,
             memory,
             initial_window: birth.profile.initial_window.bytes(birth.datagram_size),
-            datagram: u64::from(birth.datagram_size),
             phase: Phase::Reconnaissance { first_flight: None },
-            train: 0,
             sent: 0,
             delivered: 0,
             rtt: Duration::ZERO,
@@ -322,12 +317,10 @@ impl CarefulResume {
 
 impl Start for CarefulResume {
     fn on_ack(&mut self, view: View, event: &AckEvent<'_>) -> Proposal {
-        self.datagram = view.datagram;
         self.delivered = event.delivered;
         self.rtt = view.smoothed_rtt;
         // It sees everything, so that it can take over at any time.
         let inner = self.inner.on_ack(view, event);
-        self.train = inner.hold_until_credit;
         if let Phase::Reconnaissance { first_flight } = self.phase
             && let Some(next) = self.reconnoiter(first_flight, event)
         {
@@ -375,27 +368,20 @@ impl Start for CarefulResume {
     fn on_sent(&mut self, sent: Departure) -> Option<Proposal> {
         self.sent += sent.bytes;
         let inner = self.inner.on_sent(sent);
-        let next = match self.phase {
-            // The wrapped start decides what leaves next: less than a train never does.
-            Phase::Reconnaissance { .. } | Phase::Confirmed => self.train.max(self.datagram),
-            _ => self.datagram,
-        };
-        self.train = inner.map_or(self.train, |proposal| proposal.hold_until_credit);
-        let is_full = sent.bytes_in_flight + next > sent.window;
         match &mut self.phase {
             Phase::Normal | Phase::Validated => inner,
             Phase::Reconnaissance { first_flight } => {
-                if is_full {
+                if sent.is_full {
                     first_flight.get_or_insert(self.sent);
                 }
                 inner
             }
-            Phase::Confirmed if is_full => self.jump(sent.now, sent.window, sent.bytes_in_flight).or(inner),
+            Phase::Confirmed if sent.is_full => self.jump(sent.now, sent.window, sent.bytes_in_flight).or(inner),
             Phase::Confirmed => inner,
             Phase::Unvalidated { jump, ends } => {
                 jump.last = sent.now;
                 let (jump, is_over) = (*jump, sent.now >= *ends);
-                (is_full || is_over).then(|| Proposal::window(self.end_jump(jump, sent.bytes_in_flight)))
+                (sent.is_full || is_over).then(|| Proposal::window(self.end_jump(jump, sent.bytes_in_flight)))
             }
             Phase::Validating { .. } | Phase::Filled(_) | Phase::Retreat { .. } | Phase::Reopening { .. } => None,
         }

@@ -140,6 +140,8 @@ pub(crate) struct Departure {
     pub(crate) bytes_in_flight: u64,
     /// The congestion window in bytes.
     pub(crate) window: u64,
+    /// The window has no room for what leaves next: a datagram, or the train that the start waits for.
+    pub(crate) is_full: bool,
 }
 
 /// How a start answers congestion by itself.

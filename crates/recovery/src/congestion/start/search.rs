@@ -275,7 +275,8 @@ mod tests {
         }
 
         fn send(&mut self, bytes: u64) {
-            let sent = Departure { now: self.scene.now, bytes, bytes_in_flight: bytes, window: self.window };
+            let sent =
+                Departure { now: self.scene.now, bytes, bytes_in_flight: bytes, window: self.window, is_full: false };
             assert_eq!(self.start.on_sent(sent), None);
         }
 

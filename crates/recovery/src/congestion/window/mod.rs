@@ -344,7 +344,9 @@ impl Controller for Window {
         if self.reducing {
             self.reduction.on_sent(bytes);
         } else if self.in_slow_start() {
-            let departure = Departure { now, bytes, bytes_in_flight, window: self.window };
+            let next = self.shape.hold_until_credit.max(u64::from(self.datagram_size));
+            let is_full = bytes_in_flight.saturating_add(next) > self.window;
+            let departure = Departure { now, bytes, bytes_in_flight, window: self.window, is_full };
             if let Some(proposal) = self.start.on_sent(departure) {
                 self.take_up_between_acks(proposal);
                 return Change::Allowance;

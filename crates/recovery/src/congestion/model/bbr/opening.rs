@@ -62,7 +62,8 @@ impl Bbr {
 
     /// A packet leaves. Answers whether that changes how packets leave.
     pub(super) fn open_between_acks(&mut self, now: Instant, bytes: u64, bytes_in_flight: u64) -> bool {
-        let departure = Departure { now, bytes, bytes_in_flight, window: self.window };
+        let is_full = self.window_full.0;
+        let departure = Departure { now, bytes, bytes_in_flight, window: self.window, is_full };
         let proposal = self.opening.as_mut().and_then(|opening| opening.start.on_sent(departure));
         proposal.is_some_and(|proposal| {
             self.take_up(proposal);

@@ -3,6 +3,7 @@
 use thalweg_units::Rate;
 
 use super::Bbr;
+use super::bounds::ShortTerm;
 use super::phase::Phase;
 use crate::congestion::AckEvent;
 use crate::undo;
@@ -14,8 +15,7 @@ pub(super) struct Saved {
     window: u64,
     /// The phase that its losses have ended since.
     ended: Option<Phase>,
-    bandwidth_short_term: Rate,
-    inflight_short_term: u64,
+    short_term: ShortTerm,
     inflight_long_term: u64,
 }
 
@@ -32,8 +32,7 @@ impl Bbr {
                 episode: congestion.episode,
                 window: self.prior_window,
                 ended: None,
-                bandwidth_short_term: self.short_term.bandwidth,
-                inflight_short_term: self.short_term.inflight,
+                short_term: self.short_term,
                 inflight_long_term: self.inflight_long_term,
             });
         }
@@ -84,8 +83,8 @@ impl Bbr {
         self.signals.is_loss_in_round = false;
         self.start_losses = Default::default();
         self.full_pipe.reset(Rate::ZERO);
-        self.short_term.bandwidth = self.short_term.bandwidth.max(saved.bandwidth_short_term);
-        self.short_term.inflight = self.short_term.inflight.max(saved.inflight_short_term);
+        self.short_term.bandwidth = self.short_term.bandwidth.max(saved.short_term.bandwidth);
+        self.short_term.inflight = self.short_term.inflight.max(saved.short_term.inflight);
         self.inflight_long_term = self.inflight_long_term.max(saved.inflight_long_term);
         self.bandwidth = self.max_bandwidth.value().min(self.short_term.bandwidth);
         match saved.ended {
