@@ -124,7 +124,8 @@ impl<P: Payload + 'static> Direction<P> {
     /// # Errors
     /// What [`DirectionConfig::check`] finds.
     pub fn new(config: &DirectionConfig, start: Instant, streams: &Streams) -> Result<Self, ConfigError> {
-        let setup = Setup { limit: config.queue_limit(), rate: config.rate.nominal(), dice: streams.dice("queue") };
+        let (limit, rate) = (config.queue_limit(), config.rate.nominal());
+        let setup = Setup { limit, rate, start, dice: streams.dice("queue") };
         let queue = config.discipline.build(setup);
         Self::with_queue(config, queue, start, streams)
     }
@@ -298,6 +299,11 @@ impl<P: Payload + 'static> Direction<P> {
         self.queue.len_packets()
     }
 
+    /// The state of the queue in numbers by name, as of the last call: see [`Queue::signals`].
+    pub fn signals(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        self.queue.signals(tell);
+    }
+
     /// Whether nothing is on the link.
     pub fn is_empty(&self) -> bool {
         matches!(self.state, State::Idle)
@@ -385,7 +391,9 @@ impl<P: Payload + 'static> Direction<P> {
         let queued = self.queue.dequeue(at, &mut self.dropped);
         self.report_dropped(sink);
         if let Some(queued) = &queued {
-            self.stats.sojourn.record(at.saturating_since(queued.at));
+            let (flow, wait) = (queued.packet.flow, at.saturating_since(queued.at));
+            self.stats.sojourn.record(wait);
+            self.stats.flow_mut(flow).sojourn.record(wait);
         }
         queued
     }
@@ -439,7 +447,10 @@ impl<P: Payload + 'static> Direction<P> {
     fn depart(&mut self, at: Instant, queued: Queued<P>, sink: &mut impl Sink<P>) {
         self.stats.served += 1;
         self.stats.served_bytes += u64::from(queued.packet.size);
-        self.stats.marked += u64::from(queued.packet.ecn == Ecn::Ce);
+        if queued.packet.ecn == Ecn::Ce {
+            self.stats.marked += 1;
+            self.stats.flow_mut(queued.packet.flow).marked += 1;
+        }
         sink.departed(at, &queued.packet, queued.at);
         match self.line.send(at, queued.packet, &mut self.stats) {
             Ok(()) => {}
@@ -468,6 +479,7 @@ impl<P: Payload + 'static> Direction<P> {
     fn report_dropped(&mut self, sink: &mut impl Sink<P>) {
         for Dropped { packet, at, cause } in self.dropped.drain(..) {
             self.stats.dropped[cause.index()] += 1;
+            self.stats.flow_mut(packet.flow).dropped[cause.index()] += 1;
             sink.dropped(at, packet, cause);
         }
     }

@@ -74,5 +74,5 @@ pub use policer::Policer;
 pub use queue::{Discipline, QueueLimit};
 pub use rate::RateModel;
 pub use schedule::Schedule;
-pub use stats::{DirectionStats, Quantiles};
+pub use stats::{DirectionStats, FlowStats, Quantiles};
 pub use wifi::WifiProfile;

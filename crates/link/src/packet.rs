@@ -51,6 +51,18 @@ pub struct Packet<P> {
     pub tail: bool,
 }
 
+impl<P> Packet<P> {
+    /// Marks it Congestion Experienced instead of dropping it (RFC 3168 section 5). False if its transport does not
+    /// support ECN, so that it has to be dropped. One that was marked before counts as marked.
+    pub fn try_mark(&mut self) -> bool {
+        match self.ecn {
+            Ecn::NotEct => return false,
+            Ecn::Ect0 | Ecn::Ect1 | Ecn::Ce => self.ecn = Ecn::Ce,
+        }
+        true
+    }
+}
+
 /// Why a link did not deliver a packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -131,4 +143,22 @@ impl<P> Sink<P> for Vec<(Instant, Packet<P>)> {
 /// Forgets everything.
 impl<P> Sink<P> for () {
     fn deliver(&mut self, _: Instant, _: Packet<P>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_supports_ecn_is_marked() {
+        for (ecn, marked) in [
+            (Ecn::NotEct, (false, Ecn::NotEct)),
+            (Ecn::Ect0, (true, Ecn::Ce)),
+            (Ecn::Ect1, (true, Ecn::Ce)),
+            (Ecn::Ce, (true, Ecn::Ce)),
+        ] {
+            let mut packet = Packet { payload: (), size: 1500, flow: 0, ecn, sent: Instant::ZERO, tail: false };
+            assert_eq!((packet.try_mark(), packet.ecn), marked);
+        }
+    }
 }

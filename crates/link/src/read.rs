@@ -7,7 +7,7 @@
 use core::fmt::Display;
 use core::ops::RangeInclusive;
 
-use thalweg_units::{Duration, Rate, parse_bytes, parse_duration};
+use thalweg_units::{Duration, Rate, exact_duration, parse_bytes, parse_duration};
 
 use crate::Probability;
 
@@ -167,6 +167,17 @@ impl dyn Field + '_ {
         Some(span)
     }
 
+    /// A duration within bounds.
+    pub fn duration_in(&self, range: RangeInclusive<Duration>) -> Option<Duration> {
+        let span = self.duration()?;
+        if !range.contains(&span) {
+            let [span, least, most] = [span, *range.start(), *range.end()].map(exact_duration);
+            self.complain(&format_args!("{span} is out of range; write {least} to {most}"));
+            return None;
+        }
+        Some(span)
+    }
+
     /// A duration, or a range "1 s..24 s" of them.
     pub fn duration_range(&self) -> Option<RangeInclusive<Duration>> {
         if let Value::Text(text) = self.value()
@@ -264,6 +275,17 @@ impl dyn Field + '_ {
     /// The same as a probability.
     pub fn probability(&self) -> Option<Probability> {
         Probability::new(self.share()?).ok()
+    }
+
+    /// A bare number within bounds.
+    pub fn number_in(&self, range: RangeInclusive<f64>) -> Option<f64> {
+        let expected = format!("a number from {} to {}", range.start(), range.end());
+        let number = self.number(&expected)?;
+        if !range.contains(&number) {
+            self.complain(&format_args!("{number} is out of range; write {expected}"));
+            return None;
+        }
+        Some(number)
     }
 
     /// A bare number.

@@ -30,7 +30,7 @@ pub struct DirectionStats {
     pub corrupted: u64,
     /// Packets delivered after one that had been served later.
     pub reordered: u64,
-    /// Packets that left the queue marked CE.
+    /// Packets that left the queue marked CE, those that came so included.
     pub marked: u64,
     /// Time with something to send: a packet waiting, held or being serialized.
     pub busy: Duration,
@@ -40,9 +40,35 @@ pub struct DirectionStats {
     pub max_queue_packets: u64,
     /// How long packets waited before they were serialized.
     pub sojourn: Quantiles,
+    /// The same of each flow, by [`Packet::flow`](crate::Packet::flow); flows from [`MOST_FLOWS`](Self::MOST_FLOWS) on
+    /// share the last entry.
+    pub flows: Vec<FlowStats>,
+}
+
+/// What the queue of a direction has done with the packets of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FlowStats {
+    /// Packets that the queue dropped, by [`DropCause::index`].
+    pub dropped: [u64; DropCause::ALL.len()],
+    /// Packets that left the queue marked CE, those that came so included.
+    pub marked: u64,
+    /// How long packets waited before they were serialized.
+    pub sojourn: Quantiles,
 }
 
 impl DirectionStats {
+    /// Flows that are counted one by one. A flow's number is no reason to allocate without bound.
+    pub const MOST_FLOWS: usize = 1 << 12;
+
+    pub(crate) fn flow_mut(&mut self, flow: u32) -> &mut FlowStats {
+        let index = (flow as usize).min(Self::MOST_FLOWS);
+        if self.flows.len() <= index {
+            self.flows.resize(index + 1, FlowStats::default());
+        }
+        &mut self.flows[index]
+    }
+
     /// Packets dropped for this reason.
     pub const fn dropped_by(&self, cause: DropCause) -> u64 {
         self.dropped[cause.index()]

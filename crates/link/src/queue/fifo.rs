@@ -1,11 +1,11 @@
 //! First in, first out, with a limit: tail drop, head drop, or none.
 
 use core::fmt::Debug;
-use std::collections::VecDeque;
 
 use serde::Serialize;
 use thalweg_units::{Instant, Rate};
 
+use super::backlog::{Backlog, Room};
 use super::{Dropped, Kind, Queue, QueueLimit, Queued, Setup};
 use crate::{DropCause, Packet};
 
@@ -41,85 +41,57 @@ impl Kind for HeadDrop {
 /// limit, or when it finds the link idle.
 #[derive(Debug)]
 pub struct Fifo<P> {
-    packets: VecDeque<Queued<P>>,
-    bytes: u64,
-    limit: QueueLimit,
-    max_bytes: u64,
-    max_packets: usize,
+    backlog: Backlog<P>,
+    room: Room,
     head_drop: bool,
 }
 
 impl<P> Fifo<P> {
     /// An empty queue. A limit in time needs [`Queue::set_rate`]; a limit in BDP is not known here and counts as none.
     pub fn new(limit: QueueLimit, head_drop: bool) -> Self {
-        let (max_bytes, max_packets) = match limit {
-            QueueLimit::Bytes(bytes) => (bytes, usize::MAX),
-            QueueLimit::Packets(packets) => (u64::MAX, usize::try_from(packets).unwrap_or(usize::MAX)),
-            QueueLimit::Infinite | QueueLimit::Time(_) | QueueLimit::Bdp(_) => (u64::MAX, usize::MAX),
-        };
-        Fifo { packets: VecDeque::new(), bytes: 0, limit, max_bytes, max_packets, head_drop }
+        Fifo { backlog: Backlog::new(), room: Room::new(limit, None), head_drop }
     }
 
     fn with(setup: &Setup, head_drop: bool) -> Self {
-        let mut queue = Fifo::new(setup.limit, head_drop);
-        queue.set_limit_rate(setup.rate);
-        queue
+        Fifo { backlog: Backlog::new(), room: Room::new(setup.limit, Some(setup.rate)), head_drop }
     }
 
-    fn set_limit_rate(&mut self, rate: Rate) {
-        if let QueueLimit::Time(span) = self.limit {
-            self.max_bytes = rate.bytes_in(span).max(QueueLimit::LEAST);
-        }
-    }
-
-    fn fits(&self, size: u64) -> bool {
-        self.bytes + size <= self.max_bytes && self.packets.len() < self.max_packets
-    }
-
-    fn push(&mut self, now: Instant, packet: Packet<P>) {
-        self.bytes += u64::from(packet.size);
-        self.packets.push_back(Queued { packet, at: now });
-    }
-
-    fn pop(&mut self) -> Option<Queued<P>> {
-        let queued = self.packets.pop_front()?;
-        self.bytes -= u64::from(queued.packet.size);
-        Some(queued)
+    fn fits(&self, size: u32) -> bool {
+        self.room.fits(self.backlog.bytes(), self.backlog.len(), size)
     }
 }
 
 impl<P: Debug + Send> Queue<P> for Fifo<P> {
     fn enqueue(&mut self, now: Instant, packet: Packet<P>, dropped: &mut Vec<Dropped<P>>) {
-        let size = u64::from(packet.size);
-        while self.head_drop && !self.fits(size) {
-            let Some(oldest) = self.pop() else { break };
+        while self.head_drop && !self.fits(packet.size) {
+            let Some(oldest) = self.backlog.pop() else { break };
             dropped.push(Dropped { packet: oldest.packet, at: now, cause: DropCause::QueueFull });
         }
-        if !self.fits(size) {
+        if !self.fits(packet.size) {
             dropped.push(Dropped { packet, at: now, cause: DropCause::QueueFull });
             return;
         }
-        self.push(now, packet);
+        self.backlog.push(now, packet);
     }
 
     fn enqueue_idle(&mut self, now: Instant, packet: Packet<P>, _: &mut Vec<Dropped<P>>) {
-        self.push(now, packet);
+        self.backlog.push(now, packet);
     }
 
     fn dequeue(&mut self, _: Instant, _: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
-        self.pop()
+        self.backlog.pop()
     }
 
     fn set_rate(&mut self, rate: Rate) {
-        self.set_limit_rate(rate);
+        self.room.set_rate(rate);
     }
 
     fn len_bytes(&self) -> u64 {
-        self.bytes
+        self.backlog.bytes()
     }
 
     fn len_packets(&self) -> usize {
-        self.packets.len()
+        self.backlog.len()
     }
 }
 
@@ -139,7 +111,7 @@ mod tests {
         for (payload, size) in (0..).zip(sizes) {
             queue.enqueue(Instant::ZERO, packet(payload, *size), &mut dropped);
         }
-        let expected: u64 = queue.packets.iter().map(|queued| u64::from(queued.packet.size)).sum();
+        let expected: u64 = queue.backlog.iter().map(|queued| u64::from(queued.packet.size)).sum();
         assert_eq!(queue.len_bytes(), expected);
         let mut waiting = Vec::new();
         while let Some(queued) = queue.dequeue(Instant::ZERO, &mut dropped) {

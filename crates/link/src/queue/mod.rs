@@ -4,13 +4,37 @@
 //! descriptions can name is a file here: a type with its parameters that implements [`Kind`], its queue, and its tests.
 //! Its `mod` line and its entry in the list of `disciplines!` below make it known.
 
+mod backlog;
+mod cobalt;
+mod codel;
+mod dual_pi2;
 mod fifo;
+mod fixed;
+mod flows;
+mod fq_codel;
+mod fq_pie;
+mod grid;
 mod limit;
+mod lists;
+mod pie;
+mod predict;
+mod red;
+mod rounds;
+mod sfq_codel;
+#[cfg(test)]
+mod testing;
 
 use core::fmt::Debug;
 
+pub use codel::Law;
+pub use dual_pi2::DualLaw;
 pub use fifo::Fifo;
+pub use flows::FlowHash;
+pub use grid::Grid;
 pub use limit::QueueLimit;
+pub use pie::{DelayEstimate, PieVariant};
+pub use predict::NotEct;
+pub use red::Adaptation;
 use serde::Serialize;
 use thalweg_units::{Instant, Rate};
 
@@ -39,8 +63,9 @@ pub struct Dropped<P> {
 
 /// A queue discipline. The packet that is being serialized has left the queue and takes no place in it.
 ///
-/// Nothing here reads a clock: the same object serves a simulation and a real-time emulator. Calls come with times that
-/// do not go back. A queue that marks instead of dropping sets [`Packet::ecn`] to CE.
+/// Nothing here reads a clock: the same object serves a simulation and a real-time emulator. Calls come with times
+/// that do not go back. A queue that marks instead of dropping calls [`Packet::try_mark`]. One that is to be updated
+/// at fixed times keeps a [`Grid`] and catches up on every call.
 pub trait Queue<P>: Debug + Send {
     /// Takes in `packet`, or discards it or others into `dropped`.
     fn enqueue(&mut self, now: Instant, packet: Packet<P>, dropped: &mut Vec<Dropped<P>>);
@@ -66,6 +91,12 @@ pub trait Queue<P>: Debug + Send {
         let _ = rate;
     }
 
+    /// Tells its state in numbers by name, for records: a probability, a count, what it predicts. Units are in the
+    /// names.
+    fn signals(&self, tell: &mut dyn FnMut(&'static str, f64)) {
+        let _ = tell;
+    }
+
     /// Bytes that wait.
     fn len_bytes(&self) -> u64;
 
@@ -80,6 +111,8 @@ pub struct Setup {
     pub limit: QueueLimit,
     /// The rate of the link at the start.
     pub rate: Rate,
+    /// When the link starts: the origin of fixed times.
+    pub start: Instant,
     /// Its chance, from a stream of its own.
     pub dice: Dice,
 }
@@ -103,6 +136,13 @@ pub trait Kind: Clone + Debug + Default + PartialEq + Serialize {
     fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>>;
 }
 
+/// Reads a parameter if it is there; one that is wrong has been complained about and leaves the default.
+pub(crate) fn set<T>(table: &dyn Table, key: &'static str, value: &mut T, read: impl FnOnce(&dyn Field) -> Option<T>) {
+    if let Some(read) = table.get(key).and_then(|field| read(&*field)) {
+        *value = read;
+    }
+}
+
 /// Makes the sum of all disciplines; an entry is the only thing that a new one adds beside its file.
 macro_rules! disciplines {
     ($($module:ident::$kind:ident,)+) => {
@@ -120,6 +160,11 @@ macro_rules! disciplines {
             /// Name, example and documentation of each.
             pub const ALL: &'static [(&'static str, &'static str, &'static str)] =
                 &[$(($kind::NAME, $kind::EXAMPLE, $kind::DOC),)+];
+
+            /// One of each, with its default parameters.
+            pub fn every() -> impl Iterator<Item = Discipline> {
+                [$(Discipline::$kind($kind::default()),)+].into_iter()
+            }
 
             /// The one of this name, as `table` says or with its default parameters.
             fn named(name: &str, table: Option<&dyn Table>) -> Option<Discipline> {
@@ -148,6 +193,16 @@ macro_rules! disciplines {
 disciplines! {
     fifo::TailDrop,
     fifo::HeadDrop,
+    codel::CoDel,
+    pie::Pie,
+    red::Red,
+    red::Hred,
+    fq_codel::FqCodel,
+    sfq_codel::SfqCodel,
+    fq_pie::FqPie,
+    dual_pi2::DualPi2,
+    predict::Predict,
+    cobalt::Cobalt,
 }
 
 impl Default for Discipline {
@@ -175,5 +230,59 @@ impl Discipline {
         let discipline = Discipline::named(&name, Some(&*table));
         table.finish();
         discipline
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::Keys;
+    use super::*;
+    use crate::read::Value::{self, Boolean, Float, Integer, Text};
+
+    fn refuses<K: Kind>(values: &[(&'static str, Value<'static>)], parts: &[&str]) {
+        let (_, complaints) = Keys::read::<K>(values);
+        assert_eq!(complaints.len(), 1, "{values:?}: {complaints:?}");
+        assert!(parts.iter().all(|part| complaints[0].contains(part)), "{values:?}: {complaints:?}");
+    }
+
+    #[test]
+    fn absurd_parameters_are_refused_with_what_is_accepted() {
+        refuses::<CoDel>(&[("target", Text("0 ms"))], &["target: 0 ns is out of range", "1 us to 60 s"]);
+        refuses::<CoDel>(
+            &[("target", Text("200 ms"))],
+            &["200 ms", "not below its interval of 100 ms", "1 us to less"],
+        );
+        refuses::<CoDel>(&[("interval", Text("5 ms"))], &["not below its interval of 5 ms"]);
+        refuses::<CoDel>(&[("interval", Text("2 h"))], &["interval: 7200 s is out of range", "60 s"]);
+        refuses::<CoDel>(&[("l4s", Boolean(true))], &["needs ce_threshold"]);
+        refuses::<CoDel>(&[("law", Text("kernel"))], &["one of exact, linux"]);
+        refuses::<Pie>(&[("update", Text("1 us"))], &["update: 1 us is out of range", "100 us to 60 s"]);
+        refuses::<Pie>(&[("alpha", Float(-1.0))], &["alpha: -1 is out of range", "from 0 to 1000"]);
+        refuses::<Pie>(&[("mean_packet", Text("0 B"))], &["mean_packet", "1 B to 65535 B"]);
+        refuses::<Pie>(&[("variant", Text("ns3"))], &["did you mean \"ns-3\"?"]);
+        refuses::<Red>(&[("min", Integer(20))], &["min = 20", "not below max = 15"]);
+        refuses::<Red>(&[("weight", Integer(0))], &["weight: 0 is out of range", "to 1"]);
+        refuses::<Red>(&[("max_p", Integer(2))], &["max_p", "did you mean \"2 %\"?"]);
+        refuses::<Red>(&[("target", Text("5 ms")), ("min", Integer(5))], &["has min beside target = \"5 ms\""]);
+        refuses::<Hred>(&[("max", Integer(5))], &["min = 5", "not below max = 5"]);
+        refuses::<FqCodel>(&[("queues", Integer(10_000_000))], &["10000000 is out of range", "1 to 65536"]);
+        refuses::<FqCodel>(&[("quantum", Text("1 B"))], &["quantum: 1 B is out of range", "256 B to 1048576 B"]);
+        refuses::<FqCodel>(&[("batch", Integer(0))], &["batch: 0 is out of range", "1 to 65536"]);
+        refuses::<SfqCodel>(&[("queues", Integer(0))], &["0 is out of range", "1 to 65536"]);
+        refuses::<Cobalt>(&[("target", Text("1 s"))], &["1 s", "not below its interval of 100 ms"]);
+        refuses::<DualPi2>(&[("k", Integer(0))], &["k: 0 is out of range", "1 to 16"]);
+        refuses::<DualPi2>(&[("weight_c", Integer(100))], &["weight_c: 100 is out of range", "1 to 99"]);
+    }
+
+    #[test]
+    fn parameters_are_read_over_those_of_the_variant() {
+        let (pie, complaints) = Keys::read::<Pie>(&[("variant", Text("paper")), ("burst", Text("0 ms"))]);
+        let (pie, paper) = (pie.unwrap(), Pie::variant(PieVariant::Paper));
+        assert_eq!((pie.target, pie.update, pie.burst.is_zero()), (paper.target, paper.update, true));
+        assert!(complaints.is_empty());
+        let (dual, _) = Keys::read::<DualPi2>(&[("law", Text("linux")), ("k", Integer(3))]);
+        assert_eq!(dual.unwrap(), DualPi2 { k: 3, ..DualPi2::law(DualLaw::Linux) });
+        let (hred, _) = Keys::read::<Hred>(&[("max_p", Float(0.3))]);
+        assert_eq!(hred.unwrap().0, Red { max_p: 0.3, ..Hred::default().0 });
     }
 }
