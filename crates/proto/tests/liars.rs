@@ -164,7 +164,8 @@ fn rates(sent: &Sent) -> [u64; 3] {
     [2, 3, 4].map(|rtts| sent.most_in(RTT * rtts))
 }
 
-/// The same, the most that any honest receiver gets: with and without times, with any policy for its ACKs.
+/// The same, the most that any honest receiver gets whose ACKs do not come late: with and without times, with any
+/// policy for its ACKs.
 fn honest() -> [u64; 3] {
     let mut most = [0; 3];
     for timestamps in [0, 128] {
@@ -179,17 +180,31 @@ fn honest() -> [u64; 3] {
     most
 }
 
-fn assert_no_faster(what: &str, sent: &Sent, honest: [u64; 3]) {
+/// What an honest receiver gets whose ACKs come late by its own account: they are not measured by.
+fn late() -> [u64; 3] {
+    let downloads = [1, 20].map(|late| {
+        let peer = Peer::honest(FILL);
+        peer.tap.falsify_acks(move |said: &mut Said| said.raw_delay += late * 1000 / 8);
+        rates(&Peer { hold: Box::new(move |at| at + ms(late)), ..peer }.download())
+    });
+    [0, 1, 2].map(|rtts| downloads.iter().map(|rates| rates[rtts]).max().unwrap())
+}
+
+fn assert_at_most(what: &str, sent: &Sent, honest: [u64; 3], percent: u64) {
     let lied = rates(sent);
     eprintln!("{what}: {lied:?} bytes in 2, 3 and 4 round trips, honest {honest:?}, {} lost", sent.lost);
     for (lied, honest) in lied.into_iter().zip(honest) {
-        assert!(lied * 100 <= honest * 105, "{what}: {lied} bytes, an honest receiver gets {honest}");
+        assert!(lied * 100 <= honest * percent, "{what}: {lied} bytes, an honest receiver gets {honest}");
     }
+}
+
+fn assert_no_faster(what: &str, sent: &Sent, honest: [u64; 3]) {
+    assert_at_most(what, sent, honest, 105);
 }
 
 #[test]
 fn times_that_are_not_true_do_not_make_a_sender_faster() {
-    let honest = honest();
+    let (honest, late) = (honest(), late());
     type Lie = (&'static str, fn(f64) -> f64);
     const PERIOD: f64 = 300_000.0;
     let lies: [Lie; 11] = [
@@ -213,7 +228,9 @@ fn times_that_are_not_true_do_not_make_a_sender_faster() {
         falsify(&tap, lie);
         let sent = peer.download();
         assert!(tap.told() > 10 && sent.error.is_none(), "{what}: {:?}", sent.error);
-        assert_no_faster(what, &sent, honest);
+        assert_no_faster(what, &sent, late);
+        // ACKs give the lie away once trains are longer than ACKs come late.
+        assert_at_most(what, &sent, honest, 150);
     }
 }
 
@@ -262,5 +279,51 @@ fn acknowledgments_held_back_at_first_cost_less_than_slow_start_does() {
         eprintln!("{early} ms: {:?}, standard {:?}", rates(&sent), rates(&standard));
         assert!(rates(&sent)[1] * 100 <= rates(&standard)[1] * 105, "{early} ms");
         assert!(sent.lost <= standard.lost, "{early} ms: {} lost, standard {}", sent.lost, standard.lost);
+    }
+}
+
+/// A way back with time slots lets ACKs go together, so that a train looks as fast as ACKs can be sent. The receiver's
+/// clock tells it anyway. Without that, slots are noticed once a train spans two.
+#[test]
+fn acknowledgments_that_leave_in_slots_cost_less_than_slow_start_does() {
+    let standard = Peer { timestamps: 0, ..Peer::honest("start=standard") }.download();
+    let honest = Peer::honest(FILL).download();
+    for slot in [1, 2, 5, 10, 15, 20, 50, 100, 150] {
+        let slots = move || Box::new(move |at: Duration| ms(slot) * at.as_nanos().div_ceil(ms(slot).as_nanos()) as u32);
+        let told = Peer { hold: slots(), ..Peer::honest(FILL) }.download();
+        eprintln!("{slot} ms, told: {:?}, honest {:?}, {} lost", rates(&told), rates(&honest), told.lost);
+        assert_eq!(told.lost, 0, "{slot} ms");
+        // The round trip is longer by up to a slot, and more fits into it.
+        let longer = 105 + slot * 100 / 300;
+        assert!(rates(&told)[1] * 100 <= rates(&honest)[1] * longer, "{slot} ms: {:?}", rates(&told));
+
+        let heard = Peer { hold: slots(), timestamps: 0, ..Peer::honest(FILL) }.download();
+        eprintln!("{slot} ms, heard: {:?}, standard {:?}, {} lost", rates(&heard), rates(&standard), heard.lost);
+        assert!(rates(&heard)[1] * 100 <= rates(&standard)[1] * 105, "{slot} ms: {:?}", rates(&heard));
+        assert!(heard.lost <= standard.lost, "{slot} ms: {} lost, standard {}", heard.lost, standard.lost);
+    }
+}
+
+#[test]
+fn delays_of_acknowledgments_that_are_not_true_do_not_make_a_sender_faster() {
+    let (honest, late) = (honest(), late());
+    type Lie = (&'static str, fn(u64) -> u64);
+    let lies: [Lie; 5] = [
+        ("none", |_| 0),
+        ("half", |delay| delay / 2),
+        ("twice as long", |delay| 2 * delay),
+        ("a millisecond more", |delay| delay + 1000 / 8),
+        ("as long as can be said", |_| (1 << 62) - 1),
+    ];
+    for timestamps in [0, 128] {
+        for (what, lie) in lies {
+            for hold in [0, 20] {
+                let hold = Box::new(move |at: Duration| at + ms(hold));
+                let peer = Peer { timestamps, hold, ..Peer::honest(FILL) };
+                peer.tap.falsify_acks(move |said: &mut Said| said.raw_delay = lie(said.raw_delay));
+                let most = [0, 1, 2].map(|rtts| honest[rtts].max(late[rtts]));
+                assert_no_faster(&format!("{what}, {timestamps} times"), &peer.download(), most);
+            }
+        }
     }
 }

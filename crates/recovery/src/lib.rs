@@ -96,8 +96,8 @@ pub use congestion::{
 pub use delivery::{RateSample, Round};
 pub use path::{Path, PathStats, RepairStats};
 pub use policies::{
-    AckAllowancePolicy, AckRatePolicy, ExitRttPolicy, GrowthLimitPolicy, HandshakePolicy, PacingPolicy,
-    PacingRttPolicy, Policies, ProbePolicy, ReorderingPolicy, RestartPolicy, RttPolicy, UndoPolicy,
+    AckAllowancePolicy, AckRatePolicy, ExitRttPolicy, GrowthLimitPolicy, HandshakePolicy, MarkPolicy, PacingPolicy,
+    PacingRttPolicy, Policies, ProbePolicy, ReorderingPolicy, RestartPolicy, RttPolicy, TailPolicy, UndoPolicy,
 };
 pub use profile::{EpisodeEnd, Flight, InitialWindow, Profile, SafeAck, TimeoutMeaning};
 pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt};
@@ -383,7 +383,7 @@ impl<T: Clone> Recovery<T> {
         if newly.is_advance {
             let report = self.spaces.get_mut(space).map(|space| space.judge_ecn(counts, newly.marked));
             if let Some((path, report)) = self.paths.get_mut(newly.largest.path).zip(report) {
-                path.on_ecn_report(report, newly.largest.order, newly.marked);
+                path.on_ecn_report(self.now, report, newly.largest.order, newly.marked);
             }
         }
     }

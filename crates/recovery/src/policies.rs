@@ -205,6 +205,33 @@ choices! {
     } default Plain
 }
 
+choices! {
+    #[doc = "Whether the last data of a transfer leave twice."]
+    TailPolicy, "tail" {
+        Once "once",
+            "once; what is lost is repaired when that is known (RFC 9002 section 6)",
+            "paths that lose little, and short ones";
+        Repeat "repeat",
+            "once streams have ended and all has left, what is not acknowledged leaves again, the newest first, within the window and up to what the path holds, if the connection has lost a packet (of this project)",
+            "long paths that lose packets by chance";
+    } default Once
+}
+
+choices! {
+    #[doc = "How the window responds to a congestion mark (ECN-CE)."]
+    MarkPolicy, "mark" {
+        Reduce "reduce",
+            "reduces it, in slow start and afterwards (RFC 9002 section 7.1, RFC 3168 section 6.1.2)",
+            "unless the queue on the path is known to forecast the load";
+        EndStart "end-start",
+            "the first mark ends slow start without a reduction, those of the following 1.5 round trips are ignored, later ones reduce the window (what Predict expects of senders)",
+            "behind queues that mark slow start before they fill, such as predict";
+        EndStartOnly "end-start/only",
+            "as end-start, but later marks are ignored, too",
+            "to measure a queue that forecasts without what it does to congestion avoidance; not for networks";
+    } default Reduce
+}
+
 /// Declares [`Policies`]: congestion control, and the fields that have one value each.
 macro_rules! policies {
     ($( $field:ident: $kind:ident, )+) => {
@@ -220,7 +247,7 @@ macro_rules! policies {
         /// let policies: Policies = "controller=new-reno, pacing=off".parse()?;
         /// assert_eq!(
         ///     policies.to_string(),
-        ///     "controller=new-reno, start=peak-bandwidth, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=phased, undo=episode, pacing=off, growth-limit=unused, restart=keep, handshake=plain, resume=off",
+        ///     "controller=new-reno, start=peak-bandwidth, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=phased, undo=episode, pacing=off, growth-limit=unused, restart=keep, handshake=plain, tail=once, resume=off, mark=reduce",
         /// );
         /// # Ok::<(), thalweg_recovery::PolicyError>(())
         /// ```
@@ -291,7 +318,9 @@ policies! {
     growth_limit: GrowthLimitPolicy,
     restart: RestartPolicy,
     handshake: HandshakePolicy,
+    tail: TailPolicy,
     resume: ResumePolicy,
+    mark: MarkPolicy,
 }
 
 fn field_names() -> String {

@@ -147,8 +147,8 @@ impl SegmentPath {
     }
 
     /// The peer echoes a congestion mark (ECE, RFC 3168).
-    pub fn on_ecn_echo(&mut self) {
-        self.path.on_ecn_echo();
+    pub fn on_ecn_echo(&mut self, now: Instant) {
+        self.path.on_ecn_echo(now);
     }
 
     /// A tail loss probe repaired a loss before it was noticed (RFC 8985 section 7.4.2).

@@ -51,6 +51,7 @@ impl<T: Clone> Recovery<T> {
     /// | `reordering` | with the next acknowledgment or loss timeout; what was learned about reordering stays |
     /// | `probe`, `ack-allowance` | at once: the timer is set anew |
     /// | `ack-rate` | with the next acknowledgment; with `off`, what the peer was asked for last stays in force |
+    /// | `mark` | with the next congestion mark |
     /// | `undo` | at once; with `off`, reductions that could still have been taken back stand |
     /// | `pacing` | at once |
     /// | `growth-limit` | with the next acknowledgment |

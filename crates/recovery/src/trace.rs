@@ -113,10 +113,12 @@ pub enum StartExit {
     Bandwidth,
     /// The delivery rate ceased to grow.
     Plateau,
+    /// A congestion mark that the `mark` policy answers without a reduction.
+    Mark,
 }
 
 impl StartExit {
-    /// "congestion", "delay", "threshold", "ack_train", "delivery", "bandwidth" or "plateau".
+    /// "congestion", "delay", "threshold", "ack_train", "delivery", "bandwidth", "plateau" or "mark".
     pub const fn label(self) -> &'static str {
         match self {
             StartExit::Congestion => "congestion",
@@ -126,6 +128,7 @@ impl StartExit {
             StartExit::Delivery => "delivery",
             StartExit::Bandwidth => "bandwidth",
             StartExit::Plateau => "plateau",
+            StartExit::Mark => "mark",
         }
     }
 }
@@ -371,6 +374,7 @@ impl Event {
                     StartExit::Delivery => 5,
                     StartExit::Bandwidth => 6,
                     StartExit::Plateau => 7,
+                    StartExit::Mark => 8,
                 };
                 put_all(&[12, reason, window]);
             }

@@ -5,13 +5,14 @@ use proptest::prelude::*;
 use thalweg_recovery::{Policies, PolicyError, ProbePolicy};
 
 /// The controllers that are built, as messages list them.
-const CONTROLLERS: &str = "new-reno, cubic, bbr, bbr/peak-start, bbr/threshold, bbr/peak-start-threshold";
+const CONTROLLERS: &str =
+    "new-reno, cubic, cuback, abba, regain, bbr, bbr/peak-start, bbr/threshold, bbr/peak-start-threshold";
 
 #[test]
 fn defaults_are_the_documented_ones() {
     let text = "controller=cubic, start=peak-bandwidth, reduction=immediate, reordering=rack, \
                 rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=phased, undo=episode, \
-                pacing=on, growth-limit=unused, restart=keep, handshake=plain, resume=off";
+                pacing=on, growth-limit=unused, restart=keep, handshake=plain, tail=once, resume=off, mark=reduce";
     assert_eq!(Policies::default().to_string(), text);
     assert_eq!(text.parse::<Policies>().unwrap(), Policies::default());
     assert_eq!("".parse::<Policies>().unwrap(), Policies::default());
@@ -28,7 +29,7 @@ fn unknown_fields_list_the_known_ones() {
     let error = "colour=blue".parse::<Policies>().unwrap_err().to_string();
     assert_eq!(
         error,
-        "there is no policy field \"colour\"; fields are controller, start, reduction, reordering, rtt, pacing-rtt, exit-rtt, probe, ack-allowance, ack-rate, undo, pacing, growth-limit, restart, handshake, resume"
+        "there is no policy field \"colour\"; fields are controller, start, reduction, reordering, rtt, pacing-rtt, exit-rtt, probe, ack-allowance, ack-rate, undo, pacing, growth-limit, restart, handshake, tail, resume, mark"
     );
 }
 

@@ -241,7 +241,11 @@ fn any_switch_at_any_time_keeps_a_transfer_going() {
         .iter()
         .filter(|field| !field.name.contains("rtt"))
         .flat_map(|field| field.choices.iter().filter(|choice| choice.built).map(|choice| (field.name, choice.name)))
+        // A window does not become a model.
+        .filter(|(field, name)| *field != "controller" || Policies::has(name, "start"))
         .collect();
+    // A step that meets every choice.
+    let step = [7, 11, 13].into_iter().find(|step| !choices.len().is_multiple_of(*step)).unwrap();
     let mut link = Link::new(8_000_000, ms(20), 30_000);
     link.lose = Box::new(|number, _| number % 97 == 13);
     let mut world = World::new("", link);
@@ -250,11 +254,15 @@ fn any_switch_at_any_time_keeps_a_transfer_going() {
         world.run_for((turn as u64 + 1) * 173);
         assert!(world.delivered > delivered, "turn {turn}");
         delivered = world.delivered;
-        let (field, value) = choices[turn * 7 % choices.len()];
+        let (field, value) = choices[turn * step % choices.len()];
         let mut policies = world.recovery.policies().clone();
         policies.set(field, value).unwrap();
         let before = world.path().window();
-        world.recovery.set_policies(world.now, policies).unwrap();
+        let switched = world.recovery.set_policies(world.now, policies);
+        // A window does not become a model; that is refused, and everything stays as it is.
+        let is_model = field == "controller" && !Policies::has(value, "start");
+        assert_eq!(matches!(switched, Err(SwitchError::Family { .. })), is_model, "{field}={value}: {switched:?}");
+        assert_eq!(switched.is_ok(), !is_model, "{field}={value}: {switched:?}");
         assert_eq!(world.path().window(), before);
     }
 }

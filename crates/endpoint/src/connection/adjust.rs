@@ -17,7 +17,7 @@ impl Connection {
     ///
     /// | policy | takes effect |
     /// |---|---|
-    /// | `controller`, `pacing`, `probe`, `ack-allowance`, `undo` | at once |
+    /// | `controller`, `pacing`, `probe`, `ack-allowance`, `undo`, `mark` | at once |
     /// | `ack-rate` | with the next acknowledgment |
     /// | `start` | at once while slow start lasts |
     /// | `reordering` | with the next acknowledgment |

@@ -339,6 +339,7 @@ impl Connection {
             probing: Default::default(),
             ack_requests: Default::default(),
             copies: Default::default(),
+            tail: Default::default(),
             receive_times: Vec::new(),
             paced_until: None,
             suspended: None,

@@ -26,6 +26,7 @@ mod sent;
 mod space;
 mod spin;
 mod stats;
+mod tail;
 mod transmit;
 mod versions;
 
@@ -187,6 +188,7 @@ pub struct Connection {
     probing: probes::Probing,
     ack_requests: AckRequests,
     copies: copies::Copies,
+    tail: tail::Tail,
     /// Until when the pacer holds us.
     paced_until: Option<Instant>,
     /// Since when nothing is heard, if a suspension was reported.

@@ -20,11 +20,20 @@ pub(crate) struct SentFrames {
     pub(super) acked: Option<Reported>,
     /// Connection-level control frames.
     pub(super) control: SmallVec<[Control; 1]>,
+    /// Everything in it was in another packet that may still arrive.
+    pub(super) is_copy: bool,
 }
 
 impl SentFrames {
     pub(super) fn new(space: SpaceId) -> Self {
-        Self { space, streams: SentStreams::default(), crypto: SmallVec::new(), acked: None, control: SmallVec::new() }
+        Self {
+            space,
+            streams: SentStreams::default(),
+            crypto: SmallVec::new(),
+            acked: None,
+            control: SmallVec::new(),
+            is_copy: false,
+        }
     }
 
     /// Whether anything would be sent again if the packet were lost; a PING or an ACK would not.

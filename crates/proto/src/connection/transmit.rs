@@ -65,6 +65,7 @@ impl Connection {
                     .or_else(|| self.transmit_mtu_probe(now, buf))
                     .or_else(|| self.transmit_batch(now, max_segments.max(1), buf))
                     .or_else(|| self.transmit_copies(now, max_segments.max(1), buf))
+                    .or_else(|| self.transmit_tail(now, max_segments.max(1), buf))
             }
             Lifecycle::Closing { .. } => self.transmit_close(now, buf),
             Lifecycle::Draining { .. } | Lifecycle::Closed => None,
@@ -272,7 +273,8 @@ impl Connection {
                 (PacketKind::OneRtt, mark)
             }
         };
-        OpenPacket { space, kind, mark, frames: SentFrames::new(space), ack_eliciting: false, probe: false }
+        let frames = SentFrames { is_copy: self.tail.is_copying, ..SentFrames::new(space) };
+        OpenPacket { space, kind, mark, frames, ack_eliciting: false, probe: false }
     }
 
     /// Appends frames until `limit` (an offset in `buf`) or until there is nothing left to say.

@@ -155,7 +155,6 @@ impl Outgoing {
         self.max_data.saturating_sub(self.data_sent)
     }
 
-    #[cfg(test)]
     pub(super) fn data_sent(&self) -> u64 {
         self.data_sent
     }
@@ -361,6 +360,17 @@ impl Streams {
     /// Whether [`Streams::write_data`] has something.
     pub fn can_send_data(&self) -> bool {
         self.outgoing.count(Ready::Free) > 0 || (self.outgoing.count(Ready::Fresh) > 0 && self.outgoing.credit() > 0)
+    }
+
+    /// The sum of the bytes of all streams sent at least once.
+    pub(crate) fn data_sent(&self) -> u64 {
+        self.outgoing.data_sent()
+    }
+
+    /// Whether this record has data, and the application has written the end of every stream of which it has some.
+    pub(crate) fn is_of_finished(&self, sent: &SentStreams) -> bool {
+        let is_finished = |id| self.send.get(id).is_some_and(|stream| stream.finished);
+        !sent.chunks.is_empty() && sent.chunks.iter().all(|chunk| is_finished(&chunk.id))
     }
 
     /// Whether data waits for the peer's credit, for a stream or the connection.

@@ -124,6 +124,14 @@ pub trait Controller: Debug + Send {
         Change::None
     }
 
+    /// A congestion mark arrived, and by the `mark` policy it ends slow start without a reduction. Answers whether slow
+    /// start was under way, and is over now. Otherwise the mark is a congestion as any other, unless the policy ignores
+    /// it. Called before [`on_ack`](Self::on_ack) of the same acknowledgment.
+    fn end_start(&mut self, now: Instant, rtt: &Rtt) -> bool {
+        let _ = (now, rtt);
+        false
+    }
+
     /// Takes the reduction of `episode` back, if it still can: all of its losses were reordering. Answers whether it
     /// did.
     ///

@@ -19,6 +19,7 @@ mod allowance;
 mod birth;
 pub mod controller;
 mod event;
+mod floor;
 pub(crate) mod model;
 pub(crate) mod reduction;
 pub(crate) mod start;
@@ -151,7 +152,7 @@ impl Congestion {
     pub fn uses_arrivals(&self) -> bool {
         match self {
             Congestion::Window { start, .. } => start.uses_arrivals(),
-            Congestion::Model(_) => false,
+            Congestion::Model(model) => model.uses_arrivals(),
             Congestion::Custom(_) => true,
         }
     }

@@ -39,14 +39,14 @@ impl Path {
         self.tally.persistent_congestion = true;
     }
 
-    /// The peer reports a congestion mark. One response per episode.
-    pub(crate) fn on_ecn_echo(&mut self) {
+    /// The peer reports a congestion mark. One response per episode. To be told after what the ACK delivers.
+    pub(crate) fn on_ecn_echo(&mut self, now: Instant) {
         self.touch();
         self.tally.ce += 1;
         if self.episode.is_open() {
             self.episode.justify_all();
         } else {
-            self.begin_recovery(CongestionCause::Ecn);
+            self.on_mark(now);
         }
     }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `tally` | what the ACK being processed has shown so far |
 //! | `episode` | which reduction a loss belongs to, its recovery period, taking it back; what differs for TCP |
+//! | `mark` | which congestion marks end slow start, and which are ignored |
 //! | `usage` | whether the transport makes use of the window |
 //! | `crowding` | what became of the latest packets |
 //! | `narrator` | what the trace has been told |
@@ -20,7 +21,7 @@ use thalweg_units::{Duration, DurationExt, Instant, Rate};
 use crate::config::Config;
 use crate::congestion::{self, AckEvent, Allowance, Arrival, Birth, Change, Controller, PathMemory, PathView};
 use crate::delivery::{Delivery, Round};
-use crate::ecn::{Newly, Report, Validation};
+use crate::ecn::Validation;
 use crate::loss::{Adaptation, PACKET_THRESHOLD, Thresholds};
 use crate::pacing::{Credit, Pacer};
 use crate::policies::{PacingPolicy, ReorderingPolicy, RestartPolicy, UndoPolicy};
@@ -34,6 +35,7 @@ use crate::undo::NO_EPISODE;
 mod bytes;
 mod crowding;
 mod episode;
+mod mark;
 mod narrator;
 mod receiver_clock;
 mod stats;
@@ -43,6 +45,7 @@ mod usage;
 
 use crowding::{Crowding, MAX_FATES};
 use episode::Episode;
+use mark::Marks;
 use narrator::Narrator;
 use receiver_clock::ReceiverClock;
 pub use stats::{PathStats, RepairStats};
@@ -71,6 +74,7 @@ pub struct Path {
     is_capped: bool,
     delivery: Delivery,
     ecn: Validation,
+    marks: Marks,
     reordering_policy: ReorderingPolicy,
     /// What has been learnt about reordering.
     reordering: Adaptation,
@@ -134,6 +138,7 @@ impl Path {
             max_rate: config.max_rate,
             is_capped: false,
             delivery: Delivery::new(now),
+            marks: Marks::new(config.policies.mark),
             reordering_policy: config.policies.reordering,
             reordering: Adaptation::default(),
             episode: Episode::new(config.profile, config.policies.undo == UndoPolicy::Episode),
@@ -558,23 +563,6 @@ impl Path {
         self.tally.has_rtt_sample = true;
         self.stats.rtt_samples += 1;
         self.rtt.on_sample(sample);
-    }
-
-    /// An ACK reported ECN counts; `order` is the place of the largest packet it acknowledges, `newly` how many marked
-    /// ones it newly did.
-    pub(crate) fn on_ecn_report(&mut self, report: Report, order: u64, newly: Newly) {
-        self.touch();
-        let marked = self.ecn.on_report(report, newly);
-        self.stats.ce_marks += marked;
-        self.tally.ce += marked;
-        if marked > 0 {
-            if self.episode.answers(order) {
-                // The path confirms what the losses said.
-                self.episode.justify_all();
-            } else {
-                self.begin_recovery(CongestionCause::Ecn);
-            }
-        }
     }
 
     fn begin_recovery(&mut self, cause: CongestionCause) {

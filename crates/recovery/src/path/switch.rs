@@ -17,6 +17,7 @@ impl Path {
         self.is_paced = policies.pacing == PacingPolicy::On;
         self.usage.set_policy(policies.growth_limit);
         self.restart = policies.restart;
+        self.marks.set_policy(policies.mark);
         self.episode.set_undo(policies.undo == UndoPolicy::Episode);
         self.after_switch(now);
     }

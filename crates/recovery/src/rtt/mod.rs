@@ -48,6 +48,8 @@ pub struct Rtt {
     pub latest: Duration,
     /// The newest sample less the delay that the peer reports for its ACK (never taken below `min`).
     pub adjusted: Duration,
+    /// The delay that the peer reports for the ACK of the newest sample, whether it was taken off or not.
+    pub ack_delay: Duration,
     /// The smoothed estimate; before the first sample, what was assumed.
     pub smoothed: Duration,
     /// The mean deviation from it; before the first sample, half of what was assumed.
@@ -109,6 +111,7 @@ impl Rtt {
         Rtt {
             latest: initial,
             adjusted: initial,
+            ack_delay: Duration::ZERO,
             smoothed: initial,
             variation: initial / 2,
             min: initial,
@@ -154,6 +157,7 @@ impl Rtt {
     /// The part that every policy shares (RFC 9002 sections 5.1 to 5.3).
     fn take_in(&mut self, sample: Sample) {
         self.latest = sample.latest;
+        self.ack_delay = sample.ack_delay;
         if !self.has_sample {
             self.has_sample = true;
             self.first_sample = Some(sample.now);

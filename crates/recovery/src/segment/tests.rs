@@ -222,7 +222,7 @@ fn a_mark_is_responded_to_once_per_episode() {
     for number in 0..3 {
         path.on_cumulative_ack(u64::from(SEGMENT) * (number + 1));
         path.on_delivered(at(100), &segments[number as usize], 0);
-        path.on_ecn_echo();
+        path.on_ecn_echo(at(100));
         path.finish(at(100));
     }
     assert_eq!(path.path().stats().ecn_events, 1);

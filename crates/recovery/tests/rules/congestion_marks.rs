@@ -68,3 +68,63 @@ fn without_ecn_counts_are_ignored() {
     stage.ack_ecn(1..=2, 0, 2);
     assert!(stage.window() > window);
 }
+
+/// A sender whose marks end slow start, with ten packets in flight of which two arrive after 100 ms, one with a mark.
+fn marked(policies: &str) -> (Stage, u64) {
+    let policies = of_rfc9002(&format!("pacing=off, {policies}"));
+    let mut stage = Stage::new(Config { policies, trace: true, ..rfc9002() }, false);
+    stage.recovery.set_handshake_confirmed(at(0));
+    stage.send(10);
+    let window = stage.window();
+    stage.wait(100);
+    stage.ack_ecn(0..=1, 1, 1);
+    (stage, window)
+}
+
+#[test]
+fn a_mark_ends_slow_start_where_it_stands_whatever_the_controller() {
+    for controller in ["new-reno", "cubic"] {
+        for mark in ["end-start", "end-start/only"] {
+            let (mut stage, window) = marked(&format!("controller={controller}, start=standard, mark={mark}"));
+            assert!(stage.window() >= window && stage.window() < window + u64::from(SIZE), "{controller}");
+            assert_eq!((stage.path().ssthresh(), stage.path().state_label()), (Some(window), "congestion_avoidance"));
+            assert_eq!((stage.path().stats().ce_marks, stage.path().stats().congestion_events), (1, 0));
+            let reasons: Vec<StartExit> = stage
+                .events()
+                .iter()
+                .filter_map(|(_, event)| match event {
+                    Event::StartExit { reason, .. } => Some(*reason),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(reasons, [StartExit::Mark]);
+            // What was sent before the response, and what arrives within one and a half round trips.
+            stage.ack_ecn(0..=4, 2, 3);
+            stage.send(1);
+            stage.wait(140);
+            stage.ack_ecn(0..=10, 2, 9);
+            assert_eq!((stage.path().stats().ecn_events, stage.path().stats().ce_marks), (0, 9));
+            assert!(stage.window() >= window);
+        }
+    }
+}
+
+#[test]
+fn a_mark_after_the_quiet_span_reduces_unless_the_policy_ignores_it() {
+    for (mark, events) in [("end-start", 1), ("end-start/only", 0)] {
+        let (mut stage, window) = marked(&format!("controller=new-reno, start=standard, mark={mark}"));
+        stage.ack_ecn(0..=9, 9, 1);
+        stage.wait(60);
+        stage.send(1);
+        stage.wait(100);
+        stage.ack_ecn(0..=10, 9, 2);
+        assert_eq!(stage.path().stats().ecn_events, events);
+        assert_eq!(stage.window() < window, events == 1, "{mark}: {}", stage.window());
+    }
+}
+
+#[test]
+fn a_model_reduces_whatever_the_policy_says_of_marks() {
+    let (stage, _) = marked("controller=bbr, mark=end-start");
+    assert_eq!(stage.path().stats().ecn_events, 1);
+}

@@ -45,3 +45,10 @@ algorithms! {
         "prague", "a scalable response to L4S marks";
     }
 }
+
+impl ModelPolicy {
+    /// Whether it works with the times at which packets arrived.
+    pub(super) fn uses_arrivals(self) -> bool {
+        matches!(self, ModelPolicy::BbrPeakStart | ModelPolicy::BbrPeakStartThreshold)
+    }
+}

@@ -413,6 +413,18 @@ impl Start for CarefulResume {
         }
     }
 
+    /// RFC 9959 section 3.5: congestion during the jump means a retreat.
+    fn may_end_where_it_stands(&self) -> bool {
+        let is_settled = match self.phase {
+            Phase::Unvalidated { .. } | Phase::Validating { .. } | Phase::Retreat { .. } | Phase::Reopening { .. } => {
+                false
+            }
+            Phase::Filled(filled) => filled.jump.is_none(),
+            Phase::Reconnaissance { .. } | Phase::Confirmed | Phase::Validated | Phase::Normal => true,
+        };
+        is_settled && self.inner.may_end_where_it_stands()
+    }
+
     fn on_exit(&mut self) {
         self.phase = Phase::Normal;
         self.inner.on_exit();

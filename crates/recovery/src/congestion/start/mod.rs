@@ -11,8 +11,10 @@ mod hystart_plus_plus;
 #[cfg(test)]
 mod one_burst;
 mod peak;
+mod rapid;
 mod search;
 mod standard;
+mod suss;
 
 use core::fmt::Debug;
 
@@ -34,8 +36,10 @@ pub(crate) use one_burst::BURST;
 use one_burst::OneBurst;
 pub(crate) use peak::LONG;
 use peak::Peak;
+use rapid::RapidStart;
 use search::Search;
 use standard::Standard;
+use suss::Suss;
 
 algorithms! {
     #[doc = "How the congestion window opens at first, and what ends the start."]
@@ -60,6 +64,14 @@ algorithms! {
             "slow start that ends when what is acknowledged falls behind what was sent a round trip before (draft-chung-ccwg-search-09)",
             "where delay varies for reasons other than queues, and queues hold three times the path or more",
             |_| Box::new(Search::new());
+        RapidStart "rapid-start",
+            "slow start that triples until the round-trip time rises, and comes to what was delivered of the flight that met loss (draft-kazuho-ccwg-rapid-start-02)",
+            "paths of any length, short transfers above all",
+            |birth| Box::new(RapidStart::new(birth));
+        Suss "suss",
+            "hystart that quadruples while the time over which ACKs arrive says that it would go on doubling (SUSS, SIGCOMM 2024)",
+            "to compare with SUSS; transfers of a few round trips on paths without jitter",
+            |birth| Box::new(Suss::new(birth));
         PeakBandwidth "peak-bandwidth",
             "a jump to what the path carries at the rate that trains of packets have measured; ends there once a round trip has confirmed it (picoquic's rule, changed)",
             "long paths: fills the link after two round trips",
@@ -119,12 +131,15 @@ pub(crate) struct Proposal {
     pub(crate) hold_until_credit: u64,
     /// The start is over, for this reason: growth takes over from `window`, the new threshold.
     pub(crate) exit: Option<StartExit>,
+    /// With an exit: the window from which growth is to take it that congestion has reduced it to `window`; `None`:
+    /// there was no congestion.
+    pub(crate) held: Option<u64>,
 }
 
 impl Proposal {
     /// A window, and nothing else.
     pub(crate) fn window(window: u64) -> Proposal {
-        Proposal { window, rate: None, burst: 0, hold_until_credit: 0, exit: None }
+        Proposal { window, rate: None, burst: 0, hold_until_credit: 0, exit: None, held: None }
     }
 }
 
@@ -176,6 +191,11 @@ pub(crate) trait Start: Debug + Send {
     fn on_congestion(&mut self, view: View, event: &AckEvent<'_>) -> Option<Congested> {
         let _ = (view, event);
         None
+    }
+
+    /// Whether a mark may end it without a reduction: not while the window is a guess that nothing has confirmed.
+    fn may_end_where_it_stands(&self) -> bool {
+        true
     }
 
     /// Slow start ended, whatever ended it.

@@ -26,13 +26,13 @@ use super::{Growth, View};
 use crate::trace::CongestionCause;
 
 /// What congestion leaves of the window.
-const BETA: (u64, u64) = (7, 10);
+pub(super) const BETA: (u64, u64) = (7, 10);
 /// The aggressiveness of the cubic function, in datagrams per second cubed.
 const C: (u128, u128) = (4, 10);
 /// Reno's additive increase at this beta, in datagrams per window of acknowledgments.
-const ALPHA: (u64, u64) = (9, 17);
+pub(super) const ALPHA: (u64, u64) = (9, 17);
 /// What fast convergence leaves of the window as the next W_max.
-const FAST_CONVERGENCE: (u64, u64) = (17, 20);
+pub(super) const FAST_CONVERGENCE: (u64, u64) = (17, 20);
 /// The window may aim no further than this beyond itself: 3/2, per round trip.
 const MAX_TARGET: (u64, u64) = (3, 2);
 
@@ -74,7 +74,7 @@ pub(crate) struct Cubic {
 
 /// K in microseconds: how long the function takes from `window` to a plateau at `w_max`, both in bytes. Exact to a
 /// microsecond.
-fn k_micros(w_max: u64, window: u64, datagram: u64) -> u64 {
+pub(super) fn k_micros(w_max: u64, window: u64, datagram: u64) -> u64 {
     let distance = u128::from(w_max.saturating_sub(window));
     icbrt((distance * C.1).saturating_mul(MICROS_CUBED) / (C.0 * u128::from(datagram.max(1))))
 }
@@ -194,7 +194,7 @@ impl Growth for Cubic {
     }
 }
 
-fn micros(span: Duration) -> u64 {
+pub(super) fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 

@@ -15,8 +15,11 @@
 //! window, no growth past the threshold within slow start) and keeps the snapshots from which a reduction can be taken
 //! back. Bytes in flight are not part of a snapshot: they are facts, not decisions.
 
+mod abba;
+mod cuback;
 mod cubic;
 mod new_reno;
+mod regain;
 mod switch;
 
 use core::fmt::Debug;
@@ -35,8 +38,11 @@ use crate::rtt::Rtt;
 use crate::trace::{CongestionCause, StartExit, State};
 use crate::undo;
 
+use abba::Abba;
+use cuback::Cuback;
 use cubic::Cubic;
 use new_reno::NewReno;
+use regain::Regain;
 
 algorithms! {
     #[doc = "How the congestion window grows after the start, and how far congestion reduces it."]
@@ -49,6 +55,18 @@ algorithms! {
             "grows by a cubic function of the time since the last reduction, falls to 0.7 on congestion (RFC 9438)",
             "long or fast paths, on which one datagram per round trip takes minutes to regain a window",
             |_| Box::new(Cubic::default());
+        Cuback "cuback",
+            "as cubic, driven by what is acknowledged instead of by the clock (draft-kazuho-ccwg-cuback)",
+            "where flows come and go: one that gains share climbs faster, one that loses it more slowly",
+            |_| Box::new(Cuback::default());
+        Abba "abba",
+            "as cubic, but faster while the round-trip time is shorter than the window would have made it (draft-kazuho-ccwg-abba)",
+            "long paths whose rate rises suddenly, or that lose packets by chance",
+            |_| Box::new(Abba::new(Box::new(Cubic::default())));
+        Regain "regain",
+            "as cubic, but regains within a few round trips what losses without a queue have taken (of this project)",
+            "long or fast paths that lose packets by chance",
+            |_| Box::new(Regain::new(Box::new(Cubic::default())));
     } default Cubic
 }
 
@@ -67,9 +85,7 @@ pub(crate) struct View {
     /// The smoothed round-trip time.
     pub(crate) smoothed_rtt: Duration,
     /// The newest sample, and the smallest.
-    #[allow(dead_code, reason = "for growths that follow the delay; those built follow time and losses")]
     pub(crate) latest_rtt: Duration,
-    #[allow(dead_code, reason = "as above")]
     pub(crate) min_rtt: Duration,
 }
 
@@ -86,6 +102,12 @@ pub(crate) trait Growth: Debug + Send {
     /// `acked` more bytes were delivered in full use of the window. Returns the window to have now; a smaller one is
     /// ignored.
     fn grow(&mut self, view: View, acked: u64) -> u64;
+
+    /// An ACK or a loss timeout, before the window follows from it; `recovering`: within a recovery period, in which
+    /// nothing grows.
+    fn observe(&mut self, view: View, event: &AckEvent<'_>, recovering: bool) {
+        let _ = (view, event, recovering);
+    }
 
     /// Congestion, for this cause: returns the window to come down to.
     fn reduce(&mut self, view: View, cause: CongestionCause) -> u64;
@@ -224,7 +246,11 @@ impl Window {
         let proposal = self.start.on_ack(self.view(event.now, event.rtt), event);
         self.take_up(proposal);
         if proposal.exit.is_some() {
-            self.growth.on_start_exit(self.view(event.now, event.rtt));
+            let view = self.view(event.now, event.rtt);
+            self.growth.on_start_exit(view);
+            if let Some(held) = proposal.held {
+                self.growth.reduce(View { window: held, ..view }, CongestionCause::Loss);
+            }
         } else if !self.in_slow_start() {
             self.leave_start(StartExit::Threshold);
             return event.growth.saturating_sub(self.window.saturating_sub(before));
@@ -356,6 +382,7 @@ impl Controller for Window {
     }
 
     fn on_ack(&mut self, event: &AckEvent<'_>) -> Change {
+        self.growth.observe(self.view(event.now, event.rtt), event, event.in_recovery || self.reducing);
         if let Some(congestion) = event.congestion {
             self.reduce(event, congestion);
         }
@@ -367,6 +394,16 @@ impl Controller for Window {
             self.grow(event);
         }
         Change::Allowance
+    }
+
+    fn end_start(&mut self, now: Instant, rtt: &Rtt) -> bool {
+        let ends = self.in_slow_start() && self.start.may_end_where_it_stands();
+        if ends {
+            self.ssthresh = Some(self.window);
+            self.leave_start(StartExit::Mark);
+            self.growth.on_start_exit(self.view(now, rtt));
+        }
+        ends
     }
 
     fn on_restart(&mut self, now: Instant, idle: Duration) -> Change {

@@ -12,7 +12,13 @@
 //! those behind it look fast. With 3 ms of jitter it reads 10 Mbps as 18. The bound here reads less than there is
 //! while a train is short against the jitter, and comes to the rate as trains grow. So a longer train that does not
 //! raise it *confirms* it.
+//!
+//! Times of ACKs have another flaw: a way back with time slots holds them back, and lets those of a whole train go as
+//! fast as it can send them. Then neither the smallest delay nor the distance of two ACKs says anything. A train that
+//! spans slots shows it by a pause that the bytes behind it do not explain. From then on each train may have taken a
+//! slot longer than it seems, and what was measured within a slot is forgotten.
 
+use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
 /// The fewest packets, the first not counted, that give a measurement: over less, a packet time more or less matters.
@@ -25,8 +31,21 @@ const SLACK: i128 = 200_000;
 /// A train has to be so many times as long as the one before to confirm its rate.
 const LONGER: u64 = 2;
 
+/// An ACK that came so much later than the bytes of it explain, in nanoseconds, may be the first after a slot.
+const LATE: i128 = 500_000;
+
 /// A train filled the path if its last packet waited so many times as long as a packet on an empty path was ever late.
 const CLEAR: i128 = 4;
+
+/// A time between two ACKs that is fewer times as long as their bytes explain is chance.
+const LONG: i128 = 3;
+
+/// A train has to span so many of the slots in which ACKs come to count.
+const SLOTS: i128 = 2;
+
+/// By ACKs, it confirms a rate only if it left faster than it arrived by one in so many: ACKs that come late in slots
+/// make any train look as if it had waited.
+const FASTER: u32 = 8;
 
 /// A rate that exceeds another by less than one in so many is the same.
 const SAME: u64 = 16;
@@ -42,6 +61,49 @@ struct Train {
     bytes: u64,
     /// When the last of them did, on the clock of the arrivals.
     arrived: i128,
+    /// When the first arrival was, and the bytes behind the first packet by then.
+    opened: (i128, u64),
+    /// The longest time without an arrival after which more than one came, and the bytes that ended it.
+    gap: (i128, u64),
+    /// The time before the latest arrival, and its bytes.
+    newest: (i128, u64),
+}
+
+impl Train {
+    fn new(start: Instant, last: Instant, bytes: u64, arrived: i128) -> Train {
+        Train { start, last, bytes, arrived, opened: (arrived, bytes), gap: (0, 0), newest: (0, 0) }
+    }
+
+    /// Another packet or more of it have arrived.
+    fn push(&mut self, sent: Instant, bytes: u64, received: i128) {
+        self.last = self.last.max(sent);
+        self.bytes += bytes;
+        // The last ACK of a train may be late for want of packets.
+        self.gap = self.gap.max(self.newest);
+        self.newest = (received - self.arrived, bytes);
+        self.arrived = self.arrived.max(received);
+    }
+
+    /// The longest time between two ACKs of it, the latest left out, that the bytes of the second do not explain, and
+    /// the same of the latest, in nanoseconds.
+    fn unexplained(&self) -> (i128, i128) {
+        let (from, before) = self.opened;
+        let span = u64::try_from(self.arrived - from).unwrap_or(u64::MAX);
+        let bytes = (self.bytes - before).max(1);
+        let excess = |(gap, ended_by): (i128, u64)| {
+            let explained = i128::from(mul_div(span, ended_by, bytes));
+            if gap >= LONG * explained { gap - explained } else { 0 }
+        };
+        (excess(self.gap), excess(self.newest))
+    }
+
+    /// The rate at which ACKs told of it, if they came one after the other, and each up to `slot` late.
+    fn rate_of_acks(&self, slot: i128) -> Option<Rate> {
+        let (from, before) = self.opened;
+        let span = self.arrived - from;
+        let late = u64::try_from(span + slot).unwrap_or(u64::MAX);
+        (span > 0).then(|| Rate::from_bytes_over(self.bytes - before, Duration::from_nanos(late)))
+    }
 }
 
 /// Packets that are known to have arrived by some time: one, or those that an ACK covers.
@@ -71,14 +133,20 @@ pub(super) struct Bound {
     /// Whether arrivals are by the receiver's clock, packet by packet.
     by_receiver: bool,
     /// The most by which a packet that found the path empty was late, or by which one of a train came after the one
-    /// before, in nanoseconds.
-    jitter: i128,
+    /// before, in nanoseconds, and the next to that.
+    jitter: [i128; 2],
     /// The least of round trips less the delays of their packets, in nanoseconds: what the way back takes, by the clock
     /// of the arrivals.
     way_back: Option<i128>,
+    /// The longest time that ACKs are known to have been held back and then let go together, in nanoseconds; zero by
+    /// the receiver's clock. A way back with time slots does so. Within a slot, trains look as fast as ACKs can be
+    /// sent.
+    slot: i128,
     train: Option<Train>,
     /// The highest bound.
     peak: Option<Rate>,
+    /// The shortest time that a bound was measured over which counts.
+    shortest: i128,
     /// The longest train that filled the path, and the highest rate that it or a longer one would admit.
     ceiling: Option<(u64, Rate)>,
     /// The longest train so far and its bound: what a longer one is compared with.
@@ -97,10 +165,12 @@ impl Bound {
             least_delay: None,
             least_before: 0,
             by_receiver,
-            jitter: 0,
+            jitter: [0; 2],
             way_back: None,
+            slot: 0,
             train: None,
             peak: None,
+            shortest: i128::MAX,
             ceiling: None,
             longest: None,
             confirmed: false,
@@ -115,14 +185,19 @@ impl Bound {
         self.peak
     }
 
-    /// The most that the path carries as far as its longest trains tell, in the worst case.
-    pub(super) fn ceiling(&self) -> Option<Rate> {
-        self.ceiling.map(|(_, rate)| rate)
+    /// The most that the path carries as far as its longest trains tell, in the worst case, and the bytes of these.
+    pub(super) fn ceiling(&self) -> Option<(u64, Rate)> {
+        self.ceiling
     }
 
     /// The most bytes of a train that [`ceiling`](Self::ceiling) could be of.
     pub(super) fn widest(&self) -> u64 {
         self.widest
+    }
+
+    /// The longest time that ACKs are known to have been held back and then let go together.
+    pub(super) fn slot(&self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.slot).unwrap_or(u64::MAX))
     }
 
     /// Whether a train at least twice as long as another gave no higher rate.
@@ -150,7 +225,7 @@ impl Bound {
         }
         let least = self.least_delay.unwrap_or(delay);
         let Some(train) = &mut self.train else {
-            self.train = Some(Train { start: first, last: sent, bytes: before, arrived: received });
+            self.train = Some(Train::new(first, sent, before, received));
             return;
         };
         if sent < train.start {
@@ -164,21 +239,21 @@ impl Bound {
             // Of packets of both, only the newest is known to belong to the new one.
             let is_whole = empty <= i128::from(first.as_nanos());
             let (start, bytes) = if is_whole { (first, before) } else { (sent, 0) };
-            *train = Train { start, last: sent, bytes, arrived: received };
-            if drained {
-                self.jitter = self.jitter.max(delay - least);
+            *train = Train::new(start, sent, bytes, received);
+            // The newest of many waited for those before it.
+            if drained && is_exact && before <= self.datagram {
+                self.add_jitter(delay - least);
             }
             return;
         }
-        train.last = train.last.max(sent);
-        train.bytes += bytes;
         // Packets of a train come a packet time apart, unless chance has its hand in it. ACKs come further apart
         // anyway.
-        if self.by_receiver {
-            self.jitter = self.jitter.max(received - train.arrived);
-        }
-        train.arrived = train.arrived.max(received);
+        let late = received - train.arrived;
+        train.push(sent, bytes, received);
         let train = *train;
+        if self.by_receiver {
+            self.add_jitter(late);
+        }
         // All of it has arrived by then; the first packet can have done so at its sending and the least delay.
         // The least delay may be that of a packet that was late itself. Then a round trip with it is longer than the
         // least.
@@ -187,15 +262,31 @@ impl Bound {
         if !is_exact || span <= 0 {
             return;
         }
+        let of_acks = match self.by_receiver {
+            true => Rate::MAX,
+            false => {
+                let (unexplained, latest) = train.unexplained();
+                self.find_slot(unexplained);
+                // The next ACK tells whether this one is the first after a slot, or the last of the train.
+                if latest > self.slot.max(LATE) {
+                    return;
+                }
+                let Some(rate) = train.rate_of_acks(self.slot) else { return };
+                rate
+            }
+        };
+        self.shortest = self.shortest.min(span);
         let span = Duration::from_nanos(u64::try_from(span).unwrap_or(u64::MAX));
         // Its last packet waited for longer than chance explains: the path was full.
         let sending = train.last.saturating_since(train.start);
         let waited = i128::from(span.saturating_sub(sending).nanos());
-        let is_train = waited >= CLEAR * self.jitter;
+        let chance = (CLEAR * self.jitter[1]).min(i128::from((min_rtt / 4).nanos()));
+        let is_full = waited >= chance;
+        let is_faster = waited >= self.slot.max(LATE).max(i128::from((span / FASTER).nanos()));
+        let is_train = is_full && (self.by_receiver || is_faster);
         // What arrived with the packet of the least delay has had more time than it seems.
         let most = train.bytes.saturating_sub(self.least_before);
         if most >= FEWEST * self.datagram {
-            let is_full = is_train || waited >= i128::from((min_rtt / 4).nanos());
             self.widest = self.widest.max(most);
             self.correct_ceiling(most, Rate::from_bytes_over(most, span), is_full);
         }
@@ -204,11 +295,27 @@ impl Bound {
         if behind < FEWEST * self.datagram {
             return;
         }
-        let rate = Rate::from_bytes_over(behind, span);
+        let rate = Rate::from_bytes_over(behind, span).min(of_acks);
         self.measured = self.measured.max(behind);
         self.peak = self.peak.max(Some(rate));
         if is_train {
             self.compare(behind, rate);
+        }
+    }
+
+    /// One ACK may be late for a reason of its own, as that of a lone packet is.
+    fn add_jitter(&mut self, late: i128) {
+        self.jitter = [self.jitter[0].max(late), self.jitter[1].max(late.min(self.jitter[0]))];
+    }
+
+    /// What was measured within a slot that has become known does not count.
+    fn find_slot(&mut self, unexplained: i128) {
+        if unexplained <= self.slot {
+            return;
+        }
+        self.slot = unexplained;
+        if self.shortest < SLOTS * self.slot {
+            (self.peak, self.longest, self.confirmed, self.shortest) = (None, None, false, i128::MAX);
         }
     }
 
@@ -239,6 +346,9 @@ impl Bound {
         // says nothing.
         if self.peak.is_some_and(|peak| rate >= peak.mul_ratio(7, 8)) {
             self.peak = Some(rate);
+        } else if !self.by_receiver && self.confirmed {
+            // What no train gave, ACKs that came together did.
+            self.peak = Some(rate.max(before));
         }
     }
 }

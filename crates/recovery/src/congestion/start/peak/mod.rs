@@ -169,8 +169,8 @@ impl Peak {
     }
 
     /// The most that the window may be because of a rate that was measured.
-    fn most_window(&self) -> u64 {
-        if self.settings.is_bound { self.trains.most_window() } else { u64::MAX }
+    fn most_window(&self, event: &AckEvent<'_>) -> u64 {
+        if self.settings.is_bound { self.trains.most_window(event.rtt.min) } else { u64::MAX }
     }
 
     /// What a rate fills, in bytes: what it delivers in a round trip without a queue.
@@ -192,7 +192,7 @@ impl Peak {
         match self.sure(event) {
             Some(rate) if event.rtt.min >= LONG => {
                 let (share, of) = self.settings.share;
-                let filled = (Peak::fills(rate, event) / of * share).min(self.most_window());
+                let filled = (Peak::fills(rate, event) / of * share).min(self.most_window(event));
                 window.max(filled)
             }
             _ => window,

@@ -1,0 +1,163 @@
+//! What Regain promises: CUBIC wherever there is a queue, less than a reduction per round trip, and little loss.
+
+use super::super::cubic::Cubic;
+use super::*;
+use crate::testing::{Scene, at, ms};
+use proptest::prelude::*;
+
+const DATAGRAM: u64 = 1_200;
+
+/// A window on a path of 100 ms, whose newest sample is this.
+fn view(window: u64, latest_ms: u64) -> View {
+    View { latest_rtt: ms(latest_ms), ..View::new(at(0), window, DATAGRAM, ms(100)) }
+}
+
+/// One that has left its start, has delivered much and lost so many bytes of a million.
+fn regain(lost: u64) -> Regain {
+    let mut regain = Regain::new(Box::new(Cubic::default()));
+    regain.on_start_exit(view(1_000_000, 100));
+    let mut scene = Scene::new();
+    let event = AckEvent { lost, ..scene.ack(1_000_000 - lost, Some(ms(100)), false) };
+    regain.observe(view(1_000_000, 100), &event, false);
+    regain
+}
+
+/// Reduced from a megabyte at this round-trip time; the window that is left.
+fn reduced(latest_ms: u64, cause: CongestionCause) -> (Regain, u64) {
+    let mut regain = regain(1_000);
+    let window = regain.reduce(view(1_000_000, latest_ms), cause);
+    assert_eq!(window, 700_000, "whatever caused it");
+    (regain, window)
+}
+
+#[test]
+fn after_a_loss_without_a_queue_a_round_trip_adds_three_eighths_up_to_the_old_window_and_an_eighth_beyond() {
+    let (mut regain, window) = reduced(100, CongestionCause::Loss);
+    assert_eq!(regain.grow(view(window, 100), 80_000), window + 30_000);
+    assert_eq!(regain.grow(view(999_999, 100), 80_000), 1_029_999);
+    assert_eq!(regain.grow(view(1_000_000, 100), 80_000), 1_010_000);
+}
+
+#[test]
+fn with_a_queue_at_the_loss_or_after_a_mark_it_is_cubic() {
+    for (latest, cause) in [(113, CongestionCause::Loss), (100, CongestionCause::Ecn)] {
+        let (mut regain, window) = reduced(latest, cause);
+        let mut cubic = Cubic::default();
+        cubic.on_start_exit(view(1_000_000, 100));
+        cubic.reduce(view(1_000_000, latest), cause);
+        for _ in 0..20 {
+            assert_eq!(regain.grow(view(window, 100), 80_000), cubic.grow(view(window, 100), 80_000));
+        }
+    }
+}
+
+#[test]
+fn it_stops_where_a_queue_begins_and_goes_on_when_that_is_gone() {
+    let (mut regain, window) = reduced(100, CongestionCause::Loss);
+    let fast = |regain: &mut Regain, latest| regain.grow(view(window, latest), 80_000) >= window + 30_000;
+    assert!(fast(&mut regain, 112), "an eighth of the path");
+    assert!(!fast(&mut regain, 113));
+    assert!(fast(&mut regain, 100));
+}
+
+#[test]
+fn the_allowance_is_an_eighth_of_the_path_between_2_and_16_ms() {
+    for (path, most) in [(1, 3), (10, 12), (40, 45), (100, 112), (600, 616)] {
+        let view = |latest| View { min_rtt: ms(path), ..view(1, latest) };
+        assert!(is_at_floor(view(most)), "{path}");
+        assert!(!is_at_floor(view(most + 1)), "{path}");
+    }
+}
+
+#[test]
+fn the_window_to_come_back_to_is_the_largest_since_a_loss_with_a_queue() {
+    let (mut regain, window) = reduced(100, CongestionCause::Loss);
+    regain.reduce(view(window, 100), CongestionCause::Loss);
+    assert_eq!(regain.prior, Some(1_000_000));
+    regain.reduce(view(1_200_000, 100), CongestionCause::Loss);
+    assert_eq!(regain.prior, Some(1_200_000));
+    regain.reduce(view(900_000, 150), CongestionCause::Loss);
+    assert_eq!(regain.prior, None);
+    regain.reduce(view(600_000, 100), CongestionCause::Loss);
+    assert_eq!(regain.prior, Some(600_000));
+}
+
+#[test]
+fn more_than_two_percent_lost_is_congestion() {
+    for (lost, is_chance) in [(20_000, true), (20_001, false)] {
+        let mut regain = regain(lost);
+        regain.reduce(view(1_000_000, 100), CongestionCause::Loss);
+        assert_eq!(regain.prior.is_some(), is_chance, "{lost} of a million");
+    }
+}
+
+#[test]
+fn losses_of_the_start_are_not_by_chance_and_do_not_count() {
+    let mut regain = Regain::new(Box::new(Cubic::default()));
+    let mut scene = Scene::new();
+    let event = AckEvent { lost: 500_000, ..scene.ack(500_000, Some(ms(100)), false) };
+    regain.observe(view(1_000_000, 100), &event, false);
+    regain.reduce(view(1_000_000, 100), CongestionCause::Loss);
+    assert_eq!((regain.prior, regain.lost), (None, 0));
+    regain.reduce(view(700_000, 100), CongestionCause::Loss);
+    assert_eq!(regain.prior, Some(700_000));
+}
+
+#[test]
+fn it_forgets_by_an_eighth_per_reduction() {
+    let mut regain = regain(80_000);
+    regain.reduce(view(1_000_000, 100), CongestionCause::Loss);
+    assert_eq!((regain.lost, regain.judged), (70_000, 875_000));
+}
+
+#[test]
+fn single_bytes_add_up() {
+    let (mut regain, mut window) = reduced(100, CongestionCause::Loss);
+    let before = window;
+    for _ in 0..800 {
+        window = regain.grow(view(window, 100), 1);
+    }
+    // What CUBIC gathers in the meantime is a few bytes more.
+    assert!((300..=304).contains(&(window - before)), "{}", window - before);
+}
+
+proptest! {
+    /// What a round trip adds is less than what the reduction before it took, whatever the samples say.
+    #[test]
+    fn it_yields_under_sustained_congestion(
+        rounds in proptest::collection::vec((50u64..300, proptest::collection::vec(50u64..300, 4)), 150..160),
+    ) {
+        let mut regain = regain(0);
+        let mut window = 2_000 * DATAGRAM;
+        for (round, (congested, samples)) in rounds.into_iter().enumerate() {
+            let now = at(round as u64 * 100);
+            let view = |window, latest| View { latest_rtt: ms(latest), min_rtt: ms(50), ..View::new(now, window, DATAGRAM, ms(100)) };
+            let before = window;
+            let reduced = regain.reduce(view(window, congested), CongestionCause::Loss).max(2 * DATAGRAM);
+            window = reduced;
+            for latest in samples {
+                window = window.max(regain.grow(view(window, latest), reduced / 4));
+            }
+            prop_assert!(window * 100 <= before * 97 || window <= 10 * DATAGRAM, "{} after {}", window, before);
+        }
+        prop_assert!(window <= 10 * DATAGRAM, "{}", window);
+    }
+
+    #[test]
+    fn it_never_grows_less_than_cubic_and_nothing_overflows(
+        steps in proptest::collection::vec((0u64.., 0u64..100_000, any::<bool>(), 0u64..1_000), 1..40),
+    ) {
+        let (mut regain, mut cubic) = (regain(0), Cubic::default());
+        cubic.on_start_exit(view(1_000_000, 100));
+        for (window, acked, is_congested, latest) in steps {
+            let view = view(window, latest);
+            if is_congested {
+                prop_assert_eq!(
+                    regain.reduce(view, CongestionCause::Loss), cubic.reduce(view, CongestionCause::Loss)
+                );
+            } else {
+                prop_assert!(regain.grow(view, acked) >= cubic.grow(view, acked));
+            }
+        }
+    }
+}
