@@ -14,8 +14,8 @@ use thalweg_files::certificate::{CertificateStore, Identity};
 use thalweg_files::client::{FetchOptions, Fetcher, Job, Preference, Report, Trust};
 use thalweg_files::server::{Server, ServerOptions};
 use thalweg_files::site::{Site, SiteOptions};
-use thalweg_link::Probability;
-use thalweg_units::{human_bytes, human_duration};
+use thalweg_link::{DirectionConfig, LossModel, Probability, RateModel, Reorder};
+use thalweg_units::{Rate, human_bytes, human_duration};
 use tokio::sync::oneshot;
 
 use crate::content::{sha256_file, write_file};
@@ -153,14 +153,14 @@ impl DemoArgs {
     }
 
     fn relay_config(&self) -> RelayConfig {
-        RelayConfig {
-            loss: self.loss,
-            delay: self.delay,
-            reorder: self.reorder,
-            reorder_by: Duration::from_millis(5),
-            rate: None,
-            seed: self.seed,
-        }
+        let direction = DirectionConfig {
+            rate: RateModel::Constant(Rate::MAX),
+            delay: self.delay.into(),
+            loss: vec![LossModel::Random(self.loss)],
+            reorder: vec![Reorder { share: self.reorder, by: Duration::from_millis(5) }],
+            ..DirectionConfig::default()
+        };
+        RelayConfig { seed: self.seed, ..RelayConfig::both_ways(direction) }
     }
 
     async fn serve(&self, site: &Path, identity: &Identity, transport: &TransportArgs) -> Result<Running> {

@@ -10,12 +10,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
-use thalweg_link::{
-    Direction, DirectionConfig, LossModel, Packet, Probability, QueueLimit, RateModel, Reorder, Streams,
-};
+use thalweg_link::{Direction, DirectionConfig, Packet, RateModel, Streams};
 use thalweg_units::{Ecn, Instant, Rate};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
@@ -23,8 +20,6 @@ use tokio::task::JoinHandle;
 
 /// Clients (by address) that a relay serves at most; more are ignored.
 const MAX_FLOWS: usize = 256;
-/// Bytes that wait in each direction at most when it has a rate: about 100 ms at 20 Mbps.
-const MAX_QUEUE: u64 = 256 * 1024;
 /// Datagrams on the way in each direction at most; more are dropped.
 const MAX_HELD: u64 = 8 * 1024;
 /// Kernel buffers wanted for each socket; the kernel may give less.
@@ -32,47 +27,28 @@ const SOCKET_BUFFER: usize = 4 << 20;
 /// Bytes of the headers of IPv4 and UDP, which take their time on a link.
 const HEADERS: usize = 28;
 
-/// The links of a relay, the same in both directions.
+/// The links of a relay.
 #[derive(Debug, Clone)]
 pub struct RelayConfig {
-    /// Share of datagrams that are lost.
-    pub loss: Probability,
-    /// Propagation, one way.
-    pub delay: Duration,
-    /// Share of datagrams that take `reorder_by` longer, so that later ones overtake them.
-    pub reorder: Probability,
-    /// See `reorder`.
-    pub reorder_by: Duration,
-    /// Rate of each direction, with a queue of 256 KiB in front of it; `None`: datagrams pass as they come.
-    pub rate: Option<Rate>,
+    /// From clients to the target.
+    pub up: DirectionConfig,
+    /// From the target to clients.
+    pub down: DirectionConfig,
     /// Seeds every choice.
     pub seed: u64,
 }
 
-impl Default for RelayConfig {
-    fn default() -> Self {
-        RelayConfig {
-            loss: Probability::NEVER,
-            delay: Duration::ZERO,
-            reorder: Probability::NEVER,
-            reorder_by: Duration::ZERO,
-            rate: None,
-            seed: 1,
-        }
+impl RelayConfig {
+    /// The same in both directions.
+    pub fn both_ways(direction: DirectionConfig) -> RelayConfig {
+        RelayConfig { up: direction.clone(), down: direction, seed: 1 }
     }
 }
 
-impl RelayConfig {
-    /// One direction, as links are described.
-    fn direction(&self) -> DirectionConfig {
-        DirectionConfig {
-            rate: RateModel::Constant(self.rate.unwrap_or(Rate::MAX)),
-            queue: self.rate.map_or(QueueLimit::Infinite, |_| QueueLimit::Bytes(MAX_QUEUE)),
-            delay: self.delay.into(),
-            loss: vec![LossModel::Random(self.loss)],
-            reorder: vec![Reorder { share: self.reorder, by: self.reorder_by }],
-            ..DirectionConfig::default()
-        }
+impl Default for RelayConfig {
+    /// Datagrams pass as they come.
+    fn default() -> Self {
+        RelayConfig::both_ways(DirectionConfig { rate: RateModel::Constant(Rate::MAX), ..DirectionConfig::default() })
     }
 }
 
@@ -122,9 +98,8 @@ impl Relay {
             return Err(refuse(format!("{target} is not on this machine; a relay only joins loopback addresses")));
         }
         let streams = Streams::new(config.seed).scope("relay");
-        let direction = |name: &str| {
-            Direction::new(&config.direction(), Instant::ZERO, &streams.scope(name))
-                .map_err(|error| refuse(error.to_string()))
+        let direction = |name: &str, config: &DirectionConfig| {
+            Direction::new(config, Instant::ZERO, &streams.scope(name)).map_err(|error| refuse(error.to_string()))
         };
         let front = Arc::new(socket(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))?);
         let address = front.local_addr()?;
@@ -133,8 +108,8 @@ impl Relay {
             target,
             shared: shared.clone(),
             start: tokio::time::Instant::now(),
-            up: Way { link: direction("up")?, arrived: Vec::new() },
-            down: Way { link: direction("down")?, arrived: Vec::new() },
+            up: Way { link: direction("up", &config.up)?, arrived: Vec::new() },
+            down: Way { link: direction("down", &config.down)?, arrived: Vec::new() },
             numbers: BTreeMap::new(),
             flows: Vec::new(),
             refused: 0,
@@ -322,9 +297,22 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use thalweg_link::{LossModel, Probability, QueueLimit, Reorder};
     use tokio::time::Instant as Clock;
 
     use super::*;
+
+    /// A link without a limit to its rate.
+    fn unlimited() -> DirectionConfig {
+        RelayConfig::default().up
+    }
+
+    /// 9.6 kbps: 30 bytes take 25 ms.
+    fn slow() -> DirectionConfig {
+        DirectionConfig { rate: RateModel::Constant(Rate::from_bps(9_600)), ..DirectionConfig::default() }
+    }
 
     async fn echo() -> (SocketAddr, JoinHandle<()>) {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
@@ -367,7 +355,8 @@ mod tests {
     #[tokio::test]
     async fn loses_about_what_it_is_told() {
         let (target, _echo) = echo().await;
-        let config = RelayConfig { loss: Probability::ratio(1, 5), ..RelayConfig::default() };
+        let loss = vec![LossModel::Random(Probability::ratio(1, 5))];
+        let config = RelayConfig::both_ways(DirectionConfig { loss, ..unlimited() });
         let relay = Relay::start(target, 0, config).await.unwrap();
         let back = exchange(&relay, 400).await.len();
         assert!((200..320).contains(&back), "0.8 × 0.8 × 400 = 256, got {back}");
@@ -376,12 +365,11 @@ mod tests {
     #[tokio::test]
     async fn reorders_and_delays() {
         let (target, _echo) = echo().await;
-        let config = RelayConfig {
-            delay: Duration::from_millis(20),
-            reorder: Probability::ratio(1, 5),
-            reorder_by: Duration::from_millis(30),
-            ..RelayConfig::default()
-        };
+        let config = RelayConfig::both_ways(DirectionConfig {
+            delay: Duration::from_millis(20).into(),
+            reorder: vec![Reorder { share: Probability::ratio(1, 5), by: Duration::from_millis(30) }],
+            ..unlimited()
+        });
         let relay = Relay::start(target, 0, config).await.unwrap();
         let start = Clock::now();
         let back = exchange(&relay, 50).await;
@@ -403,29 +391,28 @@ mod tests {
     #[tokio::test]
     async fn a_rate_spaces_datagrams() {
         let (target, _echo) = echo().await;
-        // 30 bytes take 25 ms.
-        let rate = Some(Rate::from_bps(9_600));
-        let relay = Relay::start(target, 0, RelayConfig { rate, ..RelayConfig::default() }).await.unwrap();
+        let relay = Relay::start(target, 0, RelayConfig::both_ways(slow())).await.unwrap();
         let start = Clock::now();
         assert_eq!(exchange(&relay, 3).await, [0, 1, 2]);
         // Three up, and the last of them down.
         assert!(start.elapsed() >= Duration::from_millis(100), "{:?}", start.elapsed());
     }
 
-    fn way(config: &RelayConfig) -> Way {
-        let link = Direction::new(&config.direction(), Instant::ZERO, &Streams::new(1)).unwrap();
+    fn way(config: &DirectionConfig) -> Way {
+        let link = Direction::new(config, Instant::ZERO, &Streams::new(1)).unwrap();
         Way { link, arrived: Vec::new() }
     }
 
     #[test]
     fn what_waits_is_bounded() {
-        let mut slow = way(&RelayConfig { rate: Some(Rate::from_bps(9_600)), ..RelayConfig::default() });
-        let fit = MAX_QUEUE / 60_000;
+        let queue = QueueLimit::Bytes(256 * 1024);
+        let mut slow = way(&DirectionConfig { queue, ..slow() });
+        let fit = 256 * 1024 / 60_000;
         // One is being sent, and the queue holds as many as fit.
         assert!((0..fit + 3).all(|_| slow.send(Instant::ZERO, 0, vec![0; 60_000])));
         assert_eq!(slow.link.stats().dropped_total(), 2);
         let delay = Duration::from_secs(1);
-        let mut long = way(&RelayConfig { delay, ..RelayConfig::default() });
+        let mut long = way(&DirectionConfig { delay: delay.into(), ..unlimited() });
         let taken = (0..MAX_HELD + 3).filter(|_| long.send(Instant::ZERO, 0, vec![0; 2])).count();
         assert_eq!(taken as u64, MAX_HELD);
         // What has arrived makes room. Without a limit to the rate a datagram takes a nanosecond.
@@ -438,7 +425,8 @@ mod tests {
     #[tokio::test]
     async fn a_rate_of_zero_is_refused() {
         let (target, _echo) = echo().await;
-        let config = RelayConfig { rate: Some(Rate::ZERO), ..RelayConfig::default() };
+        let rate = RateModel::Constant(Rate::ZERO);
+        let config = RelayConfig::both_ways(DirectionConfig { rate, ..DirectionConfig::default() });
         let error = Relay::start(target, 0, config).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert!(error.to_string().contains("rate"), "{error}");

@@ -190,16 +190,21 @@ metrics! {
         "limited_by_pacing" Share Neither "share of the time in which pacing limited the sender",
         "limited_by_flow_control" Share Neither "share of the time in which flow control limited the sender",
         "limited_by_amplification" Share Neither "share of the time in which the amplification limit of an unvalidated address limited the sender",
+        "flow_sojourn_p50" Seconds "median sojourn time of the flow's packets in the queue in which one of them waited longest",
+        "flow_sojourn_p95" Seconds "95th percentile of the sojourn time of the flow's packets in that queue",
+        "flow_sojourn_p99" Seconds "99th percentile of the sojourn time of the flow's packets in that queue",
+        "flow_sojourn_max" Seconds "longest sojourn time of a packet of the flow in any queue",
     }
     Link {
         "link_packets" Count Neither "packets delivered",
         "link_bytes" Bytes Neither "bytes delivered, headers included",
         "link_dropped" Count "packets dropped for any reason",
         "link_queue_dropped" Count "packets dropped by the queue",
+        "link_early_dropped" Count "packets that queue management dropped, though there was room",
         "link_idle" Share Neither "share of the time in which the link had nothing to send",
         "link_idle_time" Seconds Neither "time in which the link had nothing to send",
         "link_use" Share More "bytes carried divided by the bytes that the configured rate allows, from the first start to the last end of the link's flows; with `measure`, within the window",
-        "link_marked" Count Neither "packets that the queue marked Congestion Experienced",
+        "link_marked" Count Neither "packets that left the queue marked Congestion Experienced",
         "link_reordered" Count Neither "packets delivered after a packet that had left the queue later",
         "queue_max" Bytes "most bytes in the queue",
         "sojourn_p50" Seconds "median sojourn time in the queue; with `measure`, within the window",
@@ -210,6 +215,8 @@ metrics! {
     Run {
         "success" Share More "1 if the run came to its end and every flow completed, else 0",
         "fairness" Share More "Jain's index over the goodputs of transfers that share a direction of a path, while all of them run (with `measure`, within the window); the lowest of several paths, 0 if nothing arrives",
+        "completion_mean" Seconds "mean of `completion` over all flows that have it; no value unless all of them completed",
+        "completion_last" Seconds "longest `completion` of all flows; no value unless all of them completed",
         "virtual_time" Seconds Neither "duration of the run in virtual time",
         "events" Count Neither "events of the simulator",
     }

@@ -55,6 +55,14 @@ fn generated_parts_of_the_book_are_what_the_code_says() {
 }
 
 #[test]
+fn the_book_describes_every_queue_discipline() {
+    let page = page("queues.md");
+    for (name, ..) in thalweg_link::Discipline::ALL {
+        assert!(page.contains(&format!("\n| `{name}` |")), "docs/queues.md has no row for {name}");
+    }
+}
+
+#[test]
 fn the_scenario_of_the_guide_can_be_read() {
     let guide = page("lab.md");
     let (_, after) = guide.split_once("```toml\ntitle = ").unwrap();

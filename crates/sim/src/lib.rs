@@ -67,7 +67,7 @@ pub use plan::{
 };
 pub use result::{
     Figure, FlowResult, FlowWindow, Frames, LinkResult, LinkWindow, PacketCounts, PacketFate, PacketPoint, RunResult,
-    Series, SideResult, TcpStats, WindowResult, is_measured,
+    Series, SideResult, Signal, TcpStats, WindowResult, is_measured,
 };
 pub use stack::{
     Accepts, Carries, Framing, Heeds, Hosts, News, Node, PACKET_OVERHEAD, Registry, Replies, Route, Schema, Setting,

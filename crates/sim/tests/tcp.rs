@@ -274,6 +274,28 @@ fn rfc3168_marks_reduce_the_window_once_per_round_trip_and_nothing_is_sent_again
 }
 
 #[test]
+fn a_mark_that_ends_slow_start_is_answered_and_later_marks_reduce_or_do_not() {
+    let marks = |from: u64, until: u64| [(ms(from), EcnTreatment::MarkAll), (ms(until), EcnTreatment::Keep)];
+    let once = [(ms(0), EcnTreatment::Keep)].into_iter().chain(marks(400, 430)).collect::<Vec<_>>();
+    let twice = once.iter().copied().chain(marks(1_500, 1_530)).collect::<Vec<_>>();
+    // A receiver repeats its echo until it sees CWR. If the first response kept that to itself, the echo would outlast
+    // the quiet span and reduce the window.
+    for (policy, schedule, events) in
+        [("end-start", &once, 0), ("end-start", &twice, 1), ("end-start/only", &twice, 0), ("reduce", &once, 1)]
+    {
+        let policies = format!("controller=new-reno, start=standard, mark={policy}");
+        let mut plan = plan(Traffic::Download(Some(5 * MB)), &policies);
+        set(&mut plan, |tcp| tcp.ecn = true);
+        plan.paths[0].down.queue = "20 BDP".parse().unwrap();
+        plan.paths[0].down.ecn = Some(Schedule::new(schedule.clone(), None).unwrap());
+        let result = ok(&plan);
+        let path = result.flows[0].server.stats.path;
+        assert_eq!((path.ecn_events, path.congestion_events), (events, events), "{policy}: {path:?}");
+        assert!(result.flows[0].client.stats.ecn_received[2] > 20);
+    }
+}
+
+#[test]
 fn damaged_segments_are_dropped_and_repaired() {
     let mut plan = plan(Traffic::Download(Some(2 * MB)), "");
     plan.paths[0].down.corrupt = Probability::ratio(1, 50);

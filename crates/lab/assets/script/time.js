@@ -4,12 +4,14 @@ const GROUPS = [
   { title: "Round-trip time", names: ["rtt", "srtt", "min_rtt"], unit: "s", height: 210, axis: "RTT" },
   { title: "Queue", names: ["queue"], unit: "B", height: 190, axis: "queue" },
   { title: "Wait in the queue", names: ["sojourn"], unit: "s", height: 190, axis: "wait" },
+  { title: "Drops and marks by the queue", names: ["early_dropped", "marked"], unit: "", height: 190, axis: "packets" },
+  { title: "Probability of a drop or mark", names: ["probability"], unit: "", height: 190, axis: "probability" },
   { title: "Delivered", names: ["delivered"], unit: "B", height: 210, axis: "delivered" },
   { title: "Rates", names: ["rate", "pacing"], unit: "bps", height: 210, axis: "rate" },
 ];
 // Of several runs each quantity has a plot of its own; these only if they are asked for.
 const ON_REQUEST = ["srtt", "min_rtt", "pacing"];
-const LINKS = ["queue", "sojourn"];
+const LINKS = ["queue", "sojourn", "early_dropped", "marked", "probability"];
 const FAINT = ["in_flight", "srtt", "pacing"];
 
 // What tells the lines of a plot apart, in words: only what differs.

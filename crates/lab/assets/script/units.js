@@ -20,6 +20,7 @@ const seconds = (value) => (value == null ? "" : value.toFixed(4) + " s");
 const QUANTITIES = {
   window: "congestion window", in_flight: "bytes in flight", rtt: "latest RTT", srtt: "smoothed RTT", min_rtt: "smallest RTT",
   queue: "queue", sojourn: "wait in the queue", delivered: "delivered", rate: "rate of delivery", pacing: "pacing rate",
+  early_dropped: "dropped early", marked: "marked", probability: "probability",
 };
 const quantity = (name) => QUANTITIES[name] || name.replaceAll("_", " ");
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -33,9 +33,13 @@ pub(super) fn output(
     };
     let mut complete = result.failed.is_none();
     for ((flow, spec), plan_flow) in result.flows.iter().zip(&world.flows).zip(&plan.flows) {
+        let index = record.flows.len();
         let stops = interruptions.spans.get(record.flows.len()).map_or(&[][..], Vec::as_slice);
         let window = result.window.as_ref().and_then(|window| window.flows.get(record.flows.len()));
-        let part = flow_part(flow, plan, plan_flow, &result, window, stops);
+        let mut part = flow_part(flow, plan, plan_flow, &result, window, stops);
+        let queues = result.links.iter().filter_map(|link| link.stats.flows.get(index)).map(|flow| &flow.sojourn);
+        let longest = queues.max_by_key(|waits| (waits.max(), waits.count()));
+        sojourn(&mut part, FLOW_SOJOURN, longest.filter(|waits| waits.count() > 0));
         complete &= part.values.get("completed").is_none_or(|values| values.first() == Some(&1.0));
         debug_assert_eq!(flow.name, spec.name);
         record.flows.push(part);
@@ -48,7 +52,7 @@ pub(super) fn output(
             Some(_) => result.window.as_ref().and_then(|window| window.links.get(index)).map(|link| &link.sojourn),
             None => Some(&link.stats.sojourn),
         };
-        sojourn(&mut part, waits.filter(|waits| waits.count() > 0));
+        sojourn(&mut part, LINK_SOJOURN, waits.filter(|waits| waits.count() > 0));
         if let Some(used) = rate.and_then(|rate| shares::link_use(plan, &result, index, rate)) {
             part.set("link_use", used);
         }
@@ -57,6 +61,12 @@ pub(super) fn output(
     put(&mut record.values, "success", f64::from(u8::from(complete)));
     if let Some(index) = shares::fairness(plan, &result) {
         put(&mut record.values, "fairness", index);
+    }
+    let completions: Vec<f64> =
+        record.flows.iter().filter_map(|flow| flow.values.get("completion")?.first().copied()).collect();
+    if complete && !completions.is_empty() {
+        put(&mut record.values, "completion_mean", completions.iter().sum::<f64>() / completions.len() as f64);
+        put(&mut record.values, "completion_last", completions.iter().copied().fold(0.0, f64::max));
     }
     put(&mut record.values, "virtual_time", result.virtual_time.as_secs_f64());
     put(&mut record.values, "events", result.events as f64);
@@ -377,6 +387,7 @@ fn link_part(link: &LinkResult, end: Duration) -> Part {
     part.set("link_dropped", stats.dropped_total() as f64);
     let queue = stats.dropped_by(DropCause::QueueFull) + stats.dropped_by(DropCause::Aqm);
     part.set("link_queue_dropped", queue as f64);
+    part.set("link_early_dropped", stats.dropped_by(DropCause::Aqm) as f64);
     if !end.is_zero() {
         part.set("link_idle", (1.0 - link.busy.as_secs_f64() / end.as_secs_f64()).max(0.0));
         part.set("link_idle_time", end.saturating_sub(link.busy).as_secs_f64());
@@ -387,9 +398,11 @@ fn link_part(link: &LinkResult, end: Duration) -> Part {
     part
 }
 
-fn sojourn(part: &mut Part, times: Option<&Quantiles>) {
+const LINK_SOJOURN: [&str; 4] = ["sojourn_p50", "sojourn_p95", "sojourn_p99", "sojourn_max"];
+const FLOW_SOJOURN: [&str; 4] = ["flow_sojourn_p50", "flow_sojourn_p95", "flow_sojourn_p99", "flow_sojourn_max"];
+
+fn sojourn(part: &mut Part, names: [&str; 4], times: Option<&Quantiles>) {
     let Some(times) = times else { return };
-    let names = ["sojourn_p50", "sojourn_p95", "sojourn_p99", "sojourn_max"];
     for (name, value) in names.into_iter().zip(times.quantiles([(1, 2), (19, 20), (99, 100), (1, 1)].into_iter())) {
         part.set(name, value.as_secs_f64());
     }
@@ -410,6 +423,10 @@ fn record_all(result: &RunResult, plan: &Plan) -> Recording {
         let wait = link.queue.iter().map(|(.., sojourn)| sojourn.as_secs_f64()).collect();
         recording.series.push(line(&subject, "queue", "B", t.clone(), bytes));
         recording.series.push(line(&subject, "sojourn", "s", t, wait));
+        for signal in &link.signals {
+            let (t, v) = signal.points.iter().map(|(at, value)| (at.as_secs_f64(), *value)).unzip();
+            recording.series.push(line(&subject, signal.name, "", t, v));
+        }
     }
     recording
 }

@@ -270,10 +270,16 @@ fn traffic_and_hosts_are_what_the_scenario_says() {
         panic!("not bursts")
     };
     assert_eq!(think, Spread::Uniform(Duration::ZERO, Duration::from_millis(100)));
-    let Traffic::Page(objects) = flow("page = { objects = [{ size = \"1 kB\", delay = \"5 ms\" }] }").traffic else {
+    let Traffic::Page(objects) = flow(
+        "page = { objects = [{ size = \"9 kB\" }, { size = \"1 kB\", after = [0], delay = \"5 ms\", times = 3 }] }",
+    )
+    .traffic
+    else {
         panic!("not a page")
     };
-    assert_eq!(objects[0].delay, Duration::from_millis(5));
+    let delays: Vec<_> = objects.iter().map(|object| object.delay.as_millis()).collect();
+    assert_eq!(delays, [0, 5, 10, 15]);
+    assert!(objects[1..].iter().all(|object| object.after == [0]));
     let host = flow("transfer = { download = \"1 MB\" }\nhost = { timer = \"1 ms\", wake = \"50 us\", nic = \"1 Gbps\", batch = 32 }").client_host;
     assert_eq!(
         (host.timer_granularity, host.wake_delay, host.batch),
@@ -361,6 +367,28 @@ fn only_transfers_that_share_a_direction_at_a_time_compete() {
     assert!(window[0] < all[0], "{window:?} {all:?}");
 }
 
+#[test]
+fn a_run_knows_the_mean_and_the_last_of_its_completions() {
+    let flow = |name: &str, size: &str| {
+        format!("[[flow]]\nname = \"{name}\"\npath = \"p\"\ntransfer = {{ download = \"{size}\" }}\n")
+    };
+    let record = |sizes: [&str; 2], limit: &str| {
+        let flows = flow("f", sizes[0]) + &flow("g", sizes[1]);
+        let text = format!("title = \"t\"\nquestion = \"q\"\ntime_limit = \"{limit}\"\n[path.p]\n{HOME}\n{flows}");
+        let scenario = Scenario::parse("t.toml", &text, Path::new(""), &SimEngine::default().stacks());
+        let world = scenario.unwrap_or_else(|error| panic!("{error}")).points.remove(0).world;
+        SimEngine::default().run(&world, 1, false).record
+    };
+    let done = record(["100 kB", "400 kB"], "20 s");
+    let [first, last] = ["f", "g"].map(|name| done.get(Scope::Flow, name, "completion")[0]);
+    assert!(first < last);
+    assert_eq!(done.get(Scope::Run, "", "completion_last"), [last]);
+    assert_eq!(done.get(Scope::Run, "", "completion_mean"), [(first + last) / 2.0]);
+    let undone = record(["100 kB", "1 GB"], "1 s");
+    assert!(undone.get(Scope::Run, "", "completion_last").is_empty());
+    assert!(undone.get(Scope::Run, "", "completion_mean").is_empty());
+}
+
 /// Two downloads, over a near and a far access link, that share a bottleneck of 10 Mbps. `far` are more keys of the far
 /// one.
 fn two_round_trips(far: &str, transfer: &str) -> World {
@@ -371,7 +399,8 @@ fn two_round_trips(far: &str, transfer: &str) -> World {
     let flow = |name: &str| {
         format!(
             "[path.{name}]\nhops = [\"to-{name}\", \"shared\"]\n\
-             [[flow]]\nname = \"{name}\"\npath = \"{name}\"\nphase = false\ntransfer = {{ download = {transfer} }}\n"
+             [[flow]]\nname = \"{name}\"\npath = \"{name}\"\nphase = false\n\
+             transfer = {{ download = {transfer} }}\npolicies = {{ controller = \"new-reno\", start = \"standard\" }}\n"
         )
     };
     let text = format!(
@@ -470,6 +499,39 @@ fn a_flow_that_moves_is_interrupted_by_the_path_that_it_is_on() {
     assert_eq!(record.failed, None);
     let lost = value(&record, "completion") - value(&record, "completion_less_interruptions");
     assert!((lost - 2.0).abs() < 1e-9, "{lost}");
+}
+
+#[test]
+fn a_managed_queue_is_measured_by_direction_and_by_flow() {
+    let flow =
+        |name: &str| format!("[[flow]]\nname = \"{name}\"\nstack = \"tcp\"\ntransfer = {{ download = \"4 MB\" }}\n");
+    let text = format!(
+        "title = \"t\"\nquestion = \"q\"\ntime_limit = \"20 s\"\n[path.p]\nup = {{ rate = \"20 Mbps\", delay = \"20 ms\" }}\n\
+         down = {{ rate = \"20 Mbps\", delay = \"20 ms\", queue = \"unlimited\", aqm = {{ name = \"codel\", target = \"4 ms\" }} }}\n{}{}",
+        flow("a"),
+        flow("b")
+    );
+    let scenario = Scenario::parse("t.toml", &text, Path::new(""), &SimEngine::default().stacks());
+    let world = scenario.unwrap_or_else(|error| panic!("{error}")).points.remove(0).world;
+    let Output { record, recording } = SimEngine::default().run(&world, 1, true);
+    let recording = recording.unwrap();
+    let series = |subject: &str, name: &str| {
+        recording.series.iter().find(|series| series.subject == subject && series.name == name).map(|series| &series.v)
+    };
+    let last = |name| *series("p.down", name).unwrap().last().unwrap();
+    assert!(series("p.down", "dropping").unwrap().contains(&1.0) && last("count") >= 1.0);
+    assert_eq!(last("early_dropped"), record.get(Scope::Link, "p.down", "link_early_dropped")[0]);
+    assert!(series("p.up", "early_dropped").is_none(), "nobody manages that queue");
+    let link = |metric| record.get(Scope::Link, "p.down", metric)[0];
+    let of = |flow: &str, metric: &str| record.get(Scope::Flow, flow, metric)[0];
+    assert!(link("link_early_dropped") > 0.0);
+    assert_eq!(link("link_early_dropped"), link("link_queue_dropped"), "an unlimited queue drops nothing else");
+    let longest = of("a", "flow_sojourn_max").max(of("b", "flow_sojourn_max"));
+    assert_eq!(longest, link("sojourn_max"));
+    for flow in ["a", "b"] {
+        let values = ["p50", "p95", "p99", "max"].map(|name| of(flow, &format!("flow_sojourn_{name}")));
+        assert!(values.is_sorted() && values[3] > 0.005, "{values:?}");
+    }
 }
 
 #[test]

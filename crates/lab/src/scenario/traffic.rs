@@ -197,7 +197,8 @@ fn page(field: &Field<'_>) -> Option<Traffic> {
         return None;
     }
     let mut objects = Vec::new();
-    for (index, item) in field.items().iter().enumerate() {
+    for item in field.items() {
+        let index = objects.len();
         let Some(table) = item.table("{ size = \"100 kB\", after = [0] }") else { continue };
         let size = table.need("size", "\"30 kB\"").and_then(|field| field.size());
         let mut after = Vec::new();
@@ -210,9 +211,14 @@ fn page(field: &Field<'_>) -> Option<Traffic> {
                 None => {}
             }
         }
-        let delay = table.get("delay").map_or(Some(Duration::ZERO), |field| field.duration());
+        let delay = table.get("delay").map_or(Some(Duration::ZERO), |field| field.duration()).unwrap_or_default();
+        let times = table.get("times").map_or(Some(1), |field| field.count(1..=10_000)).unwrap_or(1);
         table.finish();
-        objects.push(PageObject { size: size.unwrap_or(1), after, delay: delay.unwrap_or_default() });
+        let mut object = PageObject { size: size.unwrap_or(1), after, delay };
+        for _ in 0..times {
+            objects.push(object.clone());
+            object.delay += delay;
+        }
     }
     if objects.is_empty() {
         field.complain("is empty; a page needs at least one object, { size = \"30 kB\" }");

@@ -360,6 +360,19 @@ pub struct LinkResult {
     pub busy: Duration,
     /// Points `(time, bytes waiting, how long the packet that left had been there, serialisation included)`, one per [`Record::step`](crate::Record::step) at most.
     pub queue: Vec<(Duration, u64, Duration)>,
+    /// What its queue told about itself at the same times, if it is managed: its state by name
+    /// ([`Queue::signals`](thalweg_link::queue::Queue::signals)), and the counts `early_dropped` and `marked`.
+    pub signals: Vec<Signal>,
+}
+
+/// A number that a queue told about itself over time.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Signal {
+    /// What it is, with its unit.
+    pub name: &'static str,
+    /// Times since the start of the run, and values.
+    pub points: Vec<(Duration, f64)>,
 }
 
 impl FlowResult {

@@ -396,12 +396,14 @@ impl Sender {
             self.path.on_rtt_sample(now, sent, false);
         }
         if ack.echoes && self.ecn {
-            self.path.on_ecn_echo();
+            self.path.on_ecn_echo(now);
         }
         self.judge_probe(ack.una, reports_probe, is_news || ack.has_data);
         self.detect_lost(now);
         self.path.finish(now);
-        if self.path.path().stats().congestion_events > before.1 {
+        // A mark that was answered without a reduction has been answered: the peer is to cease repeating it.
+        let is_answered = ack.echoes && !self.path.is_in_episode();
+        if self.path.path().stats().congestion_events > before.1 || is_answered {
             self.has_slowed = self.ecn;
         }
         if self.path.is_in_episode() {

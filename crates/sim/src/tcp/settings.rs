@@ -161,7 +161,7 @@ impl From<TcpConfig> for Settings {
 
 impl TcpConfig {
     /// Policies that say nothing to a TCP flow: its timers are those of RFC 6298 and RFC 8985.
-    pub const IGNORED_POLICIES: &[&str] = &["probe", "ack-allowance", "ack-rate", "handshake", "resume"];
+    pub const IGNORED_POLICIES: &[&str] = &["probe", "ack-allowance", "ack-rate", "handshake", "tail", "resume"];
 
     /// Bytes of data in a full segment.
     pub(crate) fn segment_size(&self) -> u16 {

@@ -197,6 +197,7 @@ impl World<'_> {
             stats: link.direction.stats().clone(),
             name: link.name,
             queue: link.series,
+            signals: link.signals,
         });
         RunResult {
             links: links.collect(),

@@ -14,7 +14,7 @@ use thalweg_units::{Duration, Instant};
 use crate::hash::Hash;
 use crate::host::Outgoing;
 use crate::plan::{Plan, PlanError};
-use crate::result::RunResult;
+use crate::result::{RunResult, Signal};
 use crate::stack::{Registry, StackFactory};
 use crate::tap::Tap;
 use finish::Snapshot;
@@ -102,7 +102,30 @@ struct Link {
     limit: QueueLimit,
     is_path: bool,
     series: Vec<(Duration, u64, Duration)>,
+    signals: Vec<Signal>,
     next_point: Instant,
+}
+
+impl Link {
+    /// Takes note of what a packet that left `at` that time tells about the queue.
+    fn note(&mut self, at: Instant, sojourn: Duration) {
+        let time = at.saturating_since(ORIGIN);
+        self.series.push((time, self.direction.queue_bytes(), sojourn));
+        let mut values: Vec<(&'static str, f64)> = Vec::new();
+        self.direction.signals(&mut |name, value| values.push((name, value)));
+        if values.is_empty() {
+            return;
+        }
+        let stats = self.direction.stats();
+        values.push(("early_dropped", stats.dropped_by(DropCause::Aqm) as f64));
+        values.push(("marked", stats.marked as f64));
+        for (name, value) in values {
+            match self.signals.iter_mut().find(|signal| signal.name == name) {
+                Some(signal) => signal.points.push((time, value)),
+                None => self.signals.push(Signal { name, points: vec![(time, value)] }),
+            }
+        }
+    }
 }
 
 /// Hears what a link does.
@@ -189,7 +212,15 @@ impl<'a> World<'a> {
         };
         let direction = Direction::new(config, ORIGIN, &streams.scope("path").scope(&name)).map_err(refuse)?;
         let limit = config.queue_limit();
-        self.links.push(Link { name, direction, limit, is_path, series: Vec::new(), next_point: ORIGIN });
+        self.links.push(Link {
+            name,
+            direction,
+            limit,
+            is_path,
+            series: Vec::new(),
+            signals: Vec::new(),
+            next_point: ORIGIN,
+        });
         Ok(self.links.len() - 1)
     }
 
@@ -324,7 +355,7 @@ impl<'a> World<'a> {
             && link.is_path
             && self.plan.record.step > Duration::ZERO
         {
-            link.series.push((at.saturating_since(ORIGIN), link.direction.queue_bytes(), sojourn));
+            link.note(at, sojourn);
             link.next_point = at + self.plan.record.step;
         }
     }
