@@ -81,7 +81,9 @@ async fn connection(
             cipher: client::only_cipher(&task),
             alpn: client::alpn(&connection),
             resumed: Some(resumed.load(Ordering::Relaxed)),
-            early_data: Some(early.load(Ordering::Relaxed)),
+            // quinn tells early data by whether the handshake still goes on when the program takes the stream. On a busy
+            // machine it may be over by then, so that only a yes says something.
+            early_data: early.load(Ordering::Relaxed).then_some(true),
             retry: Some(retry),
             key_updates: trace::key_updates(&task),
             ecn_sent: Some(seen.ecn_sent.load(Ordering::Relaxed)),
