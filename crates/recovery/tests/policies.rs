@@ -10,7 +10,7 @@ const CONTROLLERS: &str =
 
 #[test]
 fn defaults_are_the_documented_ones() {
-    let text = "controller=cubic, start=peak-bandwidth, reduction=immediate, reordering=rack, \
+    let text = "controller=regain, start=peak-bandwidth, reduction=immediate, reordering=rack, \
                 rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=phased, undo=episode, \
                 pacing=on, growth-limit=unused, restart=keep, handshake=plain, tail=once, resume=off, mark=reduce";
     assert_eq!(Policies::default().to_string(), text);

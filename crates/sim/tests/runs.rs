@@ -179,7 +179,7 @@ fn a_download_comes_close_to_its_floor_and_counts_its_bytes() {
     assert!(completion < floor.total * 13 / 10, "{completion:?} {floor:?}");
     assert_eq!(flow.bytes, 10 * MB);
     assert_eq!(flow.transfers.len(), 1);
-    assert!(flow.settings.contains("cubic") && flow.settings.contains("1452 B"), "{}", flow.settings);
+    assert!(flow.settings.contains("controller=regain") && flow.settings.contains("1452 B"), "{}", flow.settings);
     assert_eq!(flow.delivered.last().unwrap().1, 10 * MB);
     assert!(flow.delivered.is_sorted());
     assert!(flow.mean_byte.unwrap() > completion / 3 && flow.mean_byte.unwrap() < completion);

@@ -237,7 +237,7 @@ fn a_start_cannot_be_set_beside_a_model_in_whatever_order() {
     let mut policies: Policies = "start=standard".parse().unwrap();
     policies.set("controller", "test-rate-pacer").unwrap();
     assert!(policies.set("start", "standard").is_err());
-    policies.set("controller", "cubic").unwrap();
+    policies.set("controller", "regain").unwrap();
     assert_eq!(policies, Policies::default(), "back in the family of windows, its parts are the shipped ones");
 }
 
@@ -250,9 +250,9 @@ fn policies_say_which_fields_a_controller_has() {
 
 #[test]
 fn a_window_and_a_model_do_not_take_over_from_each_other() {
-    let mut sender = Sender::new("controller=cubic");
+    let mut sender = Sender::new("controller=regain");
     let asked: Policies = "controller=test-rate-pacer".parse().unwrap();
     let error = sender.recovery.set_policies(at(0), asked).unwrap_err().to_string();
-    assert!(error.contains("controller=cubic") && error.contains("controller=test-rate-pacer"), "{error}");
+    assert!(error.contains("controller=regain") && error.contains("controller=test-rate-pacer"), "{error}");
     assert_eq!(sender.recovery.policies().congestion, Congestion::default());
 }

@@ -67,7 +67,7 @@ algorithms! {
             "as cubic, but regains within a few round trips what losses without a queue have taken (of this project)",
             "long or fast paths that lose packets by chance",
             |_| Box::new(Regain::new(Box::new(Cubic::default())));
-    } default Cubic
+    } default Regain
 }
 
 /// The smallest slow start threshold, in datagrams (kMinimumWindow, RFC 9002 section 7.2; RFC 5681 section 3.1). In

@@ -1,10 +1,11 @@
 //! Regain: CUBIC that comes back within a few round trips from losses that no queue has caused.
 //!
 //! ```text
-//! by chance   = a loss, not a mark, while RTT ≤ smallest RTT + allowance,
+//! empty       = RTT ≤ smallest RTT + allowance
+//! by chance   = a loss, not a mark, where the queue was empty at least once in each of the last two round trips,
 //!               and of the latest packets no more than 2 % were lost
-//! allowance   = clamp(smallest RTT / 8, 2 ms, 16 ms)
-//! after one, while RTT ≤ smallest RTT + allowance:
+//! allowance   = clamp(smallest RTT / 16, 1 ms, 4 ms)
+//! after one, while the queue is empty:
 //!   gain      = 3/8 below the largest window that was reduced since a loss with a queue, 1/8 above it
 //!   window   += gain × acknowledged, or CUBIC's if that is more
 //! congestion: CUBIC's reduction, whatever caused it
@@ -15,10 +16,12 @@
 //! falls to 0.7. What it says not is how long that has to last. As long as there is no queue, nobody waits for what is
 //! sent more.
 //!
-//! Three things keep that from being taken from others:
+//! Four things keep that from being taken from others:
 //!
 //! - **It ends where a queue begins.** Beside a flow that keeps a queue, as CUBIC does where one fits, losses come with
 //!   a queue, and this is CUBIC. A path whose round-trip time has grown for good looks like one with a queue.
+//! - **It knows a managed queue.** CoDel drops where the shortest wait of 100 ms was above 5 ms, PIE above 15 ms. So a
+//!   queue that was empty once per round trip has not been dropped from by either.
 //! - **It yields under sustained congestion.** What a round trip adds is less than what a reduction takes:
 //!   (1 + 3/8) × 0.7 = 0.96. If every round trip brings a loss, the window falls to its minimum.
 //! - **It ends where much is lost.** BBRv3 takes more than 2 % for congestion, and so does this. A queue shorter than
@@ -28,7 +31,7 @@
 //! |---|---|---|
 //! | gain | 3/8 | less than 1/beta - 1 = 3/7, or the window would not yield; less settles at a smaller window |
 //! | gain beyond | 1/8 | more finds new room sooner, and overshoots by so much of the path before that shows |
-//! | allowance | 1/8, 2 to 16 ms | more puts up with more jitter, and with longer queues |
+//! | allowance | 1/16, 1 to 4 ms | more puts up with more jitter, and takes drops of a managed queue for chance |
 //! | share of losses | 2 % | `LossThresh` of BBRv3 |
 //! | memory of losses | 7/8 per reduction | enough packets for a share of 2 % at a window of fifty |
 
@@ -43,10 +46,10 @@ const GAIN: (u64, u64) = (3, 8);
 /// … and above it.
 const GAIN_BEYOND: (u64, u64) = (1, 8);
 /// How far above the smallest round-trip time there is no queue: a fraction of it …
-const ALLOWANCE_DIVISOR: u32 = 8;
-/// … but no less, which is jitter, and no more, which is a queue however long the path is.
-const LEAST_ALLOWANCE: Duration = Duration::from_millis(2);
-const MOST_ALLOWANCE: Duration = Duration::from_millis(16);
+const ALLOWANCE_DIVISOR: u32 = 16;
+/// … but no less, which is jitter, and no more, which is the queue that CoDel leaves alone.
+const LEAST_ALLOWANCE: Duration = Duration::from_millis(1);
+const MOST_ALLOWANCE: Duration = Duration::from_millis(4);
 /// One in so many bytes may be lost by chance.
 const LOSS_DIVISOR: u64 = 50;
 /// What a reduction leaves of the memory of losses.
@@ -62,21 +65,36 @@ pub(crate) struct Regain {
     /// Bytes lost, and bytes that were lost or arrived, of late and since the first start.
     lost: u64,
     judged: u64,
+    /// The smallest samples of the round trip before this one and of this one.
+    lowest: [Duration; 2],
     /// Whether the first start is over, in which losses are those of a window that opened too far.
     has_started: bool,
     /// Acknowledged bytes times gain that have not made up a byte yet, in eighths.
     remainder: u64,
 }
 
-/// Whether the newest sample shows no queue.
-fn is_at_floor(view: View) -> bool {
+/// Whether this sample shows no queue.
+fn is_empty(view: View, sample: Duration) -> bool {
     let allowance = (view.min_rtt / ALLOWANCE_DIVISOR).clamp(LEAST_ALLOWANCE, MOST_ALLOWANCE);
-    view.latest_rtt <= view.min_rtt.saturating_add(allowance)
+    sample <= view.min_rtt.saturating_add(allowance)
 }
 
 impl Regain {
     pub(crate) fn new(base: Box<dyn Growth>) -> Regain {
-        Regain { base, prior: None, lost: 0, judged: 0, has_started: false, remainder: 0 }
+        Regain {
+            base,
+            prior: None,
+            lost: 0,
+            judged: 0,
+            lowest: [Duration::MAX; 2],
+            has_started: false,
+            remainder: 0,
+        }
+    }
+
+    /// Whether the queue was empty in each of the last two round trips.
+    fn was_empty(&self, view: View) -> bool {
+        self.lowest.iter().all(|&lowest| is_empty(view, lowest))
     }
 
     fn loses_little(&self) -> bool {
@@ -87,7 +105,7 @@ impl Regain {
 impl Growth for Regain {
     fn grow(&mut self, view: View, acked: u64) -> u64 {
         let ordinary = self.base.grow(view, acked);
-        let Some(prior) = self.prior.filter(|_| is_at_floor(view)) else {
+        let Some(prior) = self.prior.filter(|_| is_empty(view, view.latest_rtt)) else {
             self.remainder = 0;
             return ordinary;
         };
@@ -99,7 +117,7 @@ impl Growth for Regain {
     }
 
     fn reduce(&mut self, view: View, cause: CongestionCause) -> u64 {
-        let is_chance = cause == CongestionCause::Loss && self.has_started && is_at_floor(view) && self.loses_little();
+        let is_chance = cause == CongestionCause::Loss && self.has_started && self.was_empty(view) && self.loses_little();
         self.prior = is_chance.then(|| self.prior.map_or(view.window, |largest| largest.max(view.window)));
         self.remainder = 0;
         if self.has_started {
@@ -111,6 +129,12 @@ impl Growth for Regain {
     }
 
     fn observe(&mut self, view: View, event: &AckEvent<'_>, recovering: bool) {
+        if event.has_rtt_sample {
+            if event.round.started {
+                self.lowest = [self.lowest[1], view.latest_rtt];
+            }
+            self.lowest[1] = self.lowest[1].min(view.latest_rtt);
+        }
         if self.has_started {
             self.lost = self.lost.saturating_add(event.lost);
             self.judged = self.judged.saturating_add(event.lost).saturating_add(event.acked);

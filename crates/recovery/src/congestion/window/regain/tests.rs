@@ -12,19 +12,31 @@ fn view(window: u64, latest_ms: u64) -> View {
     View { latest_rtt: ms(latest_ms), ..View::new(at(0), window, DATAGRAM, ms(100)) }
 }
 
-/// One that has left its start, has delivered much and lost so many bytes of a million.
+/// A round trip in which these samples come, without a loss that counts.
+fn round(regain: &mut Regain, samples: &[u64]) {
+    let mut scene = Scene::new();
+    for (index, &latest) in samples.iter().enumerate() {
+        let event = scene.ack(0, Some(ms(latest)), index == 0);
+        regain.observe(view(1_000_000, latest), &event, false);
+    }
+}
+
+/// One that has left its start, has delivered much without a queue, and lost so many bytes of a million.
 fn regain(lost: u64) -> Regain {
     let mut regain = Regain::new(Box::new(Cubic::default()));
     regain.on_start_exit(view(1_000_000, 100));
     let mut scene = Scene::new();
     let event = AckEvent { lost, ..scene.ack(1_000_000 - lost, Some(ms(100)), false) };
     regain.observe(view(1_000_000, 100), &event, false);
+    round(&mut regain, &[100]);
     regain
 }
 
-/// Reduced from a megabyte at this round-trip time; the window that is left.
+/// Reduced from a megabyte after two round trips with these samples; the window that is left.
 fn reduced(latest_ms: u64, cause: CongestionCause) -> (Regain, u64) {
     let mut regain = regain(1_000);
+    round(&mut regain, &[latest_ms]);
+    round(&mut regain, &[latest_ms]);
     let window = regain.reduce(view(1_000_000, latest_ms), cause);
     assert_eq!(window, 700_000, "whatever caused it");
     (regain, window)
@@ -40,7 +52,7 @@ fn after_a_loss_without_a_queue_a_round_trip_adds_three_eighths_up_to_the_old_wi
 
 #[test]
 fn with_a_queue_at_the_loss_or_after_a_mark_it_is_cubic() {
-    for (latest, cause) in [(113, CongestionCause::Loss), (100, CongestionCause::Ecn)] {
+    for (latest, cause) in [(105, CongestionCause::Loss), (100, CongestionCause::Ecn)] {
         let (mut regain, window) = reduced(latest, cause);
         let mut cubic = Cubic::default();
         cubic.on_start_exit(view(1_000_000, 100));
@@ -55,17 +67,34 @@ fn with_a_queue_at_the_loss_or_after_a_mark_it_is_cubic() {
 fn it_stops_where_a_queue_begins_and_goes_on_when_that_is_gone() {
     let (mut regain, window) = reduced(100, CongestionCause::Loss);
     let fast = |regain: &mut Regain, latest| regain.grow(view(window, latest), 80_000) >= window + 30_000;
-    assert!(fast(&mut regain, 112), "an eighth of the path");
-    assert!(!fast(&mut regain, 113));
+    assert!(fast(&mut regain, 104));
+    assert!(!fast(&mut regain, 105));
     assert!(fast(&mut regain, 100));
 }
 
 #[test]
-fn the_allowance_is_an_eighth_of_the_path_between_2_and_16_ms() {
-    for (path, most) in [(1, 3), (10, 12), (40, 45), (100, 112), (600, 616)] {
-        let view = |latest| View { min_rtt: ms(path), ..view(1, latest) };
-        assert!(is_at_floor(view(most)), "{path}");
-        assert!(!is_at_floor(view(most + 1)), "{path}");
+fn the_allowance_is_a_sixteenth_of_the_path_between_1_and_4_ms() {
+    for (path, most) in [(1, 2), (16, 17), (32, 34), (64, 68), (100, 104), (600, 604)] {
+        let view = View { min_rtt: ms(path), ..view(1, path) };
+        assert!(is_empty(view, ms(most)), "{path}");
+        assert!(!is_empty(view, ms(most + 1)), "{path}");
+    }
+}
+
+#[test]
+fn a_loss_is_by_chance_if_the_queue_was_empty_once_in_each_of_two_round_trips() {
+    for (rounds, is_chance) in [
+        ([&[130, 104, 120][..], &[120, 100, 150]], true),
+        ([&[130, 105, 120], &[120, 100, 150]], false),
+        ([&[130, 104, 120], &[120, 105, 150]], false),
+        ([&[105, 106], &[105, 105]], false),
+    ] {
+        let mut regain = regain(1_000);
+        for samples in rounds {
+            round(&mut regain, samples);
+        }
+        regain.reduce(view(1_000_000, 150), CongestionCause::Loss);
+        assert_eq!(regain.prior.is_some(), is_chance, "{rounds:?}");
     }
 }
 
@@ -76,8 +105,11 @@ fn the_window_to_come_back_to_is_the_largest_since_a_loss_with_a_queue() {
     assert_eq!(regain.prior, Some(1_000_000));
     regain.reduce(view(1_200_000, 100), CongestionCause::Loss);
     assert_eq!(regain.prior, Some(1_200_000));
+    round(&mut regain, &[150]);
     regain.reduce(view(900_000, 150), CongestionCause::Loss);
     assert_eq!(regain.prior, None);
+    round(&mut regain, &[100]);
+    round(&mut regain, &[100]);
     regain.reduce(view(600_000, 100), CongestionCause::Loss);
     assert_eq!(regain.prior, Some(600_000));
 }
@@ -99,6 +131,8 @@ fn losses_of_the_start_are_not_by_chance_and_do_not_count() {
     regain.observe(view(1_000_000, 100), &event, false);
     regain.reduce(view(1_000_000, 100), CongestionCause::Loss);
     assert_eq!((regain.prior, regain.lost), (None, 0));
+    round(&mut regain, &[100]);
+    round(&mut regain, &[100]);
     regain.reduce(view(700_000, 100), CongestionCause::Loss);
     assert_eq!(regain.prior, Some(700_000));
 }
