@@ -181,10 +181,10 @@ impl Connection {
             return;
         }
         if header.has(ACK) && !header.has(SYN) {
-            let samples = self.sender.path().path().stats().rtt_samples;
+            let samples = self.sender.path().path().rtt_samples();
             self.on_ack(now, header, data > 0);
             let path = self.sender.path().path();
-            if path.stats().rtt_samples > samples {
+            if path.rtt_samples() > samples {
                 rtt.record(path.rtt().latest);
             }
         }

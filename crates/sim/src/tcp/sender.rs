@@ -363,7 +363,7 @@ impl Sender {
             return;
         }
         let newest_before = self.newest.unwrap_or(0);
-        let before = (self.una, self.path.path().stats().congestion_events);
+        let before = (self.una, self.path.path().congestion_events());
         let advances = ack.una > self.una;
         self.una = ack.una;
         self.path.on_cumulative_ack(ack.una);
@@ -403,7 +403,7 @@ impl Sender {
         self.path.finish(now);
         // A mark that was answered without a reduction has been answered: the peer is to cease repeating it.
         let is_answered = ack.echoes && !self.path.is_in_episode();
-        if self.path.path().stats().congestion_events > before.1 || is_answered {
+        if self.path.path().congestion_events() > before.1 || is_answered {
             self.has_slowed = self.ecn;
         }
         if self.path.is_in_episode() {
