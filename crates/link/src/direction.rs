@@ -483,6 +483,9 @@ impl<P: Payload + 'static> Direction<P> {
     }
 
     fn report_dropped(&mut self, sink: &mut impl Sink<P>) {
+        if self.dropped.is_empty() {
+            return;
+        }
         for Dropped { packet, at, cause } in self.dropped.drain(..) {
             self.stats.dropped[cause.index()] += 1;
             self.stats.flow_mut(packet.flow).dropped[cause.index()] += 1;

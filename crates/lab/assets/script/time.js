@@ -72,7 +72,8 @@ const actionsOn = (line, all) => Object.keys(ACTIONS).flatMap((name) => {
 });
 
 const lineModel = (title, name, unit, axis, height, all, end, isAlone, actions = []) => {
-  const [lines, idle] = !isAlone && LINKS.includes(all[0].name) ? busy(all) : [all, 0];
+  const isOfOne = new Set(all.map((line) => line.name)).size === 1;
+  const [lines, idle] = !isAlone && isOfOne && LINKS.includes(all[0].name) ? busy(all) : [all, 0];
   const looks = styles(all).filter((_, at) => lines.includes(all[at]));
   const words = labels(lines, new Set(lines.map((line) => line.name)).size > 1);
   const byState = (line) => isAlone && line.name === "window" && line.states.length > 1;

@@ -609,7 +609,7 @@ impl Sender {
 
     /// When [`on_timer`](Self::on_timer) is to be called.
     pub(super) fn timer(&self) -> Option<Instant> {
-        [self.rto_at, self.loss_at, self.probe_at].into_iter().flatten().min()
+        earliest([self.rto_at, self.loss_at, self.probe_at])
     }
 
     pub(super) fn on_timer(&mut self, now: Instant) {
@@ -640,6 +640,12 @@ impl Sender {
         self.path.finish(now);
         self.rto_at = Some(now + self.rto());
     }
+}
+
+/// The first of these times.
+pub(super) fn earliest<const N: usize>(times: [Option<Instant>; N]) -> Option<Instant> {
+    let first = times.into_iter().fold(Instant::FAR_FUTURE, |first, at| first.min(at.unwrap_or(Instant::FAR_FUTURE)));
+    (first < Instant::FAR_FUTURE).then_some(first)
 }
 
 #[cfg(test)]

@@ -299,10 +299,15 @@ impl<'a> World<'a> {
                 Some(machine) if machine < self.machines.len() => self.wake(machine),
                 Some(_) => self.change_address(),
             }
-            self.agenda.set(entity, self.next_event(entity));
+            // A machine that something happened to is asked below, when it has sent what it has to send.
+            let is_flushed = entity.checked_sub(self.links.len()).and_then(|it| self.machines.get(it));
+            if !is_flushed.is_some_and(Machine::is_touched) {
+                self.agenda.set(entity, self.next_event(entity));
+            }
             while let Some(machine) = self.touched.pop() {
                 self.flush(machine);
-                self.schedule(self.links.len() + machine);
+                let entity = self.links.len() + machine;
+                self.agenda.set(entity, self.next_event(entity));
             }
         }
         None
