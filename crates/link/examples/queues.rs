@@ -8,7 +8,7 @@ use thalweg_link::queue::{
     CoDel, Cobalt, DualPi2, FqCodel, FqPie, HeadDrop, Hred, Kind, Pie, Predict, Queue, Red, Setup, SfqCodel, TailDrop,
 };
 use thalweg_link::{Packet, QueueLimit, Streams};
-use thalweg_units::{Duration, Ecn, Instant, Rate};
+use thalweg_units::{Ecn, Instant, Rate};
 
 const WAITING: usize = 2_000;
 
