@@ -217,6 +217,8 @@ metrics! {
         "fairness" Share More "Jain's index over the goodputs of transfers that share a direction of a path, while all of them run (with `measure`, within the window); the lowest of several paths, 0 if nothing arrives",
         "completion_mean" Seconds "mean of `completion` over all flows that have it; no value unless all of them completed",
         "completion_last" Seconds "longest `completion` of all flows; no value unless all of them completed",
+        "flow_sojourn_worst" Seconds "largest `flow_sojourn_max` of all flows; no value of a single flow",
+        "flow_sojourn_best" Seconds "smallest `flow_sojourn_max` of all flows; no value of a single flow",
         "virtual_time" Seconds Neither "duration of the run in virtual time",
         "events" Count Neither "events of the simulator",
     }

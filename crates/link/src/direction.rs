@@ -230,21 +230,27 @@ impl<P: Payload + 'static> Direction<P> {
     /// When [`advance`](Self::advance) has something to do; never later than the next delivery.
     pub fn next_event(&self) -> Option<Instant> {
         let served = match &self.state {
-            State::Idle => None,
-            State::Sending { end, .. } => Some(*end),
-            State::Held { until, .. } | State::HeldBack { until } => Some(*until),
+            State::Sending { end, .. } => *end,
+            State::Held { until, .. } | State::HeldBack { until } => *until,
             State::Waiting { .. } => match &self.server {
-                Server::Mahimahi(opportunities) => Some(opportunities.next()),
-                Server::Constant { .. } | Server::Schedule { .. } => None,
+                Server::Mahimahi(opportunities) => opportunities.next(),
+                Server::Constant { .. } | Server::Schedule { .. } => Instant::FAR_FUTURE,
             },
+            State::Idle => Instant::FAR_FUTURE,
         };
         // What is served then cannot arrive earlier than the shortest delay afterwards; nothing else needs attention
         // before.
-        let served = served.filter(|at| *at < Instant::FAR_FUTURE).map(|at| at + self.line.shortest);
-        let in_order = self.line.in_order.front().map(|flying| flying.at);
-        let late = self.line.late.peek().map(|flying| flying.at);
-        let held = (!self.held.is_empty()).then_some(self.held_until);
-        [served, in_order, late, held].into_iter().flatten().min()
+        let mut next = if served < Instant::FAR_FUTURE { served + self.line.shortest } else { served };
+        if let Some(flying) = self.line.in_order.front() {
+            next = next.min(flying.at);
+        }
+        if let Some(flying) = self.line.late.peek() {
+            next = next.min(flying.at);
+        }
+        if !self.held.is_empty() {
+            next = next.min(self.held_until);
+        }
+        (next < Instant::FAR_FUTURE).then_some(next)
     }
 
     /// Does everything that happens up to and including `now`.
@@ -477,6 +483,9 @@ impl<P: Payload + 'static> Direction<P> {
     }
 
     fn report_dropped(&mut self, sink: &mut impl Sink<P>) {
+        if self.dropped.is_empty() {
+            return;
+        }
         for Dropped { packet, at, cause } in self.dropped.drain(..) {
             self.stats.dropped[cause.index()] += 1;
             self.stats.flow_mut(packet.flow).dropped[cause.index()] += 1;

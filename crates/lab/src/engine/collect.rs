@@ -9,7 +9,7 @@ use thalweg_sim::{
 use thalweg_units::{Duration, human_duration};
 
 use super::{Interruptions, delivery, model, shares};
-use crate::record::{Output, PacketPlot, Part, Recording, RunRecord, Series, put};
+use crate::record::{Output, PacketPlot, Part, Recording, RunRecord, Series, WAIT_SHARES, put};
 use crate::scenario::world::World;
 
 /// Values that a run keeps of each metric at most; more are thinned to evenly spaced quantiles.
@@ -53,6 +53,7 @@ pub(super) fn output(
             None => Some(&link.stats.sojourn),
         };
         sojourn(&mut part, LINK_SOJOURN, waits.filter(|waits| waits.count() > 0));
+        part.waits = waits.filter(|waits| !waits.max().is_zero()).map(quantiles).unwrap_or_default();
         if let Some(used) = rate.and_then(|rate| shares::link_use(plan, &result, index, rate)) {
             part.set("link_use", used);
         }
@@ -67,6 +68,12 @@ pub(super) fn output(
     if complete && !completions.is_empty() {
         put(&mut record.values, "completion_mean", completions.iter().sum::<f64>() / completions.len() as f64);
         put(&mut record.values, "completion_last", completions.iter().copied().fold(0.0, f64::max));
+    }
+    let waits: Vec<f64> =
+        record.flows.iter().filter_map(|flow| flow.values.get("flow_sojourn_max")?.first().copied()).collect();
+    if waits.len() > 1 {
+        put(&mut record.values, "flow_sojourn_worst", waits.iter().copied().fold(0.0, f64::max));
+        put(&mut record.values, "flow_sojourn_best", waits.iter().copied().fold(f64::INFINITY, f64::min));
     }
     put(&mut record.values, "virtual_time", result.virtual_time.as_secs_f64());
     put(&mut record.values, "events", result.events as f64);
@@ -406,6 +413,12 @@ fn sojourn(part: &mut Part, names: [&str; 4], times: Option<&Quantiles>) {
     for (name, value) in names.into_iter().zip(times.quantiles([(1, 2), (19, 20), (99, 100), (1, 1)].into_iter())) {
         part.set(name, value.as_secs_f64());
     }
+}
+
+/// The quantiles of sojourn times that are kept, in seconds, rounded up to a microsecond.
+fn quantiles(times: &Quantiles) -> Vec<f64> {
+    let wanted = WAIT_SHARES.into_iter().map(|share| (u64::from(share), 1_000));
+    times.quantiles(wanted).map(|wait| wait.as_nanos().div_ceil(1_000) as f64 / 1e6).collect()
 }
 
 fn record_all(result: &RunResult, plan: &Plan) -> Recording {

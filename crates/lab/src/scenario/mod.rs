@@ -141,6 +141,20 @@ pub struct Axis {
 }
 
 impl Axis {
+    /// Which axes names speak of. Of axes that change together, the first whose values all differ speaks for the
+    /// others; choices and circumstances apart.
+    pub(crate) fn spoken(axes: &[Axis]) -> Vec<bool> {
+        let differ = |axis: &Axis| axis.values.iter().collect::<BTreeSet<_>>().len() == axis.values.len();
+        let speaks_for = |axis: &Axis| {
+            let is_with = |other: &&Axis| other.together == axis.together && other.is_choice == axis.is_choice;
+            axes.iter().filter(is_with).find(|other| differ(other))
+        };
+        let is_spoken = |axis: &Axis| {
+            axis.together.is_none() || speaks_for(axis).is_none_or(|speaker| core::ptr::eq(speaker, axis))
+        };
+        axes.iter().map(is_spoken).collect()
+    }
+
     /// Whether it is about our recovery, which rivals do not have.
     pub fn sets_policies(&self) -> bool {
         self.sets("policies")
@@ -170,8 +184,9 @@ pub struct Point {
 impl Point {
     /// The labels as one line; "the only point" is empty.
     pub fn name(&self, axes: &[Axis]) -> String {
-        let parts = axes.iter().zip(&self.labels).filter(|(_, label)| !label.is_empty());
-        let parts: Vec<String> = parts.map(|(axis, label)| format!("{} = {label}", axis.label)).collect();
+        let parts = axes.iter().zip(&self.labels).zip(Axis::spoken(axes));
+        let parts = parts.filter(|((_, label), is_spoken)| *is_spoken && !label.is_empty());
+        let parts: Vec<String> = parts.map(|((axis, label), _)| format!("{} = {label}", axis.label)).collect();
         parts.join(", ")
     }
 }

@@ -251,6 +251,16 @@ impl Path {
         PathStats { model: self.controller.model(), ..self.stats }
     }
 
+    /// Reductions of the window: one of the [`stats`](Self::stats), for whoever asks with every ACK.
+    pub fn congestion_events(&self) -> u64 {
+        self.stats.congestion_events
+    }
+
+    /// Samples of the round trip, likewise.
+    pub fn rtt_samples(&self) -> u64 {
+        self.stats.rtt_samples
+    }
+
     /// How repairs of losses began and ended.
     pub fn repair_stats(&self) -> RepairStats {
         self.repairs

@@ -12,7 +12,7 @@ use thalweg_units::{Duration, Ecn, Instant};
 
 use super::content::Contents;
 use super::receiver::Receiver;
-use super::sender::{Ack, Blocked, Happening, Sender, Transmit};
+use super::sender::{Ack, Blocked, Happening, Sender, Transmit, earliest};
 use super::settings::TcpConfig;
 use super::wire::{self, ACK, CWR, ECE, FIN, Header, MAX_SACKS, RST, SYN, unwrap};
 use crate::app::Transport;
@@ -181,10 +181,10 @@ impl Connection {
             return;
         }
         if header.has(ACK) && !header.has(SYN) {
-            let samples = self.sender.path().path().stats().rtt_samples;
+            let samples = self.sender.path().path().rtt_samples();
             self.on_ack(now, header, data > 0);
             let path = self.sender.path().path();
-            if path.stats().rtt_samples > samples {
+            if path.rtt_samples() > samples {
                 rtt.record(path.rtt().latest);
             }
         }
@@ -268,9 +268,10 @@ impl Connection {
         if self.is_closed {
             return None;
         }
-        let halves = [self.sender.timer(), self.receiver.timer(), self.pace_at];
-        let halves = if self.state == State::Established { halves } else { [None; 3] };
-        halves.into_iter().chain([self.syn_at]).flatten().min()
+        match self.state {
+            State::Established => earliest([self.sender.timer(), self.receiver.timer(), self.pace_at, self.syn_at]),
+            State::SynSent | State::SynReceived => self.syn_at,
+        }
     }
 
     pub(super) fn on_timer(&mut self, now: Instant) {

@@ -363,7 +363,7 @@ impl Sender {
             return;
         }
         let newest_before = self.newest.unwrap_or(0);
-        let before = (self.una, self.path.path().stats().congestion_events);
+        let before = (self.una, self.path.path().congestion_events());
         let advances = ack.una > self.una;
         self.una = ack.una;
         self.path.on_cumulative_ack(ack.una);
@@ -403,7 +403,7 @@ impl Sender {
         self.path.finish(now);
         // A mark that was answered without a reduction has been answered: the peer is to cease repeating it.
         let is_answered = ack.echoes && !self.path.is_in_episode();
-        if self.path.path().stats().congestion_events > before.1 || is_answered {
+        if self.path.path().congestion_events() > before.1 || is_answered {
             self.has_slowed = self.ecn;
         }
         if self.path.is_in_episode() {
@@ -609,7 +609,7 @@ impl Sender {
 
     /// When [`on_timer`](Self::on_timer) is to be called.
     pub(super) fn timer(&self) -> Option<Instant> {
-        [self.rto_at, self.loss_at, self.probe_at].into_iter().flatten().min()
+        earliest([self.rto_at, self.loss_at, self.probe_at])
     }
 
     pub(super) fn on_timer(&mut self, now: Instant) {
@@ -640,6 +640,12 @@ impl Sender {
         self.path.finish(now);
         self.rto_at = Some(now + self.rto());
     }
+}
+
+/// The first of these times.
+pub(super) fn earliest<const N: usize>(times: [Option<Instant>; N]) -> Option<Instant> {
+    let first = times.into_iter().fold(Instant::FAR_FUTURE, |first, at| first.min(at.unwrap_or(Instant::FAR_FUTURE)));
+    (first < Instant::FAR_FUTURE).then_some(first)
 }
 
 #[cfg(test)]

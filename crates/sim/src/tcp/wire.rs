@@ -5,6 +5,8 @@
 
 /// Bytes of a header without options.
 pub(super) const HEADER: usize = 20;
+/// Bytes of the longest header: fifteen words.
+const MOST_HEADER: usize = 60;
 /// SACK blocks that fit into the options (RFC 2018 section 3).
 pub(super) const MAX_SACKS: usize = 4;
 
@@ -53,36 +55,41 @@ impl Header {
 
     /// Writes the segment with `data` zeros into `out`.
     pub(super) fn write(&self, data: usize, out: &mut Vec<u8>) {
-        out.clear();
-        let ports =
-            [FIRST_PORT + (self.connection % PORTS) as u16, SERVER_PORT.wrapping_add((self.connection / PORTS) as u16)];
-        for port in ports {
-            out.extend_from_slice(&port.to_be_bytes());
-        }
-        out.extend_from_slice(&self.seq.to_be_bytes());
-        out.extend_from_slice(&self.ack.to_be_bytes());
-        out.extend_from_slice(&[0; 2]);
-        out.extend_from_slice(&self.window.to_be_bytes());
-        out.extend_from_slice(&[0; 4]);
+        let mut head = [0; MOST_HEADER];
+        let mut length = 0;
+        let mut put = |bytes: &[u8]| {
+            if let Some(place) = head.get_mut(length..length + bytes.len()) {
+                place.copy_from_slice(bytes);
+                length += bytes.len();
+            }
+        };
+        put(&(FIRST_PORT + (self.connection % PORTS) as u16).to_be_bytes());
+        put(&SERVER_PORT.wrapping_add((self.connection / PORTS) as u16).to_be_bytes());
+        put(&self.seq.to_be_bytes());
+        put(&self.ack.to_be_bytes());
+        put(&[0; 2]);
+        put(&self.window.to_be_bytes());
+        put(&[0; 4]);
         if self.has(SYN) {
             let [high, low] = self.segment_size.to_be_bytes();
             // Maximum segment size, SACK permitted, no-operation, window scale.
-            out.extend_from_slice(&[2, 4, high, low, 4, 2, 1, 3, 3, self.scale, 1, 1]);
+            put(&[2, 4, high, low, 4, 2, 1, 3, 3, self.scale, 1, 1]);
         }
         if self.sack_count > 0 {
-            out.extend_from_slice(&[1, 1, 5, (2 + 8 * self.sack_count) as u8]);
+            put(&[1, 1, 5, (2 + 8 * self.sack_count) as u8]);
             for (start, end) in self.sacks() {
-                out.extend_from_slice(&start.to_be_bytes());
-                out.extend_from_slice(&end.to_be_bytes());
+                put(&start.to_be_bytes());
+                put(&end.to_be_bytes());
             }
         }
-        let offset = ((out.len() / 4) as u16) << 12;
-        out[12..14].copy_from_slice(&(offset | self.flags).to_be_bytes());
-        // The data add nothing to the sum.
-        let sum = checksum(out);
-        out[16..18].copy_from_slice(&sum.to_be_bytes());
-        let end = out.len() + data;
-        out.resize(end, 0);
+        let offset = ((length / 4) as u16) << 12;
+        head[12..14].copy_from_slice(&(offset | self.flags).to_be_bytes());
+        // Neither the data nor what is behind the options add to the sum.
+        let sum = sum(&head);
+        head[16..18].copy_from_slice(&sum.to_be_bytes());
+        out.clear();
+        out.extend_from_slice(&head[..length]);
+        out.resize(length + data, 0);
     }
 
     /// Reads a segment; returns how many bytes of data it has. `None` if it is damaged.
@@ -131,8 +138,15 @@ impl Header {
     }
 }
 
-/// The Internet checksum (RFC 1071), without the pseudo header.
+/// The Internet checksum (RFC 1071), without the pseudo header. Data that are all zeros, as they are unless they are
+/// damaged, add nothing to it and are only looked through.
 fn checksum(bytes: &[u8]) -> u16 {
+    let (head, data) = bytes.split_at(bytes.len().min(MOST_HEADER));
+    let is_damaged = data.iter().fold(0, |all, byte| all | byte) != 0;
+    sum(if is_damaged { bytes } else { head })
+}
+
+fn sum(bytes: &[u8]) -> u16 {
     let mut chunks = bytes.chunks_exact(4);
     let mut sum: u64 = 0;
     for chunk in &mut chunks {
