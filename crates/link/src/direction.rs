@@ -15,7 +15,7 @@ use crate::schedule::Cursor;
 use crate::trace::Mahimahi;
 use crate::{
     ConfigError, DelayModel, DirectionConfig, DirectionStats, DropCause, EcnTreatment, Jitter, Packet, Payload,
-    Probability, RateModel, Reorder, Sink, Streams,
+    Probability, RateModel, Reorder, Schedule, Sink, Streams,
 };
 
 /// One direction of a link: `queue → serialization at a rate → propagation → impairments`.
@@ -71,7 +71,7 @@ struct Line<P> {
     loss: Vec<Loss>,
     corrupt: (Probability, FlowDice),
     duplicate: (Probability, FlowDice),
-    jitter: Option<(Jitter, FlowDice)>,
+    jitter: Option<(Cursor<Jitter>, FlowDice)>,
     reorder: Vec<(Reorder, FlowDice)>,
     /// Packets that take longer, in order of their numbers.
     shifts: VecDeque<(u64, Duration)>,
@@ -151,6 +151,7 @@ impl<P: Payload + 'static> Direction<P> {
         shifts.sort_unstable_by_key(|(ordinal, _)| *ordinal);
         shifts.dedup_by_key(|(ordinal, _)| *ordinal);
         let reorder = config.reorder.iter().enumerate();
+        let jitter = config.jitter_changes.clone().or(config.jitter.map(Schedule::constant));
         let line = Line {
             delay: match &config.delay {
                 DelayModel::Constant(delay) => Delay::Constant(*delay),
@@ -163,7 +164,7 @@ impl<P: Payload + 'static> Direction<P> {
             loss: loss.map(|(n, model)| Loss::new(model, start, streams, &format!("loss/{n}"))).collect(),
             corrupt: (config.corrupt, FlowDice::new(streams, "corrupt")),
             duplicate: (config.duplicate, FlowDice::new(streams, "duplicate")),
-            jitter: config.jitter.map(|jitter| (jitter, FlowDice::new(streams, "jitter"))),
+            jitter: jitter.map(|jitter| (Cursor::new(jitter, start), FlowDice::new(streams, "jitter"))),
             reorder: reorder.map(|(n, reorder)| (*reorder, FlowDice::new(streams, &format!("reorder/{n}")))).collect(),
             shifts: shifts.into(),
             in_order: VecDeque::new(),
@@ -544,6 +545,7 @@ impl<P: Payload> Line<P> {
         let mut arrival = at + delay;
         let mut in_order = true;
         if let Some((jitter, dice)) = &mut self.jitter {
+            let (jitter, _) = jitter.at(at);
             arrival += jitter.spread.draw(dice.of(packet.flow));
             in_order = !jitter.reorder;
         }

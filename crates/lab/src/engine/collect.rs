@@ -59,6 +59,11 @@ pub(super) fn output(
         }
         record.links.push(part);
     }
+    for (part, share) in record.flows.iter_mut().zip(shares::of_competitors(plan, &result)) {
+        if let Some(share) = share {
+            part.set("competing_share", share);
+        }
+    }
     put(&mut record.values, "success", f64::from(u8::from(complete)));
     if let Some(index) = shares::fairness(plan, &result) {
         put(&mut record.values, "fairness", index);
@@ -279,6 +284,7 @@ fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult, has_met
         for (name, value) in names.into_iter().zip(times) {
             part.set(name, value.as_secs_f64());
         }
+        part.set("rtt_mean", sender.rtt.mean().as_secs_f64());
     }
 }
 

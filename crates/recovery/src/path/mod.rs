@@ -310,6 +310,11 @@ impl Path {
         self.controller.wants_dense_acks()
     }
 
+    /// Whether the controller wants the next packet to be acknowledged at once ([`Controller::wants_prompt_ack`]).
+    pub fn wants_prompt_ack(&self, now: Instant) -> bool {
+        self.controller.wants_prompt_ack(now)
+    }
+
     /// Whether so many of the latest packets were lost that silence is likely to be congestion rather than an outage: a
     /// third of the last 32.
     ///
