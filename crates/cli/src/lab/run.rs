@@ -9,10 +9,11 @@ use serde_json::json;
 use thalweg_lab::judgment::{Judgment, Reason};
 use thalweg_lab::record::Engine;
 use thalweg_lab::report::{self, Results};
-use thalweg_lab::runner::{self, RunOptions, Shard};
+use thalweg_lab::runner::{self, Progress, RunOptions, Shard};
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::store::Store;
 
+use super::forecast::forecast;
 use super::outcome::{Detail, outcome, question};
 use super::progress::Bar;
 use super::{check_point, collection, load_scenarios, stop_on_interrupt, words};
@@ -77,6 +78,11 @@ impl RunArgs {
         let several = scenarios.len() > 1;
         self.check_runs(&scenarios)?;
         let (root, directories) = self.places(&scenarios)?;
+        if !self.quiet
+            && let Some(said) = forecast(&scenarios, &directories, engine, &self.options(stop, &|_| {}))?
+        {
+            eprintln!("thalweg: {said}");
+        }
         let mut done = Vec::new();
         let mut failed = Vec::new();
         let mut ended = Ok(());
@@ -176,6 +182,19 @@ impl RunArgs {
             .is_ok_and(|(_, known)| (known.shard, known.only_point, known.only_seed) == (shard, self.point, self.seed))
     }
 
+    /// Which runs to make.
+    fn options<'a>(&self, stop: &'a AtomicBool, progress: &'a (dyn Fn(Progress) + Sync)) -> RunOptions<'a> {
+        RunOptions {
+            seeds: self.seeds,
+            max_seeds: self.max_seeds,
+            only_seed: self.seed,
+            only_point: self.point,
+            shard: self.shard,
+            threads: self.threads,
+            ..RunOptions::new(stop, progress)
+        }
+    }
+
     /// Runs one scenario: its results, and the failure if they do not pass.
     fn one(
         &self,
@@ -186,15 +205,7 @@ impl RunArgs {
     ) -> Result<(Results, Result<()>)> {
         let (detail, paint) = (Detail::of(self.quiet, self.verbose), Paint::of_stderr());
         let progress = |progress| bar.show(progress);
-        let options = RunOptions {
-            seeds: self.seeds,
-            max_seeds: self.max_seeds,
-            only_seed: self.seed,
-            only_point: self.point,
-            shard: self.shard,
-            threads: self.threads,
-            ..RunOptions::new(stop, &progress)
-        };
+        let options = self.options(stop, &progress);
         if let (Some(shard), Some(until)) = (self.shard, &scenario.until) {
             eprintln!(
                 "thalweg: {}: part {shard} of {} seeds of each point; \"until\" needs all of them, so the interval of {} may \
