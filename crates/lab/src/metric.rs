@@ -113,6 +113,7 @@ metrics! {
     Flow {
         "completed" Share More "1 if all data arrived within the time limit, else 0; media complete if anything of their last second arrived, an endless flow if its connection survived and delivered anything",
         "completion" Seconds "time from the client's first datagram to the last byte",
+        "completion_after_handshake" Seconds "`completion` minus `handshake`: time from the request to the last byte",
         "completion_less_interruptions" Seconds "`completion` minus the time for which the path was out or suspended during it",
         "completion_over_floor" Ratio "`completion` divided by the floor: the shortest time that the link allows for these data from the start of the flow",
         "completion_over_cold_floor" Ratio "`completion` divided by the floor of a connection that begins with a handshake of one round trip; no value if data do not wait for a handshake (0-RTT)",
@@ -217,6 +218,8 @@ metrics! {
         "fairness" Share More "Jain's index over the goodputs of transfers that share a direction of a path, while all of them run (with `measure`, within the window); the lowest of several paths, 0 if nothing arrives",
         "completion_mean" Seconds "mean of `completion` over all flows that have it; no value unless all of them completed",
         "completion_last" Seconds "longest `completion` of all flows; no value unless all of them completed",
+        "sojourn_best_flow" Seconds "least `flow_sojourn_max` of all flows whose packets waited in a queue",
+        "sojourn_worst_flow" Seconds "largest `flow_sojourn_max` of all flows",
         "virtual_time" Seconds Neither "duration of the run in virtual time",
         "events" Count Neither "events of the simulator",
     }

@@ -68,6 +68,14 @@ pub(super) fn output(
         put(&mut record.values, "completion_mean", completions.iter().sum::<f64>() / completions.len() as f64);
         put(&mut record.values, "completion_last", completions.iter().copied().fold(0.0, f64::max));
     }
+    let longest = record.flows.iter().filter_map(|flow| flow.values.get("flow_sojourn_max")?.first().copied());
+    let longest: Vec<f64> = longest.collect();
+    if let (Some(best), Some(worst)) =
+        (longest.iter().copied().reduce(f64::min), longest.iter().copied().reduce(f64::max))
+    {
+        put(&mut record.values, "sojourn_best_flow", best);
+        put(&mut record.values, "sojourn_worst_flow", worst);
+    }
     put(&mut record.values, "virtual_time", result.virtual_time.as_secs_f64());
     put(&mut record.values, "events", result.events as f64);
     let recording = recording.then(|| record_all(&result, plan));
@@ -140,7 +148,12 @@ fn flow_part(
         part.notes.insert("floor".to_owned(), text);
     }
     match flow.handshake {
-        Some(handshake) => part.set("handshake", handshake.as_secs_f64()),
+        Some(handshake) => {
+            part.set("handshake", handshake.as_secs_f64());
+            if let Some(completion) = flow.completion {
+                part.set("completion_after_handshake", completion.saturating_sub(handshake).as_secs_f64());
+            }
+        }
         // A stack that does not tell has at least delivered something.
         None if flow.failed.is_some() && flow.bytes == 0 && flow.has_handshake => part.never("handshake"),
         None => {}
