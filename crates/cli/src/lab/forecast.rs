@@ -5,7 +5,7 @@
 //! and Hurwitz 1943). What was made is stored like any other run, so nothing is lost by it.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use thalweg_lab::record::{Engine, Output, StackInfo};
@@ -25,10 +25,28 @@ const MANY: usize = 500;
 /// Runs that are made first: enough for an interval of the mean, and at most a twentieth of all.
 const FIRST: usize = 24;
 
-/// An engine that notes how long each run took, in seconds per byte that the run carries.
+/// Fewer have no interval ([`Statistic::Mean`]).
+const FEWEST: usize = 10;
+
+/// What is known of a sweep before it starts.
+#[derive(Debug)]
+pub(super) struct Forecast {
+    /// How many runs there are to make, and about how long they take; none if they are few.
+    pub(super) said: Option<String>,
+    /// How many runs of each scenario were made to find out.
+    pub(super) made: Vec<usize>,
+}
+
+/// An engine that notes how long each run took: seconds, and bytes that the run carries.
 struct Timed<'a> {
     engine: &'a dyn Engine,
-    took: Mutex<Vec<f64>>,
+    took: Mutex<Vec<(f64, f64)>>,
+}
+
+impl Timed<'_> {
+    fn took(&self) -> MutexGuard<'_, Vec<(f64, f64)>> {
+        self.took.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Engine for Timed<'_> {
@@ -47,8 +65,7 @@ impl Engine for Timed<'_> {
     fn run(&self, world: &World, seed: u64, recording: bool) -> Output {
         let began = Instant::now();
         let output = self.engine.run(world, seed, recording);
-        let per_byte = began.elapsed().as_secs_f64() / world.bytes() as f64;
-        self.took.lock().unwrap_or_else(PoisonError::into_inner).push(per_byte);
+        self.took().push((began.elapsed().as_secs_f64(), world.bytes() as f64));
         output
     }
 }
@@ -56,7 +73,7 @@ impl Engine for Timed<'_> {
 /// A run that is to be made: its scenario, point and seed.
 type Job = (usize, (usize, u64));
 
-/// Says how many runs there are to make and about how long they take; nothing if they are few. Makes some of them.
+/// Counts the runs that are to be made. If they are many, makes some of them and tells how long all of them take.
 ///
 /// # Errors
 /// When results cannot be written.
@@ -65,41 +82,48 @@ pub(super) fn forecast(
     directories: &[PathBuf],
     engine: &dyn Engine,
     options: &RunOptions<'_>,
-) -> Result<Option<String>> {
+) -> Result<Forecast> {
+    let mut made = vec![0; scenarios.len()];
     // Whether runs are there already is asked of folders that exist.
-    let stores: Vec<Store> = directories
-        .iter()
-        .map(|directory| Store::create(directory))
-        .collect::<std::result::Result<_, _>>()
-        .map_err(Failure::failed)?;
+    let stores = directories.iter().map(|directory| Store::create(directory));
+    let stores: Vec<Store> = stores.collect::<std::result::Result<_, _>>().map_err(Failure::failed)?;
     let mut jobs: Vec<Job> = Vec::new();
     for (number, (scenario, store)) in scenarios.iter().zip(&stores).enumerate() {
         jobs.extend(runner::missing(scenario, engine, store, options).into_iter().map(|job| (number, job)));
     }
     if jobs.len() < MANY {
-        return Ok(None);
+        return Ok(Forecast { said: None, made });
     }
     let bytes: Vec<f64> =
         jobs.iter().map(|(number, (point, _))| scenarios[*number].points[*point].world.bytes() as f64).collect();
     let first = spread(&bytes, FIRST.min(jobs.len() / 20));
     let timed = Timed { engine, took: Mutex::new(Vec::new()) };
+    // One after the other: what is left of the time is what it takes to store them.
+    let alone = RunOptions { threads: 1, ..*options };
+    let began = Instant::now();
     for (number, (scenario, store)) in scenarios.iter().zip(&stores).enumerate() {
-        let mine: Vec<(usize, u64)> =
-            first.iter().map(|at| jobs[*at]).filter(|(of, _)| *of == number).map(|(_, job)| job).collect();
+        let mine = first.iter().map(|at| jobs[*at]).filter(|(of, _)| *of == number);
+        let mine: Vec<(usize, u64)> = mine.map(|(_, job)| job).collect();
+        let before = timed.took().len();
         if !mine.is_empty() {
-            runner::ahead(scenario, &timed, store, options, &mine).map_err(Failure::failed)?;
+            runner::ahead(scenario, &timed, store, &alone, &mine).map_err(Failure::failed)?;
         }
+        made[number] = timed.took().len() - before;
     }
-    let took = timed.took.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let all = began.elapsed().as_secs_f64();
+    let took = timed.took().clone();
+    let storing = (all - took.iter().map(|(seconds, _)| seconds).sum::<f64>()).max(0.0) / took.len().max(1) as f64;
     let threads = match options.threads {
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         threads => threads,
     };
-    Ok(Some(said(jobs.len(), bytes.iter().sum(), &took, threads)))
+    let work = Work { runs: jobs.len(), bytes: bytes.iter().sum(), storing, threads };
+    Ok(Forecast { said: Some(said(work, &took)), made })
 }
 
 /// So many numbers of jobs, spread evenly over the sum of their sizes: each is chosen with a probability in proportion
-/// to its size. A job as large as several steps is chosen once.
+/// to its size. A job as large as several steps is chosen once, which only
+/// matters where single runs are a good part of all.
 fn spread(sizes: &[f64], count: usize) -> Vec<usize> {
     let step = sizes.iter().sum::<f64>() / count.max(1) as f64;
     let mut chosen = Vec::new();
@@ -126,21 +150,42 @@ fn words(time: Duration) -> String {
     }
 }
 
-/// The number of runs and the time for them, with the interval that the sample allows for.
-fn said(runs: usize, bytes: f64, per_byte: &[f64], threads: usize) -> String {
-    let runs = counted(runs as u64, "run");
+/// All that is to be done.
+#[derive(Copy, Clone)]
+struct Work {
+    runs: usize,
+    /// Bytes that all runs carry.
+    bytes: f64,
+    /// Seconds to store one run.
+    storing: f64,
+    threads: usize,
+}
+
+/// The number of runs and the time for them, with the interval that the sample allows for: of each run its seconds and
+/// its bytes.
+fn said(work: Work, sample: &[(f64, f64)]) -> String {
+    let Work { runs, bytes, storing, threads } = work;
+    let begin = format!("{} to make", counted(runs as u64, "run"));
     let threads_said = counted(threads as u64, "thread");
-    let time = |per_byte: f64| Duration::from_secs_f64((per_byte * bytes / threads as f64).clamp(0.0, 1e9));
-    let estimate = Estimate::of(per_byte, Statistic::Mean, 0.0);
-    let sample = format!("as {} of them that were made first suggest", per_byte.len());
-    match estimate.interval {
-        Some(interval) if interval.high.is_finite() => {
-            let (low, high) = (words(time(interval.low)), words(time(interval.high)));
-            let about = words(time(estimate.value));
-            format!("{runs} to make, about {about} on {threads_said} ({low} to {high}), {sample}")
-        }
-        _ => format!("{runs} to make, {threads_said}; how long they take cannot be told {sample}"),
+    let suggests = format!("as {} of them that were made first suggest", sample.len());
+    if sample.len() < FEWEST {
+        return format!("{begin} on {threads_said}; too few were made first to tell how long they take");
     }
+    let per_byte: Vec<f64> = sample.iter().map(|(seconds, bytes)| seconds / bytes).collect();
+    let time = |per_byte: f64| {
+        let seconds = (per_byte * bytes + storing * runs as f64) / threads as f64;
+        words(Duration::from_secs_f64(seconds.clamp(0.0, 1e9)))
+    };
+    let mean = Estimate::of(&per_byte, Statistic::Mean, 0.0);
+    // One run that took much longer than all others has no interval to be trusted; a wide one is better than none.
+    let wide = || {
+        let deviation = Estimate::of(&per_byte, Statistic::Deviation, 0.0).value;
+        let reach = 2.0 * deviation / (per_byte.len() as f64).sqrt();
+        (mean.value - reach, mean.value + reach)
+    };
+    let (low, high) = mean.interval.map_or_else(wide, |interval| (interval.low, interval.high));
+    let (about, low, high) = (time(mean.value), time(low.max(0.0)), time(high));
+    format!("{begin}, about {about} on {threads_said} ({low} to {high}), {suggests}")
 }
 
 #[cfg(test)]
@@ -150,8 +195,8 @@ mod tests {
     #[test]
     fn large_runs_are_sampled_more_often_and_none_twice() {
         assert_eq!(spread(&[1.0; 8], 4), [1, 3, 5, 7]);
-        // Four steps of 5: at 2.5, 7.5, 12.5 and 17.5.
-        assert_eq!(spread(&[1.0, 1.0, 8.0, 1.0, 1.0, 8.0], 4), [2, 4, 5]);
+        // Four steps of 5: at 2.5, 7.5, 12.5 and 17.5, of which two each are in a large one.
+        assert_eq!(spread(&[1.0, 1.0, 8.0, 1.0, 1.0, 8.0], 4), [2, 5]);
         assert_eq!(spread(&[100.0, 1.0], 10), [0]);
         assert!(spread(&[], 3).is_empty());
     }
@@ -164,13 +209,18 @@ mod tests {
     }
 
     #[test]
-    fn the_time_is_that_of_all_bytes_over_the_threads() {
-        let even = [1e-9, 3e-9].repeat(10);
-        let text = said(7_200, 4e12, &even, 2);
-        // 4 TB at 2 ns each are 8000 s, on two threads 4000 s.
-        assert!(text.starts_with("7200 runs to make, about 67 min on 2 threads ("), "{text}");
+    fn the_time_is_that_of_all_bytes_and_of_storing_them_over_the_threads() {
+        let even: Vec<(f64, f64)> = [(1e-3, 1e6), (6e-3, 2e6)].repeat(10);
+        let work = Work { runs: 7_200, bytes: 4e12, storing: 0.1, threads: 2 };
+        let text = said(work, &even);
+        // 4 TB at 2 ns each are 8000 s, storing takes 720 s: on two threads 4360 s.
+        assert!(text.starts_with("7200 runs to make, about 73 min on 2 threads ("), "{text}");
         assert!(text.ends_with("as 20 of them that were made first suggest"), "{text}");
-        let few = said(600, 1e9, &[1e-9; 3], 2);
-        assert!(few.contains("cannot be told"), "{few}");
+        let few = said(work, &even[..FEWEST - 1]);
+        assert!(few.contains("too few"), "{few}");
+        // All but one take no time: the interval is wide and begins at what storing takes.
+        let one: Vec<(f64, f64)> = (0..20).map(|at| (if at == 7 { 0.1 } else { 1e-9 }, 1e6)).collect();
+        let text = said(work, &one);
+        assert!(text.contains("(6 min to "), "{text}");
     }
 }

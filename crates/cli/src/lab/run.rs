@@ -13,7 +13,7 @@ use thalweg_lab::runner::{self, Progress, RunOptions, Shard};
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::store::Store;
 
-use super::forecast::forecast;
+use super::forecast::{Forecast, forecast};
 use super::outcome::{Detail, outcome, question};
 use super::progress::Bar;
 use super::{check_point, collection, load_scenarios, stop_on_interrupt, words};
@@ -78,19 +78,21 @@ impl RunArgs {
         let several = scenarios.len() > 1;
         self.check_runs(&scenarios)?;
         let (root, directories) = self.places(&scenarios)?;
-        if !self.quiet
-            && let Some(said) = forecast(&scenarios, &directories, engine, &self.options(stop, &|_| {}))?
-        {
+        let Forecast { said, made } = match self.quiet {
+            true => Forecast { said: None, made: vec![0; scenarios.len()] },
+            false => forecast(&scenarios, &directories, engine, &self.options(stop, &|_| {}))?,
+        };
+        if let Some(said) = said {
             eprintln!("thalweg: {said}");
         }
         let mut done = Vec::new();
         let mut failed = Vec::new();
         let mut ended = Ok(());
         let count = scenarios.len();
-        for (number, (scenario, out)) in scenarios.into_iter().zip(directories).enumerate() {
+        for (number, ((scenario, out), made)) in scenarios.into_iter().zip(directories).zip(made).enumerate() {
             let name = scenario.name.clone();
             let bar = Bar::of_scenario(&name, several.then_some((number + 1, count)), self.quiet);
-            match self.one(scenario, engine, (&out, bar), stop).and_then(|(results, verdict)| {
+            match self.one(scenario, engine, (&out, bar, made), stop).and_then(|(results, verdict)| {
                 done.push(results);
                 verdict
             }) {
@@ -195,12 +197,12 @@ impl RunArgs {
         }
     }
 
-    /// Runs one scenario: its results, and the failure if they do not pass.
+    /// Runs one scenario, of which so many runs are made already: its results, and the failure if they do not pass.
     fn one(
         &self,
         scenario: Scenario,
         engine: &dyn Engine,
-        (out, bar): (&Path, Bar),
+        (out, bar, made): (&Path, Bar, usize),
         stop: &AtomicBool,
     ) -> Result<(Results, Result<()>)> {
         let (detail, paint) = (Detail::of(self.quiet, self.verbose), Paint::of_stderr());
@@ -220,7 +222,9 @@ impl RunArgs {
         let done = runner::run(&scenario, engine, &store, &options);
         bar.end();
         let resume = "what is done is kept: run the same command again to go on";
-        let done = done.map_err(|error| Failure::failed(format!("{error}; {resume}")))?;
+        let mut done = done.map_err(|error| Failure::failed(format!("{error}; {resume}")))?;
+        // What the forecast has made belongs to this command, too.
+        (done.reused, done.executed) = (done.reused.saturating_sub(made), done.executed + made);
         if !self.quiet {
             eprintln!("{}  {}", question(&scenario, paint), words::speed(&done, began.elapsed()));
         }
