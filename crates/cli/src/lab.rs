@@ -3,6 +3,7 @@
 mod collection;
 mod differences;
 mod export;
+mod forecast;
 mod outcome;
 mod program;
 mod progress;

@@ -113,6 +113,7 @@ metrics! {
     Flow {
         "completed" Share More "1 if all data arrived within the time limit, else 0; media complete if anything of their last second arrived, an endless flow if its connection survived and delivered anything",
         "completion" Seconds "time from the client's first datagram to the last byte",
+        "completion_after_handshake" Seconds "`completion` minus `handshake`: time from the request to the last byte",
         "completion_less_interruptions" Seconds "`completion` minus the time for which the path was out or suspended during it",
         "completion_over_floor" Ratio "`completion` divided by the floor: the shortest time that the link allows for these data from the start of the flow",
         "completion_over_cold_floor" Ratio "`completion` divided by the floor of a connection that begins with a handshake of one round trip; no value if data do not wait for a handshake (0-RTT)",

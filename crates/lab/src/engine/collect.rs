@@ -152,7 +152,12 @@ fn flow_part(
         part.notes.insert("floor".to_owned(), text);
     }
     match flow.handshake {
-        Some(handshake) => part.set("handshake", handshake.as_secs_f64()),
+        Some(handshake) => {
+            part.set("handshake", handshake.as_secs_f64());
+            if let Some(completion) = flow.completion {
+                part.set("completion_after_handshake", completion.saturating_sub(handshake).as_secs_f64());
+            }
+        }
         // A stack that does not tell has at least delivered something.
         None if flow.failed.is_some() && flow.bytes == 0 && flow.has_handshake => part.never("handshake"),
         None => {}

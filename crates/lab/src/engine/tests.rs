@@ -548,6 +548,12 @@ fn a_managed_queue_is_measured_by_direction_and_by_flow() {
     assert_eq!(link("link_early_dropped"), link("link_queue_dropped"), "an unlimited queue drops nothing else");
     let longest = of("a", "flow_sojourn_max").max(of("b", "flow_sojourn_max"));
     assert_eq!(longest, link("sojourn_max"));
+    let best = of("a", "flow_sojourn_max").min(of("b", "flow_sojourn_max"));
+    assert_eq!(record.get(Scope::Run, "", "flow_sojourn_worst"), [longest]);
+    assert_eq!(record.get(Scope::Run, "", "flow_sojourn_best"), [best]);
+    let rest = of("a", "completion") - of("a", "handshake");
+    assert!((of("a", "completion_after_handshake") - rest).abs() < 1e-9);
+    assert!((0.04..0.06).contains(&of("a", "handshake")), "a round trip: {}", of("a", "handshake"));
     for flow in ["a", "b"] {
         let values = ["p50", "p95", "p99", "max"].map(|name| of(flow, &format!("flow_sojourn_{name}")));
         assert!(values.is_sorted() && values[3] > 0.005, "{values:?}");

@@ -28,6 +28,7 @@ mod diagnostic;
 mod expect;
 mod files;
 mod flow;
+mod group;
 mod keys;
 mod link;
 pub mod presets;
@@ -467,19 +468,27 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
             list.complain("is one table; write [[flow]] with two brackets, once for each flow");
         }
         let items = list.items();
-        if items.len() > MOST_FLOWS {
+        let too_many = |count: usize| {
             list.complain(format!(
-                "has {} flows; at most {MOST_FLOWS} are accepted, so write short_flows for many that are alike",
-                items.len()
+                "has {count} flows; at most {MOST_FLOWS} are accepted, so write short_flows for many that are alike"
             ));
+        };
+        if items.len() > MOST_FLOWS {
+            too_many(items.len());
             return None;
         }
+        let ways = group::Ways { paths: &paths, chains: &chains };
+        let mut read = 0;
         for (index, field) in items.iter().enumerate() {
             let Some(reader) = field.table("[[flow]]") else { continue };
-            let Some(flow) = flow::flow(index, reader, &names, stacks) else { continue };
-            if !taken.insert(flow.name.clone()) {
-                field.complain(format!("there are two flows named \"{}\"; give each a name of its own", flow.name));
+            let Some(group) = flow::flows(index, reader, &names, ways, stacks) else { continue };
+            read += 1;
+            for flow in &group {
+                if !taken.insert(flow.name.clone()) {
+                    field.complain(format!("there are two flows named \"{}\"; give each a name of its own", flow.name));
+                }
             }
+            let Some(flow) = group.first() else { continue };
             if time_limit.is_some_and(|limit| flow.start >= limit) {
                 field.complain("starts at or after time_limit, so it would never run");
             }
@@ -495,13 +504,17 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
                     thalweg_units::exact_duration(idle.at)
                 ));
             }
-            flows.push(flow);
+            flows.extend(group);
+            if flows.len() > MOST_FLOWS {
+                too_many(flows.len());
+                return None;
+            }
         }
         if list.is_list() && items.is_empty() {
             list.complain("is empty; write at least one [[flow]]");
         }
         // As long as a flow cannot be read it may take any chain.
-        let is_taken = |name: &str| flows.len() < items.len() || flows.iter().any(|flow| flow.takes(name));
+        let is_taken = |name: &str| read < items.len() || flows.iter().any(|flow| flow.takes(name));
         let ways: Vec<&Chain> = chains.iter().filter(|chain| is_taken(&chain.name)).collect();
         link::check_queues(&paths, &fields, &ways);
     }

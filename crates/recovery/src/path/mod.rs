@@ -122,6 +122,7 @@ impl Path {
         let mut birth = Birth::new(now, datagram_size);
         (birth.profile, birth.is_paced, birth.seed) = (config.profile, is_paced, seed);
         (birth.remote, birth.memory, birth.resume) = (new.remote, new.memory, config.policies.resume);
+        birth.mark = config.policies.mark;
         let controller = congestion::build(&config.policies.congestion, &birth);
         let rtt = Rtt::of(&config.policies, new.initial_rtt.unwrap_or(config.initial_rtt));
         let allowance = controller.allowance(&PathView::new(now, &rtt, 0));
@@ -138,7 +139,7 @@ impl Path {
             max_rate: config.max_rate,
             is_capped: false,
             delivery: Delivery::new(now),
-            marks: Marks::new(config.policies.mark),
+            marks: Marks::new(config.policies.mark, mark),
             reordering_policy: config.policies.reordering,
             reordering: Adaptation::default(),
             episode: Episode::new(config.profile, config.policies.undo == UndoPolicy::Episode),
@@ -254,6 +255,11 @@ impl Path {
     /// Reductions of the window: one of the [`stats`](Self::stats), for whoever asks with every ACK.
     pub fn congestion_events(&self) -> u64 {
         self.stats.congestion_events
+    }
+
+    /// Packets acknowledged, likewise.
+    pub fn packets_acked(&self) -> u64 {
+        self.stats.packets_acked
     }
 
     /// Samples of the round trip, likewise.
@@ -521,6 +527,7 @@ impl Path {
         self.stats.packets_acked += 1;
         self.stats.bytes_acked += size;
         self.tally.newest_acked = self.tally.newest_acked.max(Some(sent.time));
+        self.tally.newest_order = self.tally.newest_order.max(sent.order);
         self.tally.oldest_acked = Some(self.tally.oldest_acked.map_or(sent.time, |oldest| oldest.min(sent.time)));
         if sent.in_flight {
             self.tally.acked += size;

@@ -16,6 +16,29 @@ pub(super) const RST: u16 = 0x04;
 pub(super) const ACK: u16 = 0x10;
 pub(super) const ECE: u16 = 0x40;
 pub(super) const CWR: u16 = 0x80;
+pub(super) const AE: u16 = 0x100;
+
+/// What a count of marked packets begins with in the ACE field (RFC 9768 section 3.2.1).
+const FIRST_ACE: u64 = 5;
+/// Values of the ACE field.
+const ACES: u64 = 8;
+
+/// The flags that carry a count of marked packets modulo 8, the ACE field (RFC 9768 section 3.2).
+pub(super) fn ace(marked: u64) -> u16 {
+    let count = (FIRST_ACE + marked) % ACES;
+    let flag = |bit: u64, flag: u16| if count & bit != 0 { flag } else { 0 };
+    flag(4, AE) | flag(2, CWR) | flag(1, ECE)
+}
+
+/// How many of `acked` newly delivered packets arrived marked, as far as the ACE field tells beyond a count of `marked`
+/// before. Where more were delivered than the field can count, the most that it allows for (appendix A.2.1). None if it
+/// tells of more than were delivered: it is older than what is known.
+pub(super) fn newly_marked(flags: u16, marked: u64, acked: u64) -> Option<u64> {
+    let bit = |flag: u16, bit: u64| if flags & flag != 0 { bit } else { 0 };
+    let field = bit(AE, 4) | bit(CWR, 2) | bit(ECE, 1);
+    let least = (field + ACES - (FIRST_ACE + marked) % ACES) % ACES;
+    (least <= acked).then(|| acked - (acked - least) % ACES)
+}
 
 /// Client ports begin here, and there are so many of them before the server's port has to differ.
 const FIRST_PORT: u16 = 1_024;
@@ -213,6 +236,23 @@ mod tests {
         }
         assert!(Header::read(&bytes).is_some());
         assert_eq!(Header::read(&bytes[..19]), None);
+    }
+
+    #[test]
+    fn rfc9768_3_2_the_ace_field_counts_marks_modulo_eight() {
+        assert_eq!(ace(0), AE | ECE, "five");
+        assert_eq!(ace(3), 0);
+        for before in 0..20 {
+            for acked in 0..8 {
+                for marked in 0..=acked {
+                    assert_eq!(newly_marked(ace(before + marked), before, acked), Some(marked));
+                }
+            }
+            // An ACK that was overtaken.
+            assert_eq!(newly_marked(ace(before), before + 1, 2), None);
+        }
+        // Of twenty at least 3 are marked; 11 and 19 look the same.
+        assert_eq!(newly_marked(ace(3), 0, 20), Some(19));
     }
 
     #[test]
