@@ -3,7 +3,9 @@
 mod collection;
 mod differences;
 mod export;
+mod forecast;
 mod outcome;
+mod program;
 mod progress;
 mod results;
 mod run;
@@ -17,13 +19,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
 use thalweg_lab::engine::SimEngine;
-use thalweg_lab::hash::Digest;
 use thalweg_lab::record::Engine;
 use thalweg_lab::report::Results;
 use thalweg_lab::scenario::Scenario;
 
 use crate::failure::{Context, Failure, Result};
 use export::ExportArgs;
+pub use program::this_program;
 use results::{CompareArgs, MergeArgs, ReportArgs, VerifyArgs};
 use run::RunArgs;
 use scenarios::{ListArgs, NewArgs, PoliciesArgs};
@@ -89,13 +91,6 @@ impl LabArgs {
             LabCommand::Policies(args) => args.run(engine),
         }
     }
-}
-
-/// A digest of the running program: results of another build are told apart by it.
-pub fn this_program() -> Digest {
-    let program = std::env::current_exe().and_then(std::fs::File::open).and_then(Digest::of_reader);
-    // A program that cannot read its own file has the digest of an empty one.
-    program.unwrap_or_else(|_| Digest::of(b""))
 }
 
 /// Becomes true at the first Ctrl-C; the second ends the program.

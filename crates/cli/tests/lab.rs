@@ -566,3 +566,27 @@ fn one_run_is_made_again_with_its_traces() {
         assert!(parts.iter().all(|part| said.contains(part)), "{what} {arguments:?}: {said}");
     }
 }
+
+#[test]
+fn long_work_is_announced_with_its_runs_and_its_time_and_short_work_is_not() {
+    let lab = Lab::new(
+        &SMALL.replace("200 kB", "2 kB").replace("seeds = 4", "seeds = 300\ncrypto = \"null\"\nrecord = \"none\""),
+    );
+    let said = text(&lab.run("out", &[]).stderr);
+    let line = said.lines().next().unwrap_or_default();
+    assert!(line.starts_with("thalweg: 600 runs to make, about "), "{said}");
+    assert!(line.contains(" on ") && line.contains(" to ") && line.ends_with("first suggest"), "{said}");
+    // What was made to find out is a result like any other: nothing is left to be made.
+    assert!(lab.json("out/manifest.json")["runs"].as_array().is_some_and(|runs| runs.len() == 600));
+    let again = text(&lab.run("out", &[]).stderr);
+    assert!(!again.contains("to make") && again.contains("all of them done before"), "{again}");
+    let few = text(&lab.run("few", &["--max-seeds", "200"]).stderr);
+    assert!(!few.contains("to make"), "{few}");
+    let part = text(&lab.run("part", &["--shard", "1/2"]).stderr);
+    assert!(!part.contains("to make"), "a part has about 300 runs: {part}");
+    for wrong in ["0/4", "5/4", "x"] {
+        let refused = lab.run("wrong", &["--shard", wrong]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains("such as 1/4"), "{}", text(&refused.stderr));
+    }
+}

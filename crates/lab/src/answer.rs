@@ -158,9 +158,9 @@ fn costs(grid: &Grid, matrices: &[Matrix], winner: usize, other: usize) -> Optio
     let first = &matrices[0];
     let is_main = |matrix: &Matrix| MAIN.contains(&matrix.metric.name);
     for matrix in &matrices[1..] {
-        let is_own = matrix.flow == first.flow;
+        let is_own = matrix.subject == first.subject;
         // Of other flows what they are about, of the same flow what the answer does not say already.
-        let is_other = is_main(matrix) && !is_own && !told.contains(&matrix.flow.as_str());
+        let is_other = is_main(matrix) && !is_own && !told.contains(&matrix.subject.as_str());
         let is_cost = COSTS.contains(&matrix.metric.name) && is_own || is_other;
         let rows = matrix.entries.iter().enumerate().filter(|_| is_cost).filter_map(|(place, row)| {
             let entry = row[other].as_ref()?;
@@ -171,7 +171,7 @@ fn costs(grid: &Grid, matrices: &[Matrix], winner: usize, other: usize) -> Optio
         let gap = |row: &(usize, f64, f64, Ratio)| (row.1 - row.2).abs();
         let Some(most) = rows.iter().max_by(|one, other| gap(one).total_cmp(&gap(other))) else { continue };
         if is_other {
-            told.push(&matrix.flow);
+            told.push(&matrix.subject);
         }
         let (mine, theirs) = if winner == 0 { (most.2, most.1) } else { (most.1, most.2) };
         let say = |value: f64| metric::format(value, matrix.metric.unit);
@@ -179,7 +179,7 @@ fn costs(grid: &Grid, matrices: &[Matrix], winner: usize, other: usize) -> Optio
             1 => String::new(),
             count => format!(" on {} of {count} {}s (most on {})", rows.len(), grid.kind, grid.places[most.0].name),
         };
-        let of = if is_own { String::new() } else { format!(" of {}", matrix.flow) };
+        let of = if is_own { String::new() } else { format!(" of {}", matrix.subject) };
         let metric = format!("{}{of}", matrix.metric.name.replace('_', " "));
         paid.push((rows.len(), format!("{metric}{at}: {} against {}", say(mine), say(theirs))));
     }

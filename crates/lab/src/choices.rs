@@ -11,8 +11,12 @@ use thalweg_units::{Rate, parse_bytes, parse_duration};
 use crate::metric::Unit;
 use crate::scenario::{Axis, OURS, Point, STACK, Scenario};
 
-/// How many colors pictures have for choices.
+/// How many colors pictures have for choices. A choice beyond has the color of the one so many before it, and its lines
+/// are dashed.
 pub const COLORS: usize = 8;
+
+/// How many choices can be told apart by color and dash.
+pub const LOOKS: usize = 2 * COLORS;
 
 /// A set of circumstances.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,7 +36,7 @@ pub struct Choice {
     pub is_rival: bool,
     /// Whether every flow of ours has the shipped policies.
     pub is_shipped: bool,
-    /// Its color in every picture, below [`COLORS`].
+    /// Its color in every picture, below [`LOOKS`].
     pub color: usize,
 }
 
@@ -117,8 +121,10 @@ impl Grid {
     /// The axes of which places differ and whose values are numbers, by number of the axis.
     pub fn numeric(&self, axes: &[Axis]) -> Vec<(usize, Numbers)> {
         // Of axes that change together one stands for all.
+        let spoken = Axis::spoken(axes);
         let is_first = |at: usize| {
-            axes[at].together.is_none() || axes[..at].iter().all(|before| before.together != axes[at].together)
+            let is_with = |before: &usize| axes[*before].together == axes[at].together && !axes[*before].is_choice;
+            spoken[at] && (axes[at].together.is_none() || !(0..at).any(|before| is_with(&before) && spoken[before]))
         };
         let found = axes.iter().enumerate().filter(|(at, axis)| !axis.is_choice && is_first(*at));
         found.filter_map(|(at, axis)| Some((at, numbers(&axis.values)?))).collect()
@@ -137,9 +143,9 @@ fn position<T>(all: &mut Vec<T>, new: T, same: impl Fn(&T, &T) -> bool) -> usize
 }
 
 fn place(axes: &[Axis], point: &Point) -> Place {
-    let all = axes.iter().zip(&point.labels).enumerate();
+    let (all, spoken) = (axes.iter().zip(&point.labels).enumerate(), Axis::spoken(axes));
     let labels: Vec<(usize, String)> = all
-        .filter(|(_, (axis, label))| !axis.is_choice && !label.is_empty())
+        .filter(|(at, (axis, label))| spoken[*at] && !axis.is_choice && !label.is_empty())
         .map(|(at, (_, label))| (at, label.clone()))
         .collect();
     let name = match labels.as_slice() {
@@ -150,9 +156,9 @@ fn place(axes: &[Axis], point: &Point) -> Place {
 }
 
 fn choice(axes: &[Axis], point: &Point, brief: bool) -> Choice {
-    let all = axes.iter().zip(&point.labels).enumerate();
+    let (all, spoken) = (axes.iter().zip(&point.labels).enumerate(), Axis::spoken(axes));
     let labels: Vec<(usize, String)> = all
-        .filter(|(_, (axis, label))| axis.is_choice && !label.is_empty())
+        .filter(|(at, (axis, label))| spoken[*at] && axis.is_choice && !label.is_empty())
         // That ours is ours is no choice but where nothing else is chosen.
         .filter(|(_, (axis, label))| axis.key != "rivals" || *label != OURS)
         .map(|(at, (_, label))| (at, label.clone()))
@@ -174,7 +180,8 @@ fn in_words(axes: &[Axis], labels: &[(usize, String)]) -> String {
 
 /// Whether the values of all choices tell by themselves which axis they are of: none is a number, none repeats.
 fn is_clear(axes: &[Axis]) -> bool {
-    let chosen: Vec<&Axis> = axes.iter().filter(|axis| axis.is_choice).collect();
+    let spoken = axes.iter().zip(Axis::spoken(axes)).filter(|(_, is_spoken)| *is_spoken);
+    let chosen: Vec<&Axis> = spoken.map(|(axis, _)| axis).filter(|axis| axis.is_choice).collect();
     let mut values: Vec<&String> = chosen.iter().flat_map(|axis| &axis.values).collect();
     let count = values.len();
     values.sort_unstable();
@@ -204,7 +211,7 @@ fn paint(choices: &mut [Choice]) {
         let word = choice.name.split([',', ' ', '-']).next().unwrap_or("");
         FIXED.iter().find(|(name, _)| *name == word).map(|(_, color)| *color)
     };
-    let mut taken = [false; COLORS];
+    let mut taken = [false; LOOKS];
     let mut open = Vec::new();
     for (at, choice) in choices.iter_mut().enumerate() {
         let color = if at == 0 { Some(0) } else { wanted(choice) };
@@ -218,10 +225,10 @@ fn paint(choices: &mut [Choice]) {
     }
     let mut next = 0;
     for at in open {
-        let free = (0..COLORS).find(|color| !taken[*color]);
+        let free = (0..LOOKS).find(|color| !taken[*color]);
         choices[at].color = free.unwrap_or_else(|| {
             next += 1;
-            next % COLORS
+            next % LOOKS
         });
         taken[choices[at].color] = true;
     }
@@ -299,6 +306,19 @@ mod tests {
         let (_, grid) = grid("compare = \"p\"", VARY);
         assert_eq!(names(&grid.choices, |choice| &choice.name).len(), 2);
         assert_eq!(names(&grid.places, |place| &place.name), ["rfc", "shipped"]);
+    }
+
+    #[test]
+    fn what_changes_together_with_a_choice_is_part_of_it_and_names_say_only_what_tells_apart() {
+        let together = "[[vary.together]]\n\"path.p.down.delay\" = [\"1 ms\", \"2 ms\", \"3 ms\"]\n\
+             \"flow.0.transfer.download\" = [\"1 MB\", \"2 MB\", \"3 MB\"]\n\
+             [[vary.together]]\n\"path.p.down.aqm\" = [\"tail-drop\", \"codel\"]\n\
+             \"flow.0.policies.mark\" = [\"reduce\", \"end-start\"]\n";
+        let (scenario, grid) = grid("compare = \"aqm\"", together);
+        assert_eq!(names(&grid.choices, |choice| &choice.name), ["tail-drop", "codel"]);
+        assert_eq!(names(&grid.places, |place| &place.name), ["delay = 1 ms", "delay = 2 ms", "delay = 3 ms"]);
+        let numeric = grid.numeric(&scenario.axes);
+        assert_eq!((numeric.len(), numeric[0].1.unit), (1, Unit::Seconds));
     }
 
     #[test]

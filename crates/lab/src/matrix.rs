@@ -6,19 +6,19 @@ use thalweg_units::math;
 use crate::choices::Grid;
 use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
 use crate::scenario::world::{FlowSpec, Traffic};
-use crate::scenario::{Answer, Scenario};
+use crate::scenario::{Answer, Expectation, Scenario};
 use crate::stats::{self, Estimate, Interval, Missing, Statistic};
 use crate::summary::{self, Runs, Sample};
 
-/// A metric of one flow in every place under every choice.
+/// A metric of one flow, link or run in every place under every choice.
 #[derive(Clone, Debug)]
 pub struct Matrix {
     /// What is measured.
     pub metric: &'static Metric,
     /// How runs are summed up.
     pub statistic: Statistic,
-    /// The flow.
-    pub flow: String,
+    /// The flow, or the link; empty of the run as a whole.
+    pub subject: String,
     /// By place and choice of the [`Grid`]; none where nothing was run or measured.
     pub entries: Vec<Vec<Option<Entry>>>,
     /// Each choice against the reference over all places together, by number of the choice.
@@ -53,9 +53,9 @@ pub struct Ratio {
 
 impl Matrix {
     /// The metric at all points; none if no run has it.
-    pub fn new(scenario: &Scenario, runs: &Runs, grid: &Grid, answer: Answer, flow: &str) -> Option<Matrix> {
+    pub fn new(scenario: &Scenario, runs: &Runs, grid: &Grid, answer: Answer, of: &str) -> Option<Matrix> {
         let side = |place, choice| Some(Side { scenario, runs, point: grid.point(place, choice)? });
-        Matrix::of_sides((grid.places.len(), grid.choices.len()), &side, answer, flow)
+        Matrix::of_sides((grid.places.len(), grid.choices.len()), &side, answer, of)
     }
 
     /// The metric where `side` says it is measured, in so many places under so many choices.
@@ -63,15 +63,15 @@ impl Matrix {
         (places, choices): (usize, usize),
         side: &dyn Fn(usize, usize) -> Option<Side<'a>>,
         Answer { metric, statistic }: Answer,
-        flow: &str,
+        subject: &str,
     ) -> Option<Matrix> {
         let entry = |place: usize, choice: usize| {
             let here = side(place, choice)?;
-            let sample = Sample::new(here.scenario, here.runs, here.point, flow, metric);
+            let sample = Sample::new(here.scenario, here.runs, here.point, subject, metric);
             let found = sample.estimate(statistic);
             let tail = |share| sample.estimate(Statistic::Quantile(share)).value;
             let has_tails = metric.unit == Unit::Seconds && metric.better == Better::Less && found.distinct > 1;
-            let ratio = side(place, 0).filter(|_| choice > 0).and_then(|base| ratio(base, here, flow, metric));
+            let ratio = side(place, 0).filter(|_| choice > 0).and_then(|base| ratio(base, here, subject, metric));
             (found.runs > 0).then_some(Entry {
                 point: here.point,
                 found,
@@ -86,10 +86,10 @@ impl Matrix {
         }
         let overall = |choice: usize| {
             let both = (0..places).filter_map(|place| Some((side(place, 0)?, side(place, choice)?)));
-            if choice == 0 { None } else { overall(both, flow, metric) }
+            if choice == 0 { None } else { overall(both, subject, metric) }
         };
         let overall = (0..choices).map(overall).collect();
-        Some(Matrix { metric, statistic, flow: flow.to_owned(), entries, overall })
+        Some(Matrix { metric, statistic, subject: subject.to_owned(), entries, overall })
     }
 
     /// The choice that is better than every other in a place beyond what chance explains.
@@ -199,31 +199,31 @@ fn main_metric(flow: &FlowSpec) -> &'static str {
     }
 }
 
-/// Every metric of flows that the scenario asks about, with its flow: first the one that answers the question, then
+/// Every metric that the scenario asks about, with its flow or link: first the one that answers the question, then
 /// those of `[[expect]]` and `[[known]]` in their order, then what the traffic of each flow is about.
 pub fn asked(scenario: &Scenario) -> Vec<(Answer, String)> {
     let Some(flows) = scenario.points.first().map(|point| &point.world.flows) else { return Vec::new() };
+    let all_of = |scope: Scope| summary::subjects(scenario, 0, scope);
     let mut all: Vec<(Answer, String)> = Vec::new();
-    let mut add = |answer: Answer, flow: &str| {
-        let known = all.iter().any(|(known, of)| known.metric == answer.metric && of == flow);
-        if !known && flows.iter().any(|it| it.name == flow) {
-            all.push((answer, flow.to_owned()));
+    let mut add = |answer: Answer, subject: &str| {
+        let known = all.iter().any(|(known, of)| known.metric == answer.metric && of == subject);
+        if !known && all_of(answer.metric.scope).iter().any(|it| it == subject) {
+            all.push((answer, subject.to_owned()));
         }
     };
     let spoken = || scenario.expectations.iter().chain(&scenario.known);
-    let judging = || {
-        spoken().filter(|it| {
-            it.metric.scope == Scope::Flow && !it.metric.is_yes_or_no() && it.metric.better != Better::Neither
-        })
-    };
+    let judging = || spoken().filter(|it| !it.metric.is_yes_or_no() && it.metric.better != Better::Neither);
+    let of_flows = || judging().filter(|it| it.metric.scope == Scope::Flow);
     if let Some(answer) = scenario.answer {
-        let flow = judging().find(|it| it.metric == answer.metric).and_then(|it| it.flow.clone());
-        add(answer, &flow.unwrap_or_else(|| flows[0].name.clone()));
+        let subject = judging().find(|it| it.metric == answer.metric).and_then(|it| subject(it).cloned());
+        if let Some(subject) = subject.or_else(|| first_subject(scenario, answer.metric.scope)) {
+            add(answer, &subject);
+        }
     } else {
-        // What most expectations are about; of equals the first.
-        let count = |metric: &Metric| judging().filter(|it| it.metric.name == metric.name).count();
-        let most = judging().map(|it| count(it.metric)).max().unwrap_or(0);
-        if let Some(first) = judging().find(|it| count(it.metric) == most) {
+        // What most expectations of flows are about; of equals the first.
+        let count = |metric: &Metric| of_flows().filter(|it| it.metric.name == metric.name).count();
+        let most = of_flows().map(|it| count(it.metric)).max().unwrap_or(0);
+        if let Some(first) = of_flows().find(|it| count(it.metric) == most) {
             let statistic =
                 if first.statistic.has_interval() { first.statistic } else { summary::statistic(first.metric) };
             let flow = first.flow.clone().unwrap_or_else(|| flows[0].name.clone());
@@ -232,9 +232,9 @@ pub fn asked(scenario: &Scenario) -> Vec<(Answer, String)> {
     }
     for expectation in judging() {
         let answer = Answer { metric: expectation.metric, statistic: summary::statistic(expectation.metric) };
-        match &expectation.flow {
-            Some(flow) => add(answer, flow),
-            None => flows.iter().for_each(|flow| add(answer, &flow.name)),
+        match subject(expectation) {
+            Some(subject) => add(answer, subject),
+            None => all_of(expectation.metric.scope).iter().for_each(|it| add(answer, it)),
         }
     }
     for flow in flows {
@@ -243,6 +243,22 @@ pub fn asked(scenario: &Scenario) -> Vec<(Answer, String)> {
         }
     }
     all
+}
+
+/// The flow or link that an expectation names.
+fn subject(expectation: &Expectation) -> Option<&String> {
+    match expectation.metric.scope {
+        Scope::Flow => expectation.flow.as_ref(),
+        Scope::Link => expectation.link.as_ref(),
+        Scope::Run => None,
+    }
+}
+
+/// What a metric is of where nobody says: the first flow, the way down of the first path, the run.
+fn first_subject(scenario: &Scenario, scope: Scope) -> Option<String> {
+    let all = summary::subjects(scenario, 0, scope);
+    let down = all.iter().find(|name| scope == Scope::Link && name.ends_with(".down"));
+    down.or(all.first()).cloned()
 }
 
 /// The matrices of what the scenario asks about, then of every other metric that tells its choices apart.

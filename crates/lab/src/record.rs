@@ -46,6 +46,9 @@ pub struct Part {
     /// How its bytes arrived. None of links, and where nothing could be said of the whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<Delivery>,
+    /// Of a link, how long its packets waited in seconds: the quantiles at [`WAIT_SHARES`]. Empty if none waited.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<f64>,
     /// What should be known about it: settings, the floor and how it was computed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notes: BTreeMap<String, String>,
@@ -79,6 +82,20 @@ pub enum Delivery {
 
 /// In so many equal steps a delivery curve is kept: enough for a small picture, and small enough for thousands of runs.
 pub const DELIVERY_SHARES: usize = thalweg_sim::Floor::SHARES;
+
+/// The quantiles of sojourn times that are kept of each link, in thousandths of its packets: enough for a small picture of
+/// the distribution.
+pub const WAIT_SHARES: [u16; 33] = {
+    let mut shares = [0; 33];
+    let mut at = 0;
+    while at < 30 {
+        // From a thousandth on, every 33.
+        shares[at] = 1 + 33 * at as u16;
+        at += 1;
+    }
+    [shares[30], shares[31], shares[32]] = [990, 999, 1000];
+    shares
+};
 
 impl Part {
     /// Adds a value; one that is not finite is left out, as it could not be stored.

@@ -245,21 +245,11 @@ pub fn run(
     options: &RunOptions<'_>,
 ) -> Result<Finished, StoreError> {
     let version = engine.version();
-    let keys: Vec<Digest> = scenario.points.iter().map(|point| key(&version, point)).collect();
+    let keys = keys(scenario, &version);
     let seeds = options.seeds_of(scenario);
     let until = scenario.until.as_ref().map(|until| capped(until, options.max_seeds));
-    let mut work = Work { scenario, engine, store, options, keys: &keys, runs: Runs::new(), reused: 0, executed: 0 };
-    let all_seeds: Vec<u64> = match options.only_seed {
-        Some(seed) => vec![seed],
-        None => (0..seeds).map(|offset| scenario.first_seed.saturating_add(offset)).collect(),
-    };
-    // Seed by seed, so that an interrupted sweep has as much of every point.
-    let mut jobs: Vec<(usize, u64)> = all_seeds
-        .iter()
-        .flat_map(|seed| (0..keys.len()).map(move |point| (point, *seed)))
-        .filter(|(point, _)| options.only_point.is_none_or(|only| only == *point))
-        .filter(|(point, seed)| options.shard.is_none_or(|shard| shard.holds(&keys[*point], *seed)))
-        .collect();
+    let mut work = Work::new(scenario, engine, store, options, &keys);
+    let mut jobs = asked(scenario, &keys, options);
     let mut asked = jobs.len();
     let mut most_seeds = seeds;
     loop {
@@ -308,6 +298,50 @@ pub fn run(
     Ok(Finished { runs: work.runs, manifest, reused: work.reused, executed: work.executed, interrupted })
 }
 
+/// What the results of each point are stored under.
+fn keys(scenario: &Scenario, version: &str) -> Vec<Digest> {
+    scenario.points.iter().map(|point| key(version, point)).collect()
+}
+
+/// The runs that are asked for, without those that `until` adds. Seed by seed, so that an interrupted sweep has as much
+/// of every point.
+fn asked(scenario: &Scenario, keys: &[Digest], options: &RunOptions<'_>) -> Vec<(usize, u64)> {
+    let seeds: Vec<u64> = match options.only_seed {
+        Some(seed) => vec![seed],
+        None => (0..options.seeds_of(scenario)).map(|offset| scenario.first_seed.saturating_add(offset)).collect(),
+    };
+    seeds
+        .iter()
+        .flat_map(|seed| (0..keys.len()).map(move |point| (point, *seed)))
+        .filter(|(point, _)| options.only_point.is_none_or(|only| only == *point))
+        .filter(|(point, seed)| options.shard.is_none_or(|shard| shard.holds(&keys[*point], *seed)))
+        .collect()
+}
+
+/// The runs that [`run`] would make, by point and seed: those that are asked for and not stored. More may follow that
+/// `until` adds, and those whose stored file cannot be read.
+pub fn missing(scenario: &Scenario, engine: &dyn Engine, store: &Store, options: &RunOptions<'_>) -> Vec<(usize, u64)> {
+    let keys = keys(scenario, &engine.version());
+    let mut jobs = asked(scenario, &keys, options);
+    jobs.retain(|(point, seed)| !store.has_run(&keys[*point], *seed));
+    jobs
+}
+
+/// Makes some of the runs that [`missing`] names and stores them, so that [`run`] finds them done. Writes no manifest.
+///
+/// # Errors
+/// When results cannot be written.
+pub fn ahead(
+    scenario: &Scenario,
+    engine: &dyn Engine,
+    store: &Store,
+    options: &RunOptions<'_>,
+    jobs: &[(usize, u64)],
+) -> Result<(), StoreError> {
+    let keys = keys(scenario, &engine.version());
+    Work::new(scenario, engine, store, options, &keys).all(jobs)
+}
+
 /// The seeds still to run until the interval at every point is narrow enough: half as many again as there are.
 fn wider(scenario: &Scenario, runs: &Runs, until: &Until, seeds: u64, only_point: Option<usize>) -> Vec<(usize, u64)> {
     let most = until.max_seeds.min(seeds + (seeds / 2).max(4));
@@ -338,7 +372,17 @@ struct Work<'a> {
     executed: usize,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    fn new(
+        scenario: &'a Scenario,
+        engine: &'a dyn Engine,
+        store: &'a Store,
+        options: &'a RunOptions<'a>,
+        keys: &'a [Digest],
+    ) -> Work<'a> {
+        Work { scenario, engine, store, options, keys, runs: Runs::new(), reused: 0, executed: 0 }
+    }
+
     fn all(&mut self, jobs: &[(usize, u64)]) -> Result<(), StoreError> {
         let mut left = Vec::new();
         for (point, seed) in jobs {

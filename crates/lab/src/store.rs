@@ -315,6 +315,11 @@ impl Store {
         Some(run.record)
     }
 
+    /// Whether there is a file for a run. Whether that can be read is another question: [`run`](Self::run).
+    pub fn has_run(&self, key: &Digest, seed: u64) -> bool {
+        self.run_path("runs", key, seed).exists()
+    }
+
     fn notes_path(&self, name: &str) -> PathBuf {
         self.directory.join("notes").join(format!("{name}.json"))
     }

@@ -33,6 +33,9 @@ pub struct DirectionConfig {
     pub discipline: Discipline,
     /// Random extra delay.
     pub jitter: Option<Jitter>,
+    /// The same, if it changes at given times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter_changes: Option<Schedule<Jitter>>,
     /// What loses packets; each model decides about every packet.
     pub loss: Vec<LossModel>,
     /// Which packets are held up while others pass.
@@ -71,6 +74,7 @@ impl Default for DirectionConfig {
             queue: QueueLimit::Infinite,
             discipline: Discipline::default(),
             jitter: None,
+            jitter_changes: None,
             loss: Vec::new(),
             reorder: Vec::new(),
             shifts: Vec::new(),
@@ -207,8 +211,9 @@ pub const DIRECTION_KEYS: &[Key] = &[
         name: "jitter",
         example: r#"{ shape = "normal", mean = "5 ms", deviation = "1 ms", reorders = true }"#,
         doc: r#"random extra delay: a mean (uniform from zero to twice the mean), or a table; shapes are "uniform",
-              "normal", "exponential", "lognormal"; the default deviation is half the mean; packets overtake
-              each other only with reorders = true"#,
+              "normal", "exponential", "lognormal", and "contention" for a crowded wireless channel (no
+              deviation); the default deviation is half the mean; packets overtake each other only with
+              reorders = true"#,
         read: |draft, field, _| draft.config.jitter = Jitter::read(field),
     },
     Key {
@@ -263,7 +268,7 @@ pub const DIRECTION_KEYS: &[Key] = &[
     Key {
         name: "changes",
         example: r#"[{ at = "1 s", rate = "5 Mbps" }, { at = "2 s", delay = "80 ms", mtu = "1394 B" }]"#,
-        doc: "new values of rate, delay or mtu from given times on, in the order of time",
+        doc: "new values of rate, delay, mtu or jitter from given times on, in the order of time",
         read: |draft, field, _| draft.changes = changes(field),
     },
     Key {
@@ -361,6 +366,7 @@ struct Change {
     rate: Option<Rate>,
     delay: Option<Duration>,
     mtu: Option<u32>,
+    jitter: Option<Jitter>,
 }
 
 fn changes(field: &dyn Field) -> Vec<Change> {
@@ -373,9 +379,10 @@ fn changes(field: &dyn Field) -> Vec<Change> {
             rate: table.get("rate").and_then(|field| field.rate()),
             delay: table.get("delay").and_then(|field| field.duration()),
             mtu: table.get("mtu").and_then(|field| mtu(&*field)),
+            jitter: table.get("jitter").and_then(|field| Jitter::read(&*field)),
         };
-        if !["rate", "delay", "mtu"].iter().any(|key| table.has(key)) {
-            table.complain(&"changes nothing; write rate, delay or mtu");
+        if !["rate", "delay", "mtu", "jitter"].iter().any(|key| table.has(key)) {
+            table.complain(&"changes nothing; write rate, delay, mtu or jitter");
         }
         table.finish();
         if changes.last().is_some_and(|last| last.at >= change.at) {
@@ -398,10 +405,12 @@ impl Draft {
         let rate = self.schedule(rate, |change| change.rate)?;
         let delay = self.schedule(delay, |change| change.delay)?;
         let mtu = self.schedule(mtu, |change| change.mtu)?;
+        let jitter = self.schedule(config.jitter.unwrap_or(Jitter::NONE), |change| change.jitter)?;
         let config = &mut self.config;
         config.rate = rate.map_or(config.rate.clone(), RateModel::Schedule);
         config.delay = delay.map_or(config.delay.clone(), DelayModel::Schedule);
         config.mtu = mtu.or(config.mtu.take());
+        config.jitter_changes = jitter;
         Ok(())
     }
 
@@ -462,6 +471,9 @@ pub struct Jitter {
 }
 
 impl Jitter {
+    /// No extra delay.
+    const NONE: Jitter = Jitter { spread: Spread::Fixed(Duration::ZERO), reorder: false };
+
     fn read(field: &dyn Field) -> Option<Jitter> {
         let uniform = |mean: Duration, _| Spread::Uniform(Duration::ZERO, mean * 2);
         if !field.is_table() {
@@ -475,6 +487,7 @@ impl Jitter {
                 ("normal", |mean, deviation| Spread::Normal { mean, deviation }),
                 ("exponential", |mean, _| Spread::Exponential(mean)),
                 ("lognormal", lognormal),
+                ("contention", |mean, _| Spread::Contention(mean)),
             ])
         });
         let mean = table.need("mean", "\"2 ms\"").and_then(|field| field.duration());

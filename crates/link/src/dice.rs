@@ -121,6 +121,18 @@ impl Dice {
     pub fn exponential(&mut self) -> f64 {
         -math::ln(1.0 - self.unit())
     }
+
+    /// Poisson with this mean, by counting uniform draws until their product falls below `exp(-mean)` (Knuth). For
+    /// small means: the number of draws is the result and one.
+    fn poisson(&mut self, mean: f64) -> u32 {
+        let floor = math::exp(-mean);
+        let (mut count, mut product) = (0, self.unit());
+        while product > floor {
+            product *= self.unit();
+            count += 1;
+        }
+        count
+    }
 }
 
 /// A probability, to 2⁻⁵³. Written as a share ("0.001") or in per cent ("0.1 %").
@@ -217,7 +229,19 @@ pub enum Spread {
         /// Tail exponent; the mean is `scale / (shape - 1)` above 1 and infinite below.
         shape: f64,
     },
+    /// Waiting for a crowded wireless channel, as modeled by draft-huitema-ccwg-c4-test-04: a Poisson number of slots
+    /// of 1 ms (mean 1), less a part of the last; and for a share of the packets a Poisson number of slots of 7.5 ms
+    /// (mean 12) more, so that the whole lasts about as long as given here. The mean is 0.32 ms below it, and never
+    /// less than 0.68 ms.
+    Contention(Duration),
 }
+
+/// A slot of a channel that is free most of the time.
+const SHORT_SLOT: f64 = 1e6;
+/// A slot of a channel that others use.
+const LONG_SLOT: f64 = 7.5e6;
+/// How many of the long slots a packet waits for that meets them, on average.
+const LONG_SLOTS: f64 = 12.0;
 
 /// No draw is longer: half an hour is beyond what any path does, and keeps a heavy tail from stopping the world.
 const LONGEST: f64 = 1.8e12;
@@ -237,6 +261,13 @@ impl Spread {
             Spread::LogNormal { median, sigma } => nanos(median) * math::exp(sigma * dice.normal()),
             Spread::Pareto { scale, shape } => {
                 nanos(scale) * (math::pow(1.0 - dice.unit(), -1.0 / shape.max(1e-6)) - 1.0)
+            }
+            Spread::Contention(mean) => {
+                let (slots, part) = (dice.poisson(1.0), dice.unit());
+                let short = if slots > 0 { f64::from(slots) - part } else { 0.0 };
+                let share = (nanos(mean) - SHORT_SLOT) / (LONG_SLOT * LONG_SLOTS);
+                let long = if dice.unit() < share { f64::from(dice.poisson(LONG_SLOTS)) } else { 0.0 };
+                short * SHORT_SLOT + long * LONG_SLOT
             }
         };
         // Casts of floats saturate, and NaN becomes zero.
@@ -314,6 +345,11 @@ mod tests {
         near(Spread::LogNormal { median: 2 * MS, sigma: 0.5 }, 2.266, 1.208);
         // Lomax: mean = scale / (a - 1); variance = scale² a / ((a-1)² (a-2))
         near(Spread::Pareto { scale: 30 * MS, shape: 11.0 }, 3.0, 3.317);
+        // Short slots: 1 - (1 - 1/e)/2 = 0.684 with variance 1 + (1 - 1/e)/3 - (1 - 1/e)²/4 - 1/e = 0.743, as the part is
+        // independent of the number, unless that is zero. Long slots: of a share x, 90 ms with variance x (90² + 12 × 7.5²) - (90 x)².
+        near(Spread::Contention(MS), 0.684, 0.862);
+        let (x, long) = (6.0 / 90.0, 90.0 * 90.0 + 12.0 * 7.5 * 7.5);
+        near(Spread::Contention(7 * MS), 6.684, f64::sqrt(0.743 + x * long - 36.0));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::schedule::Cursor;
 use crate::trace::Mahimahi;
 use crate::{
     ConfigError, DelayModel, DirectionConfig, DirectionStats, DropCause, EcnTreatment, Jitter, Packet, Payload,
-    Probability, RateModel, Reorder, Sink, Streams,
+    Probability, RateModel, Reorder, Schedule, Sink, Streams,
 };
 
 /// One direction of a link: `queue → serialization at a rate → propagation → impairments`.
@@ -71,7 +71,7 @@ struct Line<P> {
     loss: Vec<Loss>,
     corrupt: (Probability, FlowDice),
     duplicate: (Probability, FlowDice),
-    jitter: Option<(Jitter, FlowDice)>,
+    jitter: Option<(Cursor<Jitter>, FlowDice)>,
     reorder: Vec<(Reorder, FlowDice)>,
     /// Packets that take longer, in order of their numbers.
     shifts: VecDeque<(u64, Duration)>,
@@ -151,6 +151,7 @@ impl<P: Payload + 'static> Direction<P> {
         shifts.sort_unstable_by_key(|(ordinal, _)| *ordinal);
         shifts.dedup_by_key(|(ordinal, _)| *ordinal);
         let reorder = config.reorder.iter().enumerate();
+        let jitter = config.jitter_changes.clone().or(config.jitter.map(Schedule::constant));
         let line = Line {
             delay: match &config.delay {
                 DelayModel::Constant(delay) => Delay::Constant(*delay),
@@ -163,7 +164,7 @@ impl<P: Payload + 'static> Direction<P> {
             loss: loss.map(|(n, model)| Loss::new(model, start, streams, &format!("loss/{n}"))).collect(),
             corrupt: (config.corrupt, FlowDice::new(streams, "corrupt")),
             duplicate: (config.duplicate, FlowDice::new(streams, "duplicate")),
-            jitter: config.jitter.map(|jitter| (jitter, FlowDice::new(streams, "jitter"))),
+            jitter: jitter.map(|jitter| (Cursor::new(jitter, start), FlowDice::new(streams, "jitter"))),
             reorder: reorder.map(|(n, reorder)| (*reorder, FlowDice::new(streams, &format!("reorder/{n}")))).collect(),
             shifts: shifts.into(),
             in_order: VecDeque::new(),
@@ -230,21 +231,27 @@ impl<P: Payload + 'static> Direction<P> {
     /// When [`advance`](Self::advance) has something to do; never later than the next delivery.
     pub fn next_event(&self) -> Option<Instant> {
         let served = match &self.state {
-            State::Idle => None,
-            State::Sending { end, .. } => Some(*end),
-            State::Held { until, .. } | State::HeldBack { until } => Some(*until),
+            State::Sending { end, .. } => *end,
+            State::Held { until, .. } | State::HeldBack { until } => *until,
             State::Waiting { .. } => match &self.server {
-                Server::Mahimahi(opportunities) => Some(opportunities.next()),
-                Server::Constant { .. } | Server::Schedule { .. } => None,
+                Server::Mahimahi(opportunities) => opportunities.next(),
+                Server::Constant { .. } | Server::Schedule { .. } => Instant::FAR_FUTURE,
             },
+            State::Idle => Instant::FAR_FUTURE,
         };
         // What is served then cannot arrive earlier than the shortest delay afterwards; nothing else needs attention
         // before.
-        let served = served.filter(|at| *at < Instant::FAR_FUTURE).map(|at| at + self.line.shortest);
-        let in_order = self.line.in_order.front().map(|flying| flying.at);
-        let late = self.line.late.peek().map(|flying| flying.at);
-        let held = (!self.held.is_empty()).then_some(self.held_until);
-        [served, in_order, late, held].into_iter().flatten().min()
+        let mut next = if served < Instant::FAR_FUTURE { served + self.line.shortest } else { served };
+        if let Some(flying) = self.line.in_order.front() {
+            next = next.min(flying.at);
+        }
+        if let Some(flying) = self.line.late.peek() {
+            next = next.min(flying.at);
+        }
+        if !self.held.is_empty() {
+            next = next.min(self.held_until);
+        }
+        (next < Instant::FAR_FUTURE).then_some(next)
     }
 
     /// Does everything that happens up to and including `now`.
@@ -477,6 +484,9 @@ impl<P: Payload + 'static> Direction<P> {
     }
 
     fn report_dropped(&mut self, sink: &mut impl Sink<P>) {
+        if self.dropped.is_empty() {
+            return;
+        }
         for Dropped { packet, at, cause } in self.dropped.drain(..) {
             self.stats.dropped[cause.index()] += 1;
             self.stats.flow_mut(packet.flow).dropped[cause.index()] += 1;
@@ -535,6 +545,7 @@ impl<P: Payload> Line<P> {
         let mut arrival = at + delay;
         let mut in_order = true;
         if let Some((jitter, dice)) = &mut self.jitter {
+            let (jitter, _) = jitter.at(at);
             arrival += jitter.spread.draw(dice.of(packet.flow));
             in_order = !jitter.reorder;
         }

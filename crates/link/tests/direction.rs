@@ -223,6 +223,7 @@ fn nothing_is_reordered_unless_asked() {
         Spread::Exponential(ms(10)),
         Spread::LogNormal { median: ms(4), sigma: 1.0 },
         Spread::Pareto { scale: ms(10), shape: 2.5 },
+        Spread::Contention(ms(7)),
     ];
     let steps = vec![(ms(0), ms(50)), (ms(500), ms(5)), (ms(900), ms(70))];
     let delay = DelayModel::Schedule(Schedule::new(steps, Some(ms(1000))).unwrap());
@@ -235,6 +236,28 @@ fn nothing_is_reordered_unless_asked() {
         let (log, stats) = run(&DirectionConfig { jitter: any_order, ..config }, spaced(20_000, ms(1)));
         assert!(!is_in_order(&log) && stats.reordered > 1000, "{spread:?}: {}", stats.reordered);
     }
+}
+
+#[test]
+fn jitter_follows_its_changes() {
+    let jitter = |millis| Jitter { spread: Spread::Fixed(ms(millis)), reorder: false };
+    let changes = Schedule::new(vec![(ms(0), jitter(1)), (ms(100), jitter(12)), (ms(300), jitter(0))], None).unwrap();
+    // What is said of all times gives way to what is said of each.
+    let config = DirectionConfig { jitter: Some(jitter(40)), jitter_changes: Some(changes), ..constant("8 Mbps") };
+    let (log, _) = run(&config, spaced(40, ms(10)));
+    // 1000 bytes take a millisecond.
+    let taken = |(at, packet): &(Instant, Packet<u64>)| (packet.payload, *at - packet.sent - ms(1));
+    for (number, extra) in log.delivered.iter().map(taken) {
+        let expected = match number {
+            0..10 => ms(1),
+            10..30 => ms(12),
+            // In order: those behind the last late one wait for it.
+            30 => ms(2),
+            _ => ms(0),
+        };
+        assert_eq!(extra, expected, "{number}");
+    }
+    assert_eq!(log.delivered.len(), 40);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
-use thalweg_recovery::{PathMemory, Policies};
+use thalweg_recovery::{InitialWindow, PathMemory, Policies};
 use thalweg_units::Rate;
 
 use crate::{
@@ -31,6 +31,8 @@ pub struct TransportConfig {
     /// RTT assumed before the first sample, above zero. Default 333 ms (RFC 9002 section 6.2.2). The first probe leaves
     /// after three times as long, so that a path with a round trip of minutes is to be told of here.
     pub initial_rtt: Duration,
+    /// The congestion window of a path about which nothing is known. Default [`InitialWindow::Rfc9002`].
+    pub initial_window: InitialWindow,
     /// Silence after which the connection is given up; `None` or zero disables (RFC 9000 section 10.1). Default 30 s.
     pub max_idle_timeout: Option<Duration>,
     /// Send a PING after this much silence so that neither end times out. Default off.
@@ -87,6 +89,7 @@ impl Default for TransportConfig {
             policies: Policies::default(),
             max_rate: None,
             initial_rtt: Duration::from_millis(333),
+            initial_window: InitialWindow::Rfc9002,
             max_idle_timeout: Some(Duration::from_secs(30)),
             keep_alive: None,
             handshake_padding: 0,

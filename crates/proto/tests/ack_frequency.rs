@@ -121,6 +121,25 @@ fn at_least_four_acknowledgments_arrive_in_each_round_trip_of_the_start() {
     }
 }
 
+/// BBR looks for a shorter round trip every five seconds, and asks for the acknowledgment that ends the search.
+#[test]
+fn a_probe_for_the_round_trip_time_asks_once_for_a_prompt_acknowledgment() {
+    let sent = |peer: Option<Duration>| {
+        let wire = Wire::default();
+        let (server, client) = (config("controller=bbr", None), config("", peer));
+        let mut world =
+            World::new(Setup { server, client, link: link(), observer: Some(wire.observer()), ..Setup::default() });
+        let handle = world.handshake();
+        // 13 s: two searches.
+        assert!(world.transfer(handle, true, 130_000_000, 100 * SECOND).is_some());
+        wire.immediate(Side::Server)
+    };
+    let asked = sent(Some(ms(1)));
+    assert!((1..=3).contains(&asked.len()), "{asked:?}");
+    assert!(asked.windows(2).all(|two| two[1] - two[0] > 4 * SECOND), "{asked:?}");
+    assert_eq!(sent(None), [], "of a peer that takes no requests nothing is asked");
+}
+
 #[test]
 fn nothing_is_asked_of_a_peer_that_has_not_said_that_it_takes_requests() {
     let (_, wire, _) = download(config("ack-rate=phased", Some(ms(1))), config("ack-rate=phased", None), link());

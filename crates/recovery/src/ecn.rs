@@ -113,6 +113,11 @@ impl Validation {
         Validation { state, mark, tested: 0, lost: 0, until: None, is_postponed: false, is_second_test: false }
     }
 
+    /// How packets are marked from now on, if the path carries marks.
+    pub(crate) fn set_mark(&mut self, mark: Ecn) {
+        self.mark = mark;
+    }
+
     pub(crate) fn state(&self) -> EcnState {
         self.state
     }

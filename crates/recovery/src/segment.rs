@@ -8,7 +8,7 @@ use crate::path::Path;
 use crate::rtt::Sample;
 use crate::sent::Transmission;
 use crate::trace::{Event, Trace};
-use crate::types::{Budget, LossTrigger, NewPath, PathId, SpaceId};
+use crate::types::{Budget, Ecn, LossTrigger, NewPath, PathId, SpaceId};
 use crate::undo::NO_EPISODE;
 
 /// Doublings of the retransmission timeout at most: 2^16 times the shortest is beyond any limit on it.
@@ -52,7 +52,7 @@ pub enum Judgement {
 /// One ACK is told in this order, each line as often as it applies:
 ///
 /// ```text
-/// on_cumulative_ack ──► on_delivered, on_late ──► on_rtt_sample ──► on_ecn_echo ──► judge, on_lost ──► finish
+/// on_cumulative_ack ──► on_delivered, on_late ──► on_rtt_sample ──► on_ecn_echo or on_ecn_counts ──► judge, on_lost ──► finish
 /// ```
 ///
 /// ```
@@ -149,6 +149,17 @@ impl SegmentPath {
     /// The peer echoes a congestion mark (ECE, RFC 3168).
     pub fn on_ecn_echo(&mut self, now: Instant) {
         self.path.on_ecn_echo(now);
+    }
+
+    /// The peer counts marked segments one by one (accurate ECN, RFC 9768): of `acked` that this ACK delivers, `marked`
+    /// were. To be told in place of [`on_ecn_echo`](Self::on_ecn_echo), also where none was marked.
+    pub fn on_ecn_counts(&mut self, now: Instant, acked: u64, marked: u64) {
+        self.path.on_ecn_counts(now, acked, marked);
+    }
+
+    /// How the next new segment is to be marked where ECN is in use: ECT(1) if marks are answered in proportion.
+    pub fn ecn_codepoint(&self) -> Ecn {
+        self.path.controller_codepoint()
     }
 
     /// A tail loss probe repaired a loss before it was noticed (RFC 8985 section 7.4.2).

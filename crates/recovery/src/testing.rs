@@ -50,7 +50,7 @@ impl Scene {
 
     pub(crate) fn congestion(&mut self, cause: CongestionCause) -> AckEvent<'_> {
         self.episode += 1;
-        let congestion = Some(CongestionEvent { cause, episode: self.episode });
+        let congestion = Some(CongestionEvent { cause, episode: self.episode, marked_share: None });
         AckEvent { congestion, ..self.event(0, false, false) }
     }
 

@@ -447,9 +447,10 @@ impl Trace {
     /// Hands out what was recorded since the last time, oldest first.
     pub(crate) fn drain(&mut self, mut f: impl FnMut(Instant, PathId, &Event)) {
         if let Some(events) = &mut self.events {
-            for (now, path, event) in events.drain(..) {
-                f(now, path, &event);
+            for (now, path, event) in &*events {
+                f(*now, *path, event);
             }
+            events.clear();
         }
     }
 }

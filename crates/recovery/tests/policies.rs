@@ -6,7 +6,7 @@ use thalweg_recovery::{Policies, PolicyError, ProbePolicy};
 
 /// The controllers that are built, as messages list them.
 const CONTROLLERS: &str =
-    "new-reno, cubic, cuback, abba, regain, bbr, bbr/peak-start, bbr/threshold, bbr/peak-start-threshold";
+    "new-reno, cubic, cuback, abba, regain, bbr, bbr/peak-start, bbr/threshold, bbr/peak-start-threshold, c4";
 
 #[test]
 fn defaults_are_the_documented_ones() {

@@ -17,6 +17,7 @@ use thalweg_units::{Ecn, Instant};
 
 use super::{bridge, proto};
 use crate::clock::Clock;
+use crate::model::Watch;
 use crate::settings::{self, Controller, Settings, Variant};
 use crate::tls;
 
@@ -55,6 +56,7 @@ pub(super) fn hosts(name: &str, variant: Variant, context: &StackContext<'_>) ->
         clock,
         buf: Vec::new(),
         ecn: settings.ecn || settings.variant == Variant::Shipped,
+        is_model: settings.controller == Controller::Bbr,
     };
     let client = socket("client", &client, None, Some(client_config));
     let server = socket("server", &server, Some(server_config), None);
@@ -160,6 +162,8 @@ struct Socket {
     buf: Vec<u8>,
     /// Whether ECN marks leave this host.
     ecn: bool,
+    /// Whether its controller works from a model.
+    is_model: bool,
 }
 
 struct Entry {
@@ -168,6 +172,8 @@ struct Entry {
     max_window: u64,
     /// Nothing is left of it.
     is_drained: bool,
+    /// What its model has done.
+    watch: Watch,
 }
 
 impl Socket {
@@ -179,8 +185,18 @@ impl Socket {
         if self.connections.len() <= handle.0 {
             self.connections.resize_with(handle.0 + 1, || None);
         }
-        self.connections[handle.0] = Some(Entry { connection, max_window: 0, is_drained: false });
+        self.connections[handle.0] =
+            Some(Entry { connection, max_window: 0, is_drained: false, watch: Watch::default() });
         handle.0
+    }
+
+    /// Looks at what the model of a connection does now.
+    fn watch(&mut self, index: usize) {
+        if let Some(Some(entry)) = self.connections.get_mut(index).filter(|_| self.is_model)
+            && let Some(look) = bridge::look(&mut entry.connection)
+        {
+            entry.watch.see(look);
+        }
     }
 
     fn reply(&mut self, size: usize, envelope: &Envelope, replies: &mut Replies) -> Route {
@@ -208,6 +224,7 @@ impl Stack for Socket {
                 if let Some(entry) = self.get(handle.0) {
                     entry.connection.handle_event(event);
                 }
+                self.watch(handle.0);
                 Route::Known(handle.0)
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
@@ -235,6 +252,7 @@ impl Stack for Socket {
         if let Some(entry) = self.get(connection) {
             entry.connection.handle_timeout(now);
         }
+        self.watch(connection);
     }
 
     fn send(&mut self, connection: usize, now: Instant, batch: usize, out: &mut Outbox<'_>) -> bool {
@@ -301,6 +319,7 @@ impl Stack for Socket {
         if let Some(mut entry) = self.connections.get_mut(connection).and_then(Option::take) {
             result.stats = bridge::stats(&mut entry.connection);
             result.stats.path.max_window = entry.max_window.max(result.stats.window);
+            result.stats.path.model = entry.watch.stats();
         }
         result
     }

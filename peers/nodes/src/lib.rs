@@ -15,6 +15,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod clock;
+mod model;
 mod noq;
 #[cfg(feature = "quiche")]
 mod quiche;

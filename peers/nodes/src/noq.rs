@@ -58,6 +58,7 @@ mod bridge {
         Connection, ConnectionIdGenerator, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, FourTuple, PathId,
         SendStream, ServerConfig, Transmit,
     };
+    use crate::model::{Look, Phase, Shown, rate};
     use crate::settings::Controller;
 
     pub(super) fn controller(which: Controller) -> Arc<dyn ControllerFactory + Send + Sync> {
@@ -112,9 +113,46 @@ mod bridge {
         connection.handle_network_change(None, now);
     }
 
-    /// What [`stats`] fills.
-    pub(super) const MEASURED: &[Figure] =
-        &[Figure::Datagrams, Figure::Packets, Figure::Rtt, Figure::MaxWindow, Figure::CongestionEvents, Figure::Undos];
+    /// What its BBR does, by the names of draft-ietf-ccwg-bbr.
+    pub(super) fn look(connection: &mut Connection) -> Option<Look> {
+        let lost = connection.stats().lost_packets;
+        let shown = Shown::of(&connection.congestion_state(PathId::ZERO)?, "packets");
+        let phase = match shown.field("state")? {
+            "Startup" => Phase::Startup,
+            "Drain" => Phase::Drain,
+            "ProbeBw(Down)" => Phase::Down,
+            "ProbeBw(Cruise)" => Phase::Cruise,
+            "ProbeBw(Refill)" => Phase::Refill,
+            "ProbeBw(Up)" => Phase::Up,
+            "ProbeRtt" => Phase::ProbeRtt,
+            _ => return None,
+        };
+        Some(Look {
+            phase,
+            bandwidth: rate(shown.number("max_bw")?),
+            current: rate(shown.number("bw")?),
+            lost,
+            in_flight: Some((shown.number("inflight")?, shown.number("bdp")?)),
+            is_full: Some(shown.field("full_bw_now")? == "true"),
+            extra: shown.number("extra_acked")?,
+            bound: shown.number("inflight_longterm").filter(|bound| *bound < u64::MAX / 2),
+        })
+    }
+
+    /// What [`stats`] and [`look`] fill.
+    pub(super) const MEASURED: &[Figure] = &[
+        Figure::Datagrams,
+        Figure::Packets,
+        Figure::Rtt,
+        Figure::MaxWindow,
+        Figure::CongestionEvents,
+        Figure::Undos,
+        Figure::ModelBandwidth,
+        Figure::ModelPhases,
+        Figure::ModelExits,
+        Figure::ModelExtra,
+        Figure::ModelBound,
+    ];
 
     pub(super) fn stats(connection: &mut Connection) -> ConnectionStats {
         let (from, mut to) = (connection.stats(), ConnectionStats::default());

@@ -5,7 +5,9 @@
 //! each datagram at the time it is released for.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::io::Write;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant as StdInstant;
 
 use boring::pkey::PKey;
@@ -23,6 +25,7 @@ use thalweg_sim::{
 use thalweg_units::{Duration, Ecn, Instant, human_bytes};
 
 use crate::clock::Clock;
+use crate::model::{Phase, Watch, rate};
 use crate::settings::{self, Controller, Settings, Variant};
 use crate::tls;
 use crate::virtual_world::{fill, within};
@@ -67,6 +70,7 @@ impl StackFactory for Quiche {
             Ok(Socket {
                 config,
                 is_client: side == "client",
+                is_model: settings.controller == Controller::Bbr,
                 local: if side == "client" { context.client } else { context.server },
                 server: context.server,
                 connections: Vec::new(),
@@ -139,6 +143,8 @@ fn config(server: bool, settings: &Settings) -> Result<quiche::Config, String> {
 struct Socket {
     config: quiche::Config,
     is_client: bool,
+    /// Whether its controller works from a model.
+    is_model: bool,
     local: SocketAddr,
     server: SocketAddr,
     connections: Vec<Entry>,
@@ -159,6 +165,69 @@ struct Entry {
     sent: (u64, u64),
     received: (u64, u64),
     max_window: u64,
+    /// Phases that its BBR has entered since they were looked at.
+    phases: Arc<Mutex<Phases>>,
+    /// What its BBR has done.
+    watch: Watch,
+}
+
+/// The phases of BBR in a qlog.
+#[derive(Debug, Default)]
+struct Phases {
+    /// An incomplete record.
+    line: Vec<u8>,
+    entered: Vec<Phase>,
+}
+
+/// Takes the place of a qlog file, and keeps nothing but the phases.
+struct Qlog(Arc<Mutex<Phases>>);
+
+impl Write for Qlog {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        let mut phases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for part in text.split_inclusive(|byte| *byte == b'\n') {
+            phases.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                let line = std::mem::take(&mut phases.line);
+                phases.entered.extend(phase(&line));
+            }
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The phase that a record of a new state names, if it is one.
+fn phase(record: &[u8]) -> Option<Phase> {
+    let record = std::str::from_utf8(record).ok()?;
+    let (_, name) = record.split_once("congestion_state_updated")?.1.split_once("\"new\":\"")?;
+    Some(match name.split_once('"')?.0 {
+        "bbr_startup" => Phase::Startup,
+        "bbr_drain" => Phase::Drain,
+        "bbr_probe_bw_down" => Phase::Down,
+        "bbr_probe_bw_cruise" => Phase::Cruise,
+        "bbr_probe_bw_refill" => Phase::Refill,
+        "bbr_probe_bw_up" => Phase::Up,
+        "bbr_probe_rtt" => Phase::ProbeRtt,
+        _ => return None,
+    })
+}
+
+impl Entry {
+    /// Looks at what its BBR has done since.
+    fn watch(&mut self) {
+        let entered = std::mem::take(&mut self.phases.lock().unwrap_or_else(PoisonError::into_inner).entered);
+        if entered.is_empty() && self.watch.stats().is_none() {
+            return;
+        }
+        let lost = self.connection.stats().lost as u64;
+        let path = self.connection.path_stats().next();
+        let bandwidth = rate(path.and_then(|path| path.max_bandwidth).unwrap_or_default());
+        self.watch.see_all(&entered, bandwidth, lost);
+    }
 }
 
 /// Which streams have been opened by whom.
@@ -173,8 +242,13 @@ struct Streams {
 }
 
 impl Socket {
-    fn add(&mut self, connection: Connection, ids: [Vec<u8>; 2]) -> usize {
+    fn add(&mut self, mut connection: Connection, ids: [Vec<u8>; 2], now: Instant) -> usize {
         let index = self.connections.len();
+        let phases = Arc::default();
+        if self.is_model {
+            let qlog = Box::new(Qlog(Arc::clone(&phases)));
+            within(now, &mut self.dice, || connection.set_qlog(qlog, String::new(), String::new()));
+        }
         let own = u64::from(!self.is_client);
         self.connections.push(Entry {
             connection,
@@ -184,6 +258,8 @@ impl Socket {
             sent: (0, 0),
             received: (0, 0),
             max_window: 0,
+            phases,
+            watch: Watch::default(),
         });
         for id in ids {
             self.by_id.insert(id, index);
@@ -207,7 +283,7 @@ impl Stack for Socket {
             quiche::connect(Some(tls::SERVER_NAME), &ConnectionId::from_ref(&id), local, peer, config)
         });
         let connection = opened.map_err(|error| error.to_string())?;
-        Ok(self.add(connection, [id.clone(), id]))
+        Ok(self.add(connection, [id.clone(), id], now))
     }
 
     fn datagram(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8], _: &mut Replies) -> Route {
@@ -224,7 +300,7 @@ impl Stack for Socket {
                     quiche::accept(&ConnectionId::from_ref(&id), None, local, peer, config)
                 });
                 let Ok(connection) = accepted else { return Route::Nowhere };
-                self.add(connection, [id, header.dcid.to_vec()])
+                self.add(connection, [id, header.dcid.to_vec()], now)
             }
         };
         let entry = &mut self.connections[index];
@@ -276,6 +352,7 @@ impl Stack for Socket {
         }
         let window = entry.connection.path_stats().next().map_or(0, |path| path.cwnd as u64);
         entry.max_window = entry.max_window.max(window);
+        entry.watch();
         any
     }
 
@@ -337,6 +414,7 @@ impl Stack for Socket {
             to.path.ptos = path.total_pto_count as u64;
         }
         to.path.max_window = entry.max_window.max(to.window);
+        to.path.model = entry.watch.stats();
         result
     }
 
@@ -349,6 +427,9 @@ impl Stack for Socket {
             Figure::MaxWindow,
             Figure::SpuriousPackets,
             Figure::Ptos,
+            Figure::ModelBandwidth,
+            Figure::ModelPhases,
+            Figure::ModelExits,
         ]
     }
 }

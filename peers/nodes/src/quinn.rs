@@ -52,11 +52,12 @@ mod bridge {
     use thalweg_proto::connection::ConnectionStats;
     use thalweg_sim::Figure;
 
-    use super::proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
+    use super::proto::congestion::{Bbr, BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
     use super::proto::{
         Connection, ConnectionIdGenerator, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, SendStream,
         ServerConfig, Transmit,
     };
+    use crate::model::{Look, Phase, Shown, rate};
     use crate::settings::Controller;
 
     pub(super) fn controller(which: Controller) -> Arc<dyn ControllerFactory + Send + Sync> {
@@ -111,9 +112,37 @@ mod bridge {
         connection.local_address_changed();
     }
 
-    /// What [`stats`] fills.
-    pub(super) const MEASURED: &[Figure] =
-        &[Figure::Datagrams, Figure::Packets, Figure::Rtt, Figure::MinRtt, Figure::MaxWindow, Figure::CongestionEvents];
+    /// What its BBR does. It is version 1: the gain says where in its cycle it is, and nothing refills.
+    pub(super) fn look(connection: &mut Connection) -> Option<Look> {
+        let controller = connection.congestion_state().clone_box().into_any().downcast::<Bbr>().ok()?;
+        let lost = connection.stats().path.lost_packets;
+        let shown = Shown::of(&controller, "ack_aggregation");
+        let gain: f64 = shown.field("pacing_gain")?.parse().ok()?;
+        let phase = match shown.field("mode")? {
+            "Startup" => Phase::Startup,
+            "Drain" => Phase::Drain,
+            "ProbeBw" if gain > 1.0 => Phase::Up,
+            "ProbeBw" if gain < 1.0 => Phase::Down,
+            "ProbeBw" => Phase::Cruise,
+            "ProbeRtt" => Phase::ProbeRtt,
+            _ => return None,
+        };
+        // The largest of the samples in its filter comes first, in bytes per second.
+        let bandwidth = rate(shown.number("value")?);
+        Some(Look { phase, bandwidth, current: bandwidth, lost, in_flight: None, is_full: None, extra: 0, bound: None })
+    }
+
+    /// What [`stats`] and [`look`] fill.
+    pub(super) const MEASURED: &[Figure] = &[
+        Figure::Datagrams,
+        Figure::Packets,
+        Figure::Rtt,
+        Figure::MinRtt,
+        Figure::MaxWindow,
+        Figure::CongestionEvents,
+        Figure::ModelBandwidth,
+        Figure::ModelPhases,
+    ];
 
     pub(super) fn stats(connection: &mut Connection) -> ConnectionStats {
         let (from, mut to) = (connection.stats(), ConnectionStats::default());

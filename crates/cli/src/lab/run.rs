@@ -9,10 +9,11 @@ use serde_json::json;
 use thalweg_lab::judgment::{Judgment, Reason};
 use thalweg_lab::record::Engine;
 use thalweg_lab::report::{self, Results};
-use thalweg_lab::runner::{self, RunOptions, Shard};
+use thalweg_lab::runner::{self, Progress, RunOptions, Shard};
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::store::Store;
 
+use super::forecast::{Forecast, forecast};
 use super::outcome::{Detail, outcome, question};
 use super::progress::Bar;
 use super::{check_point, collection, load_scenarios, stop_on_interrupt, words};
@@ -77,14 +78,21 @@ impl RunArgs {
         let several = scenarios.len() > 1;
         self.check_runs(&scenarios)?;
         let (root, directories) = self.places(&scenarios)?;
+        let Forecast { said, made } = match self.quiet {
+            true => Forecast { said: None, made: vec![0; scenarios.len()] },
+            false => forecast(&scenarios, &directories, engine, &self.options(stop, &|_| {}))?,
+        };
+        if let Some(said) = said {
+            eprintln!("thalweg: {said}");
+        }
         let mut done = Vec::new();
         let mut failed = Vec::new();
         let mut ended = Ok(());
         let count = scenarios.len();
-        for (number, (scenario, out)) in scenarios.into_iter().zip(directories).enumerate() {
+        for (number, ((scenario, out), made)) in scenarios.into_iter().zip(directories).zip(made).enumerate() {
             let name = scenario.name.clone();
             let bar = Bar::of_scenario(&name, several.then_some((number + 1, count)), self.quiet);
-            match self.one(scenario, engine, (&out, bar), stop).and_then(|(results, verdict)| {
+            match self.one(scenario, engine, (&out, bar, made), stop).and_then(|(results, verdict)| {
                 done.push(results);
                 verdict
             }) {
@@ -176,25 +184,30 @@ impl RunArgs {
             .is_ok_and(|(_, known)| (known.shard, known.only_point, known.only_seed) == (shard, self.point, self.seed))
     }
 
-    /// Runs one scenario: its results, and the failure if they do not pass.
-    fn one(
-        &self,
-        scenario: Scenario,
-        engine: &dyn Engine,
-        (out, bar): (&Path, Bar),
-        stop: &AtomicBool,
-    ) -> Result<(Results, Result<()>)> {
-        let (detail, paint) = (Detail::of(self.quiet, self.verbose), Paint::of_stderr());
-        let progress = |progress| bar.show(progress);
-        let options = RunOptions {
+    /// Which runs to make.
+    fn options<'a>(&self, stop: &'a AtomicBool, progress: &'a (dyn Fn(Progress) + Sync)) -> RunOptions<'a> {
+        RunOptions {
             seeds: self.seeds,
             max_seeds: self.max_seeds,
             only_seed: self.seed,
             only_point: self.point,
             shard: self.shard,
             threads: self.threads,
-            ..RunOptions::new(stop, &progress)
-        };
+            ..RunOptions::new(stop, progress)
+        }
+    }
+
+    /// Runs one scenario, of which so many runs are made already: its results, and the failure if they do not pass.
+    fn one(
+        &self,
+        scenario: Scenario,
+        engine: &dyn Engine,
+        (out, bar, made): (&Path, Bar, usize),
+        stop: &AtomicBool,
+    ) -> Result<(Results, Result<()>)> {
+        let (detail, paint) = (Detail::of(self.quiet, self.verbose), Paint::of_stderr());
+        let progress = |progress| bar.show(progress);
+        let options = self.options(stop, &progress);
         if let (Some(shard), Some(until)) = (self.shard, &scenario.until) {
             eprintln!(
                 "thalweg: {}: part {shard} of {} seeds of each point; \"until\" needs all of them, so the interval of {} may \
@@ -209,7 +222,9 @@ impl RunArgs {
         let done = runner::run(&scenario, engine, &store, &options);
         bar.end();
         let resume = "what is done is kept: run the same command again to go on";
-        let done = done.map_err(|error| Failure::failed(format!("{error}; {resume}")))?;
+        let mut done = done.map_err(|error| Failure::failed(format!("{error}; {resume}")))?;
+        // What the forecast has made belongs to this command, too.
+        (done.reused, done.executed) = (done.reused.saturating_sub(made), done.executed + made);
         if !self.quiet {
             eprintln!("{}  {}", question(&scenario, paint), words::speed(&done, began.elapsed()));
         }

@@ -15,7 +15,7 @@ const firstRuns = (runs) => {
 
 const swatchBox = (run) => {
   const box = document.createElement("i");
-  box.className = "key c" + (run.color % COLORS);
+  box.className = "key c" + (run.color % COLORS) + (run.color < COLORS ? "" : " again");
   return box;
 };
 

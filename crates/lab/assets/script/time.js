@@ -6,12 +6,16 @@ const GROUPS = [
   { title: "Wait in the queue", names: ["sojourn"], unit: "s", height: 190, axis: "wait" },
   { title: "Drops and marks by the queue", names: ["early_dropped", "marked"], unit: "", height: 190, axis: "packets" },
   { title: "Probability of a drop or mark", names: ["probability"], unit: "", height: 190, axis: "probability" },
+  { title: "Forecast of the load", names: ["forecast_ms", "load_ms", "candidate_ms"], unit: "ms", height: 230, axis: "work at the link" },
+  { title: "Error of the candidate", names: ["error"], unit: "", height: 150, axis: "doublings" },
   { title: "Delivered", names: ["delivered"], unit: "B", height: 210, axis: "delivered" },
   { title: "Rates", names: ["rate", "pacing"], unit: "bps", height: 210, axis: "rate" },
 ];
 // Of several runs each quantity has a plot of its own; these only if they are asked for.
 const ON_REQUEST = ["srtt", "min_rtt", "pacing"];
 const LINKS = ["queue", "sojourn", "early_dropped", "marked", "probability"];
+// What a queue did to packets, by the name of its count: drawn on the queue and the wait of a single run.
+const ACTIONS = { early_dropped: { mark: "tick", color: "k1" }, marked: { mark: "ring", color: "k7" } };
 const FAINT = ["in_flight", "srtt", "pacing"];
 
 // What tells the lines of a plot apart, in words: only what differs.
@@ -41,7 +45,9 @@ const styles = (lines) => {
     const at = keys.indexOf(rest(line));
     // The first choice lies on top; what is under it is wider, so that lines that agree can both be seen.
     const wider = 0.7 * Math.min(ranks.indexOf(line.run.choice), 3);
-    if (choices.size > 1) return { index: line.run.color, dash: DASHES[at % DASHES.length], wider, faint: at };
+    // Colors that come a second time are dashed from the start.
+    const again = line.run.color >= COLORS ? 1 : 0;
+    if (choices.size > 1) return { index: line.run.color, dash: DASHES[(at + again) % DASHES.length], wider, faint: at };
     return { index: line.run.color + at, dash: at >= COLORS ? DASHES[1] : [], wider, faint: 0 };
   });
 };
@@ -58,8 +64,16 @@ const busy = (lines) => {
 const about = (line) => [line.run.set, line.run.place, line.run.choice, line.run.seed, line.subject];
 const ABOUT = ["set", "place", "choice", "seed", "flow_or_link"];
 
-const lineModel = (title, name, unit, axis, height, all, end, isAlone) => {
-  const [lines, idle] = !isAlone && LINKS.includes(all[0].name) ? busy(all) : [all, 0];
+// When a count of a link grew, and what the line of that link says then.
+const actionsOn = (line, all) => Object.keys(ACTIONS).flatMap((name) => {
+  const count = all.find((other) => other.run === line.run && other.subject === line.subject && other.name === name);
+  const t = count ? [...count.t].filter((_, at) => count.v[at] > (at ? count.v[at - 1] : 0)) : [];
+  return t.length ? [{ name, t, n: t.map((time) => valueAt(line, time) ?? 0) }] : [];
+});
+
+const lineModel = (title, name, unit, axis, height, all, end, isAlone, actions = []) => {
+  const isOfOne = new Set(all.map((line) => line.name)).size === 1;
+  const [lines, idle] = !isAlone && isOfOne && LINKS.includes(all[0].name) ? busy(all) : [all, 0];
   const looks = styles(all).filter((_, at) => lines.includes(all[at]));
   const words = labels(lines, new Set(lines.map((line) => line.name)).size > 1);
   const byState = (line) => isAlone && line.name === "window" && line.states.length > 1;
@@ -84,6 +98,8 @@ const lineModel = (title, name, unit, axis, height, all, end, isAlone) => {
   }));
   for (const state of known)
     legend.push({ label: state, stroke: () => stateColor(state), mark: strips.length ? "strip" : "line" });
+  for (const { name: action, t } of actions)
+    legend.push({ key: action, label: quantity(action) + " (" + t.length + "×)", mark: ACTIONS[action].mark, stroke: () => color(ACTIONS[action].color) });
   if (idle) legend.push({ label: idle + (idle > 1 ? " idle links" : " idle link") + " left out", mark: "none", stroke: () => color("soft") });
   return {
     title, name, unit, quantity: axis, height, end, legend,
@@ -94,6 +110,11 @@ const lineModel = (title, name, unit, axis, height, all, end, isAlone) => {
       });
       // What is said first lies on top.
       drawn.reverse();
+      for (const action of actions)
+        if (!hidden.has(action.name)) {
+          const kind = ACTIONS[action.name].mark === "tick" ? "lost" : "spurious";
+          drawn.push(packetShapes(kind, action, action.n, view, { stroke: color(ACTIONS[action.name].color), alpha: 0.9 }));
+        }
       const rows = strips.map((line, row) => stripShapes(line, view, row, strips.length, style(lines.indexOf(line)).stroke));
       return [...drawn, ...rows.flat()];
     },
@@ -190,15 +211,21 @@ const drawAll = (holder, runs, wanted, byBytes) => {
   const packets = runs.flatMap((run) => run.packets);
   const flows = new Set(all.filter((line) => line.name === "delivered" || line.name === "window").map((line) => line.subject));
   const isAlone = runs.length === 1 && flows.size <= 1;
+  const isOne = runs.length === 1;
   const draw = (title, lines, unit, axis, height) => {
-    if (lines.length) new TimePlot(holder, lineModel(title, slug(title), unit, axis, height, lines, end, isAlone));
+    if (!lines.length) return;
+    const hosts = isOne ? lines.filter((line) => line.name === "queue" || line.name === "sojourn") : [];
+    const actions = hosts.flatMap((line) => actionsOn(line, all));
+    new TimePlot(holder, lineModel(title, slug(title), unit, axis, height, lines, end, isAlone, actions));
   };
   const pick = (names) => names.flatMap((name) => all.filter((line) => line.name === name));
   const mentioned = new Set(GROUPS.flatMap((group) => group.names));
   const others = [...new Set(all.map((line) => line.name))].filter((name) => !mentioned.has(name));
   const groups = [...GROUPS, ...others.map((name) => ({ title: capital(quantity(name)), names: [name], height: 200, axis: quantity(name) }))];
   for (const group of groups) {
-    if (isAlone || group.names.length === 1) draw(group.title, pick(group.names), group.unit ?? (pick(group.names)[0] || {}).unit ?? "", group.axis, group.height);
+    // What a queue says of itself belongs together, however many flows there are.
+    const isOfLinks = group.names.every((name) => LINKS.includes(name) || name.endsWith("_ms"));
+    if (isAlone || group.names.length === 1 || (isOne && isOfLinks)) draw(group.title, pick(group.names), group.unit ?? (pick(group.names)[0] || {}).unit ?? "", group.axis, group.height);
     else
       for (const name of group.names)
         if (!ON_REQUEST.includes(name) || wanted.has(name)) draw(capital(quantity(name)), pick([name]), group.unit, quantity(name), group.height);

@@ -21,6 +21,7 @@ const QUANTITIES = {
   window: "congestion window", in_flight: "bytes in flight", rtt: "latest RTT", srtt: "smoothed RTT", min_rtt: "smallest RTT",
   queue: "queue", sojourn: "wait in the queue", delivered: "delivered", rate: "rate of delivery", pacing: "pacing rate",
   early_dropped: "dropped early", marked: "marked", probability: "probability",
+  candidate_ms: "candidate for the round trip", load_ms: "load", forecast_ms: "forecast", error: "error of the candidate",
 };
 const quantity = (name) => QUANTITIES[name] || name.replaceAll("_", " ");
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -9,7 +9,7 @@ use thalweg_sim::{
 use thalweg_units::{Duration, human_duration};
 
 use super::{Interruptions, delivery, model, shares};
-use crate::record::{Output, PacketPlot, Part, Recording, RunRecord, Series, put};
+use crate::record::{Output, PacketPlot, Part, Recording, RunRecord, Series, WAIT_SHARES, put};
 use crate::scenario::world::World;
 
 /// Values that a run keeps of each metric at most; more are thinned to evenly spaced quantiles.
@@ -53,10 +53,16 @@ pub(super) fn output(
             None => Some(&link.stats.sojourn),
         };
         sojourn(&mut part, LINK_SOJOURN, waits.filter(|waits| waits.count() > 0));
+        part.waits = waits.filter(|waits| !waits.max().is_zero()).map(quantiles).unwrap_or_default();
         if let Some(used) = rate.and_then(|rate| shares::link_use(plan, &result, index, rate)) {
             part.set("link_use", used);
         }
         record.links.push(part);
+    }
+    for (part, share) in record.flows.iter_mut().zip(shares::of_competitors(plan, &result)) {
+        if let Some(share) = share {
+            part.set("competing_share", share);
+        }
     }
     put(&mut record.values, "success", f64::from(u8::from(complete)));
     if let Some(index) = shares::fairness(plan, &result) {
@@ -67,6 +73,12 @@ pub(super) fn output(
     if complete && !completions.is_empty() {
         put(&mut record.values, "completion_mean", completions.iter().sum::<f64>() / completions.len() as f64);
         put(&mut record.values, "completion_last", completions.iter().copied().fold(0.0, f64::max));
+    }
+    let waits: Vec<f64> =
+        record.flows.iter().filter_map(|flow| flow.values.get("flow_sojourn_max")?.first().copied()).collect();
+    if waits.len() > 1 {
+        put(&mut record.values, "flow_sojourn_worst", waits.iter().copied().fold(0.0, f64::max));
+        put(&mut record.values, "flow_sojourn_best", waits.iter().copied().fold(f64::INFINITY, f64::min));
     }
     put(&mut record.values, "virtual_time", result.virtual_time.as_secs_f64());
     put(&mut record.values, "events", result.events as f64);
@@ -140,7 +152,12 @@ fn flow_part(
         part.notes.insert("floor".to_owned(), text);
     }
     match flow.handshake {
-        Some(handshake) => part.set("handshake", handshake.as_secs_f64()),
+        Some(handshake) => {
+            part.set("handshake", handshake.as_secs_f64());
+            if let Some(completion) = flow.completion {
+                part.set("completion_after_handshake", completion.saturating_sub(handshake).as_secs_f64());
+            }
+        }
         // A stack that does not tell has at least delivered something.
         None if flow.failed.is_some() && flow.bytes == 0 && flow.has_handshake => part.never("handshake"),
         None => {}
@@ -272,6 +289,7 @@ fn counters(part: &mut Part, sender: &SideResult, receiver: &SideResult, has_met
         for (name, value) in names.into_iter().zip(times) {
             part.set(name, value.as_secs_f64());
         }
+        part.set("rtt_mean", sender.rtt.mean().as_secs_f64());
     }
 }
 
@@ -406,6 +424,12 @@ fn sojourn(part: &mut Part, names: [&str; 4], times: Option<&Quantiles>) {
     for (name, value) in names.into_iter().zip(times.quantiles([(1, 2), (19, 20), (99, 100), (1, 1)].into_iter())) {
         part.set(name, value.as_secs_f64());
     }
+}
+
+/// The quantiles of sojourn times that are kept, in seconds, rounded up to a microsecond.
+fn quantiles(times: &Quantiles) -> Vec<f64> {
+    let wanted = WAIT_SHARES.into_iter().map(|share| (u64::from(share), 1_000));
+    times.quantiles(wanted).map(|wait| wait.as_nanos().div_ceil(1_000) as f64 / 1e6).collect()
 }
 
 fn record_all(result: &RunResult, plan: &Plan) -> Recording {

@@ -2,7 +2,7 @@
 
 use thalweg_link::RateModel;
 use thalweg_recovery::ModelStats;
-use thalweg_sim::{FlowPlan, FlowResult, Plan, SideResult};
+use thalweg_sim::{Figure, FlowPlan, FlowResult, Plan, SideResult};
 use thalweg_units::{Duration, Rate};
 
 use crate::record::Part;
@@ -12,15 +12,20 @@ const HEADERS: f64 = 28.0;
 /// Over what the rate of a link is taken.
 const SPAN: Duration = Duration::from_secs(1);
 
-/// Sets the metrics of a sender that works from a model; nothing for others.
+/// Sets the metrics of a sender that works from a model, as far as its stack shows them; nothing for others.
 pub(super) fn model(part: &mut Part, plan: &Plan, flow: &FlowResult, flow_plan: &FlowPlan, sender: &SideResult) {
     let Some(model) = sender.stats.path.model else { return };
-    counters(part, &model);
-    part.set("model_bandwidth", model.bandwidth.bps() as f64);
-    part.set("model_extra", model.most_extra as f64);
-    if model.inflight_bound > 0 {
+    counters(part, sender, &model);
+    if sender.measures(Figure::ModelExtra) {
+        part.set("model_extra", model.most_extra as f64);
+    }
+    if model.inflight_bound > 0 && sender.measures(Figure::ModelBound) {
         part.set("model_bound", model.inflight_bound as f64);
     }
+    if !sender.measures(Figure::ModelBandwidth) {
+        return;
+    }
+    part.set("model_bandwidth", model.bandwidth.bps() as f64);
     let datagram = f64::from(sender.stats.mtu);
     let share = datagram / (datagram + HEADERS);
     let end = flow.start + flow.completion.unwrap_or_default();
@@ -35,24 +40,26 @@ pub(super) fn model(part: &mut Part, plan: &Plan, flow: &FlowResult, flow_plan: 
     ratio("model_least_bandwidth_over_link", model.least_bandwidth, at(end));
 }
 
-fn counters(part: &mut Part, model: &ModelStats) {
-    for (name, count) in [
-        ("model_startups", model.startups),
-        ("model_startups_ended_by_loss", model.startups_ended_by_loss),
-        ("model_drains", model.drains),
-        ("model_drains_ended_by_time", model.drains_ended_by_time),
-        ("model_downs", model.downs),
-        ("model_downs_ended_by_time", model.downs_ended_by_time),
-        ("model_cruises", model.cruises),
-        ("model_refills", model.refills),
-        ("model_ups", model.ups),
-        ("model_ups_ended_by_plateau", model.ups_ended_by_plateau),
-        ("model_ups_ended_by_loss", model.ups_ended_by_loss),
-        ("model_ups_ended_by_care", model.ups_ended_by_care),
-        ("model_rtt_probes", model.rtt_probes),
-        ("model_rtt_probes_skipped", model.rtt_probes_skipped),
+fn counters(part: &mut Part, sender: &SideResult, model: &ModelStats) {
+    for (figure, name, count) in [
+        (Figure::ModelPhases, "model_startups", model.startups),
+        (Figure::ModelExits, "model_startups_ended_by_loss", model.startups_ended_by_loss),
+        (Figure::ModelPhases, "model_drains", model.drains),
+        (Figure::ModelExits, "model_drains_ended_by_time", model.drains_ended_by_time),
+        (Figure::ModelPhases, "model_downs", model.downs),
+        (Figure::ModelExits, "model_downs_ended_by_time", model.downs_ended_by_time),
+        (Figure::ModelPhases, "model_cruises", model.cruises),
+        (Figure::ModelPhases, "model_refills", model.refills),
+        (Figure::ModelPhases, "model_ups", model.ups),
+        (Figure::ModelExits, "model_ups_ended_by_plateau", model.ups_ended_by_plateau),
+        (Figure::ModelExits, "model_ups_ended_by_loss", model.ups_ended_by_loss),
+        (Figure::ModelCare, "model_ups_ended_by_care", model.ups_ended_by_care),
+        (Figure::ModelPhases, "model_rtt_probes", model.rtt_probes),
+        (Figure::ModelCare, "model_rtt_probes_skipped", model.rtt_probes_skipped),
     ] {
-        part.set(name, count as f64);
+        if sender.measures(figure) {
+            part.set(name, count as f64);
+        }
     }
 }
 

@@ -62,40 +62,67 @@ pub(super) fn link_use(plan: &Plan, result: &RunResult, link: usize, rate: &Rate
     (room > 0).then(|| bytes as f64 / room as f64)
 }
 
-/// Jain's index over the goodputs of flows that compete: transfers in the same direction of a path, in the time in
-/// which all of them run (within the measuring window, if there is one). Of several such groups the lowest counts. None
-/// if nobody competes, or for less than a round trip; zero if nobody got anything.
+/// Jain's index over the goodputs of flows that compete. Of several groups that do, the lowest counts. None if nobody
+/// competes, or for less than a round trip; zero if nobody got anything.
 pub(super) fn fairness(plan: &Plan, result: &RunResult) -> Option<f64> {
-    let directions = (0..plan.paths.len()).flat_map(|path| [(path, true), (path, false)]);
-    directions.filter_map(|(path, up)| among(plan, result, path, up)).reduce(f64::min)
+    competitions(plan, result).map(|got| jain(&got)).reduce(f64::min)
 }
 
-/// The same of one direction of a path.
-fn among(plan: &Plan, result: &RunResult, path: usize, up: bool) -> Option<f64> {
+fn jain(got: &[(usize, u64)]) -> f64 {
+    let (sum, squares) = got.iter().fold((0.0, 0.0), |(sum, squares), (_, bytes)| {
+        let one = *bytes as f64;
+        (sum + one, squares + one * one)
+    });
+    if squares > 0.0 { sum * sum / (got.len() as f64 * squares) } else { 0.0 }
+}
+
+/// What each flow that competes got of what all of its competitors and itself got, by number of flow; of a flow in
+/// several such groups the least. None for the others, and where nobody got anything.
+pub(super) fn of_competitors(plan: &Plan, result: &RunResult) -> Vec<Option<f64>> {
+    let mut shares = vec![None; result.flows.len()];
+    for got in competitions(plan, result) {
+        let sum: u64 = got.iter().map(|(_, bytes)| bytes).sum();
+        for (index, bytes) in got {
+            if let Some(share) = shares.get_mut(index).filter(|_| sum > 0) {
+                let one = bytes as f64 / sum as f64;
+                *share = Some(share.map_or(one, |least: f64| least.min(one)));
+            }
+        }
+    }
+    shares
+}
+
+/// The groups of flows that compete: transfers in the same direction of a path, with the bytes that each received while
+/// all of them ran (within the measuring window, if there is one). None who do for less than a round trip.
+fn competitions(plan: &Plan, result: &RunResult) -> impl Iterator<Item = Vec<(usize, u64)>> {
+    let directions = (0..plan.paths.len()).flat_map(|path| [(path, true), (path, false)]);
+    directions.filter_map(|(path, up)| among(plan, result, path, up))
+}
+
+/// The group of one direction of a path: numbers of flows, and bytes.
+fn among(plan: &Plan, result: &RunResult, path: usize, up: bool) -> Option<Vec<(usize, u64)>> {
     let end = result.virtual_time;
     let competes = |flow: &FlowResult, plan: &FlowPlan| {
         let bulk =
             if up { matches!(plan.traffic, Traffic::Upload(_)) } else { matches!(plan.traffic, Traffic::Download(_)) };
         bulk && plan.takes(path) && flow.start < end
     };
-    let group: Vec<(&FlowResult, &FlowPlan)> =
-        result.flows.iter().zip(&plan.flows).filter(|(flow, plan)| competes(flow, plan)).collect();
+    let flows = result.flows.iter().zip(&plan.flows).enumerate();
+    let group: Vec<(usize, (&FlowResult, &FlowPlan))> =
+        flows.filter(|(_, (flow, plan))| competes(flow, plan)).collect();
     if group.len() < 2 {
         return None;
     }
     let (mut from, mut to) = plan.measure.unwrap_or((Duration::ZERO, end));
-    for (flow, _) in &group {
+    for (_, (flow, _)) in &group {
         let (start, end) = life(flow, end);
         (from, to) = (from.max(start), to.min(end));
     }
-    let round_trip = group.iter().map(|(_, flow)| plan.round_trip(&flow.route)).max()?;
+    let round_trip = group.iter().map(|(_, (_, flow))| plan.round_trip(&flow.route)).max()?;
     if to.saturating_sub(from) <= round_trip {
         return None;
     }
-    let got: Vec<f64> =
-        group.iter().map(|(flow, _)| (delivered_by(flow, to) - delivered_by(flow, from)) as f64).collect();
-    let (sum, squares) = got.iter().fold((0.0, 0.0), |(sum, squares), one| (sum + one, squares + one * one));
-    Some(if squares > 0.0 { sum * sum / (got.len() as f64 * squares) } else { 0.0 })
+    Some(group.iter().map(|(index, (flow, _))| (*index, delivered_by(flow, to) - delivered_by(flow, from))).collect())
 }
 
 /// Bytes that had arrived by a time, to within a step of the delivery curve.

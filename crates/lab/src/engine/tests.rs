@@ -333,6 +333,11 @@ fn a_flow_that_starves_is_not_fair() {
 
 /// Fairness between a transfer "f" of 2 MB and another flow on the same path, with keys at the top.
 fn fairness_with(other: &str, keys: &str) -> Vec<f64> {
+    beside(other, keys).get(Scope::Run, "", "fairness").to_vec()
+}
+
+/// A run of a transfer "f" of 2 MB and another flow "g" on the same path, with keys at the top.
+fn beside(other: &str, keys: &str) -> RunRecord {
     let text = format!(
         "title = \"t\"\nquestion = \"q\"\ntime_limit = \"5 s\"\n{keys}\n[path.p]\n{HOME}\n[path.q]\n{HOME}\n\
          [[flow]]\nname = \"f\"\npath = \"p\"\ntransfer = {{ download = \"2 MB\" }}\n[[flow]]\nname = \"g\"\npath = \"p\"\n{other}\n"
@@ -341,8 +346,23 @@ fn fairness_with(other: &str, keys: &str) -> Vec<f64> {
         if other.contains("path = ") { text.replace("name = \"g\"\npath = \"p\"", "name = \"g\"") } else { text };
     let scenario = Scenario::parse("t.toml", &text, Path::new(""), &SimEngine::default().stacks());
     let world = scenario.unwrap_or_else(|error| panic!("{error}")).points.remove(0).world;
-    let record = SimEngine::default().run(&world, 1, false).record;
-    record.get(Scope::Run, "", "fairness").to_vec()
+    SimEngine::default().run(&world, 1, false).record
+}
+
+#[test]
+fn shares_are_of_what_competitors_received_while_they_competed() {
+    let share = |record: &RunRecord, flow: &str| record.get(Scope::Flow, flow, "competing_share").to_vec();
+    let even = beside("transfer = { download = \"1 MB\" }", "");
+    let (one, other) = (share(&even, "f")[0], share(&even, "g")[0]);
+    assert!((one + other - 1.0).abs() < 1e-9 && (0.2..0.8).contains(&one), "{one} {other}");
+    // Jain's index of two shares x and 1 - x is 1 / (2 (x² + (1 - x)²)).
+    let index = even.get(Scope::Run, "", "fairness")[0];
+    assert!((index - 0.5 / (one * one + other * other)).abs() < 1e-9, "{index} {one}");
+    let starving =
+        beside("stack = \"tcp\"\ntcp = { receive_window = \"1 B\" }\ntransfer = { download = \"endless\" }", "");
+    assert!(share(&starving, "g")[0] < 0.01, "{starving:?}");
+    let alone = beside("start = \"3 s\"\ntransfer = { download = \"200 kB\" }", "");
+    assert!(share(&alone, "f").is_empty() && share(&alone, "g").is_empty());
 }
 
 #[test]
@@ -528,6 +548,12 @@ fn a_managed_queue_is_measured_by_direction_and_by_flow() {
     assert_eq!(link("link_early_dropped"), link("link_queue_dropped"), "an unlimited queue drops nothing else");
     let longest = of("a", "flow_sojourn_max").max(of("b", "flow_sojourn_max"));
     assert_eq!(longest, link("sojourn_max"));
+    let best = of("a", "flow_sojourn_max").min(of("b", "flow_sojourn_max"));
+    assert_eq!(record.get(Scope::Run, "", "flow_sojourn_worst"), [longest]);
+    assert_eq!(record.get(Scope::Run, "", "flow_sojourn_best"), [best]);
+    let rest = of("a", "completion") - of("a", "handshake");
+    assert!((of("a", "completion_after_handshake") - rest).abs() < 1e-9);
+    assert!((0.04..0.06).contains(&of("a", "handshake")), "a round trip: {}", of("a", "handshake"));
     for flow in ["a", "b"] {
         let values = ["p50", "p95", "p99", "max"].map(|name| of(flow, &format!("flow_sojourn_{name}")));
         assert!(values.is_sorted() && values[3] > 0.005, "{values:?}");

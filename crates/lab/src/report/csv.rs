@@ -154,7 +154,7 @@ pub fn packets(plot: &PacketPlot) -> String {
 /// A name for a file that says what is in it.
 pub fn file_name(parts: &[&str]) -> String {
     let mut out = String::new();
-    for c in parts.join(" ").chars() {
+    for c in parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ").chars() {
         match c {
             c if c.is_ascii_alphanumeric() || c == '+' || c == '.' => out.push(c),
             _ if out.ends_with('-') || out.is_empty() => {}

@@ -6,9 +6,9 @@ use super::picture::{
     self, Curve, Dots, Group, Heat, Legend, Lines, Mark, Picture, Reading, Row, box_plot, cdf, csv_row,
 };
 use super::{Results, csv};
-use crate::choices::{Grid, Numbers, numbers};
+use crate::choices::{Grid, LOOKS, Numbers, numbers};
 use crate::matrix::{Entry, Matrix};
-use crate::metric::{self, Better, Unit};
+use crate::metric::{self, Better, Scope, Unit};
 use crate::scenario::{Axis, Scenario};
 use crate::stats::{Interval, Statistic};
 use crate::summary::Sample;
@@ -19,20 +19,31 @@ const MOST_ROWS: usize = 26;
 /// The most rows of points where there is nothing to compare.
 const MOST_ALONE: usize = 60;
 
-/// The most curves of a panel.
-const MOST_CURVES: usize = 8;
+/// The most curves of a panel: as many as can be told apart.
+const MOST_CURVES: usize = LOOKS;
+
+/// The most distributions of a panel.
+const MOST_GROUPS: usize = 8;
+
+/// Whether there is one flow.
+fn is_single(scenario: &Scenario) -> bool {
+    scenario.points.first().is_none_or(|point| point.world.flows.len() <= 1)
+}
 
 /// What a metric is called: "completion over floor of download".
 pub(super) fn name(scenario: &Scenario, matrix: &Matrix) -> String {
     let metric = matrix.metric.name.replace('_', " ");
-    let several = scenario.points.first().is_some_and(|point| point.world.flows.len() > 1);
-    if several { format!("{metric} of {}", matrix.flow) } else { metric }
+    match matrix.metric.scope {
+        Scope::Flow if !is_single(scenario) => format!("{metric} of {}", matrix.subject),
+        Scope::Link => format!("{metric} of {}", matrix.subject),
+        Scope::Flow | Scope::Run => metric,
+    }
 }
 
 /// The picture of a matrix whose choices are two sets of results.
 pub(super) fn between(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<Picture> {
     let (title, caption, svg) = by_name(scenario, grid, matrix)?;
-    let name = csv::file_name(&[matrix.metric.name, &matrix.flow]);
+    let name = csv::file_name(&[matrix.metric.name, &matrix.subject]);
     Some(Picture { name, title, caption, svg, csv: table(&[], grid, matrix) })
 }
 
@@ -60,19 +71,26 @@ fn ends(interval: Option<Interval>) -> Option<(f64, f64)> {
     interval.map(|interval| (interval.low, interval.high))
 }
 
-/// The picture of a matrix.
-pub(super) fn of(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<Picture> {
+/// The pictures of a matrix: values, and of times over a number also what they are against the reference.
+pub(super) fn of(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Vec<Picture> {
     let mut numeric = grid.numeric(&scenario.axes);
     numeric.sort_by_key(|(_, numbers)| core::cmp::Reverse(numbers.values.len()));
-    let (title, caption, svg) = match numeric.as_slice() {
+    let mut ratios = None;
+    let values = match numeric.as_slice() {
         [] => match choice_axis(scenario, grid) {
-            Some(axis) => over_a_number(scenario, grid, matrix, &axis),
+            Some(axis) => over_a_number(scenario, grid, matrix, &axis, Shows::Values),
             None => by_name(scenario, grid, matrix),
         },
-        [axis] => over_a_number(scenario, grid, matrix, axis),
+        [axis] => {
+            // Of several flows one by one there would be too many.
+            let is_of_all = matrix.metric.scope != Scope::Flow || is_single(scenario);
+            if grid.choices.len() > 1 && matrix.metric.unit == Unit::Seconds && is_of_all {
+                ratios = over_a_number(scenario, grid, matrix, axis, Shows::Ratios);
+            }
+            over_a_number(scenario, grid, matrix, axis, Shows::Values)
+        }
         [one, other, ..] => map(scenario, grid, matrix, one, other),
-    }?;
-    let name = csv::file_name(&[matrix.metric.name, &matrix.flow]);
+    };
     let labels: Vec<&[String]> = scenario.points.iter().map(|point| point.labels.as_slice()).collect();
     let mut csv = table(&labels, grid, matrix);
     if let Some((head, rows)) = csv.split_once('\n') {
@@ -80,12 +98,27 @@ pub(super) fn of(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<Pi
         let axes: Vec<&str> = scenario.axes.iter().map(|axis| axis.label.as_str()).collect();
         csv = format!("{}{rows}", csv_row(head.split(',').chain(axes)));
     }
-    Some(Picture { name, title, caption, svg, csv })
+    let picture = |(suffix, drawn): (&str, Option<(String, String, String)>)| {
+        let (title, caption, svg) = drawn?;
+        let name = csv::file_name(&[matrix.metric.name, &matrix.subject, suffix]);
+        Some(Picture { name, title, caption, svg, csv: csv.clone() })
+    };
+    [("", values), ("ratio", ratios)].into_iter().filter_map(picture).collect()
+}
+
+/// What lines over a number show.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Shows {
+    /// The metric.
+    Values,
+    /// Each choice as a multiple of the reference in the same place.
+    Ratios,
 }
 
 /// The only axis of choices, if its values are numbers.
 fn choice_axis(scenario: &Scenario, grid: &Grid) -> Option<(usize, Numbers)> {
-    let mut chosen = scenario.axes.iter().enumerate().filter(|(_, axis)| axis.is_choice);
+    let spoken = Axis::spoken(&scenario.axes);
+    let mut chosen = scenario.axes.iter().enumerate().filter(|(at, axis)| spoken[*at] && axis.is_choice);
     let (at, axis) = chosen.next()?;
     let alone = chosen.next().is_none() && grid.choices.len() == axis.values.len();
     numbers(&axis.values).filter(|_| alone).map(|numbers| (at, numbers))
@@ -183,7 +216,7 @@ fn plain(grid: &Grid, matrix: &Matrix, what: &str) -> Option<(String, String, St
         .take(MOST_ALONE)
         .map(|(place, choice, entry)| {
             let label = if grid.choices.len() > 1 { &choice.name } else { &place.name };
-            let label = if label.is_empty() { matrix.flow.clone() } else { label.clone() };
+            let label = if label.is_empty() { matrix.subject.clone() } else { label.clone() };
             Row { marks: vec![mark(entry, choice.color, &label)], label }
         })
         .collect();
@@ -229,10 +262,11 @@ fn by_color(grid: &Grid, matrix: &Matrix, what: &str) -> Option<(String, String,
 
 /// What is left of a point's labels without some axes, in words.
 fn rest(scenario: &Scenario, labels: &[String], without: &[usize], choices: bool) -> String {
-    let axes = scenario.axes.iter().enumerate();
+    let (axes, spoken) = (scenario.axes.iter().enumerate(), Axis::spoken(&scenario.axes));
     let goes_with =
         |axis: &Axis| axis.together.is_some_and(|it| without.iter().any(|at| scenario.axes[*at].together == Some(it)));
     let parts: Vec<String> = axes
+        .filter(|(at, _)| spoken[*at])
         .filter(|(at, axis)| axis.is_choice == choices && !without.contains(at) && !labels[*at].is_empty())
         .filter(|(_, axis)| !goes_with(axis))
         .map(|(at, axis)| axis.in_words(&labels[at]))
@@ -249,12 +283,17 @@ fn over_a_number(
     grid: &Grid,
     matrix: &Matrix,
     (axis, numbers): &(usize, Numbers),
+    shows: Shows,
 ) -> Option<(String, String, String)> {
     let what = name(scenario, matrix);
     let is_choice = scenario.axes[*axis].is_choice;
+    let reference = &grid.choices.first()?.name;
     // By the words of a panel, in the order in which they come; of each the points of each curve.
     let mut panels: Vec<(String, CurveOfChoice)> = Vec::new();
     for (entry, (_, choice)) in entries(matrix) {
+        if shows == Shows::Ratios && entry.ratio.is_none() {
+            continue;
+        }
         let labels = &scenario.points[entry.point].labels;
         let Some(at) = scenario.axes[*axis].values.iter().position(|value| *value == labels[*axis]) else { continue };
         let title = rest(scenario, labels, &[*axis], false);
@@ -268,8 +307,13 @@ fn over_a_number(
         let curve = if is_choice { 0 } else { choice };
         panels[panel].1.entry(curve).or_default().push((numbers.values[at], *entry));
     }
-    let unit = matrix.metric.unit;
-    let count = panels.len();
+    let (unit, count) = (matrix.metric.unit, panels.len());
+    let reading = if shows == Shows::Ratios { Reading::Times } else { Reading::Unit(unit) };
+    // The value and its interval.
+    let shown = |entry: &Entry| match entry.ratio.filter(|_| shows == Shows::Ratios) {
+        Some(ratio) => (ratio.value, ends(ratio.interval)),
+        None => (entry.found.value, ends(entry.found.interval)),
+    };
     let panels: Vec<(String, Vec<Curve>)> = panels
         .into_iter()
         .map(|(title, curves)| {
@@ -281,13 +325,15 @@ fn over_a_number(
                     titles: points
                         .iter()
                         .map(|(x, entry)| {
-                            let (x, y) = (metric::format(*x, numbers.unit), metric::format(entry.found.value, unit));
-                            format!("{name} {x}: {y}")
+                            format!("{name} {}: {}", metric::format(*x, numbers.unit), reading.say(shown(entry).0))
                         })
                         .collect(),
                     points: points
                         .iter()
-                        .map(|(x, entry)| (*x, entry.found.value, ends(entry.found.interval)))
+                        .map(|(x, entry)| {
+                            let (y, interval) = shown(entry);
+                            (*x, y, interval)
+                        })
                         .collect(),
                     is_marked: true,
                     is_dashed: false,
@@ -297,12 +343,19 @@ fn over_a_number(
         })
         .collect();
     let across = &scenario.axes[*axis].label;
+    let (mut legend, mut up) = (legend(grid), format!("{what}, {}", statistic(matrix)));
+    if shows == Shows::Ratios {
+        // The reference has no line: it is 1.
+        legend.retain(|(name, _)| name != reference);
+        up = format!("{what}, × {reference}");
+    }
+    legend.truncate(MOST_CURVES);
     let lines = Lines {
         name: what.clone(),
         across: (across.clone(), Reading::Unit(numbers.unit)),
-        up: (format!("{what}, {}", statistic(matrix)), Reading::Unit(unit)),
+        up: (up, reading),
         panels,
-        legend: if is_choice { Legend::new() } else { legend(grid) },
+        legend: if is_choice { Legend::new() } else { legend },
         from_zero: false,
         is_across: false,
     };
@@ -310,13 +363,20 @@ fn over_a_number(
         many if many > MOST_CURVES && !is_choice => format!(" The first {MOST_CURVES} of {many} choices are shown."),
         _ => String::new(),
     };
-    let caption = format!(
-        "{} over seeds; the band is its 95 % interval; {}.{curves}{}",
-        capital(&statistic(matrix)),
-        better(matrix),
-        picture::left_out(count)
-    );
-    Some((format!("{} over {across}", capital(&what)), caption, lines.svg()?))
+    let (statistic, better, left_out) = (capital(&statistic(matrix)), better(matrix), picture::left_out(count));
+    let (title, caption) = match shows {
+        Shows::Values => (
+            format!("{} over {across}", capital(&what)),
+            format!("{statistic} over seeds; the band is its 95 % interval; {better}.{curves}{left_out}"),
+        ),
+        Shows::Ratios => (
+            format!("{} against {reference} over {across}", capital(&what)),
+            format!(
+                "Ratio to {reference} on the same seeds: median; the band is its 95 % interval; {better}.{curves}{left_out}"
+            ),
+        ),
+    };
+    Some((title, caption, lines.svg()?))
 }
 
 /// Every entry with its place and choice.
@@ -429,10 +489,10 @@ pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> O
     let mut csv = csv_row(["place", "choice", "metric", "value"]);
     let mut most = 0;
     for (entry, (place, choice)) in entries(matrix) {
-        let sample = Sample::new(scenario, runs, entry.point, &matrix.flow, matrix.metric);
+        let sample = Sample::new(scenario, runs, entry.point, &matrix.subject, matrix.metric);
         let values = sample.all();
         let groups = &mut panels[place].1;
-        if values.is_empty() || groups.len() == MOST_CURVES {
+        if values.is_empty() || groups.len() == MOST_GROUPS {
             continue;
         }
         most = most.max(values.len());
@@ -467,7 +527,7 @@ pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> O
         let caption = format!("Share of values at or below.{}", picture::left_out(panels.len()));
         (caption, cdf(&what, &what, unit, &panels, legend(grid))?)
     };
-    let name = csv::file_name(&[matrix.metric.name, &matrix.flow, "distribution"]);
+    let name = csv::file_name(&[matrix.metric.name, &matrix.subject, "distribution"]);
     Some(Picture { name, title: format!("{}: distribution over runs", capital(&what)), caption, svg, csv })
 }
 

@@ -8,6 +8,7 @@ mod overlay;
 mod page;
 mod picture;
 mod thin;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::path::Path;

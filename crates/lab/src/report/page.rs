@@ -6,7 +6,7 @@ use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
 use super::picture::Picture;
-use super::{ReportError, Results, delivery, figures, overlay};
+use super::{ReportError, Results, delivery, figures, overlay, waits};
 use crate::answer;
 use crate::choices::Grid;
 use crate::judgment::{Failures, Judgment};
@@ -132,11 +132,13 @@ impl Shown {
         let (scenario, grid) = (&set.scenario, Grid::of(&set.scenario));
         let matrices = matrix::matrices(scenario, &set.runs, &grid);
         let asked = matrix::asked(scenario).len();
-        let mut pictures = matrices.iter().filter_map(|matrix| figures::of(scenario, &grid, matrix));
+        let mut pictures = matrices.iter().flat_map(|matrix| figures::of(scenario, &grid, matrix));
         let main = pictures.next();
         let others = pictures.take(MOST_PICTURES).collect();
         let distributions = matrices.iter().take(asked.max(1));
-        let distributions = distributions.filter_map(|matrix| figures::distribution(set, &grid, matrix)).collect();
+        let distributions = distributions.filter_map(|matrix| figures::distribution(set, &grid, matrix));
+        // How long packets wait comes first: where it is asked for it is what the report is about.
+        let distributions = waits::pictures(set, &grid).into_iter().chain(distributions).collect();
         Shown {
             sentences: answer::sentences(&grid, &matrices),
             main,
@@ -217,7 +219,7 @@ fn brief(axes: &[Axis], points: &[&Point]) -> Vec<String> {
 /// more choices than fit.
 fn compared(title: &str, grid: &Grid, matrix: &Matrix) -> Compared {
     let unit = matrix.metric.unit;
-    let named = |name: &str| if name.is_empty() { matrix.flow.clone() } else { name.to_owned() };
+    let named = |name: &str| if name.is_empty() { matrix.subject.clone() } else { name.to_owned() };
     let places: Vec<String> = grid.places.iter().map(|place| named(&place.name)).collect();
     let choices: Vec<String> = grid.choices.iter().map(|choice| named(&choice.name)).collect();
     let cell = |place: usize, choice: usize| {

@@ -115,6 +115,38 @@ fn shards_share_the_work_and_merge_into_the_whole() {
 }
 
 #[test]
+fn every_run_is_in_exactly_one_shard_whatever_their_number() {
+    let scenario = scenario(TEXT);
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::create(directory.path()).unwrap();
+    let engine = Toy::default();
+    let of =
+        |shard: Option<Shard>| missing(&scenario, &engine, &store, &RunOptions { shard, ..options(&NEVER, &|_| {}) });
+    let whole: BTreeSet<(usize, u64)> = of(None).into_iter().collect();
+    for count in [1, 2, 3, 7, 64] {
+        let parts = (1..=count).map(|index| of(Some(format!("{index}/{count}").parse().unwrap())));
+        let runs: Vec<(usize, u64)> = parts.flatten().collect();
+        assert_eq!(runs.len(), whole.len(), "none twice in {count} parts");
+        assert_eq!(runs.into_iter().collect::<BTreeSet<_>>(), whole, "none left out of {count} parts");
+    }
+}
+
+#[test]
+fn runs_that_are_made_ahead_are_found_done() {
+    let scenario = scenario(TEXT);
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::create(directory.path()).unwrap();
+    let engine = Toy::default();
+    let options = options(&NEVER, &|_| {});
+    let before = missing(&scenario, &engine, &store, &options);
+    ahead(&scenario, &engine, &store, &options, &before[3..8]).unwrap();
+    assert_eq!(missing(&scenario, &engine, &store, &options).len(), before.len() - 5);
+    let done = run(&scenario, &engine, &store, &options).unwrap();
+    assert_eq!((done.reused, done.executed), (5, before.len() - 5));
+    assert!(missing(&scenario, &engine, &store, &options).is_empty());
+}
+
+#[test]
 fn a_panic_fails_one_run_and_says_how_to_see_it_again() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::create(directory.path()).unwrap();

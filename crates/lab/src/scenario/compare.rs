@@ -4,19 +4,20 @@ use super::Axis;
 use super::expect;
 use super::read::Field;
 use super::rivals::STACK;
-use crate::metric::{Better, Metric, Scope};
+use crate::metric::{Better, Metric};
 use crate::stats::Statistic;
 
 /// The metric that answers the question of a scenario.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// A metric of flows that judges.
+    /// A metric that judges.
     pub metric: &'static Metric,
     /// How it is summed up.
     pub statistic: Statistic,
 }
 
-/// Marks the axes that `field` names as choices, and all others as circumstances. Rivals stay a choice.
+/// Marks the axes that `field` names as choices, with those that change together with them, and all others as
+/// circumstances. Rivals stay a choice.
 pub(crate) fn mark(field: &Field<'_>, axes: &mut [Axis]) {
     const EXAMPLE: &str = "an axis of [vary] such as \"start\", or a list of them";
     for axis in axes.iter_mut() {
@@ -25,7 +26,12 @@ pub(crate) fn mark(field: &Field<'_>, axes: &mut [Axis]) {
     for item in field.items() {
         let Some(name) = item.text(EXAMPLE) else { continue };
         match axes.iter_mut().find(|axis| axis.label == name || axis.key == name) {
-            Some(axis) => axis.is_choice = true,
+            Some(axis) => {
+                axis.is_choice = true;
+                let together = axis.together;
+                let with_it = axes.iter_mut().filter(|axis| together.is_some() && axis.together == together);
+                with_it.for_each(|axis| axis.is_choice = true);
+            }
             None => {
                 let labels: Vec<&str> = axes.iter().map(|axis| axis.label.as_str()).collect();
                 let there_are = match labels.is_empty() {
@@ -41,9 +47,9 @@ pub(crate) fn mark(field: &Field<'_>, axes: &mut [Axis]) {
 /// Reads the metric.
 pub(crate) fn answer(field: &Field<'_>) -> Option<Answer> {
     let (metric, statistic) = expect::measured(field)?;
-    if metric.scope != Scope::Flow || metric.better == Better::Neither {
+    if metric.better == Better::Neither {
         field.complain(format!(
-            "{} is no metric of a flow of which less or more is better, such as \"completion.p50\"",
+            "{} is no metric of which less or more is better, such as \"completion.p50\" or \"sojourn_max.p50\"",
             metric.name
         ));
         return None;
@@ -88,9 +94,11 @@ transfer = { download = "1 MB" }
     }
 
     #[test]
-    fn the_answer_is_a_metric_of_flows_that_judges() {
-        assert_eq!(read("answer = \"goodput.p50\"").unwrap().answer.unwrap().metric.name, "goodput");
-        for wrong in ["\"packets_sent.p50\"", "\"link_use.p50\"", "\"speed\""] {
+    fn the_answer_is_a_metric_that_judges() {
+        for name in ["goodput", "link_use", "completion_mean"] {
+            assert_eq!(read(&format!("answer = \"{name}.p50\"")).unwrap().answer.unwrap().metric.name, name);
+        }
+        for wrong in ["\"packets_sent.p50\"", "\"link_packets.p50\"", "\"speed\""] {
             assert!(read(&format!("answer = {wrong}")).is_err(), "{wrong}");
         }
     }

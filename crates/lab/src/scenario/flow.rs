@@ -1,22 +1,23 @@
 //! A flow of a scenario: what `[[flow]]` says, how it is read, and what the simulator makes of it.
 //!
-//! A key of a flow is a field of [`FlowSpec`], a line in [`flow`] and a line in [`FlowSpec::plan`].
+//! A key of a flow is a field of [`FlowSpec`], a line in [`flows`] and a line in [`FlowSpec::plan`].
 
 use core::fmt;
 
 use serde::{Serialize, Serializer};
 use thalweg_link::Chain;
 use thalweg_proto::{AckPolicy, TransportConfig};
-use thalweg_recovery::{PathMemory, Policies, PolicyError};
+use thalweg_recovery::{InitialWindow, PathMemory, Policies, PolicyError};
 use thalweg_sim::{
     Accepts, AddressChange, FlowPlan, Heeds, HostModel, Move, Resumed, SettingValue, Settings, StackInfo, Traffic,
 };
 use thalweg_units::{Duration, Rate};
 
-use super::OURS;
+use super::group::{Group, Ways};
 use super::read::{Field, Reader};
 use super::traffic::traffic;
 use super::tree::Value;
+use super::{MOST_FLOWS, OURS};
 
 /// One flow, or one group of flows from one generator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -75,6 +76,9 @@ pub struct TransportSpec {
     /// Round-trip time assumed before the first sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_rtt: Option<Duration>,
+    /// The window of a path about which nothing is known.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_debug")]
+    pub initial_window: Option<InitialWindow>,
     /// Bytes by which each handshake flight is longer than it has to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handshake_padding: Option<u64>,
@@ -174,6 +178,7 @@ impl TransportSpec {
         if let Some(rtt) = self.initial_rtt {
             config.initial_rtt = rtt;
         }
+        config.initial_window = self.initial_window.unwrap_or(config.initial_window);
         if let Some(size) = self.handshake_padding {
             config.handshake_padding = bytes(size);
         }
@@ -206,8 +211,15 @@ impl TransportSpec {
     }
 }
 
-/// Reads a flow. `paths` are the names of the paths, `stacks` the transports.
-pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &[StackInfo]) -> Option<FlowSpec> {
+/// Reads a flow, or the flows of a group. `paths` are the names of the paths, `ways` those that could be read, and
+/// `stacks` the transports.
+pub(crate) fn flows(
+    index: usize,
+    reader: Reader<'_>,
+    paths: &[String],
+    ways: Ways<'_>,
+    stacks: &[StackInfo],
+) -> Option<Vec<FlowSpec>> {
     let name = match reader.get("name") {
         Some(field) => match field.text("a name in quotes") {
             Some("" | "*") => {
@@ -242,7 +254,9 @@ pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &
     let start = reader.get("start").map_or(Some(Duration::ZERO), |field| field.duration());
     let phase = reader.get("phase").map_or(Some(true), |field| field.boolean());
     let moves = moves(&reader, paths, stack);
-    let traffic = traffic(&reader, stack);
+    let group = Group::read(&reader, MOST_FLOWS);
+    let mut group = group.unwrap_or_default();
+    let traffic = traffic(&reader, stack, (path.as_deref(), ways), &mut group);
     let policies = reader.get("policies").map_or(Some(Policies::default()), |field| policies(&field, stack));
     let transport = reader.get("transport").map_or(Some(TransportSpec::default()), |field| transport(&field));
     let memory = match resuming(&reader, "memory", stack) {
@@ -252,22 +266,29 @@ pub(crate) fn flow(index: usize, reader: Reader<'_>, paths: &[String], stacks: &
     let early_data = resuming(&reader, "early_data", stack).map_or(Some(false), |field| field.boolean());
     let settings = settings(&reader, stack, stacks);
     let host = reader.get("host").map_or(Some(HostModel::IDEAL), |field| host(&field));
+    let flow = (|| {
+        Some(FlowSpec {
+            name: name?,
+            stack: name_of_stack?,
+            path: path?,
+            moves: moves?,
+            start: start?,
+            phase: phase?,
+            traffic: traffic?,
+            policies: policies?,
+            transport: transport?,
+            memory: memory?,
+            early_data: early_data?,
+            settings,
+            host: host?,
+        })
+    })();
+    let flows = flow.map(|flow| group.flows(flow));
+    if flows == Some(None) {
+        reader.complain("shares so few bytes that some of its flows have nothing to transfer; write a larger size");
+    }
     reader.finish();
-    Some(FlowSpec {
-        name: name?,
-        stack: name_of_stack?,
-        path: path?,
-        moves: moves?,
-        start: start?,
-        phase: phase?,
-        traffic: traffic?,
-        policies: policies?,
-        transport: transport?,
-        memory: memory?,
-        early_data: early_data?,
-        settings,
-        host: host?,
-    })
+    flows.flatten()
 }
 
 /// A key that only connections with a past have.
@@ -469,11 +490,28 @@ fn policies(field: &Field<'_>, stack: Option<&StackInfo>) -> Option<Policies> {
     items.join(", ").parse().map_err(|error: PolicyError| field.complain(error)).ok()
 }
 
+/// The largest initial window that can be asked for, in datagrams: that of the stack "tcp".
+const MOST_DATAGRAMS: u64 = 10_000;
+
+/// The name of a rule, or a number of datagrams.
+fn initial_window(field: &Field<'_>) -> Option<InitialWindow> {
+    if !matches!(field.node.value, Value::Text(_)) {
+        let count = field.count(1..=MOST_DATAGRAMS)?;
+        return u16::try_from(count).ok().map(InitialWindow::Datagrams);
+    }
+    field.choice(&[
+        ("rfc9002", InitialWindow::Rfc9002),
+        ("rfc6928", InitialWindow::Rfc6928),
+        ("rfc3390", InitialWindow::Rfc3390),
+    ])
+}
+
 fn transport(field: &Field<'_>) -> Option<TransportSpec> {
     let reader = field.table("a table such as { idle_timeout = \"30 s\" }")?;
     let spec = TransportSpec {
         idle_timeout: reader.get("idle_timeout").and_then(|field| field.span()),
         initial_rtt: reader.get("initial_rtt").and_then(|field| field.span()),
+        initial_window: reader.get("initial_window").and_then(|field| initial_window(&field)),
         handshake_padding: reader.get("handshake_padding").and_then(|field| field.bytes_in(0..=8_000)),
         keep_alive: reader.get("keep_alive").and_then(|field| field.span()),
         max_ack_delay: reader.get("max_ack_delay").and_then(|field| field.duration()),
@@ -545,6 +583,22 @@ mod tests {
             assert_eq!(parse(text).unwrap().points[0].world.flows[0].moves.len(), 2, "{text}");
         }
         assert_ne!(parse("rebind = \"1 s\"").unwrap().points[0].digest, parse("").unwrap().points[0].digest);
+    }
+
+    #[test]
+    fn the_initial_window_of_quic_is_a_rule_or_a_number_of_datagrams() {
+        let window = |text: &str| {
+            let scenario = parse(text).unwrap_or_else(|error| panic!("{error}"));
+            let plan = scenario.points[0].world.flows[0].plan(|_| Ok(vec![0])).unwrap();
+            assert_eq!(plan.client.initial_window, plan.server.initial_window);
+            plan.server.initial_window
+        };
+        assert_eq!(window(""), InitialWindow::Rfc9002);
+        assert_eq!(window("transport = { initial_window = 3 }"), InitialWindow::Datagrams(3));
+        assert_eq!(window("transport = { initial_window = \"rfc3390\" }"), InitialWindow::Rfc3390);
+        for wrong in ["0", "10001", "\"large\"", "1.5"] {
+            complaint(&format!("transport = {{ initial_window = {wrong} }}"), "flow.0.transport.initial_window", "");
+        }
     }
 
     #[test]

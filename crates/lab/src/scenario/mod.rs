@@ -28,6 +28,7 @@ mod diagnostic;
 mod expect;
 mod files;
 mod flow;
+mod group;
 mod keys;
 mod link;
 pub mod presets;
@@ -141,6 +142,20 @@ pub struct Axis {
 }
 
 impl Axis {
+    /// Which axes names speak of. Of axes that change together, the first whose values all differ speaks for the
+    /// others; choices and circumstances apart.
+    pub(crate) fn spoken(axes: &[Axis]) -> Vec<bool> {
+        let differ = |axis: &Axis| axis.values.iter().collect::<BTreeSet<_>>().len() == axis.values.len();
+        let speaks_for = |axis: &Axis| {
+            let is_with = |other: &&Axis| other.together == axis.together && other.is_choice == axis.is_choice;
+            axes.iter().filter(is_with).find(|other| differ(other))
+        };
+        let is_spoken = |axis: &Axis| {
+            axis.together.is_none() || speaks_for(axis).is_none_or(|speaker| core::ptr::eq(speaker, axis))
+        };
+        axes.iter().map(is_spoken).collect()
+    }
+
     /// Whether it is about our recovery, which rivals do not have.
     pub fn sets_policies(&self) -> bool {
         self.sets("policies")
@@ -170,8 +185,9 @@ pub struct Point {
 impl Point {
     /// The labels as one line; "the only point" is empty.
     pub fn name(&self, axes: &[Axis]) -> String {
-        let parts = axes.iter().zip(&self.labels).filter(|(_, label)| !label.is_empty());
-        let parts: Vec<String> = parts.map(|(axis, label)| format!("{} = {label}", axis.label)).collect();
+        let parts = axes.iter().zip(&self.labels).zip(Axis::spoken(axes));
+        let parts = parts.filter(|((_, label), is_spoken)| *is_spoken && !label.is_empty());
+        let parts: Vec<String> = parts.map(|((axis, label), _)| format!("{} = {label}", axis.label)).collect();
         parts.join(", ")
     }
 }
@@ -452,19 +468,27 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
             list.complain("is one table; write [[flow]] with two brackets, once for each flow");
         }
         let items = list.items();
-        if items.len() > MOST_FLOWS {
+        let too_many = |count: usize| {
             list.complain(format!(
-                "has {} flows; at most {MOST_FLOWS} are accepted, so write short_flows for many that are alike",
-                items.len()
+                "has {count} flows; at most {MOST_FLOWS} are accepted, so write short_flows for many that are alike"
             ));
+        };
+        if items.len() > MOST_FLOWS {
+            too_many(items.len());
             return None;
         }
+        let ways = group::Ways { paths: &paths, chains: &chains };
+        let mut read = 0;
         for (index, field) in items.iter().enumerate() {
             let Some(reader) = field.table("[[flow]]") else { continue };
-            let Some(flow) = flow::flow(index, reader, &names, stacks) else { continue };
-            if !taken.insert(flow.name.clone()) {
-                field.complain(format!("there are two flows named \"{}\"; give each a name of its own", flow.name));
+            let Some(group) = flow::flows(index, reader, &names, ways, stacks) else { continue };
+            read += 1;
+            for flow in &group {
+                if !taken.insert(flow.name.clone()) {
+                    field.complain(format!("there are two flows named \"{}\"; give each a name of its own", flow.name));
+                }
             }
+            let Some(flow) = group.first() else { continue };
             if time_limit.is_some_and(|limit| flow.start >= limit) {
                 field.complain("starts at or after time_limit, so it would never run");
             }
@@ -480,13 +504,17 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
                     thalweg_units::exact_duration(idle.at)
                 ));
             }
-            flows.push(flow);
+            flows.extend(group);
+            if flows.len() > MOST_FLOWS {
+                too_many(flows.len());
+                return None;
+            }
         }
         if list.is_list() && items.is_empty() {
             list.complain("is empty; write at least one [[flow]]");
         }
         // As long as a flow cannot be read it may take any chain.
-        let is_taken = |name: &str| flows.len() < items.len() || flows.iter().any(|flow| flow.takes(name));
+        let is_taken = |name: &str| read < items.len() || flows.iter().any(|flow| flow.takes(name));
         let ways: Vec<&Chain> = chains.iter().filter(|chain| is_taken(&chain.name)).collect();
         link::check_queues(&paths, &fields, &ways);
     }

@@ -4,6 +4,7 @@ use thalweg_link::Spread;
 use thalweg_sim::{Carries, PageObject, Size, StackInfo, Traffic};
 use thalweg_units::{Duration, DurationExt, math};
 
+use super::group::{self, Group, Ways};
 use super::read::{Field, Reader};
 use super::tree::Value;
 
@@ -21,8 +22,13 @@ pub(crate) const KINDS: [(&str, &str, bool); 7] = [
 /// Bytes of the requests of on-off traffic.
 const BURST_REQUEST: u64 = 100;
 
-/// The traffic of a flow that runs `stack`.
-pub(super) fn traffic(reader: &Reader<'_>, stack: Option<&StackInfo>) -> Option<Traffic> {
+/// The traffic of a flow that runs `stack` and takes `path`. A transfer says whether its `group` shares it.
+pub(super) fn traffic(
+    reader: &Reader<'_>,
+    stack: Option<&StackInfo>,
+    (path, ways): (Option<&str>, Ways<'_>),
+    group: &mut Group,
+) -> Option<Traffic> {
     for (key, ..) in KINDS {
         reader.note(key);
     }
@@ -52,16 +58,22 @@ pub(super) fn traffic(reader: &Reader<'_>, stack: Option<&StackInfo>) -> Option<
     let table = reader.get(key)?.table(example)?;
     let read = match *key {
         "transfer" => {
-            let size = |field: Field<'_>| {
+            group.share(&table);
+            let size = |field: Field<'_>, up: bool| {
                 if matches!(&field.node.value, Value::Text(text) if text == "endless") {
+                    if group.is_shared()
+                        && let Some(field) = table.get("shared")
+                    {
+                        field.complain("shares a transfer without end; leave it out");
+                    }
                     Some(None)
                 } else {
-                    field.size().map(Some)
+                    group::size(&field, path, up, ways).map(Some)
                 }
             };
             match (table.get("download"), table.get("upload")) {
-                (Some(download), None) => size(download).map(Traffic::Download),
-                (None, Some(upload)) => size(upload).map(Traffic::Upload),
+                (Some(download), None) => size(download, false).map(Traffic::Download),
+                (None, Some(upload)) => size(upload, true).map(Traffic::Upload),
                 (None, None) => {
                     table.complain("needs download or upload, for example download = \"10 MB\", or \"endless\"");
                     None

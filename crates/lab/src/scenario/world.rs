@@ -5,8 +5,9 @@
 
 use serde::Serialize;
 use thalweg_link::{Chain, PathConfig};
+use thalweg_sim::Size;
 pub use thalweg_sim::Traffic;
-use thalweg_units::Duration;
+use thalweg_units::{Duration, Rate};
 
 pub use super::flow::{FlowSpec, MoveSpec, TransportSpec};
 
@@ -42,9 +43,45 @@ impl World {
         }
     }
 
+    /// About how many bytes its flows carry until they end, or the run does: what the effort of a run goes by. At least
+    /// one. A flow without end counts with the rate of its slowest link.
+    pub fn bytes(&self) -> u64 {
+        let of = |flow: &FlowSpec| {
+            let up = flow.traffic.sends_up();
+            let most = || {
+                let hops = self.route(&flow.path).unwrap_or_default();
+                let directions = hops.iter().map(|at| if up { &self.paths[*at].up } else { &self.paths[*at].down });
+                let rate = directions.map(|direction| direction.rate.nominal()).min().unwrap_or(Rate::ZERO);
+                rate.bytes_in(self.time_limit.saturating_sub(flow.start))
+            };
+            match &flow.traffic {
+                Traffic::Download(size) | Traffic::Upload(size) => size.unwrap_or_else(most),
+                Traffic::Requests { count, request, response, .. } => {
+                    count.saturating_mul(typical(request).saturating_add(typical(response)))
+                }
+                Traffic::Flows { count, size, .. } => count.saturating_mul(typical(size)).min(most()),
+                Traffic::Page(objects) => objects.iter().map(|object| object.size).fold(0, u64::saturating_add),
+                Traffic::Media { frame, frames: Some(frames), .. } => frame.saturating_mul(*frames),
+                _ => most(),
+            }
+        };
+        self.flows.iter().map(of).fold(0, u64::saturating_add).max(1)
+    }
+
     /// The sum of the fixed delays of both directions of a route.
     pub fn round_trip(&self, route: &[usize]) -> Duration {
         route.iter().filter_map(|path| self.paths.get(*path)).map(PathConfig::round_trip).sum()
+    }
+}
+
+/// A size that stands for all that are drawn: the only one, or one near the median.
+fn typical(size: &Size) -> u64 {
+    match *size {
+        Size::Fixed(size) => size,
+        Size::Uniform(low, high) => low.midpoint(high),
+        Size::LogNormal { median, .. } => median,
+        Size::Pareto { scale, .. } => scale,
+        _ => 1,
     }
 }
 

@@ -108,7 +108,7 @@ pub fn resolution(world: &World) -> f64 {
 }
 
 /// Shares that are made of times, in proportion to which they differ.
-const SHARES_OF_RATES: [&str; 3] = ["auc_delivered", "link_use", "fairness"];
+const SHARES_OF_RATES: [&str; 4] = ["auc_delivered", "competing_share", "link_use", "fairness"];
 
 /// Whether a share says for how much of the time something was so.
 fn is_share_of_time(metric: &Metric) -> bool {

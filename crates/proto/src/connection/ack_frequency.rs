@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use thalweg_recovery::ack_rate::{self, AckLimits, AckRequest};
 use thalweg_recovery::{AckRatePolicy, SpaceId};
+use thalweg_units::Instant;
 
 use super::Connection;
 use crate::frame::{AckFrequency, Frame};
@@ -142,6 +143,12 @@ impl Connection {
     /// Whether a probe in this space asks to be acknowledged at once.
     pub(super) fn probes_ask(&self, space: SpaceId) -> bool {
         space == SpaceId::DATA && self.keys.has(SpaceId::DATA) && self.may_ask().is_some()
+    }
+
+    /// Whether the controller wants the acknowledgment of the next packet in this space at once.
+    pub(super) fn controller_asks(&self, now: Instant, space: SpaceId) -> bool {
+        let wants = || self.active_path().is_some_and(|path| path.wants_prompt_ack(now));
+        space == SpaceId::DATA && wants() && self.probes_ask(space)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{net::IpAddr, net::SocketAddr, sync::Arc, time::Duration};
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng as _;
-use thalweg_recovery::{Config as RecoveryConfig, NewPath, Outcome, PathMemory, Recovery, SpaceId};
+use thalweg_recovery::{Config as RecoveryConfig, NewPath, Outcome, PathMemory, Profile, Recovery, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
@@ -267,6 +267,7 @@ impl Connection {
                 policies: config.policies.clone(),
                 max_rate: config.max_rate,
                 initial_rtt: config.initial_rtt,
+                profile: Profile { initial_window: config.initial_window, ..Profile::QUIC },
                 ecn: config.ecn,
                 trace: observer.is_some(),
                 idle_timeout: config.max_idle_timeout,

@@ -314,7 +314,7 @@ impl Connection {
             return;
         }
         packet.probe = state.probes > 0;
-        let asks = packet.probe && self.probes_ask(space);
+        let asks = packet.probe && self.probes_ask(space) || self.controller_asks(now, space);
         let (end, limit) = (limit, limit - usize::from(asks));
         let is_copy = packet.probe && self.owes_copies();
         if packet.probe && space != SpaceId::DATA {
@@ -325,8 +325,9 @@ impl Connection {
         if packet.probe && space == SpaceId::DATA {
             self.write_repeats(buf, acks_end, limit, packet);
         }
-        if asks && buf.len() < end {
-            // An answer that waits for more packets, or for a delay, would prolong the silence.
+        if asks && buf.len() < end && (packet.probe || buf.len() > acks_end) {
+            // An answer that waits for more packets, or for a delay, would prolong the silence, or what the controller
+            // waits for. What the controller wants to know goes along with data.
             Frame::ImmediateAck.encode(buf);
         }
         let state = &mut self.spaces[space.index()];

@@ -5,6 +5,7 @@ use core::net::SocketAddr;
 use thalweg_units::{Duration, Instant, Rate};
 
 use super::ResumePolicy;
+use crate::policies::MarkPolicy;
 use crate::profile::Profile;
 
 /// Everything that a controller is told when its path begins.
@@ -27,6 +28,9 @@ pub struct Birth {
     pub memory: Option<PathMemory>,
     /// What may be made of that. Windows see to it; a model, or a controller of the program's own, has to do so itself.
     pub resume: ResumePolicy,
+    /// How the path responds to congestion marks. In proportion to their share only where the controller marks packets
+    /// ECT(1) ([`Controller::ecn_codepoint`](crate::Controller::ecn_codepoint)).
+    pub mark: MarkPolicy,
 }
 
 impl Birth {
@@ -41,6 +45,7 @@ impl Birth {
             remote: None,
             memory: None,
             resume: ResumePolicy::Off,
+            mark: MarkPolicy::Reduce,
         }
     }
 }

@@ -188,6 +188,14 @@ pub trait Controller: Debug + Send {
         matches!(self.state(), State::SlowStart | State::ConservativeSlowStart)
     }
 
+    /// Whether the acknowledgment of the next packet decides something, so that the peer should not hold it back
+    /// (IMMEDIATE_ACK, draft-ietf-quic-ack-frequency section 5). Asked before a packet is built. To be said of single
+    /// packets: [`on_sent`](Self::on_sent) follows.
+    fn wants_prompt_ack(&self, now: Instant) -> bool {
+        let _ = now;
+        false
+    }
+
     /// What it has done and learned, if it is a model of the path.
     fn model(&self) -> Option<ModelStats> {
         None

@@ -14,6 +14,10 @@ pub struct CongestionEvent {
     pub cause: CongestionCause,
     /// Numbers the reductions of a path from 1; [`Controller::undo`](crate::Controller::undo) refers to it.
     pub episode: u32,
+    /// The smoothed share of packets that arrive marked, in 2^-20, where the window is to fall by half of that share
+    /// instead of as for a loss (RFC 8257 section 3.3): the policy `mark=scalable`. Only controllers that mark packets
+    /// ECT(1) are asked that.
+    pub marked_share: Option<u32>,
 }
 
 /// A packet that was declared lost, and what the path looked like when it was sent: what a model needs to judge how

@@ -36,6 +36,7 @@ pub use model::{ModelPolicy, ModelStats};
 pub use reduction::ReductionPolicy;
 pub use start::{ResumePolicy, StartPolicy};
 pub use window::GrowthPolicy;
+pub(crate) use window::MARKED_ALL;
 
 use window::Window;
 

@@ -50,6 +50,24 @@ impl Path {
         }
     }
 
+    /// The peer counts the packets that arrive marked (RFC 9768): of `acked` that the ACK being processed delivers,
+    /// `marked` were. To be told after what the ACK delivers.
+    pub(crate) fn on_ecn_counts(&mut self, now: Instant, acked: u64, marked: u64) {
+        self.touch();
+        self.stats.ce_marks += marked;
+        self.tally.ce += marked;
+        let order = self.tally.newest_order;
+        if self.marks.is_scalable() {
+            self.on_marked_share(order, acked, marked);
+        } else if marked > 0 {
+            if self.episode.is_open() {
+                self.episode.justify_all();
+            } else {
+                self.on_mark(now);
+            }
+        }
+    }
+
     /// A loss showed only through its repair: a tail loss probe delivered what was missing (RFC 8985 section 7.4.2).
     pub(crate) fn on_repaired_loss(&mut self) {
         self.touch();

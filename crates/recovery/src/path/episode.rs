@@ -135,7 +135,15 @@ impl Episode {
         self.sequence.begin(self.number, self.in_recovery);
         self.in_recovery = true;
         self.repair_packet = cause == CongestionCause::Loss;
-        CongestionEvent { cause, episode: self.number }
+        CongestionEvent { cause, episode: self.number, marked_share: None }
+    }
+
+    /// A reduction in proportion to marks begins. It is no recovery period: it answers no loss, nothing waits for its
+    /// end, and it cannot be taken back.
+    pub(super) fn begin_in_proportion(&mut self, marked_share: u32) -> CongestionEvent {
+        self.number += 1;
+        self.justify_all();
+        CongestionEvent { cause: CongestionCause::Ecn, episode: self.number, marked_share: Some(marked_share) }
     }
 
     /// A loss belongs to the latest reduction.

@@ -122,6 +122,7 @@ impl Path {
         let mut birth = Birth::new(now, datagram_size);
         (birth.profile, birth.is_paced, birth.seed) = (config.profile, is_paced, seed);
         (birth.remote, birth.memory, birth.resume) = (new.remote, new.memory, config.policies.resume);
+        birth.mark = config.policies.mark;
         let controller = congestion::build(&config.policies.congestion, &birth);
         let rtt = Rtt::of(&config.policies, new.initial_rtt.unwrap_or(config.initial_rtt));
         let allowance = controller.allowance(&PathView::new(now, &rtt, 0));
@@ -138,7 +139,7 @@ impl Path {
             max_rate: config.max_rate,
             is_capped: false,
             delivery: Delivery::new(now),
-            marks: Marks::new(config.policies.mark),
+            marks: Marks::new(config.policies.mark, mark),
             reordering_policy: config.policies.reordering,
             reordering: Adaptation::default(),
             episode: Episode::new(config.profile, config.policies.undo == UndoPolicy::Episode),
@@ -251,6 +252,21 @@ impl Path {
         PathStats { model: self.controller.model(), ..self.stats }
     }
 
+    /// Reductions of the window: one of the [`stats`](Self::stats), for whoever asks with every ACK.
+    pub fn congestion_events(&self) -> u64 {
+        self.stats.congestion_events
+    }
+
+    /// Packets acknowledged, likewise.
+    pub fn packets_acked(&self) -> u64 {
+        self.stats.packets_acked
+    }
+
+    /// Samples of the round trip, likewise.
+    pub fn rtt_samples(&self) -> u64 {
+        self.stats.rtt_samples
+    }
+
     /// How repairs of losses began and ended.
     pub fn repair_stats(&self) -> RepairStats {
         self.repairs
@@ -298,6 +314,11 @@ impl Path {
     /// Whether the controller wants acknowledgments densely ([`Controller::wants_dense_acks`]).
     pub fn wants_dense_acks(&self) -> bool {
         self.controller.wants_dense_acks()
+    }
+
+    /// Whether the controller wants the next packet to be acknowledged at once ([`Controller::wants_prompt_ack`]).
+    pub fn wants_prompt_ack(&self, now: Instant) -> bool {
+        self.controller.wants_prompt_ack(now)
     }
 
     /// Whether so many of the latest packets were lost that silence is likely to be congestion rather than an outage: a
@@ -506,6 +527,7 @@ impl Path {
         self.stats.packets_acked += 1;
         self.stats.bytes_acked += size;
         self.tally.newest_acked = self.tally.newest_acked.max(Some(sent.time));
+        self.tally.newest_order = self.tally.newest_order.max(sent.order);
         self.tally.oldest_acked = Some(self.tally.oldest_acked.map_or(sent.time, |oldest| oldest.min(sent.time)));
         if sent.in_flight {
             self.tally.acked += size;

@@ -26,7 +26,7 @@ impl Path {
     /// Shows the trace what has changed.
     pub(super) fn tell(&mut self, now: Instant, trace: &mut Trace) {
         let window = self.window();
-        if let Some(CongestionEvent { cause, episode }) = self.tally.congestion {
+        if let Some(CongestionEvent { cause, episode, .. }) = self.tally.congestion {
             let ssthresh = self.ssthresh();
             trace.push(now, self.id, Event::CongestionEvent { cause, episode, window, ssthresh });
         }

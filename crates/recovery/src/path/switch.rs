@@ -1,6 +1,6 @@
 //! Changes the rules of a path in use.
 
-use thalweg_units::{Instant, Rate};
+use thalweg_units::{Ecn, Instant, Rate};
 
 use super::Path;
 use crate::policies::{PacingPolicy, Policies, UndoPolicy};
@@ -17,7 +17,9 @@ impl Path {
         self.is_paced = policies.pacing == PacingPolicy::On;
         self.usage.set_policy(policies.growth_limit);
         self.restart = policies.restart;
-        self.marks.set_policy(policies.mark);
+        let mark = self.controller.ecn_codepoint();
+        self.ecn.set_mark(if mark == Ecn::Ect1 { Ecn::Ect1 } else { Ecn::Ect0 });
+        self.marks.set_policy(policies.mark, mark);
         self.episode.set_undo(policies.undo == UndoPolicy::Episode);
         self.after_switch(now);
     }

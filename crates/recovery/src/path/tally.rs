@@ -25,6 +25,8 @@ pub(super) struct Tally {
     pub(super) is_fresh: bool,
     /// When the newest of the acknowledged packets was sent.
     pub(super) newest_acked: Option<Instant>,
+    /// The place of the newest of them among all packets of the path; 0 if there is none.
+    pub(super) newest_order: u64,
     /// When the oldest was.
     pub(super) oldest_acked: Option<Instant>,
     /// How many of the losses count for whether the path is crowded.

@@ -128,3 +128,45 @@ fn a_model_reduces_whatever_the_policy_says_of_marks() {
     let (stage, _) = marked("controller=bbr, mark=end-start");
     assert_eq!(stage.path().stats().ecn_events, 1);
 }
+
+/// Acknowledges these packets to a scalable sender; so many of all arrived so far were marked.
+fn ack_scalable(stage: &mut Stage, range: core::ops::RangeInclusive<u64>, ect1: u64, ce: u64) {
+    let counts = EcnCounts { ect0: 0, ect1, ce };
+    stage.try_ack(SpaceId::DATA, &[range], Duration::ZERO, Some(counts)).unwrap();
+}
+
+#[test]
+fn rfc8257_3_3_a_scalable_sender_marks_ect1_and_reduces_by_half_of_the_share_of_marks() {
+    for controller in ["new-reno", "cubic"] {
+        let policies = of_rfc9002(&format!("pacing=off, start=standard, controller={controller}, mark=scalable"));
+        let mut stage = Stage::new(Config { policies, trace: true, ..rfc9002() }, false);
+        stage.recovery.set_handshake_confirmed(at(0));
+        assert_eq!(stage.path().ecn_codepoint(), Ecn::Ect1);
+        let window = stage.window();
+        stage.send(10);
+        stage.wait(100);
+        // The first mark ends slow start. One of two packets is marked: alpha = 1 × 15/16 + 1/2 × 1/16 = 31/32, and the
+        // window falls by half of that.
+        ack_scalable(&mut stage, 0..=1, 1, 1);
+        let reduced = window - window * 31 / 64;
+        assert!(stage.window().abs_diff(reduced) <= 1, "{controller}: {} instead of {reduced}", stage.window());
+        assert_eq!((stage.path().ssthresh(), stage.path().stats().ecn_events), (Some(stage.window()), 1));
+        // Marks of the same round trip are counted, and answered already: the window grows on.
+        ack_scalable(&mut stage, 2..=9, 5, 5);
+        assert_eq!((stage.path().stats().ce_marks, stage.path().stats().ecn_events), (5, 1));
+        assert!((reduced..=reduced + 2 * u64::from(SIZE)).contains(&stage.window()), "{}", stage.window());
+        // A loss is answered as without marks, whatever the share is.
+        stage.send(5);
+        stage.wait(100);
+        let before = stage.window();
+        ack_scalable(&mut stage, 14..=14, 6, 5);
+        let left = if controller == "cubic" { 0.7 } else { 0.5 };
+        assert!((stage.window() as f64 / before as f64 - left).abs() < 0.01, "{before} to {}", stage.window());
+    }
+}
+
+#[test]
+fn a_model_marks_ect0_though_the_policy_is_scalable() {
+    let (stage, _) = marked("controller=bbr, mark=scalable");
+    assert_eq!((stage.path().ecn_codepoint(), stage.path().stats().ecn_events), (Ecn::Ect0, 1));
+}

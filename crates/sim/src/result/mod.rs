@@ -228,6 +228,18 @@ pub enum Figure {
     CeMarks,
     /// Connections that were lost.
     ConnectionsLost,
+    /// Of a model: the bandwidth that it goes by, when its start ended and since then.
+    ModelBandwidth,
+    /// Of a model: how often it entered each phase.
+    ModelPhases,
+    /// Of a model: what ended Startup, Drain, Down and Up.
+    ModelExits,
+    /// Of a model: probes that ended with care, and probes for the round-trip time that idleness has saved.
+    ModelCare,
+    /// Of a model: what was acknowledged ahead of its bandwidth.
+    ModelExtra,
+    /// Of a model: the bound that loss has taught.
+    ModelBound,
 }
 
 impl Figure {
@@ -251,6 +263,12 @@ impl Figure {
         Figure::UnansweredInitials,
         Figure::CeMarks,
         Figure::ConnectionsLost,
+        Figure::ModelBandwidth,
+        Figure::ModelPhases,
+        Figure::ModelExits,
+        Figure::ModelCare,
+        Figure::ModelExtra,
+        Figure::ModelBound,
     ];
 
     /// What the TCP of this project measures: it has no persistent congestion, and nobody judges its tail loss probes.
@@ -269,6 +287,12 @@ impl Figure {
         Figure::Ptos,
         Figure::Probes,
         Figure::CeMarks,
+        Figure::ModelBandwidth,
+        Figure::ModelPhases,
+        Figure::ModelExits,
+        Figure::ModelCare,
+        Figure::ModelExtra,
+        Figure::ModelBound,
     ];
 
     /// What about every transport tells.

@@ -12,9 +12,9 @@ use thalweg_units::{Duration, Ecn, Instant};
 
 use super::content::Contents;
 use super::receiver::Receiver;
-use super::sender::{Ack, Blocked, Happening, Sender, Transmit};
+use super::sender::{Ack, Blocked, Echo, Happening, Sender, Transmit, earliest};
 use super::settings::TcpConfig;
-use super::wire::{self, ACK, CWR, ECE, FIN, Header, MAX_SACKS, RST, SYN, unwrap};
+use super::wire::{self, ACK, AE, CWR, ECE, FIN, Header, MAX_SACKS, RST, SYN, ace, unwrap};
 use crate::app::Transport;
 use crate::host::{Envelope, Outbox};
 use crate::plan::Record;
@@ -67,6 +67,8 @@ pub(super) struct Connection {
     scale: u8,
     peer_scale: u8,
     ecn: bool,
+    /// The peer counts marks one by one (RFC 9768), and so do we.
+    is_accurate: bool,
     syn_at: Option<Instant>,
     syn_sent: Instant,
     syns: u32,
@@ -117,6 +119,7 @@ impl Connection {
             scale,
             peer_scale: 0,
             ecn: false,
+            is_accurate: false,
             syn_at: Some(now),
             syn_sent: now,
             syns: 0,
@@ -181,17 +184,22 @@ impl Connection {
             return;
         }
         if header.has(ACK) && !header.has(SYN) {
-            let samples = self.sender.path().path().stats().rtt_samples;
+            let samples = self.sender.path().path().rtt_samples();
             self.on_ack(now, header, data > 0);
             let path = self.sender.path().path();
-            if path.stats().rtt_samples > samples {
+            if path.rtt_samples() > samples {
                 rtt.record(path.rtt().latest);
             }
         }
         if data > 0 {
             // The SYN took the first number.
             let start = unwrap(header.seq.wrapping_sub(1), self.receiver.next());
-            self.receiver.on_segment(now, start, start + data, ecn, header.has(CWR));
+            if self.is_accurate {
+                self.receiver.count_mark(ecn);
+                self.receiver.on_segment(now, start, start + data, Ecn::NotEct, false);
+            } else {
+                self.receiver.on_segment(now, start, start + data, ecn, header.has(CWR));
+            }
             self.take_delivered();
         }
     }
@@ -201,13 +209,16 @@ impl Connection {
         self.sender.set_window(u64::from(header.window));
         match self.state {
             State::SynSent if header.has(ACK) => {
-                self.ecn = self.config.ecn && header.has(ECE);
+                // RFC 9768 section 3.1.2; ECE alone is the answer of RFC 3168.
+                self.is_accurate = self.config.counts_marks && header.has(CWR) && !header.has(ECE);
+                self.ecn = self.config.ecn && (header.has(ECE) || self.is_accurate);
                 self.establish(now, self.syn_sent, self.syns > 1);
                 self.receiver.acknowledge();
             }
             // Our SYN/ACK was lost, or is on its way.
             State::SynReceived => {
                 self.ecn = self.config.ecn && header.has(ECE) && header.has(CWR);
+                self.is_accurate = self.config.counts_marks && self.ecn && header.has(AE);
                 self.syn_at = Some(now);
             }
             _ => self.receiver.acknowledge(),
@@ -236,7 +247,13 @@ impl Connection {
         }
         let blocks = &blocks[..header.sacks().len()];
         let advances = una > self.sender.una();
-        self.sender.on_ack(now, Ack { una, blocks, echoes: header.has(ECE) && self.ecn, has_data });
+        let echo = match (self.ecn, self.is_accurate) {
+            (false, _) => Echo::None,
+            (true, true) => Echo::Count(header.flags),
+            (true, false) if header.has(ECE) => Echo::Mark,
+            (true, false) => Echo::None,
+        };
+        self.sender.on_ack(now, Ack { una, blocks, echo, has_data });
         if advances && self.record.packets {
             self.point(now, self.sender.una(), PacketFate::Acked, 0);
         }
@@ -268,9 +285,10 @@ impl Connection {
         if self.is_closed {
             return None;
         }
-        let halves = [self.sender.timer(), self.receiver.timer(), self.pace_at];
-        let halves = if self.state == State::Established { halves } else { [None; 3] };
-        halves.into_iter().chain([self.syn_at]).flatten().min()
+        match self.state {
+            State::Established => earliest([self.sender.timer(), self.receiver.timer(), self.pace_at, self.syn_at]),
+            State::SynSent | State::SynReceived => self.syn_at,
+        }
     }
 
     pub(super) fn on_timer(&mut self, now: Instant) {
@@ -322,7 +340,9 @@ impl Connection {
             return false;
         }
         let ecn = match (self.is_client, self.config.ecn, self.ecn) {
+            (true, true, _) if self.config.counts_marks => AE | ECE | CWR,
             (true, true, _) => ECE | CWR,
+            (false, _, true) if self.is_accurate => CWR,
             (false, _, true) => ECE,
             _ => 0,
         };
@@ -350,7 +370,9 @@ impl Connection {
         let number = |offset: u64| (offset as u32).wrapping_add(1);
         let window = self.config.receive_window >> self.scale;
         let mut flags = ACK;
-        if self.receiver.echoes() && self.ecn {
+        if self.is_accurate {
+            flags |= ace(self.receiver.marked());
+        } else if self.receiver.echoes() && self.ecn {
             flags |= ECE;
         }
         if self.is_closed {
@@ -372,8 +394,12 @@ impl Connection {
         let mut header = self.header();
         header.seq = (transmit.start as u32).wrapping_add(1);
         // A repair must not be marked (RFC 3168 section 6.1.5).
-        let ecn = if self.ecn && transmit.is_new { Ecn::Ect0 } else { Ecn::NotEct };
-        if transmit.has_slowed && self.ecn {
+        let ecn = match self.ecn && transmit.is_new {
+            true if self.is_accurate => self.sender.path().ecn_codepoint(),
+            true => Ecn::Ect0,
+            false => Ecn::NotEct,
+        };
+        if transmit.has_slowed && self.ecn && !self.is_accurate {
             header.flags |= CWR;
         }
         self.send(now, &header, ecn, transmit.length as usize, buf, out);

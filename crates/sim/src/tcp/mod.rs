@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 
 use thalweg_link::Quantiles;
 use thalweg_proto::observe::EventHash;
-use thalweg_recovery::{Config, Policies};
+use thalweg_recovery::{Config, MarkPolicy, Policies};
 use thalweg_units::{Ecn, Instant};
 
 use crate::app::Transport;
@@ -73,7 +73,9 @@ impl StackFactory for Tcp {
                 reason: "is datagrams, which the stack \"tcp\" does not carry".to_owned(),
             });
         }
-        let config = TcpConfig::from(&flow.settings);
+        let mut config = TcpConfig::from(&flow.settings);
+        let scales = [&flow.client, &flow.server].iter().any(|side| side.policies.mark == MarkPolicy::Scalable);
+        config.counts_marks = config.ecn && scales;
         let contents = Contents::default();
         let base = |is_client, policies: &Policies| Socket {
             is_client,

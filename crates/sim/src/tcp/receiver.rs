@@ -35,6 +35,9 @@ pub(super) struct Receiver {
     ack_at: Option<Instant>,
     ack_now: bool,
     echoes: bool,
+    /// Segments that arrived marked, and whether the latest did.
+    marked: u64,
+    latest_is_marked: bool,
     segment_size: u64,
 }
 
@@ -50,6 +53,8 @@ impl Receiver {
             ack_at: None,
             ack_now: false,
             echoes: false,
+            marked: 0,
+            latest_is_marked: false,
             segment_size: u64::from(segment_size),
         }
     }
@@ -61,6 +66,20 @@ impl Receiver {
     /// Whether ACKs carry ECE.
     pub(super) fn echoes(&self) -> bool {
         self.echoes
+    }
+
+    /// How many segments arrived marked.
+    pub(super) fn marked(&self) -> u64 {
+        self.marked
+    }
+
+    /// A segment arrived with this mark, and every mark is counted: a change is told at once (RFC 9768 section
+    /// 3.2.2.5.1).
+    pub(super) fn count_mark(&mut self, ecn: Ecn) {
+        let is_marked = ecn == Ecn::Ce;
+        self.marked += u64::from(is_marked);
+        self.ack_now |= is_marked != self.latest_is_marked;
+        self.latest_is_marked = is_marked;
     }
 
     /// A segment arrived with the bytes from `start` to `end`.
@@ -220,6 +239,19 @@ mod tests {
         assert_eq!(segment(&mut receiver, 0, 0), Some((2, vec![(0, 1), (5, 6)])));
         assert_eq!(segment(&mut receiver, 0, 5), Some((2, vec![(5, 6), (5, 6)])));
         assert_eq!(segment(&mut receiver, 0, 7), Some((2, vec![(7, 8), (5, 6)])));
+    }
+
+    #[test]
+    fn rfc9768_3_2_2_5_1_every_change_between_marked_and_unmarked_is_acknowledged_at_once() {
+        let mut receiver = receiver();
+        let mut told = Vec::new();
+        for (number, ecn) in [Ecn::Ect1, Ecn::Ce, Ecn::Ce, Ecn::Ect1, Ecn::Ect1].into_iter().enumerate() {
+            receiver.count_mark(ecn);
+            told.push(segment(&mut receiver, 0, number as u64).is_some());
+        }
+        assert_eq!(receiver.marked(), 2);
+        // The second and the fourth change something, the fifth waits for another.
+        assert_eq!(told, [false, true, false, true, false]);
     }
 
     #[test]

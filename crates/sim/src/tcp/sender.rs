@@ -20,7 +20,7 @@ use thalweg_recovery::{Budget, Config, Judgement, LossTrigger, SegmentPath, Segm
 use thalweg_units::{Duration, Instant};
 
 use super::settings::{MinRto, TcpConfig};
-use super::wire::MAX_SACKS;
+use super::wire::{MAX_SACKS, newly_marked};
 use crate::result::TcpStats;
 
 /// Before the first sample (RFC 6298 section 2.1).
@@ -99,12 +99,22 @@ pub(super) enum Blocked {
     FlowControl,
 }
 
+/// What an ACK says about marks.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Echo {
+    None,
+    /// A mark arrived (ECE, RFC 3168).
+    Mark,
+    /// The count of marks is in these flags (RFC 9768).
+    Count(u16),
+}
+
 /// What an ACK says.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Ack<'a> {
     pub(super) una: u64,
     pub(super) blocks: &'a [(u64, u64)],
-    pub(super) echoes: bool,
+    pub(super) echo: Echo,
     /// The segment carries data, too.
     pub(super) has_data: bool,
 }
@@ -148,6 +158,8 @@ pub(super) struct Sender {
     probe_due: bool,
     has_slowed: bool,
     ecn: bool,
+    /// Marks that the peer has counted so far.
+    peer_marked: u64,
     pub(super) stats: TcpStats,
     pub(super) happenings: Option<Vec<Happening>>,
 }
@@ -176,6 +188,7 @@ impl Sender {
             probe_due: false,
             has_slowed: false,
             ecn: config.ecn,
+            peer_marked: 0,
             stats: TcpStats::default(),
             happenings: plots.then(Vec::new),
         }
@@ -363,7 +376,8 @@ impl Sender {
             return;
         }
         let newest_before = self.newest.unwrap_or(0);
-        let before = (self.una, self.path.path().stats().congestion_events);
+        let before = (self.una, self.path.path().congestion_events());
+        let acked_before = self.path.path().packets_acked();
         let advances = ack.una > self.una;
         self.una = ack.una;
         self.path.on_cumulative_ack(ack.una);
@@ -395,15 +409,23 @@ impl Sender {
         if let Some((_, sent)) = sample {
             self.path.on_rtt_sample(now, sent, false);
         }
-        if ack.echoes && self.ecn {
-            self.path.on_ecn_echo(now);
+        match ack.echo {
+            Echo::Mark if self.ecn => self.path.on_ecn_echo(now),
+            Echo::Count(flags) if self.ecn => {
+                let acked = self.path.path().packets_acked() - acked_before;
+                if let Some(marked) = newly_marked(flags, self.peer_marked, acked) {
+                    self.peer_marked += marked;
+                    self.path.on_ecn_counts(now, acked, marked);
+                }
+            }
+            _ => {}
         }
         self.judge_probe(ack.una, reports_probe, is_news || ack.has_data);
         self.detect_lost(now);
         self.path.finish(now);
         // A mark that was answered without a reduction has been answered: the peer is to cease repeating it.
-        let is_answered = ack.echoes && !self.path.is_in_episode();
-        if self.path.path().stats().congestion_events > before.1 || is_answered {
+        let is_answered = ack.echo == Echo::Mark && !self.path.is_in_episode();
+        if self.path.path().congestion_events() > before.1 || is_answered {
             self.has_slowed = self.ecn;
         }
         if self.path.is_in_episode() {
@@ -609,7 +631,7 @@ impl Sender {
 
     /// When [`on_timer`](Self::on_timer) is to be called.
     pub(super) fn timer(&self) -> Option<Instant> {
-        [self.rto_at, self.loss_at, self.probe_at].into_iter().flatten().min()
+        earliest([self.rto_at, self.loss_at, self.probe_at])
     }
 
     pub(super) fn on_timer(&mut self, now: Instant) {
@@ -640,6 +662,12 @@ impl Sender {
         self.path.finish(now);
         self.rto_at = Some(now + self.rto());
     }
+}
+
+/// The first of these times.
+pub(super) fn earliest<const N: usize>(times: [Option<Instant>; N]) -> Option<Instant> {
+    let first = times.into_iter().fold(Instant::FAR_FUTURE, |first, at| first.min(at.unwrap_or(Instant::FAR_FUTURE)));
+    (first < Instant::FAR_FUTURE).then_some(first)
 }
 
 #[cfg(test)]

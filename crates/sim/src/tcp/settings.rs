@@ -42,6 +42,8 @@ pub struct TcpConfig {
     pub min_rto: MinRto,
     /// Whether segments are marked and marks responded to (RFC 3168). Default false, as most of the Internet does.
     pub ecn: bool,
+    /// Marks are counted one by one (accurate ECN, RFC 9768); follows from the policy `mark = "scalable"`.
+    pub counts_marks: bool,
     /// Tail loss probes (RFC 8985 section 7). Default true.
     pub tail_loss_probe: bool,
     /// Whether reordering policies that count segments also lose one by time, once a later one was delivered: 9/8 of the round trip, as in QUIC.
@@ -63,6 +65,7 @@ impl Default for TcpConfig {
             delayed_ack: Duration::from_millis(40),
             min_rto: MinRto::Linux,
             ecn: false,
+            counts_marks: false,
             tail_loss_probe: true,
             time_threshold: true,
             mtu: 1500,
@@ -113,6 +116,7 @@ impl From<&Settings> for TcpConfig {
                 _ => own.min_rto,
             },
             ecn: settings.boolean("ecn").unwrap_or(own.ecn),
+            counts_marks: own.counts_marks,
             tail_loss_probe: settings.boolean("tail_loss_probe").unwrap_or(own.tail_loss_probe),
             time_threshold: settings.boolean("time_threshold").unwrap_or(own.time_threshold),
             mtu: settings.number("mtu").map_or(own.mtu, |mtu| u16::try_from(mtu).unwrap_or(u16::MAX)),

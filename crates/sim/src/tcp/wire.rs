@@ -5,6 +5,8 @@
 
 /// Bytes of a header without options.
 pub(super) const HEADER: usize = 20;
+/// Bytes of the longest header: fifteen words.
+const MOST_HEADER: usize = 60;
 /// SACK blocks that fit into the options (RFC 2018 section 3).
 pub(super) const MAX_SACKS: usize = 4;
 
@@ -14,6 +16,29 @@ pub(super) const RST: u16 = 0x04;
 pub(super) const ACK: u16 = 0x10;
 pub(super) const ECE: u16 = 0x40;
 pub(super) const CWR: u16 = 0x80;
+pub(super) const AE: u16 = 0x100;
+
+/// What a count of marked packets begins with in the ACE field (RFC 9768 section 3.2.1).
+const FIRST_ACE: u64 = 5;
+/// Values of the ACE field.
+const ACES: u64 = 8;
+
+/// The flags that carry a count of marked packets modulo 8, the ACE field (RFC 9768 section 3.2).
+pub(super) fn ace(marked: u64) -> u16 {
+    let count = (FIRST_ACE + marked) % ACES;
+    let flag = |bit: u64, flag: u16| if count & bit != 0 { flag } else { 0 };
+    flag(4, AE) | flag(2, CWR) | flag(1, ECE)
+}
+
+/// How many of `acked` newly delivered packets arrived marked, as far as the ACE field tells beyond a count of `marked`
+/// before. Where more were delivered than the field can count, the most that it allows for (appendix A.2.1). None if it
+/// tells of more than were delivered: it is older than what is known.
+pub(super) fn newly_marked(flags: u16, marked: u64, acked: u64) -> Option<u64> {
+    let bit = |flag: u16, bit: u64| if flags & flag != 0 { bit } else { 0 };
+    let field = bit(AE, 4) | bit(CWR, 2) | bit(ECE, 1);
+    let least = (field + ACES - (FIRST_ACE + marked) % ACES) % ACES;
+    (least <= acked).then(|| acked - (acked - least) % ACES)
+}
 
 /// Client ports begin here, and there are so many of them before the server's port has to differ.
 const FIRST_PORT: u16 = 1_024;
@@ -53,36 +78,41 @@ impl Header {
 
     /// Writes the segment with `data` zeros into `out`.
     pub(super) fn write(&self, data: usize, out: &mut Vec<u8>) {
-        out.clear();
-        let ports =
-            [FIRST_PORT + (self.connection % PORTS) as u16, SERVER_PORT.wrapping_add((self.connection / PORTS) as u16)];
-        for port in ports {
-            out.extend_from_slice(&port.to_be_bytes());
-        }
-        out.extend_from_slice(&self.seq.to_be_bytes());
-        out.extend_from_slice(&self.ack.to_be_bytes());
-        out.extend_from_slice(&[0; 2]);
-        out.extend_from_slice(&self.window.to_be_bytes());
-        out.extend_from_slice(&[0; 4]);
+        let mut head = [0; MOST_HEADER];
+        let mut length = 0;
+        let mut put = |bytes: &[u8]| {
+            if let Some(place) = head.get_mut(length..length + bytes.len()) {
+                place.copy_from_slice(bytes);
+                length += bytes.len();
+            }
+        };
+        put(&(FIRST_PORT + (self.connection % PORTS) as u16).to_be_bytes());
+        put(&SERVER_PORT.wrapping_add((self.connection / PORTS) as u16).to_be_bytes());
+        put(&self.seq.to_be_bytes());
+        put(&self.ack.to_be_bytes());
+        put(&[0; 2]);
+        put(&self.window.to_be_bytes());
+        put(&[0; 4]);
         if self.has(SYN) {
             let [high, low] = self.segment_size.to_be_bytes();
             // Maximum segment size, SACK permitted, no-operation, window scale.
-            out.extend_from_slice(&[2, 4, high, low, 4, 2, 1, 3, 3, self.scale, 1, 1]);
+            put(&[2, 4, high, low, 4, 2, 1, 3, 3, self.scale, 1, 1]);
         }
         if self.sack_count > 0 {
-            out.extend_from_slice(&[1, 1, 5, (2 + 8 * self.sack_count) as u8]);
+            put(&[1, 1, 5, (2 + 8 * self.sack_count) as u8]);
             for (start, end) in self.sacks() {
-                out.extend_from_slice(&start.to_be_bytes());
-                out.extend_from_slice(&end.to_be_bytes());
+                put(&start.to_be_bytes());
+                put(&end.to_be_bytes());
             }
         }
-        let offset = ((out.len() / 4) as u16) << 12;
-        out[12..14].copy_from_slice(&(offset | self.flags).to_be_bytes());
-        // The data add nothing to the sum.
-        let sum = checksum(out);
-        out[16..18].copy_from_slice(&sum.to_be_bytes());
-        let end = out.len() + data;
-        out.resize(end, 0);
+        let offset = ((length / 4) as u16) << 12;
+        head[12..14].copy_from_slice(&(offset | self.flags).to_be_bytes());
+        // Neither the data nor what is behind the options add to the sum.
+        let sum = sum(&head);
+        head[16..18].copy_from_slice(&sum.to_be_bytes());
+        out.clear();
+        out.extend_from_slice(&head[..length]);
+        out.resize(length + data, 0);
     }
 
     /// Reads a segment; returns how many bytes of data it has. `None` if it is damaged.
@@ -131,8 +161,15 @@ impl Header {
     }
 }
 
-/// The Internet checksum (RFC 1071), without the pseudo header.
+/// The Internet checksum (RFC 1071), without the pseudo header. Data that are all zeros, as they are unless they are
+/// damaged, add nothing to it and are only looked through.
 fn checksum(bytes: &[u8]) -> u16 {
+    let (head, data) = bytes.split_at(bytes.len().min(MOST_HEADER));
+    let is_damaged = data.iter().fold(0, |all, byte| all | byte) != 0;
+    sum(if is_damaged { bytes } else { head })
+}
+
+fn sum(bytes: &[u8]) -> u16 {
     let mut chunks = bytes.chunks_exact(4);
     let mut sum: u64 = 0;
     for chunk in &mut chunks {
@@ -199,6 +236,23 @@ mod tests {
         }
         assert!(Header::read(&bytes).is_some());
         assert_eq!(Header::read(&bytes[..19]), None);
+    }
+
+    #[test]
+    fn rfc9768_3_2_the_ace_field_counts_marks_modulo_eight() {
+        assert_eq!(ace(0), AE | ECE, "five");
+        assert_eq!(ace(3), 0);
+        for before in 0..20 {
+            for acked in 0..8 {
+                for marked in 0..=acked {
+                    assert_eq!(newly_marked(ace(before + marked), before, acked), Some(marked));
+                }
+            }
+            // An ACK that was overtaken.
+            assert_eq!(newly_marked(ace(before), before + 1, 2), None);
+        }
+        // Of twenty at least 3 are marked; 11 and 19 look the same.
+        assert_eq!(newly_marked(ace(3), 0, 20), Some(19));
     }
 
     #[test]

@@ -52,6 +52,11 @@ impl Machine {
         self.wakes().min(departure)
     }
 
+    /// Whether something happened to it in the current event.
+    pub(super) fn is_touched(&self) -> bool {
+        self.touched
+    }
+
     /// When the program runs next.
     fn wakes(&self) -> Instant {
         let timer = self.host.next_timer().map_or(Instant::FAR_FUTURE, |at| self.model.wakes_at(at));

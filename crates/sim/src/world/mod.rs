@@ -1,11 +1,11 @@
 //! The event loop of a run: links, machines and changes of addresses, each in the order of their next event.
 
+mod agenda;
 mod finish;
 mod machine;
 mod route;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use thalweg_link::{Direction, DirectionConfig, DropCause, Packet, QueueLimit, Sink, Streams};
 use thalweg_proto::observe::EventHash;
@@ -17,6 +17,7 @@ use crate::plan::{Plan, PlanError};
 use crate::result::{RunResult, Signal};
 use crate::stack::{Registry, StackFactory};
 use crate::tap::Tap;
+use agenda::Agenda;
 use finish::Snapshot;
 use machine::Machine;
 pub(crate) use route::Datagram;
@@ -72,9 +73,8 @@ struct World<'a> {
     routes: Vec<Routes>,
     /// Changes of addresses that are yet to come: when, of which flow, and which of its moves.
     changes: VecDeque<(Instant, usize, usize)>,
-    heap: BinaryHeap<Reverse<(Instant, Entity)>>,
-    /// When an entity is in the heap for; other entries are stale.
-    scheduled: Vec<Instant>,
+    /// Never later than the next event of each entity; a time that has been put off since shows when it comes.
+    agenda: Agenda,
     arrivals: Vec<Packet<Datagram>>,
     pool: Vec<Vec<u8>>,
     out: Vec<Outgoing>,
@@ -170,8 +170,7 @@ impl<'a> World<'a> {
             machines: Vec::new(),
             routes: Vec::new(),
             changes: VecDeque::new(),
-            heap: BinaryHeap::new(),
-            scheduled: Vec::new(),
+            agenda: Agenda::default(),
             arrivals: Vec::new(),
             pool: Vec::new(),
             out: Vec::new(),
@@ -192,7 +191,7 @@ impl<'a> World<'a> {
         }
         world.changes.make_contiguous().sort_by_key(|(at, ..)| *at);
         let entities = world.links.len() + world.machines.len() + 1;
-        world.scheduled = vec![Instant::FAR_FUTURE; entities];
+        world.agenda = Agenda::new(entities);
         for entity in world.links.len()..entities {
             world.schedule(entity);
         }
@@ -258,7 +257,7 @@ impl<'a> World<'a> {
         let endless = self.unfinished == 0;
         let mut at_this_instant = 0u32;
         while endless || self.unfinished > 0 {
-            let Some(Reverse((at, entity))) = self.heap.pop() else {
+            let Some((at, entity)) = self.agenda.first() else {
                 if endless {
                     // Nothing happens any more, but there was time until then.
                     self.count_before(self.end);
@@ -271,9 +270,6 @@ impl<'a> World<'a> {
                     self.unfinished_names()
                 ));
             };
-            if at != self.scheduled[entity] {
-                continue;
-            }
             self.count_before(at.min(self.end));
             if at > self.end {
                 self.now = self.end;
@@ -291,10 +287,10 @@ impl<'a> World<'a> {
                 let at = self.now.saturating_since(ORIGIN);
                 return Some(format!("time stands still at {at:?}: {STUCK} events at that instant"));
             }
-            self.scheduled[entity] = Instant::FAR_FUTURE;
-            if self.next_event(entity) > at {
+            let next = self.next_event(entity);
+            if next > at {
                 // It was put off since.
-                self.schedule(entity);
+                self.agenda.set(entity, next);
                 continue;
             }
             self.now = self.now.max(at);
@@ -303,10 +299,15 @@ impl<'a> World<'a> {
                 Some(machine) if machine < self.machines.len() => self.wake(machine),
                 Some(_) => self.change_address(),
             }
-            self.schedule(entity);
+            // A machine that something happened to is asked below, when it has sent what it has to send.
+            let is_flushed = entity.checked_sub(self.links.len()).and_then(|it| self.machines.get(it));
+            if !is_flushed.is_some_and(Machine::is_touched) {
+                self.agenda.set(entity, self.next_event(entity));
+            }
             while let Some(machine) = self.touched.pop() {
                 self.flush(machine);
-                self.schedule(self.links.len() + machine);
+                let entity = self.links.len() + machine;
+                self.agenda.set(entity, self.next_event(entity));
             }
         }
         None
@@ -320,12 +321,11 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Puts an entity into the heap for its next event, unless it is there for that time or an earlier one.
+    /// Has an entity called for its next event, unless it is to be called then or earlier anyway.
     fn schedule(&mut self, entity: Entity) {
         let next = self.next_event(entity);
-        if next < self.scheduled[entity] {
-            self.scheduled[entity] = next;
-            self.heap.push(Reverse((next, entity)));
+        if next < self.agenda.at(entity) {
+            self.agenda.set(entity, next);
         }
     }
 

@@ -1,9 +1,10 @@
 //! Points with intervals: a row for each place, a mark for each choice.
 
-use super::ink::{Anchor, Ink, text_width};
+use super::ink::{Anchor, Ink, colored, text_width};
 use super::labels::distinct;
 use super::scale::{Reading, Scale};
 use super::{Legend, WIDTH};
+use crate::choices::COLORS;
 
 /// A value with its interval.
 #[derive(Clone, Debug)]
@@ -102,7 +103,7 @@ impl Dots {
 }
 
 fn draw(ink: &mut Ink, scale: &Scale, mark: &Mark, y: f64) {
-    let class = format!("interval c{}", mark.color);
+    let class = colored("interval", mark.color % COLORS);
     let (first, last) = scale.span;
     if let Some((low, high)) = mark.interval {
         let ends = [low, high].map(|end| if end.is_finite() { scale.at(end) } else { f64::NAN });

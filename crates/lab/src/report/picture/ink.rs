@@ -3,6 +3,7 @@
 use core::fmt::Write;
 
 use super::{Legend, WIDTH};
+use crate::choices::{COLORS, LOOKS};
 
 /// Text that can stand in XML.
 pub fn escape(text: &str) -> String {
@@ -31,6 +32,12 @@ pub(super) fn text_width(text: &str) -> f64 {
         _ => 7.6,
     };
     text.chars().map(width).sum()
+}
+
+/// The classes of what has a choice's color: `kind`, the color, and whether it is one for the second time.
+pub(super) fn colored(kind: &str, color: usize) -> String {
+    let again = if color % LOOKS < COLORS { "" } else { " again" };
+    format!("{kind} c{}{again}", color % COLORS)
 }
 
 /// Where a text is anchored.
@@ -134,13 +141,14 @@ impl Ink {
 
     /// A mark whose shape, beside its color, tells what it stands for.
     pub(super) fn mark(&mut self, color: usize, (x, y): (f64, f64), r: f64, title: &str) {
+        let class = colored("mark", color);
         let d = match color % 4 {
             0 => format!("M{:.1} {y:.1}a{r} {r} 0 1 0 {} 0a{r} {r} 0 1 0 {} 0z", x - r, 2.0 * r, -2.0 * r),
             1 => format!("M{x:.1} {:.1}l{1} {1}l-{1} {1}l-{1} -{1}z", y - r * 1.25, r * 1.25),
             2 => format!("M{:.1} {:.1}h{2}v{2}h-{2}z", x - r * 0.9, y - r * 0.9, r * 1.8),
             _ => format!("M{x:.1} {:.1}l{:.1} {:.1}h-{:.1}z", y - r * 1.15, r * 1.2, r * 2.1, r * 2.4),
         };
-        let _ = writeln!(self.body, "<path class=\"mark c{color}\" d=\"{d}\"><title>{}</title></path>", escape(title));
+        let _ = writeln!(self.body, "<path class=\"{class}\" d=\"{d}\"><title>{}</title></path>", escape(title));
     }
 
     /// Draws a legend in rows from `top` on and gives the height that it takes; nothing for a single nameless entry.

@@ -1,9 +1,10 @@
 //! A metric over a number that varies: a line with its band of confidence for each choice, a panel for each place.
 
 use super::facets;
-use super::ink::Ink;
+use super::ink::{Ink, colored};
 use super::scale::{Reading, Scale};
 use super::{Legend, Panel};
+use crate::choices::COLORS;
 
 /// Abscissa, ordinate and the interval of one of them.
 pub type Point = (f64, f64, Option<(f64, f64)>);
@@ -100,7 +101,7 @@ fn band(ink: &mut Ink, curve: &Curve, is_across: bool, across: &Scale, up: &Scal
     let back = ends.iter().rev().map(|ends| ends[0]);
     let steps = there.chain(back).enumerate();
     let d: String = steps.map(|(at, (x, y))| format!("{}{x:.1} {y:.1}", if at == 0 { 'M' } else { 'L' })).collect();
-    ink.path(&format!("area c{}", curve.color), &(d + "Z"));
+    ink.path(&colored("area", curve.color % COLORS), &(d + "Z"));
 }
 
 fn line(ink: &mut Ink, curve: &Curve, across: &Scale, up: &Scale) {
@@ -116,7 +117,7 @@ fn line(ink: &mut Ink, curve: &Curve, across: &Scale, up: &Scale) {
     }
     let dashed = if curve.is_dashed { " dashed" } else { "" };
     if !d.is_empty() {
-        ink.path(&format!("curve{dashed} c{}", curve.color), &d);
+        ink.path(&colored(&format!("curve{dashed}"), curve.color), &d);
     }
     if curve.is_marked {
         for ((x, y, _), title) in curve.points.iter().zip(&curve.titles).filter(|((_, y, _), _)| y.is_finite()) {

@@ -15,7 +15,7 @@ pub enum Reading {
 }
 
 impl Reading {
-    pub(super) fn say(self, value: f64) -> String {
+    pub fn say(self, value: f64) -> String {
         match self {
             Reading::Unit(unit) => format(value, unit),
             Reading::Times => format!("{} ×", format(three_digits(value), Unit::Ratio)),

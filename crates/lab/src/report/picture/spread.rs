@@ -5,6 +5,7 @@ use super::labels::distinct;
 use super::lines::{Curve, Lines};
 use super::scale::{Reading, Scale};
 use super::{Legend, WIDTH};
+use crate::choices::COLORS;
 use crate::metric::{Unit, format};
 use crate::stats::{Interval, quantile};
 
@@ -64,7 +65,7 @@ fn draw_box(ink: &mut Ink, group: &Group, sorted: &[f64], scale: &Scale, middle:
     let whisker_high = sorted.iter().rev().copied().find(|value| *value <= high + reach).unwrap_or(*last);
     let half = ROW * 0.27;
     let [x0, x1, x2, x3, x4] = [whisker_low, low, median, high, whisker_high].map(|value| scale.at(value));
-    let color = group.color;
+    let color = group.color % COLORS;
     let end = half * 0.6;
     ink.path(
         &format!("whisker c{color}"),

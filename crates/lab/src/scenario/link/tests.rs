@@ -56,6 +56,16 @@ fn every_impairment_is_read() {
             let spread = Spread::Exponential(Duration::from_millis(2));
             d.jitter.is_some_and(|jitter| jitter.spread == spread && jitter.reorder)
         }),
+        ("jitter = { shape = \"contention\", mean = \"7 ms\" }", |d| {
+            let spread = Spread::Contention(Duration::from_millis(7));
+            d.jitter.is_some_and(|jitter| jitter.spread == spread && !jitter.reorder) && d.jitter_changes.is_none()
+        }),
+        ("changes = [{ at = \"1 s\", jitter = \"4 ms\" }]", |d| {
+            let at =
+                |seconds| d.jitter_changes.as_ref().map(|changes| changes.at(Duration::from_secs(seconds)).0.spread);
+            let later = Spread::Uniform(Duration::ZERO, Duration::from_millis(8));
+            at(0) == Some(Spread::Fixed(Duration::ZERO)) && at(1) == Some(later)
+        }),
         ("outage = { at = \"2 s\", for = \"1 s..24 s\" }", |d| {
             let Windows::Drawn(outage) = &d.outages[0] else { return false };
             outage.lasts == (Duration::from_secs(1), Duration::from_secs(24)) && outage.every.is_none()

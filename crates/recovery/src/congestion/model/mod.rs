@@ -6,6 +6,7 @@
 //! ([`AckEvent::congestion`](super::AckEvent::congestion)) is a proposal to it.
 
 mod bbr;
+mod c4;
 #[cfg(test)]
 mod rate_pacer;
 mod stats;
@@ -13,6 +14,7 @@ mod stats;
 use super::Controller;
 use crate::choice::algorithms;
 use bbr::{Bbr, Settings};
+use c4::C4;
 #[cfg(test)]
 use rate_pacer::RatePacer;
 pub use stats::ModelStats;
@@ -36,6 +38,10 @@ algorithms! {
             "bbr/peak-start and bbr/threshold together",
             "long paths that lose up to 2 % by chance",
             |birth| Box::new(Bbr::new(birth, Settings { opens_by_trains: true, puts_up_with_loss: true }));
+        C4 "c4",
+            "sends at a rate that it raises by weak and strong probes, and lets as much be in flight as the longest round trip without a queue holds (draft-huitema-ccwg-c4-spec)",
+            "real-time media on paths with jitter; to compare with C4",
+            |birth| Box::new(C4::new(birth));
         #[cfg(test)]
         RatePacer "test-rate-pacer",
             "the delivery rate, whatever is lost",

@@ -25,14 +25,14 @@ mod switch;
 use core::fmt::Debug;
 
 use smallvec::SmallVec;
-use thalweg_units::{Duration, Instant, Rate};
+use thalweg_units::{Duration, Ecn, Instant, Rate, math};
 
 use super::reduction::{Progress, Reduction, Step};
 use super::start::{Congested, Departure, Proposal, Start};
 use super::{AckEvent, Allowance, Birth, Change, CongestionEvent, Controller, PathView, ReductionPolicy, StartPolicy};
 use crate::choice::algorithms;
 use crate::pacing;
-use crate::policies::Policies;
+use crate::policies::{MarkPolicy, Policies};
 use crate::profile::Flight;
 use crate::rtt::Rtt;
 use crate::trace::{CongestionCause, StartExit, State};
@@ -73,6 +73,9 @@ algorithms! {
 /// The smallest slow start threshold, in datagrams (kMinimumWindow, RFC 9002 section 7.2; RFC 5681 section 3.1). In
 /// QUIC it is the smallest window too: one datagram would leave every packet waiting for the peer's ACK delay.
 const MINIMUM_THRESHOLD: u64 = 2;
+
+/// The share of packets that arrive marked when all do: [`CongestionEvent::marked_share`].
+pub(crate) const MARKED_ALL: u32 = 1 << 20;
 
 /// What the parts may look at.
 #[derive(Copy, Clone, Debug)]
@@ -283,6 +286,21 @@ impl Window {
         self.start.on_exit();
     }
 
+    /// The window falls by half of the share of packets that arrive marked (RFC 8257 section 3.3). Whatever the growth,
+    /// it goes on from there as after a start that ended by itself: what Reno adds in a round trip, at least.
+    ///
+    /// A loss that is being repaired has reduced the window already by more.
+    fn reduce_in_proportion(&mut self, event: &AckEvent<'_>, share: u32) {
+        if self.reducing || event.in_recovery {
+            return;
+        }
+        let cut = math::mul_div(self.window, u64::from(share), 2 * u64::from(MARKED_ALL));
+        self.window = self.window.saturating_sub(cut).max(self.minimum_threshold());
+        self.ssthresh = Some(self.window);
+        self.leave_start(StartExit::Congestion);
+        self.growth.on_start_exit(self.view(event.now, event.rtt));
+    }
+
     fn reduce(&mut self, event: &AckEvent<'_>, congestion: CongestionEvent) {
         let is_starting = self.in_slow_start();
         // What the next reduction reduces is what this one was to arrive at.
@@ -383,12 +401,14 @@ impl Controller for Window {
 
     fn on_ack(&mut self, event: &AckEvent<'_>) -> Change {
         self.growth.observe(self.view(event.now, event.rtt), event, event.in_recovery || self.reducing);
-        if let Some(congestion) = event.congestion {
-            self.reduce(event, congestion);
+        match event.congestion {
+            Some(CongestionEvent { marked_share: Some(share), .. }) => self.reduce_in_proportion(event, share),
+            Some(congestion) => self.reduce(event, congestion),
+            None => {}
         }
         if event.persistent_congestion {
             self.collapse();
-        } else if event.congestion.is_none() && self.reducing {
+        } else if event.congestion.is_none_or(|congestion| congestion.marked_share.is_some()) && self.reducing {
             self.carry_on_reducing(event);
         } else if event.congestion.is_none() {
             self.grow(event);
@@ -471,6 +491,10 @@ impl Controller for Window {
         self.window = if is_untouched { initial.bytes(size) } else { self.window.max(self.minimum()) };
         self.ssthresh = self.ssthresh.map(|threshold| threshold.max(self.minimum_threshold()));
         self.growth.on_datagram_size();
+    }
+
+    fn ecn_codepoint(&self) -> Ecn {
+        if self.birth.mark == MarkPolicy::Scalable { Ecn::Ect1 } else { Ecn::Ect0 }
     }
 
     fn ssthresh(&self) -> Option<u64> {

@@ -16,6 +16,7 @@ impl Window {
         let Congestion::Window { growth, start, reduction } = policies.congestion else {
             return;
         };
+        self.birth.mark = policies.mark;
         let (old_growth, old_start, old_reduction) = core::mem::replace(&mut self.parts, (growth, start, reduction));
         // The parts begin now, and what was remembered of the path was for its beginning.
         (self.birth.now, self.birth.memory) = (now, None);

@@ -93,7 +93,7 @@ fn converse(seed: u64, policies: &str, config: TcpConfig) -> Sender {
             receiver.on_segment(now, start, end, Ecn::NotEct, false);
         } else if let Some(index) = acks.iter().position(|(at, ..)| *at <= now) {
             let (_, una, blocks) = acks.swap_remove(index);
-            sender.on_ack(now, Ack { una, blocks: &blocks, echoes: false, has_data: false });
+            sender.on_ack(now, Ack { una, blocks: &blocks, echo: Echo::None, has_data: false });
             check(&sender);
         } else {
             sender.on_timer(now);
@@ -126,7 +126,7 @@ fn acks_from_the_past_and_of_the_future_change_nothing() {
     sender.set_written(20_000);
     while sender.poll(at(0)).is_ok() {}
     let ack = |sender: &mut Sender, una: u64, blocks: &[(u64, u64)]| {
-        sender.on_ack(at(20_000), Ack { una, blocks, echoes: false, has_data: false });
+        sender.on_ack(at(20_000), Ack { una, blocks, echo: Echo::None, has_data: false });
         check(sender);
     };
     ack(&mut sender, 2_000, &[]);

@@ -58,6 +58,8 @@ pub(super) struct ProbeRtt {
     done_at: Option<Instant>,
     /// A round has passed since.
     round_done: bool,
+    /// A packet has asked for the acknowledgment that ends it.
+    pub(super) has_asked: bool,
 }
 
 impl Bbr {
@@ -90,9 +92,21 @@ impl Bbr {
                 self.check_probe_rtt_done(now);
             }
         } else if self.in_flight <= self.probe_rtt_window() {
-            self.probe_rtt = ProbeRtt { done_at: Some(now + PROBE_DURATION), round_done: false };
+            self.probe_rtt = ProbeRtt { done_at: Some(now + PROBE_DURATION), ..ProbeRtt::default() };
             self.begin_round();
         }
+    }
+
+    /// Whether the acknowledgment of a packet sent now comes when ProbeRTT may end, and not before. Where a round trip
+    /// takes longer than the probe, that is the first packet after the flight has become small, which ends the round.
+    pub(super) fn can_end_probe_rtt(&self, now: Instant) -> bool {
+        let arrives = now + self.min_rtt.value.unwrap_or_default();
+        self.phase == Phase::ProbeRtt && self.probe_rtt.done_at.is_some_and(|done| arrives > done)
+    }
+
+    /// A packet has left.
+    pub(super) fn note_prompt_ack(&mut self, now: Instant) {
+        self.probe_rtt.has_asked |= self.can_end_probe_rtt(now);
     }
 
     /// CheckProbeRTTDone.

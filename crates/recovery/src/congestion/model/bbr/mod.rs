@@ -37,6 +37,7 @@
 //! - A probing cycle in which nothing was measured does not age the bandwidth. A probe that ProbeRTT interrupts does:
 //!   where a round trip takes seconds, each is interrupted, and the rate of before would never be forgotten.
 //! - In Drain the long-term bound holds too, as in the draft's table; its pseudocode leaves it out.
+//! - The first packet whose acknowledgment can end ProbeRTT asks to be acknowledged at once, if the peer takes requests.
 //! - The budget for trains does not count what the peer was asked to hold back of its acknowledgments: a controller is
 //!   not told of that, and `aggregation` measures it.
 //! - What an earlier connection has learned ([`Birth::memory`]) is not used.
@@ -304,6 +305,7 @@ impl Bbr {
 impl Controller for Bbr {
     fn on_sent(&mut self, now: Instant, bytes: u64, bytes_in_flight: u64) -> Change {
         self.in_flight = bytes_in_flight;
+        self.note_prompt_ack(now);
         self.window_full.0 |= bytes_in_flight.saturating_add(self.datagram) > self.window;
         if self.open_between_acks(now, bytes, bytes_in_flight) { Change::Allowance } else { Change::None }
     }
@@ -397,6 +399,11 @@ impl Controller for Bbr {
     /// While it probes, and while it measures the round-trip time.
     fn wants_dense_acks(&self) -> bool {
         self.phase.is_probing() || self.phase == Phase::ProbeRtt
+    }
+
+    /// The packet whose acknowledgment can end ProbeRTT: held back, it would prolong the time at half of the flight.
+    fn wants_prompt_ack(&self, now: Instant) -> bool {
+        self.can_end_probe_rtt(now) && !self.probe_rtt.has_asked
     }
 
     fn model(&self) -> Option<ModelStats> {

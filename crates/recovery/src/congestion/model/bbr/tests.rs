@@ -120,7 +120,7 @@ impl Stage {
             self.episode += 1;
             self.recovers_until = Some(self.delivered);
             let cause = if ack.ce > 0 { CongestionCause::Ecn } else { CongestionCause::Loss };
-            CongestionEvent { cause, episode: self.episode }
+            CongestionEvent { cause, episode: self.episode, marked_share: None }
         });
         if congestion.is_none() && self.recovers_until.is_some_and(|until| prior >= until) {
             self.recovers_until = None;

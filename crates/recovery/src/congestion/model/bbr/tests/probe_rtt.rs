@@ -37,6 +37,32 @@ fn it_halves_the_flight_for_200_ms_and_a_round_and_returns_to_cruise() {
 }
 
 #[test]
+fn one_packet_asks_for_the_acknowledgment_that_can_end_it() {
+    let mut stage = due();
+    assert!(!stage.bbr.wants_prompt_ack(stage.now), "not before the flight is small");
+    let low = Ack { rate: LINK.mul_ratio(1, 2), in_flight: Some(BDP / 2 - DATAGRAM), ..Ack::default() };
+    stage.ack(&low);
+    let done = stage.now + ms(200);
+    assert!(!stage.bbr.wants_prompt_ack(done - RTT), "its acknowledgment would come too soon");
+    let first = done - RTT + ms(1);
+    assert!(stage.bbr.wants_prompt_ack(first));
+    let _ = stage.bbr.on_sent(first, DATAGRAM, BDP / 2);
+    assert!(!stage.bbr.wants_prompt_ack(first + ms(1)), "one is enough");
+    // The next probe asks again.
+    stage.until_other(&low, 10);
+    assert_eq!(stage.bbr.phase, Phase::Cruise);
+    assert!(!stage.bbr.wants_prompt_ack(stage.now));
+    for _ in 0..1_200 {
+        stage.ack(&Ack { rtt: RTT + ms(10), in_flight: Some(BDP * 9 / 10), ..Ack::default() });
+        if stage.bbr.phase == Phase::ProbeRtt {
+            break;
+        }
+    }
+    stage.ack(&low);
+    assert!(stage.bbr.wants_prompt_ack(stage.now + ms(200)));
+}
+
+#[test]
 fn a_probe_that_it_interrupts_ages_the_bandwidth_all_the_same() {
     let mut stage = Stage::at(Phase::Up);
     let slow = Ack { rate: LINK.mul_ratio(1, 2), rtt: RTT + ms(10), ..Ack::default() };
