@@ -13,12 +13,7 @@ use thalweg_units::{Ecn, Instant, Rate};
 const WAITING: usize = 2_000;
 
 fn build(name: &str, rate: Rate) -> Option<Box<dyn Queue<u64>>> {
-    let setup = Setup {
-        limit: QueueLimit::Infinite,
-        rate,
-        start: Instant::ZERO,
-        dice: Streams::new(1).dice("queue"),
-    };
+    let setup = Setup { limit: QueueLimit::Infinite, rate, start: Instant::ZERO, dice: Streams::new(1).dice("queue") };
     Some(match name {
         TailDrop::NAME => TailDrop.build(setup),
         HeadDrop::NAME => HeadDrop.build(setup),
