@@ -81,15 +81,7 @@ fn is_empty(view: View, sample: Duration) -> bool {
 
 impl Regain {
     pub(crate) fn new(base: Box<dyn Growth>) -> Regain {
-        Regain {
-            base,
-            prior: None,
-            lost: 0,
-            judged: 0,
-            lowest: [Duration::MAX; 2],
-            has_started: false,
-            remainder: 0,
-        }
+        Regain { base, prior: None, lost: 0, judged: 0, lowest: [Duration::MAX; 2], has_started: false, remainder: 0 }
     }
 
     /// Whether the queue was empty in each of the last two round trips.
@@ -117,7 +109,8 @@ impl Growth for Regain {
     }
 
     fn reduce(&mut self, view: View, cause: CongestionCause) -> u64 {
-        let is_chance = cause == CongestionCause::Loss && self.has_started && self.was_empty(view) && self.loses_little();
+        let is_chance =
+            cause == CongestionCause::Loss && self.has_started && self.was_empty(view) && self.loses_little();
         self.prior = is_chance.then(|| self.prior.map_or(view.window, |largest| largest.max(view.window)));
         self.remainder = 0;
         if self.has_started {

@@ -77,8 +77,11 @@ impl Stage {
             lost: 0,
             is_new: !ack.by_timer,
         };
-        let congestion = (ack.persistent || !losses.is_empty())
-            .then_some(CongestionEvent { cause: CongestionCause::Loss, episode: 1 });
+        let congestion = (ack.persistent || !losses.is_empty()).then_some(CongestionEvent {
+            cause: CongestionCause::Loss,
+            episode: 1,
+            marked_share: None,
+        });
         let event = AckEvent {
             now: self.now,
             rtt: &self.rtt,
