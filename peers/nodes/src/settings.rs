@@ -85,9 +85,11 @@ impl Settings {
         };
         let side = |config: &thalweg_proto::TransportConfig| {
             let asked = &config.policies;
-            let name = asked.congestion.controller_name();
+            // What is shipped here asks nothing of others: they keep the controller that they ship, which is CUBIC.
+            let is_shipped = *asked == Policies::default();
+            let name = if is_shipped { "cubic" } else { asked.congestion.controller_name() };
             let mut own = Policies::default();
-            if own.set("controller", name).is_err() || *asked != own {
+            if !is_shipped && (own.set("controller", name).is_err() || *asked != own) {
                 return Err(refuse(format!("{asked}: its recovery is its own; only controller=… may be chosen")));
             }
             let controller = match (name, variant) {
@@ -186,8 +188,11 @@ mod tests {
     #[test]
     fn what_a_stack_does_not_have_is_refused_by_name() {
         let flow = FlowPlan::new("f", Traffic::Download(Some(1)));
-        assert!(Settings::of("quinn", Variant::Tuned, &flow).is_ok());
+        let shipped = Settings::of("quinn", Variant::Tuned, &flow).unwrap();
+        assert_eq!(shipped[1].controller, Controller::Cubic);
         let with = |policies: &str| flow.clone().policies(policies.parse().unwrap());
+        let error = Settings::of("quinn", Variant::Tuned, &with("controller=abba")).unwrap_err().to_string();
+        assert!(error.contains("stack quinn cannot do controller=abba"), "{error}");
         let reno = Settings::of("quinn", Variant::Tuned, &with("controller=new-reno")).unwrap();
         assert_eq!(reno[1].controller, Controller::NewReno);
         let error = Settings::of("quinn", Variant::Tuned, &with("start=standard")).unwrap_err().to_string();
