@@ -167,7 +167,7 @@ fn said(work: Work, sample: &[(f64, f64)]) -> String {
     let Work { runs, bytes, storing, threads } = work;
     let begin = format!("{} to make", counted(runs as u64, "run"));
     let threads_said = counted(threads as u64, "thread");
-    let suggests = format!("as {} of them that were made first suggest", sample.len());
+    let suggests = format!("as the first {} suggest", sample.len());
     if sample.len() < FEWEST {
         return format!("{begin} on {threads_said}; too few were made first to tell how long they take");
     }
@@ -215,7 +215,7 @@ mod tests {
         let text = said(work, &even);
         // 4 TB at 2 ns each are 8000 s, storing takes 720 s: on two threads 4360 s.
         assert!(text.starts_with("7200 runs to make, about 73 min on 2 threads ("), "{text}");
-        assert!(text.ends_with("as 20 of them that were made first suggest"), "{text}");
+        assert!(text.ends_with("as the first 20 suggest"), "{text}");
         let few = said(work, &even[..FEWEST - 1]);
         assert!(few.contains("too few"), "{few}");
         // All but one take no time: the interval is wide and begins at what storing takes.
