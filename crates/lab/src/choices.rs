@@ -69,10 +69,11 @@ impl Grid {
         let axes = &scenario.axes;
         let (mut places, mut choices): (Vec<Place>, Vec<Choice>) = (Vec::new(), Vec::new());
         let mut of = Vec::with_capacity(scenario.points.len());
-        let brief = is_clear(axes);
+        let spoken = Axis::spoken(axes);
+        let brief = is_clear(axes, &spoken);
         for point in &scenario.points {
-            let place = place(axes, point);
-            let choice = choice(axes, point, brief);
+            let place = place(axes, &spoken, point);
+            let choice = choice(axes, &spoken, point, brief);
             of.push((
                 position(&mut places, place, |one, other| one.labels == other.labels),
                 position(&mut choices, choice, |one, other| one.name == other.name),
@@ -142,8 +143,8 @@ fn position<T>(all: &mut Vec<T>, new: T, same: impl Fn(&T, &T) -> bool) -> usize
     }
 }
 
-fn place(axes: &[Axis], point: &Point) -> Place {
-    let (all, spoken) = (axes.iter().zip(&point.labels).enumerate(), Axis::spoken(axes));
+fn place(axes: &[Axis], spoken: &[bool], point: &Point) -> Place {
+    let all = axes.iter().zip(&point.labels).enumerate();
     let labels: Vec<(usize, String)> = all
         .filter(|(at, (axis, label))| spoken[*at] && !axis.is_choice && !label.is_empty())
         .map(|(at, (_, label))| (at, label.clone()))
@@ -155,8 +156,8 @@ fn place(axes: &[Axis], point: &Point) -> Place {
     Place { name, labels }
 }
 
-fn choice(axes: &[Axis], point: &Point, brief: bool) -> Choice {
-    let (all, spoken) = (axes.iter().zip(&point.labels).enumerate(), Axis::spoken(axes));
+fn choice(axes: &[Axis], spoken: &[bool], point: &Point, brief: bool) -> Choice {
+    let all = axes.iter().zip(&point.labels).enumerate();
     let labels: Vec<(usize, String)> = all
         .filter(|(at, (axis, label))| spoken[*at] && axis.is_choice && !label.is_empty())
         // That ours is ours is no choice but where nothing else is chosen.
@@ -179,8 +180,8 @@ fn in_words(axes: &[Axis], labels: &[(usize, String)]) -> String {
 }
 
 /// Whether the values of all choices tell by themselves which axis they are of: none is a number, none repeats.
-fn is_clear(axes: &[Axis]) -> bool {
-    let spoken = axes.iter().zip(Axis::spoken(axes)).filter(|(_, is_spoken)| *is_spoken);
+fn is_clear(axes: &[Axis], spoken: &[bool]) -> bool {
+    let spoken = axes.iter().zip(spoken).filter(|(_, is_spoken)| **is_spoken);
     let chosen: Vec<&Axis> = spoken.map(|(axis, _)| axis).filter(|axis| axis.is_choice).collect();
     let mut values: Vec<&String> = chosen.iter().flat_map(|axis| &axis.values).collect();
     let count = values.len();
