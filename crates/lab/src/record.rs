@@ -83,8 +83,8 @@ pub enum Delivery {
 /// In so many equal steps a delivery curve is kept: enough for a small picture, and small enough for thousands of runs.
 pub const DELIVERY_SHARES: usize = thalweg_sim::Floor::SHARES;
 
-/// The quantiles of sojourn times that are kept of each link, in thousandths of its packets: enough for a small picture of
-/// the distribution.
+/// The quantiles of sojourn times that are kept of each link, in thousandths of its packets: enough for a small picture
+/// of the distribution.
 pub const WAIT_SHARES: [u16; 33] = {
     let mut shares = [0; 33];
     let mut at = 0;

@@ -345,8 +345,9 @@ mod tests {
         near(Spread::LogNormal { median: 2 * MS, sigma: 0.5 }, 2.266, 1.208);
         // Lomax: mean = scale / (a - 1); variance = scale² a / ((a-1)² (a-2))
         near(Spread::Pareto { scale: 30 * MS, shape: 11.0 }, 3.0, 3.317);
-        // Short slots: 1 - (1 - 1/e)/2 = 0.684 with variance 1 + (1 - 1/e)/3 - (1 - 1/e)²/4 - 1/e = 0.743, as the part is
-        // independent of the number, unless that is zero. Long slots: of a share x, 90 ms with variance x (90² + 12 × 7.5²) - (90 x)².
+        // Short slots: 1 - (1 - 1/e)/2 = 0.684 with variance 1 + (1 - 1/e)/3 - (1 - 1/e)²/4 - 1/e = 0.743, as the part
+        // is independent of the number, unless that is zero. Long slots: of a share x, 90 ms with variance x (90² + 12
+        // × 7.5²) - (90 x)².
         near(Spread::Contention(MS), 0.684, 0.862);
         let (x, long) = (6.0 / 90.0, 90.0 * 90.0 + 12.0 * 7.5 * 7.5);
         near(Spread::Contention(7 * MS), 6.684, f64::sqrt(0.743 + x * long - 36.0));

@@ -81,8 +81,8 @@ async fn connection(
             cipher: client::only_cipher(&task),
             alpn: client::alpn(&connection),
             resumed: Some(resumed.load(Ordering::Relaxed)),
-            // quinn tells early data by whether the handshake still goes on when the program takes the stream. On a busy
-            // machine it may be over by then, so that only a yes says something.
+            // quinn tells early data by whether the handshake still goes on when the program takes the stream. On a
+            // busy machine it may be over by then, so that only a yes says something.
             early_data: early.load(Ordering::Relaxed).then_some(true),
             retry: Some(retry),
             key_updates: trace::key_updates(&task),

@@ -6,8 +6,8 @@ use std::io::{Read, Seek, SeekFrom};
 use thalweg_lab::hash::Digest;
 
 /// A digest of the running program: results of another build are told apart by it. Where the linker has left one (ELF
-/// with `--build-id`, which compilers of Linux ask for), it is of the build ID, which is itself a digest of all that was
-/// linked; otherwise of the whole file, which takes a tenth of a second.
+/// with `--build-id`, which compilers of Linux ask for), it is of the build ID, which is itself a digest of all that
+/// was linked; otherwise of the whole file, which takes a tenth of a second.
 pub fn this_program() -> Digest {
     let program = std::env::current_exe().and_then(File::open).and_then(|mut file| match build_id(&mut file) {
         Some(id) => Ok(Digest::of(&id)),
@@ -23,7 +23,8 @@ pub fn this_program() -> Digest {
 /// The type of a segment of notes, and that of the note that holds a build ID.
 const PT_NOTE: u64 = 4;
 const NT_GNU_BUILD_ID: u64 = 3;
-/// Program headers that are looked at, and bytes of a segment of notes: programs have about ten, and less than a hundred.
+/// Program headers that are looked at, and bytes of a segment of notes: programs have about ten, and less than a
+/// hundred.
 const MOST_HEADERS: u64 = 64;
 const MOST_NOTES: u64 = 4_096;
 

@@ -22,9 +22,9 @@
 //! ```
 //!
 //! Until the first mark alpha is 1 and stays there, so that the mark that ends slow start nearly halves the window: a
-//! path without such a queue says nothing about what the share will be. RFC 8257 lets alpha fall from the first round trip
-//! on. A loss is answered as without marks (section 3.5). Of what RFC 9331 section 4.3 asks of a scalable sender, a
-//! response that does not depend on the round trip and the detection of queues that mark ECT(1) like ECT(0) are not
+//! path without such a queue says nothing about what the share will be. RFC 8257 lets alpha fall from the first round
+//! trip on. A loss is answered as without marks (section 3.5). Of what RFC 9331 section 4.3 asks of a scalable sender,
+//! a response that does not depend on the round trip and the detection of queues that mark ECT(1) like ECT(0) are not
 //! built: do not use the policy on the Internet.
 
 use thalweg_units::{Duration, DurationExt, Instant, math};

@@ -1,8 +1,8 @@
 //! The order of events: when each entity of a world is to be called next, and whose turn is first.
 //!
 //! A world has few entities (links, machines) and very many events, so this is no heap of events but a tournament of
-//! entities: a complete binary tree whose leaves are their times and whose inner nodes hold the winner of the two below.
-//! An entity has one time, nothing goes stale, and nothing is allocated while a world runs.
+//! entities: a complete binary tree whose leaves are their times and whose inner nodes hold the winner of the two
+//! below. An entity has one time, nothing goes stale, and nothing is allocated while a world runs.
 
 use thalweg_units::Instant;
 

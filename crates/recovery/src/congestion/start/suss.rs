@@ -19,8 +19,8 @@
 //! Rules and constants are those of the authors' patch for Linux 6.8 (`suss_speedup`, `suss_measurements`), with
 //! `suss_max` 3 and `suss_kmax` 1. What differs:
 //!
-//! - Senders of this project pace everything. A blue part that was spread over half a round trip would say nothing about
-//!   the link, so it is paced at many windows per round trip, which leaves the timing to the ACKs.
+//! - Senders of this project pace everything. A blue part that was spread over half a round trip would say nothing
+//!   about the link, so it is paced at many windows per round trip, which leaves the timing to the ACKs.
 //! - The patch waits half of what remains of the blue part's time before the red part; here that begins at once.
 //! - The patch scales the limit of HyStart's ACK train with what it sent more. Here that limit is the one for paced
 //!   packets, as the red part is.

@@ -37,7 +37,8 @@
 //! - A probing cycle in which nothing was measured does not age the bandwidth. A probe that ProbeRTT interrupts does:
 //!   where a round trip takes seconds, each is interrupted, and the rate of before would never be forgotten.
 //! - In Drain the long-term bound holds too, as in the draft's table; its pseudocode leaves it out.
-//! - The first packet whose acknowledgment can end ProbeRTT asks to be acknowledged at once, if the peer takes requests.
+//! - The first packet whose acknowledgment can end ProbeRTT asks to be acknowledged at once, if the peer takes
+//!   requests.
 //! - The budget for trains does not count what the peer was asked to hold back of its acknowledgments: a controller is
 //!   not told of that, and `aggregation` measures it.
 //! - What an earlier connection has learned ([`Birth::memory`]) is not used.

@@ -11,8 +11,8 @@
 //!
 //! An era ends when a packet that was sent in it is acknowledged. The nominal rate rises with what is delivered, and
 //! falls by congestion alone. The nominal round trip is the longest of the eras that follow one at most as fast as the
-//! rate: what it holds beyond the shortest is jitter and not a queue of one's own. [`sensitivity`] says what is taken for
-//! congestion.
+//! rate: what it holds beyond the shortest is jitter and not a queue of one's own. [`sensitivity`] says what is taken
+//! for congestion.
 //!
 //! The rules are those of version -00 of the draft. Where later versions have changed figures or added a phase, as the
 //! summaries of version -04 and the author's implementation show, those are taken: Probing and Resuming, the start at 1
