@@ -1,4 +1,5 @@
-//! Regain: CUBIC that comes back within a few round trips from losses that no queue has caused.
+//! Regain: CUBIC that comes back within a few round trips from losses that no queue has caused, and to a path that
+//! carries more again.
 //!
 //! ```text
 //! empty       = RTT ≤ smallest RTT + allowance
@@ -6,9 +7,15 @@
 //!               and of the latest packets no more than 2 % were lost
 //! allowance   = clamp(smallest RTT / 16, 1 ms, 4 ms)
 //! after one, while the queue is empty:
-//!   gain      = 3/8 below the largest window that was reduced since a loss with a queue, 1/8 above it
+//!   gain      = below the largest window that was reduced since a loss with a queue: 3/8 in the first round trip,
+//!               3/4 in further ones; 1/8 above it
 //!   window   += gain × acknowledged, or CUBIC's if that is more
 //! congestion: CUBIC's reduction, whatever caused it
+//! carried     = window × smallest RTT / smoothed RTT, at each congestion and at the end of the start
+//! room        = window ≥ 11/8 × carried, and the queue was empty at least once in each of the last two round trips
+//! while there is room:
+//!   gain      = 1/8 in the first round trip, twice as much in each further one, 1/2 at most
+//!   window   += gain × acknowledged, or CUBIC's if that is more
 //! ```
 //!
 //! CUBIC takes K, seconds, to come back to a window, so that one loss per some round trips holds it far below what the
@@ -16,35 +23,52 @@
 //! falls to 0.7. What it says not is how long that has to last. As long as there is no queue, nobody waits for what is
 //! sent more.
 //!
+//! Room is the other thing that CUBIC is slow to find: a path that has become faster. When congestion reduced the
+//! window, `carried` of it were on the way and the rest was in the queue. If that and three eighths are on the way now
+//! and no queue builds, the path carries more than it did. It is more than other flows leave that reduce their windows:
+//! where eight of nine equal flows fall to 0.7, the ninth gets 1.36 times what it had.
+//!
 //! Four things keep that from being taken from others:
 //!
 //! - **It ends where a queue begins.** Beside a flow that keeps a queue, as CUBIC does where one fits, losses come with
 //!   a queue, and this is CUBIC. A path whose round-trip time has grown for good looks like one with a queue.
 //! - **It knows a managed queue.** CoDel drops where the shortest wait of 100 ms was above 5 ms, PIE above 15 ms. So a
 //!   queue that was empty once per round trip has not been dropped from by either.
-//! - **It yields under sustained congestion.** What a round trip adds is less than what a reduction takes:
-//!   (1 + 3/8) × 0.7 = 0.96. If every round trip brings a loss, the window falls to its minimum.
+//! - **It yields under sustained congestion.** What the first round trip adds is less than what a reduction takes:
+//!   (1 + 3/8) × 0.7 = 0.96. If every round trip brings a loss, the window falls to its minimum. Round trips without one
+//!   add more, but nothing beyond a window that the path has carried.
 //! - **It ends where much is lost.** BBRv3 takes more than 2 % for congestion, and so does this. A queue shorter than
 //!   the allowance cannot be told from none; many flows in such a one lose more than that, and go on as CUBIC does.
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|
 //! | gain | 3/8 | less than 1/beta - 1 = 3/7, or the window would not yield; less settles at a smaller window |
+//! | gain later | 3/4 | with 3/8 throughout, one loss in a thousand leaves half of 100 Mbps and 150 ms unused |
 //! | gain beyond | 1/8 | more finds new room sooner, and overshoots by so much of the path before that shows |
 //! | allowance | 1/16, 1 to 4 ms | more puts up with more jitter, and takes drops of a managed queue for chance |
+//! | room | 11/8 | less takes the gap that others leave who reduce for room; more finds it later |
+//! | gain in room | 1/8 to 1/2 | more arrives sooner, and overshoots by so much of the path |
 //! | share of losses | 2 % | `LossThresh` of BBRv3 |
 //! | memory of losses | 7/8 per reduction | enough packets for a share of 2 % at a window of fifty |
 
-use thalweg_units::{Duration, Instant};
+use thalweg_units::{Duration, Instant, math};
 
 use super::{Growth, View};
 use crate::congestion::AckEvent;
 use crate::trace::CongestionCause;
 
-/// What a window of acknowledgments adds, as a share of the window, below the window that was reduced …
-const GAIN: (u64, u64) = (3, 8);
-/// … and above it.
-const GAIN_BEYOND: (u64, u64) = (1, 8);
+/// Gains are in sixteenths: what a window of acknowledgments adds, as a share of the window.
+const GAIN_DIVISOR: u64 = 16;
+/// The gain below the window that was reduced, in the first round trip after the reduction …
+const GAIN: u64 = 6;
+/// … and in further ones …
+const GAIN_LATER: u64 = 12;
+/// … and above that window.
+const GAIN_BEYOND: u64 = 2;
+/// There is room if the window is so many times what the path carried of it when it was full.
+const ROOM: (u64, u64) = (11, 8);
+/// The gain there, at first and at most.
+const ROOM_GAIN: (u64, u64) = (2, 8);
 /// How far above the smallest round-trip time there is no queue: a fraction of it …
 const ALLOWANCE_DIVISOR: u32 = 16;
 /// … but no less, which is jitter, and no more, which is the queue that CoDel leaves alone.
@@ -69,8 +93,23 @@ pub(crate) struct Regain {
     lowest: [Duration; 2],
     /// Whether the first start is over, in which losses are those of a window that opened too far.
     has_started: bool,
-    /// Acknowledged bytes times gain that have not made up a byte yet, in eighths.
+    /// Whether a round trip has passed since the last reduction was complete.
+    is_later: bool,
+    /// Whether the window may have grown since.
+    has_grown: bool,
+    /// Acknowledged bytes times gain that have not made up a byte yet, in sixteenths.
     remainder: u64,
+    /// What the path carried of this flow without a queue, when it was last full; `None` before.
+    carried: Option<u64>,
+    /// The gain of this round trip in a path that has room, in sixteenths.
+    room: Option<u64>,
+}
+
+/// What of the window is on the way and not in a queue.
+fn carried(view: View) -> u64 {
+    let shortest = u64::try_from(view.min_rtt.as_nanos()).unwrap_or(u64::MAX);
+    let usual = u64::try_from(view.smoothed_rtt.as_nanos()).unwrap_or(u64::MAX);
+    math::mul_div(view.window, shortest.min(usual), usual.max(1))
 }
 
 /// Whether this sample shows no queue.
@@ -81,7 +120,19 @@ fn is_empty(view: View, sample: Duration) -> bool {
 
 impl Regain {
     pub(crate) fn new(base: Box<dyn Growth>) -> Regain {
-        Regain { base, prior: None, lost: 0, judged: 0, lowest: [Duration::MAX; 2], has_started: false, remainder: 0 }
+        Regain {
+            base,
+            prior: None,
+            lost: 0,
+            judged: 0,
+            lowest: [Duration::MAX; 2],
+            has_started: false,
+            is_later: false,
+            has_grown: false,
+            remainder: 0,
+            carried: None,
+            room: None,
+        }
     }
 
     /// Whether the queue was empty in each of the last two round trips.
@@ -92,19 +143,51 @@ impl Regain {
     fn loses_little(&self) -> bool {
         self.lost.saturating_mul(LOSS_DIVISOR) <= self.judged
     }
+
+    /// The gain for this window while there is no queue; `None`: what CUBIC adds.
+    fn gain(&self, window: u64) -> Option<u64> {
+        self.room.or_else(|| {
+            self.prior.map(|prior| match self.is_later {
+                _ if window >= prior => GAIN_BEYOND,
+                true => GAIN_LATER,
+                false => GAIN,
+            })
+        })
+    }
+
+    /// The path is full, or was filled for the last time just now.
+    fn fill(&mut self, view: View) {
+        self.room = None;
+        self.carried = Some(carried(view));
+    }
+
+    /// A round trip is over: looks whether the path has room.
+    fn look_for_room(&mut self, view: View) {
+        match (self.room, self.carried) {
+            (Some(gain), _) if is_empty(view, self.lowest[1]) => self.room = Some((2 * gain).min(ROOM_GAIN.1)),
+            (Some(_), _) => {
+                self.fill(view);
+                self.base.on_start_exit(view);
+            }
+            (None, Some(carried)) if self.was_empty(view) && view.window / ROOM.0 >= carried / ROOM.1 => {
+                self.room = Some(ROOM_GAIN.0);
+            }
+            (None, _) => {}
+        }
+    }
 }
 
 impl Growth for Regain {
     fn grow(&mut self, view: View, acked: u64) -> u64 {
         let ordinary = self.base.grow(view, acked);
-        let Some(prior) = self.prior.filter(|_| is_empty(view, view.latest_rtt)) else {
+        self.has_grown = true;
+        let Some(gain) = self.gain(view.window).filter(|_| is_empty(view, view.latest_rtt)) else {
             self.remainder = 0;
             return ordinary;
         };
-        let (num, den) = if view.window < prior { GAIN } else { GAIN_BEYOND };
-        let eighths = self.remainder.saturating_add(acked.saturating_mul(num));
-        let regained = view.window.saturating_add(eighths / den);
-        self.remainder = if regained >= ordinary { eighths % den } else { 0 };
+        let parts = self.remainder.saturating_add(acked.saturating_mul(gain));
+        let regained = view.window.saturating_add(parts / GAIN_DIVISOR);
+        self.remainder = if regained >= ordinary { parts % GAIN_DIVISOR } else { 0 };
         regained.max(ordinary)
     }
 
@@ -113,6 +196,8 @@ impl Growth for Regain {
             cause == CongestionCause::Loss && self.has_started && self.was_empty(view) && self.loses_little();
         self.prior = is_chance.then(|| self.prior.map_or(view.window, |largest| largest.max(view.window)));
         self.remainder = 0;
+        (self.has_grown, self.is_later) = (false, false);
+        self.fill(view);
         if self.has_started {
             self.lost = self.lost / MEMORY.1 * MEMORY.0;
             self.judged = self.judged / MEMORY.1 * MEMORY.0;
@@ -124,6 +209,10 @@ impl Growth for Regain {
     fn observe(&mut self, view: View, event: &AckEvent<'_>, recovering: bool) {
         if event.has_rtt_sample {
             if event.round.started {
+                if !recovering {
+                    self.is_later |= self.has_grown;
+                    self.look_for_room(view);
+                }
                 self.lowest = [self.lowest[1], view.latest_rtt];
             }
             self.lowest[1] = self.lowest[1].min(view.latest_rtt);
@@ -142,6 +231,7 @@ impl Growth for Regain {
     fn on_start_exit(&mut self, view: View) {
         self.has_started = true;
         self.prior = None;
+        self.fill(view);
         self.base.on_start_exit(view);
     }
 

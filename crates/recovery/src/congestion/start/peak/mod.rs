@@ -129,6 +129,12 @@ pub(crate) struct Peak {
     is_over: bool,
 }
 
+/// Whether the round trip varies by more than half of the smallest. What a rate fills in the smallest says little then:
+/// a channel that lets packets go in bunches is idle between them unless more is on the way.
+fn is_jittery(event: &AckEvent<'_>) -> bool {
+    event.rtt.variation > event.rtt.min.saturating_mul(2)
+}
+
 impl Peak {
     pub(super) fn new(birth: &Birth, settings: Settings) -> Peak {
         Peak {
@@ -184,7 +190,7 @@ impl Peak {
             let times = event.rtt.min.clamp(TYPICAL, GEOSTATIONARY);
             window = window.max(mul_div(self.initial_window, times.nanos(), TYPICAL.nanos()));
         }
-        if let Some(rate) = self.confirmed() {
+        if let Some(rate) = self.confirmed().filter(|_| !is_jittery(event)) {
             // Half as much again as it fills: more would only be a queue.
             let full = Peak::fills(rate, event);
             window = window.min(view.window.max(full + full / 2));
@@ -201,7 +207,8 @@ impl Peak {
 
     /// Whether the window has been at what the confirmed rate fills for a round trip in which the rate did not rise.
     fn is_found(&mut self, view: View, event: &AckEvent<'_>) -> bool {
-        let Some(rate) = self.confirmed().filter(|rate| view.window >= Peak::fills(*rate, event)) else {
+        let Some(rate) = self.confirmed().filter(|rate| !is_jittery(event) && view.window >= Peak::fills(*rate, event))
+        else {
             self.full = None;
             return false;
         };

@@ -51,6 +51,18 @@ fn after_a_loss_without_a_queue_a_round_trip_adds_three_eighths_up_to_the_old_wi
 }
 
 #[test]
+fn a_second_round_trip_without_a_loss_adds_three_quarters() {
+    let (mut regain, window) = reduced(100, CongestionCause::Loss);
+    round(&mut regain, &[100]);
+    assert_eq!(regain.grow(view(window, 100), 16_000), window + 6_000, "what came before was the recovery");
+    round(&mut regain, &[100]);
+    assert_eq!(regain.grow(view(window, 100), 16_000), window + 12_000);
+    assert_eq!(regain.grow(view(1_000_000, 100), 16_000), 1_002_000);
+    regain.reduce(view(1_000_000, 100), CongestionCause::Loss);
+    assert_eq!(regain.grow(view(window, 100), 16_000), window + 6_000);
+}
+
+#[test]
 fn with_a_queue_at_the_loss_or_after_a_mark_it_is_cubic() {
     for (latest, cause) in [(105, CongestionCause::Loss), (100, CongestionCause::Ecn)] {
         let (mut regain, window) = reduced(latest, cause);
@@ -155,6 +167,114 @@ fn single_bytes_add_up() {
     assert!((300..=304).contains(&(window - before)), "{}", window - before);
 }
 
+/// A view of a path of 100 ms whose round trips have lately been of this length.
+fn queued(window: u64, smoothed_ms: u64) -> View {
+    View { smoothed_rtt: ms(smoothed_ms), ..view(window, smoothed_ms) }
+}
+
+/// Reduced from a megabyte of which four tenths were in a queue.
+fn after_a_queue() -> Regain {
+    let mut regain = regain(1_000);
+    round(&mut regain, &[166]);
+    assert_eq!(regain.reduce(queued(1_000_000, 166), CongestionCause::Loss), 700_000);
+    assert_eq!(regain.carried, Some(602_409));
+    regain
+}
+
+/// A round trip at this window, in which the smallest sample is this; the gain that the next one has for it.
+fn gain_after(regain: &mut Regain, window: u64, latest_ms: u64) -> Option<u64> {
+    let mut scene = Scene::new();
+    for is_first in [true, false] {
+        let event = scene.ack(0, Some(ms(latest_ms)), is_first);
+        regain.observe(view(window, latest_ms), &event, false);
+    }
+    regain.room
+}
+
+#[test]
+fn what_is_carried_is_what_is_not_in_the_queue() {
+    assert_eq!(carried(view(1_000_000, 100)), 1_000_000);
+    assert_eq!(carried(queued(1_000_000, 200)), 500_000);
+    assert_eq!(carried(View { smoothed_rtt: ms(90), ..view(1_000_000, 100) }), 1_000_000, "never more than the window");
+    assert_eq!(carried(View { smoothed_rtt: Duration::ZERO, ..view(1_000_000, 100) }), 0);
+}
+
+#[test]
+fn there_is_room_if_three_eighths_more_are_on_the_way_and_two_round_trips_show_no_queue() {
+    for (window, samples, has_room) in [
+        (830_000, [100, 100, 100], true),
+        (830_000, [104, 104, 100], true),
+        (830_000, [105, 100, 100], false),
+        (830_000, [100, 105, 100], false),
+        (820_000, [100, 100, 100], false),
+    ] {
+        let mut regain = after_a_queue();
+        // The gain of a round trip is set at its beginning, by those before.
+        let gains = samples.map(|latest| gain_after(&mut regain, window, latest));
+        assert_eq!(gains, [None, None, has_room.then_some(2)], "{window} {samples:?}");
+    }
+}
+
+#[test]
+fn no_start_and_no_recovery_has_room() {
+    let mut regain = Regain::new(Box::new(Cubic::default()));
+    for _ in 0..5 {
+        assert_eq!(gain_after(&mut regain, 1_000_000, 100), None, "nothing is known of the path yet");
+    }
+    let mut regain = after_a_queue();
+    let mut scene = Scene::new();
+    for _ in 0..5 {
+        let event = scene.ack(0, Some(ms(100)), true);
+        regain.observe(view(900_000, 100), &event, true);
+    }
+    assert_eq!(regain.room, None);
+}
+
+#[test]
+fn in_room_the_window_grows_by_an_eighth_a_quarter_and_then_by_halves() {
+    let mut regain = after_a_queue();
+    let mut gains = Vec::new();
+    for _ in 0..6 {
+        gains.push(gain_after(&mut regain, 900_000, 100));
+    }
+    assert_eq!(gains, [None, None, Some(2), Some(4), Some(8), Some(8)]);
+    assert_eq!(regain.grow(view(900_000, 100), 80_000), 940_000);
+    assert!(regain.grow(view(900_000, 105), 80_000) < 901_000, "as CUBIC while a sample shows a queue");
+}
+
+#[test]
+fn room_ends_with_the_first_round_trip_that_has_a_queue_and_cubic_begins_anew_there() {
+    let mut regain = after_a_queue();
+    for _ in 0..4 {
+        gain_after(&mut regain, 900_000, 100);
+    }
+    gain_after(&mut regain, 1_500_000, 120);
+    assert_eq!(gain_after(&mut regain, 1_500_000, 120), None);
+    assert_eq!(regain.carried, Some(1_500_000));
+    let mut cubic = Cubic::default();
+    cubic.on_start_exit(view(1_500_000, 120));
+    let (mut grown, mut expected) = (1_500_000, 1_500_000);
+    for _ in 0..20 {
+        grown = regain.grow(view(grown, 120), 80_000);
+        expected = cubic.grow(view(expected, 120), 80_000);
+    }
+    assert_eq!(grown, expected);
+    assert!(grown > 1_500_000);
+}
+
+#[test]
+fn congestion_ends_room() {
+    for cause in [CongestionCause::Loss, CongestionCause::Ecn] {
+        let mut regain = after_a_queue();
+        for _ in 0..4 {
+            gain_after(&mut regain, 900_000, 100);
+        }
+        assert!(regain.room.is_some());
+        regain.reduce(view(1_200_000, 100), cause);
+        assert_eq!((regain.room, regain.carried), (None, Some(1_200_000)));
+    }
+}
+
 proptest! {
     /// What a round trip adds is less than what the reduction before it took, whatever the samples say.
     #[test]
@@ -162,6 +282,7 @@ proptest! {
         rounds in proptest::collection::vec((50u64..300, proptest::collection::vec(50u64..300, 4)), 150..160),
     ) {
         let mut regain = regain(0);
+        let mut scene = Scene::new();
         let mut window = 2_000 * DATAGRAM;
         for (round, (congested, samples)) in rounds.into_iter().enumerate() {
             let now = at(round as u64 * 100);
@@ -169,6 +290,8 @@ proptest! {
             let before = window;
             let reduced = regain.reduce(view(window, congested), CongestionCause::Loss).max(2 * DATAGRAM);
             window = reduced;
+            let event = scene.ack(reduced, Some(ms(samples[0])), true);
+            regain.observe(view(window, samples[0]), &event, false);
             for latest in samples {
                 window = window.max(regain.grow(view(window, latest), reduced / 4));
             }
