@@ -76,8 +76,8 @@ impl Header {
         Header { connection: self.connection, ..Header::default() }
     }
 
-    /// Writes the segment with `data` zeros into `out`.
-    pub(super) fn write(&self, data: usize, out: &mut Vec<u8>) {
+    /// Writes the segment into `out`. Its data are zeros and follow unwritten.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
         let mut head = [0; MOST_HEADER];
         let mut length = 0;
         let mut put = |bytes: &[u8]| {
@@ -107,15 +107,15 @@ impl Header {
         }
         let offset = ((length / 4) as u16) << 12;
         head[12..14].copy_from_slice(&(offset | self.flags).to_be_bytes());
-        // Neither the data nor what is behind the options add to the sum.
+        // Neither the data nor what is behind the options add to the sum: they are zeros.
         let sum = sum(&head);
         head[16..18].copy_from_slice(&sum.to_be_bytes());
         out.clear();
         out.extend_from_slice(&head[..length]);
-        out.resize(length + data, 0);
     }
 
-    /// Reads a segment; returns how many bytes of data it has. `None` if it is damaged.
+    /// Reads a segment; returns how many bytes of data it has. `None` if it is damaged. Zeros at its end may have been
+    /// left out.
     pub(super) fn read(bytes: &[u8]) -> Option<(Header, usize)> {
         let (fixed, _) = bytes.split_first_chunk::<HEADER>()?;
         if checksum(bytes) != 0 {
@@ -216,11 +216,13 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let mut bytes = Vec::new();
-        header().write(1_001, &mut bytes);
+        header().write(&mut bytes);
+        assert_eq!(Header::read(&bytes), Some((header(), 0)));
+        bytes.resize(bytes.len() + 1_001, 0);
         assert_eq!(bytes.len(), 20 + 20 + 1_001);
         assert_eq!(Header::read(&bytes), Some((header(), 1_001)));
         let syn = Header { flags: SYN | ECE | CWR, scale: 7, segment_size: 1_460, ..Header::default() };
-        syn.write(0, &mut bytes);
+        syn.write(&mut bytes);
         assert_eq!(bytes.len(), 32);
         assert_eq!(Header::read(&bytes), Some((syn, 0)));
     }
@@ -228,7 +230,8 @@ mod tests {
     #[test]
     fn every_single_bit_of_damage_is_noticed() {
         let mut bytes = Vec::new();
-        header().write(13, &mut bytes);
+        header().write(&mut bytes);
+        bytes.resize(bytes.len() + 13, 0);
         for bit in 0..bytes.len() * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Header::read(&bytes), None, "bit {bit}");

@@ -6,7 +6,7 @@ use thalweg_units::{Duration, DurationExt, Instant};
 use super::route::Datagram;
 use super::{ORIGIN, World};
 use crate::departures::Departures;
-use crate::host::{Host, Outbox, Outgoing, Status};
+use crate::host::{Host, Outbox, Status};
 use crate::plan::HostModel;
 use crate::tap::Seen;
 
@@ -88,9 +88,13 @@ impl World<'_> {
         if let Some(tap) = &mut self.tap {
             let Machine { flow, is_client: at_client, ref host, .. } = self.machines[index];
             let at = self.now.saturating_since(ORIGIN);
-            let (ecn, overhead, payload) = (packet.ecn, host.overhead(), packet.payload.bytes.as_slice());
+            let (ecn, overhead) = (packet.ecn, host.overhead());
             let addresses = self.routes[flow].addresses(&packet.payload, at_client);
-            tap.datagram(&Seen { at, flow, at_client, is_sent, addresses, ecn, overhead, payload });
+            let mut payload = self.pool.pop().unwrap_or_default();
+            payload.clone_from(&packet.payload.bytes);
+            payload.resize(payload.len() + packet.payload.zeros, 0);
+            tap.datagram(&Seen { at, flow, at_client, is_sent, addresses, ecn, overhead, payload: &payload });
+            self.pool.push(payload);
         }
     }
 
@@ -112,7 +116,12 @@ impl World<'_> {
     /// A host sees a datagram, if it came to an address that the host still has.
     fn receive(&mut self, index: usize, mut packet: Packet<Datagram>) {
         if let Some(envelope) = self.routes[index / 2].envelope(&packet.payload, packet.ecn) {
-            self.machines[index].host.datagram(self.now, envelope, &mut packet.payload.bytes);
+            let Datagram { bytes, zeros, .. } = &mut packet.payload;
+            let host = &mut self.machines[index].host;
+            match *zeros {
+                0 => host.datagram(self.now, envelope, bytes),
+                zeros => host.padded(self.now, envelope, bytes, zeros),
+            }
         }
         self.pool.push(packet.payload.bytes);
     }
@@ -162,11 +171,13 @@ impl World<'_> {
             self.unfinished -= usize::from(!self.plan.flows[flow].traffic.is_endless());
         }
         let mut out = std::mem::take(&mut self.out);
-        for Outgoing { envelope, bytes, tail } in out.drain(..) {
+        for outgoing in out.drain(..) {
             self.datagrams += 1;
-            let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX).saturating_add(overhead);
-            let Some(payload) = self.address(index, &envelope, bytes) else { continue };
-            let packet = Packet { payload, size, flow: flow as u32, ecn: envelope.ecn, sent: self.now, tail };
+            let size =
+                u32::try_from(outgoing.bytes.len() + outgoing.zeros).unwrap_or(u32::MAX).saturating_add(overhead);
+            let (ecn, tail) = (outgoing.envelope.ecn, outgoing.tail);
+            let Some(payload) = self.address(index, outgoing) else { continue };
+            let packet = Packet { payload, size, flow: flow as u32, ecn, sent: self.now, tail };
             match &mut self.machines[index].departures {
                 Some(departures) => departures.push(self.now, packet),
                 None => self.emit(index, packet),
