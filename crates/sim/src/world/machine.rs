@@ -18,6 +18,8 @@ pub(super) struct Machine {
     is_client: bool,
     /// Sent, but not on the network yet; without chance delay datagrams leave at once.
     departures: Option<Departures>,
+    /// When the program runs for its timer, as of its last turn: asking a host takes a walk over its connections.
+    timer: Instant,
     /// Arrived, but not seen yet.
     inbox: Vec<Packet<Datagram>>,
     inbox_at: Instant,
@@ -33,12 +35,14 @@ impl Machine {
         is_client: bool,
         departures: Option<Departures>,
     ) -> Self {
+        let timer = model.runs_at(host.next_timer());
         Machine {
             host,
             model,
             flow,
             is_client,
             departures,
+            timer,
             inbox: Vec::new(),
             inbox_at: Instant::FAR_FUTURE,
             first_sent: None,
@@ -59,14 +63,14 @@ impl Machine {
 
     /// When the program runs next.
     fn wakes(&self) -> Instant {
-        let timer = self.host.next_timer().map_or(Instant::FAR_FUTURE, |at| self.model.wakes_at(at));
-        timer.min(self.inbox_at)
+        self.timer.min(self.inbox_at)
     }
 }
 
 impl HostModel {
-    /// When the program runs whose timer is due at `at`.
-    fn wakes_at(&self, at: Instant) -> Instant {
+    /// When the program runs whose timer is due then; never if it has none.
+    fn runs_at(&self, timer: Option<Instant>) -> Instant {
+        let Some(at) = timer else { return Instant::FAR_FUTURE };
         let granularity = self.timer_granularity.nanos();
         let fires = match granularity {
             0 => at,
@@ -85,6 +89,13 @@ impl World<'_> {
 
     /// Shows a packet at a host to whoever watches.
     fn watch(&mut self, index: usize, packet: &Packet<Datagram>, is_sent: bool) {
+        if self.tap.is_some() {
+            self.show(index, packet, is_sent);
+        }
+    }
+
+    #[cold]
+    fn show(&mut self, index: usize, packet: &Packet<Datagram>, is_sent: bool) {
         if let Some(tap) = &mut self.tap {
             let Machine { flow, is_client: at_client, ref host, .. } = self.machines[index];
             let at = self.now.saturating_since(ORIGIN);
@@ -149,8 +160,9 @@ impl World<'_> {
             }
             self.machines[index].inbox = inbox;
         }
+        // What has arrived may have put the timer off.
         let machine = &mut self.machines[index];
-        if machine.host.next_timer().is_some_and(|at| machine.model.wakes_at(at) <= self.now) {
+        if machine.model.runs_at(machine.host.next_timer()) <= self.now {
             machine.host.timer(self.now);
         }
         self.touch(index);
@@ -161,6 +173,7 @@ impl World<'_> {
         let machine = &mut self.machines[index];
         machine.touched = false;
         machine.host.poll_send(self.now, &mut Outbox { pool: &mut self.pool, out: &mut self.out });
+        machine.timer = machine.model.runs_at(machine.host.next_timer());
         let (flow, overhead) = (machine.flow, machine.host.overhead());
         if !self.out.is_empty() {
             machine.first_sent.get_or_insert(self.now);
