@@ -398,9 +398,9 @@ impl<P: Payload + 'static> Direction<P> {
         let queued = self.queue.dequeue(at, &mut self.dropped);
         self.report_dropped(sink);
         if let Some(queued) = &queued {
-            let (flow, wait) = (queued.packet.flow, at.saturating_since(queued.at));
-            self.stats.sojourn.record(wait);
-            self.stats.flow_mut(flow).sojourn.record(wait);
+            let (flow, wait) = (queued.packet.flow, at.as_nanos().saturating_sub(queued.at.as_nanos()));
+            self.stats.sojourn.record_nanos(wait);
+            self.stats.flow_mut(flow).sojourn.record_nanos(wait);
         }
         queued
     }

@@ -112,7 +112,11 @@ pub struct Quantiles {
 impl Quantiles {
     /// Adds a time.
     pub fn record(&mut self, span: Duration) {
-        let nanos = span.nanos();
+        self.record_nanos(span.nanos());
+    }
+
+    /// Adds a time in nanoseconds.
+    pub(crate) fn record_nanos(&mut self, nanos: u64) {
         if self.octaves.is_empty() && self.exact.len() < EXACT {
             self.exact.push(nanos);
         } else {

@@ -108,8 +108,12 @@ impl Header {
         let words = &mut words[..length];
         // The data are zeros and add nothing to the sum.
         words[4] = u32::from(!fold(words.iter().map(|word| u64::from(*word)).sum())) << 16;
+        let mut bytes = [[0; 4]; MOST_HEADER / 4];
+        for (bytes, word) in bytes.iter_mut().zip(words) {
+            *bytes = word.to_be_bytes();
+        }
         out.clear();
-        words.iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
+        out.extend_from_slice(bytes[..length].as_flattened());
     }
 
     /// Reads a segment; returns how many bytes of data it has. `None` if it is damaged. Zeros at its end may have been

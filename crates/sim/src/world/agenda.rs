@@ -13,67 +13,74 @@ struct Turn {
     entity: u32,
 }
 
+impl Turn {
+    const NEVER: Turn = Turn { at: Instant::FAR_FUTURE, entity: 0 };
+
+    /// The winner of the two below a node: the earlier, of equal times the one with the lower number.
+    fn first_of([one, other]: [Turn; 2]) -> Turn {
+        if other.at < one.at { other } else { one }
+    }
+}
+
 /// When each entity is to be called.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Agenda {
-    /// The root is at 1, the nodes below `n` at `2 n` and `2 n + 1`. The second half are the leaves: the entities in
-    /// order, filled up to a power of two with times that never come.
-    turns: Vec<Turn>,
+    /// Node `n` is half `n % 2` of pair `n / 2`: the root is at 1, the nodes below `n` are the pair `n`, and nothing is
+    /// at 0. The second half are the leaves: the entities in order, filled up to a power of two with times that never
+    /// come.
+    pairs: Vec<[Turn; 2]>,
+}
+
+impl Default for Agenda {
+    fn default() -> Agenda {
+        Agenda::new(0)
+    }
 }
 
 impl Agenda {
     /// For so many entities, none of which is to be called.
     pub(super) fn new(entities: usize) -> Agenda {
         let leaves = entities.next_power_of_two().max(2);
-        let never = |entity| Turn { at: Instant::FAR_FUTURE, entity };
-        let mut turns = vec![never(0); leaves];
-        turns.extend((0..leaves).map(|entity| never(entity as u32)));
-        let mut agenda = Agenda { turns };
-        for node in (1..leaves).rev() {
-            agenda.turns[node] = agenda.better(node);
+        let mut agenda = Agenda { pairs: vec![[Turn::NEVER; 2]; leaves] };
+        for node in (1..2 * leaves).rev() {
+            let turn = match node.checked_sub(leaves) {
+                Some(entity) => Turn { entity: entity as u32, ..Turn::NEVER },
+                None => Turn::first_of(agenda.pairs[node]),
+            };
+            agenda.pairs[node / 2][node % 2] = turn;
         }
         agenda
     }
 
     fn leaf(&self, entity: usize) -> usize {
-        self.turns.len() / 2 + entity
+        self.pairs.len() + entity
     }
 
     /// When an entity is to be called; the far future if it is not.
     pub(super) fn at(&self, entity: usize) -> Instant {
-        self.turns[self.leaf(entity)].at
+        let leaf = self.leaf(entity);
+        self.pairs[leaf / 2][leaf % 2].at
     }
 
     /// Whose turn is first, and when; of equal times the first entity. None if nobody is to be called.
     pub(super) fn first(&self) -> Option<(Instant, usize)> {
-        let first = self.turns[1];
+        let [_, first] = self.pairs[0];
         (first.at < Instant::FAR_FUTURE).then_some((first.at, first.entity as usize))
     }
 
     /// From now on an entity is to be called at this time.
     pub(super) fn set(&mut self, entity: usize, at: Instant) {
         let mut node = self.leaf(entity);
-        if self.turns[node].at == at {
-            return;
-        }
-        self.turns[node].at = at;
-        while node > 1 {
-            node /= 2;
-            let winner = self.better(node);
-            if self.turns[node] == winner {
+        let mut turn = Turn { at, entity: entity as u32 };
+        while node > 0 {
+            let pair = &mut self.pairs[node / 2];
+            if pair[node % 2] == turn {
                 // Above it nothing changes either.
                 return;
             }
-            self.turns[node] = winner;
-        }
-    }
-
-    /// The winner of the two below a node: the earlier, of equal times the one with the lower number.
-    fn better(&self, node: usize) -> Turn {
-        match self.turns.get(2 * node..2 * node + 2) {
-            Some([one, other]) if other.at < one.at => *other,
-            Some([one, _]) => *one,
-            _ => Turn { at: Instant::FAR_FUTURE, entity: 0 },
+            pair[node % 2] = turn;
+            turn = Turn::first_of(*pair);
+            node /= 2;
         }
     }
 }
