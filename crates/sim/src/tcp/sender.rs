@@ -375,6 +375,11 @@ impl Sender {
         if ack.una > self.next || ack.una < self.una {
             return;
         }
+        if self.una == self.next && ack.blocks.is_empty() && ack.echo != Echo::Mark && self.probe.is_none() {
+            // Nothing is outstanding, so there is nothing to acknowledge: every segment of a peer that sends data to an
+            // end that sends none. Linux leaves here, too (tcp_ack without packets out).
+            return;
+        }
         let newest_before = self.newest.unwrap_or(0);
         let before = (self.una, self.path.path().congestion_events());
         let acked_before = self.path.path().packets_acked();
