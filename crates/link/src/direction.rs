@@ -398,9 +398,9 @@ impl<P: Payload + 'static> Direction<P> {
         let queued = self.queue.dequeue(at, &mut self.dropped);
         self.report_dropped(sink);
         if let Some(queued) = &queued {
-            let (flow, wait) = (queued.packet.flow, at.saturating_since(queued.at));
-            self.stats.sojourn.record(wait);
-            self.stats.flow_mut(flow).sojourn.record(wait);
+            let (flow, wait) = (queued.packet.flow, at.as_nanos().saturating_sub(queued.at.as_nanos()));
+            self.stats.sojourn.record_nanos(wait);
+            self.stats.flow_mut(flow).sojourn.record_nanos(wait);
         }
         queued
     }
@@ -483,10 +483,15 @@ impl<P: Payload + 'static> Direction<P> {
         sink.dropped(at, packet, cause);
     }
 
+    #[inline]
     fn report_dropped(&mut self, sink: &mut impl Sink<P>) {
-        if self.dropped.is_empty() {
-            return;
+        if !self.dropped.is_empty() {
+            self.report_some(sink);
         }
+    }
+
+    #[cold]
+    fn report_some(&mut self, sink: &mut impl Sink<P>) {
         for Dropped { packet, at, cause } in self.dropped.drain(..) {
             self.stats.dropped[cause.index()] += 1;
             self.stats.flow_mut(packet.flow).dropped[cause.index()] += 1;
@@ -496,6 +501,7 @@ impl<P: Payload + 'static> Direction<P> {
 }
 
 /// Until when the last of these gates holds that hold now, and whether one takes its first packet with it.
+#[inline]
 fn held_by(gates: &mut [Gate], now: Instant) -> Option<(Instant, bool)> {
     let mut held = None;
     for gate in gates {

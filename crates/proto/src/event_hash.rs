@@ -1,6 +1,7 @@
 //! Two hashes of the event log: what makes "same seed, same run" a pair of numbers that can be compared.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use thalweg_units::Instant;
 
@@ -15,30 +16,65 @@ use crate::observe::{FrameInfo, ObservedConnection, Observer, ObserverEvent, Obs
 /// renaming changes neither.
 ///
 /// Clones share one state, and as a factory each connection gets the next ordinal, so the hashes cover how the
-/// connections' events interleave: use them where one thread drives them all.
+/// connections' events interleave: use them where one thread drives them all. Where several do, nothing is locked, and
+/// events may be missing from the hashes and from their count.
 #[derive(Clone, Debug)]
 pub struct EventHash {
-    shared: Arc<Mutex<HashState>>,
+    shared: Arc<HashState>,
     ordinal: u64,
 }
 
+/// Written by one thread at a time, as the use of [`EventHash`] asks. A lock would only cost time: a tenth of a run of
+/// the lab goes into these hashes.
 #[derive(Debug)]
 struct HashState {
-    wire: Fnv,
-    decisions: Fnv,
-    connections: u64,
-    events: u64,
+    wire: Running,
+    decisions: Running,
+    connections: AtomicU64,
+    events: AtomicU64,
+}
+
+impl HashState {
+    fn count(counter: &AtomicU64) -> u64 {
+        let count = counter.load(Ordering::Relaxed) + 1;
+        counter.store(count, Ordering::Relaxed);
+        count
+    }
+}
+
+/// A hash under way.
+#[derive(Debug)]
+struct Running {
+    low: AtomicU64,
+    high: AtomicU64,
+}
+
+impl Running {
+    fn new() -> Running {
+        Running { low: AtomicU64::new(FNV_OFFSET as u64), high: AtomicU64::new((FNV_OFFSET >> 64) as u64) }
+    }
+
+    fn value(&self) -> u128 {
+        u128::from(self.high.load(Ordering::Relaxed)) << 64 | u128::from(self.low.load(Ordering::Relaxed))
+    }
+
+    fn extend(&self, add: impl FnOnce(&mut Fnv)) {
+        let mut hash = Fnv(self.value());
+        add(&mut hash);
+        self.low.store(hash.0 as u64, Ordering::Relaxed);
+        self.high.store((hash.0 >> 64) as u64, Ordering::Relaxed);
+    }
 }
 
 impl Default for EventHash {
     fn default() -> Self {
         EventHash {
-            shared: Arc::new(Mutex::new(HashState {
-                wire: Fnv(FNV_OFFSET),
-                decisions: Fnv(FNV_OFFSET),
-                connections: 0,
-                events: 0,
-            })),
+            shared: Arc::new(HashState {
+                wire: Running::new(),
+                decisions: Running::new(),
+                connections: AtomicU64::new(0),
+                events: AtomicU64::new(0),
+            }),
             ordinal: 0,
         }
     }
@@ -52,36 +88,31 @@ impl EventHash {
 
     /// The hash of what was sent and received so far.
     pub fn wire(&self) -> u128 {
-        self.lock().wire.0
+        self.shared.wire.value()
     }
 
     /// The hash of everything else that was observed so far.
     pub fn decisions(&self) -> u128 {
-        self.lock().decisions.0
+        self.shared.decisions.value()
     }
 
     /// Adds a packet of a transport other than QUIC to the wire hash: whatever numbers describe it.
     pub fn packet(&self, now: Instant, numbers: &[u64]) {
-        let mut state = self.lock();
-        state.events += 1;
-        state.wire.words([now.as_nanos(), self.ordinal, numbers.len() as u64]);
-        numbers.iter().for_each(|number| state.wire.word(*number));
+        HashState::count(&self.shared.events);
+        self.shared.wire.extend(|wire| {
+            wire.words([now.as_nanos(), self.ordinal, numbers.len() as u64]);
+            numbers.iter().for_each(|number| wire.word(*number));
+        });
     }
 
     /// How many events went in.
     pub fn events(&self) -> u64 {
-        self.lock().events
+        self.shared.events.load(Ordering::Relaxed)
     }
 
     /// An observer that adds to this log under the next ordinal.
     pub fn observer(&self) -> EventHash {
-        let mut state = self.lock();
-        state.connections += 1;
-        EventHash { shared: self.shared.clone(), ordinal: state.connections }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashState> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        EventHash { shared: self.shared.clone(), ordinal: HashState::count(&self.shared.connections) }
     }
 }
 
@@ -93,19 +124,22 @@ impl ObserverFactory for EventHash {
 
 impl Observer for EventHash {
     fn on_event(&mut self, now: Instant, event: &ObserverEvent<'_>) {
-        let mut state = self.lock();
-        state.events += 1;
+        HashState::count(&self.shared.events);
+        let origin = [now.as_nanos(), self.ordinal];
         let (tag, packet) = match event {
             ObserverEvent::PacketSent(packet) => (7, packet),
             ObserverEvent::PacketReceived(packet) => (8, packet),
             decision => {
-                state.decisions.words([now.as_nanos(), self.ordinal]);
-                hash_decision(&mut state.decisions, decision);
-                return;
+                return self.shared.decisions.extend(|decisions| {
+                    decisions.words(origin);
+                    hash_decision(decisions, decision);
+                });
             }
         };
-        state.wire.words([now.as_nanos(), self.ordinal]);
-        hash_packet(&mut state.wire, tag, packet);
+        self.shared.wire.extend(|wire| {
+            wire.words(origin);
+            hash_packet(wire, tag, packet);
+        });
     }
 }
 

@@ -324,10 +324,22 @@ impl Event {
                 pacing_rate,
                 pto_count,
             }) => {
-                put_all(&[1, window, ssthresh.unwrap_or(NONE), bytes_in_flight]);
-                state.numbers(&mut put_all);
-                put_all(&[latest_rtt, smoothed_rtt, rtt_variation, min_rtt].map(nanos));
-                put_all(&[pacing_rate.map_or(NONE, Rate::bps), u64::from(pto_count)]);
+                let (ssthresh, rate) = (ssthresh.unwrap_or(NONE), pacing_rate.map_or(NONE, Rate::bps));
+                let [latest, smoothed, variation, min] = [latest_rtt, smoothed_rtt, rtt_variation, min_rtt].map(nanos);
+                let before = [1, window, ssthresh, bytes_in_flight];
+                let behind = [latest, smoothed, variation, min, rate, u64::from(pto_count)];
+                if let State::Custom(_) = state {
+                    put_all(&before);
+                    state.numbers(&mut put_all);
+                    put_all(&behind);
+                } else {
+                    // One loop for what comes with every ACK.
+                    let mut all = [0; 11];
+                    all[..4].copy_from_slice(&before);
+                    all[4] = state.number();
+                    all[5..].copy_from_slice(&behind);
+                    put_all(&all);
+                }
             }
             Event::CongestionState { old, new } => {
                 put_all(&[2]);
@@ -384,25 +396,30 @@ impl Event {
 }
 
 impl State {
-    fn numbers(self, put_all: &mut impl FnMut(&[u64])) {
+    fn number(self) -> u64 {
         match self {
-            State::SlowStart => put_all(&[1]),
-            State::ConservativeSlowStart => put_all(&[2]),
-            State::CongestionAvoidance => put_all(&[3]),
-            State::Recovery => put_all(&[4]),
-            State::ApplicationLimited => put_all(&[5]),
-            // The label is the user's, not a name in this code.
-            State::Custom(label) => {
-                put_all(&[6, label.len() as u64]);
-                label.bytes().for_each(|byte| put_all(&[u64::from(byte)]));
-            }
-            State::Startup => put_all(&[7]),
-            State::Drain => put_all(&[8]),
-            State::ProbeBandwidthDown => put_all(&[9]),
-            State::ProbeBandwidthCruise => put_all(&[10]),
-            State::ProbeBandwidthRefill => put_all(&[11]),
-            State::ProbeBandwidthUp => put_all(&[12]),
-            State::ProbeRoundTrip => put_all(&[13]),
+            State::SlowStart => 1,
+            State::ConservativeSlowStart => 2,
+            State::CongestionAvoidance => 3,
+            State::Recovery => 4,
+            State::ApplicationLimited => 5,
+            State::Custom(_) => 6,
+            State::Startup => 7,
+            State::Drain => 8,
+            State::ProbeBandwidthDown => 9,
+            State::ProbeBandwidthCruise => 10,
+            State::ProbeBandwidthRefill => 11,
+            State::ProbeBandwidthUp => 12,
+            State::ProbeRoundTrip => 13,
+        }
+    }
+
+    fn numbers(self, put_all: &mut impl FnMut(&[u64])) {
+        put_all(&[self.number()]);
+        // The label is the user's, not a name in this code.
+        if let State::Custom(label) = self {
+            put_all(&[label.len() as u64]);
+            label.bytes().for_each(|byte| put_all(&[u64::from(byte)]));
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! `time target/release/examples/throughput satellite null 3`: a download of 100 MB over a geostationary satellite, three times.
 
-use thalweg_link::{DirectionConfig, RateModel, Spread};
+use thalweg_link::queue::CoDel;
+use thalweg_link::{DirectionConfig, QueueLimit, RateModel, Spread};
 use thalweg_sim::{Crypto, FlowPlan, PathPlan, Plan, Record, Size, Traffic, run};
 use thalweg_units::Duration;
 
@@ -35,15 +36,32 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             };
             (PathPlan::new("home", home()?, home()?), traffic)
         }
+        "tcp" => {
+            let down = DirectionConfig {
+                discipline: CoDel::default().into(),
+                queue: QueueLimit::Infinite,
+                ..link("20 Mbps", 50, "1 BDP")?
+            };
+            let up = DirectionConfig { delay: Duration::from_millis(50).into(), ..DirectionConfig::default() };
+            (PathPlan::new("codel", up, down), Traffic::Download(None))
+        }
         _ => {
-            let usage =
-                "give \"satellite\", \"home\" or \"flows\", then \"real\" or \"null\", then how often, then \"nohash\"";
+            let usage = "give \"satellite\", \"home\", \"flows\" or \"tcp\", then \"real\" or \"null\", then how often, then \"nohash\"";
             return Err(usage.into());
         }
     };
+    let mut flows = vec![FlowPlan::new("download", traffic)];
+    let mut time_limit = Plan::default().time_limit;
+    if arg(0, "satellite") == "tcp" {
+        // Four of them for ten seconds.
+        flows[0].stack = "tcp".to_owned();
+        flows = (0..4).map(|n| FlowPlan { name: n.to_string(), ..flows[0].clone() }).collect();
+        time_limit = Duration::from_secs(10);
+    }
     let plan = Plan {
         paths: vec![path],
-        flows: vec![FlowPlan::new("download", traffic)],
+        flows,
+        time_limit,
         crypto: if arg(1, "real") == "null" { Crypto::Null } else { Crypto::Real },
         record: Record { hash: arg(3, "hash") == "hash", ..Record::default() },
         ..Plan::default()

@@ -18,6 +18,12 @@ pub trait Host: Send {
     /// A datagram arrived. Its bytes may be changed in place.
     fn datagram(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8]);
 
+    /// A datagram arrived that was sent by [`Outbox::push_padded`], undamaged: so many `zeros` follow `bytes`. A host
+    /// that does not say otherwise sees the whole as a [`datagram`](Self::datagram).
+    fn padded(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8], zeros: usize) {
+        self.datagram(now, envelope, &mut whole(bytes, zeros));
+    }
+
     /// When [`timer`](Self::timer) wants to be called.
     fn next_timer(&self) -> Option<Instant>;
 
@@ -57,6 +63,13 @@ pub trait Host: Send {
 
     /// The transport's figures at the end.
     fn report(&mut self, now: Instant) -> SideResult;
+}
+
+/// These bytes and so many zeros.
+pub(crate) fn whole(bytes: &[u8], zeros: usize) -> Vec<u8> {
+    let mut whole = bytes.to_vec();
+    whole.resize(bytes.len() + zeros, 0);
+    whole
 }
 
 /// Progress of a host.
@@ -101,16 +114,24 @@ pub struct Outbox<'a> {
 pub(crate) struct Outgoing {
     pub(crate) envelope: Envelope,
     pub(crate) bytes: Vec<u8>,
+    /// Zeros behind these bytes.
+    pub(crate) zeros: usize,
     pub(crate) tail: bool,
 }
 
 impl Outbox<'_> {
     /// Sends one datagram. The network drops what comes from or goes to an address that nobody has.
     pub fn push(&mut self, envelope: Envelope, bytes: &[u8]) {
+        self.push_padded(envelope, bytes, 0);
+    }
+
+    /// Sends one datagram of `bytes` and so many `zeros` behind them, which take neither memory nor time on their way.
+    /// Unless it is damaged there, the other host gets it by [`Host::padded`].
+    pub fn push_padded(&mut self, envelope: Envelope, bytes: &[u8], zeros: usize) {
         let mut buffer = self.pool.pop().unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(bytes);
-        self.out.push(Outgoing { envelope, bytes: buffer, tail: false });
+        self.out.push(Outgoing { envelope, bytes: buffer, zeros, tail: false });
     }
 
     /// The datagram pushed last is the last of a message, sent for the first time: what

@@ -16,7 +16,7 @@ pub use node::Node;
 pub use settings::{Accepts, Schema, Setting, SettingValue, Settings};
 
 use crate::app::Transport;
-use crate::host::{Envelope, IP_UDP_HEADERS, Outbox};
+use crate::host::{Envelope, IP_UDP_HEADERS, Outbox, whole};
 use crate::result::{Figure, PacketCounts, SideResult};
 
 /// A socket's worth of a transport: its connections, by number. [`Node`] drives it.
@@ -34,6 +34,18 @@ pub trait Stack: Send {
 
     /// A datagram arrived. What the socket itself answers goes to `replies`, and leaves before anything else.
     fn datagram(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8], replies: &mut Replies) -> Route;
+
+    /// A datagram arrived in which so many `zeros` follow `bytes`: see [`Host::padded`](crate::Host::padded).
+    fn padded(
+        &mut self,
+        now: Instant,
+        envelope: Envelope,
+        bytes: &mut [u8],
+        zeros: usize,
+        replies: &mut Replies,
+    ) -> Route {
+        self.datagram(now, envelope, &mut whole(bytes, zeros), replies)
+    }
 
     /// When a connection wants to be woken.
     fn timeout(&mut self, connection: usize) -> Option<Instant>;

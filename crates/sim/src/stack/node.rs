@@ -93,6 +93,19 @@ impl<S: Stack + 'static> Node<S> {
         self.touch(index);
     }
 
+    /// A datagram went there.
+    fn arrived(&mut self, now: Instant, route: Route) {
+        match route {
+            Route::Known(index) => self.touch(index),
+            Route::New(index) => {
+                let Role::Server(traffic) = &self.role else { return };
+                let app = Box::new(app::server(traffic));
+                self.add(index, now, app);
+            }
+            Route::Nowhere => {}
+        }
+    }
+
     fn touch(&mut self, index: usize) {
         if let Some(Some(live)) = self.connections.get_mut(index)
             && !live.touched
@@ -182,15 +195,13 @@ impl<S: Stack + 'static> Node<S> {
 
 impl<S: Stack + 'static> Host for Node<S> {
     fn datagram(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8]) {
-        match self.stack.datagram(now, envelope, bytes, &mut self.replies) {
-            Route::Known(index) => self.touch(index),
-            Route::New(index) => {
-                let Role::Server(traffic) = &self.role else { return };
-                let app = Box::new(app::server(traffic));
-                self.add(index, now, app);
-            }
-            Route::Nowhere => {}
-        }
+        let route = self.stack.datagram(now, envelope, bytes, &mut self.replies);
+        self.arrived(now, route);
+    }
+
+    fn padded(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8], zeros: usize) {
+        let route = self.stack.padded(now, envelope, bytes, zeros, &mut self.replies);
+        self.arrived(now, route);
     }
 
     fn next_timer(&self) -> Option<Instant> {

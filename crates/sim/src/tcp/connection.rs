@@ -414,10 +414,11 @@ impl Connection {
 
     fn send(&mut self, now: Instant, header: &Header, ecn: Ecn, data: usize, buf: &mut Vec<u8>, out: &mut Outbox<'_>) {
         self.log_segment(now, 1, ecn, header, data as u64);
-        header.write(data, buf);
+        header.write(buf);
         self.stats.udp_sent.datagrams += 1;
-        self.stats.udp_sent.bytes += buf.len() as u64;
-        out.push(Envelope { ecn, ..self.addresses }, buf);
+        self.stats.udp_sent.bytes += (buf.len() + data) as u64;
+        // The data are zeros, whatever they mean.
+        out.push_padded(Envelope { ecn, ..self.addresses }, buf, data);
     }
 
     /// Adds a segment that was sent (1) or received (2) to the event log.

@@ -191,7 +191,7 @@ impl Socket {
 
     /// Answers a segment with nothing but a header.
     fn answer(&mut self, envelope: &Envelope, header: &Header, replies: &mut Replies) -> Route {
-        header.write(0, &mut self.buf);
+        header.write(&mut self.buf);
         replies.push((envelope.reply(), self.buf.clone()));
         Route::Nowhere
     }
@@ -203,6 +203,17 @@ impl Stack for Socket {
     }
 
     fn datagram(&mut self, now: Instant, envelope: Envelope, bytes: &mut [u8], replies: &mut Replies) -> Route {
+        self.padded(now, envelope, bytes, 0, replies)
+    }
+
+    fn padded(
+        &mut self,
+        now: Instant,
+        envelope: Envelope,
+        bytes: &mut [u8],
+        zeros: usize,
+        replies: &mut Replies,
+    ) -> Route {
         let Some((header, data)) = Header::read(bytes) else {
             self.damaged += 1;
             return Route::Nowhere;
@@ -224,7 +235,8 @@ impl Stack for Socket {
             return if header.has(RST) { Route::Nowhere } else { self.answer(&envelope, &reset, replies) };
         }
         if let Some(connection) = slot.live() {
-            connection.on_segment(now, envelope.ecn, &header, data as u64, bytes.len() as u64, &mut self.rtt);
+            let (data, size) = ((data + zeros) as u64, (bytes.len() + zeros) as u64);
+            connection.on_segment(now, envelope.ecn, &header, data, size, &mut self.rtt);
         }
         if header.has(FIN) && !self.is_client {
             self.end(index);

@@ -52,8 +52,8 @@ struct Segment {
     /// Its latest transmission, by place in the order.
     ordinal: u64,
     record: SegmentRecord,
-    /// The transmission that was first declared lost.
-    original: Option<SegmentRecord>,
+    /// The transmission that was first declared lost. Few are, so that what all carry stays small.
+    original: Option<Box<SegmentRecord>>,
 }
 
 impl Segment {
@@ -77,7 +77,7 @@ enum Slot {
 struct Repeated {
     start: u64,
     /// `None`: repeated as a probe, never declared lost.
-    original: Option<SegmentRecord>,
+    original: Option<Box<SegmentRecord>>,
 }
 
 /// What leaves next.
@@ -375,6 +375,11 @@ impl Sender {
         if ack.una > self.next || ack.una < self.una {
             return;
         }
+        if self.una == self.next && ack.blocks.is_empty() && ack.echo != Echo::Mark && self.probe.is_none() {
+            // Nothing is outstanding, so there is nothing to acknowledge: every segment of a peer that sends data to an
+            // end that sends none. Linux leaves here, too (tcp_ack without packets out).
+            return;
+        }
         let newest_before = self.newest.unwrap_or(0);
         let before = (self.una, self.path.path().congestion_events());
         let acked_before = self.path.path().packets_acked();
@@ -614,7 +619,7 @@ impl Sender {
         self.path.on_lost(now, &mut segment.record, start, trigger);
         segment.state = State::Lost;
         if segment.transmissions == 1 {
-            segment.original = Some(segment.record.clone());
+            segment.original = Some(Box::new(segment.record.clone()));
         } else if trigger != LossTrigger::Timeout {
             self.stats.lost_retransmissions += 1;
         }

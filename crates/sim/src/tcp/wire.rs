@@ -76,46 +76,48 @@ impl Header {
         Header { connection: self.connection, ..Header::default() }
     }
 
-    /// Writes the segment with `data` zeros into `out`.
-    pub(super) fn write(&self, data: usize, out: &mut Vec<u8>) {
-        let mut head = [0; MOST_HEADER];
-        let mut length = 0;
-        let mut put = |bytes: &[u8]| {
-            if let Some(place) = head.get_mut(length..length + bytes.len()) {
-                place.copy_from_slice(bytes);
-                length += bytes.len();
+    /// Writes the segment into `out`. Its data are zeros and follow unwritten.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let mut words = [0u32; MOST_HEADER / 4];
+        let client = FIRST_PORT + (self.connection % PORTS) as u16;
+        let server = SERVER_PORT.wrapping_add((self.connection / PORTS) as u16);
+        words[0] = u32::from(client) << 16 | u32::from(server);
+        words[1] = self.seq;
+        words[2] = self.ack;
+        let mut length = HEADER / 4;
+        let mut put = |word: u32| {
+            if let Some(place) = words.get_mut(length) {
+                *place = word;
+                length += 1;
             }
         };
-        put(&(FIRST_PORT + (self.connection % PORTS) as u16).to_be_bytes());
-        put(&SERVER_PORT.wrapping_add((self.connection / PORTS) as u16).to_be_bytes());
-        put(&self.seq.to_be_bytes());
-        put(&self.ack.to_be_bytes());
-        put(&[0; 2]);
-        put(&self.window.to_be_bytes());
-        put(&[0; 4]);
         if self.has(SYN) {
-            let [high, low] = self.segment_size.to_be_bytes();
             // Maximum segment size, SACK permitted, no-operation, window scale.
-            put(&[2, 4, high, low, 4, 2, 1, 3, 3, self.scale, 1, 1]);
+            put(0x0204_0000 | u32::from(self.segment_size));
+            put(0x0402_0103);
+            put(0x0300_0101 | u32::from(self.scale) << 16);
         }
         if self.sack_count > 0 {
-            put(&[1, 1, 5, (2 + 8 * self.sack_count) as u8]);
+            put(0x0101_0500 | (2 + 8 * self.sack_count) as u32);
             for (start, end) in self.sacks() {
-                put(&start.to_be_bytes());
-                put(&end.to_be_bytes());
+                put(*start);
+                put(*end);
             }
         }
-        let offset = ((length / 4) as u16) << 12;
-        head[12..14].copy_from_slice(&(offset | self.flags).to_be_bytes());
-        // Neither the data nor what is behind the options add to the sum.
-        let sum = sum(&head);
-        head[16..18].copy_from_slice(&sum.to_be_bytes());
+        words[3] = ((length as u32) << 12 | u32::from(self.flags)) << 16 | u32::from(self.window);
+        let words = &mut words[..length];
+        // The data are zeros and add nothing to the sum.
+        words[4] = u32::from(!fold(words.iter().map(|word| u64::from(*word)).sum())) << 16;
+        let mut bytes = [[0; 4]; MOST_HEADER / 4];
+        for (bytes, word) in bytes.iter_mut().zip(words) {
+            *bytes = word.to_be_bytes();
+        }
         out.clear();
-        out.extend_from_slice(&head[..length]);
-        out.resize(length + data, 0);
+        out.extend_from_slice(bytes[..length].as_flattened());
     }
 
-    /// Reads a segment; returns how many bytes of data it has. `None` if it is damaged.
+    /// Reads a segment; returns how many bytes of data it has. `None` if it is damaged. Zeros at its end may have been
+    /// left out.
     pub(super) fn read(bytes: &[u8]) -> Option<(Header, usize)> {
         let (fixed, _) = bytes.split_first_chunk::<HEADER>()?;
         if checksum(bytes) != 0 {
@@ -170,21 +172,21 @@ fn checksum(bytes: &[u8]) -> u16 {
 }
 
 fn sum(bytes: &[u8]) -> u16 {
-    let mut chunks = bytes.chunks_exact(4);
-    let mut sum: u64 = 0;
-    for chunk in &mut chunks {
-        let [a, b, c, d] = *chunk else { continue };
-        sum += u64::from(u32::from_be_bytes([a, b, c, d]));
-    }
+    let (words, rest) = bytes.as_chunks::<4>();
+    let sum: u64 = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum();
     let mut last = [0; 4];
-    for (to, from) in last.iter_mut().zip(chunks.remainder()) {
+    for (to, from) in last.iter_mut().zip(rest) {
         *to = *from;
     }
-    sum += u64::from(u32::from_be_bytes(last));
+    !fold(sum + u64::from(u32::from_be_bytes(last)))
+}
+
+/// The sum of 32-bit words as that of 16-bit words, with the carries added (RFC 1071).
+fn fold(mut sum: u64) -> u16 {
     while sum >> 16 != 0 {
         sum = (sum >> 16) + (sum & 0xffff);
     }
-    !(sum as u16)
+    sum as u16
 }
 
 /// A 32-bit sequence number as the 64-bit one nearest to `near`.
@@ -216,11 +218,13 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let mut bytes = Vec::new();
-        header().write(1_001, &mut bytes);
+        header().write(&mut bytes);
+        assert_eq!(Header::read(&bytes), Some((header(), 0)));
+        bytes.resize(bytes.len() + 1_001, 0);
         assert_eq!(bytes.len(), 20 + 20 + 1_001);
         assert_eq!(Header::read(&bytes), Some((header(), 1_001)));
         let syn = Header { flags: SYN | ECE | CWR, scale: 7, segment_size: 1_460, ..Header::default() };
-        syn.write(0, &mut bytes);
+        syn.write(&mut bytes);
         assert_eq!(bytes.len(), 32);
         assert_eq!(Header::read(&bytes), Some((syn, 0)));
     }
@@ -228,7 +232,8 @@ mod tests {
     #[test]
     fn every_single_bit_of_damage_is_noticed() {
         let mut bytes = Vec::new();
-        header().write(13, &mut bytes);
+        header().write(&mut bytes);
+        bytes.resize(bytes.len() + 13, 0);
         for bit in 0..bytes.len() * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Header::read(&bytes), None, "bit {bit}");

@@ -2,63 +2,86 @@
 //!
 //! A world has few entities (links, machines) and very many events, so this is no heap of events but a tournament of
 //! entities: a complete binary tree whose leaves are their times and whose inner nodes hold the winner of the two
-//! below. An entity has one time, nothing goes stale, and nothing is allocated while a world runs.
+//! below, with its time. An entity has one time, nothing goes stale, and nothing is allocated while a world runs.
 
 use thalweg_units::Instant;
 
+/// An entity and when it is to be called.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Turn {
+    at: Instant,
+    entity: u32,
+}
+
+impl Turn {
+    const NEVER: Turn = Turn { at: Instant::FAR_FUTURE, entity: 0 };
+
+    /// The winner of the two below a node: the earlier, of equal times the one with the lower number.
+    fn first_of([one, other]: [Turn; 2]) -> Turn {
+        if other.at < one.at { other } else { one }
+    }
+}
+
 /// When each entity is to be called.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Agenda {
-    /// By entity, filled up to a power of two with times that never come.
-    times: Vec<Instant>,
-    /// The winner below each inner node. The root is at 1, the nodes below `n` at `2 n` and `2 n + 1`; leaves have no
-    /// entry.
-    winners: Vec<u32>,
+    /// Node `n` is half `n % 2` of pair `n / 2`: the root is at 1, the nodes below `n` are the pair `n`, and nothing is
+    /// at 0. The second half are the leaves: the entities in order, filled up to a power of two with times that never
+    /// come.
+    pairs: Vec<[Turn; 2]>,
+}
+
+impl Default for Agenda {
+    fn default() -> Agenda {
+        Agenda::new(0)
+    }
 }
 
 impl Agenda {
     /// For so many entities, none of which is to be called.
     pub(super) fn new(entities: usize) -> Agenda {
         let leaves = entities.next_power_of_two().max(2);
-        let mut agenda = Agenda { times: vec![Instant::FAR_FUTURE; leaves], winners: vec![0; leaves] };
-        for node in (1..leaves).rev() {
-            agenda.winners[node] = agenda.better(node);
+        let mut agenda = Agenda { pairs: vec![[Turn::NEVER; 2]; leaves] };
+        for node in (1..2 * leaves).rev() {
+            let turn = match node.checked_sub(leaves) {
+                Some(entity) => Turn { entity: entity as u32, ..Turn::NEVER },
+                None => Turn::first_of(agenda.pairs[node]),
+            };
+            agenda.pairs[node / 2][node % 2] = turn;
         }
         agenda
     }
 
+    fn leaf(&self, entity: usize) -> usize {
+        self.pairs.len() + entity
+    }
+
     /// When an entity is to be called; the far future if it is not.
     pub(super) fn at(&self, entity: usize) -> Instant {
-        self.times[entity]
+        let leaf = self.leaf(entity);
+        self.pairs[leaf / 2][leaf % 2].at
     }
 
     /// Whose turn is first, and when; of equal times the first entity. None if nobody is to be called.
     pub(super) fn first(&self) -> Option<(Instant, usize)> {
-        let first = self.winners[1] as usize;
-        Some((self.times[first], first)).filter(|(at, _)| *at < Instant::FAR_FUTURE)
+        let [_, first] = self.pairs[0];
+        (first.at < Instant::FAR_FUTURE).then_some((first.at, first.entity as usize))
     }
 
     /// From now on an entity is to be called at this time.
     pub(super) fn set(&mut self, entity: usize, at: Instant) {
-        if self.times[entity] == at {
-            return;
-        }
-        self.times[entity] = at;
-        let mut node = (entity + self.times.len()) / 2;
+        let mut node = self.leaf(entity);
+        let mut turn = Turn { at, entity: entity as u32 };
         while node > 0 {
-            self.winners[node] = self.better(node);
+            let pair = &mut self.pairs[node / 2];
+            if pair[node % 2] == turn {
+                // Above it nothing changes either.
+                return;
+            }
+            pair[node % 2] = turn;
+            turn = Turn::first_of(*pair);
             node /= 2;
         }
-    }
-
-    /// The winner of the two below a node: the earlier, of equal times the one with the lower number.
-    fn better(&self, node: usize) -> u32 {
-        let below = |node: usize| match node.checked_sub(self.times.len()) {
-            Some(leaf) => leaf as u32,
-            None => self.winners[node],
-        };
-        let (one, other) = (below(2 * node), below(2 * node + 1));
-        if self.times[other as usize] < self.times[one as usize] { other } else { one }
     }
 }
 

@@ -6,7 +6,7 @@ use thalweg_units::{Duration, DurationExt, Instant};
 use super::route::Datagram;
 use super::{ORIGIN, World};
 use crate::departures::Departures;
-use crate::host::{Host, Outbox, Outgoing, Status};
+use crate::host::{Host, Outbox, Status};
 use crate::plan::HostModel;
 use crate::tap::Seen;
 
@@ -18,6 +18,8 @@ pub(super) struct Machine {
     is_client: bool,
     /// Sent, but not on the network yet; without chance delay datagrams leave at once.
     departures: Option<Departures>,
+    /// When the program runs for its timer, as of its last turn: asking a host takes a walk over its connections.
+    timer: Instant,
     /// Arrived, but not seen yet.
     inbox: Vec<Packet<Datagram>>,
     inbox_at: Instant,
@@ -33,12 +35,14 @@ impl Machine {
         is_client: bool,
         departures: Option<Departures>,
     ) -> Self {
+        let timer = model.runs_at(host.next_timer());
         Machine {
             host,
             model,
             flow,
             is_client,
             departures,
+            timer,
             inbox: Vec::new(),
             inbox_at: Instant::FAR_FUTURE,
             first_sent: None,
@@ -59,14 +63,14 @@ impl Machine {
 
     /// When the program runs next.
     fn wakes(&self) -> Instant {
-        let timer = self.host.next_timer().map_or(Instant::FAR_FUTURE, |at| self.model.wakes_at(at));
-        timer.min(self.inbox_at)
+        self.timer.min(self.inbox_at)
     }
 }
 
 impl HostModel {
-    /// When the program runs whose timer is due at `at`.
-    fn wakes_at(&self, at: Instant) -> Instant {
+    /// When the program runs whose timer is due then; never if it has none.
+    fn runs_at(&self, timer: Option<Instant>) -> Instant {
+        let Some(at) = timer else { return Instant::FAR_FUTURE };
         let granularity = self.timer_granularity.nanos();
         let fires = match granularity {
             0 => at,
@@ -85,12 +89,23 @@ impl World<'_> {
 
     /// Shows a packet at a host to whoever watches.
     fn watch(&mut self, index: usize, packet: &Packet<Datagram>, is_sent: bool) {
+        if self.tap.is_some() {
+            self.show(index, packet, is_sent);
+        }
+    }
+
+    #[cold]
+    fn show(&mut self, index: usize, packet: &Packet<Datagram>, is_sent: bool) {
         if let Some(tap) = &mut self.tap {
             let Machine { flow, is_client: at_client, ref host, .. } = self.machines[index];
             let at = self.now.saturating_since(ORIGIN);
-            let (ecn, overhead, payload) = (packet.ecn, host.overhead(), packet.payload.bytes.as_slice());
+            let (ecn, overhead) = (packet.ecn, host.overhead());
             let addresses = self.routes[flow].addresses(&packet.payload, at_client);
-            tap.datagram(&Seen { at, flow, at_client, is_sent, addresses, ecn, overhead, payload });
+            let mut payload = self.pool.pop().unwrap_or_default();
+            payload.clone_from(&packet.payload.bytes);
+            payload.resize(payload.len() + packet.payload.zeros, 0);
+            tap.datagram(&Seen { at, flow, at_client, is_sent, addresses, ecn, overhead, payload: &payload });
+            self.pool.push(payload);
         }
     }
 
@@ -112,7 +127,12 @@ impl World<'_> {
     /// A host sees a datagram, if it came to an address that the host still has.
     fn receive(&mut self, index: usize, mut packet: Packet<Datagram>) {
         if let Some(envelope) = self.routes[index / 2].envelope(&packet.payload, packet.ecn) {
-            self.machines[index].host.datagram(self.now, envelope, &mut packet.payload.bytes);
+            let Datagram { bytes, zeros, .. } = &mut packet.payload;
+            let host = &mut self.machines[index].host;
+            match *zeros {
+                0 => host.datagram(self.now, envelope, bytes),
+                zeros => host.padded(self.now, envelope, bytes, zeros),
+            }
         }
         self.pool.push(packet.payload.bytes);
     }
@@ -140,8 +160,9 @@ impl World<'_> {
             }
             self.machines[index].inbox = inbox;
         }
+        // What has arrived may have put the timer off.
         let machine = &mut self.machines[index];
-        if machine.host.next_timer().is_some_and(|at| machine.model.wakes_at(at) <= self.now) {
+        if machine.model.runs_at(machine.host.next_timer()) <= self.now {
             machine.host.timer(self.now);
         }
         self.touch(index);
@@ -152,6 +173,7 @@ impl World<'_> {
         let machine = &mut self.machines[index];
         machine.touched = false;
         machine.host.poll_send(self.now, &mut Outbox { pool: &mut self.pool, out: &mut self.out });
+        machine.timer = machine.model.runs_at(machine.host.next_timer());
         let (flow, overhead) = (machine.flow, machine.host.overhead());
         if !self.out.is_empty() {
             machine.first_sent.get_or_insert(self.now);
@@ -162,11 +184,13 @@ impl World<'_> {
             self.unfinished -= usize::from(!self.plan.flows[flow].traffic.is_endless());
         }
         let mut out = std::mem::take(&mut self.out);
-        for Outgoing { envelope, bytes, tail } in out.drain(..) {
+        for outgoing in out.drain(..) {
             self.datagrams += 1;
-            let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX).saturating_add(overhead);
-            let Some(payload) = self.address(index, &envelope, bytes) else { continue };
-            let packet = Packet { payload, size, flow: flow as u32, ecn: envelope.ecn, sent: self.now, tail };
+            let size =
+                u32::try_from(outgoing.bytes.len() + outgoing.zeros).unwrap_or(u32::MAX).saturating_add(overhead);
+            let (ecn, tail) = (outgoing.envelope.ecn, outgoing.tail);
+            let Some(payload) = self.address(index, outgoing) else { continue };
+            let packet = Packet { payload, size, flow: flow as u32, ecn, sent: self.now, tail };
             match &mut self.machines[index].departures {
                 Some(departures) => departures.push(self.now, packet),
                 None => self.emit(index, packet),

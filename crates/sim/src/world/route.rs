@@ -16,7 +16,7 @@ use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 use super::machine::Machine;
 use super::{ORIGIN, World};
 use crate::departures::{self, Departures};
-use crate::host::Envelope;
+use crate::host::{Envelope, Outgoing};
 use crate::plan::{AddressChange, FlowPlan, Plan, PlanError, Resumed};
 use crate::stack::{Registry, StackContext};
 
@@ -28,6 +28,8 @@ const SERVER_PORT: u16 = 443;
 #[derive(Clone, Debug)]
 pub(crate) struct Datagram {
     pub(crate) bytes: Vec<u8>,
+    /// Zeros behind these bytes.
+    pub(crate) zeros: usize,
     /// Number of the entry that it was sent by.
     entry: u32,
     /// Links that it has been given to.
@@ -38,12 +40,14 @@ pub(crate) struct Datagram {
 #[cfg(test)]
 impl From<Vec<u8>> for Datagram {
     fn from(bytes: Vec<u8>) -> Datagram {
-        Datagram { bytes, entry: 0, hops: 0, is_up: true }
+        Datagram { bytes, zeros: 0, entry: 0, hops: 0, is_up: true }
     }
 }
 
 impl Payload for Datagram {
     fn corrupt(&mut self, dice: u64) {
+        // The damage may hit any of them.
+        self.bytes.resize(self.bytes.len() + std::mem::take(&mut self.zeros), 0);
         self.bytes.corrupt(dice);
     }
 }
@@ -277,10 +281,11 @@ impl<'a> World<'a> {
     }
 
     /// A host sends a datagram; `None` if nobody has its addresses.
-    pub(super) fn address(&mut self, machine: usize, envelope: &Envelope, bytes: Vec<u8>) -> Option<Datagram> {
+    pub(super) fn address(&mut self, machine: usize, outgoing: Outgoing) -> Option<Datagram> {
+        let Outgoing { envelope, bytes, zeros, .. } = outgoing;
         let is_up = machine.is_multiple_of(2);
-        match self.routes[machine / 2].find(envelope, is_up) {
-            Some(entry) => Some(Datagram { bytes, entry, hops: 0, is_up }),
+        match self.routes[machine / 2].find(&envelope, is_up) {
+            Some(entry) => Some(Datagram { bytes, zeros, entry, hops: 0, is_up }),
             None => {
                 self.routes[machine / 2].astray += 1;
                 self.pool.push(bytes);
@@ -298,6 +303,24 @@ impl<'a> World<'a> {
                 self.send(link, packet);
             }
             None => self.arrive(2 * flow + usize::from(packet.payload.is_up), packet),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::whole;
+
+    #[test]
+    fn damage_hits_zeros_that_are_not_stored_as_it_hits_stored_ones() {
+        let bytes = vec![7, 0, 255];
+        for dice in 0..200 {
+            let mut padded = Datagram { zeros: 9, ..Datagram::from(bytes.clone()) };
+            let mut stored = Datagram::from(whole(&bytes, 9));
+            padded.corrupt(dice);
+            stored.corrupt(dice);
+            assert_eq!((padded.bytes, padded.zeros), (stored.bytes, 0), "{dice}");
         }
     }
 }

@@ -137,3 +137,26 @@ fn acks_from_the_past_and_of_the_future_change_nothing() {
     assert_eq!(sender.path().path().stats().packets_acked, before.packets_acked);
     assert_eq!(sender.una(), 2_000);
 }
+
+#[test]
+fn a_segment_that_acknowledges_nothing_outstanding_is_no_event_for_the_controller() {
+    let config = TcpConfig::default();
+    let recovery = Config { profile: config.profile(), ecn: false, trace: true, ..Config::default() };
+    let mut sender = Sender::new(&recovery, config, at(0), SIZE, false);
+    sender.set_window(1 << 30);
+    sender.on_handshake(at(0), Instant::ZERO + Duration::from_millis(980), false);
+    let events = |sender: &mut Sender, una| {
+        sender.on_ack(at(50_000), Ack { una, blocks: &[], echo: Echo::None, has_data: true });
+        let mut count = 0;
+        sender.path_mut().drain_trace(|_, _| count += 1);
+        count
+    };
+    assert!(events(&mut sender, 0) > 0, "of the handshake");
+    assert_eq!(events(&mut sender, 0), 0);
+    sender.set_written(u64::from(SIZE));
+    assert!(sender.poll(at(10_000)).is_ok_and(|sent| sent.is_new));
+    assert!(events(&mut sender, 0) > 0, "something is out");
+    assert!(events(&mut sender, u64::from(SIZE)) > 0);
+    assert_eq!(events(&mut sender, u64::from(SIZE)), 0);
+    check(&sender);
+}
