@@ -28,6 +28,10 @@ pub const SLOW_START_GAIN: (u64, u64) = (2, 1);
 /// Longer means fewer wake-ups and system calls (one GSO batch per quantum), shorter means less queue at the bottleneck per train.
 pub const QUANTUM_TIME: Duration = Duration::from_millis(1);
 
+/// The same where a queue marks what waits for a millisecond: a quarter of that, so that a train by itself is not
+/// marked (RFC 9331 section 4.3 asks scalable senders to limit bursts; Linux's Prague takes the same time).
+pub const EVEN_TIME: Duration = Duration::from_micros(250);
+
 /// The most that leaves back to back: what one GSO call takes.
 pub const MAX_QUANTUM: u64 = 64_000;
 
@@ -97,11 +101,19 @@ impl Pacer {
             // What left unpaced is no debt.
             self.credit = self.credit.max(0);
         }
-        let Allowance { rate, quantum, burst, hold_until_credit, .. } = *allowance;
+        let Allowance { rate, quantum, burst, hold_until_credit, is_even, .. } = *allowance;
         self.rate = rate;
         self.quantum = if known { quantum } else { quantum.min(initial_window) };
         let stored = self.quantum.saturating_mul(2).max(burst).max(hold_until_credit);
-        self.capacity = if known { initial_window.max(stored) } else { initial_window };
+        self.capacity = match known {
+            true if is_even => self.quantum.max(hold_until_credit),
+            true => initial_window.max(stored),
+            false => initial_window,
+        };
+        if known && is_even {
+            // What is left of a train that was let out before the path was known.
+            self.train = self.train.min(self.capacity);
+        }
     }
 
     /// Ends the train under way and forgets debts: the application has chosen another limit. What one limit let out at
@@ -319,6 +331,33 @@ mod tests {
         pacer.on_sent(Instant::ZERO, INITIAL);
         let later = Instant::ZERO + Duration::from_secs(10);
         assert_eq!(pacer.credit(later, DATAGRAM, 100_000, 0), Credit::Bytes(60_000));
+    }
+
+    #[test]
+    fn packets_that_leave_evenly_save_up_a_quantum_and_nothing_else() {
+        let rate = Rate::from_bps(9_600_000);
+        let mut pacer = Pacer::new(Instant::ZERO, INITIAL);
+        // The first packets leave before anything is known of the path, as part of an initial window.
+        let even = Allowance { burst: 60_000, ..Allowance::even(100_000, rate, DATAGRAM) };
+        pacer.set(Instant::ZERO, &even, INITIAL, false);
+        assert_eq!(pacer.credit(Instant::ZERO, DATAGRAM, u64::MAX, 0), Credit::Bytes(INITIAL));
+        pacer.on_sent(Instant::ZERO, 1_200);
+        // The rest of it does not follow at once when the path is known.
+        pacer.set(Instant::ZERO, &even, INITIAL, true);
+        assert_eq!(pacer.credit(Instant::ZERO, DATAGRAM, u64::MAX, 0), Credit::Bytes(1_200));
+        // Nor does a pause save up more than a datagram, which is a millisecond's worth here.
+        let later = Instant::ZERO + Duration::from_secs(10);
+        assert_eq!(pacer.credit(later, DATAGRAM, u64::MAX, 0), Credit::Bytes(1_200));
+        pacer.on_sent(later, 1_200);
+        let next = later + Duration::from_millis(1);
+        assert_eq!(pacer.credit(later, DATAGRAM, u64::MAX, 0), Credit::NotBefore(next));
+    }
+
+    #[test]
+    fn a_train_of_packets_that_leave_evenly_lasts_a_quarter_of_a_millisecond() {
+        for (bps, quantum) in [(9_600_000, 1_200), (1_000_000_000, 31_250), (100_000_000_000, 64_000)] {
+            assert_eq!(Allowance::even(1, Rate::from_bps(bps), DATAGRAM).quantum, quantum);
+        }
     }
 
     proptest! {

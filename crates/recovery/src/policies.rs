@@ -230,7 +230,7 @@ choices! {
             "as end-start, but later marks are ignored, too",
             "to measure a queue that forecasts without what it does to congestion avoidance; not for networks";
         Scalable "scalable",
-            "packets are ECT(1), and the window falls once per round trip by half of the smoothed share of marked packets (RFC 8257, RFC 9331 section 4); the first mark ends slow start and nearly halves the window. Models answer as reduce",
+            "packets are ECT(1) and leave evenly, and the window falls once per round trip by half of the smoothed share of marked packets (RFC 8257, RFC 9331 section 4); the first mark ends slow start and nearly halves the window, which grows by a quarter per round trip until the second. Models answer as reduce",
             "behind queues that mark scalable senders early, such as dualpi2; elsewhere a queue may give ECT(1) no signal but loss";
     } default Reduce
 }

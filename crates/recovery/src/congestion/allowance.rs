@@ -27,13 +27,23 @@ pub struct Allowance {
     /// a quantum, or what there is room for. Without a rate there is no credit, and this and `burst` mean nothing; nor
     /// do they where the application limits the rate.
     pub hold_until_credit: u64,
+    /// Packets leave evenly. From the first RTT sample on a pause saves up a quantum or `hold_until_credit`, whichever is
+    /// more, and neither `burst` nor an initial window: what was acknowledged together does not leave together.
+    pub is_even: bool,
 }
 
 impl Allowance {
     /// A window whose packets leave at `rate`, in trains of [`pacing::quantum`].
     pub fn new(window: u64, rate: Option<Rate>, datagram_size: u16) -> Allowance {
         let quantum = rate.map_or(u64::MAX, |rate| pacing::quantum(rate, datagram_size));
-        Allowance { window, rate, quantum, burst: 0, hold_until_credit: 0 }
+        Allowance { window, rate, quantum, burst: 0, hold_until_credit: 0, is_even: false }
+    }
+
+    /// The same for a path whose queue marks packets after a millisecond (L4S): evenly, in trains of
+    /// [`pacing::EVEN_TIME`].
+    pub fn even(window: u64, rate: Rate, datagram_size: u16) -> Allowance {
+        let quantum = rate.bytes_in(pacing::EVEN_TIME).min(pacing::MAX_QUANTUM).max(datagram_size.into());
+        Allowance { quantum, is_even: true, ..Allowance::new(window, Some(rate), datagram_size) }
     }
 
     /// A window that is spread over a little less than a round trip: 5/4 windows per RTT (RFC 9002 section 7.7).

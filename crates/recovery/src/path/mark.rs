@@ -19,11 +19,20 @@
 //! ```text
 //! once per round trip:                    alpha = alpha × 15/16 + (marked / acknowledged) / 16
 //! a mark, at most once per round trip:    window = window × (1 - alpha / 2)
+//! after the first of these reductions:    alpha = 1/5
 //! ```
 //!
 //! Until the first mark alpha is 1 and stays there, so that the mark that ends slow start nearly halves the window: a
 //! path without such a queue says nothing about what the share will be. RFC 8257 lets alpha fall from the first round
-//! trip on. A loss is answered as without marks (section 3.5). Of what RFC 9331 section 4.3 asks of a scalable sender,
+//! trip on. The half takes back what the doubling has added. From there on packets leave at 5/4 of a window per round
+//! trip. When that first exceeds the link, one packet in five is too much; at 1 alpha would take sixteen round trips
+//! to fall to a third, and each mark in them take up to half of the window. The window grows by a quarter per round
+//! trip until the second mark, and then as configured.
+//!
+//! Packets leave evenly ([`Allowance::even`](crate::Allowance::even)), also in the first flight if the handshake has
+//! measured the round trip: a queue that marks from 0.8 ms on marks what leaves in a burst, however small the load is.
+//!
+//! A loss is answered as without marks (section 3.5). Of what RFC 9331 section 4.3 asks of a scalable sender,
 //! a response that does not depend on the round trip and the detection of queues that mark ECT(1) like ECT(0) are not
 //! built: do not use the policy on the Internet.
 
@@ -44,6 +53,10 @@ const QUIET: (u64, u64) = (3, 2);
 /// A new share of marked packets weighs `2^-4` (g = 1/16, RFC 8257 section 3.3): less weight follows a changing load
 /// more slowly, more weight makes the window follow single marks.
 const GAIN_SHIFT: u32 = 4;
+
+/// What the share starts over from when it has ended the first start, in parts of [`MARKED_ALL`]: what 5/4 of a window
+/// per round trip is too much by, of 5/4.
+const AFTER_START: u32 = MARKED_ALL / 5;
 
 /// The smoothed share of packets that arrive marked.
 #[derive(Copy, Clone, Debug)]
@@ -77,8 +90,13 @@ impl Share {
         if marked == 0 || order <= self.answered {
             return None;
         }
+        let is_first = self.answered == 0;
         self.answered = sent;
-        u32::try_from(self.alpha).ok()
+        let share = u32::try_from(self.alpha).ok();
+        if is_first {
+            self.alpha = AFTER_START.into();
+        }
+        share
     }
 
     fn end_round(&mut self, sent: u64) {
@@ -266,11 +284,12 @@ mod tests {
         for number in 0..5 {
             assert_eq!((round(&mut share, number, 0), thousandths(&share)), (0, 1_000));
         }
-        // Each round trip with marks reduces once. The ACK that ends a round trip counts for it, so the first has one
-        // mark among eleven, the second five among ten: (1 × 15/16 + 1/176) × 15/16 + 1/32.
+        // Each round trip with marks reduces once. After the first reduction the share starts over: the next round trip
+        // has five marks among ten, 1/5 × 15/16 + 1/32.
         assert_eq!(round(&mut share, 5, 5), 1);
+        assert_eq!(thousandths(&share), 200);
         assert_eq!(round(&mut share, 6, 5), 1);
-        assert_eq!(thousandths(&share), 916);
+        assert_eq!(thousandths(&share), 219);
         for number in 7..200 {
             assert_eq!(round(&mut share, number, 5), 1, "round trip {number}");
         }
@@ -288,7 +307,7 @@ mod tests {
         assert_eq!(share.on_ack(1, 10, 1, 40), Some(MARKED_ALL));
         assert_eq!(share.on_ack(5, 20, 2, 40), None, "once per round trip");
         share.on_ack(11, 30, 0, 0);
-        assert_eq!(thousandths(&share), 1_000);
+        assert_eq!(thousandths(&share), 250, "1/5 × 15/16 + 1/16");
     }
 
     #[test]

@@ -735,7 +735,7 @@ impl Path {
         let shaped = match cap {
             Some(cap) => {
                 let capped = Allowance::new(allowed.window, Some(cap), self.datagram_size);
-                Allowance { quantum: capped.quantum.min(allowed.quantum), ..capped }
+                Allowance { quantum: capped.quantum.min(allowed.quantum), is_even: allowed.is_even, ..capped }
             }
             None => allowed,
         };

@@ -165,6 +165,78 @@ fn rfc8257_3_3_a_scalable_sender_marks_ect1_and_reduces_by_half_of_the_share_of_
     }
 }
 
+/// A scalable sender with pacing and ten packets in flight, of which it knows the round trip of 100 ms.
+fn scalable(policies: &str) -> Stage {
+    let policies = of_rfc9002(&format!("start=standard, controller=cubic, mark=scalable, {policies}"));
+    let mut stage = Stage::new(Config { policies, trace: true, ..rfc9002() }, false);
+    stage.recovery.set_handshake_confirmed(at(0));
+    stage.send(10);
+    stage.wait(100);
+    stage
+}
+
+#[test]
+fn a_scalable_sender_searches_by_quarters_between_the_first_mark_and_the_second() {
+    let mut stage = scalable("pacing=off");
+    ack_scalable(&mut stage, 0..=9, 9, 1);
+    let mut last = 9;
+    let (mut ect1, mut ce) = (9, 1);
+    let mut flight = |stage: &mut Stage, marked: u64| {
+        let before = stage.window();
+        let packets = before / u64::from(SIZE);
+        stage.send(packets);
+        stage.wait(100);
+        (ect1, ce) = (ect1 + packets - marked, ce + marked);
+        ack_scalable(stage, last + 1..=last + packets, ect1, ce);
+        last += packets;
+        (before, packets * u64::from(SIZE))
+    };
+    for _ in 0..5 {
+        let (before, sent) = flight(&mut stage, 0);
+        assert!(stage.window().abs_diff(before + sent / 4) <= 1, "{before} to {}", stage.window());
+    }
+    // The share has started over from a fifth, and fallen by a sixteenth in each of six round trips.
+    let (before, sent) = flight(&mut stage, 1);
+    let alpha = (0..6).fold(0.2, |alpha, _| alpha * 15.0 / 16.0) + u64::from(SIZE) as f64 / sent as f64 / 16.0;
+    let left = stage.window() as f64 / before as f64;
+    assert!((left - (1.0 - alpha / 2.0)).abs() < 0.01, "{left} of the window is left at a share of {alpha}");
+    // Afterwards a window of acknowledgments adds a datagram.
+    let (before, _) = flight(&mut stage, 0);
+    assert!((1..=2 * u64::from(SIZE)).contains(&(stage.window() - before)), "{before} to {}", stage.window());
+}
+
+#[test]
+fn a_loss_ends_the_search_of_a_scalable_sender() {
+    let mut stage = scalable("pacing=off");
+    ack_scalable(&mut stage, 0..=9, 9, 1);
+    stage.send(5);
+    stage.wait(100);
+    ack_scalable(&mut stage, 14..=14, 10, 1);
+    stage.send(1);
+    stage.wait(100);
+    let before = stage.window();
+    ack_scalable(&mut stage, 15..=15, 11, 1);
+    assert!(stage.window() < before + u64::from(SIZE) / 4, "{before} to {}", stage.window());
+}
+
+#[test]
+fn a_scalable_sender_paces_what_was_acknowledged_together() {
+    for (mark, least, most) in [("scalable", 1, 1), ("reduce", 2, 10)] {
+        let mut stage = scalable(&format!("mark={mark}"));
+        let counts = if mark == "scalable" { (10, 0) } else { (0, 10) };
+        let counts = EcnCounts { ect0: counts.1, ect1: counts.0, ce: 0 };
+        stage.try_ack(SpaceId::DATA, &[0..=9], Duration::ZERO, Some(counts)).unwrap();
+        // A pause, in which credit is saved up.
+        stage.wait(1_000);
+        let mut sent = 0;
+        while matches!(stage.recovery.budget(stage.now, stage.path), Budget::Now(_)) && sent < 20 {
+            stage.send(1);
+            sent += 1;
+        }
+        assert!((least..=most).contains(&sent), "{mark}: {sent}");
+    }
+}
+
 #[test]
 fn a_model_marks_ect0_though_the_policy_is_scalable() {
     let (stage, _) = marked("controller=bbr, mark=scalable");

@@ -74,6 +74,12 @@ algorithms! {
 /// QUIC it is the smallest window too: one datagram would leave every packet waiting for the peer's ACK delay.
 const MINIMUM_THRESHOLD: u64 = 2;
 
+/// A scalable sender whose start was ended by a mark goes on until the next one with this part of slow start's growth
+/// (CSS_GROWTH_DIVISOR, RFC 9406 section 4.3), which is what pacing at 5/4 of a window per round trip lets out. The
+/// mark came when two windows per round trip first exceeded the link, so that half of the window may be half of the
+/// path: by one datagram per round trip it takes hundreds of round trips to find out.
+const SEARCH_DIVISOR: u64 = 4;
+
 /// The share of packets that arrive marked when all do: [`CongestionEvent::marked_share`].
 pub(crate) const MARKED_ALL: u32 = 1 << 20;
 
@@ -177,6 +183,8 @@ pub(crate) struct Window {
     reducing: bool,
     start_exit: Option<StartExit>,
     application_limited: bool,
+    /// A mark has ended the first start of a scalable sender, and none has come since: see [`SEARCH_DIVISOR`].
+    searching: bool,
     snapshots: SmallVec<[Snapshot; undo::DEPTH]>,
 }
 
@@ -197,6 +205,7 @@ impl Window {
             reducing: false,
             start_exit: None,
             application_limited: false,
+            searching: false,
             snapshots: SmallVec::new(),
         }
     }
@@ -237,7 +246,9 @@ impl Window {
         if self.in_slow_start() {
             acked = self.open(event);
         }
-        if acked > 0 && !self.in_slow_start() {
+        if self.searching && !self.in_slow_start() {
+            self.window += acked / SEARCH_DIVISOR;
+        } else if acked > 0 && !self.in_slow_start() {
             let proposal = self.growth.grow(self.view(event.now, event.rtt), acked);
             self.window = self.window.max(proposal);
         }
@@ -287,13 +298,15 @@ impl Window {
     }
 
     /// The window falls by half of the share of packets that arrive marked (RFC 8257 section 3.3). Whatever the growth,
-    /// it goes on from there as after a start that ended by itself: what Reno adds in a round trip, at least.
+    /// it goes on from there as after a start that ended by itself: what Reno adds in a round trip, at least. After the
+    /// first mark of all it searches on in smaller steps ([`SEARCH_DIVISOR`]).
     ///
     /// A loss that is being repaired has reduced the window already by more.
     fn reduce_in_proportion(&mut self, event: &AckEvent<'_>, share: u32) {
         if self.reducing || event.in_recovery {
             return;
         }
+        self.searching = self.ssthresh.is_none();
         let cut = math::mul_div(self.window, u64::from(share), 2 * u64::from(MARKED_ALL));
         self.window = self.window.saturating_sub(cut).max(self.minimum_threshold());
         self.ssthresh = Some(self.window);
@@ -303,6 +316,7 @@ impl Window {
 
     fn reduce(&mut self, event: &AckEvent<'_>, congestion: CongestionEvent) {
         let is_starting = self.in_slow_start();
+        self.searching = false;
         // What the next reduction reduces is what this one was to arrive at.
         self.window = self.settled();
         self.remember(congestion.episode);
@@ -377,7 +391,7 @@ impl Window {
     /// RFC 9002 section 7.6.2: the window falls to its minimum; the threshold stays where the congestion put it.
     fn collapse(&mut self) {
         self.window = self.minimum();
-        self.reducing = false;
+        (self.reducing, self.searching) = (false, false);
         self.growth.on_persistent_congestion();
         self.leave_start(StartExit::Congestion);
     }
@@ -507,11 +521,12 @@ impl Controller for Window {
         // than allowed.
         let rate = || pacing::window_rate(self.window.max(self.settled()), path.rtt.paced, gain);
         let Shape { rate: asked, burst, hold_until_credit } = self.shape;
-        Allowance {
-            burst,
-            hold_until_credit,
-            ..Allowance::new(self.window, Some(asked.unwrap_or_else(rate)), self.datagram_size)
-        }
+        let rate = asked.unwrap_or_else(rate);
+        let allowance = match self.birth.mark {
+            MarkPolicy::Scalable => Allowance::even(self.window, rate, self.datagram_size),
+            _ => Allowance::new(self.window, Some(rate), self.datagram_size),
+        };
+        Allowance { burst, hold_until_credit, ..allowance }
     }
 
     fn cycle(&self, rtt: &Rtt) -> u32 {

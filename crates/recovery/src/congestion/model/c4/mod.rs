@@ -62,7 +62,8 @@ const MAX_JITTER: Duration = Duration::from_millis(250);
 const LEAST_RTT: Duration = Duration::from_millis(1);
 /// What the window adds for acknowledgments that are late: so long, or a quarter of the round trip.
 const MARGIN: Duration = Duration::from_millis(15);
-/// Trains last so long.
+/// How much time's worth of credit a pause saves up: the quantum of the draft. What leaves without a pause leaves in the
+/// trains of other controllers: a whole quantum would be marked by every queue that marks ECT(1) (RFC 9332).
 const QUANTUM_TIME: Duration = Duration::from_millis(4);
 const MAX_QUANTUM: u64 = 1 << 16;
 /// Of a path with jitter, what Initial is repeated for: a nominal round trip from here on, and a rate below 1 MB/s.
@@ -572,8 +573,8 @@ impl Controller for C4 {
         let size = u16::try_from(self.datagram).unwrap_or(u16::MAX);
         // Before the first round trip there is no rate to pace at but that of a start.
         let rate = self.pacing_rate();
-        let quantum = rate.bytes_in(QUANTUM_TIME).min(MAX_QUANTUM).max(2 * self.datagram);
-        Allowance { quantum, ..Allowance::new(self.window(), Some(rate), size) }
+        let burst = rate.bytes_in(QUANTUM_TIME).min(MAX_QUANTUM).max(2 * self.datagram);
+        Allowance { burst, ..Allowance::new(self.window(), Some(rate), size) }
     }
 
     /// It responds to marks in proportion to their share.

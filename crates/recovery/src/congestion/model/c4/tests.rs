@@ -366,6 +366,7 @@ proptest! {
             let allowance = stage.allowance();
             prop_assert!(allowance.window >= 2 * stage.c4.datagram);
             prop_assert!(allowance.quantum >= 2 * stage.c4.datagram && allowance.quantum <= MAX_QUANTUM.max(18_000));
+            prop_assert!(allowance.burst >= 2 * stage.c4.datagram && allowance.burst <= MAX_QUANTUM.max(18_000));
             prop_assert!(stage.c4.phase == Phase::Initial || stage.c4.rate > Rate::ZERO);
             prop_assert!(stage.c4.max_rtt >= LEAST_RTT || stage.c4.max_rtt.is_zero());
         }
