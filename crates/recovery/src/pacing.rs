@@ -6,7 +6,7 @@
 //! Packets leave in *trains*: when credit runs out the sender waits until there is enough for a whole [`quantum`], rather than
 //! waking for every packet. The bucket holds two quanta, or the initial window if that is more: one quantum to send and one in store
 //! for a timer that fires late; the initial window is the burst that RFC 9002 section 7.7 accepts on any path, and is all that an
-//! unknown path gets.
+//! unknown path gets. Of a sender whose packets leave evenly it holds one quantum only: a timer that is later than that costs rate.
 
 use thalweg_units::{Duration, DurationExt, Instant, Rate};
 

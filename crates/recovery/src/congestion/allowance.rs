@@ -20,7 +20,7 @@ pub struct Allowance {
     /// first RTT sample.
     pub quantum: u64,
     /// How many bytes of credit a pause may save up, to leave back to back afterwards. Never less than an initial
-    /// window or two quanta, and never more than an initial window before the first RTT sample.
+    /// window or two quanta unless packets leave evenly, and never more than an initial window before the first RTT sample.
     pub burst: u64,
     /// Nothing leaves before the pacer has credit for so many bytes and the window has room for them; then all of them
     /// leave as one train. More than the window means the window, before the first RTT sample an initial window. Zero:

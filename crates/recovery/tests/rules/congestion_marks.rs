@@ -220,6 +220,30 @@ fn a_loss_ends_the_search_of_a_scalable_sender() {
 }
 
 #[test]
+fn the_search_goes_on_when_a_loss_was_none_and_ends_with_another_answer_to_marks() {
+    for is_scalable in [true, false] {
+        let mut stage = scalable("pacing=off, undo=episode");
+        ack_scalable(&mut stage, 0..=9, 9, 1);
+        stage.send(5);
+        stage.wait(100);
+        ack_scalable(&mut stage, 14..=14, 10, 1);
+        ack_scalable(&mut stage, 10..=13, 14, 1);
+        assert_eq!(stage.path().stats().undos, 1);
+        if !is_scalable {
+            let policies = of_rfc9002("start=standard, controller=cubic, mark=reduce, pacing=off, undo=episode");
+            stage.recovery.set_policies(stage.now, policies).unwrap();
+        }
+        let before = stage.window();
+        let packets = before / u64::from(SIZE);
+        stage.send(packets);
+        stage.wait(100);
+        ack_scalable(&mut stage, 15..=14 + packets, 14 + packets, 1);
+        let grown = stage.window() - before;
+        assert_eq!(grown > packets * u64::from(SIZE) / 5, is_scalable, "{grown} of {before}");
+    }
+}
+
+#[test]
 fn a_scalable_sender_paces_what_was_acknowledged_together() {
     for (mark, least, most) in [("scalable", 1, 1), ("reduce", 2, 10)] {
         let mut stage = scalable(&format!("mark={mark}"));

@@ -157,6 +157,7 @@ struct Snapshot {
     window: u64,
     ssthresh: Option<u64>,
     start_exit: Option<StartExit>,
+    searching: bool,
     growth: Box<dyn Growth>,
     start: Box<dyn Start>,
     shape: Shape,
@@ -316,10 +317,10 @@ impl Window {
 
     fn reduce(&mut self, event: &AckEvent<'_>, congestion: CongestionEvent) {
         let is_starting = self.in_slow_start();
-        self.searching = false;
         // What the next reduction reduces is what this one was to arrive at.
         self.window = self.settled();
         self.remember(congestion.episode);
+        self.searching = false;
         let mut view = self.view(event.now, event.rtt);
         if is_starting && let Some(Congested { window, threshold }) = self.start.on_congestion(view, event) {
             self.growth.reduce(view, congestion.cause);
@@ -382,6 +383,7 @@ impl Window {
             window: self.window,
             ssthresh: self.ssthresh,
             start_exit: self.start_exit,
+            searching: self.searching,
             growth: self.growth.snapshot(),
             start: self.start.snapshot(),
             shape: self.shape,
@@ -475,6 +477,7 @@ impl Controller for Window {
                 self.window = snapshot.window.max(self.minimum());
                 self.ssthresh = snapshot.ssthresh;
                 self.start_exit = snapshot.start_exit;
+                self.searching = snapshot.searching;
                 self.growth = snapshot.growth;
                 self.start = snapshot.start;
                 self.shape = snapshot.shape;

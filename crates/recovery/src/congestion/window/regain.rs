@@ -7,15 +7,18 @@
 //!               and of the latest packets no more than 2 % were lost
 //! allowance   = clamp(smallest RTT / 16, 1 ms, 4 ms)
 //! after one, while the queue is empty:
-//!   gain      = below the largest window that was reduced since a loss with a queue: 3/8 in the first round trip,
-//!               3/4 in further ones; 1/8 above it
+//!   gain      = below the largest window that was reduced since a loss with a queue, and up to it: 3/8 until a whole
+//!               round trip is over, then 3/4; 1/8 above it
 //!   window   += gain × acknowledged, or CUBIC's if that is more
 //! congestion: CUBIC's reduction, whatever caused it
 //! carried     = window × smallest RTT / smoothed RTT, at each congestion and at the end of the start
-//! room        = window ≥ 11/8 × carried, and the queue was empty at least once in each of the last two round trips
+//! room        = window ≥ 11/8 × carried, and in use, and the queue was empty at least once in each of the last two
+//!               round trips
 //! while there is room:
 //!   gain      = 1/8 in the first round trip, twice as much in each further one, 1/2 at most
 //!   window   += gain × acknowledged, or CUBIC's if that is more
+//! it ends with congestion, a pause, or a round trip that was never empty: then CUBIC begins anew from there, and
+//! carried is measured again
 //! ```
 //!
 //! CUBIC takes K, seconds, to come back to a window, so that one loss per some round trips holds it far below what the
@@ -36,8 +39,8 @@
 //!   queue that was empty once per round trip has not been dropped from by either.
 //! - **It yields under sustained congestion.** What the first round trip adds is less than what a reduction takes:
 //!   (1 + 3/8) × 0.7 = 0.96. If every round trip brings a loss, the window falls to its minimum. Round trips without one
-//!   add more, but nothing beyond a window that the path has carried.
-//! - **It ends where much is lost.** BBRv3 takes more than 2 % for congestion, and so does this. A queue shorter than
+//!   add more, up to a window that the path has carried.
+//! - **It ends where much is lost**, but for room. BBRv3 takes more than 2 % for congestion, and so does this. A queue shorter than
 //!   the allowance cannot be told from none; many flows in such a one lose more than that, and go on as CUBIC does.
 //!
 //! | constant | value | what it trades |
@@ -93,10 +96,8 @@ pub(crate) struct Regain {
     lowest: [Duration; 2],
     /// Whether the first start is over, in which losses are those of a window that opened too far.
     has_started: bool,
-    /// Whether a round trip has passed since the last reduction was complete.
-    is_later: bool,
-    /// Whether the window may have grown since.
-    has_grown: bool,
+    /// Round trips that have begun since the last reduction was complete. The first may have been short.
+    rounds: u32,
     /// Acknowledged bytes times gain that have not made up a byte yet, in sixteenths.
     remainder: u64,
     /// What the path carried of this flow without a queue, when it was last full; `None` before.
@@ -127,8 +128,7 @@ impl Regain {
             judged: 0,
             lowest: [Duration::MAX; 2],
             has_started: false,
-            is_later: false,
-            has_grown: false,
+            rounds: 0,
             remainder: 0,
             carried: None,
             room: None,
@@ -144,14 +144,15 @@ impl Regain {
         self.lost.saturating_mul(LOSS_DIVISOR) <= self.judged
     }
 
-    /// The gain for this window while there is no queue; `None`: what CUBIC adds.
-    fn gain(&self, window: u64) -> Option<u64> {
-        self.room.or_else(|| {
-            self.prior.map(|prior| match self.is_later {
-                _ if window >= prior => GAIN_BEYOND,
-                true => GAIN_LATER,
-                false => GAIN,
-            })
+    /// The gain for this window while there is no queue, and the window that it leads to at most; `None`: what CUBIC adds.
+    fn gain(&self, window: u64) -> Option<(u64, u64)> {
+        if let Some(gain) = self.room {
+            return Some((gain, u64::MAX));
+        }
+        self.prior.map(|prior| match self.rounds {
+            _ if window >= prior => (GAIN_BEYOND, u64::MAX),
+            0 | 1 => (GAIN, prior),
+            _ => (GAIN_LATER, prior),
         })
     }
 
@@ -180,13 +181,12 @@ impl Regain {
 impl Growth for Regain {
     fn grow(&mut self, view: View, acked: u64) -> u64 {
         let ordinary = self.base.grow(view, acked);
-        self.has_grown = true;
-        let Some(gain) = self.gain(view.window).filter(|_| is_empty(view, view.latest_rtt)) else {
+        let Some((gain, most)) = self.gain(view.window).filter(|_| is_empty(view, view.latest_rtt)) else {
             self.remainder = 0;
             return ordinary;
         };
         let parts = self.remainder.saturating_add(acked.saturating_mul(gain));
-        let regained = view.window.saturating_add(parts / GAIN_DIVISOR);
+        let regained = view.window.saturating_add(parts / GAIN_DIVISOR).min(most);
         self.remainder = if regained >= ordinary { parts % GAIN_DIVISOR } else { 0 };
         regained.max(ordinary)
     }
@@ -196,7 +196,7 @@ impl Growth for Regain {
             cause == CongestionCause::Loss && self.has_started && self.was_empty(view) && self.loses_little();
         self.prior = is_chance.then(|| self.prior.map_or(view.window, |largest| largest.max(view.window)));
         self.remainder = 0;
-        (self.has_grown, self.is_later) = (false, false);
+        self.rounds = 0;
         self.fill(view);
         if self.has_started {
             self.lost = self.lost / MEMORY.1 * MEMORY.0;
@@ -210,8 +210,11 @@ impl Growth for Regain {
         if event.has_rtt_sample {
             if event.round.started {
                 if !recovering {
-                    self.is_later |= self.has_grown;
-                    self.look_for_room(view);
+                    self.rounds = self.rounds.saturating_add(1);
+                    // What is not used is not on the way.
+                    if !event.application_limited {
+                        self.look_for_room(view);
+                    }
                 }
                 self.lowest = [self.lowest[1], view.latest_rtt];
             }
@@ -236,11 +239,13 @@ impl Growth for Regain {
     }
 
     fn on_persistent_congestion(&mut self) {
-        self.prior = None;
+        (self.prior, self.room, self.carried) = (None, None, None);
         self.base.on_persistent_congestion();
     }
 
     fn on_application_limited(&mut self, now: Instant, limited: bool) {
+        // A pause empties the queue without any merit of the path.
+        self.room = None;
         self.base.on_application_limited(now, limited);
     }
 

@@ -4,7 +4,7 @@ use thalweg_units::Instant;
 
 use super::{Shape, Start, Window};
 use crate::congestion::Congestion;
-use crate::policies::{PacingPolicy, Policies};
+use crate::policies::{MarkPolicy, PacingPolicy, Policies};
 
 impl Window {
     /// Goes on with the parts that `policies` names; those that stay the same keep what they know.
@@ -17,6 +17,8 @@ impl Window {
             return;
         };
         self.birth.mark = policies.mark;
+        let searches = policies.mark == MarkPolicy::Scalable;
+        self.searching &= searches;
         let (old_growth, old_start, old_reduction) = core::mem::replace(&mut self.parts, (growth, start, reduction));
         // The parts begin now, and what was remembered of the path was for its beginning.
         (self.birth.now, self.birth.memory) = (now, None);
@@ -37,6 +39,7 @@ impl Window {
         // A reduction that is taken back must not bring the old parts back.
         let mut snapshots = core::mem::take(&mut self.snapshots);
         for snapshot in &mut snapshots {
+            snapshot.searching &= searches;
             if growth != old_growth {
                 snapshot.growth = self.growth.snapshot();
             }

@@ -5,6 +5,7 @@
 //! each ACK        trains ──► the highest rate that the path is known to carry (`trains`, by two clocks: `bound`)
 //!                 window = max(slow start, share × rate × round trip)
 //! exit            the rate is confirmed, and has not risen for a round trip with the window at what it fills
+//!                 (not where the round trip varies by more than twice the smallest)
 //! congestion      the window falls to what has been delivered of the flight that met it
 //! ```
 //!
@@ -129,7 +130,7 @@ pub(crate) struct Peak {
     is_over: bool,
 }
 
-/// Whether the round trip varies by more than half of the smallest. What a rate fills in the smallest says little then:
+/// Whether the round trip varies by more than twice the smallest. What a rate fills in the smallest says little then:
 /// a channel that lets packets go in bunches is idle between them unless more is on the way.
 fn is_jittery(event: &AckEvent<'_>) -> bool {
     event.rtt.variation > event.rtt.min.saturating_mul(2)

@@ -46,15 +46,16 @@ fn reduced(latest_ms: u64, cause: CongestionCause) -> (Regain, u64) {
 fn after_a_loss_without_a_queue_a_round_trip_adds_three_eighths_up_to_the_old_window_and_an_eighth_beyond() {
     let (mut regain, window) = reduced(100, CongestionCause::Loss);
     assert_eq!(regain.grow(view(window, 100), 80_000), window + 30_000);
-    assert_eq!(regain.grow(view(999_999, 100), 80_000), 1_029_999);
+    assert_eq!(regain.grow(view(999_999, 100), 80_000), 1_000_000);
     assert_eq!(regain.grow(view(1_000_000, 100), 80_000), 1_010_000);
 }
 
 #[test]
-fn a_second_round_trip_without_a_loss_adds_three_quarters() {
+fn after_a_whole_round_trip_without_a_loss_it_adds_three_quarters() {
     let (mut regain, window) = reduced(100, CongestionCause::Loss);
+    assert_eq!(regain.grow(view(window, 100), 16_000), window + 6_000);
     round(&mut regain, &[100]);
-    assert_eq!(regain.grow(view(window, 100), 16_000), window + 6_000, "what came before was the recovery");
+    assert_eq!(regain.grow(view(window, 100), 16_000), window + 6_000, "what came before was part of a round trip");
     round(&mut regain, &[100]);
     assert_eq!(regain.grow(view(window, 100), 16_000), window + 12_000);
     assert_eq!(regain.grow(view(1_000_000, 100), 16_000), 1_002_000);
@@ -263,6 +264,23 @@ fn room_ends_with_the_first_round_trip_that_has_a_queue_and_cubic_begins_anew_th
 }
 
 #[test]
+fn what_is_not_in_use_has_no_room_and_a_pause_ends_it() {
+    let mut regain = after_a_queue();
+    let mut scene = Scene::new();
+    for _ in 0..5 {
+        let event = AckEvent { application_limited: true, ..scene.ack(0, Some(ms(100)), true) };
+        regain.observe(view(900_000, 100), &event, false);
+    }
+    assert_eq!(regain.room, None);
+    for _ in 0..2 {
+        gain_after(&mut regain, 900_000, 100);
+    }
+    assert!(regain.room.is_some());
+    regain.on_application_limited(at(0), true);
+    assert_eq!(regain.room, None);
+}
+
+#[test]
 fn congestion_ends_room() {
     for cause in [CongestionCause::Loss, CongestionCause::Ecn] {
         let mut regain = after_a_queue();
@@ -290,9 +308,10 @@ proptest! {
             let before = window;
             let reduced = regain.reduce(view(window, congested), CongestionCause::Loss).max(2 * DATAGRAM);
             window = reduced;
-            let event = scene.ack(reduced, Some(ms(samples[0])), true);
-            regain.observe(view(window, samples[0]), &event, false);
-            for latest in samples {
+            // A round trip begins somewhere in it: rounds are not counted from the reduction.
+            for (index, latest) in samples.into_iter().enumerate() {
+                let event = scene.ack(reduced / 4, Some(ms(latest)), index == round % 4);
+                regain.observe(view(window, latest), &event, false);
                 window = window.max(regain.grow(view(window, latest), reduced / 4));
             }
             prop_assert!(window * 100 <= before * 97 || window <= 10 * DATAGRAM, "{} after {}", window, before);
