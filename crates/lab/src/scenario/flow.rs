@@ -106,6 +106,9 @@ pub struct TransportSpec {
     pub ecn: Option<bool>,
     /// Receive window of a connection, bytes.
     pub receive_window: Option<u64>,
+    /// Bytes written but not yet acknowledged that a connection holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub send_window: Option<u64>,
 }
 
 fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
@@ -207,6 +210,9 @@ impl TransportSpec {
             (streams.receive_window, streams.max_receive_window) = (window, window);
             // One stream may use all of it.
             (streams.stream_receive_window, streams.max_stream_receive_window) = (window, window);
+        }
+        if let Some(window) = self.send_window {
+            config.streams.send_window = window;
         }
     }
 }
@@ -529,6 +535,7 @@ fn transport(field: &Field<'_>) -> Option<TransportSpec> {
         mtu_discovery: reader.get("mtu_discovery").and_then(|field| field.boolean()),
         ecn: reader.get("ecn").and_then(|field| field.boolean()),
         receive_window: reader.get("receive_window").and_then(|field| field.size()),
+        send_window: reader.get("send_window").and_then(|field| field.size()),
     };
     reader.finish();
     Some(spec)

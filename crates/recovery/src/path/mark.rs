@@ -155,7 +155,7 @@ impl Marks {
     fn judge(&self, now: Instant, newest_sent: Option<Instant>) -> Answer {
         let is_same = self.ended.is_some_and(|(at, until)| now < until || newest_sent.is_none_or(|sent| sent <= at));
         match self.policy {
-            MarkPolicy::Reduce | MarkPolicy::Scalable => Answer::Reduce,
+            MarkPolicy::Reduce | MarkPolicy::Abe | MarkPolicy::Scalable => Answer::Reduce,
             MarkPolicy::EndStart | MarkPolicy::EndStartOnly if is_same => Answer::Ignore,
             MarkPolicy::EndStart => Answer::EndStart { otherwise_reduce: true },
             MarkPolicy::EndStartOnly => Answer::EndStart { otherwise_reduce: false },

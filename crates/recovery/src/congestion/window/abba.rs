@@ -34,11 +34,10 @@
 
 use thalweg_units::{Duration, DurationExt, Instant};
 
-use super::cubic::BETA;
-use super::{Growth, View};
+use super::cubic::Backoff;
+use super::{Growth, Signal, View};
 use crate::congestion::AckEvent;
 use crate::congestion::floor::Floor;
-use crate::trace::CongestionCause;
 
 /// How far apart the two round-trip times have to be (RTT_SPAN_THRESH).
 const SPAN: Duration = Duration::from_millis(5);
@@ -59,8 +58,10 @@ struct Beta {
     most_gain: u128,
 }
 
-/// That of CUBIC, for losses and for marks.
-const CUBIC: Beta = Beta { ratio: BETA, most_gain: 2_684 };
+/// That of CUBIC.
+const CUBIC: Beta = Beta { ratio: Backoff::USUAL.beta, most_gain: 2_684 };
+/// That of CUBIC for marks, with `mark=abe`.
+const SHORT_QUEUE: Beta = Beta { ratio: Backoff::SHORT_QUEUE.beta, most_gain: 1_144 };
 
 /// A window in bytes, and a round-trip time in nanoseconds.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -219,20 +220,20 @@ impl Growth for Abba {
         accelerated
     }
 
-    fn reduce(&mut self, view: View, cause: CongestionCause) -> u64 {
+    fn reduce(&mut self, view: View, signal: Signal) -> u64 {
         let latest = view.latest_rtt.nanos();
-        let is_mark = cause == CongestionCause::Ecn;
+        let is_mark = signal != Signal::Loss;
         // A mark tells of a queue that has stood for a while, a loss of one that is full now.
         let rtt = if is_mark { self.floor.smallest().map_or(latest, DurationExt::nanos) } else { latest };
         self.period = Some(Period {
             high: Point { window: view.window, rtt },
             follows_recovery: !is_mark,
-            beta: CUBIC,
+            beta: if signal == Signal::ShortQueue { SHORT_QUEUE } else { CUBIC },
             low: None,
             line: None,
         });
         self.fraction = 0;
-        self.base.reduce(view, cause)
+        self.base.reduce(view, signal)
     }
 
     fn observe(&mut self, view: View, event: &AckEvent<'_>, recovering: bool) {

@@ -21,9 +21,8 @@
 use thalweg_units::Instant;
 use thalweg_units::math::mul_div;
 
-use super::cubic::{ALPHA, BETA, FAST_CONVERGENCE, k_micros, micros};
-use super::{Growth, View};
-use crate::trace::CongestionCause;
+use super::cubic::{Backoff, FAST_CONVERGENCE, k_micros, micros};
+use super::{Growth, Signal, View};
 
 /// The fewest datagrams that have to be acknowledged before the window grows by one.
 const LEAST: u64 = 2;
@@ -39,6 +38,8 @@ struct Epoch {
     prior: u64,
     /// The bandwidth: `prior` bytes in so many microseconds.
     rtt_micros: u64,
+    /// Reno's additive increase until then, in datagrams per window of acknowledgments.
+    alpha: (u64, u64),
     /// Bytes of a datagram.
     datagram: u64,
 }
@@ -63,7 +64,7 @@ impl Epoch {
         };
         // Where fast convergence or a start has put it, the window may begin beyond the one it was reduced from.
         let turn = self.prior.max(self.window);
-        let friendly = mul_div(sum(self.window, window.min(turn)), ALPHA.1, ALPHA.0);
+        let friendly = mul_div(sum(self.window, window.min(turn)), self.alpha.1, self.alpha.0);
         friendly.saturating_add(sum(turn, window.max(turn)))
     }
 
@@ -87,6 +88,8 @@ pub(crate) struct Cuback {
     w_max: Option<u64>,
     /// The window before the last reduction, and the smoothed round-trip time then.
     prior: Option<(u64, u64)>,
+    /// What the last reduction was.
+    backoff: Backoff,
     epoch: Option<Epoch>,
     /// Bytes acknowledged since the window last grew.
     pending: u64,
@@ -98,7 +101,8 @@ impl Cuback {
     fn begin_epoch(&mut self, view: View) -> Epoch {
         let (prior, rtt_micros) = self.prior.unwrap_or((view.window, micros(view.smoothed_rtt)));
         let plateau = self.w_max.unwrap_or(0).max(view.window);
-        let epoch = Epoch { window: view.window, plateau, prior, rtt_micros, datagram: view.datagram };
+        let Backoff { alpha, .. } = self.backoff;
+        let epoch = Epoch { window: view.window, plateau, prior, rtt_micros, alpha, datagram: view.datagram };
         self.epoch = Some(epoch);
         self.pending = 0;
         self.step = None;
@@ -140,13 +144,15 @@ impl Growth for Cuback {
         }
     }
 
-    fn reduce(&mut self, view: View, _cause: CongestionCause) -> u64 {
+    fn reduce(&mut self, view: View, signal: Signal) -> u64 {
         let converges = self.w_max.is_some_and(|w_max| view.window < w_max);
         let w_max = if converges { mul_div(view.window, FAST_CONVERGENCE.0, FAST_CONVERGENCE.1) } else { view.window };
         self.w_max = Some(w_max.max(2 * view.datagram));
         self.prior = Some((view.window, micros(view.smoothed_rtt)));
+        self.backoff = Backoff::of(signal);
         self.epoch = None;
-        mul_div(view.window, BETA.0, BETA.1)
+        let (part, whole) = self.backoff.beta;
+        mul_div(view.window, part, whole)
     }
 
     /// A tooth takes as many round trips as windows are acknowledged until the plateau is reached.

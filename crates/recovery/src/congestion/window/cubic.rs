@@ -6,7 +6,8 @@
 //! window += (target - window) / window                     per datagram acknowledged
 //! W_est  += alpha / window                                 per datagram acknowledged: what Reno would have
 //! window  = W_est                                          where W(t) < W_est: the Reno-friendly region
-//! congestion: W_max = window, or 0.85 window if it had not come back to W_max (fast convergence);  window = 0.7 window
+//! congestion: W_max = window, or 0.85 window if it had not come back to W_max (fast convergence);  window = 0.7 window,
+//!             or 0.85 window for a mark with `mark=abe`
 //! ```
 //!
 //! Windows are bytes, times microseconds. `t` does not run while the application leaves the window unused. An epoch
@@ -16,21 +17,44 @@
 //! |---|---|---|
 //! | beta | 7/10 | section 4.6: higher gives less back after a loss, lower converges faster |
 //! | C | 4/10 datagrams/s³ | section 4.1.2 |
-//! | alpha | 9/17 = 3 (1 - beta) / (1 + beta) | section 4.3: the additive increase that is fair to Reno at this beta |
+//! | beta after a mark | 17/20, with `mark=abe` | RFC 8511 section 3.1: a queue that marks is short |
+//! | alpha | 9/17, or 9/37 = 3 (1 - beta) / (1 + beta) | section 4.3: the additive increase that is fair to Reno at this beta |
 //! | fast convergence | 17/20 = (1 + beta) / 2 | section 4.7 |
 
 use thalweg_units::math::{icbrt, mul_div};
 use thalweg_units::{Duration, Instant};
 
-use super::{Growth, View};
-use crate::trace::CongestionCause;
+use super::{Growth, Signal, View};
 
-/// What congestion leaves of the window.
-pub(super) const BETA: (u64, u64) = (7, 10);
+/// How far a signal reduces the window, and what is fair to Reno then.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Backoff {
+    /// Beta: what is left of the window.
+    pub(super) beta: (u64, u64),
+    /// Alpha: Reno's additive increase at this beta, in datagrams per window of acknowledgments.
+    pub(super) alpha: (u64, u64),
+}
+
+impl Backoff {
+    pub(super) const USUAL: Backoff = Backoff { beta: (7, 10), alpha: (9, 17) };
+    pub(super) const SHORT_QUEUE: Backoff = Backoff { beta: (17, 20), alpha: (9, 37) };
+
+    pub(super) fn of(signal: Signal) -> Backoff {
+        match signal {
+            Signal::Loss | Signal::Mark => Backoff::USUAL,
+            Signal::ShortQueue => Backoff::SHORT_QUEUE,
+        }
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Backoff {
+        Backoff::USUAL
+    }
+}
+
 /// The aggressiveness of the cubic function, in datagrams per second cubed.
 const C: (u128, u128) = (4, 10);
-/// Reno's additive increase at this beta, in datagrams per window of acknowledgments.
-pub(super) const ALPHA: (u64, u64) = (9, 17);
 /// What fast convergence leaves of the window as the next W_max.
 pub(super) const FAST_CONVERGENCE: (u64, u64) = (17, 20);
 /// The window may aim no further than this beyond itself: 3/2, per round trip.
@@ -63,6 +87,8 @@ pub(crate) struct Cubic {
     w_max: Option<u64>,
     /// cwnd_prior: the window before the last reduction.
     prior: u64,
+    /// What the last reduction was.
+    backoff: Backoff,
     epoch: Option<Epoch>,
     /// W_est in 2⁻¹⁶ bytes.
     reno: u64,
@@ -112,7 +138,7 @@ impl Cubic {
     /// What Reno would have by now, in bytes.
     fn advance_reno(&mut self, view: View, acked: u64) -> u64 {
         // Once past the window it was reduced from, Reno's increase is the ordinary one (section 4.3).
-        let (num, den) = if self.reno >> FRACTION_BITS >= self.prior { (1, 1) } else { ALPHA };
+        let (num, den) = if self.reno >> FRACTION_BITS >= self.prior { (1, 1) } else { self.backoff.alpha };
         let per_window = (view.datagram << FRACTION_BITS) * num / den;
         self.reno = self.reno.saturating_add(mul_div(per_window, acked, view.window.max(1)));
         self.reno >> FRACTION_BITS
@@ -139,14 +165,16 @@ impl Growth for Cubic {
         window
     }
 
-    fn reduce(&mut self, view: View, _cause: CongestionCause) -> u64 {
+    fn reduce(&mut self, view: View, signal: Signal) -> u64 {
         let converges = self.w_max.is_some_and(|w_max| view.window < w_max);
         let w_max = if converges { mul_div(view.window, FAST_CONVERGENCE.0, FAST_CONVERGENCE.1) } else { view.window };
         // At the minimum window fast convergence would lower W_max without end, below what the window can ever be.
         self.w_max = Some(w_max.max(2 * view.datagram));
         self.prior = view.window;
+        self.backoff = Backoff::of(signal);
         self.epoch = None;
-        mul_div(view.window, BETA.0, BETA.1)
+        let (part, whole) = self.backoff.beta;
+        mul_div(view.window, part, whole)
     }
 
     /// A tooth climbs back to its plateau in K.

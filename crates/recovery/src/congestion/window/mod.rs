@@ -106,6 +106,18 @@ impl View {
     }
 }
 
+/// What tells of congestion, and how it is to be answered.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// A loss.
+    Loss,
+    /// A mark that is answered as a loss is.
+    Mark,
+    /// A mark in congestion avoidance that is answered by less than a loss, because a queue that marks is short (RFC 8511
+    /// section 3).
+    ShortQueue,
+}
+
 /// How the window grows after slow start, and how far congestion reduces it.
 pub(crate) trait Growth: Debug + Send {
     /// `acked` more bytes were delivered in full use of the window. Returns the window to have now; a smaller one is
@@ -118,8 +130,8 @@ pub(crate) trait Growth: Debug + Send {
         let _ = (view, event, recovering);
     }
 
-    /// Congestion, for this cause: returns the window to come down to.
-    fn reduce(&mut self, view: View, cause: CongestionCause) -> u64;
+    /// Congestion, told by this signal: returns the window to come down to.
+    fn reduce(&mut self, view: View, signal: Signal) -> u64;
 
     /// How many round trips two of its sawteeth last.
     fn cycle(&self, view: View) -> u32;
@@ -183,6 +195,8 @@ pub(crate) struct Window {
     /// The reduction is not complete: it decides on the window.
     reducing: bool,
     start_exit: Option<StartExit>,
+    /// When a start ended by itself with less than it had opened, and what that was.
+    opened: Option<(Instant, u64)>,
     application_limited: bool,
     /// A mark has ended the first start of a scalable sender, and none has come since: see [`SEARCH_DIVISOR`].
     searching: bool,
@@ -205,6 +219,7 @@ impl Window {
             next_reduction: None,
             reducing: false,
             start_exit: None,
+            opened: None,
             application_limited: false,
             searching: false,
             snapshots: SmallVec::new(),
@@ -261,10 +276,11 @@ impl Window {
         let proposal = self.start.on_ack(self.view(event.now, event.rtt), event);
         self.take_up(proposal);
         if proposal.exit.is_some() {
+            self.opened = (self.window < before).then_some((event.now, before));
             let view = self.view(event.now, event.rtt);
             self.growth.on_start_exit(view);
             if let Some(held) = proposal.held {
-                self.growth.reduce(View { window: held, ..view }, CongestionCause::Loss);
+                self.growth.reduce(View { window: held, ..view }, Signal::Loss);
             }
         } else if !self.in_slow_start() {
             self.leave_start(StartExit::Threshold);
@@ -315,22 +331,47 @@ impl Window {
         self.growth.on_start_exit(self.view(event.now, event.rtt));
     }
 
+    fn signal(&self, cause: CongestionCause, is_starting: bool) -> Signal {
+        match cause {
+            CongestionCause::Loss => Signal::Loss,
+            // Slow start has filled the queue by as much as it has doubled since.
+            CongestionCause::Ecn if self.birth.mark == MarkPolicy::Abe && !is_starting => Signal::ShortQueue,
+            CongestionCause::Ecn => Signal::Mark,
+        }
+    }
+
+    /// The window under which the packets were sent that met congestion, if a start has left less of it since.
+    ///
+    /// What the last round trip of a start has caused becomes known after its end. A start that leaves less than it had
+    /// opened has answered part of that: what was sent before a reduction calls for no other (RFC 9002 section 7.3.2).
+    /// The rest is what a reduction of the window that caused it takes.
+    fn opened_for(&self, event: &AckEvent<'_>) -> Option<u64> {
+        let (ended, window) = self.opened?;
+        let newest = event.losses.last().map(|loss| loss.sent).or(event.newest_sent)?;
+        (newest <= ended).then_some(window)
+    }
+
     fn reduce(&mut self, event: &AckEvent<'_>, congestion: CongestionEvent) {
         let is_starting = self.in_slow_start();
+        let signal = self.signal(congestion.cause, is_starting);
         // What the next reduction reduces is what this one was to arrive at.
         self.window = self.settled();
         self.remember(congestion.episode);
         self.searching = false;
         let mut view = self.view(event.now, event.rtt);
         if is_starting && let Some(Congested { window, threshold }) = self.start.on_congestion(view, event) {
-            self.growth.reduce(view, congestion.cause);
+            self.growth.reduce(view, signal);
             self.retreat(window, threshold);
             return;
         }
         if self.birth.profile.flight == Flight::Outstanding {
             view.window = event.prior_in_flight;
         }
-        let target = self.growth.reduce(view, congestion.cause).max(self.minimum_threshold());
+        let mut target = self.growth.reduce(view, signal);
+        if let Some(opened) = self.opened_for(event) {
+            target = math::mul_div(target, opened, view.window.max(1)).min(view.window);
+        }
+        let target = target.max(self.minimum_threshold());
         self.leave_start(StartExit::Congestion);
         self.ssthresh = Some(target);
         if let Some(next) = self.next_reduction.take() {

@@ -2,18 +2,19 @@
 //!
 //! ```text
 //! growth:      acked += newly acknowledged;   whenever acked reaches window:  acked -= window, window += datagram
-//! congestion:  window = window / 2
+//! congestion:  window = window / 2,  or 4/5 window for a mark with `mark=abe` (RFC 8511)
 //! ```
 //!
 //! Bytes are counted, not ACKs, so that it does not matter how many packets the peer acknowledges at a time.
 
-use thalweg_units::Instant;
+use thalweg_units::{Instant, math};
 
-use super::{Growth, View};
-use crate::trace::CongestionCause;
+use super::{Growth, Signal, View};
 
-/// What congestion leaves of the window (kLossReductionFactor, RFC 9002 appendix B.1), as a divisor.
-const REDUCTION_DIVISOR: u64 = 2;
+/// What congestion leaves of the window (kLossReductionFactor, RFC 9002 appendix B.1) …
+const BETA: (u64, u64) = (1, 2);
+/// … and what a mark does with `mark=abe` (RFC 8511 section 3.1).
+const BETA_SHORT_QUEUE: (u64, u64) = (4, 5);
 
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
@@ -33,9 +34,13 @@ impl Growth for NewReno {
         window
     }
 
-    fn reduce(&mut self, view: View, _cause: CongestionCause) -> u64 {
+    fn reduce(&mut self, view: View, signal: Signal) -> u64 {
         self.acked = 0;
-        view.window / REDUCTION_DIVISOR
+        let (part, whole) = match signal {
+            Signal::Loss | Signal::Mark => BETA,
+            Signal::ShortQueue => BETA_SHORT_QUEUE,
+        };
+        math::mul_div(view.window, part, whole)
     }
 
     /// A tooth climbs half a window, a datagram per round trip.
@@ -82,7 +87,7 @@ mod tests {
 
     #[test]
     fn rfc9002_7_3_2_congestion_halves_the_window() {
-        assert_eq!(NewReno::default().reduce(view(24_000), CongestionCause::Loss), 12_000);
+        assert_eq!(NewReno::default().reduce(view(24_000), Signal::Loss), 12_000);
     }
 
     #[test]

@@ -56,9 +56,8 @@
 
 use thalweg_units::{Duration, Instant, math};
 
-use super::{Growth, View};
+use super::{Growth, Signal, View};
 use crate::congestion::AckEvent;
-use crate::trace::CongestionCause;
 
 /// Gains are in sixteenths: what a window of acknowledgments adds, as a share of the window.
 const GAIN_DIVISOR: u64 = 16;
@@ -191,9 +190,8 @@ impl Growth for Regain {
         regained.max(ordinary)
     }
 
-    fn reduce(&mut self, view: View, cause: CongestionCause) -> u64 {
-        let is_chance =
-            cause == CongestionCause::Loss && self.has_started && self.was_empty(view) && self.loses_little();
+    fn reduce(&mut self, view: View, signal: Signal) -> u64 {
+        let is_chance = signal == Signal::Loss && self.has_started && self.was_empty(view) && self.loses_little();
         self.prior = is_chance.then(|| self.prior.map_or(view.window, |largest| largest.max(view.window)));
         self.remainder = 0;
         self.rounds = 0;
@@ -203,7 +201,7 @@ impl Growth for Regain {
             self.judged = self.judged / MEMORY.1 * MEMORY.0;
         }
         self.has_started = true;
-        self.base.reduce(view, cause)
+        self.base.reduce(view, signal)
     }
 
     fn observe(&mut self, view: View, event: &AckEvent<'_>, recovering: bool) {

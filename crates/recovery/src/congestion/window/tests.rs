@@ -14,6 +14,7 @@ fn window(policies: &str) -> Window {
     let Congestion::Window { growth, start, reduction } = policies.congestion else { unreachable!() };
     let mut birth = Birth::new(Instant::ZERO, DATAGRAM as u16);
     birth.is_paced = policies.pacing == PacingPolicy::On;
+    birth.mark = policies.mark;
     Window::new(growth, start, reduction, &birth)
 }
 
@@ -91,6 +92,44 @@ fn rfc9002_7_3_2_congestion_sets_window_and_threshold() {
             assert_eq!(window.state(), State::CongestionAvoidance);
             assert_eq!(window.start_exit(), Some(StartExit::Congestion));
         }
+    }
+}
+
+#[test]
+fn rfc8511_3_1_a_mark_takes_less_than_a_loss_but_in_slow_start() {
+    for (controller, loss, mark) in
+        [("new-reno", 500, 800), ("cubic", 700, 850), ("cuback", 700, 850), ("abba", 700, 850), ("regain", 700, 850)]
+    {
+        for (is_starting, cause, expected) in [
+            (false, CongestionCause::Ecn, mark),
+            (false, CongestionCause::Loss, loss),
+            (true, CongestionCause::Ecn, loss),
+            (true, CongestionCause::Loss, loss),
+        ] {
+            let policies = format!("controller={controller}, start=standard, mark=abe");
+            let (mut window, mut scene) = (window(&policies), Scene::new());
+            window.window = 1_000 * DATAGRAM;
+            if !is_starting {
+                window.ssthresh = Some(500 * DATAGRAM);
+            }
+            let _ = window.on_ack(&scene.congestion(cause));
+            let case = format!("{controller}, {cause:?}, starting: {is_starting}");
+            assert_eq!(window.window, expected * DATAGRAM, "{case}");
+        }
+    }
+}
+
+#[test]
+fn what_a_start_has_left_of_its_window_is_part_of_the_answer_to_its_last_round_trip() {
+    for (opened, sent_ms, expected) in [(300, 100, 210), (300, 101, 154), (1_000, 100, 220)] {
+        let (mut window, mut scene) = (window("controller=cubic"), Scene::new());
+        window.window = 220 * DATAGRAM;
+        window.ssthresh = Some(window.window);
+        window.opened = Some((Instant::ZERO + ms(100), opened * DATAGRAM));
+        let event =
+            AckEvent { newest_sent: Some(Instant::ZERO + ms(sent_ms)), ..scene.congestion(CongestionCause::Loss) };
+        let _ = window.on_ack(&event);
+        assert_eq!(window.window, expected * DATAGRAM, "{opened} opened, sent at {sent_ms} ms");
     }
 }
 

@@ -9,8 +9,6 @@ use proptest::prelude::*;
 use thalweg_units::math;
 
 const DATAGRAM: u64 = 1_200;
-/// That of Alternative Backoff with ECN (RFC 8511) in CUBIC, for senders that answer marks with it.
-const MARKS: Beta = Beta { ratio: (85, 100), most_gain: 1_144 };
 
 fn point(window: u64, rtt_ms: u64) -> Point {
     Point { window, rtt: ms(rtt_ms).nanos() }
@@ -87,7 +85,7 @@ fn one_ack_never_opens_the_window_by_more_than_half() {
 
 #[test]
 fn below_the_old_window_over_beta_the_gain_is_capped() {
-    for (beta, prior, gain) in [(CUBIC, 70_000, 2_684), (MARKS, 85_000, 1_144)] {
+    for (beta, prior, gain) in [(CUBIC, 70_000, 2_684), (SHORT_QUEUE, 85_000, 1_144)] {
         let period = Period { high: point(prior, 0), beta, ..period(Some(line(8.0))) };
         // The room would be all of the window.
         let more = |window| period.acceleration(window, nanos(8.0), 12_000) >> FRACTION_BITS;
@@ -99,7 +97,7 @@ fn below_the_old_window_over_beta_the_gain_is_capped() {
 
 #[test]
 fn the_cap_is_beta_to_the_power_of_minus_two_thirds() {
-    for beta in [CUBIC, MARKS] {
+    for beta in [CUBIC, SHORT_QUEUE] {
         let exact = math::pow(beta.ratio.0 as f64 / beta.ratio.1 as f64, -2.0 / 3.0) - 1.0;
         let ours = beta.most_gain as f64 / 10_000.0;
         assert!(ours <= exact && exact < ours + 0.000_1, "{ours} and {exact}");
@@ -107,9 +105,9 @@ fn the_cap_is_beta_to_the_power_of_minus_two_thirds() {
 }
 
 /// Reduced at a window and a round-trip time, with the samples of the recovery period.
-fn reduced(window: u64, rtt_ms: u64, cause: CongestionCause, samples: &[u64]) -> (Abba, u64) {
+fn reduced(window: u64, rtt_ms: u64, signal: Signal, samples: &[u64]) -> (Abba, u64) {
     let mut abba = Abba::new(Box::new(Cubic::default()));
-    let window = abba.reduce(View::new(at(0), window, DATAGRAM, ms(rtt_ms)), cause);
+    let window = abba.reduce(View::new(at(0), window, DATAGRAM, ms(rtt_ms)), signal);
     for sample in samples {
         abba.observe_sample(View::new(at(0), window, DATAGRAM, ms(*sample)), true);
     }
@@ -122,7 +120,7 @@ fn sample(abba: &mut Abba, window: u64, rtt_ms: f64) {
 
 #[test]
 fn the_high_point_is_the_old_window_with_the_smallest_sample_until_recovery_ends() {
-    let (mut abba, window) = reduced(100_000, 80, CongestionCause::Loss, &[70, 75]);
+    let (mut abba, window) = reduced(100_000, 80, Signal::Loss, &[70, 75]);
     assert_eq!(abba.period.unwrap().high, point(100_000, 70));
     sample(&mut abba, window, 90.0);
     let period = abba.period.unwrap();
@@ -135,14 +133,14 @@ fn the_high_point_of_a_mark_is_from_before_it() {
     let mut abba = Abba::new(Box::new(Cubic::default()));
     sample(&mut abba, 100_000, 80.0);
     sample(&mut abba, 100_000, 120.0);
-    abba.reduce(View::new(at(11), 100_000, DATAGRAM, ms(120)), CongestionCause::Ecn);
+    abba.reduce(View::new(at(11), 100_000, DATAGRAM, ms(120)), Signal::Mark);
     abba.observe_sample(View::new(at(20), 70_000, DATAGRAM, ms(60)), true);
     assert_eq!(abba.period.unwrap().high, point(100_000, 80));
 }
 
 #[test]
 fn the_low_point_follows_steps_of_a_millisecond() {
-    let (mut abba, _) = reduced(100_000, 70, CongestionCause::Loss, &[70]);
+    let (mut abba, _) = reduced(100_000, 70, Signal::Loss, &[70]);
     sample(&mut abba, 70_000, 90.0);
     for rtt in [70.0, 69.5, 69.001] {
         sample(&mut abba, 76_000, rtt);
@@ -158,7 +156,7 @@ fn the_low_point_follows_steps_of_a_millisecond() {
 
 #[test]
 fn a_low_point_beyond_the_high_one_leaves_the_line() {
-    let (mut abba, _) = reduced(100_000, 120, CongestionCause::Loss, &[]);
+    let (mut abba, _) = reduced(100_000, 120, Signal::Loss, &[]);
     sample(&mut abba, 70_000, 100.0);
     let before = abba.period.unwrap().line.unwrap();
     sample(&mut abba, 110_000, 80.0);
@@ -168,7 +166,7 @@ fn a_low_point_beyond_the_high_one_leaves_the_line() {
 
 #[test]
 fn far_beyond_the_old_window_the_line_goes_through_the_origin_and_keeps_what_it_said() {
-    let (mut abba, _) = reduced(100_000, 120, CongestionCause::Loss, &[]);
+    let (mut abba, _) = reduced(100_000, 120, Signal::Loss, &[]);
     sample(&mut abba, 70_000, 100.0);
     let fit = abba.period.unwrap().line.unwrap();
     sample(&mut abba, 130_000, 105.0);
@@ -184,7 +182,7 @@ fn far_beyond_the_old_window_the_line_goes_through_the_origin_and_keeps_what_it_
 
 #[test]
 fn without_a_line_it_starts_beyond_from_the_round_trip_time_of_now() {
-    let (mut abba, _) = reduced(100_000, 50, CongestionCause::Loss, &[]);
+    let (mut abba, _) = reduced(100_000, 50, Signal::Loss, &[]);
     sample(&mut abba, 70_000, 50.0);
     sample(&mut abba, 131_000, 50.0);
     let line = abba.period.unwrap().line.unwrap();
@@ -202,14 +200,14 @@ fn before_the_first_congestion_and_after_a_persistent_one_it_is_the_growth_below
         assert_eq!(grown, cubic.grow(view, 10_000));
         window = grown;
     }
-    abba.reduce(View::new(at(1_000), window, DATAGRAM, ms(100)), CongestionCause::Loss);
+    abba.reduce(View::new(at(1_000), window, DATAGRAM, ms(100)), Signal::Loss);
     abba.on_persistent_congestion();
     assert!(abba.period.is_none());
 }
 
 #[test]
 fn single_bytes_add_up() {
-    let (mut abba, _) = reduced(70_000, 100, CongestionCause::Loss, &[]);
+    let (mut abba, _) = reduced(70_000, 100, Signal::Loss, &[]);
     abba.period.as_mut().unwrap().line = Some(line(8.0));
     let mut window = 110_000;
     for _ in 0..6 {
@@ -221,11 +219,11 @@ fn single_bytes_add_up() {
 
 #[test]
 fn a_reduction_taken_back_brings_the_line_back() {
-    let (mut abba, _) = reduced(100_000, 120, CongestionCause::Loss, &[]);
+    let (mut abba, _) = reduced(100_000, 120, Signal::Loss, &[]);
     sample(&mut abba, 70_000, 100.0);
     let view = View::new(at(20), 90_000, DATAGRAM, ms(102));
     let mut copy = abba.snapshot();
-    abba.reduce(view, CongestionCause::Loss);
+    abba.reduce(view, Signal::Loss);
     assert!(abba.period.unwrap().line.is_none());
     let acceleration = copy.grow(view, 50_000) - 90_000;
     assert!(acceleration > 1_000, "{acceleration}");
@@ -256,7 +254,7 @@ proptest! {
         recovery in 1u64..2_000_000_000,
         samples in proptest::collection::vec((0u64..40, 0u64..2_000_000_000), 1..20),
     ) {
-        let beta = if is_mark { MARKS } else { CUBIC };
+        let beta = if is_mark { SHORT_QUEUE } else { CUBIC };
         let prior = 1_000_000;
         let mut period = Period {
             high: Point { window: prior, rtt: high },
@@ -284,7 +282,7 @@ proptest! {
         let (mut window, mut now) = (2_000 * DATAGRAM, 0);
         for (congested, recovering, delivering) in rounds {
             let view = |window, sample, now| View { latest_rtt: ms(sample), ..View::new(at(now), window, DATAGRAM, ms(100)) };
-            window = abba.reduce(view(window, congested, now), CongestionCause::Loss).max(2 * DATAGRAM);
+            window = abba.reduce(view(window, congested, now), Signal::Loss).max(2 * DATAGRAM);
             abba.observe_sample(view(window, recovering, now), true);
             now += 100;
             for _ in 0..4 {
@@ -312,7 +310,7 @@ proptest! {
 /// The test above can fail: this is what the cap is for.
 #[test]
 fn without_the_cap_a_round_trip_can_add_more_than_congestion_took() {
-    for beta in [CUBIC, MARKS] {
+    for beta in [CUBIC, SHORT_QUEUE] {
         let uncapped = Beta { most_gain: 10_000, ..beta };
         let prior = 1_000_000;
         let window = prior * beta.ratio.0 / beta.ratio.1;

@@ -6,6 +6,7 @@ use crate::testing::{at, ms};
 
 /// A datagram of 1000 bytes makes bytes read as thousandths of a segment.
 const DATAGRAM: u64 = 1_000;
+const ALPHA: (u64, u64) = Backoff::USUAL.alpha;
 
 fn view(now: Instant, window: u64, rtt_ms: u64) -> View {
     View::new(now, window, DATAGRAM, ms(rtt_ms))
@@ -15,13 +16,13 @@ fn view(now: Instant, window: u64, rtt_ms: u64) -> View {
 fn epoch(w_max: u64, rtt_ms: u64) -> Epoch {
     let plateau = w_max * DATAGRAM;
     let window = plateau * 7 / 10;
-    Epoch { window, plateau, prior: plateau, rtt_micros: rtt_ms * 1_000, datagram: DATAGRAM }
+    Epoch { window, plateau, prior: plateau, rtt_micros: rtt_ms * 1_000, alpha: ALPHA, datagram: DATAGRAM }
 }
 
 /// A `Cuback` just reduced from `window` bytes, and the window that it has now.
 fn reduced(window: u64, rtt_ms: u64) -> (Cuback, u64) {
     let mut cuback = Cuback::default();
-    let reduced = cuback.reduce(view(Instant::ZERO, window, rtt_ms), CongestionCause::Loss);
+    let reduced = cuback.reduce(view(Instant::ZERO, window, rtt_ms), Signal::Loss);
     (cuback, reduced)
 }
 
@@ -115,11 +116,11 @@ fn congestion_leaves_seven_tenths_and_records_the_bandwidth() {
 #[test]
 fn fast_convergence_lowers_the_plateau_and_leaves_the_turn_of_reno() {
     let (mut cuback, _) = reduced(100_000, 100);
-    let window = cuback.reduce(view(at(0), 80_000, 100), CongestionCause::Loss);
+    let window = cuback.reduce(view(at(0), 80_000, 100), Signal::Loss);
     cuback.grow(view(at(0), window, 100), DATAGRAM);
     let epoch = cuback.epoch.unwrap();
     assert_eq!((epoch.plateau, epoch.prior, epoch.window), (68_000, 80_000, 56_000));
-    cuback.reduce(view(at(0), 90_000, 100), CongestionCause::Loss);
+    cuback.reduce(view(at(0), 90_000, 100), Signal::Loss);
     assert_eq!(cuback.w_max, Some(90_000), "beyond W_max: no reason to give way");
 }
 
@@ -166,7 +167,7 @@ fn at_the_recorded_bandwidth_it_follows_cubic() {
     for (w_max, rtt) in [(100, 100), (400, 50), (1_000, 100), (2_000, 20)] {
         let (mut cuback, mut ours) = reduced(w_max * DATAGRAM, rtt);
         let mut cubic = Cubic::default();
-        let mut theirs = cubic.reduce(view(at(0), w_max * DATAGRAM, rtt), CongestionCause::Loss);
+        let mut theirs = cubic.reduce(view(at(0), w_max * DATAGRAM, rtt), Signal::Loss);
         // What is acknowledged is the rate of the link, whatever the windows.
         let per_ms = w_max * DATAGRAM / rtt;
         let mut widest = 0;

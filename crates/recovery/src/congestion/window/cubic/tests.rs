@@ -19,7 +19,7 @@ fn epoch(w_max: u64) -> Epoch {
 /// A `Cubic` just reduced from `window` bytes at time zero, and the window that it has now.
 fn reduced(window: u64) -> (Cubic, u64) {
     let mut cubic = Cubic::default();
-    let reduced = cubic.reduce(view(Instant::ZERO, window, 100), CongestionCause::Loss);
+    let reduced = cubic.reduce(view(Instant::ZERO, window, 100), Signal::Loss);
     (cubic, reduced)
 }
 
@@ -67,9 +67,9 @@ fn rfc9438_4_6_congestion_leaves_seven_tenths() {
 fn rfc9438_4_7_fast_convergence_lowers_w_max_if_the_window_had_not_come_back() {
     let (mut cubic, _) = reduced(100_000);
     assert_eq!(cubic.w_max, Some(100_000));
-    cubic.reduce(view(at(0), 80_000, 100), CongestionCause::Loss);
+    cubic.reduce(view(at(0), 80_000, 100), Signal::Loss);
     assert_eq!(cubic.w_max, Some(68_000), "0.85 of 80000");
-    cubic.reduce(view(at(0), 90_000, 100), CongestionCause::Loss);
+    cubic.reduce(view(at(0), 90_000, 100), Signal::Loss);
     assert_eq!(cubic.w_max, Some(90_000), "beyond W_max: no reason to give way");
 }
 
@@ -77,7 +77,7 @@ fn rfc9438_4_7_fast_convergence_lowers_w_max_if_the_window_had_not_come_back() {
 fn n16_at_the_minimum_window_w_max_is_not_lowered_without_end() {
     let (mut cubic, _) = reduced(2 * DATAGRAM);
     for second in 0..100 {
-        cubic.reduce(view(at(second * 1_000), 2 * DATAGRAM, 100), CongestionCause::Loss);
+        cubic.reduce(view(at(second * 1_000), 2 * DATAGRAM, 100), Signal::Loss);
         assert_eq!(cubic.w_max, Some(2 * DATAGRAM));
         let window = cubic.grow(view(at(second * 1_000), 2 * DATAGRAM, 100), DATAGRAM);
         assert!(window >= 2 * DATAGRAM);

@@ -33,18 +33,18 @@ fn regain(lost: u64) -> Regain {
 }
 
 /// Reduced from a megabyte after two round trips with these samples; the window that is left.
-fn reduced(latest_ms: u64, cause: CongestionCause) -> (Regain, u64) {
+fn reduced(latest_ms: u64, signal: Signal) -> (Regain, u64) {
     let mut regain = regain(1_000);
     round(&mut regain, &[latest_ms]);
     round(&mut regain, &[latest_ms]);
-    let window = regain.reduce(view(1_000_000, latest_ms), cause);
+    let window = regain.reduce(view(1_000_000, latest_ms), signal);
     assert_eq!(window, 700_000, "whatever caused it");
     (regain, window)
 }
 
 #[test]
 fn after_a_loss_without_a_queue_a_round_trip_adds_three_eighths_up_to_the_old_window_and_an_eighth_beyond() {
-    let (mut regain, window) = reduced(100, CongestionCause::Loss);
+    let (mut regain, window) = reduced(100, Signal::Loss);
     assert_eq!(regain.grow(view(window, 100), 80_000), window + 30_000);
     assert_eq!(regain.grow(view(999_999, 100), 80_000), 1_000_000);
     assert_eq!(regain.grow(view(1_000_000, 100), 80_000), 1_010_000);
@@ -52,24 +52,24 @@ fn after_a_loss_without_a_queue_a_round_trip_adds_three_eighths_up_to_the_old_wi
 
 #[test]
 fn after_a_whole_round_trip_without_a_loss_it_adds_three_quarters() {
-    let (mut regain, window) = reduced(100, CongestionCause::Loss);
+    let (mut regain, window) = reduced(100, Signal::Loss);
     assert_eq!(regain.grow(view(window, 100), 16_000), window + 6_000);
     round(&mut regain, &[100]);
     assert_eq!(regain.grow(view(window, 100), 16_000), window + 6_000, "what came before was part of a round trip");
     round(&mut regain, &[100]);
     assert_eq!(regain.grow(view(window, 100), 16_000), window + 12_000);
     assert_eq!(regain.grow(view(1_000_000, 100), 16_000), 1_002_000);
-    regain.reduce(view(1_000_000, 100), CongestionCause::Loss);
+    regain.reduce(view(1_000_000, 100), Signal::Loss);
     assert_eq!(regain.grow(view(window, 100), 16_000), window + 6_000);
 }
 
 #[test]
 fn with_a_queue_at_the_loss_or_after_a_mark_it_is_cubic() {
-    for (latest, cause) in [(105, CongestionCause::Loss), (100, CongestionCause::Ecn)] {
-        let (mut regain, window) = reduced(latest, cause);
+    for (latest, signal) in [(105, Signal::Loss), (100, Signal::Mark)] {
+        let (mut regain, window) = reduced(latest, signal);
         let mut cubic = Cubic::default();
         cubic.on_start_exit(view(1_000_000, 100));
-        cubic.reduce(view(1_000_000, latest), cause);
+        cubic.reduce(view(1_000_000, latest), signal);
         for _ in 0..20 {
             assert_eq!(regain.grow(view(window, 100), 80_000), cubic.grow(view(window, 100), 80_000));
         }
@@ -78,7 +78,7 @@ fn with_a_queue_at_the_loss_or_after_a_mark_it_is_cubic() {
 
 #[test]
 fn it_stops_where_a_queue_begins_and_goes_on_when_that_is_gone() {
-    let (mut regain, window) = reduced(100, CongestionCause::Loss);
+    let (mut regain, window) = reduced(100, Signal::Loss);
     let fast = |regain: &mut Regain, latest| regain.grow(view(window, latest), 80_000) >= window + 30_000;
     assert!(fast(&mut regain, 104));
     assert!(!fast(&mut regain, 105));
@@ -106,24 +106,24 @@ fn a_loss_is_by_chance_if_the_queue_was_empty_once_in_each_of_two_round_trips() 
         for samples in rounds {
             round(&mut regain, samples);
         }
-        regain.reduce(view(1_000_000, 150), CongestionCause::Loss);
+        regain.reduce(view(1_000_000, 150), Signal::Loss);
         assert_eq!(regain.prior.is_some(), is_chance, "{rounds:?}");
     }
 }
 
 #[test]
 fn the_window_to_come_back_to_is_the_largest_since_a_loss_with_a_queue() {
-    let (mut regain, window) = reduced(100, CongestionCause::Loss);
-    regain.reduce(view(window, 100), CongestionCause::Loss);
+    let (mut regain, window) = reduced(100, Signal::Loss);
+    regain.reduce(view(window, 100), Signal::Loss);
     assert_eq!(regain.prior, Some(1_000_000));
-    regain.reduce(view(1_200_000, 100), CongestionCause::Loss);
+    regain.reduce(view(1_200_000, 100), Signal::Loss);
     assert_eq!(regain.prior, Some(1_200_000));
     round(&mut regain, &[150]);
-    regain.reduce(view(900_000, 150), CongestionCause::Loss);
+    regain.reduce(view(900_000, 150), Signal::Loss);
     assert_eq!(regain.prior, None);
     round(&mut regain, &[100]);
     round(&mut regain, &[100]);
-    regain.reduce(view(600_000, 100), CongestionCause::Loss);
+    regain.reduce(view(600_000, 100), Signal::Loss);
     assert_eq!(regain.prior, Some(600_000));
 }
 
@@ -131,7 +131,7 @@ fn the_window_to_come_back_to_is_the_largest_since_a_loss_with_a_queue() {
 fn more_than_two_percent_lost_is_congestion() {
     for (lost, is_chance) in [(20_000, true), (20_001, false)] {
         let mut regain = regain(lost);
-        regain.reduce(view(1_000_000, 100), CongestionCause::Loss);
+        regain.reduce(view(1_000_000, 100), Signal::Loss);
         assert_eq!(regain.prior.is_some(), is_chance, "{lost} of a million");
     }
 }
@@ -142,24 +142,24 @@ fn losses_of_the_start_are_not_by_chance_and_do_not_count() {
     let mut scene = Scene::new();
     let event = AckEvent { lost: 500_000, ..scene.ack(500_000, Some(ms(100)), false) };
     regain.observe(view(1_000_000, 100), &event, false);
-    regain.reduce(view(1_000_000, 100), CongestionCause::Loss);
+    regain.reduce(view(1_000_000, 100), Signal::Loss);
     assert_eq!((regain.prior, regain.lost), (None, 0));
     round(&mut regain, &[100]);
     round(&mut regain, &[100]);
-    regain.reduce(view(700_000, 100), CongestionCause::Loss);
+    regain.reduce(view(700_000, 100), Signal::Loss);
     assert_eq!(regain.prior, Some(700_000));
 }
 
 #[test]
 fn it_forgets_by_an_eighth_per_reduction() {
     let mut regain = regain(80_000);
-    regain.reduce(view(1_000_000, 100), CongestionCause::Loss);
+    regain.reduce(view(1_000_000, 100), Signal::Loss);
     assert_eq!((regain.lost, regain.judged), (70_000, 875_000));
 }
 
 #[test]
 fn single_bytes_add_up() {
-    let (mut regain, mut window) = reduced(100, CongestionCause::Loss);
+    let (mut regain, mut window) = reduced(100, Signal::Loss);
     let before = window;
     for _ in 0..800 {
         window = regain.grow(view(window, 100), 1);
@@ -177,7 +177,7 @@ fn queued(window: u64, smoothed_ms: u64) -> View {
 fn after_a_queue() -> Regain {
     let mut regain = regain(1_000);
     round(&mut regain, &[166]);
-    assert_eq!(regain.reduce(queued(1_000_000, 166), CongestionCause::Loss), 700_000);
+    assert_eq!(regain.reduce(queued(1_000_000, 166), Signal::Loss), 700_000);
     assert_eq!(regain.carried, Some(602_409));
     regain
 }
@@ -282,13 +282,13 @@ fn what_is_not_in_use_has_no_room_and_a_pause_ends_it() {
 
 #[test]
 fn congestion_ends_room() {
-    for cause in [CongestionCause::Loss, CongestionCause::Ecn] {
+    for signal in [Signal::Loss, Signal::Mark] {
         let mut regain = after_a_queue();
         for _ in 0..4 {
             gain_after(&mut regain, 900_000, 100);
         }
         assert!(regain.room.is_some());
-        regain.reduce(view(1_200_000, 100), cause);
+        regain.reduce(view(1_200_000, 100), signal);
         assert_eq!((regain.room, regain.carried), (None, Some(1_200_000)));
     }
 }
@@ -306,7 +306,7 @@ proptest! {
             let now = at(round as u64 * 100);
             let view = |window, latest| View { latest_rtt: ms(latest), min_rtt: ms(50), ..View::new(now, window, DATAGRAM, ms(100)) };
             let before = window;
-            let reduced = regain.reduce(view(window, congested), CongestionCause::Loss).max(2 * DATAGRAM);
+            let reduced = regain.reduce(view(window, congested), Signal::Loss).max(2 * DATAGRAM);
             window = reduced;
             // A round trip begins somewhere in it: rounds are not counted from the reduction.
             for (index, latest) in samples.into_iter().enumerate() {
@@ -329,7 +329,7 @@ proptest! {
             let view = view(window, latest);
             if is_congested {
                 prop_assert_eq!(
-                    regain.reduce(view, CongestionCause::Loss), cubic.reduce(view, CongestionCause::Loss)
+                    regain.reduce(view, Signal::Loss), cubic.reduce(view, Signal::Loss)
                 );
             } else {
                 prop_assert!(regain.grow(view, acked) >= cubic.grow(view, acked));
