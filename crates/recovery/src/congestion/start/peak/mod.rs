@@ -294,7 +294,8 @@ impl Start for Peak {
             true => self.delay.on_ack(view, event),
             false => self.hystart.on_ack(view, event),
         };
-        if by_delay.exit.is_some() {
+        // Jitter is no reason to end, only to go on slowly.
+        if by_delay.exit.is_some() && !is_jittery(event) {
             return Proposal { exit: by_delay.exit, ..Proposal::window(view.window) };
         }
         let window = self.open(by_delay.window, view, event);
