@@ -1,7 +1,7 @@
 //! Calls over QUIC: streams by group, priorities, and groups that the receiver cancels.
 #![allow(clippy::unwrap_used)]
 
-use thalweg_link::{DirectionConfig, RateModel};
+use thalweg_link::{DirectionConfig, LossModel, Probability, RateModel};
 use thalweg_sim::*;
 use thalweg_units::Duration;
 
@@ -92,6 +92,28 @@ fn canceled_streams_make_room_for_others() {
     assert!(narrow[2].arrived >= 300, "and every group begins: {}", narrow[2].arrived);
     // The end of the last group counts until a second after the last frame was due.
     assert!(narrow[2].wait.max() < ms(1_100), "{:?}", narrow[2].wait.max());
+}
+
+#[test]
+fn losses_cost_audio_frames_and_video_time() {
+    let mut lost = 0;
+    for seed in 1..=10 {
+        let mut plan = plan("20 Mbps", Call::new(seed % 2 == 0, ms(5_000)));
+        plan.seed = seed;
+        let path = &mut plan.paths[0];
+        for direction in [&mut path.up, &mut path.down] {
+            direction.loss.push(LossModel::Random(Probability::new(0.02).unwrap()));
+        }
+        let [audio, first, second] = tracks(&plan).try_into().unwrap();
+        lost += audio.due - audio.arrived;
+        assert_eq!((first.due, first.arrived), (150, 150), "seed {seed}");
+        for track in [audio, first, second] {
+            assert_eq!((track.wait.count(), track.delay.count()), (track.due, track.arrived), "seed {seed}");
+            assert!(track.delay.min() >= ms(15) && track.wait.max() >= track.delay.max(), "seed {seed}");
+        }
+    }
+    // 2 % of 2,500 datagrams.
+    assert!((25..=80).contains(&lost), "{lost}");
 }
 
 #[test]

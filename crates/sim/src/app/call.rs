@@ -5,9 +5,12 @@
 //! it is done with the group: when it has read all of it, or has canceled it. So both ends know what is left, and
 //! neither keeps a stream that is over.
 
+mod frame;
+
 use std::collections::VecDeque;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use frame::{Head, Incoming};
 use thalweg_units::{Duration, Instant};
 
 use super::{App, Transport, ZEROS};
@@ -141,36 +144,6 @@ impl App for Caller {
 
     fn is_finished(&self) -> bool {
         self.until().is_some_and(|[least, most]| self.now >= most || self.now >= least && self.is_done())
-    }
-}
-
-/// The head of a frame.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Head {
-    track: usize,
-    number: u64,
-    size: u64,
-    captured: Instant,
-}
-
-impl Head {
-    fn write(self, to: &mut impl BufMut) {
-        // Plans are checked: eight tracks, an hour of 1,000 frames per second, 16 MiB.
-        to.put_u8(self.track as u8);
-        to.put_u32(self.number as u32);
-        to.put_u32(self.size as u32);
-        to.put_u64(self.captured.as_nanos());
-    }
-
-    fn read(head: &[u8; FRAME_HEAD]) -> Head {
-        let number =
-            |range: core::ops::Range<usize>| head[range].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
-        Head {
-            track: usize::from(head[0]),
-            number: number(1..5),
-            size: number(5..9),
-            captured: Instant::from_nanos(number(9..17)),
-        }
     }
 }
 
@@ -314,17 +287,6 @@ struct Receiver {
     complete: Vec<Head>,
 }
 
-/// A stream that is read.
-#[derive(Debug)]
-struct Incoming {
-    id: u64,
-    head: [u8; FRAME_HEAD],
-    /// Bytes of the head that are there.
-    have: usize,
-    /// Bytes of the frame that are missing, once the head is there.
-    missing: u64,
-}
-
 impl Receiver {
     fn new(call: &Call) -> Receiver {
         Receiver { call: call.clone(), left: call.groups(), streams: Vec::new(), complete: Vec::new() }
@@ -340,7 +302,7 @@ impl Receiver {
             }
         }
         while let Some(id) = transport.accept() {
-            self.streams.push(Incoming { id, head: [0; FRAME_HEAD], have: 0, missing: 0 });
+            self.streams.push(Incoming::new(id));
         }
         let mut wrote = false;
         let mut index = 0;
@@ -387,29 +349,6 @@ impl Receiver {
         let is_late = patience.is_some_and(|patience| now.saturating_since(head.captured) > patience);
         // After the last frame there is nothing to cancel.
         is_late && !self.call.ends_group(head.track, head.number)
-    }
-}
-
-impl Incoming {
-    /// Takes the next bytes, and adds the heads of the frames that they complete.
-    fn take(&mut self, mut bytes: &[u8], complete: &mut Vec<Head>) {
-        while !bytes.is_empty() {
-            if self.have < FRAME_HEAD {
-                let some = bytes.len().min(FRAME_HEAD - self.have);
-                self.head[self.have..self.have + some].copy_from_slice(&bytes[..some]);
-                (self.have, bytes) = (self.have + some, &bytes[some..]);
-                if self.have < FRAME_HEAD {
-                    return;
-                }
-                self.missing = Head::read(&self.head).size.saturating_sub(FRAME_HEAD as u64);
-            }
-            let some = usize::try_from(self.missing).unwrap_or(usize::MAX).min(bytes.len());
-            (self.missing, bytes) = (self.missing - some as u64, &bytes[some..]);
-            if self.missing == 0 {
-                complete.push(Head::read(&self.head));
-                self.have = 0;
-            }
-        }
     }
 }
 

@@ -227,6 +227,18 @@ fn frames_wait_for_streams_and_for_room() {
 }
 
 #[test]
+fn a_frame_may_be_nothing_but_its_head() {
+    let video = Video { fps: 10, key: 17, delta: 17, group: 3, cancel_after: None };
+    let call = Call { video: vec![video], ..short() };
+    let mut ends = Ends::new(&call);
+    for at in (0..=2_000).step_by(100) {
+        ends.send(at);
+        ends.receive(at);
+    }
+    assert_eq!((ends.arrived(&call, 1), ends.receiver.left), (20, 0));
+}
+
+#[test]
 fn heads_are_read_as_they_were_written() {
     let head = Head { track: 8, number: 3_599_999, size: 16 << 20, captured: Instant::from_nanos(u64::MAX - 1) };
     let mut bytes = Vec::new();
