@@ -194,6 +194,7 @@ fn main_metric(flow: &FlowSpec) -> &'static str {
         Traffic::Download(None) | Traffic::Upload(None) => "goodput",
         Traffic::Flows { .. } => "flow_completion",
         Traffic::Media { .. } => "deadline_misses",
+        Traffic::Call(_) => "call_delay_mean",
         // Requests, and pages of them.
         _ => "response",
     }

@@ -11,7 +11,7 @@
 //! | what a host must be able to do | [`Host`] |
 //! | stacks: what a transport must be able to do, the host that every one of them has, stacks by name | [`Stack`], [`Node`], [`StackFactory`], [`Registry`] |
 //! | addresses of clients that change | [`Move`] |
-//! | traffic | [`Traffic`], [`app`] |
+//! | traffic | [`Traffic`], [`Call`], [`app`] |
 //! | TCP, packet by packet | [`TcpConfig`], the stack "tcp" |
 //! | how fast it could be | [`Floor`] |
 //!
@@ -42,6 +42,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod app;
+mod call;
 mod collect;
 mod departures;
 mod floor;
@@ -58,6 +59,7 @@ mod tap;
 mod tcp;
 mod world;
 
+pub use call::{Audio, Call, FrameLog, TrackResult, Video};
 pub use floor::Floor;
 pub use host::{Envelope, Host, IP_UDP_HEADERS, Outbox, Status};
 pub use meter::{Meter, Transfer};

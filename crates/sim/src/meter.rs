@@ -2,6 +2,7 @@
 
 use thalweg_units::{Duration, DurationExt, Instant, exact_duration};
 
+use crate::call::FrameLog;
 use crate::result::Frames;
 
 /// A request and its response.
@@ -48,6 +49,8 @@ pub struct Meter {
     media: Media,
     /// Media.
     pub frames: Frames,
+    /// A call: its frames at this end.
+    pub call: FrameLog,
     /// Requests that were answered.
     pub transfers: Vec<Transfer>,
 }
@@ -67,6 +70,7 @@ impl Meter {
             grain: 1,
             media: Media::default(),
             frames: Frames::default(),
+            call: FrameLog::default(),
             transfers: Vec::new(),
         }
     }

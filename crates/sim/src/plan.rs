@@ -12,6 +12,7 @@ use thalweg_proto::rustls::KeyLog;
 use thalweg_recovery::{PathMemory, Policies};
 use thalweg_units::{Duration, DurationExt, Rate};
 
+use crate::call::Call;
 use crate::stack::Settings;
 
 /// A world to run once. Same plan, same result, on every machine.
@@ -236,6 +237,8 @@ pub enum Traffic {
         /// How many frames; `None`: for ever.
         frames: Option<u64>,
     },
+    /// Audio in datagrams, and video in a stream per group of frames.
+    Call(Call),
 }
 
 impl Traffic {
@@ -251,7 +254,7 @@ impl Traffic {
 
     /// Whether the data that matters goes from the client to the server.
     pub fn sends_up(&self) -> bool {
-        matches!(self, Traffic::Upload(_) | Traffic::Media { up: true, .. })
+        matches!(self, Traffic::Upload(_) | Traffic::Media { up: true, .. } | Traffic::Call(Call { up: true, .. }))
     }
 
     /// How many responses (of short flows: downloads) there are to be; zero if they have no end.
@@ -261,7 +264,7 @@ impl Traffic {
             Traffic::Download(_) | Traffic::Upload(_) => 1,
             Traffic::Requests { count, .. } | Traffic::Flows { count, .. } => *count,
             Traffic::Page(objects) => objects.len() as u64,
-            Traffic::Media { .. } => 0,
+            Traffic::Media { .. } | Traffic::Call(_) => 0,
         }
     }
 
@@ -273,6 +276,7 @@ impl Traffic {
             Traffic::Media { frame, .. } if *frame == 0 || *frame > 16 << 20 => {
                 Err("needs a frame of at least 1 B and at most 16 MiB")
             }
+            Traffic::Call(call) => call.check(),
             Traffic::Page(objects) if objects.is_empty() => Err("needs at least one object"),
             Traffic::Page(objects) => {
                 let forward = |(n, object): (usize, &PageObject)| object.after.iter().all(|before| *before < n);

@@ -4,7 +4,7 @@ use thalweg_link::{DropCause, Quantiles};
 use thalweg_proto::observe::Limit;
 use thalweg_sim::{
     Figure, Floor, FlowPlan, FlowResult, FlowWindow, LinkResult, PacketFate, PacketPoint, Plan, RunResult, SideResult,
-    Traffic,
+    TrackResult, Traffic,
 };
 use thalweg_units::{Duration, human_duration};
 
@@ -169,11 +169,16 @@ fn flow_part(
         set_many(&mut part, name, took, never);
     }
     if flow.frames.due > 0 {
-        part.set("deadline_misses", flow.frames.missed() as f64 / flow.frames.due as f64);
         let (delays, never) = percentiles(&flow.frames.delay, flow.frames.never());
         set_many(&mut part, "frame_delay", delays, never);
-        set_many(&mut part, "stall", flow.frames.stalls.iter().map(Duration::as_secs_f64).collect(), 0);
+        part.set("frames_missing", flow.frames.never() as f64 / flow.frames.due as f64);
+        // A call has no deadline.
+        if flow.tracks.is_empty() {
+            part.set("deadline_misses", flow.frames.missed() as f64 / flow.frames.due as f64);
+            set_many(&mut part, "stall", flow.frames.stalls.iter().map(Duration::as_secs_f64).collect(), 0);
+        }
     }
+    call_delays(&mut part, flow);
     let moves: Vec<(Duration, Duration)> = flow_plan.moves.iter().map(|change| (change.at, change.at)).collect();
     for (name, stops) in [("silence_after_repair", stops), ("silence_after_move", &moves)] {
         match silence_after(flow, stops, end) {
@@ -229,6 +234,27 @@ fn flow_part(
         note("failed", reason.clone());
     }
     part
+}
+
+/// How late the frames of a call were, those that never arrived included: of all tracks, of audio, and of the first
+/// video track. Never on time if the call failed.
+fn call_delays(part: &mut Part, flow: &FlowResult) {
+    let groups: [(&[TrackResult], _, _); 3] = [
+        (&flow.tracks, "call_delay_mean", "call_delay_max"),
+        (flow.tracks.get(..1).unwrap_or_default(), "audio_delay_mean", "audio_delay_max"),
+        (flow.tracks.get(1..2).unwrap_or_default(), "video_delay_mean", "video_delay_max"),
+    ];
+    for (tracks, mean, max) in groups {
+        let mut waits = Quantiles::default();
+        tracks.iter().for_each(|track| waits.merge(&track.wait));
+        if flow.failed.is_some() && !tracks.is_empty() {
+            part.never(mean);
+            part.never(max);
+        } else if waits.count() > 0 {
+            part.set(mean, waits.mean().as_secs_f64());
+            part.set(max, waits.max().as_secs_f64());
+        }
+    }
 }
 
 /// What the stack of both ends counts. Of what it does not count there is no value: a zero would be a statement.

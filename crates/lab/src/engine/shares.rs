@@ -1,7 +1,7 @@
 //! What flows got of their links: goodput, use and fairness, over the time in which they ran or the measuring window.
 
 use thalweg_link::RateModel;
-use thalweg_sim::{FlowPlan, FlowResult, FlowWindow, Plan, RunResult, Traffic};
+use thalweg_sim::{Call, FlowPlan, FlowResult, FlowWindow, Plan, RunResult, Traffic};
 use thalweg_units::{Duration, DurationExt};
 
 /// A stretch of virtual time.
@@ -29,12 +29,13 @@ pub(super) fn goodput(
         return window.and_then(|window| rate(window.bytes, until.saturating_sub(from.max(start))));
     }
     let lasted = end.saturating_sub(start);
-    match flow_plan.traffic {
+    match &flow_plan.traffic {
         // Media take the time that they take, whether or not anything arrives.
         Traffic::Media { interval, frames: Some(frames), .. } => {
-            let span = Duration::from_nanos(interval.nanos().saturating_mul(frames));
+            let span = Duration::from_nanos(interval.nanos().saturating_mul(*frames));
             rate(flow.bytes, span.max(flow.completion.unwrap_or_default()))
         }
+        Traffic::Call(Call { duration, .. }) => rate(flow.bytes, (*duration).max(flow.completion.unwrap_or_default())),
         _ if flow.completion.is_some() || flow_plan.traffic.is_endless() => rate(flow.bytes, lasted),
         _ => None,
     }

@@ -111,6 +111,8 @@ fn every_traffic_gives_its_own_metrics() {
         ("page = { objects = [{ size = \"30 kB\" }, { size = \"100 kB\", after = [0] }] }", "response"),
         ("media = { rate = \"1 Mbps\", deadline = \"100 ms\", duration = \"2 s\" }", "deadline_misses"),
         ("datagrams = { rate = \"1 Mbps\", duration = \"2 s\", direction = \"up\" }", "frame_delay"),
+        ("call = { duration = \"2 s\" }", "call_delay_mean"),
+        ("call = { duration = \"2 s\", direction = \"up\" }", "frame_delay"),
         ("stack = \"raw\"\ndatagrams = { rate = \"1 Mbps\", duration = \"2 s\" }", "frame_delay"),
     ] {
         let record = run(HOME, traffic);

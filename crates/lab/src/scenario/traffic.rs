@@ -1,23 +1,30 @@
 //! Traffic of a flow: its kinds, and how they are read.
 
+mod call;
+
 use thalweg_link::Spread;
 use thalweg_sim::{Carries, PageObject, Size, StackInfo, Traffic};
 use thalweg_units::{Duration, DurationExt, math};
 
+use super::OURS;
 use super::group::{self, Group, Ways};
 use super::read::{Field, Reader};
 use super::tree::Value;
 
 /// The kinds of traffic, an example of each, and whether it is streams of bytes rather than datagrams.
-pub(crate) const KINDS: [(&str, &str, bool); 7] = [
+pub(crate) const KINDS: [(&str, &str, bool); 8] = [
     ("transfer", "{ download = \"10 MB\" }", true),
     ("requests", "{ request = \"500 B\", response = \"20 kB\", count = 50 }", true),
     ("on_off", "{ burst = \"1 MB\", pause = \"500 ms\", count = 10 }", true),
     ("short_flows", "{ every = \"100 ms\", count = 100, size = \"30 kB\" }", true),
     ("page", "{ objects = [{ size = \"30 kB\" }, { size = \"100 kB\", after = [0] }] }", true),
     ("media", "{ rate = \"1 Mbps\", deadline = \"100 ms\", duration = \"30 s\" }", false),
+    (CALL, call::EXAMPLE, true),
     ("datagrams", "{ rate = \"1 Mbps\", size = \"1200 B\", duration = \"30 s\" }", false),
 ];
+
+/// The kind that needs streams with priorities, which not every transport has.
+const CALL: &str = "call";
 
 /// Bytes of the requests of on-off traffic.
 const BURST_REQUEST: u64 = 100;
@@ -43,6 +50,11 @@ pub(super) fn traffic(
             Carries::Streams if !is_streams => {
                 field.complain(format!("is datagrams, which the stack \"{}\" does not carry", stack.name));
             }
+            _ if *key == CALL && !stack.ranks_streams => field.complain(format!(
+                "needs streams with priorities that their receiver can cancel, which the stack \"{}\" does not offer the \
+                 lab; write stack = \"{OURS}\", or media",
+                stack.name
+            )),
             _ => {}
         }
     }
@@ -155,6 +167,7 @@ pub(super) fn traffic(
                 Some(constant_rate(up?, interval, frame, deadline?, duration?))
             })()
         }
+        CALL => call::call(&table, direction(&table)).map(Traffic::Call),
         _ => {
             let rate = table.need("rate", "\"1 Mbps\"").and_then(|field| field.rate());
             let size = table.get("size").map_or(Some(1_200), |field| field.bytes_in(1..=65_000));

@@ -62,6 +62,7 @@ impl World {
                 Traffic::Flows { count, size, .. } => count.saturating_mul(typical(size)).min(most()),
                 Traffic::Page(objects) => objects.iter().map(|object| object.size).fold(0, u64::saturating_add),
                 Traffic::Media { frame, frames: Some(frames), .. } => frame.saturating_mul(*frames),
+                Traffic::Call(call) => call.bytes(),
                 _ => most(),
             }
         };

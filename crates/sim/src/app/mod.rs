@@ -1,10 +1,12 @@
 //! The applications: what clients and servers do with a connection, whatever transport gives it to them.
 
+mod call;
 mod client;
 mod media;
 mod server;
 
 use bytes::Bytes;
+pub use call::Caller;
 pub use client::Client;
 use client::Jobs;
 pub(crate) use media::HEAD as PIECE_HEAD;
@@ -36,6 +38,27 @@ pub trait Transport {
     fn send_datagram(&mut self, data: Bytes) -> bool;
     /// The next datagram that arrived.
     fn recv_datagram(&mut self) -> Option<Bytes>;
+
+    /// Sends a stream's data before those of streams with a higher number, and after datagrams. Streams have 0 at
+    /// first.
+    ///
+    /// This and what follows does nothing unless the stack says that it [ranks
+    /// streams](crate::StackInfo::ranks_streams); traffic that needs it is refused otherwise.
+    fn set_priority(&mut self, id: u64, priority: u8) {
+        let _ = (id, priority);
+    }
+
+    /// Throws away what arrived and will arrive on a stream, and asks the peer to send no more (STOP_SENDING). There is
+    /// no end to read then.
+    fn stop(&mut self, id: u64) {
+        let _ = id;
+    }
+
+    /// Whether the peer wants nothing more of what is written to a stream that was not finished.
+    fn is_stopped(&mut self, id: u64) -> bool {
+        let _ = id;
+        false
+    }
 }
 
 /// One end of an application on one connection.
@@ -78,7 +101,7 @@ impl Launcher {
     }
 
     /// What the connection opened now is for.
-    pub fn start(&mut self, now: Instant) -> Client {
+    pub fn start(&mut self, now: Instant) -> Box<dyn App> {
         self.started += 1;
         self.next = None;
         let jobs = match &self.traffic {
@@ -99,22 +122,24 @@ impl Launcher {
             Traffic::Page(objects) => Jobs::page(objects),
             Traffic::Media { up, interval, frame, deadline, frames } => {
                 let source = up.then(|| MediaSource::new(*interval, *frame, *frames));
-                return Client::media(source, *interval, *deadline, *frames);
+                return Box::new(Client::media(source, *interval, *deadline, *frames));
             }
+            Traffic::Call(call) => return Box::new(Caller::client(call)),
         };
-        Client::new(jobs)
+        Box::new(Client::new(jobs))
     }
 }
 
 /// The server of a flow, for one connection.
-pub fn server(traffic: &Traffic) -> Server {
-    match traffic {
+pub fn server(traffic: &Traffic) -> Box<dyn App> {
+    Box::new(match traffic {
         Traffic::Media { up: false, interval, frame, deadline, frames } => {
             Server::new(*deadline, Some(MediaSource::new(*interval, *frame, *frames)))
         }
         Traffic::Media { deadline, .. } => Server::new(*deadline, None),
+        Traffic::Call(call) => return Box::new(Caller::server(call)),
         _ => Server::new(Duration::MAX, None),
-    }
+    })
 }
 
 /// Bytes of a request's head: what is wanted, and how much of it.

@@ -32,6 +32,8 @@ use resumed::{Before, shake_hands};
 /// 2026-01-01, when every run takes place: certificates and tokens have dates.
 const DATE: u64 = 1_767_225_600;
 const ALPN: &[&[u8]] = &[b"thalweg-lab"];
+/// The application's code for streams whose data come too late.
+const CANCELED: u64 = 1;
 
 /// The stack "thalweg".
 #[derive(Debug)]
@@ -39,7 +41,7 @@ pub struct Thalweg;
 
 impl StackFactory for Thalweg {
     fn info(&self) -> StackInfo {
-        StackInfo { hears_of_moves: true, resumes: true, ..StackInfo::new("thalweg") }
+        StackInfo { hears_of_moves: true, resumes: true, ranks_streams: true, ..StackInfo::new("thalweg") }
     }
 
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
@@ -73,6 +75,12 @@ impl StackFactory for Thalweg {
                 let frames = deadline.min(Duration::from_secs(1)).nanos() / interval.nanos().max(1) + 1;
                 config.datagrams.when_full = WhenFull::DropOldest;
                 config.datagrams.send_buffer = usize::try_from(frames * (frame + 256)).unwrap_or(usize::MAX);
+            }
+            if let Traffic::Call(call) = &context.flow.traffic {
+                // Of audio that cannot leave, the newest second waits.
+                let frames = Duration::from_secs(1).nanos() / call.audio.every.nanos().max(1) + 1;
+                config.datagrams.when_full = WhenFull::DropOldest;
+                config.datagrams.send_buffer = usize::try_from(frames * (call.audio.size + 256)).unwrap_or(usize::MAX);
             }
             Arc::new(config)
         };
@@ -368,5 +376,22 @@ impl Transport for Quic<'_> {
 
     fn recv_datagram(&mut self) -> Option<Bytes> {
         self.connection.datagrams().recv()
+    }
+
+    fn set_priority(&mut self, id: u64, priority: u8) {
+        // Here higher goes first. Datagrams leave before any stream's data anyway.
+        let _ = self.connection.streams().set_priority(StreamId::from_u64(id), -i32::from(priority));
+    }
+
+    fn stop(&mut self, id: u64) {
+        // Fails only for a stream that is over anyway.
+        let _ = self.connection.streams().stop(StreamId::from_u64(id), CANCELED);
+    }
+
+    fn is_stopped(&mut self, id: u64) -> bool {
+        let id = StreamId::from_u64(id);
+        let streams = self.connection.streams();
+        // A stream that is stopped is forgotten once its reset is acknowledged.
+        streams.stopped(id).is_some() || streams.priority(id).is_none()
     }
 }

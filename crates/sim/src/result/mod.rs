@@ -9,6 +9,7 @@ use thalweg_recovery::RepairStats;
 use thalweg_recovery::trace::Metrics;
 use thalweg_units::{Duration, DurationExt};
 
+use crate::call::TrackResult;
 use crate::floor::Floor;
 use crate::meter::Transfer;
 
@@ -116,8 +117,10 @@ pub struct FlowResult {
     /// The same with points by bytes rather than by time, 1,025 at most, each at the arrival that it tells of: enough to
     /// say when each 500th of them had arrived. Empty without [`Record::step`](crate::Record::step).
     pub shares: Vec<(Duration, u64)>,
-    /// Media: what became of the frames.
+    /// Media: what became of the frames. Of a call, of all tracks together; it has no deadline and no stalls.
     pub frames: Frames,
+    /// A call: what became of the frames of each track, audio first.
+    pub tracks: Vec<TrackResult>,
     /// The client's side.
     pub client: SideResult,
     /// The server's side.
@@ -146,6 +149,18 @@ pub struct Frames {
 }
 
 impl Frames {
+    /// Those of all tracks of a call.
+    pub(crate) fn of_tracks(tracks: &[TrackResult]) -> Frames {
+        let mut frames = Frames::default();
+        for track in tracks {
+            frames.due += track.due;
+            frames.sent += track.captured;
+            frames.received += track.arrived;
+            frames.delay.merge(&track.delay);
+        }
+        frames
+    }
+
     /// Frames that were due and never complete.
     pub const fn never(&self) -> u64 {
         self.due.saturating_sub(self.received)

@@ -107,6 +107,10 @@ pub struct StackInfo {
     pub hears_of_moves: bool,
     /// Whether its connections can know something from an earlier one ([`FlowPlan::resumed`]). Default false.
     pub resumes: bool,
+    /// Whether its streams have priorities and can be canceled by their receiver
+    /// ([`Transport::set_priority`](crate::app::Transport::set_priority) and what follows it), as a
+    /// [call](crate::Call) needs. Default false.
+    pub ranks_streams: bool,
 }
 
 impl StackInfo {
@@ -120,6 +124,7 @@ impl StackInfo {
             is_repeatable: true,
             hears_of_moves: false,
             resumes: false,
+            ranks_streams: false,
         }
     }
 

@@ -99,7 +99,7 @@ impl<S: Stack + 'static> Node<S> {
             Route::Known(index) => self.touch(index),
             Route::New(index) => {
                 let Role::Server(traffic) = &self.role else { return };
-                let app = Box::new(app::server(traffic));
+                let app = app::server(traffic);
                 self.add(index, now, app);
             }
             Route::Nowhere => {}
@@ -122,7 +122,7 @@ impl<S: Stack + 'static> Node<S> {
         {
             let client = launcher.start(now);
             match self.stack.connect(now) {
-                Ok(index) => self.add(index, now, Box::new(client)),
+                Ok(index) => self.add(index, now, client),
                 Err(error) => {
                     self.failed.get_or_insert_with(|| format!("the connection could not be opened: {error}"));
                 }

@@ -5,6 +5,7 @@ use thalweg_proto::observe::EventHash;
 use thalweg_units::{Duration, Instant};
 
 use super::{Link, ORIGIN, World};
+use crate::call::Outcome;
 use crate::host::Status;
 use crate::meter::Due;
 use crate::plan::Traffic;
@@ -133,6 +134,15 @@ impl World<'_> {
                 frames = due.frames(sender, receiver);
                 cut_off = due.cut_off(receiver);
             }
+            let mut tracks = Vec::new();
+            if let Traffic::Call(call) = &flow.traffic {
+                let [sender, receiver] = if call.up { meters } else { [meters[1], meters[0]] }.map(|meter| &meter.call);
+                let window = self.plan.measure.map(|(from, to)| (ORIGIN + from, ORIGIN + to));
+                let outcome = Outcome { call, sender, receiver, start, window };
+                tracks = outcome.tracks();
+                frames = Frames::of_tracks(&tracks);
+                cut_off = outcome.cut_off();
+            }
             let delivered = receiver.map(|meter| meter.curve()).unwrap_or_default();
             let shares = receiver.map(|meter| meter.shares()).unwrap_or_default();
             let transfers = meters[0].transfers.clone();
@@ -179,6 +189,7 @@ impl World<'_> {
                 delivered,
                 shares,
                 frames,
+                tracks,
                 client: client_side,
                 server: server_side,
                 failed: reason,

@@ -17,7 +17,7 @@ use super::machine::Machine;
 use super::{ORIGIN, World};
 use crate::departures::{self, Departures};
 use crate::host::{Envelope, Outgoing};
-use crate::plan::{AddressChange, FlowPlan, Plan, PlanError, Resumed};
+use crate::plan::{AddressChange, FlowPlan, Plan, PlanError, Resumed, Traffic};
 use crate::stack::{Registry, StackContext};
 
 /// The client's port as long as no NAT has forgotten it.
@@ -181,6 +181,13 @@ impl<'a> World<'a> {
                     flow.stack
                 ),
             });
+        }
+        if !info.ranks_streams && matches!(flow.traffic, Traffic::Call(_)) {
+            let reason = format!(
+                "is a call, and the stack \"{}\" offers no streams with priorities that their receiver can cancel",
+                flow.stack
+            );
+            return Err(PlanError::Traffic { flow: flow.name.clone(), reason });
         }
         if !info.resumes && flow.resumed != Resumed::default() {
             return Err(PlanError::Setup {
