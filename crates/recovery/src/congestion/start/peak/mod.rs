@@ -5,7 +5,8 @@
 //! each ACK        trains ──► the highest rate that the path is known to carry (`trains`, by two clocks: `bound`)
 //!                 window = max(slow start, share × rate × round trip)
 //! exit            the rate is confirmed, and has not risen for a round trip with the window at what it fills
-//!                 (not where the round trip varies by more than twice the smallest)
+//!                 or by delay: as HyStart++ does, or DelayMin on a long path
+//!                 (neither where the round trip varies by more than twice the smallest)
 //! congestion      the window falls to what has been delivered of the flight that met it
 //! ```
 //!
@@ -15,7 +16,8 @@
 //! ([`Settings`]).
 //!
 //! Round trips of less than 60 ms are opened without trains, and those of less than 250 ms by HyStart++ until the rate
-//! is confirmed.
+//! is confirmed. Where the round trip varies by more than twice the smallest, as on a crowded channel, a delay that has
+//! grown says nothing: HyStart++ goes on in conservative slow start instead of ending it.
 //!
 //! Four things differ from the rule as published. The measurement is a bound from below, so that jitter makes it small
 //! rather than large; the window can go to all of what it fills. Trains grow until a longer one has confirmed the rate

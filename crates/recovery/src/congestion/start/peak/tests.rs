@@ -389,3 +389,27 @@ fn where_the_round_trip_varies_by_more_than_twice_the_smallest_the_rate_says_not
         assert_eq!(is_jittery(&scene.ack(DATAGRAM, None, false)), is_expected, "{samples:?}");
     }
 }
+
+#[test]
+fn a_delay_that_has_grown_ends_it_unless_the_round_trip_varies_by_more_than_twice_the_smallest() {
+    for (early, late, expected) in [([20, 20], [60, 60], Some(StartExit::Delay)), ([20, 160], [60, 200], None)] {
+        let birth = Birth::new(Instant::ZERO, DATAGRAM as u16);
+        let (mut start, mut scene) = (Peak::new(&birth, FILL), Scene::new());
+        let (mut window, mut exit) = (10 * DATAGRAM, None);
+        for round in 0..8 {
+            let samples = if round < 2 { early } else { late };
+            let before = window;
+            for (index, latest) in samples.into_iter().cycle().take(16).enumerate() {
+                scene.now += ms(5);
+                let event = scene.ack(DATAGRAM, Some(ms(latest)), index == 0);
+                let proposal = start.on_ack(View::new(event.now, window, DATAGRAM, ms(latest)), &event);
+                window = proposal.window;
+                exit = exit.or(proposal.exit);
+            }
+            if round > 3 && exit.is_none() {
+                assert_eq!(window - before, 4 * DATAGRAM, "a quarter of slow start");
+            }
+        }
+        assert_eq!(exit, expected, "{late:?}");
+    }
+}
