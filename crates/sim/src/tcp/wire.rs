@@ -93,6 +93,8 @@ impl Header {
         // The data are zeros and add nothing to the sum.
         fixed[4] = u32::from(!fold(total(&fixed) + total(options))) << 16;
         out.clear();
+        // A buffer that is used again is not to grow again.
+        out.reserve(MOST_HEADER);
         out.extend_from_slice(fixed.map(u32::to_be_bytes).as_flattened());
         if has_options {
             let mut bytes = [[0; 4]; MOST_OPTIONS / 4];
