@@ -259,7 +259,7 @@ impl<P: Payload + 'static> Direction<P> {
         self.serve(now, sink);
         while let Some(flying) = self.line.next_arrival(now) {
             let at = flying.at;
-            if at >= self.held_until {
+            if at >= self.held_until && !self.held.is_empty() {
                 self.release(sink);
             }
             if flying.ordinal < self.newest_delivered {
@@ -280,7 +280,7 @@ impl<P: Payload + 'static> Direction<P> {
                 self.deliver(at, flying.packet, sink);
             }
         }
-        if self.held_until <= now {
+        if self.held_until <= now && !self.held.is_empty() {
             self.release(sink);
         }
     }
@@ -472,6 +472,7 @@ impl<P: Payload + 'static> Direction<P> {
     }
 
     /// The suspension is over: everything at once.
+    #[cold]
     fn release(&mut self, sink: &mut impl Sink<P>) {
         while let Some(packet) = self.held.pop_front() {
             self.deliver(self.held_until, packet, sink);
@@ -595,6 +596,9 @@ impl<P: Payload> Line<P> {
 
     /// The next packet that arrives by `now`.
     fn next_arrival(&mut self, now: Instant) -> Option<Flying<P>> {
+        if self.late.is_empty() {
+            return if self.in_order.front()?.at <= now { self.in_order.pop_front() } else { None };
+        }
         let in_order = self.in_order.front().filter(|flying| flying.at <= now);
         let late = self.late.peek().filter(|flying| flying.at <= now);
         match (in_order, late) {

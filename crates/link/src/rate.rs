@@ -132,7 +132,13 @@ impl Server {
                     *end = start + Duration::from_nanos(nanos);
                 } else {
                     *credit = 0;
-                    *end = start + Duration::from_nanos(math::mul_div_ceil(u64::from(size), 8_000_000_000, *rate));
+                    let is_instant = size <= FAST_SIZE && u64::from(size) * 8_000_000_000 <= *rate;
+                    let nanos = match is_instant {
+                        // What a link without a limit takes for every packet, and no division is needed to tell.
+                        true => u64::from(size > 0),
+                        false => math::mul_div_ceil(u64::from(size), 8_000_000_000, *rate),
+                    };
+                    *end = start + Duration::from_nanos(nanos);
                 }
                 *end
             }

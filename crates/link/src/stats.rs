@@ -164,11 +164,14 @@ impl Quantiles {
         };
         let ranks: Vec<u128> = wanted.map(rank_of).collect();
         let mut times = self.exact.clone();
-        let mut places: Vec<usize> = ranks.iter().filter_map(|rank| usize::try_from(rank - 1).ok()).collect();
-        places.retain(|place| *place < times.len());
-        places.sort_unstable();
-        places.dedup();
-        put_in_place(&mut times, &places, 0);
+        // Times that are all equal, as those of a queue that never fills, are in order as they are.
+        if self.min < self.max {
+            let mut places: Vec<usize> = ranks.iter().filter_map(|rank| usize::try_from(rank - 1).ok()).collect();
+            places.retain(|place| *place < times.len());
+            places.sort_unstable();
+            places.dedup();
+            put_in_place(&mut times, &places, 0);
+        }
         ranks.into_iter().map(move |rank| match usize::try_from(rank - 1).ok().and_then(|at| times.get(at)) {
             Some(nanos) => Duration::from_nanos(*nanos),
             None => self.bucketed(rank),

@@ -38,7 +38,8 @@ pub(crate) struct Departures {
     longest: Duration,
     dice: Dice,
     last: Instant,
-    waiting: VecDeque<(Instant, Packet<Datagram>)>,
+    /// In the order of their departures, which are when they count as sent.
+    waiting: VecDeque<Packet<Box<Datagram>>>,
 }
 
 impl Departures {
@@ -48,24 +49,24 @@ impl Departures {
     }
 
     /// The host sends a datagram.
-    pub(crate) fn push(&mut self, now: Instant, mut packet: Packet<Datagram>) {
+    pub(crate) fn push(&mut self, now: Instant, mut packet: Packet<Box<Datagram>>) {
         let delay = Duration::from_nanos(self.dice.below(self.longest.nanos() + 1));
         self.last = self.last.max(now + delay);
         packet.sent = self.last;
-        self.waiting.push_back((self.last, packet));
+        self.waiting.push_back(packet);
     }
 
     /// When the next datagram leaves.
     pub(crate) fn next(&self) -> Instant {
-        self.waiting.front().map_or(Instant::FAR_FUTURE, |(at, _)| *at)
+        self.waiting.front().map_or(Instant::FAR_FUTURE, |packet| packet.sent)
     }
 
     /// The next datagram that leaves by `now`.
-    pub(crate) fn pop(&mut self, now: Instant) -> Option<Packet<Datagram>> {
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<Packet<Box<Datagram>>> {
         if self.next() > now {
             return None;
         }
-        self.waiting.pop_front().map(|(_, packet)| packet)
+        self.waiting.pop_front()
     }
 }
 
@@ -76,8 +77,15 @@ mod tests {
 
     use super::*;
 
-    fn packet(number: u8) -> Packet<Datagram> {
-        Packet { payload: vec![number].into(), size: 1500, flow: 0, ecn: Ecn::NotEct, sent: Instant::ZERO, tail: false }
+    fn packet(number: u8) -> Packet<Box<Datagram>> {
+        Packet {
+            payload: Box::new(vec![number].into()),
+            size: 1500,
+            flow: 0,
+            ecn: Ecn::NotEct,
+            sent: Instant::ZERO,
+            tail: false,
+        }
     }
 
     #[test]

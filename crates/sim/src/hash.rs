@@ -22,7 +22,13 @@ impl Hash {
     }
 
     /// A packet arrived at the end of a link, or was dropped on it. Payloads stay out.
-    pub(crate) fn packet(&mut self, at: Instant, link: usize, packet: &Packet<Datagram>, dropped: Option<DropCause>) {
+    pub(crate) fn packet(
+        &mut self,
+        at: Instant,
+        link: usize,
+        packet: &Packet<Box<Datagram>>,
+        dropped: Option<DropCause>,
+    ) {
         let fate = dropped.map_or(0, |cause| cause.index() as u64 + 1);
         let ecn = match packet.ecn {
             Ecn::NotEct => 0,

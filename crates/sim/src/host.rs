@@ -1,11 +1,13 @@
 //! The interface of a simulated host: datagrams in and out with their addresses, a timer, progress, figures.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use thalweg_units::{Ecn, Instant};
 
 use crate::meter::Meter;
 use crate::result::{PacketCounts, SideResult};
+use crate::world::{Datagram, Pool};
 
 /// Bytes of IPv4 and UDP headers on every datagram of QUIC.
 pub const IP_UDP_HEADERS: u32 = 28;
@@ -105,17 +107,15 @@ impl Envelope {
 /// Takes datagrams to the network. Their memory is recycled.
 #[derive(Debug)]
 pub struct Outbox<'a> {
-    pub(crate) pool: &'a mut Vec<Vec<u8>>,
-    pub(crate) out: &'a mut Vec<Outgoing>,
+    pub(crate) pool: &'a mut Pool,
+    pub(crate) out: &'a mut VecDeque<Outgoing>,
 }
 
 /// A datagram on its way to the network.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) envelope: Envelope,
-    pub(crate) bytes: Vec<u8>,
-    /// Zeros behind these bytes.
-    pub(crate) zeros: usize,
+    pub(crate) datagram: Box<Datagram>,
     pub(crate) tail: bool,
 }
 
@@ -128,16 +128,22 @@ impl Outbox<'_> {
     /// Sends one datagram of `bytes` and so many `zeros` behind them, which take neither memory nor time on their way.
     /// Unless it is damaged there, the other host gets it by [`Host::padded`].
     pub fn push_padded(&mut self, envelope: Envelope, bytes: &[u8], zeros: usize) {
-        let mut buffer = self.pool.pop().unwrap_or_default();
-        buffer.clear();
-        buffer.extend_from_slice(bytes);
-        self.out.push(Outgoing { envelope, bytes: buffer, zeros, tail: false });
+        self.push_written(envelope, zeros, |buffer| buffer.extend_from_slice(bytes));
+    }
+
+    /// The same with what `write` puts into an empty buffer in place of `bytes`.
+    pub(crate) fn push_written(&mut self, envelope: Envelope, zeros: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut datagram = self.pool.take();
+        datagram.bytes.clear();
+        write(&mut datagram.bytes);
+        datagram.zeros = zeros;
+        self.out.push_back(Outgoing { envelope, datagram, tail: false });
     }
 
     /// The datagram pushed last is the last of a message, sent for the first time: what
     /// [`LossModel::Tail`](thalweg_link::LossModel::Tail) takes.
     pub fn mark_tail(&mut self) {
-        if let Some(last) = self.out.last_mut() {
+        if let Some(last) = self.out.back_mut() {
             last.tail = true;
         }
     }

@@ -39,7 +39,9 @@ pub(super) fn output(
         let mut part = flow_part(flow, plan, plan_flow, &result, window, stops);
         let queues = result.links.iter().filter_map(|link| link.stats.flows.get(index)).map(|flow| &flow.sojourn);
         let longest = queues.max_by_key(|waits| (waits.max(), waits.count()));
-        sojourn(&mut part, FLOW_SOJOURN, longest.filter(|waits| waits.count() > 0));
+        if let Some(longest) = longest.filter(|waits| waits.count() > 0) {
+            set_sojourn(&mut part, longest);
+        }
         complete &= part.values.get("completed").is_none_or(|values| values.first() == Some(&1.0));
         debug_assert_eq!(flow.name, spec.name);
         record.flows.push(part);
@@ -52,8 +54,9 @@ pub(super) fn output(
             Some(_) => result.window.as_ref().and_then(|window| window.links.get(index)).map(|link| &link.sojourn),
             None => Some(&link.stats.sojourn),
         };
-        sojourn(&mut part, LINK_SOJOURN, waits.filter(|waits| waits.count() > 0));
-        part.waits = waits.filter(|waits| !waits.max().is_zero()).map(quantiles).unwrap_or_default();
+        if let Some(waits) = waits.filter(|waits| waits.count() > 0) {
+            set_waits(&mut part, waits);
+        }
         if let Some(used) = rate.and_then(|rate| shares::link_use(plan, &result, index, rate)) {
             part.set("link_use", used);
         }
@@ -444,18 +447,27 @@ fn link_part(link: &LinkResult, end: Duration) -> Part {
 
 const LINK_SOJOURN: [&str; 4] = ["sojourn_p50", "sojourn_p95", "sojourn_p99", "sojourn_max"];
 const FLOW_SOJOURN: [&str; 4] = ["flow_sojourn_p50", "flow_sojourn_p95", "flow_sojourn_p99", "flow_sojourn_max"];
+/// The quantiles that these name.
+const SOJOURN_SHARES: [(u64, u64); 4] = [(1, 2), (19, 20), (99, 100), (1, 1)];
 
-fn sojourn(part: &mut Part, names: [&str; 4], times: Option<&Quantiles>) {
-    let Some(times) = times else { return };
-    for (name, value) in names.into_iter().zip(times.quantiles([(1, 2), (19, 20), (99, 100), (1, 1)].into_iter())) {
+/// How long the packets of a flow waited.
+fn set_sojourn(part: &mut Part, times: &Quantiles) {
+    for (name, value) in FLOW_SOJOURN.into_iter().zip(times.quantiles(SOJOURN_SHARES.into_iter())) {
         part.set(name, value.as_secs_f64());
     }
 }
 
-/// The quantiles of sojourn times that are kept, in seconds, rounded up to a microsecond.
-fn quantiles(times: &Quantiles) -> Vec<f64> {
-    let wanted = WAIT_SHARES.into_iter().map(|share| (u64::from(share), 1_000));
-    times.quantiles(wanted).map(|wait| wait.as_nanos().div_ceil(1_000) as f64 / 1e6).collect()
+/// How long the packets of a link waited: the values, and unless none waited the quantiles that are kept, in seconds,
+/// rounded up to a microsecond. All are asked for at once, because each question goes through the times of all packets.
+fn set_waits(part: &mut Part, times: &Quantiles) {
+    let kept = WAIT_SHARES.into_iter().map(|share| (u64::from(share), 1_000));
+    let mut values = times.quantiles(SOJOURN_SHARES.into_iter().chain(kept));
+    for (name, value) in LINK_SOJOURN.into_iter().zip(values.by_ref()) {
+        part.set(name, value.as_secs_f64());
+    }
+    if !times.max().is_zero() {
+        part.waits = values.map(|wait| wait.as_nanos().div_ceil(1_000) as f64 / 1e6).collect();
+    }
 }
 
 fn record_all(result: &RunResult, plan: &Plan) -> Recording {

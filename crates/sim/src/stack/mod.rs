@@ -59,6 +59,13 @@ pub trait Stack: Send {
     /// Sends what a connection may send now, up to `batch` datagrams at a time; returns whether there was anything.
     fn send(&mut self, connection: usize, now: Instant, batch: usize, out: &mut Outbox<'_>) -> bool;
 
+    /// Whether more could have left in the latest [`send`](Self::send) if the application had written more. The node
+    /// sends no further data at that instant if not; a stack that cannot tell says yes.
+    fn wants_data(&self, connection: usize) -> bool {
+        let _ = connection;
+        true
+    }
+
     /// Closes a connection in good order. What has to be sent for that, the next [`send`](Self::send) sends.
     fn close(&mut self, connection: usize, now: Instant);
 

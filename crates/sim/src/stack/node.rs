@@ -142,13 +142,14 @@ impl<S: Stack + 'static> Node<S> {
     fn drive(&mut self, index: usize, now: Instant, out: &mut Outbox<'_>) {
         let Some(Some(live)) = self.connections.get_mut(index) else { return };
         live.touched = false;
+        let mut can_send = true;
         for _ in 0..MOST_TURNS {
             let mut wrote = false;
             if !live.done {
                 let (app, meter) = (&mut live.app, &mut self.meter);
                 self.stack.with(index, now, &mut |transport| wrote = app.poll(now, transport, meter));
             }
-            let sent = self.stack.send(index, now, self.batch, out);
+            let sent = can_send && self.stack.send(index, now, self.batch, out);
             let news = self.stack.news(index, now);
             if news.connected {
                 live.handshake.get_or_insert(now.saturating_since(live.started));
@@ -168,16 +169,21 @@ impl<S: Stack + 'static> Node<S> {
                 live.done = true;
                 self.running -= 1;
                 self.stack.close(index, now);
+                can_send = true;
                 continue;
             }
             // A connection becomes ready within a call that sends nothing more; its application must hear of it.
             if !(wrote && sent || news.connected) {
                 break;
             }
+            can_send = news.connected || self.stack.wants_data(index);
         }
         let is_over = self.stack.is_over(index, now);
         let app = if live.done { None } else { live.app.wakeup() };
-        live.wake = self.stack.timeout(index).into_iter().chain(app).min();
+        live.wake = match (self.stack.timeout(index), app) {
+            (Some(connection), Some(app)) => Some(connection.min(app)),
+            (connection, app) => connection.or(app),
+        };
         if is_over {
             self.retire(index, now);
         }

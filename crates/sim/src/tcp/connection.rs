@@ -241,11 +241,11 @@ impl Connection {
     fn on_ack(&mut self, now: Instant, header: &Header, has_data: bool) {
         let una = unwrap(header.ack.wrapping_sub(1), self.sender.una());
         self.sender.set_window(u64::from(header.window) << self.peer_scale);
-        let mut blocks = [(0, 0); MAX_SACKS];
-        for (block, (start, end)) in blocks.iter_mut().zip(header.sacks()) {
+        let (mut blocks, sacks) = ([(0, 0); MAX_SACKS], header.sacks());
+        for (block, (start, end)) in blocks.iter_mut().zip(sacks) {
             *block = (unwrap(start.wrapping_sub(1), una), unwrap(end.wrapping_sub(1), una));
         }
-        let blocks = &blocks[..header.sacks().len()];
+        let blocks = &blocks[..sacks.len()];
         let advances = una > self.sender.una();
         let echo = match (self.ecn, self.is_accurate) {
             (false, _) => Echo::None,
@@ -298,15 +298,15 @@ impl Connection {
     }
 
     /// Sends what may leave now. Returns whether that was anything.
-    pub(super) fn poll_send(&mut self, now: Instant, buf: &mut Vec<u8>, out: &mut Outbox<'_>) -> bool {
+    pub(super) fn poll_send(&mut self, now: Instant, out: &mut Outbox<'_>) -> bool {
         if self.state != State::Established {
-            return self.send_syn(now, buf, out);
+            return self.send_syn(now, out);
         }
         let mut has_sent = false;
         self.pace_at = None;
         let blocked = loop {
             match self.sender.poll(now) {
-                Ok(transmit) => self.send_data(now, transmit, buf, out),
+                Ok(transmit) => self.send_data(now, transmit, out),
                 Err(blocked) => break blocked,
             }
             has_sent = true;
@@ -323,14 +323,19 @@ impl Connection {
         self.hold(now, Some(limit));
         if self.receiver.is_due(now) {
             let header = self.header();
-            self.send(now, &header, Ecn::NotEct, 0, buf, out);
+            self.send(now, &header, Ecn::NotEct, 0, out);
             has_sent = true;
         }
         self.tell(now);
         has_sent
     }
 
-    fn send_syn(&mut self, now: Instant, buf: &mut Vec<u8>, out: &mut Outbox<'_>) -> bool {
+    /// Whether only the application has held the sender back.
+    pub(super) fn wants_data(&self) -> bool {
+        matches!(self.limit, None | Some(Limit::Application))
+    }
+
+    fn send_syn(&mut self, now: Instant, out: &mut Outbox<'_>) -> bool {
         if self.syn_at.is_none_or(|at| at > now) {
             return false;
         }
@@ -355,7 +360,7 @@ impl Connection {
             segment_size: self.config.segment_size(),
             ..Header::default()
         };
-        self.send(now, &header, Ecn::NotEct, 0, buf, out);
+        self.send(now, &header, Ecn::NotEct, 0, out);
         self.syn_sent = now;
         self.syn_at = Some(now + SYN_TIMEOUT * (1 << self.syns.min(SYN_REPEATS)));
         self.syns += 1;
@@ -390,7 +395,7 @@ impl Connection {
         }
     }
 
-    fn send_data(&mut self, now: Instant, transmit: Transmit, buf: &mut Vec<u8>, out: &mut Outbox<'_>) {
+    fn send_data(&mut self, now: Instant, transmit: Transmit, out: &mut Outbox<'_>) {
         let mut header = self.header();
         header.seq = (transmit.start as u32).wrapping_add(1);
         // A repair must not be marked (RFC 3168 section 6.1.5).
@@ -402,7 +407,7 @@ impl Connection {
         if transmit.has_slowed && self.ecn && !self.is_accurate {
             header.flags |= CWR;
         }
-        self.send(now, &header, ecn, transmit.length as usize, buf, out);
+        self.send(now, &header, ecn, transmit.length as usize, out);
         if transmit.is_new && self.sender.unsent() == 0 {
             // The application has nothing more to say for the moment.
             out.mark_tail();
@@ -412,43 +417,43 @@ impl Connection {
         }
     }
 
-    fn send(&mut self, now: Instant, header: &Header, ecn: Ecn, data: usize, buf: &mut Vec<u8>, out: &mut Outbox<'_>) {
+    fn send(&mut self, now: Instant, header: &Header, ecn: Ecn, data: usize, out: &mut Outbox<'_>) {
         self.log_segment(now, 1, ecn, header, data as u64);
-        header.write(buf);
-        self.stats.udp_sent.datagrams += 1;
-        self.stats.udp_sent.bytes += (buf.len() + data) as u64;
+        let sent = &mut self.stats.udp_sent;
+        sent.datagrams += 1;
         // The data are zeros, whatever they mean.
-        out.push_padded(Envelope { ecn, ..self.addresses }, buf, data);
+        out.push_written(Envelope { ecn, ..self.addresses }, data, |bytes| {
+            header.write(bytes);
+            sent.bytes += (bytes.len() + data) as u64;
+        });
     }
 
     /// Adds a segment that was sent (1) or received (2) to the event log.
     fn log_segment(&self, now: Instant, way: u64, ecn: Ecn, header: &Header, data: u64) {
         if let Some(log) = &self.log {
+            let [flags, window] = [header.flags, header.window].map(u64::from);
+            let [seq, ack] = [header.seq, header.ack].map(u64::from);
+            let fixed = [way, u64::from(ecn.bits()), flags, seq, data, ack, window];
+            if header.sack_count == 0 {
+                return log.packet(now, &fixed);
+            }
+            let sacks = header.sacks();
             let mut numbers = [0; 7 + MAX_SACKS];
-            let (fixed, sacks) = numbers.split_at_mut(7);
-            fixed.copy_from_slice(&[
-                way,
-                u64::from(ecn.bits()),
-                u64::from(header.flags),
-                u64::from(header.seq),
-                data,
-                u64::from(header.ack),
-                u64::from(header.window),
-            ]);
-            for (number, (start, end)) in sacks.iter_mut().zip(header.sacks()) {
+            numbers[..7].copy_from_slice(&fixed);
+            for (number, (start, end)) in numbers[7..].iter_mut().zip(sacks) {
                 *number = u64::from(*start) << 32 | u64::from(*end);
             }
-            log.packet(now, &numbers[..7 + header.sacks().len()]);
+            log.packet(now, &numbers[..7 + sacks.len()]);
         }
     }
 
     /// The application is done; says so to the peer.
-    pub(super) fn close(&mut self, now: Instant, buf: &mut Vec<u8>, out: &mut Outbox<'_>) {
+    pub(super) fn close(&mut self, now: Instant, out: &mut Outbox<'_>) {
         self.is_closed = true;
         self.hold(now, None);
         self.tell(now);
         let header = self.header();
-        self.send(now, &header, Ecn::NotEct, 0, buf, out);
+        self.send(now, &header, Ecn::NotEct, 0, out);
     }
 
     /// The answer to whatever still comes after the end.
@@ -581,7 +586,9 @@ impl Transport for Connection {
     fn read(&mut self, id: u64, take: &mut dyn FnMut(&[u8])) -> bool {
         let Some(at) = self.streams.iter().position(|stream| stream.id == id) else { return false };
         let stream = &mut self.streams[at];
-        stream.data.drain(..).for_each(|bytes| take(&bytes));
+        while let Some(bytes) = stream.data.pop_front() {
+            take(&bytes);
+        }
         let is_ended = stream.is_ended;
         if is_ended {
             self.streams.swap_remove(at);

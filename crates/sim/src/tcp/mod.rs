@@ -95,7 +95,6 @@ impl StackFactory for Tcp {
             hash: context.hash.clone(),
             slots: Vec::new(),
             by_ports: Vec::new(),
-            buf: Vec::new(),
             rtt: Quantiles::default(),
             damaged: 0,
         };
@@ -147,7 +146,6 @@ struct Socket {
     slots: Vec<Slot>,
     /// Which of these has a pair of ports.
     by_ports: Vec<Option<usize>>,
-    buf: Vec<u8>,
     rtt: Quantiles,
     damaged: u64,
 }
@@ -190,9 +188,10 @@ impl Socket {
     }
 
     /// Answers a segment with nothing but a header.
-    fn answer(&mut self, envelope: &Envelope, header: &Header, replies: &mut Replies) -> Route {
-        header.write(&mut self.buf);
-        replies.push((envelope.reply(), self.buf.clone()));
+    fn answer(&self, envelope: &Envelope, header: &Header, replies: &mut Replies) -> Route {
+        let mut bytes = Vec::new();
+        header.write(&mut bytes);
+        replies.push((envelope.reply(), bytes));
         Route::Nowhere
     }
 }
@@ -265,11 +264,16 @@ impl Stack for Socket {
         let is_closing = slot.is_closing;
         let Some(live) = slot.live() else { return false };
         if is_closing {
-            live.close(now, &mut self.buf, out);
+            live.close(now, out);
             self.end(connection);
             return true;
         }
-        live.poll_send(now, &mut self.buf, out)
+        live.poll_send(now, out)
+    }
+
+    fn wants_data(&self, connection: usize) -> bool {
+        let live = self.slots.get(connection).and_then(|slot| slot.connection.as_deref());
+        live.is_none_or(Connection::wants_data)
     }
 
     fn close(&mut self, connection: usize, _: Instant) {

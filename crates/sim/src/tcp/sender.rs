@@ -157,6 +157,9 @@ pub(super) struct Sender {
     /// A probe leaves whatever the window says.
     probe_due: bool,
     has_slowed: bool,
+    /// Nothing is out, nothing waits, and the path has been told so: it need not be told again before the next
+    /// transmission. Only where packets are not paced: a pacer saves up credit with every question.
+    is_quiet: bool,
     ecn: bool,
     /// Marks that the peer has counted so far.
     peer_marked: u64,
@@ -187,6 +190,7 @@ impl Sender {
             probe: None,
             probe_due: false,
             has_slowed: false,
+            is_quiet: false,
             ecn: config.ecn,
             peer_marked: 0,
             stats: TcpStats::default(),
@@ -245,8 +249,9 @@ impl Sender {
         let again = self.lost.front().copied();
         if again.is_none() {
             if self.unsent() == 0 {
-                if matches!(self.path.budget(now), Budget::Now(_)) {
+                if !self.is_quiet && matches!(self.path.budget(now), Budget::Now(_)) {
                     self.path.on_app_limited(now);
+                    self.is_quiet = self.una == self.next && self.path.path().pacing_rate().is_none();
                 }
                 return Err(Blocked::NoData);
             }
@@ -272,6 +277,7 @@ impl Sender {
         let length = self.unsent().min(u64::from(self.path.path().datagram_size())) as u32;
         let start = self.next;
         self.next += u64::from(length);
+        self.is_quiet = false;
         let record = self.path.on_sent(now, length, self.next, self.unsent() > 0);
         let ordinal = self.push_order(start);
         let state = State::InFlight;
@@ -380,6 +386,7 @@ impl Sender {
             // end that sends none. Linux leaves here, too (tcp_ack without packets out).
             return;
         }
+        self.is_quiet = false;
         let newest_before = self.newest.unwrap_or(0);
         let before = (self.una, self.path.path().congestion_events());
         let acked_before = self.path.path().packets_acked();
@@ -640,6 +647,7 @@ impl Sender {
     }
 
     pub(super) fn on_timer(&mut self, now: Instant) {
+        self.is_quiet = false;
         if self.loss_at.is_some_and(|at| at <= now) {
             self.detect_lost(now);
             self.path.finish(now);

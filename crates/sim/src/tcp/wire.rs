@@ -7,6 +7,8 @@
 pub(super) const HEADER: usize = 20;
 /// Bytes of the longest header: fifteen words.
 const MOST_HEADER: usize = 60;
+/// Bytes of its options.
+const MOST_OPTIONS: usize = MOST_HEADER - HEADER;
 /// SACK blocks that fit into the options (RFC 2018 section 3).
 pub(super) const MAX_SACKS: usize = 4;
 
@@ -78,16 +80,37 @@ impl Header {
 
     /// Writes the segment into `out`. Its data are zeros and follow unwritten.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        let mut words = [0u32; MOST_HEADER / 4];
         let client = FIRST_PORT + (self.connection % PORTS) as u16;
         let server = SERVER_PORT.wrapping_add((self.connection / PORTS) as u16);
-        words[0] = u32::from(client) << 16 | u32::from(server);
-        words[1] = self.seq;
-        words[2] = self.ack;
-        let mut length = HEADER / 4;
+        let ports = u32::from(client) << 16 | u32::from(server);
+        // Most segments have no options: what is done for all of them has a fixed length.
+        let mut words = [0u32; MOST_OPTIONS / 4];
+        let has_options = self.has(SYN) || self.sack_count > 0;
+        let options = if has_options { self.options(&mut words) } else { &[] };
+        let length = (HEADER / 4 + options.len()) as u32;
+        let mut fixed =
+            [ports, self.seq, self.ack, (length << 12 | u32::from(self.flags)) << 16 | u32::from(self.window), 0];
+        // The data are zeros and add nothing to the sum.
+        fixed[4] = u32::from(!fold(total(&fixed) + total(options))) << 16;
+        out.clear();
+        // A buffer that is used again is not to grow again.
+        out.reserve(MOST_HEADER);
+        out.extend_from_slice(fixed.map(u32::to_be_bytes).as_flattened());
+        if has_options {
+            let mut bytes = [[0; 4]; MOST_OPTIONS / 4];
+            for (bytes, word) in bytes.iter_mut().zip(options) {
+                *bytes = word.to_be_bytes();
+            }
+            out.extend_from_slice(bytes[..options.len()].as_flattened());
+        }
+    }
+
+    /// The options, as words in `place`.
+    fn options<'a>(&self, place: &'a mut [u32; MOST_OPTIONS / 4]) -> &'a [u32] {
+        let mut length = 0;
         let mut put = |word: u32| {
-            if let Some(place) = words.get_mut(length) {
-                *place = word;
+            if let Some(free) = place.get_mut(length) {
+                *free = word;
                 length += 1;
             }
         };
@@ -104,38 +127,28 @@ impl Header {
                 put(*end);
             }
         }
-        words[3] = ((length as u32) << 12 | u32::from(self.flags)) << 16 | u32::from(self.window);
-        let words = &mut words[..length];
-        // The data are zeros and add nothing to the sum.
-        words[4] = u32::from(!fold(words.iter().map(|word| u64::from(*word)).sum())) << 16;
-        let mut bytes = [[0; 4]; MOST_HEADER / 4];
-        for (bytes, word) in bytes.iter_mut().zip(words) {
-            *bytes = word.to_be_bytes();
-        }
-        out.clear();
-        out.extend_from_slice(bytes[..length].as_flattened());
+        &place[..length]
     }
 
     /// Reads a segment; returns how many bytes of data it has. `None` if it is damaged. Zeros at its end may have been
     /// left out.
     pub(super) fn read(bytes: &[u8]) -> Option<(Header, usize)> {
-        let (fixed, _) = bytes.split_first_chunk::<HEADER>()?;
-        if checksum(bytes) != 0 {
+        let (fixed, rest) = bytes.split_first_chunk::<HEADER>()?;
+        let mut words = [0u32; HEADER / 4];
+        for (word, bytes) in words.iter_mut().zip(fixed.as_chunks::<4>().0) {
+            *word = u32::from_be_bytes(*bytes);
+        }
+        // Most segments are nothing but this.
+        let sum = if rest.is_empty() { !fold(total(&words)) } else { checksum(bytes) };
+        if sum != 0 {
             return None;
         }
-        let two = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
-        let four = |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
-        let head = usize::from(two(12) >> 12) * 4;
-        let client = u32::from(two(0).checked_sub(FIRST_PORT)?);
-        let server = u32::from(two(2).wrapping_sub(SERVER_PORT));
-        let mut header = Header {
-            connection: server * PORTS + client,
-            seq: four(4),
-            ack: four(8),
-            flags: two(12) & 0x0fff,
-            window: two(14),
-            ..Header::default()
-        };
+        let [ports, seq, ack, fourth, _] = words;
+        let head = (fourth >> 28) as usize * 4;
+        let client = (ports >> 16).checked_sub(u32::from(FIRST_PORT))?;
+        let server = u32::from((ports as u16).wrapping_sub(SERVER_PORT));
+        let (flags, window) = ((fourth >> 16) as u16 & 0x0fff, fourth as u16);
+        let mut header = Header { connection: server * PORTS + client, seq, ack, flags, window, ..Header::default() };
         let mut options = bytes.get(HEADER..head)?;
         while let [kind, rest @ ..] = options {
             if *kind <= 1 {
@@ -169,6 +182,11 @@ fn checksum(bytes: &[u8]) -> u16 {
     let (head, data) = bytes.split_at(bytes.len().min(MOST_HEADER));
     let is_damaged = data.iter().fold(0, |all, byte| all | byte) != 0;
     sum(if is_damaged { bytes } else { head })
+}
+
+/// The plain sum of words.
+fn total(words: &[u32]) -> u64 {
+    words.iter().map(|word| u64::from(*word)).sum()
 }
 
 fn sum(bytes: &[u8]) -> u16 {

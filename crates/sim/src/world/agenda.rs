@@ -1,10 +1,15 @@
 //! The order of events: when each entity of a world is to be called next, and whose turn is first.
 //!
 //! A world has few entities (links, machines) and very many events, so this is no heap of events but a tournament of
-//! entities: a complete binary tree whose leaves are their times and whose inner nodes hold the winner of the two
-//! below, with its time. An entity has one time, nothing goes stale, and nothing is allocated while a world runs.
+//! entities: the first of every sixteen plays against the first of the next, and so on up to one. An entity has one
+//! time, nothing goes stale, and nothing is allocated while a world runs. Most worlds have no more than sixteen
+//! entities, and then a change looks through one group at most.
 
 use thalweg_units::Instant;
+
+/// How many play in a group: one loop of fixed length over so many costs less than the four rounds of pairs that it
+/// replaces.
+const GROUP: usize = 16;
 
 /// An entity and when it is to be called.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -16,19 +21,25 @@ struct Turn {
 impl Turn {
     const NEVER: Turn = Turn { at: Instant::FAR_FUTURE, entity: 0 };
 
-    /// The winner of the two below a node: the earlier, of equal times the one with the lower number.
-    fn first_of([one, other]: [Turn; 2]) -> Turn {
-        if other.at < one.at { other } else { one }
+    /// Whether its turn comes before another's: it is earlier, or at the same time and has the lower number.
+    fn is_before(self, other: Turn) -> bool {
+        self.at < other.at || (self.at == other.at && self.entity < other.entity)
+    }
+
+    /// The winner of a group, whose members stand in the order of their numbers.
+    fn first_of(group: &[Turn; GROUP]) -> Turn {
+        group.iter().fold(group[0], |first, turn| if turn.at < first.at { *turn } else { first })
     }
 }
 
 /// When each entity is to be called.
 #[derive(Debug)]
 pub(super) struct Agenda {
-    /// Node `n` is half `n % 2` of pair `n / 2`: the root is at 1, the nodes below `n` are the pair `n`, and nothing is
-    /// at 0. The second half are the leaves: the entities in order, filled up to a power of two with times that never
-    /// come.
-    pairs: Vec<[Turn; 2]>,
+    /// The groups of each round: of the entities in order, of the winners of these groups in order, and so on to a
+    /// round of one group. A last group is filled up with times that never come.
+    rounds: Vec<Vec<[Turn; GROUP]>>,
+    /// The winner of the last round.
+    first: Turn,
 }
 
 impl Default for Agenda {
@@ -40,48 +51,48 @@ impl Default for Agenda {
 impl Agenda {
     /// For so many entities, none of which is to be called.
     pub(super) fn new(entities: usize) -> Agenda {
-        let leaves = entities.next_power_of_two().max(2);
-        let mut agenda = Agenda { pairs: vec![[Turn::NEVER; 2]; leaves] };
-        for node in (1..2 * leaves).rev() {
-            let turn = match node.checked_sub(leaves) {
-                Some(entity) => Turn { entity: entity as u32, ..Turn::NEVER },
-                None => Turn::first_of(agenda.pairs[node]),
-            };
-            agenda.pairs[node / 2][node % 2] = turn;
+        let turn = |number: usize| Turn { entity: number as u32, ..Turn::NEVER };
+        let mut members: Vec<Turn> = (0..entities.max(1)).map(turn).collect();
+        let mut rounds = Vec::new();
+        loop {
+            let fill = members.last().copied().unwrap_or(Turn::NEVER);
+            members.resize(members.len().next_multiple_of(GROUP), fill);
+            let groups = members.as_chunks::<GROUP>().0.to_vec();
+            members = groups.iter().map(Turn::first_of).collect();
+            rounds.push(groups);
+            if let [first] = *members {
+                return Agenda { rounds, first };
+            }
         }
-        agenda
-    }
-
-    fn leaf(&self, entity: usize) -> usize {
-        self.pairs.len() + entity
     }
 
     /// When an entity is to be called; the far future if it is not.
     pub(super) fn at(&self, entity: usize) -> Instant {
-        let leaf = self.leaf(entity);
-        self.pairs[leaf / 2][leaf % 2].at
+        self.rounds[0][entity / GROUP][entity % GROUP].at
     }
 
     /// Whose turn is first, and when; of equal times the first entity. None if nobody is to be called.
     pub(super) fn first(&self) -> Option<(Instant, usize)> {
-        let [_, first] = self.pairs[0];
-        (first.at < Instant::FAR_FUTURE).then_some((first.at, first.entity as usize))
+        (self.first.at < Instant::FAR_FUTURE).then_some((self.first.at, self.first.entity as usize))
     }
 
     /// From now on an entity is to be called at this time.
     pub(super) fn set(&mut self, entity: usize, at: Instant) {
-        let mut node = self.leaf(entity);
-        let mut turn = Turn { at, entity: entity as u32 };
-        while node > 0 {
-            let pair = &mut self.pairs[node / 2];
-            if pair[node % 2] == turn {
-                // Above it nothing changes either.
+        let (mut turn, mut place) = (Turn { at, entity: entity as u32 }, entity);
+        for round in 0..self.rounds.len() {
+            let (group, member) = (place / GROUP, place % GROUP);
+            let winner = self.rounds.get(round + 1).map_or(self.first, |above| above[group / GROUP][group % GROUP]);
+            let members = &mut self.rounds[round][group];
+            let before = std::mem::replace(&mut members[member], turn);
+            if before.entity == winner.entity {
+                turn = Turn::first_of(members);
+            } else if !turn.is_before(winner) {
+                // Who won still wins, and above nothing changes either.
                 return;
             }
-            pair[node % 2] = turn;
-            turn = Turn::first_of(*pair);
-            node /= 2;
+            place = group;
         }
+        self.first = turn;
     }
 }
 
@@ -110,7 +121,7 @@ mod tests {
     #[test]
     fn the_first_is_the_earliest_with_the_lowest_number() {
         let mut dice = Streams::new(1).dice("agenda");
-        for entities in 1..40 {
+        for entities in (1..40).chain([300]) {
             let mut agenda = Agenda::new(entities);
             let mut plain = vec![Instant::FAR_FUTURE; entities];
             for _ in 0..300 {

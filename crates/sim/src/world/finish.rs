@@ -53,6 +53,7 @@ fn drops(links: &[Link]) -> String {
 impl World<'_> {
     /// Takes note of what has been counted when the measuring window begins and ends, before anything happens `at` that
     /// time or later.
+    #[inline]
     pub(super) fn count_before(&mut self, at: Instant) {
         while self.marks.last().is_some_and(|mark| *mark <= at)
             && let Some(mark) = self.marks.pop()

@@ -6,7 +6,7 @@ use thalweg_units::{Duration, DurationExt, Instant};
 use super::route::Datagram;
 use super::{ORIGIN, World};
 use crate::departures::Departures;
-use crate::host::{Host, Outbox, Status};
+use crate::host::{Host, Outbox, Status, whole};
 use crate::plan::HostModel;
 use crate::tap::Seen;
 
@@ -21,7 +21,7 @@ pub(super) struct Machine {
     /// When the program runs for its timer, as of its last turn: asking a host takes a walk over its connections.
     timer: Instant,
     /// Arrived, but not seen yet.
-    inbox: Vec<Packet<Datagram>>,
+    inbox: Vec<Packet<Box<Datagram>>>,
     inbox_at: Instant,
     pub(super) first_sent: Option<Instant>,
     touched: bool,
@@ -82,35 +82,32 @@ impl HostModel {
 
 impl World<'_> {
     /// A host gives a packet to the network.
-    fn emit(&mut self, index: usize, packet: Packet<Datagram>) {
+    fn emit(&mut self, index: usize, packet: Packet<Box<Datagram>>) {
         self.watch(index, &packet, true);
         self.forward(packet);
     }
 
     /// Shows a packet at a host to whoever watches.
-    fn watch(&mut self, index: usize, packet: &Packet<Datagram>, is_sent: bool) {
+    fn watch(&mut self, index: usize, packet: &Packet<Box<Datagram>>, is_sent: bool) {
         if self.tap.is_some() {
             self.show(index, packet, is_sent);
         }
     }
 
     #[cold]
-    fn show(&mut self, index: usize, packet: &Packet<Datagram>, is_sent: bool) {
+    fn show(&mut self, index: usize, packet: &Packet<Box<Datagram>>, is_sent: bool) {
         if let Some(tap) = &mut self.tap {
             let Machine { flow, is_client: at_client, ref host, .. } = self.machines[index];
             let at = self.now.saturating_since(ORIGIN);
             let (ecn, overhead) = (packet.ecn, host.overhead());
             let addresses = self.routes[flow].addresses(&packet.payload, at_client);
-            let mut payload = self.pool.pop().unwrap_or_default();
-            payload.clone_from(&packet.payload.bytes);
-            payload.resize(payload.len() + packet.payload.zeros, 0);
+            let payload = whole(&packet.payload.bytes, packet.payload.zeros);
             tap.datagram(&Seen { at, flow, at_client, is_sent, addresses, ecn, overhead, payload: &payload });
-            self.pool.push(payload);
         }
     }
 
     /// A packet has reached a host.
-    pub(super) fn arrive(&mut self, index: usize, packet: Packet<Datagram>) {
+    pub(super) fn arrive(&mut self, index: usize, packet: Packet<Box<Datagram>>) {
         self.watch(index, &packet, false);
         let machine = &mut self.machines[index];
         if machine.model.receive_delay == Duration::ZERO {
@@ -125,16 +122,16 @@ impl World<'_> {
     }
 
     /// A host sees a datagram, if it came to an address that the host still has.
-    fn receive(&mut self, index: usize, mut packet: Packet<Datagram>) {
+    fn receive(&mut self, index: usize, mut packet: Packet<Box<Datagram>>) {
         if let Some(envelope) = self.routes[index / 2].envelope(&packet.payload, packet.ecn) {
-            let Datagram { bytes, zeros, .. } = &mut packet.payload;
+            let Datagram { bytes, zeros, .. } = &mut *packet.payload;
             let host = &mut self.machines[index].host;
             match *zeros {
                 0 => host.datagram(self.now, envelope, bytes),
                 zeros => host.padded(self.now, envelope, bytes, zeros),
             }
         }
-        self.pool.push(packet.payload.bytes);
+        self.pool.put(packet.payload);
     }
 
     pub(super) fn touch(&mut self, index: usize) {
@@ -183,11 +180,9 @@ impl World<'_> {
             self.over[flow] = true;
             self.unfinished -= usize::from(!self.plan.flows[flow].traffic.is_endless());
         }
-        let mut out = std::mem::take(&mut self.out);
-        for outgoing in out.drain(..) {
+        while let Some(outgoing) = self.out.pop_front() {
             self.datagrams += 1;
-            let size =
-                u32::try_from(outgoing.bytes.len() + outgoing.zeros).unwrap_or(u32::MAX).saturating_add(overhead);
+            let size = u32::try_from(outgoing.datagram.size()).unwrap_or(u32::MAX).saturating_add(overhead);
             let (ecn, tail) = (outgoing.envelope.ecn, outgoing.tail);
             let Some(payload) = self.address(index, outgoing) else { continue };
             let packet = Packet { payload, size, flow: flow as u32, ecn, sent: self.now, tail };
@@ -196,7 +191,6 @@ impl World<'_> {
                 None => self.emit(index, packet),
             }
         }
-        self.out = out;
         self.depart(index);
     }
 

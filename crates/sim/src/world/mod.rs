@@ -20,8 +20,8 @@ use crate::tap::Tap;
 use agenda::Agenda;
 use finish::Snapshot;
 use machine::Machine;
-pub(crate) use route::Datagram;
 use route::Routes;
+pub(crate) use route::{Datagram, Pool};
 
 /// When every run starts. Not zero, so that nobody's arithmetic meets the origin of time.
 const ORIGIN: Instant = Instant::from_nanos(1_000_000_000);
@@ -73,11 +73,13 @@ struct World<'a> {
     routes: Vec<Routes>,
     /// Changes of addresses that are yet to come: when, of which flow, and which of its moves.
     changes: VecDeque<(Instant, usize, usize)>,
-    /// Never later than the next event of each entity; a time that has been put off since shows when it comes.
+    /// The next event of each entity. Between two events it holds for all of them.
     agenda: Agenda,
-    arrivals: Vec<Packet<Datagram>>,
-    pool: Vec<Vec<u8>>,
-    out: Vec<Outgoing>,
+    /// Packets that the link at work has delivered.
+    arrivals: VecDeque<Packet<Box<Datagram>>>,
+    pool: Pool,
+    /// Datagrams of the host at work.
+    out: VecDeque<Outgoing>,
     /// Machines that something happened to in the current event.
     touched: Vec<usize>,
     hash: Hash,
@@ -98,7 +100,7 @@ struct World<'a> {
 /// A direction of a path, or the network card of a host.
 struct Link {
     name: String,
-    direction: Direction<Datagram>,
+    direction: Direction<Box<Datagram>>,
     limit: QueueLimit,
     is_path: bool,
     series: Vec<(Duration, u64, Duration)>,
@@ -131,26 +133,26 @@ impl Link {
 /// Hears what a link does.
 struct Listener<'a> {
     link: usize,
-    arrivals: &'a mut Vec<Packet<Datagram>>,
-    pool: &'a mut Vec<Vec<u8>>,
+    arrivals: &'a mut VecDeque<Packet<Box<Datagram>>>,
+    pool: &'a mut Pool,
     hash: &'a mut Hash,
     /// Time of the next point of the series, and the last packet that left since.
     departed: Option<(Instant, Duration)>,
     next_point: Instant,
 }
 
-impl Sink<Datagram> for Listener<'_> {
-    fn deliver(&mut self, at: Instant, packet: Packet<Datagram>) {
+impl Sink<Box<Datagram>> for Listener<'_> {
+    fn deliver(&mut self, at: Instant, packet: Packet<Box<Datagram>>) {
         self.hash.packet(at, self.link, &packet, None);
-        self.arrivals.push(packet);
+        self.arrivals.push_back(packet);
     }
 
-    fn dropped(&mut self, at: Instant, packet: Packet<Datagram>, cause: DropCause) {
+    fn dropped(&mut self, at: Instant, packet: Packet<Box<Datagram>>, cause: DropCause) {
         self.hash.packet(at, self.link, &packet, Some(cause));
-        self.pool.push(packet.payload.bytes);
+        self.pool.put(packet.payload);
     }
 
-    fn departed(&mut self, at: Instant, _: &Packet<Datagram>, queued: Instant) {
+    fn departed(&mut self, at: Instant, _: &Packet<Box<Datagram>>, queued: Instant) {
         if at >= self.next_point && self.departed.is_none() {
             self.departed = Some((at, at.saturating_since(queued)));
         }
@@ -171,9 +173,9 @@ impl<'a> World<'a> {
             routes: Vec::new(),
             changes: VecDeque::new(),
             agenda: Agenda::default(),
-            arrivals: Vec::new(),
-            pool: Vec::new(),
-            out: Vec::new(),
+            arrivals: VecDeque::new(),
+            pool: Pool::default(),
+            out: VecDeque::new(),
             touched: Vec::new(),
             hash: Hash::new(),
             log: plan.record.hash.then(EventHash::new),
@@ -287,12 +289,7 @@ impl<'a> World<'a> {
                 let at = self.now.saturating_since(ORIGIN);
                 return Some(format!("time stands still at {at:?}: {STUCK} events at that instant"));
             }
-            let next = self.next_event(entity);
-            if next > at {
-                // It was put off since.
-                self.agenda.set(entity, next);
-                continue;
-            }
+            debug_assert_eq!(at, self.next_event(entity), "the agenda is out of date");
             self.now = self.now.max(at);
             match entity.checked_sub(self.links.len()) {
                 None => self.advance(entity),
@@ -302,12 +299,11 @@ impl<'a> World<'a> {
             // A machine that something happened to is asked below, when it has sent what it has to send.
             let is_flushed = entity.checked_sub(self.links.len()).and_then(|it| self.machines.get(it));
             if !is_flushed.is_some_and(Machine::is_touched) {
-                self.agenda.set(entity, self.next_event(entity));
+                self.schedule(entity);
             }
             while let Some(machine) = self.touched.pop() {
                 self.flush(machine);
-                let entity = self.links.len() + machine;
-                self.agenda.set(entity, self.next_event(entity));
+                self.schedule(self.links.len() + machine);
             }
         }
         None
@@ -321,10 +317,10 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Has an entity called for its next event, unless it is to be called then or earlier anyway.
+    /// Has an entity called for its next event, which may have changed.
     fn schedule(&mut self, entity: Entity) {
         let next = self.next_event(entity);
-        if next < self.agenda.at(entity) {
+        if next != self.agenda.at(entity) {
             self.agenda.set(entity, next);
         }
     }
@@ -332,15 +328,17 @@ impl<'a> World<'a> {
     /// A link has something to do.
     fn advance(&mut self, index: usize) {
         self.with_link(index, |direction, now, listener| direction.advance(now, listener));
-        let mut arrivals = std::mem::take(&mut self.arrivals);
-        for packet in arrivals.drain(..) {
+        while let Some(packet) = self.arrivals.pop_front() {
             self.forward(packet);
         }
-        self.arrivals = arrivals;
     }
 
     /// Calls a link and takes note of what it says.
-    fn with_link(&mut self, index: usize, call: impl FnOnce(&mut Direction<Datagram>, Instant, &mut Listener<'_>)) {
+    fn with_link(
+        &mut self,
+        index: usize,
+        call: impl FnOnce(&mut Direction<Box<Datagram>>, Instant, &mut Listener<'_>),
+    ) {
         let link = &mut self.links[index];
         let mut listener = Listener {
             link: index,
@@ -360,7 +358,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn send(&mut self, index: usize, packet: Packet<Datagram>) {
+    fn send(&mut self, index: usize, packet: Packet<Box<Datagram>>) {
         self.with_link(index, |direction, now, listener| direction.send(now, packet, listener));
         self.schedule(index);
     }

@@ -24,8 +24,9 @@ use crate::stack::{Registry, StackContext};
 const CLIENT_PORT: u16 = 50_000;
 const SERVER_PORT: u16 = 443;
 
-/// The content of a packet and where it is on its way.
-#[derive(Clone, Debug)]
+/// The content of a packet and where it is on its way. Packets carry it in a box, so that little is copied on the way
+/// from queue to queue; the boxes are used again.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Datagram {
     pub(crate) bytes: Vec<u8>,
     /// Zeros behind these bytes.
@@ -37,14 +38,37 @@ pub(crate) struct Datagram {
     is_up: bool,
 }
 
-#[cfg(test)]
-impl From<Vec<u8>> for Datagram {
-    fn from(bytes: Vec<u8>) -> Datagram {
-        Datagram { bytes, zeros: 0, entry: 0, hops: 0, is_up: true }
+impl Datagram {
+    /// Bytes, the zeros included.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.len() + self.zeros
     }
 }
 
-impl Payload for Datagram {
+/// The boxes of datagrams that have come to their end, to be used again.
+#[derive(Debug, Default)]
+#[expect(clippy::vec_box, reason = "the boxes are what is to be used again")]
+pub(crate) struct Pool(Vec<Box<Datagram>>);
+
+impl Pool {
+    /// A box with anything in it.
+    pub(crate) fn take(&mut self) -> Box<Datagram> {
+        self.0.pop().unwrap_or_default()
+    }
+
+    pub(crate) fn put(&mut self, datagram: Box<Datagram>) {
+        self.0.push(datagram);
+    }
+}
+
+#[cfg(test)]
+impl From<Vec<u8>> for Datagram {
+    fn from(bytes: Vec<u8>) -> Datagram {
+        Datagram { bytes, is_up: true, ..Datagram::default() }
+    }
+}
+
+impl Payload for Box<Datagram> {
     fn corrupt(&mut self, dice: u64) {
         // The damage may hit any of them.
         self.bytes.resize(self.bytes.len() + std::mem::take(&mut self.zeros), 0);
@@ -288,21 +312,20 @@ impl<'a> World<'a> {
     }
 
     /// A host sends a datagram; `None` if nobody has its addresses.
-    pub(super) fn address(&mut self, machine: usize, outgoing: Outgoing) -> Option<Datagram> {
-        let Outgoing { envelope, bytes, zeros, .. } = outgoing;
+    pub(super) fn address(&mut self, machine: usize, outgoing: Outgoing) -> Option<Box<Datagram>> {
+        let Outgoing { envelope, mut datagram, .. } = outgoing;
         let is_up = machine.is_multiple_of(2);
-        match self.routes[machine / 2].find(&envelope, is_up) {
-            Some(entry) => Some(Datagram { bytes, zeros, entry, hops: 0, is_up }),
-            None => {
-                self.routes[machine / 2].astray += 1;
-                self.pool.push(bytes);
-                None
-            }
-        }
+        let Some(entry) = self.routes[machine / 2].find(&envelope, is_up) else {
+            self.routes[machine / 2].astray += 1;
+            self.pool.put(datagram);
+            return None;
+        };
+        (datagram.entry, datagram.hops, datagram.is_up) = (entry, 0, is_up);
+        Some(datagram)
     }
 
     /// Gives a packet to the link that comes next, or to the host at the end of its way.
-    pub(super) fn forward(&mut self, mut packet: Packet<Datagram>) {
+    pub(super) fn forward(&mut self, mut packet: Packet<Box<Datagram>>) {
         let flow = packet.flow as usize;
         match self.routes[flow].next(&packet.payload) {
             Some(link) => {
@@ -323,8 +346,8 @@ mod tests {
     fn damage_hits_zeros_that_are_not_stored_as_it_hits_stored_ones() {
         let bytes = vec![7, 0, 255];
         for dice in 0..200 {
-            let mut padded = Datagram { zeros: 9, ..Datagram::from(bytes.clone()) };
-            let mut stored = Datagram::from(whole(&bytes, 9));
+            let mut padded = Box::new(Datagram { zeros: 9, ..Datagram::from(bytes.clone()) });
+            let mut stored = Box::new(Datagram::from(whole(&bytes, 9)));
             padded.corrupt(dice);
             stored.corrupt(dice);
             assert_eq!((padded.bytes, padded.zeros), (stored.bytes, 0), "{dice}");
