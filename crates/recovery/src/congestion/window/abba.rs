@@ -58,10 +58,10 @@ struct Beta {
     most_gain: u128,
 }
 
-/// That of CUBIC.
-const CUBIC: Beta = Beta { ratio: Backoff::USUAL.beta, most_gain: 2_684 };
-/// That of CUBIC for marks, with `mark=abe`.
-const SHORT_QUEUE: Beta = Beta { ratio: Backoff::SHORT_QUEUE.beta, most_gain: 1_144 };
+/// That of CUBIC for a loss.
+const LOSS: Beta = Beta { ratio: Backoff::LOSS.beta, most_gain: 2_684 };
+/// That of CUBIC for a mark, with `mark=abe`.
+const MARK: Beta = Beta { ratio: Backoff::MARK.beta, most_gain: 1_144 };
 
 /// A window in bytes, and a round-trip time in nanoseconds.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -228,7 +228,7 @@ impl Growth for Abba {
         self.period = Some(Period {
             high: Point { window: view.window, rtt },
             follows_recovery: !is_mark,
-            beta: if signal == Signal::ShortQueue { SHORT_QUEUE } else { CUBIC },
+            beta: if signal == Signal::AbeMark { MARK } else { LOSS },
             low: None,
             line: None,
         });

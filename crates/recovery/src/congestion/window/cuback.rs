@@ -5,7 +5,8 @@
 //! A(w)       = min(A_cubic(w), A_reno(w))                 … before the window is w, since the epoch began
 //! A_cubic(w) = bandwidth × (K + ∛((w - W_max) / C))       bandwidth = prior / smoothed RTT, at the congestion
 //! A_reno(w)  = (w - epoch) (w + epoch - 1) / (2 alpha)    up to prior; from there with alpha = 1
-//! congestion: W_max = window, or 0.85 window if it had not come back to W_max;  prior = window;  window = 0.7 window
+//! congestion: W_max = window, or (1 + beta) / 2 window if it had not come back to W_max
+//!             prior = window;  window = beta window
 //! ```
 //!
 //! `A` turns around the two curves of CUBIC: not how large the window is at a time, but how much has to be delivered
@@ -21,7 +22,7 @@
 use thalweg_units::Instant;
 use thalweg_units::math::mul_div;
 
-use super::cubic::{Backoff, FAST_CONVERGENCE, k_micros, micros};
+use super::cubic::{Backoff, k_micros, micros};
 use super::{Growth, Signal, View};
 
 /// The fewest datagrams that have to be acknowledged before the window grows by one.
@@ -145,11 +146,12 @@ impl Growth for Cuback {
     }
 
     fn reduce(&mut self, view: View, signal: Signal) -> u64 {
+        self.backoff = Backoff::of(signal);
         let converges = self.w_max.is_some_and(|w_max| view.window < w_max);
-        let w_max = if converges { mul_div(view.window, FAST_CONVERGENCE.0, FAST_CONVERGENCE.1) } else { view.window };
+        let (part, whole) = if converges { self.backoff.convergence } else { (1, 1) };
+        let w_max = mul_div(view.window, part, whole);
         self.w_max = Some(w_max.max(2 * view.datagram));
         self.prior = Some((view.window, micros(view.smoothed_rtt)));
-        self.backoff = Backoff::of(signal);
         self.epoch = None;
         let (part, whole) = self.backoff.beta;
         mul_div(view.window, part, whole)

@@ -6,8 +6,8 @@
 //! window += (target - window) / window                     per datagram acknowledged
 //! W_est  += alpha / window                                 per datagram acknowledged: what Reno would have
 //! window  = W_est                                          where W(t) < W_est: the Reno-friendly region
-//! congestion: W_max = window, or 0.85 window if it had not come back to W_max (fast convergence);  window = 0.7 window,
-//!             or 0.85 window for a mark with `mark=abe`
+//! congestion: W_max = window, or (1 + beta) / 2 window if it had not come back to W_max (fast convergence)
+//!             window = beta window
 //! ```
 //!
 //! Windows are bytes, times microseconds. `t` does not run while the application leaves the window unused. An epoch
@@ -16,10 +16,10 @@
 //! | constant | value | source |
 //! |---|---|---|
 //! | beta | 7/10 | section 4.6: higher gives less back after a loss, lower converges faster |
+//! | beta of a mark, with `mark=abe` | 17/20 | RFC 8511 section 3.1: a queue that marks is short |
 //! | C | 4/10 datagrams/s³ | section 4.1.2 |
-//! | beta after a mark | 17/20, with `mark=abe` | RFC 8511 section 3.1: a queue that marks is short |
-//! | alpha | 9/17, or 9/37 = 3 (1 - beta) / (1 + beta) | section 4.3: the additive increase that is fair to Reno at this beta |
-//! | fast convergence | 17/20 = (1 + beta) / 2 | section 4.7 |
+//! | alpha | 3 (1 - beta) / (1 + beta) = 9/17, 9/37 | section 4.3: the additive increase that is fair to Reno |
+//! | fast convergence | (1 + beta) / 2 = 17/20, 37/40 | section 4.7 |
 
 use thalweg_units::math::{icbrt, mul_div};
 use thalweg_units::{Duration, Instant};
@@ -33,30 +33,30 @@ pub(super) struct Backoff {
     pub(super) beta: (u64, u64),
     /// Alpha: Reno's additive increase at this beta, in datagrams per window of acknowledgments.
     pub(super) alpha: (u64, u64),
+    /// What fast convergence leaves of the window as the next W_max.
+    pub(super) convergence: (u64, u64),
 }
 
 impl Backoff {
-    pub(super) const USUAL: Backoff = Backoff { beta: (7, 10), alpha: (9, 17) };
-    pub(super) const SHORT_QUEUE: Backoff = Backoff { beta: (17, 20), alpha: (9, 37) };
+    pub(super) const LOSS: Backoff = Backoff { beta: (7, 10), alpha: (9, 17), convergence: (17, 20) };
+    pub(super) const MARK: Backoff = Backoff { beta: (17, 20), alpha: (9, 37), convergence: (37, 40) };
 
     pub(super) fn of(signal: Signal) -> Backoff {
         match signal {
-            Signal::Loss | Signal::Mark => Backoff::USUAL,
-            Signal::ShortQueue => Backoff::SHORT_QUEUE,
+            Signal::Loss | Signal::Mark => Backoff::LOSS,
+            Signal::AbeMark => Backoff::MARK,
         }
     }
 }
 
 impl Default for Backoff {
     fn default() -> Backoff {
-        Backoff::USUAL
+        Backoff::LOSS
     }
 }
 
 /// The aggressiveness of the cubic function, in datagrams per second cubed.
 const C: (u128, u128) = (4, 10);
-/// What fast convergence leaves of the window as the next W_max.
-pub(super) const FAST_CONVERGENCE: (u64, u64) = (17, 20);
 /// The window may aim no further than this beyond itself: 3/2, per round trip.
 const MAX_TARGET: (u64, u64) = (3, 2);
 
@@ -166,12 +166,13 @@ impl Growth for Cubic {
     }
 
     fn reduce(&mut self, view: View, signal: Signal) -> u64 {
+        self.backoff = Backoff::of(signal);
         let converges = self.w_max.is_some_and(|w_max| view.window < w_max);
-        let w_max = if converges { mul_div(view.window, FAST_CONVERGENCE.0, FAST_CONVERGENCE.1) } else { view.window };
+        let (part, whole) = if converges { self.backoff.convergence } else { (1, 1) };
+        let w_max = mul_div(view.window, part, whole);
         // At the minimum window fast convergence would lower W_max without end, below what the window can ever be.
         self.w_max = Some(w_max.max(2 * view.datagram));
         self.prior = view.window;
-        self.backoff = Backoff::of(signal);
         self.epoch = None;
         let (part, whole) = self.backoff.beta;
         mul_div(view.window, part, whole)

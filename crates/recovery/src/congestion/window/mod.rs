@@ -13,7 +13,8 @@
 //!
 //! The parts see a [`View`] and return proposals; the frame applies the limits that hold for all of them (the minimum
 //! window, no growth past the threshold within slow start) and keeps the snapshots from which a reduction can be taken
-//! back. Bytes in flight are not part of a snapshot: they are facts, not decisions.
+//! back. Bytes in flight are not part of a snapshot: they are facts, not decisions. A start that ends by itself with less
+//! than was in flight has answered part of what its last round trip brings about; the frame takes only the rest.
 
 mod abba;
 mod cuback;
@@ -113,9 +114,8 @@ pub(crate) enum Signal {
     Loss,
     /// A mark that is answered as a loss is.
     Mark,
-    /// A mark in congestion avoidance that is answered by less than a loss, because a queue that marks is short (RFC 8511
-    /// section 3).
-    ShortQueue,
+    /// A mark that is answered by less than a loss: a queue that marks is short (Alternative Backoff with ECN, RFC 8511).
+    AbeMark,
 }
 
 /// How the window grows after slow start, and how far congestion reduces it.
@@ -195,8 +195,8 @@ pub(crate) struct Window {
     /// The reduction is not complete: it decides on the window.
     reducing: bool,
     start_exit: Option<StartExit>,
-    /// When a start ended by itself with less than it had opened, and what that was.
-    opened: Option<(Instant, u64)>,
+    /// When a start ended by itself with less than what was in flight, and what that was.
+    before_exit: Option<(Instant, u64)>,
     application_limited: bool,
     /// A mark has ended the first start of a scalable sender, and none has come since: see [`SEARCH_DIVISOR`].
     searching: bool,
@@ -219,7 +219,7 @@ impl Window {
             next_reduction: None,
             reducing: false,
             start_exit: None,
-            opened: None,
+            before_exit: None,
             application_limited: false,
             searching: false,
             snapshots: SmallVec::new(),
@@ -276,7 +276,9 @@ impl Window {
         let proposal = self.start.on_ack(self.view(event.now, event.rtt), event);
         self.take_up(proposal);
         if proposal.exit.is_some() {
-            self.opened = (self.window < before).then_some((event.now, before));
+            let in_flight = before.min(event.prior_in_flight);
+            let is_reduced = proposal.exit != Some(StartExit::Congestion) && self.window < in_flight;
+            self.before_exit = is_reduced.then_some((event.now, in_flight));
             let view = self.view(event.now, event.rtt);
             self.growth.on_start_exit(view);
             if let Some(held) = proposal.held {
@@ -331,29 +333,34 @@ impl Window {
         self.growth.on_start_exit(self.view(event.now, event.rtt));
     }
 
-    fn signal(&self, cause: CongestionCause, is_starting: bool) -> Signal {
+    fn signal(&self, event: &AckEvent<'_>, cause: CongestionCause) -> Signal {
+        // In congestion avoidance only (RFC 8511 section 3.1): slow start overshoots by up to a window. And where
+        // packets are lost besides, the queue is not short.
+        let is_alone = event.lost == 0 && !self.in_slow_start();
         match cause {
             CongestionCause::Loss => Signal::Loss,
-            // Slow start has filled the queue by as much as it has doubled since.
-            CongestionCause::Ecn if self.birth.mark == MarkPolicy::Abe && !is_starting => Signal::ShortQueue,
+            CongestionCause::Ecn if self.birth.mark == MarkPolicy::Abe && is_alone => Signal::AbeMark,
             CongestionCause::Ecn => Signal::Mark,
         }
     }
 
-    /// The window under which the packets were sent that met congestion, if a start has left less of it since.
+    /// What was in flight with the packets that met congestion, if a start has ended since with less than that.
     ///
-    /// What the last round trip of a start has caused becomes known after its end. A start that leaves less than it had
-    /// opened has answered part of that: what was sent before a reduction calls for no other (RFC 9002 section 7.3.2).
-    /// The rest is what a reduction of the window that caused it takes.
-    fn opened_for(&self, event: &AckEvent<'_>) -> Option<u64> {
-        let (ended, window) = self.opened?;
-        let newest = event.losses.last().map(|loss| loss.sent).or(event.newest_sent)?;
-        (newest <= ended).then_some(window)
+    /// The consequences of a start's last round trip become known after its end. They call for a reduction of what was
+    /// in flight then, and the end of the start was part of it: what was sent before a reduction calls for no other (RFC
+    /// 9002 section 7.3.2).
+    fn flight_before_exit(&self, event: &AckEvent<'_>, cause: CongestionCause) -> Option<u64> {
+        let (ended, in_flight) = self.before_exit?;
+        let newest = match cause {
+            CongestionCause::Loss => event.losses.last().map(|loss| loss.sent),
+            CongestionCause::Ecn => event.newest_sent,
+        };
+        (newest? <= ended && in_flight > self.window).then_some(in_flight)
     }
 
     fn reduce(&mut self, event: &AckEvent<'_>, congestion: CongestionEvent) {
         let is_starting = self.in_slow_start();
-        let signal = self.signal(congestion.cause, is_starting);
+        let signal = self.signal(event, congestion.cause);
         // What the next reduction reduces is what this one was to arrive at.
         self.window = self.settled();
         self.remember(congestion.episode);
@@ -368,8 +375,8 @@ impl Window {
             view.window = event.prior_in_flight;
         }
         let mut target = self.growth.reduce(view, signal);
-        if let Some(opened) = self.opened_for(event) {
-            target = math::mul_div(target, opened, view.window.max(1)).min(view.window);
+        if let Some(in_flight) = self.flight_before_exit(event, congestion.cause) {
+            target = math::mul_div(target, in_flight, view.window.max(1)).min(self.window);
         }
         let target = target.max(self.minimum_threshold());
         self.leave_start(StartExit::Congestion);
@@ -434,6 +441,7 @@ impl Window {
     /// RFC 9002 section 7.6.2: the window falls to its minimum; the threshold stays where the congestion put it.
     fn collapse(&mut self) {
         self.window = self.minimum();
+        self.before_exit = None;
         (self.reducing, self.searching) = (false, false);
         self.growth.on_persistent_congestion();
         self.leave_start(StartExit::Congestion);
@@ -521,6 +529,7 @@ impl Controller for Window {
                 self.searching = snapshot.searching;
                 self.growth = snapshot.growth;
                 self.start = snapshot.start;
+                self.before_exit = None;
                 self.shape = snapshot.shape;
                 // The snapshot may be from another phase of the application.
                 self.growth.on_application_limited(now, self.application_limited);

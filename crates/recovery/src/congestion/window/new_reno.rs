@@ -14,7 +14,7 @@ use super::{Growth, Signal, View};
 /// What congestion leaves of the window (kLossReductionFactor, RFC 9002 appendix B.1) …
 const BETA: (u64, u64) = (1, 2);
 /// … and what a mark does with `mark=abe` (RFC 8511 section 3.1).
-const BETA_SHORT_QUEUE: (u64, u64) = (4, 5);
+const BETA_ECN: (u64, u64) = (4, 5);
 
 /// See the [module](self).
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ impl Growth for NewReno {
         self.acked = 0;
         let (part, whole) = match signal {
             Signal::Loss | Signal::Mark => BETA,
-            Signal::ShortQueue => BETA_SHORT_QUEUE,
+            Signal::AbeMark => BETA_ECN,
         };
         math::mul_div(view.window, part, whole)
     }

@@ -1,7 +1,7 @@
 //! The frame: slow start, reductions, limits, undo; and the whole controller against the theory.
 
 use super::*;
-use crate::congestion::Congestion;
+use crate::congestion::{Congestion, LossSample};
 use crate::profile::Profile;
 use crate::testing::{Scene, ms};
 use crate::{PacingPolicy, Policies};
@@ -120,17 +120,67 @@ fn rfc8511_3_1_a_mark_takes_less_than_a_loss_but_in_slow_start() {
 }
 
 #[test]
-fn what_a_start_has_left_of_its_window_is_part_of_the_answer_to_its_last_round_trip() {
-    for (opened, sent_ms, expected) in [(300, 100, 210), (300, 101, 154), (1_000, 100, 220)] {
-        let (mut window, mut scene) = (window("controller=cubic"), Scene::new());
-        window.window = 220 * DATAGRAM;
-        window.ssthresh = Some(window.window);
-        window.opened = Some((Instant::ZERO + ms(100), opened * DATAGRAM));
-        let event =
-            AckEvent { newest_sent: Some(Instant::ZERO + ms(sent_ms)), ..scene.congestion(CongestionCause::Loss) };
-        let _ = window.on_ack(&event);
-        assert_eq!(window.window, expected * DATAGRAM, "{opened} opened, sent at {sent_ms} ms");
+fn the_end_of_a_start_is_part_of_the_answer_to_its_last_round_trip() {
+    let exit = Instant::ZERO + ms(100);
+    for cause in [CongestionCause::Loss, CongestionCause::Ecn] {
+        for (in_flight, sent, expected) in
+            [(300, exit, 210), (300, exit + ms(1), 154), (1_000, exit, 220), (200, exit, 154)]
+        {
+            let (mut window, mut scene) = (window("controller=cubic"), Scene::new());
+            window.window = 220 * DATAGRAM;
+            window.ssthresh = Some(window.window);
+            window.before_exit = Some((exit, in_flight * DATAGRAM));
+            let losses = [lost_of(sent)];
+            let losses = if cause == CongestionCause::Loss { &losses[..] } else { &[] };
+            let event = AckEvent { newest_sent: Some(sent), losses, ..scene.congestion(cause) };
+            let _ = window.on_ack(&event);
+            assert_eq!(window.window, expected * DATAGRAM, "{cause:?}, {in_flight} in flight, sent {sent:?}");
+        }
     }
+}
+
+fn lost_of(sent: Instant) -> LossSample {
+    LossSample { bytes: DATAGRAM, sent, order: 1, delivered: 0, lost: 0, in_flight: 0, application_limited: false }
+}
+
+#[test]
+fn only_a_start_that_ends_with_less_than_was_in_flight_is_part_of_an_answer() {
+    for (in_flight, expected) in [(200, Some(200)), (50, None)] {
+        let (mut window, mut scene) = (window("controller=cubic"), Scene::new());
+        window.window = 300 * DATAGRAM;
+        window.start = Box::new(Stops);
+        let event = AckEvent { prior_in_flight: in_flight * DATAGRAM, ..scene.ack(DATAGRAM, Some(ms(100)), true) };
+        let now = event.now;
+        let _ = window.on_ack(&event);
+        assert_eq!((window.window, window.start_exit()), (100 * DATAGRAM, Some(StartExit::Bandwidth)));
+        assert_eq!(window.before_exit, expected.map(|datagrams| (now, datagrams * DATAGRAM)));
+        let _ = window.on_ack(&scene.persistent_congestion());
+        assert_eq!(window.before_exit, None);
+    }
+}
+
+/// Ends with a window of a hundred datagrams.
+#[derive(Debug)]
+struct Stops;
+
+impl Start for Stops {
+    fn on_ack(&mut self, _: View, _: &AckEvent<'_>) -> Proposal {
+        Proposal { exit: Some(StartExit::Bandwidth), ..Proposal::window(100 * DATAGRAM) }
+    }
+
+    fn snapshot(&self) -> Box<dyn Start> {
+        Box::new(Stops)
+    }
+}
+
+#[test]
+fn a_mark_with_a_loss_is_answered_as_the_loss_is() {
+    let (mut window, mut scene) = (window("controller=cubic, start=standard, mark=abe"), Scene::new());
+    window.window = 1_000 * DATAGRAM;
+    window.ssthresh = Some(500 * DATAGRAM);
+    let event = AckEvent { lost: DATAGRAM, ..scene.congestion(CongestionCause::Ecn) };
+    let _ = window.on_ack(&event);
+    assert_eq!(window.window, 700 * DATAGRAM);
 }
 
 #[test]

@@ -5,8 +5,9 @@
 //! each ACK        trains ──► the highest rate that the path is known to carry (`trains`, by two clocks: `bound`)
 //!                 window = max(slow start, share × rate × round trip)
 //! exit            the rate is confirmed, and has not risen for a round trip with the window at what it fills
-//!                 or by delay: as HyStart++ does, or DelayMin on a long path
+//!                 or by delay: as HyStart++ does
 //!                 (neither where the round trip varies by more than twice the smallest)
+//!                 on a long path, by the smallest delay of a round trip
 //! congestion      the window falls to what has been delivered of the flight that met it
 //! ```
 //!
@@ -296,8 +297,8 @@ impl Start for Peak {
             true => self.delay.on_ack(view, event),
             false => self.hystart.on_ack(view, event),
         };
-        // Jitter is no reason to end, only to go on slowly.
-        if by_delay.exit.is_some() && !is_jittery(event) {
+        // Jitter is no reason to end, only to go on slowly, as HyStart++ does meanwhile.
+        if by_delay.exit.is_some() && (self.is_long(event) || !is_jittery(event)) {
             return Proposal { exit: by_delay.exit, ..Proposal::window(view.window) };
         }
         let window = self.open(by_delay.window, view, event);

@@ -20,7 +20,7 @@ fn nanos(rtt_ms: f64) -> u64 {
 
 /// A period with this line, in which no cap applies to windows of more than a byte.
 fn period(line: Option<Line>) -> Period {
-    Period { high: Point { window: 0, rtt: 0 }, follows_recovery: true, beta: CUBIC, low: None, line }
+    Period { high: Point { window: 0, rtt: 0 }, follows_recovery: true, beta: LOSS, low: None, line }
 }
 
 /// Bytes that so many acknowledged ones are worth.
@@ -85,7 +85,7 @@ fn one_ack_never_opens_the_window_by_more_than_half() {
 
 #[test]
 fn below_the_old_window_over_beta_the_gain_is_capped() {
-    for (beta, prior, gain) in [(CUBIC, 70_000, 2_684), (SHORT_QUEUE, 85_000, 1_144)] {
+    for (beta, prior, gain) in [(LOSS, 70_000, 2_684), (MARK, 85_000, 1_144)] {
         let period = Period { high: point(prior, 0), beta, ..period(Some(line(8.0))) };
         // The room would be all of the window.
         let more = |window| period.acceleration(window, nanos(8.0), 12_000) >> FRACTION_BITS;
@@ -97,7 +97,7 @@ fn below_the_old_window_over_beta_the_gain_is_capped() {
 
 #[test]
 fn the_cap_is_beta_to_the_power_of_minus_two_thirds() {
-    for beta in [CUBIC, SHORT_QUEUE] {
+    for beta in [LOSS, MARK] {
         let exact = math::pow(beta.ratio.0 as f64 / beta.ratio.1 as f64, -2.0 / 3.0) - 1.0;
         let ours = beta.most_gain as f64 / 10_000.0;
         assert!(ours <= exact && exact < ours + 0.000_1, "{ours} and {exact}");
@@ -135,7 +135,10 @@ fn the_high_point_of_a_mark_is_from_before_it() {
     sample(&mut abba, 100_000, 120.0);
     abba.reduce(View::new(at(11), 100_000, DATAGRAM, ms(120)), Signal::Mark);
     abba.observe_sample(View::new(at(20), 70_000, DATAGRAM, ms(60)), true);
-    assert_eq!(abba.period.unwrap().high, point(100_000, 80));
+    let period = abba.period.unwrap();
+    assert_eq!((period.high, period.beta), (point(100_000, 80), LOSS));
+    abba.reduce(View::new(at(30), 100_000, DATAGRAM, ms(120)), Signal::AbeMark);
+    assert_eq!(abba.period.unwrap().beta, MARK, "which bounds what a round trip adds");
 }
 
 #[test]
@@ -254,7 +257,7 @@ proptest! {
         recovery in 1u64..2_000_000_000,
         samples in proptest::collection::vec((0u64..40, 0u64..2_000_000_000), 1..20),
     ) {
-        let beta = if is_mark { SHORT_QUEUE } else { CUBIC };
+        let beta = if is_mark { MARK } else { LOSS };
         let prior = 1_000_000;
         let mut period = Period {
             high: Point { window: prior, rtt: high },
@@ -310,7 +313,7 @@ proptest! {
 /// The test above can fail: this is what the cap is for.
 #[test]
 fn without_the_cap_a_round_trip_can_add_more_than_congestion_took() {
-    for beta in [CUBIC, SHORT_QUEUE] {
+    for beta in [LOSS, MARK] {
         let uncapped = Beta { most_gain: 10_000, ..beta };
         let prior = 1_000_000;
         let window = prior * beta.ratio.0 / beta.ratio.1;

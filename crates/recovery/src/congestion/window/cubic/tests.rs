@@ -255,3 +255,27 @@ fn two_teeth_last_twice_k() {
     // K is 9.0856 s.
     assert_eq!(cubic.cycle(view(at(0), window, 100)), 181);
 }
+
+#[test]
+fn rfc9438_4_3_and_4_7_alpha_and_fast_convergence_follow_from_beta() {
+    for Backoff { beta, alpha, convergence } in [Backoff::LOSS, Backoff::MARK] {
+        let (part, whole) = beta;
+        assert_eq!(alpha.0 * (whole + part), alpha.1 * 3 * (whole - part));
+        assert_eq!(convergence.0 * 2 * whole, convergence.1 * (whole + part));
+    }
+}
+
+#[test]
+fn rfc8511_3_1_a_mark_leaves_17_of_20_and_a_loss_after_it_is_a_loss() {
+    let mut cubic = Cubic::default();
+    let window = cubic.reduce(view(Instant::ZERO, 100_000, 100), Signal::AbeMark);
+    assert_eq!((window, cubic.backoff), (85_000, Backoff::MARK));
+    // In the Reno-friendly region of a short path a window of acknowledgments adds 9/37 of a datagram.
+    let view = |window| View::new(at(1), window, DATAGRAM, Duration::from_micros(100));
+    let before = cubic.grow(view(window), 0);
+    let grown = (0..37).fold(before, |window, _| cubic.grow(view(window), window));
+    assert!((grown - before).abs_diff(9 * DATAGRAM) < 200, "{}", grown - before);
+    // It had not come back to where it was reduced from.
+    assert_eq!(cubic.reduce(view(95_000), Signal::Loss), 66_500);
+    assert_eq!((cubic.backoff, cubic.w_max), (Backoff::LOSS, Some(95_000 * 17 / 20)));
+}
