@@ -6,7 +6,7 @@ use thalweg_units::{Duration, Instant, exact_duration};
 /// Bytes at the head of every frame, counted in its size: track (1), number (4), size (4), time of capture (8).
 pub(crate) const FRAME_HEAD: usize = 17;
 
-/// How long after the last frame was due nobody waits for a frame any more that has not been seen by then.
+/// Time after the end of a call for which late frames are awaited.
 pub(crate) const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Audio and video in one direction. The defaults are those of draft-huitema-ccwg-c4-test-04.
@@ -71,6 +71,8 @@ impl Video {
 impl Call {
     /// The longest call: what is kept of each frame until the end of a run is bounded by it.
     pub const LONGEST: Duration = Duration::from_secs(3600);
+    /// Frames of all tracks together: what became of each is kept until the end.
+    pub const MOST_FRAMES: u64 = 1_000_000;
     /// Bytes of an audio frame.
     pub const AUDIO_SIZES: core::ops::RangeInclusive<u64> = FRAME_HEAD as u64..=1_000;
     /// Bytes of a video frame.
@@ -147,7 +149,7 @@ impl Call {
         (0..self.tracks()).map(of_track).fold(0, u64::saturating_add)
     }
 
-    /// What cannot be, in words.
+    /// Why the call is invalid, if it is.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         let sizes = |video: &Video| [video.key, video.delta].iter().all(|size| Call::VIDEO_SIZES.contains(size));
         if self.duration == Duration::ZERO || self.duration > Call::LONGEST {
@@ -161,6 +163,8 @@ impl Call {
         } else if !self.video.iter().all(|video| Call::FPS.contains(&video.fps) && Call::GROUPS.contains(&video.group))
         {
             Err("needs video of 1 to 1000 frames per second, in groups of 1 to 100000 frames")
+        } else if (0..self.tracks()).map(|track| self.frames(track)).sum::<u64>() > Call::MOST_FRAMES {
+            Err("needs at most a million frames of all tracks together; write a shorter duration or fewer frames")
         } else {
             Ok(())
         }
@@ -218,7 +222,7 @@ pub struct TrackResult {
     pub delay: Quantiles,
     /// The same of all that were due. A frame that never arrived counts from its capture until a later frame of its
     /// track arrived, which is for how long the receiver had nothing newer than an older frame; if none did, until a
-    /// second after the last was due, or the last arrival of the track if that was later.
+    /// second after the end of the call, or the last arrival of the track if that was later.
     pub wait: Quantiles,
 }
 

@@ -164,3 +164,30 @@ fn stacks_without_ranked_streams_and_calls_that_cannot_be_are_refused() {
     let error = run(&plan("100 Mbps", Call::new(false, ms(0)))).unwrap_err().to_string();
     assert_eq!(error, "flow \"call\": its traffic needs a duration above zero and at most an hour");
 }
+
+#[test]
+fn a_download_begins_when_its_request_has_come_and_ends_after_its_last_frames() {
+    let mut call = Call::new(false, ms(2_000));
+    call.video.clear();
+    let mut plan = plan("10 Mbps", call);
+    let path = &mut plan.paths[0];
+    for way in [&mut path.up, &mut path.down] {
+        way.delay = ms(700).into();
+    }
+    let on_time = tracks(&plan);
+    assert_eq!((on_time[0].captured, on_time[0].arrived), (100, 100));
+    // With losses the request comes late; audio is not repaired, and nothing is cut off.
+    plan.paths[0].up.loss.push(LossModel::Random(Probability::new(0.4).unwrap()));
+    for seed in 1..=8 {
+        plan.seed = seed;
+        assert_eq!(tracks(&plan)[0].arrived, 100, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_call_of_more_than_a_million_frames_is_refused() {
+    let mut call = Call::new(false, Call::LONGEST);
+    call.video[0].fps = 1_000;
+    let error = run(&plan("10 Mbps", call)).unwrap_err().to_string();
+    assert!(error.contains("a million frames"), "{error}");
+}

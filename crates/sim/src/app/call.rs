@@ -17,7 +17,7 @@ use super::{App, Transport, ZEROS};
 use crate::call::{Call, FRAME_HEAD, LAST_WAIT};
 use crate::meter::Meter;
 
-/// How long after the last frame was due a client gives up groups that are neither whole nor canceled.
+/// How long after the end of a call a client gives up groups that are neither whole nor canceled.
 const GIVE_UP: Duration = Duration::from_secs(10);
 
 /// One end of a call.
@@ -122,8 +122,9 @@ impl App for Caller {
             return false;
         }
         let mut wrote = self.poll_request(transport);
+        // The server ends the stream of a request when it begins to send.
         let is_wanted = self.is_wanted();
-        if self.is_client || is_wanted {
+        if is_wanted {
             self.began.get_or_insert(now);
         }
         wrote |= match &mut self.end {
