@@ -231,7 +231,7 @@ pub(crate) struct Outcome<'a> {
     pub(crate) call: &'a Call,
     pub(crate) sender: &'a FrameLog,
     pub(crate) receiver: &'a FrameLog,
-    /// When the client sent its first datagram: what the beat is taken to be if nothing was captured.
+    /// When the client sent its first datagram: what frames are counted from if none was captured.
     pub(crate) start: Instant,
     /// Frames captured from then until then count.
     pub(crate) window: Option<(Instant, Instant)>,

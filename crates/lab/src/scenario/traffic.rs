@@ -50,7 +50,7 @@ pub(super) fn traffic(
             Carries::Streams if !is_streams => {
                 field.complain(format!("is datagrams, which the stack \"{}\" does not carry", stack.name));
             }
-            _ if *key == CALL && !stack.ranks_streams => field.complain(format!(
+            _ if *key == CALL && !stack.has_stream_priorities => field.complain(format!(
                 "needs streams with priorities that their receiver can cancel, which the stack \"{}\" does not offer the \
                  lab; write stack = \"{OURS}\", or media",
                 stack.name

@@ -43,7 +43,7 @@ pub trait Transport {
     /// first.
     ///
     /// This and what follows does nothing unless the stack says that it [ranks
-    /// streams](crate::StackInfo::ranks_streams); traffic that needs it is refused otherwise.
+    /// streams](crate::StackInfo::has_stream_priorities); traffic that needs it is refused otherwise.
     fn set_priority(&mut self, id: u64, priority: u8) {
         let _ = (id, priority);
     }

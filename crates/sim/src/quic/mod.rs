@@ -41,7 +41,7 @@ pub struct Thalweg;
 
 impl StackFactory for Thalweg {
     fn info(&self) -> StackInfo {
-        StackInfo { hears_of_moves: true, resumes: true, ranks_streams: true, ..StackInfo::new("thalweg") }
+        StackInfo { hears_of_moves: true, resumes: true, has_stream_priorities: true, ..StackInfo::new("thalweg") }
     }
 
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {

@@ -110,7 +110,7 @@ pub struct StackInfo {
     /// Whether its streams have priorities and can be canceled by their receiver
     /// ([`Transport::set_priority`](crate::app::Transport::set_priority) and what follows it), as a
     /// [call](crate::Call) needs. Default false.
-    pub ranks_streams: bool,
+    pub has_stream_priorities: bool,
 }
 
 impl StackInfo {
@@ -124,7 +124,7 @@ impl StackInfo {
             is_repeatable: true,
             hears_of_moves: false,
             resumes: false,
-            ranks_streams: false,
+            has_stream_priorities: false,
         }
     }
 

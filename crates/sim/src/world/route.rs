@@ -206,7 +206,7 @@ impl<'a> World<'a> {
                 ),
             });
         }
-        if !info.ranks_streams && matches!(flow.traffic, Traffic::Call(_)) {
+        if !info.has_stream_priorities && matches!(flow.traffic, Traffic::Call(_)) {
             let reason = format!(
                 "is a call, and the stack \"{}\" offers no streams with priorities that their receiver can cancel",
                 flow.stack
