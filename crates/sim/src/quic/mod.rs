@@ -70,17 +70,16 @@ impl StackFactory for Thalweg {
                 factory = Arc::new(TeeFactory(factory, other.clone()));
             }
             config.observer = Some(factory);
-            if let Traffic::Media { interval, frame, deadline, .. } = context.flow.traffic {
-                // Late is worthless: what waits longer than the deadline makes room.
+            let datagrams = match &context.flow.traffic {
+                Traffic::Media { interval, frame, deadline, .. } => Some((*interval, *frame, *deadline)),
+                Traffic::Call(call) => Some((call.audio.every, call.audio.size, Duration::MAX)),
+                _ => None,
+            };
+            if let Some((interval, frame, deadline)) = datagrams {
+                // Late is worthless: what waits longer than the deadline, or than a second, makes room.
                 let frames = deadline.min(Duration::from_secs(1)).nanos() / interval.nanos().max(1) + 1;
                 config.datagrams.when_full = WhenFull::DropOldest;
                 config.datagrams.send_buffer = usize::try_from(frames * (frame + 256)).unwrap_or(usize::MAX);
-            }
-            if let Traffic::Call(call) = &context.flow.traffic {
-                // Of audio that cannot leave, the newest second waits.
-                let frames = Duration::from_secs(1).nanos() / call.audio.every.nanos().max(1) + 1;
-                config.datagrams.when_full = WhenFull::DropOldest;
-                config.datagrams.send_buffer = usize::try_from(frames * (call.audio.size + 256)).unwrap_or(usize::MAX);
             }
             Arc::new(config)
         };

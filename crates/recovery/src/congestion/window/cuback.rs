@@ -102,7 +102,7 @@ impl Cuback {
     fn begin_epoch(&mut self, view: View) -> Epoch {
         let (prior, rtt_micros) = self.prior.unwrap_or((view.window, micros(view.smoothed_rtt)));
         let plateau = self.w_max.unwrap_or(0).max(view.window);
-        let Backoff { alpha, .. } = self.backoff;
+        let alpha = self.backoff.alpha();
         let epoch = Epoch { window: view.window, plateau, prior, rtt_micros, alpha, datagram: view.datagram };
         self.epoch = Some(epoch);
         self.pending = 0;
@@ -147,14 +147,10 @@ impl Growth for Cuback {
 
     fn reduce(&mut self, view: View, signal: Signal) -> u64 {
         self.backoff = Backoff::of(signal);
-        let converges = self.w_max.is_some_and(|w_max| view.window < w_max);
-        let (part, whole) = if converges { self.backoff.convergence } else { (1, 1) };
-        let w_max = mul_div(view.window, part, whole);
-        self.w_max = Some(w_max.max(2 * view.datagram));
+        self.w_max = Some(self.backoff.w_max(view, self.w_max));
         self.prior = Some((view.window, micros(view.smoothed_rtt)));
         self.epoch = None;
-        let (part, whole) = self.backoff.beta;
-        mul_div(view.window, part, whole)
+        self.backoff.reduced(view)
     }
 
     /// A tooth takes as many round trips as windows are acknowledged until the plateau is reached.

@@ -26,26 +26,49 @@ use thalweg_units::{Duration, Instant};
 
 use super::{Growth, Signal, View};
 
-/// How far a signal reduces the window, and what is fair to Reno then.
+/// How far a signal reduces the window, as beta, and what follows from that.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct Backoff {
     /// Beta: what is left of the window.
     pub(super) beta: (u64, u64),
-    /// Alpha: Reno's additive increase at this beta, in datagrams per window of acknowledgments.
-    pub(super) alpha: (u64, u64),
-    /// What fast convergence leaves of the window as the next W_max.
-    pub(super) convergence: (u64, u64),
 }
 
 impl Backoff {
-    pub(super) const LOSS: Backoff = Backoff { beta: (7, 10), alpha: (9, 17), convergence: (17, 20) };
-    pub(super) const MARK: Backoff = Backoff { beta: (17, 20), alpha: (9, 37), convergence: (37, 40) };
+    pub(super) const LOSS: Backoff = Backoff { beta: (7, 10) };
+    pub(super) const MARK: Backoff = Backoff { beta: (17, 20) };
 
     pub(super) fn of(signal: Signal) -> Backoff {
         match signal {
             Signal::Loss | Signal::Mark => Backoff::LOSS,
             Signal::AbeMark => Backoff::MARK,
         }
+    }
+
+    /// Alpha: Reno's additive increase at this beta, in datagrams per window of acknowledgments.
+    pub(super) const fn alpha(self) -> (u64, u64) {
+        let (part, whole) = self.beta;
+        (3 * (whole - part), whole + part)
+    }
+
+    /// What fast convergence leaves of the window as the next W_max.
+    pub(super) const fn convergence(self) -> (u64, u64) {
+        let (part, whole) = self.beta;
+        (whole + part, 2 * whole)
+    }
+
+    /// The window that a reduction leaves.
+    pub(super) fn reduced(self, view: View) -> u64 {
+        mul_div(view.window, self.beta.0, self.beta.1)
+    }
+
+    /// The next W_max, after a reduction from a window that had or had not come back to the one `before`.
+    pub(super) fn w_max(self, view: View, before: Option<u64>) -> u64 {
+        let (part, whole) = match before {
+            Some(before) if view.window < before => self.convergence(),
+            _ => (1, 1),
+        };
+        // At the minimum window fast convergence would lower W_max without end, below what the window can ever be.
+        mul_div(view.window, part, whole).max(2 * view.datagram)
     }
 }
 
@@ -138,7 +161,7 @@ impl Cubic {
     /// What Reno would have by now, in bytes.
     fn advance_reno(&mut self, view: View, acked: u64) -> u64 {
         // Once past the window it was reduced from, Reno's increase is the ordinary one (section 4.3).
-        let (num, den) = if self.reno >> FRACTION_BITS >= self.prior { (1, 1) } else { self.backoff.alpha };
+        let (num, den) = if self.reno >> FRACTION_BITS >= self.prior { (1, 1) } else { self.backoff.alpha() };
         let per_window = (view.datagram << FRACTION_BITS) * num / den;
         self.reno = self.reno.saturating_add(mul_div(per_window, acked, view.window.max(1)));
         self.reno >> FRACTION_BITS
@@ -167,15 +190,10 @@ impl Growth for Cubic {
 
     fn reduce(&mut self, view: View, signal: Signal) -> u64 {
         self.backoff = Backoff::of(signal);
-        let converges = self.w_max.is_some_and(|w_max| view.window < w_max);
-        let (part, whole) = if converges { self.backoff.convergence } else { (1, 1) };
-        let w_max = mul_div(view.window, part, whole);
-        // At the minimum window fast convergence would lower W_max without end, below what the window can ever be.
-        self.w_max = Some(w_max.max(2 * view.datagram));
+        self.w_max = Some(self.backoff.w_max(view, self.w_max));
         self.prior = view.window;
         self.epoch = None;
-        let (part, whole) = self.backoff.beta;
-        mul_div(view.window, part, whole)
+        self.backoff.reduced(view)
     }
 
     /// A tooth climbs back to its plateau in K.

@@ -6,7 +6,7 @@ use crate::testing::{at, ms};
 
 /// A datagram of 1000 bytes makes bytes read as thousandths of a segment.
 const DATAGRAM: u64 = 1_000;
-const ALPHA: (u64, u64) = Backoff::LOSS.alpha;
+const ALPHA: (u64, u64) = Backoff::LOSS.alpha();
 
 fn view(now: Instant, window: u64, rtt_ms: u64) -> View {
     View::new(now, window, DATAGRAM, ms(rtt_ms))

@@ -258,8 +258,10 @@ fn two_teeth_last_twice_k() {
 
 #[test]
 fn rfc9438_4_3_and_4_7_alpha_and_fast_convergence_follow_from_beta() {
-    for Backoff { beta, alpha, convergence } in [Backoff::LOSS, Backoff::MARK] {
-        let (part, whole) = beta;
+    assert_eq!((Backoff::LOSS.alpha(), Backoff::LOSS.convergence()), ((9, 17), (17, 20)));
+    assert_eq!((Backoff::MARK.alpha(), Backoff::MARK.convergence()), ((9, 37), (37, 40)));
+    for backoff in [Backoff::LOSS, Backoff::MARK] {
+        let ((part, whole), alpha, convergence) = (backoff.beta, backoff.alpha(), backoff.convergence());
         assert_eq!(alpha.0 * (whole + part), alpha.1 * 3 * (whole - part));
         assert_eq!(convergence.0 * 2 * whole, convergence.1 * (whole + part));
     }
