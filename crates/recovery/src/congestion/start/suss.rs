@@ -105,6 +105,11 @@ impl Suss {
         }
     }
 
+    /// Bytes of the blue part of this round. Rounds go on being counted where so little is in use that none is judged.
+    fn blue(&self) -> u64 {
+        self.initial_window.saturating_mul(1 << (self.round.number - 2).min(62))
+    }
+
     /// The blue part's ACKs are complete: the window to have now, if it quadruples.
     fn judge(&mut self, now: Instant) -> Option<u64> {
         let number = self.round.number;
@@ -160,7 +165,7 @@ impl Start for Suss {
         let window = if let Some(rate) = self.round.rate {
             // What the red part's ACKs would add is in the window already.
             return Proposal { rate: Some(rate), ..Proposal::window(view.window) };
-        } else if !self.round.is_judged && self.round.acked >= self.initial_window << (self.round.number - 2) {
+        } else if !self.round.is_judged && self.round.acked >= self.blue() {
             match self.judge(event.now) {
                 Some(window) => return Proposal { rate: self.round.rate, ..Proposal::window(window.max(view.window)) },
                 None => return ordinary,
