@@ -5,18 +5,20 @@
 //! longer window  = what the path carried at the end of the start × RTT / smallest RTT: the same rate over that time
 //! trial          = two round trips took as long, 128 ms or more, and the longer window is larger by more than 1/16:
 //!                  the window grows by 1/16
-//! longer         = then a whole round trip takes no more than 1/32 longer; behind a queue it would take 1/16 longer
-//! while it is:     up to the longer window, += acknowledged; beyond it, += 3/8 × acknowledged where
-//!                  RTT ≤ 17/16 of what the longer path takes
+//! found          = the round trip after that takes at most 1/32 more; behind a queue it would take 1/16 more
+//! once found:      window += acknowledged, up to the longer window
+//!                  window += 3/8 × acknowledged beyond it, where RTT ≤ 17/16 of what the longer path takes
 //! ```
 //!
 //! A queue looks the same as long as the window stays what it is. It does not if the window grows: what is sent more
 //! waits, so that the round trip follows the window. On a longer path it does not follow.
 //!
-//! There is one trial. If it fails, the path is taken for one with a queue, and 1/16 of a window more waits in that. A
-//! round trip below 128 ms is not tried: what 1/16 adds to it would drown in jitter. Congestion ends all of this, as the
-//! window has found its limit. What other flows have queued can pass for length where the flow's own share of the queue is
-//! small. Then it keeps the rate that it had.
+//! There is one trial. If it fails, the path is taken for one with a queue, and 1/16 of a window more waits there. A
+//! round trip below 128 ms is not tried, as 1/16 of it would drown in jitter. Congestion ends all of this: the window has
+//! found its limit.
+//!
+//! Where other flows have filled the queue and this one has a small share of it, the queue can pass for length. Then the
+//! flow gets back the rate that it had at the end of its start, and no more than 3/8 per round trip beyond that.
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|
@@ -48,7 +50,7 @@ pub(super) enum Longer {
     Trial { window: u64, smallest: Duration },
     /// That is on the way.
     Tried { smallest: Duration },
-    /// So long takes the path without a queue, and this is the longer window.
+    /// The path takes this long without a queue, and this is the longer window.
     Found { smallest: Duration, window: u64 },
 }
 
