@@ -51,7 +51,7 @@ impl Backoff {
     }
 
     /// What fast convergence leaves of the window as the next W_max.
-    pub(super) const fn convergence(self) -> (u64, u64) {
+    const fn convergence(self) -> (u64, u64) {
         let (part, whole) = self.beta;
         (whole + part, 2 * whole)
     }
@@ -61,7 +61,7 @@ impl Backoff {
         mul_div(view.window, self.beta.0, self.beta.1)
     }
 
-    /// The next W_max, after a reduction from a window that had or had not come back to the one `before`.
+    /// The next W_max, of a reduction from this window; `before` is the last one (RFC 9438 section 4.7).
     pub(super) fn w_max(self, view: View, before: Option<u64>) -> u64 {
         let (part, whole) = match before {
             Some(before) if view.window < before => self.convergence(),
