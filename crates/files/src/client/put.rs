@@ -77,6 +77,7 @@ impl Transfer<'_> {
         let first_byte = asked.elapsed();
         let status = head.status().as_u16();
         if !matches!(status, 200 | 201 | 204) {
+            body.discard().await;
             return Err(self.status(status));
         }
         self.content_length(head.headers())?;

@@ -27,6 +27,12 @@ use super::pace::Paced;
 use super::quic::{Http3, Http3Body};
 use super::report::Protocol;
 
+/// Most bytes read of the body of an answer that is of no use: error pages are shorter.
+const USELESS_BODY: usize = 16 * 1024;
+
+/// Longest time spent on that. What is short comes with the head.
+const USELESS_WAIT: Duration = Duration::from_millis(250);
+
 /// A request's body: nothing, or a file.
 pub(super) struct SendBody {
     reader: Option<Paced>,
@@ -367,6 +373,21 @@ impl Body {
                 }
             },
         }
+    }
+
+    /// Reads the body of an answer that is of no use, if it is short and comes at once. Breaking it off would look to the
+    /// server like a client that left, and costs HTTP/1.1 the connection.
+    pub(super) async fn discard(&mut self) {
+        let mut left = USELESS_BODY;
+        let reading = async {
+            while let Ok(Some(bytes)) = self.next().await {
+                left = left.saturating_sub(bytes.len());
+                if left == 0 {
+                    break;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(USELESS_WAIT, reading).await;
     }
 }
 

@@ -246,8 +246,11 @@ impl Transfer<'_> {
             let refused = match self.patiently_on(&session, exchange).await? {
                 // Too Early (RFC 8470 section 5.2).
                 Ok((head, _)) if early && head.status().as_u16() == 425 => None,
-                Ok((head, body)) => {
+                Ok((head, mut body)) => {
                     let first_byte = sent.elapsed();
+                    if !head.status().is_success() {
+                        body.discard().await;
+                    }
                     let length = self.content_length(head.headers())?;
                     let coding = head::content_encoding(head.headers());
                     return Ok(Answered { session, location, head, length, coding, body, asked, first_byte, early });
