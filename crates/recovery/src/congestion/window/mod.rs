@@ -65,8 +65,8 @@ algorithms! {
             "long paths whose rate rises suddenly, or that lose packets by chance",
             |_| Box::new(Abba::new(Box::new(Cubic::default())));
         Regain "regain",
-            "as cubic, but regains within a few round trips what losses without a queue have taken, and fills a path that carries more than it did (of this project)",
-            "long or fast paths that lose packets by chance, or whose rate falls and rises",
+            "as cubic, but regains within a few round trips what losses without a queue have taken, and fills a path that carries more than it did or takes longer (of this project)",
+            "long or fast paths that lose packets by chance, or whose rate or delay changes",
             |_| Box::new(Regain::new(Box::new(Cubic::default())));
     } default Regain
 }

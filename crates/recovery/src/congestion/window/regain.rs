@@ -31,10 +31,13 @@
 //! and no queue builds, the path carries more than it did. It is more than other flows leave that reduce their windows:
 //! where eight of nine equal flows fall to 0.7, the ninth gets 1.36 times what it had.
 //!
+//! A round trip that has become longer is told from a queue until the first congestion: see [`longer`].
+//!
 //! Four things keep that from being taken from others:
 //!
 //! - **It ends where a queue begins.** Beside a flow that keeps a queue, as CUBIC does where one fits, losses come with
-//!   a queue, and this is CUBIC. A path whose round-trip time has grown for good looks like one with a queue.
+//!   a queue, and this is CUBIC. After the first congestion, a path whose round-trip time has
+//!   grown for good looks like one with a queue.
 //! - **It knows a managed queue.** CoDel drops where the shortest wait of 100 ms was above 5 ms, PIE above 15 ms. So a
 //!   queue that was empty once per round trip has not been dropped from by either.
 //! - **It yields under sustained congestion.** What the first round trip adds is less than what a reduction takes:
@@ -54,10 +57,13 @@
 //! | share of losses | 2 % | `LossThresh` of BBRv3 |
 //! | memory of losses | 7/8 per reduction | enough packets for a share of 2 % at a window of fifty |
 
+mod longer;
+
 use thalweg_units::{Duration, Instant, math};
 
 use super::{Growth, Signal, View};
 use crate::congestion::AckEvent;
+use longer::Longer;
 
 /// Gains are in sixteenths: what a window of acknowledgments adds, as a share of the window.
 const GAIN_DIVISOR: u64 = 16;
@@ -103,6 +109,13 @@ pub(crate) struct Regain {
     carried: Option<u64>,
     /// The gain of this round trip in a path that has room, in sixteenths.
     room: Option<u64>,
+    /// What is known of a path that may have become longer.
+    longer: Longer,
+}
+
+/// How much a sample may exceed the smallest round-trip time without a queue.
+fn allowance(smallest: Duration) -> Duration {
+    (smallest / ALLOWANCE_DIVISOR).clamp(LEAST_ALLOWANCE, MOST_ALLOWANCE)
 }
 
 /// What of the window is on the way and not in a queue.
@@ -114,8 +127,7 @@ fn carried(view: View) -> u64 {
 
 /// Whether this sample shows no queue.
 fn is_empty(view: View, sample: Duration) -> bool {
-    let allowance = (view.min_rtt / ALLOWANCE_DIVISOR).clamp(LEAST_ALLOWANCE, MOST_ALLOWANCE);
-    sample <= view.min_rtt.saturating_add(allowance)
+    sample <= view.min_rtt.saturating_add(allowance(view.min_rtt))
 }
 
 impl Regain {
@@ -131,6 +143,7 @@ impl Regain {
             remainder: 0,
             carried: None,
             room: None,
+            longer: Longer::Off,
         }
     }
 
@@ -143,13 +156,22 @@ impl Regain {
         self.lost.saturating_mul(LOSS_DIVISOR) <= self.judged
     }
 
-    /// The gain for this window while there is no queue, and the window that it leads to at most; `None`: what CUBIC adds.
-    fn gain(&self, window: u64) -> Option<(u64, u64)> {
-        if let Some(gain) = self.room {
-            return Some((gain, u64::MAX));
+    /// The gain while there is no queue, and the window that it leads to at most; `None`: what CUBIC adds.
+    fn gain(&self, view: View) -> Option<(u64, u64)> {
+        if let Some(urgent) = self.longer.urgent_gain(view.window) {
+            return Some(urgent);
         }
-        self.prior.map(|prior| match self.rounds {
-            _ if window >= prior => (GAIN_BEYOND, u64::MAX),
+        let seen = self.longer.view(view);
+        match self.room.filter(|_| is_empty(seen, view.latest_rtt)) {
+            Some(gain) => Some((gain, u64::MAX)),
+            None => self.longer.gain_beyond(view.latest_rtt).or_else(|| self.gain_after_chance(view)),
+        }
+    }
+
+    fn gain_after_chance(&self, view: View) -> Option<(u64, u64)> {
+        let prior = self.prior.filter(|_| is_empty(view, view.latest_rtt) && self.room.is_none())?;
+        Some(match self.rounds {
+            _ if view.window >= prior => (GAIN_BEYOND, u64::MAX),
             0 | 1 => (GAIN, prior),
             _ => (GAIN_LATER, prior),
         })
@@ -161,8 +183,24 @@ impl Regain {
         self.carried = Some(carried(view));
     }
 
+    /// A round-trip time was sampled in full use of the window: looks whether the path has become longer.
+    fn look_for_length(&mut self, view: View, round_is_over: bool) {
+        let Some(carried) = self.carried else { return };
+        let before = self.longer;
+        if round_is_over {
+            self.longer = self.longer.after_round(view, self.lowest[1], carried);
+        }
+        self.longer = self.longer.after_sample(view, carried);
+        if self.longer != before
+            && let Longer::Found { window, .. } = self.longer
+        {
+            self.carried = Some(window);
+        }
+    }
+
     /// A round trip is over: looks whether the path has room.
     fn look_for_room(&mut self, view: View) {
+        let view = self.longer.view(view);
         match (self.room, self.carried) {
             (Some(gain), _) if is_empty(view, self.lowest[1]) => self.room = Some((2 * gain).min(ROOM_GAIN.1)),
             (Some(_), _) => {
@@ -180,7 +218,7 @@ impl Regain {
 impl Growth for Regain {
     fn grow(&mut self, view: View, acked: u64) -> u64 {
         let ordinary = self.base.grow(view, acked);
-        let Some((gain, most)) = self.gain(view.window).filter(|_| is_empty(view, view.latest_rtt)) else {
+        let Some((gain, most)) = self.gain(view) else {
             self.remainder = 0;
             return ordinary;
         };
@@ -195,6 +233,7 @@ impl Growth for Regain {
         self.prior = is_chance.then(|| self.prior.map_or(view.window, |largest| largest.max(view.window)));
         self.remainder = 0;
         self.rounds = 0;
+        self.longer = Longer::Off;
         self.fill(view);
         if self.has_started {
             self.lost = self.lost / MEMORY.1 * MEMORY.0;
@@ -206,13 +245,17 @@ impl Growth for Regain {
 
     fn observe(&mut self, view: View, event: &AckEvent<'_>, recovering: bool) {
         if event.has_rtt_sample {
+            // What is not used is not on the way.
+            let is_used = !event.application_limited && !recovering;
+            if is_used {
+                self.look_for_length(view, event.round.started);
+            }
             if event.round.started {
                 if !recovering {
                     self.rounds = self.rounds.saturating_add(1);
-                    // What is not used is not on the way.
-                    if !event.application_limited {
-                        self.look_for_room(view);
-                    }
+                }
+                if is_used {
+                    self.look_for_room(view);
                 }
                 self.lowest = [self.lowest[1], view.latest_rtt];
             }
@@ -232,18 +275,21 @@ impl Growth for Regain {
     fn on_start_exit(&mut self, view: View) {
         self.has_started = true;
         self.prior = None;
+        self.longer = Longer::watching();
         self.fill(view);
         self.base.on_start_exit(view);
     }
 
     fn on_persistent_congestion(&mut self) {
         (self.prior, self.room, self.carried) = (None, None, None);
+        self.longer = Longer::Off;
         self.base.on_persistent_congestion();
     }
 
     fn on_application_limited(&mut self, now: Instant, limited: bool) {
         // A pause empties the queue without any merit of the path.
         self.room = None;
+        self.longer = self.longer.after_pause();
         self.base.on_application_limited(now, limited);
     }
 

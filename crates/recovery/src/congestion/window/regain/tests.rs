@@ -281,6 +281,30 @@ fn what_is_not_in_use_has_no_room_and_a_pause_ends_it() {
 }
 
 #[test]
+fn a_path_that_has_become_longer_gets_the_window_for_the_rate_of_the_start_until_congestion() {
+    let mut regain = regain(0);
+    let mut scene = Scene::new();
+    let mut round = |regain: &mut Regain, window: u64, now: u64| {
+        let event = scene.ack(0, Some(ms(300)), true);
+        regain.observe(View { now: at(now), ..view(window, 300) }, &event, false);
+    };
+    for _ in 0..3 {
+        round(&mut regain, 1_000_000, 0);
+    }
+    assert_eq!(regain.grow(view(1_000_000, 300), 16_000), 1_004_000, "a trial");
+    assert_eq!(regain.grow(view(1_062_000, 300), 16_000), 1_062_500, "of a sixteenth");
+    for now in [100, 400, 550] {
+        round(&mut regain, 1_062_500, now);
+    }
+    assert_eq!(regain.grow(view(1_062_500, 300), 16_000), 1_078_500);
+    assert_eq!(regain.grow(view(2_999_000, 300), 16_000), 3_000_000, "three times the round trip");
+    assert_eq!(regain.grow(view(3_000_000, 300), 16_000), 3_006_000);
+    let window = regain.reduce(view(3_000_000, 300), Signal::Loss);
+    assert_eq!(window, 2_100_000);
+    assert!(regain.grow(view(window, 300), 16_000) < window + 6_000, "CUBIC again");
+}
+
+#[test]
 fn congestion_ends_room() {
     for signal in [Signal::Loss, Signal::Mark] {
         let mut regain = after_a_queue();
