@@ -235,7 +235,7 @@ choices! {
         Scalable "scalable",
             "packets are ECT(1) and leave evenly, and the window falls once per round trip by half of the smoothed share of marked packets (RFC 8257, RFC 9331 section 4); the first mark ends slow start and nearly halves the window, which grows by a quarter per round trip until the second. Models answer as reduce",
             "behind queues that mark scalable senders early, such as dualpi2; elsewhere a queue may give ECT(1) no signal but loss";
-    } default Reduce
+    } default Abe
 }
 
 /// Declares [`Policies`]: congestion control, and the fields that have one value each.
@@ -253,7 +253,7 @@ macro_rules! policies {
         /// let policies: Policies = "controller=new-reno, pacing=off".parse()?;
         /// assert_eq!(
         ///     policies.to_string(),
-        ///     "controller=new-reno, start=peak-bandwidth, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=phased, undo=episode, pacing=off, growth-limit=unused, restart=keep, handshake=plain, tail=once, resume=off, mark=reduce",
+        ///     "controller=new-reno, start=peak-bandwidth, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=phased, undo=episode, pacing=off, growth-limit=unused, restart=keep, handshake=plain, tail=once, resume=off, mark=abe",
         /// );
         /// # Ok::<(), thalweg_recovery::PolicyError>(())
         /// ```

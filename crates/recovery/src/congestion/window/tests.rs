@@ -126,7 +126,7 @@ fn the_end_of_a_start_is_part_of_the_answer_to_its_last_round_trip() {
         for (in_flight, sent, expected) in
             [(300, exit, 210), (300, exit + ms(1), 154), (1_000, exit, 220), (200, exit, 154)]
         {
-            let (mut window, mut scene) = (window("controller=cubic"), Scene::new());
+            let (mut window, mut scene) = (window("controller=cubic, mark=reduce"), Scene::new());
             window.window = 220 * DATAGRAM;
             window.ssthresh = Some(window.window);
             window.before_exit = Some((exit, in_flight * DATAGRAM));
