@@ -135,7 +135,7 @@ fn extremes(grid: &Grid, matrix: &Matrix, choice: usize) -> String {
     match most {
         None => format!("{counted}."),
         Some((place, entry, base, ratio)) => {
-            let unit = matrix.metric.unit;
+            let unit = matrix.unit();
             format!(
                 "{counted}; the largest difference is on {}: {} against {}, {}.",
                 grid.places[*place].name,
@@ -174,7 +174,7 @@ fn costs(grid: &Grid, matrices: &[Matrix], winner: usize, other: usize) -> Optio
             told.push(&matrix.subject);
         }
         let (mine, theirs) = if winner == 0 { (most.2, most.1) } else { (most.1, most.2) };
-        let say = |value: f64| metric::format(value, matrix.metric.unit);
+        let say = |value: f64| metric::format(value, matrix.unit());
         let at = match grid.places.len() {
             1 => String::new(),
             count => format!(" on {} of {count} {}s (most on {})", rows.len(), grid.kind, grid.places[most.0].name),
@@ -194,7 +194,7 @@ fn costs(grid: &Grid, matrices: &[Matrix], winner: usize, other: usize) -> Optio
 
 /// From the best to the worst place, where there is nothing to choose.
 fn range(grid: &Grid, matrix: &Matrix, what: &str) -> String {
-    let unit = matrix.metric.unit;
+    let unit = matrix.unit();
     let all = matrix.entries.iter().enumerate().filter_map(|(place, row)| Some((place, row[0].as_ref()?)));
     let mut all: Vec<_> = all.collect();
     all.sort_by(|one, other| one.1.found.value.total_cmp(&other.1.found.value));

@@ -52,6 +52,11 @@ pub struct Ratio {
 }
 
 impl Matrix {
+    /// The unit of the values.
+    pub fn unit(&self) -> Unit {
+        self.statistic.unit(self.metric.unit)
+    }
+
     /// The metric at all points; none if no run has it.
     pub fn new(scenario: &Scenario, runs: &Runs, grid: &Grid, answer: Answer, of: &str) -> Option<Matrix> {
         let side = |place, choice| Some(Side { scenario, runs, point: grid.point(place, choice)? });
@@ -70,7 +75,8 @@ impl Matrix {
             let sample = Sample::new(here.scenario, here.runs, here.point, subject, metric);
             let found = sample.estimate(statistic);
             let tail = |share| sample.estimate(Statistic::Quantile(share)).value;
-            let has_tails = metric.unit == Unit::Seconds && metric.better == Better::Less && found.distinct > 1;
+            let has_tails =
+                statistic.unit(metric.unit) == Unit::Seconds && metric.better == Better::Less && found.distinct > 1;
             let ratio = side(place, 0).filter(|_| choice > 0).and_then(|base| ratio(base, here, subject, metric));
             (found.runs > 0).then_some(Entry {
                 point: here.point,

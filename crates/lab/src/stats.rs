@@ -8,6 +8,8 @@ mod interval;
 use serde::Serialize;
 use thalweg_units::math;
 
+use crate::metric::Unit;
+
 pub use interval::{FEWEST_FOR_MEAN, FEWEST_FOR_MEDIAN, Interval, Missing, distinct};
 
 /// Which number sums up many.
@@ -30,6 +32,11 @@ pub enum Statistic {
 impl Statistic {
     /// The median.
     pub const MEDIAN: Statistic = Statistic::Quantile(0.5);
+
+    /// The unit of what is found of values in this one.
+    pub fn unit(self, of_values: Unit) -> Unit {
+        if self == Statistic::Spread { Unit::Share } else { of_values }
+    }
 
     /// What can be written.
     pub const ACCEPTED: &'static str = "p50 (or any pNN, p99.9), median, mean, min, max, deviation, spread (p5 to p95 over the median), rate (of shares)";
@@ -341,6 +348,8 @@ mod tests {
         let values: Vec<f64> = (0..=100).map(|n| 100.0 + f64::from(n) / 10.0).collect();
         assert!(close(Statistic::Spread.of(&values), 9.0 / 105.0));
         assert_eq!(Statistic::Spread.of(&[3.0]), 0.0);
+        assert_eq!(Statistic::Spread.unit(Unit::Seconds), Unit::Share, "a share of the median");
+        assert_eq!(Statistic::Deviation.unit(Unit::Seconds), Unit::Seconds);
     }
 
     #[test]

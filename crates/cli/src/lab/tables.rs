@@ -115,10 +115,14 @@ impl Figures<'_> {
         }
         let columns = self.by_metric(&measured);
         let laid = table(&columns, 2, self.paint);
-        let mixed = measured.iter().any(|((_, statistic), _)| *statistic != main.1);
+        // A column of spreads says so itself.
+        let stated = measured.iter().map(|((_, statistic), _)| *statistic).find(|any| *any != Statistic::Spread);
+        let stated = stated.unwrap_or(main.1);
+        let mixed =
+            measured.iter().any(|((_, statistic), _)| !matches!(statistic, Statistic::Spread) && *statistic != stated);
         let statistic = match mixed && measured.iter().any(|((metric, _), _)| metric.unit == Unit::Share) {
             true => "medians, of shares means,".to_owned(),
-            false => main.1.to_string(),
+            false => stated.to_string(),
         };
         let title = format!("{name}{}", self.explained(&statistic, figures, &columns));
         let rows = self.grid.places.len() * self.grid.choices.len();
@@ -174,7 +178,8 @@ impl Figures<'_> {
 
     /// A column for each choice, all in one unit, which is given too.
     fn by_choice(&self, main: Measured, figures: &[Vec<Option<Estimate>>]) -> (Vec<Column>, String) {
-        let scale = Scale::of(main.0.unit, figures.iter().flatten().flatten().map(|estimate| estimate.value));
+        let scale =
+            Scale::of(main.1.unit(main.0.unit), figures.iter().flatten().flatten().map(|estimate| estimate.value));
         let best: Vec<Vec<bool>> = figures.iter().map(|place| best(main.0, place)).collect();
         let of_choice = |(number, choice): (usize, &thalweg_lab::choices::Choice)| {
             let cells = figures.iter().zip(&best).map(|(place, best)| (&place[number], best[number]));
@@ -198,12 +203,16 @@ impl Figures<'_> {
             columns
                 .push(Column::left("", self.pairs().map(|(_, choice)| choices[choice].name.clone().into()).collect()));
         }
-        for ((metric, _), figures) in measured {
-            let scale = Scale::of(metric.unit, figures.iter().flatten().flatten().map(|estimate| estimate.value));
+        for ((metric, statistic), figures) in measured {
+            let scale = Scale::of(
+                statistic.unit(metric.unit),
+                figures.iter().flatten().flatten().map(|estimate| estimate.value),
+            );
             let best: Vec<Vec<bool>> = figures.iter().map(|place| best(metric, place)).collect();
             let cells = self.pairs().map(|(place, choice)| (&figures[place][choice], best[place][choice]));
             let unit = if scale.name.is_empty() { String::new() } else { format!(", {}", scale.name) };
-            columns.push(Column::right(words(metric) + &unit, scale.cells(cells)));
+            let spread = if *statistic == Statistic::Spread { " spread" } else { "" };
+            columns.push(Column::right(words(metric) + spread + &unit, scale.cells(cells)));
         }
         columns
     }

@@ -51,7 +51,7 @@ struct BlockCell {
 
 fn block(set: &Results, shown: &Shown) -> Option<Block> {
     let (matrix, grid) = (shown.matrices.first()?, &shown.grid);
-    let unit = matrix.metric.unit;
+    let unit = matrix.unit();
     let cell = |place: usize, choice: usize| {
         let entry = matrix.entries[place][choice].as_ref()?;
         let value = metric::format(entry.found.value, unit);

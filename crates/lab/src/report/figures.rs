@@ -49,7 +49,7 @@ pub(super) fn between(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Opti
 
 /// "median", or "share" of what is yes or no.
 fn statistic(matrix: &Matrix) -> String {
-    match (matrix.statistic, matrix.metric.unit) {
+    match (matrix.statistic, matrix.unit()) {
         (Statistic::Mean, Unit::Share) => "share".to_owned(),
         (statistic, _) => statistic.to_string(),
     }
@@ -84,7 +84,7 @@ pub(super) fn of(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Vec<Pictu
         [axis] => {
             // Of several flows one by one there would be too many.
             let is_of_all = matrix.metric.scope != Scope::Flow || is_single(scenario);
-            if grid.choices.len() > 1 && matrix.metric.unit == Unit::Seconds && is_of_all {
+            if grid.choices.len() > 1 && matrix.unit() == Unit::Seconds && is_of_all {
                 ratios = over_a_number(scenario, grid, matrix, axis, Shows::Ratios);
             }
             over_a_number(scenario, grid, matrix, axis, Shows::Values)
@@ -144,10 +144,7 @@ fn by_name(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<(String,
                     let entry = entry.as_ref()?;
                     let ratio = entry.ratio?;
                     let values = [Some(entry), base].map(|entry| {
-                        entry.map_or_else(
-                            || "–".to_owned(),
-                            |entry| metric::format(entry.found.value, matrix.metric.unit),
-                        )
+                        entry.map_or_else(|| "–".to_owned(), |entry| metric::format(entry.found.value, matrix.unit()))
                     });
                     Some(Mark {
                         color: grid.choices[choice].color,
@@ -174,7 +171,7 @@ fn by_name(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<(String,
                     "{}, {}: {}",
                     place.name,
                     grid.choices[0].name,
-                    metric::format(entry.found.value, matrix.metric.unit)
+                    metric::format(entry.found.value, matrix.unit())
                 ),
             });
             let marks: Vec<Mark> = own.filter(|_| !marks.is_empty()).into_iter().chain(marks).collect();
@@ -202,7 +199,7 @@ fn by_name(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<(String,
 
 /// Values where there is one place, or nothing to compare.
 fn plain(grid: &Grid, matrix: &Matrix, what: &str) -> Option<(String, String, String)> {
-    let unit = matrix.metric.unit;
+    let unit = matrix.unit();
     let mark = |entry: &Entry, color: usize, label: &str| Mark {
         color,
         value: entry.found.value,
@@ -307,7 +304,7 @@ fn over_a_number(
         let curve = if is_choice { 0 } else { choice };
         panels[panel].1.entry(curve).or_default().push((numbers.values[at], *entry));
     }
-    let (unit, count) = (matrix.metric.unit, panels.len());
+    let (unit, count) = (matrix.unit(), panels.len());
     let reading = if shows == Shows::Ratios { Reading::Times } else { Reading::Unit(unit) };
     // The value and its interval.
     let shown = |entry: &Entry| match entry.ratio.filter(|_| shows == Shows::Ratios) {
@@ -440,7 +437,7 @@ fn map(
         across: (scenario.axes[*one].label.clone(), labels(*one, &across)),
         up: (scenario.axes[*other].label.clone(), labels(*other, &up)),
         panels,
-        reading: if is_ratio { Reading::Times } else { Reading::Unit(matrix.metric.unit) },
+        reading: if is_ratio { Reading::Times } else { Reading::Unit(matrix.unit()) },
         is_ratio,
     };
     let kind = if is_ratio { "Median ratio on the same seeds".to_owned() } else { capital(&statistic(matrix)) };
@@ -512,7 +509,7 @@ pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> O
     if high - low <= 1e-3 * high.abs() || most < 3 {
         return None;
     }
-    let unit = matrix.metric.unit;
+    let unit = matrix.unit();
     let boxes: usize = panels.iter().map(|(_, groups)| groups.len()).sum();
     let (caption, svg) = if most <= FEW && boxes <= MOST_BOXES {
         let groups: Vec<Group> = panels

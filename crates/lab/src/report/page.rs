@@ -218,7 +218,7 @@ fn brief(axes: &[Axis], points: &[&Point]) -> Vec<String> {
 /// A matrix as a table: places below each other and choices beside each other, or the other way round where there are
 /// more choices than fit.
 fn compared(title: &str, grid: &Grid, matrix: &Matrix) -> Compared {
-    let unit = matrix.metric.unit;
+    let unit = matrix.unit();
     let named = |name: &str| if name.is_empty() { matrix.subject.clone() } else { name.to_owned() };
     let places: Vec<String> = grid.places.iter().map(|place| named(&place.name)).collect();
     let choices: Vec<String> = grid.choices.iter().map(|choice| named(&choice.name)).collect();

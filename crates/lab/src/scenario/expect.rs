@@ -74,13 +74,9 @@ impl Expectation {
     }
 }
 
-/// The unit of a bound: ratios and spreads have none of the metric's own.
+/// The unit of a bound.
 fn unit(relative: bool, metric: &Metric, statistic: Statistic) -> Unit {
-    match statistic {
-        _ if relative => Unit::Ratio,
-        Statistic::Spread => Unit::Share,
-        _ => metric.unit,
-    }
+    if relative { Unit::Ratio } else { statistic.unit(metric.unit) }
 }
 
 /// More seeds until an interval is narrow.
