@@ -509,7 +509,8 @@ pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> O
     if high - low <= 1e-3 * high.abs() || most < 3 {
         return None;
     }
-    let unit = matrix.unit();
+    // Of the values themselves, whatever sums them up.
+    let unit = matrix.metric.unit;
     let boxes: usize = panels.iter().map(|(_, groups)| groups.len()).sum();
     let (caption, svg) = if most <= FEW && boxes <= MOST_BOXES {
         let groups: Vec<Group> = panels
