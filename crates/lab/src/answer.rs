@@ -3,7 +3,7 @@
 use crate::choices::Grid;
 use crate::matrix::{Entry, Matrix, Ratio};
 use crate::metric::{self, Better, Unit};
-use crate::stats::Interval;
+use crate::stats::{Interval, Statistic};
 use crate::summary;
 
 /// What a better choice may pay with, if the scenario does not ask about it.
@@ -26,7 +26,8 @@ pub fn sentences(grid: &Grid, matrices: &[Matrix]) -> Vec<String> {
     let Some(matrix) = matrices.first() else { return Vec::new() };
     let what = matrix.metric.name.replace('_', " ");
     if grid.choices.len() < 2 {
-        return vec![range(grid, matrix, &what)];
+        let spread = if matrix.statistic == Statistic::Spread { "spread of " } else { "" };
+        return vec![range(grid, matrix, &format!("{spread}{what}"))];
     }
     let mut said = Vec::new();
     let winner = winner(matrix);
