@@ -25,9 +25,12 @@ const MAIN: [&str; 5] = ["completion", "goodput", "flow_completion", "response",
 pub fn sentences(grid: &Grid, matrices: &[Matrix]) -> Vec<String> {
     let Some(matrix) = matrices.first() else { return Vec::new() };
     let what = matrix.metric.name.replace('_', " ");
+    if matrix.statistic == Statistic::Spread {
+        let what = format!("spread of {what}");
+        return (0..grid.choices.len()).map(|choice| range(grid, matrix, &what, choice)).collect();
+    }
     if grid.choices.len() < 2 {
-        let spread = if matrix.statistic == Statistic::Spread { "spread of " } else { "" };
-        return vec![range(grid, matrix, &format!("{spread}{what}"))];
+        return vec![range(grid, matrix, &what, 0)];
     }
     let mut said = Vec::new();
     let winner = winner(matrix);
@@ -193,10 +196,10 @@ fn costs(grid: &Grid, matrices: &[Matrix], winner: usize, other: usize) -> Optio
     })
 }
 
-/// From the best to the worst place, where there is nothing to choose.
-fn range(grid: &Grid, matrix: &Matrix, what: &str) -> String {
+/// From the best to the worst place under one choice.
+fn range(grid: &Grid, matrix: &Matrix, what: &str, choice: usize) -> String {
     let unit = matrix.unit();
-    let all = matrix.entries.iter().enumerate().filter_map(|(place, row)| Some((place, row[0].as_ref()?)));
+    let all = matrix.entries.iter().enumerate().filter_map(|(place, row)| Some((place, row[choice].as_ref()?)));
     let mut all: Vec<_> = all.collect();
     all.sort_by(|one, other| one.1.found.value.total_cmp(&other.1.found.value));
     if matrix.metric.better == Better::More {
@@ -207,11 +210,12 @@ fn range(grid: &Grid, matrix: &Matrix, what: &str) -> String {
         let value = summary::with_interval(entry.found.value, entry.found.interval, unit);
         if place.is_empty() { value } else { format!("{value} on {place}") }
     };
+    let with = if grid.choices.len() > 1 { format!(" with {}", grid.choices[choice].name) } else { String::new() };
     match all.as_slice() {
-        [] => format!("No run has a value of {what}."),
-        [only] => format!("The {what} is {}.", say(only)),
+        [] => format!("No run has a value of {what}{with}."),
+        [only] => format!("The {what}{with} is {}.", say(only)),
         [first, .., last] => format!(
-            "The {what} goes from {} to {}; half of the {} {}s have at most {}.",
+            "The {what}{with} goes from {} to {}; half of the {} {}s have at most {}.",
             say(first),
             say(last),
             all.len(),

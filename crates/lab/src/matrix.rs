@@ -70,6 +70,8 @@ impl Matrix {
         Answer { metric, statistic }: Answer,
         subject: &str,
     ) -> Option<Matrix> {
+        // What runs of one seed have to do with each other says nothing about how far runs are apart.
+        let pairs = statistic != Statistic::Spread;
         let entry = |place: usize, choice: usize| {
             let here = side(place, choice)?;
             let sample = Sample::new(here.scenario, here.runs, here.point, subject, metric);
@@ -77,7 +79,8 @@ impl Matrix {
             let tail = |share| sample.estimate(Statistic::Quantile(share)).value;
             let has_tails =
                 statistic.unit(metric.unit) == Unit::Seconds && metric.better == Better::Less && found.distinct > 1;
-            let ratio = side(place, 0).filter(|_| choice > 0).and_then(|base| ratio(base, here, subject, metric));
+            let base = side(place, 0).filter(|_| choice > 0 && pairs);
+            let ratio = base.and_then(|base| ratio(base, here, subject, metric));
             (found.runs > 0).then_some(Entry {
                 point: here.point,
                 found,
@@ -92,7 +95,7 @@ impl Matrix {
         }
         let overall = |choice: usize| {
             let both = (0..places).filter_map(|place| Some((side(place, 0)?, side(place, choice)?)));
-            if choice == 0 { None } else { overall(both, subject, metric) }
+            if choice == 0 || !pairs { None } else { overall(both, subject, metric) }
         };
         let overall = (0..choices).map(overall).collect();
         Some(Matrix { metric, statistic, subject: subject.to_owned(), entries, overall })
@@ -100,10 +103,11 @@ impl Matrix {
 
     /// The choice that is better than every other in a place beyond what chance explains.
     ///
-    /// The reference is it where every other is worse or cannot be told from it; none if there is nothing to choose.
+    /// The reference is it where every other is worse or cannot be told from it; none if there is nothing to choose, or
+    /// nothing that runs of one seed could tell, as of a spread.
     pub fn best(&self, place: usize) -> Option<usize> {
         let entries = self.entries.get(place)?;
-        if entries.iter().flatten().count() < 2 {
+        if entries.iter().flatten().count() < 2 || self.statistic == Statistic::Spread {
             return None;
         }
         let better = |one: &usize, other: &usize| {

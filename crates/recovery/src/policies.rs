@@ -222,7 +222,7 @@ choices! {
     MarkPolicy, "mark" {
         Reduce "reduce",
             "reduces it, in slow start and afterwards (RFC 9002 section 7.1, RFC 3168 section 6.1.2)",
-            "unless the queue on the path is known to forecast the load";
+            "beside flows that answer marks as losses; to follow RFC 9002";
         Abe "abe",
             "as reduce in slow start; afterwards by less than a loss, to 0.85 of the window with CUBIC and 0.8 with NewReno (Alternative Backoff with ECN, RFC 8511). Models answer as reduce",
             "behind queues that mark before they are long, such as codel, pie and dualpi2";

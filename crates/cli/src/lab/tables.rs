@@ -180,7 +180,7 @@ impl Figures<'_> {
     fn by_choice(&self, main: Measured, figures: &[Vec<Option<Estimate>>]) -> (Vec<Column>, String) {
         let scale =
             Scale::of(main.1.unit(main.0.unit), figures.iter().flatten().flatten().map(|estimate| estimate.value));
-        let best: Vec<Vec<bool>> = figures.iter().map(|place| best(main.0, place)).collect();
+        let best: Vec<Vec<bool>> = figures.iter().map(|place| best(better(main), place)).collect();
         let of_choice = |(number, choice): (usize, &thalweg_lab::choices::Choice)| {
             let cells = figures.iter().zip(&best).map(|(place, best)| (&place[number], best[number]));
             Column::right(choice.name.clone(), scale.cells(cells))
@@ -208,7 +208,7 @@ impl Figures<'_> {
                 statistic.unit(metric.unit),
                 figures.iter().flatten().flatten().map(|estimate| estimate.value),
             );
-            let best: Vec<Vec<bool>> = figures.iter().map(|place| best(metric, place)).collect();
+            let best: Vec<Vec<bool>> = figures.iter().map(|place| best(better((*metric, *statistic)), place)).collect();
             let cells = self.pairs().map(|(place, choice)| (&figures[place][choice], best[place][choice]));
             let unit = if scale.name.is_empty() { String::new() } else { format!(", {}", scale.name) };
             let spread = if *statistic == Statistic::Spread { " spread" } else { "" };
@@ -231,10 +231,15 @@ fn words(metric: &Metric) -> String {
 /// How much better something has to be to be marked, as a share: less than this does not show in three digits.
 const LEAST: f64 = 0.01;
 
+/// In which direction a figure is better. Runs that are closer together are, whatever of.
+fn better((metric, statistic): Measured) -> Better {
+    if statistic == Statistic::Spread { Better::Less } else { metric.better }
+}
+
 /// Which of some figures nothing else is better than beyond chance: none where that is true of all.
-fn best(metric: &Metric, figures: &[Option<Estimate>]) -> Vec<bool> {
+fn best(better: Better, figures: &[Option<Estimate>]) -> Vec<bool> {
     let none = vec![false; figures.len()];
-    if metric.better == Better::Neither || figures.len() < 2 {
+    if better == Better::Neither || figures.len() < 2 {
         return none;
     }
     // The worst and the best that each may be.
@@ -247,7 +252,7 @@ fn best(metric: &Metric, figures: &[Option<Estimate>]) -> Vec<bool> {
         let (low, high) = bounds(one);
         figures.iter().flatten().any(|other| {
             let (other_low, other_high) = bounds(other);
-            match metric.better {
+            match better {
                 Better::Less => other_high < low && other.value < one.value * (1.0 - LEAST),
                 _ => other_low > high && other.value * (1.0 - LEAST) > one.value,
             }
@@ -352,7 +357,9 @@ mod tests {
 
     #[test]
     fn the_best_is_marked_where_it_is_beyond_chance() {
-        let (less, more) = (metric::find("completion").unwrap(), metric::find("goodput").unwrap());
+        let (completion, goodput) = (metric::find("completion").unwrap(), metric::find("goodput").unwrap());
+        let (less, more) = (better((completion, Statistic::MEDIAN)), better((goodput, Statistic::MEDIAN)));
+        assert_eq!(better((goodput, Statistic::Spread)), Better::Less);
         let apart = [estimate(1.0, Some((0.9, 1.1)), None), estimate(2.0, Some((1.9, 2.1)), None)];
         assert_eq!(best(less, &apart), [true, false]);
         assert_eq!(best(more, &apart), [false, true]);

@@ -245,7 +245,10 @@ impl Transfer<'_> {
             let exchange = session.request(copy(&request));
             let refused = match self.patiently_on(&session, exchange).await? {
                 // Too Early (RFC 8470 section 5.2).
-                Ok((head, _)) if early && head.status().as_u16() == 425 => None,
+                Ok((head, mut body)) if early && head.status().as_u16() == 425 => {
+                    body.discard().await;
+                    None
+                }
                 Ok((head, mut body)) => {
                     let first_byte = sent.elapsed();
                     if !head.status().is_success() {

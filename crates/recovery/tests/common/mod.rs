@@ -31,9 +31,10 @@ pub fn of_rfc9002(policies: &str) -> Policies {
             .collect()
     };
     let mut all = Policies::default();
-    for (field, value) in fields("start=hystart++, reordering=fixed, probe=rfc, ack-allowance=always, ack-rate=off")
-        .into_iter()
-        .chain(fields(policies))
+    for (field, value) in
+        fields("start=hystart++, reordering=fixed, probe=rfc, ack-allowance=always, ack-rate=off, mark=reduce")
+            .into_iter()
+            .chain(fields(policies))
     {
         all.set(&field, &value).unwrap();
     }

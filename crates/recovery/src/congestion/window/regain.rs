@@ -158,7 +158,7 @@ impl Regain {
 
     /// The gain while there is no queue, and the window that it leads to at most; `None`: what CUBIC adds.
     fn gain(&self, view: View) -> Option<(u64, u64)> {
-        if let Some(urgent) = self.longer.urgent_gain(view.window) {
+        if let Some(urgent) = self.longer.urgent_gain(view.window, view.latest_rtt) {
             return Some(urgent);
         }
         let seen = self.longer.view(view);

@@ -1,25 +1,27 @@
 //! Whether a path has become longer: its round trip takes more time for good, and no queue is why.
 //!
 //! ```text
-//! watched        = from the end of the first start to the first congestion, in full use of the window
+//! watched        = from the end of a start to the next congestion, in full use of the window
 //! longer window  = what the path carried at the end of the start × RTT / smallest RTT: the same rate over that time
 //! trial          = two round trips took as long, 128 ms or more, and the longer window is larger by more than 1/16:
 //!                  the window grows by 1/16
 //! found          = of what is sent in half a round trip after that, some takes at most 1/32 more; behind a queue all of
 //!                  it would take 1/16 more
-//! once found:      window += acknowledged, up to the longer window
-//!                  window += 3/8 × acknowledged beyond it, where RTT ≤ 17/16 of what the longer path takes
+//! once found, where RTT ≤ 17/16 of what the longer path takes:
+//!                  window += acknowledged, up to the longer window
+//!                  window += 3/8 × acknowledged beyond it
+//! over           = congestion, or a round trip below 16/17 of what the longer path took: it has become short again
 //! ```
 //!
 //! A queue looks the same as long as the window stays what it is. It does not if the window grows: what is sent more
 //! waits, so that the round trip follows the window. On a longer path it does not follow.
 //!
-//! There is one trial. If it fails, the path is taken for one with a queue, and 1/16 of a window more waits there. A
-//! round trip below 128 ms is not tried, as 1/16 of it would drown in jitter. Congestion ends all of this: the window has
-//! found its limit.
+//! One trial reaches a verdict; a pause begins it anew. If it fails, the path is taken for one with a queue, and 1/16 of a
+//! window more waits there. A round trip below 128 ms is not tried, as 1/16 of it would drown in jitter. Congestion ends
+//! all of this: the window has found its limit.
 //!
 //! Where other flows have filled the queue and this one has a small share of it, the queue can pass for length. Then the
-//! flow gets back the rate that it had at the end of its start, and no more than 3/8 per round trip beyond that.
+//! window grows until the round trip is 1/16 longer.
 //!
 //! | constant | value | what it trades |
 //! |---|---|---|
@@ -96,6 +98,8 @@ impl Longer {
                     Longer::Off
                 }
             }
+            // The path has become short again.
+            Longer::Found { smallest, .. } if with_slack(view.latest_rtt) < smallest => Longer::Off,
             _ => self,
         }
     }
@@ -117,11 +121,13 @@ impl Longer {
     }
 
     /// The gain for this window, in parts of [`GAIN_DIVISOR`], and the window that it leads to at most: in a trial, and
-    /// up to the longer window.
-    pub(super) fn urgent_gain(self, window: u64) -> Option<(u64, u64)> {
+    /// up to the longer window as long as no queue builds.
+    pub(super) fn urgent_gain(self, window: u64, latest: Duration) -> Option<(u64, u64)> {
         match self {
             Longer::Trial { window: before, .. } if window < trial(before) => Some((TRIAL_GAIN, trial(before))),
-            Longer::Found { window: most, .. } if window < most => Some((GAIN_DIVISOR, most)),
+            Longer::Found { window: most, smallest } if window < most && latest <= with_slack(smallest) => {
+                Some((GAIN_DIVISOR, most))
+            }
             _ => None,
         }
     }
@@ -129,12 +135,14 @@ impl Longer {
     /// The same beyond the longer window, as long as no queue builds.
     pub(super) fn gain_beyond(self, latest: Duration) -> Option<(u64, u64)> {
         match self {
-            Longer::Found { smallest, .. } if latest <= smallest.saturating_add(smallest / SLACK_DIVISOR) => {
-                Some((GAIN, u64::MAX))
-            }
+            Longer::Found { smallest, .. } if latest <= with_slack(smallest) => Some((GAIN, u64::MAX)),
             _ => None,
         }
     }
+}
+
+fn with_slack(rtt: Duration) -> Duration {
+    rtt.saturating_add(rtt / SLACK_DIVISOR)
 }
 
 fn trial(window: u64) -> u64 {
@@ -168,8 +176,8 @@ mod tests {
     fn tried() -> Longer {
         let trial = after(after(Longer::watching(), 100_000, 200), 100_000, 200);
         assert_eq!(trial, Longer::Trial { window: 100_000, smallest: ms(200) });
-        assert_eq!(trial.urgent_gain(106_249), Some((TRIAL_GAIN, 106_250)));
-        assert_eq!(trial.urgent_gain(106_250), None);
+        assert_eq!(trial.urgent_gain(106_249, ms(200)), Some((TRIAL_GAIN, 106_250)));
+        assert_eq!(trial.urgent_gain(106_250, ms(200)), None);
         assert_eq!(trial.after_sample(view(49, 106_249, 200), 100_000), trial, "until all of it is being sent");
         sampled(trial, 50, 200)
     }
@@ -182,8 +190,9 @@ mod tests {
             let found = sampled(seen, 370, 220);
             let smallest = smallest.min(200);
             assert_eq!(found, Longer::Found { smallest: ms(smallest), window: 100_000 * smallest / 40 });
-            assert_eq!(found.urgent_gain(300_000), Some((GAIN_DIVISOR, 100_000 * smallest / 40)));
-            assert_eq!(found.urgent_gain(500_000), None);
+            assert_eq!(found.urgent_gain(300_000, ms(211)), Some((GAIN_DIVISOR, 100_000 * smallest / 40)));
+            assert_eq!(found.urgent_gain(300_000, ms(213)), None, "a queue builds");
+            assert_eq!(found.urgent_gain(500_000, ms(200)), None);
             assert_eq!(found.gain_beyond(ms(211)), Some((GAIN, u64::MAX)));
             assert_eq!(found.gain_beyond(ms(213)), None);
             assert_eq!(found.view(View::new(at(0), 1, 1, ms(40))).min_rtt, ms(smallest));
@@ -201,7 +210,7 @@ mod tests {
         let failed = sampled(longer, 362, 212);
         assert_eq!(failed, Longer::Off);
         assert_eq!(after(sampled(failed, 400, 200), 106_250, 200), Longer::Off);
-        assert_eq!((failed.urgent_gain(1), failed.gain_beyond(ms(1))), (None, None));
+        assert_eq!((failed.urgent_gain(1, ms(1)), failed.gain_beyond(ms(1))), (None, None));
     }
 
     #[test]
@@ -223,13 +232,30 @@ mod tests {
     }
 
     #[test]
+    fn a_path_that_has_become_short_again_is_not_longer() {
+        let found = sampled(sampled(tried(), 260, 200), 370, 200);
+        assert!(matches!(found, Longer::Found { .. }));
+        assert_eq!(sampled(found, 400, 189), found, "it varies");
+        assert_eq!(sampled(found, 400, 188), Longer::Off);
+    }
+
+    #[test]
     fn the_largest_values_do_not_overflow() {
-        let view = View::new(at(0), u64::MAX, 1_200, Duration::MAX);
-        let mut longer = Longer::watching();
-        for _ in 0..5 {
-            longer = longer.after_round(view, Duration::MAX, u64::MAX).after_sample(view, u64::MAX);
-            longer.gain_beyond(Duration::MAX);
-            longer.urgent_gain(u64::MAX);
+        let (time, bytes) = (Duration::MAX, u64::MAX);
+        for longer in [
+            Longer::Watching(time),
+            Longer::Trial { window: bytes, smallest: time },
+            Longer::Tried { since: at(0), before: time, after: time },
+            Longer::Found { smallest: time, window: bytes },
+        ] {
+            for rtt in [Duration::ZERO, time] {
+                let view = View { latest_rtt: rtt, ..View::new(at(1), bytes, 1_200, rtt) };
+                let after = longer.after_round(view, time, bytes).after_sample(view, bytes);
+                for longer in [longer, after] {
+                    longer.gain_beyond(time);
+                    assert!(longer.urgent_gain(bytes - 1, time).is_none_or(|(_, most)| most == bytes), "{longer:?}");
+                }
+            }
         }
     }
 }

@@ -305,6 +305,23 @@ fn a_path_that_has_become_longer_gets_the_window_for_the_rate_of_the_start_until
 }
 
 #[test]
+fn a_pause_ends_a_trial_and_an_older_growth_forgets_its_own() {
+    let mut regain = regain(0);
+    let mut scene = Scene::new();
+    for _ in 0..3 {
+        let event = scene.ack(0, Some(ms(300)), true);
+        regain.observe(view(1_000_000, 300), &event, false);
+    }
+    assert_eq!(regain.grow(view(1_000_000, 300), 16_000), 1_004_000, "a trial");
+    // What is taken up again after a wrong reduction is told of the application.
+    let mut undone = regain.snapshot();
+    for growth in [&mut regain as &mut dyn Growth, &mut *undone] {
+        growth.on_application_limited(at(0), false);
+        assert!(growth.grow(view(1_000_000, 300), 16_000) < 1_004_000);
+    }
+}
+
+#[test]
 fn congestion_ends_room() {
     for signal in [Signal::Loss, Signal::Mark] {
         let mut regain = after_a_queue();
