@@ -334,10 +334,9 @@ impl Window {
     }
 
     fn signal(&self, event: &AckEvent<'_>, cause: CongestionCause) -> Signal {
-        // In congestion avoidance only (RFC 8511 section 3.1): slow start overshoots by up to a window, also with what it
-        // sent before it ended by itself. And where packets are lost besides, the queue is not short.
-        let of_start = self.in_slow_start() || self.flight_before_exit(event, cause).is_some();
-        let is_alone = event.lost == 0 && !of_start;
+        // In congestion avoidance only (RFC 8511 section 3.1): slow start overshoots by up to a window. A start that ended
+        // by itself has given that back already. And where packets are lost besides, the queue is not short.
+        let is_alone = event.lost == 0 && !self.in_slow_start();
         match cause {
             CongestionCause::Loss => Signal::Loss,
             CongestionCause::Ecn if self.birth.mark == MarkPolicy::Abe && is_alone => Signal::AbeMark,

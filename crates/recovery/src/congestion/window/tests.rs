@@ -123,10 +123,10 @@ fn rfc8511_3_1_a_mark_takes_less_than_a_loss_but_in_slow_start() {
 fn the_end_of_a_start_is_part_of_the_answer_to_its_last_round_trip() {
     let exit = Instant::ZERO + ms(100);
     for cause in [CongestionCause::Loss, CongestionCause::Ecn] {
-        // A mark of the last round trip is one of slow start, and a later one takes less than a loss.
-        let later = if cause == CongestionCause::Loss { 154 } else { 187 };
+        // A mark calls for 0.85 of 300, which is more than the start has left.
+        let (last_round, later) = if cause == CongestionCause::Loss { (210, 154) } else { (220, 187) };
         for (in_flight, sent, expected) in
-            [(300, exit, 210), (300, exit + ms(1), later), (1_000, exit, 220), (200, exit, later)]
+            [(300, exit, last_round), (300, exit + ms(1), later), (1_000, exit, 220), (200, exit, later)]
         {
             let (mut window, mut scene) = (window("controller=cubic, mark=abe"), Scene::new());
             window.window = 220 * DATAGRAM;

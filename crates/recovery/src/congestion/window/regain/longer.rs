@@ -5,7 +5,7 @@
 //! longer window  = what the path carried at the end of the start × RTT / smallest RTT: the same rate over that time
 //! trial          = two round trips took as long, 128 ms or more, and the longer window is larger by more than 1/16:
 //!                  the window grows by 1/16
-//! found          = of what is sent in half a round trip after that, some takes at most 1/32 more; behind a queue all of
+//! found          = of what is sent in a quarter of a round trip after that, some takes at most 1/32 more; behind a queue all of
 //!                  it would take 1/16 more
 //! once found, where RTT ≤ 17/16 of what the longer path takes:
 //!                  window += acknowledged, up to the longer window
@@ -89,7 +89,7 @@ impl Longer {
             // What was sent before the window had grown says nothing.
             Longer::Tried { since, before, after } if view.now.saturating_since(since) >= view.latest_rtt => {
                 let after = after.min(view.latest_rtt);
-                if view.now.saturating_since(since) < view.latest_rtt.saturating_add(before / 2) {
+                if view.now.saturating_since(since) < view.latest_rtt.saturating_add(before / 4) {
                     Longer::Tried { since, before, after }
                 } else if after <= before.saturating_add(before / (2 * TRIAL_DIVISOR)) {
                     let smallest = after.min(before);
@@ -187,7 +187,7 @@ mod tests {
         for smallest in [199, 200, 206] {
             let seen = sampled(sampled(tried(), 249, 200), 260, smallest);
             assert_eq!(seen, Longer::Tried { since: at(50), before: ms(200), after: ms(smallest) });
-            let found = sampled(seen, 370, 220);
+            let found = sampled(seen, 320, 220);
             let smallest = smallest.min(200);
             assert_eq!(found, Longer::Found { smallest: ms(smallest), window: 100_000 * smallest / 40 });
             assert_eq!(found.urgent_gain(300_000, ms(211)), Some((GAIN_DIVISOR, 100_000 * smallest / 40)));
@@ -203,11 +203,11 @@ mod tests {
     #[test]
     fn one_that_follows_it_is_a_queue_and_is_tried_once() {
         let mut longer = tried();
-        for (now, sample) in [(200, 200), (249, 200), (262, 212), (300, 209), (361, 212)] {
+        for (now, sample) in [(200, 200), (249, 200), (262, 212), (300, 209), (311, 212)] {
             longer = sampled(longer, now, sample);
             assert!(matches!(longer, Longer::Tried { .. }), "{now}: {longer:?}");
         }
-        let failed = sampled(longer, 362, 212);
+        let failed = sampled(longer, 312, 212);
         assert_eq!(failed, Longer::Off);
         assert_eq!(after(sampled(failed, 400, 200), 106_250, 200), Longer::Off);
         assert_eq!((failed.urgent_gain(1, ms(1)), failed.gain_beyond(ms(1))), (None, None));
@@ -226,14 +226,14 @@ mod tests {
     #[test]
     fn a_pause_ends_a_trial() {
         assert_eq!(tried().after_pause(), Longer::watching());
-        let found = sampled(sampled(tried(), 260, 200), 370, 200);
+        let found = sampled(sampled(tried(), 260, 200), 320, 200);
         assert_eq!(found.after_pause(), found);
         assert_eq!(Longer::Off.after_pause(), Longer::Off);
     }
 
     #[test]
     fn a_path_that_has_become_short_again_is_not_longer() {
-        let found = sampled(sampled(tried(), 260, 200), 370, 200);
+        let found = sampled(sampled(tried(), 260, 200), 320, 200);
         assert!(matches!(found, Longer::Found { .. }));
         assert_eq!(sampled(found, 400, 189), found, "it varies");
         assert_eq!(sampled(found, 400, 188), Longer::Off);
