@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use common::{Place, Server, json_lines, run, text};
@@ -102,17 +103,30 @@ policies = {{ {} }}
     }
 }
 
-/// What happens in real time differs from run to run: the median of so many counts.
-const RUNS: usize = 3;
+/// What happens in real time differs from run to run: the median of so many counts. On the long fat path, one run of eight
+/// takes more than 5 % longer, where the start has measured while the machine paused.
+const RUNS: usize = 9;
+
+/// How far the median may be from what the lab foretells.
+const TOLERANCE: f64 = 0.05;
+
+/// Cases that run beside each other would measure each other.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn assert_agrees(case: &Case) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let place = Place::new();
     let foretold = case.in_the_lab(&place);
-    let mut seen: Vec<_> = (0..RUNS).map(|_| case.in_real_time(&place)).collect();
+    let agrees = |seen: &f64| (seen / foretold - 1.0).abs() <= TOLERANCE;
+    let mut seen = Vec::new();
+    // The median agrees once most of all runs do, whatever the others take.
+    while seen.len() < RUNS && seen.iter().filter(|seen| agrees(seen)).count() <= RUNS / 2 {
+        seen.push(case.in_real_time(&place));
+    }
+    let most_agree = seen.iter().filter(|seen| agrees(seen)).count() > RUNS / 2;
     seen.sort_by(f64::total_cmp);
-    let median = seen[RUNS / 2];
     eprintln!("{}: {foretold:.0} ms in the lab, {seen:.0?} ms in real time", case.policies);
-    assert!((median / foretold - 1.0).abs() <= 0.05, "{foretold} ms in the lab, {seen:?} ms in real time");
+    assert!(most_agree || agrees(&seen[RUNS / 2]), "{foretold} ms in the lab, {seen:?} ms in real time");
 }
 
 #[test]
