@@ -52,6 +52,7 @@
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod body;
 mod calendar;
 pub mod certificate;
 pub mod client;

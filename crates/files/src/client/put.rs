@@ -15,6 +15,7 @@ use super::report::{Event, Meter, Report, rate_bps};
 use super::session::SendBody;
 use super::transfer::Transfer;
 use super::url::Location;
+use crate::body::ReadBody;
 use crate::content::{Content, Piece, Reader};
 use crate::stamp::Stamp;
 

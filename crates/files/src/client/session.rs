@@ -26,9 +26,10 @@ use super::head::{MAX_FIELDS, MAX_SECTION, why_tcp};
 use super::pace::Paced;
 use super::quic::{Http3, Http3Body};
 use super::report::Protocol;
+use crate::body::{self, ReadBody};
 
 /// Most bytes read of the body of an answer that is of no use: error pages are shorter.
-const USELESS_BODY: usize = 16 * 1024;
+const USELESS_BODY: u64 = 16 * 1024;
 
 /// Longest time spent on that. What is short comes with the head.
 const USELESS_WAIT: Duration = Duration::from_millis(250);
@@ -348,9 +349,10 @@ pub(super) enum Body {
     Hyper { body: Incoming, back: Option<(Arc<Http1>, http1::SendRequest<SendBody>)> },
 }
 
-impl Body {
-    /// The next bytes; `None` at a regular end.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, String> {
+impl ReadBody for Body {
+    type Error = String;
+
+    async fn next(&mut self) -> Result<Option<Bytes>, String> {
         match self {
             Body::Http3(body) => body.next().await,
             Body::Hyper { body, back } => loop {
@@ -374,20 +376,13 @@ impl Body {
             },
         }
     }
+}
 
+impl Body {
     /// Reads the body of an answer that is of no use, if it is short and comes at once. Breaking it off would look to the
     /// server like a client that left, and costs HTTP/1.1 the connection.
     pub(super) async fn discard(&mut self) {
-        let mut left = USELESS_BODY;
-        let reading = async {
-            while let Ok(Some(bytes)) = self.next().await {
-                left = left.saturating_sub(bytes.len());
-                if left == 0 {
-                    break;
-                }
-            }
-        };
-        let _ = tokio::time::timeout(USELESS_WAIT, reading).await;
+        let _ = body::discard(self, USELESS_BODY, USELESS_WAIT).await;
     }
 }
 

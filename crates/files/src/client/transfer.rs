@@ -21,6 +21,7 @@ use super::retry::{Attempts, Run};
 use super::session::{Body, SendBody, Session};
 use super::stream::Stream;
 use super::url::Location;
+use crate::body::ReadBody;
 
 /// Where a file goes.
 #[non_exhaustive]

@@ -15,8 +15,9 @@ use tokio::task::JoinSet;
 
 use super::early;
 use super::patience::PATIENCE;
-use super::respond::{Context, RequestBody, respond};
+use super::respond::{Context, respond};
 use super::stopped;
+use crate::body::ReadBody;
 use crate::content::Reader;
 use crate::log::Entry;
 use crate::site::Answer;
@@ -195,7 +196,9 @@ fn is_content(quic: &thalweg::Connection, error: &StreamError) -> bool {
 
 struct H3Body<'a>(&'a mut Stream);
 
-impl RequestBody for H3Body<'_> {
+impl ReadBody for H3Body<'_> {
+    type Error = io::Error;
+
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         match self.0.recv_data().await {
             Ok(Some(mut data)) => Ok(Some(data.copy_to_bytes(data.remaining()))),

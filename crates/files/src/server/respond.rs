@@ -1,6 +1,5 @@
 //! From a request to an answer, whatever the transport: the site on a thread that may block, uploads in large pieces.
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use http::{Method, StatusCode};
 
 use super::early::refuse_forwarded;
 use super::strict;
+use crate::body::{ReadBody, discard};
 use crate::content::Pool;
 use crate::log::{AccessLog, Entry};
 use crate::site::{Answer, Site, Upload};
@@ -26,7 +26,7 @@ const UPLOAD_SILENCE: Duration = Duration::from_secs(60);
 /// Most bytes read of a body that is of no use, so that its length can be compared with what the request says.
 const USELESS_BODY: u64 = 64 * 1024;
 
-/// Longest time spent on that.
+/// Longest time spent on that: a client that waits for the answer before it sends the body gets it.
 const USELESS_WAIT: Duration = Duration::from_secs(5);
 
 /// What every connection needs.
@@ -45,18 +45,12 @@ impl Context {
     }
 }
 
-/// A request's body as it comes in.
-pub(super) trait RequestBody {
-    /// The next bytes; `None` at a regular end. An error means that the body was cut off.
-    fn next(&mut self) -> impl Future<Output = io::Result<Option<Bytes>>> + Send;
-}
-
 /// Answers one request. `Err` means that the client broke its body off or contradicted its length: there is nobody to
 /// answer.
 pub(super) async fn respond(
     context: &Context,
     request: Parts,
-    body: &mut (impl RequestBody + Send),
+    body: &mut (impl ReadBody<Error = io::Error> + Send),
     entry: &mut Entry,
 ) -> io::Result<Answer> {
     let site = Arc::clone(&context.site);
@@ -73,7 +67,7 @@ pub(super) async fn respond(
         }
     } else {
         if request.headers.contains_key(CONTENT_LENGTH) {
-            discard(body).await?;
+            discard(body, USELESS_BODY, USELESS_WAIT).await?;
         }
         blocking(move || site.answer(&request, SystemTime::now())).await?
     };
@@ -81,23 +75,11 @@ pub(super) async fn respond(
     Ok(answer)
 }
 
-/// Reads a body that is of no use to its end, or until it is too much.
-async fn discard(body: &mut (impl RequestBody + Send)) -> io::Result<()> {
-    let mut left = USELESS_BODY;
-    let reading = async {
-        while let Some(bytes) = body.next().await? {
-            left = left.saturating_sub(bytes.len() as u64);
-            if left == 0 {
-                break;
-            }
-        }
-        Ok(())
-    };
-    // A client that waits for the answer before it sends the body gets it.
-    tokio::time::timeout(USELESS_WAIT, reading).await.unwrap_or(Ok(()))
-}
-
-async fn receive(mut upload: Upload, body: &mut (impl RequestBody + Send), entry: &mut Entry) -> io::Result<Answer> {
+async fn receive(
+    mut upload: Upload,
+    body: &mut (impl ReadBody<Error = io::Error> + Send),
+    entry: &mut Entry,
+) -> io::Result<Answer> {
     let mut gathered: Vec<Bytes> = Vec::new();
     let mut size = 0;
     loop {
@@ -152,7 +134,9 @@ mod tests {
     /// A body of which nothing ever comes.
     struct Silent;
 
-    impl RequestBody for Silent {
+    impl ReadBody for Silent {
+        type Error = io::Error;
+
         async fn next(&mut self) -> io::Result<Option<Bytes>> {
             std::future::pending().await
         }

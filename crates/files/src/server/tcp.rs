@@ -21,8 +21,9 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::patience::Patient;
-use super::respond::{Context, RequestBody, respond};
+use super::respond::{Context, respond};
 use super::stopped;
+use crate::body::ReadBody;
 use crate::content::Reader;
 use crate::log::Entry;
 use crate::site::Answer;
@@ -158,7 +159,9 @@ async fn answer(
 
 struct HyperBody(Incoming);
 
-impl RequestBody for HyperBody {
+impl ReadBody for HyperBody {
+    type Error = io::Error;
+
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         loop {
             match self.0.frame().await {

@@ -39,6 +39,8 @@ const TRIAL_DIVISOR: u32 = 16;
 const TRIAL_GAIN: u64 = 4;
 /// What a trial would add to the round trip behind a queue, in allowances, at least.
 const TRIAL_SHOWS: u32 = 2;
+/// What is sent for so long after a trial tells: a part of the round trip.
+const JUDGED_DIVISOR: u32 = 4;
 /// How much longer the round trip may become beyond the longer window: a part of it.
 const SLACK_DIVISOR: u32 = 16;
 
@@ -89,7 +91,7 @@ impl Longer {
             // What was sent before the window had grown says nothing.
             Longer::Tried { since, before, after } if view.now.saturating_since(since) >= view.latest_rtt => {
                 let after = after.min(view.latest_rtt);
-                if view.now.saturating_since(since) < view.latest_rtt.saturating_add(before / 4) {
+                if view.now.saturating_since(since) < view.latest_rtt.saturating_add(before / JUDGED_DIVISOR) {
                     Longer::Tried { since, before, after }
                 } else if after <= before.saturating_add(before / (2 * TRIAL_DIVISOR)) {
                     let smallest = after.min(before);
