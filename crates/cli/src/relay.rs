@@ -177,7 +177,7 @@ impl Way {
             return false;
         }
         let size = u32::try_from(payload.len() + HEADERS).unwrap_or(u32::MAX);
-        let packet = Packet { payload, size, flow, ecn: Ecn::NotEct, sent: now, tail: false };
+        let packet = Packet { payload, size, flow, connection: 0, ecn: Ecn::NotEct, sent: now, tail: false };
         self.link.send(now, packet, &mut self.arrived);
         true
     }

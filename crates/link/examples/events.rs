@@ -48,7 +48,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 link.advance(at, &mut count);
             }
         }
-        link.send(now, Packet { payload, size: 1500, flow: 0, ecn: Ecn::NotEct, sent: now, tail: false }, &mut count);
+        link.send(
+            now,
+            Packet { payload, size: 1500, flow: 0, connection: 0, ecn: Ecn::NotEct, sent: now, tail: false },
+            &mut count,
+        );
     }
     while let Some(at) = link.next_event() {
         link.advance(at, &mut count);

@@ -44,7 +44,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // Two at a time until enough wait, or a discipline that drops on arrival would let the queue run empty.
         for _ in 0..1 + usize::from(queue.len_packets() < WAITING) {
             let flow = (offered % 16) as u32;
-            let packet = Packet { payload: offered, size: 1500, flow, ecn: Ecn::Ect0, sent: now, tail: false };
+            let packet =
+                Packet { payload: offered, size: 1500, flow, connection: 0, ecn: Ecn::Ect0, sent: now, tail: false };
             offered += 1;
             queue.enqueue(now, packet, &mut dropped);
         }

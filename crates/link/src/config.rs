@@ -198,7 +198,8 @@ pub const DIRECTION_KEYS: &[Key] = &[
         name: "queue",
         example: r#""1 BDP""#,
         doc: r#"capacity of the queue: "1 BDP" (rate × fixed delays of both directions), "600 ms", "125 kB", "60
-              packets", "unlimited"; default "1 BDP", or "unlimited" if the rate is unlimited"#,
+              packets", "unlimited"; default: that of the queue discipline (aqm), which is "1 BDP" for tail-drop, or
+              "unlimited" if the rate is unlimited"#,
         read: |draft, field, _| draft.config.queue = QueueLimit::read(field).unwrap_or(QueueLimit::Infinite),
     },
     Key {
@@ -304,7 +305,6 @@ impl DirectionConfig {
             table.get(key);
         }
         let mut draft = Draft::default();
-        draft.config.queue = QueueLimit::Bdp(1000);
         for key in DIRECTION_KEYS {
             if let Some(field) = table.get(key.name) {
                 (key.read)(&mut draft, &*field, context.traces);
@@ -318,8 +318,11 @@ impl DirectionConfig {
             _ => {}
         }
         table.need("delay", "\"50 ms\"");
-        if draft.unlimited && !table.has("queue") {
-            draft.config.queue = QueueLimit::Infinite;
+        if !table.has("queue") {
+            // The rate of a trace is not known before it is drawn.
+            let rate = table.has("rate").then(|| draft.config.rate.nominal());
+            draft.config.queue =
+                if draft.unlimited { QueueLimit::Infinite } else { draft.config.discipline.limit(rate) };
         }
         if draft.unlimited && matches!(draft.config.queue, QueueLimit::Bdp(_) | QueueLimit::Time(_)) {
             table.complain(

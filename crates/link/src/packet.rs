@@ -40,8 +40,11 @@ pub struct Packet<P> {
     pub payload: P,
     /// Bytes on the wire: the IP packet, its IP and UDP headers included.
     pub size: u32,
-    /// Whose packet it is, for queues that keep flows apart.
+    /// Whose packet it is: what is counted and drawn by flow goes by this number.
     pub flow: u32,
+    /// Which connection of the flow it belongs to. Queues that keep flows apart keep these apart too: see
+    /// [`tuple`](Self::tuple).
+    pub connection: u32,
     /// The ECN field of its IP header.
     pub ecn: Ecn,
     /// When it was given to the network.
@@ -52,6 +55,11 @@ pub struct Packet<P> {
 }
 
 impl<P> Packet<P> {
+    /// What stands for its addresses, ports and protocol where queues keep flows apart: its flow and its connection.
+    pub const fn tuple(&self) -> u64 {
+        (self.connection as u64) << 32 | self.flow as u64
+    }
+
     /// Marks it Congestion Experienced instead of dropping it (RFC 3168 section 5). False if its transport does not
     /// support ECN, so that it has to be dropped. One that was marked before counts as marked.
     pub fn try_mark(&mut self) -> bool {
@@ -157,7 +165,8 @@ mod tests {
             (Ecn::Ect1, (true, Ecn::Ce)),
             (Ecn::Ce, (true, Ecn::Ce)),
         ] {
-            let mut packet = Packet { payload: (), size: 1500, flow: 0, ecn, sent: Instant::ZERO, tail: false };
+            let mut packet =
+                Packet { payload: (), size: 1500, flow: 0, connection: 0, ecn, sent: Instant::ZERO, tail: false };
             assert_eq!((packet.try_mark(), packet.ecn), marked);
         }
     }

@@ -1,7 +1,7 @@
 //! Paths of two directions, and chains of paths that packets cross one after the other.
 
 use serde::Serialize;
-use thalweg_units::Duration;
+use thalweg_units::{Duration, Rate, exact_duration};
 
 use crate::config::{outages, suspensions};
 use crate::read::{Field, Table};
@@ -114,6 +114,36 @@ impl PathConfig {
         let is_wrong = round_trip.is_zero() && self.wifi.is_none() && [&self.up, &self.down].into_iter().any(is_empty);
         is_wrong
             .then_some("has no delay in either direction, so a queue in BDP is empty; write queue in bytes or packets")
+    }
+
+    /// Queues too short for their disciplines, as "up" or "down" and a sentence, where this is the longest round trip
+    /// over the path: such a queue may overflow before its discipline acts, and then the limit is what is measured.
+    pub fn queue_warnings(&self, round_trip: Duration) -> Vec<(&'static str, String)> {
+        // A Wi-Fi hop has a queue of its own, and the rate of a trace is not known before it is drawn.
+        let directions = [("up", &self.up), ("down", &self.down)].into_iter().filter(|_| self.wifi.is_none());
+        // What is asked for is printed in whole milliseconds.
+        let time = |rate: Rate, bytes| {
+            let millis = rate.time_for(bytes).as_micros().div_ceil(1000);
+            exact_duration(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
+        };
+        let warning = |config: &DirectionConfig| {
+            let (rate, discipline) = (config.rate.nominal(), &config.discipline);
+            let is_known = config.trace.is_none() && rate > Rate::ZERO && rate < Rate::MAX;
+            let needs = discipline.needs(rate).filter(|_| is_known)?;
+            let bytes = config.queue.bytes(rate, round_trip).filter(|bytes| *bytes < needs.bytes)?;
+            Some(format!(
+                "queue = \"{limit}\" holds {holds} at {rate}, and {name} needs room for {what}, {needed}: the queue may \
+                 overflow before {name} acts; leave queue out for the default of {name}, \"{own}\", or write \"{needed}\" \
+                 or more",
+                limit = config.queue,
+                holds = time(rate, bytes),
+                name = discipline.name(),
+                what = needs.what,
+                needed = time(rate, needs.bytes),
+                own = discipline.limit(Some(rate)),
+            ))
+        };
+        directions.filter_map(|(name, config)| Some((name, warning(config)?))).collect()
     }
 
     /// The sum of the fixed delays of both directions.

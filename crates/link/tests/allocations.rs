@@ -70,7 +70,15 @@ fn cross(discipline: &Discipline) {
             }
             link.send(
                 now,
-                Packet { payload, size: 1500, flow: payload as u32 % 8, ecn: Ecn::Ect0, sent: now, tail: false },
+                Packet {
+                    payload,
+                    size: 1500,
+                    flow: payload as u32 % 8,
+                    connection: 0,
+                    ecn: Ecn::Ect0,
+                    sent: now,
+                    tail: false,
+                },
                 &mut Discard,
             );
         }

@@ -13,7 +13,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 fn packet(payload: u64, size: u32, sent: Instant) -> Packet<u64> {
-    Packet { payload, size, flow: 0, ecn: Ecn::NotEct, sent, tail: false }
+    Packet { payload, size, flow: 0, connection: 0, ecn: Ecn::NotEct, sent, tail: false }
 }
 
 /// What happened: deliveries and drops with their times.

@@ -144,7 +144,7 @@ proptest! {
             for (payload, step) in (0..).zip(&steps) {
                 match *step {
                     Step::Offer { flow, size } => {
-                        let packet = Packet { payload, size, flow, ecn: ecn_of(flow), sent: now, tail: false };
+                        let packet = Packet { payload, size, flow, connection: 0, ecn: ecn_of(flow), sent: now, tail: false };
                         model.waiting.insert(payload, packet.clone());
                         queue.enqueue(now, packet, &mut dropped);
                         let least = match limit {
@@ -203,7 +203,8 @@ fn overload(discipline: Discipline, ecn: Ecn) -> (thalweg_link::DirectionStats, 
             link.advance(at, &mut sink);
         }
         let flow = payload % 4;
-        let packet = Packet { payload: u64::from(payload), size: 1500, flow, ecn, sent: now, tail: false };
+        let packet =
+            Packet { payload: u64::from(payload), size: 1500, flow, connection: 0, ecn, sent: now, tail: false };
         link.send(now, packet, &mut sink);
     }
     while let Some(at) = link.next_event() {

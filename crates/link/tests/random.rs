@@ -142,7 +142,7 @@ proptest! {
             while let Some(at) = link.next_event().filter(|at| *at <= now) {
                 prop_assert!(step(&mut link, &mut sink, at), "a delivery at another time than announced");
             }
-            link.send(now, Packet { payload, size: *size, flow: 0, ecn: Ecn::Ect0, sent: now, tail: false }, &mut sink);
+            link.send(now, Packet { payload, size: *size, flow: 0, connection: 0, ecn: Ecn::Ect0, sent: now, tail: false }, &mut sink);
         }
         while let Some(at) = link.next_event() {
             prop_assert!(step(&mut link, &mut sink, at), "a delivery at another time than announced");

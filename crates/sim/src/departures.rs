@@ -82,6 +82,7 @@ mod tests {
             payload: Box::new(vec![number].into()),
             size: 1500,
             flow: 0,
+            connection: 0,
             ecn: Ecn::NotEct,
             sent: Instant::ZERO,
             tail: false,

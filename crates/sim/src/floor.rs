@@ -1,6 +1,6 @@
 //! The fastest that a transfer could possibly be over its path: what completion times are measured against.
 
-use thalweg_link::{DelayModel, DirectionConfig, RateModel, Schedule};
+use thalweg_link::{DelayModel, DirectionConfig, Schedule};
 use thalweg_units::{Duration, DurationExt, Rate};
 
 use crate::plan::{AddressChange, FlowPlan, Plan, Traffic};
@@ -10,7 +10,7 @@ use crate::stack::Framing;
 ///
 /// The clock starts with the client's first datagram, which is taken to carry the request (or the first data) already,
 /// and stops with the last byte. Rates and delays are those of that time. The link serves nothing else, loses nothing,
-/// and is never idle. A handshake before the request adds [`handshake`](Self::handshake); then the floor is
+/// and is never idle. A policer has a full bucket when the data begin, and packets reach it just when it lets them pass. A handshake before the request adds [`handshake`](Self::handshake); then the floor is
 /// [`cold`](Self::cold).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Floor {
@@ -18,7 +18,7 @@ pub struct Floor {
     pub total: Duration,
     /// Of this, the request's way: its serialisation and propagation. Zero for uploads.
     pub request: Duration,
-    /// Of this, the serialisation of all packets at the slowest link.
+    /// Of this, the serialisation of all packets at the slowest link, or what a policer takes to let them pass.
     pub serialisation: Duration,
     /// Of this, the propagation of the data.
     pub propagation: Duration,
@@ -87,7 +87,7 @@ impl Plan {
         let mut begin = start;
         if down {
             for link in &up {
-                begin = arrival(&link.delay, finish(&link.rate, begin, u64::from(first))?);
+                begin = arrival(&link.delay, finish(link, begin, u64::from(first), u64::from(first))?);
             }
         }
         // One link works all the time; the others only add what one packet takes, the last of which may be short.
@@ -95,7 +95,7 @@ impl Plan {
         let through = |busy: usize, of_all: u64| {
             let (mut at, mut serialisation) = (begin, Duration::ZERO);
             for (n, link) in data.iter().enumerate() {
-                let end = finish(&link.rate, at, if n == busy { of_all } else { last })?;
+                let end = finish(link, at, if n == busy { of_all } else { last }, last)?;
                 serialisation += end - at;
                 at = arrival(&link.delay, end);
             }
@@ -164,16 +164,24 @@ fn arrival(delay: &DelayModel, end: Duration) -> Duration {
     earliest
 }
 
-/// When the last of these bytes has left a link that they reach at `at`.
-fn finish(rate: &RateModel, at: Duration, bytes: u64) -> Option<Duration> {
-    if rate.nominal() == Rate::MAX {
-        return Some(at);
-    }
-    rate.finish(at, bytes)
+/// When the last of these bytes has left a link that they reach at `at`. The last of their packets has `last` bytes.
+fn finish(link: &DirectionConfig, at: Duration, bytes: u64, last: u64) -> Option<Duration> {
+    let serve = |at, bytes| match link.rate.nominal() {
+        Rate::MAX => Some(at),
+        _ => link.rate.finish(at, bytes),
+    };
+    let served = serve(at, bytes)?;
+    let Some(policer) = link.policer else { return Some(served) };
+    // What the bucket does not hold passes as its tokens come; then the last packet is still to be served.
+    let passed = at + policer.rate.time_for(bytes.saturating_sub(policer.burst));
+    Some(served.max(serve(passed, last.min(bytes))?))
 }
 
 #[cfg(test)]
 mod tests {
+    use thalweg_link::{Packet, Policer, RateModel};
+    use thalweg_units::Instant;
+
     use super::*;
     use crate::plan::PathPlan;
     use crate::quic::Thalweg;
@@ -218,6 +226,74 @@ mod tests {
             assert!(floor.shares[share as usize].as_micros().abs_diff(part(share)) <= 1, "{share}");
         }
         assert_eq!(floor.shares[40], floor.total);
+    }
+
+    #[test]
+    fn a_policer_lets_its_burst_pass_at_the_rate_of_the_link_and_the_rest_at_its_own() {
+        let mut down = link("50 Mbps", 10);
+        let policer = Policer { rate: "10 Mbps".parse().unwrap(), burst: 100_000 };
+        down.policer = Some(policer);
+        let of = |down: &DirectionConfig, bytes| {
+            let flow = FlowPlan::new("f", Traffic::Download(Some(bytes)));
+            floor(&plan(link("50 Mbps", 10), down.clone()), &flow, Duration::ZERO).unwrap()
+        };
+        let policed = of(&down, 10_000_000);
+        // 10,000,000 bytes in 7,053 packets (7,052.2) with 62 bytes of headers each.
+        let wire = 10_000_000 + 7_053 * 62;
+        let last = 10_000_000 - 7_052 * 1418 + 62;
+        let (tokens, packet) = ((wire - 100_000) * 800, last * 160);
+        assert_eq!(policed.serialisation, Duration::from_nanos(tokens + packet));
+        assert_eq!(policed.total, policed.request + policed.serialisation + Duration::from_millis(10));
+        assert_eq!(policed.shares[40], policed.total);
+        assert!(policed.shares.is_sorted());
+        // What fits into the bucket is not policed, and neither is what a policer faster than the link sees.
+        let free = DirectionConfig { policer: None, ..down.clone() };
+        assert_eq!(of(&down, 90_000), of(&free, 90_000));
+        down.policer = Some(Policer { rate: "60 Mbps".parse().unwrap(), ..policer });
+        assert_eq!(of(&down, 10_000_000), of(&free, 10_000_000));
+        // The mean byte of what is policed lies in the middle of its time.
+        let middle = policed.request + policed.serialisation / 2 + Duration::from_millis(10);
+        assert!(policed.mean_byte.abs_diff(middle) < policed.total / 100, "{:?} {middle:?}", policed.mean_byte);
+    }
+
+    /// A sender that knows the policer and sends each packet when it passes: nothing can be faster, and the floor is
+    /// reached.
+    #[test]
+    fn a_sender_that_knows_the_policer_reaches_the_floor() {
+        for (rate, policed, burst) in
+            [("50 Mbps", "10 Mbps", 100_000), ("12 Mbps", "10 Mbps", 40_000), ("8 Mbps", "9 Mbps", 3_000)]
+        {
+            let policer = Policer { rate: policed.parse().unwrap(), burst };
+            let config = DirectionConfig { policer: Some(policer), ..link(rate, 10) };
+            let flow = FlowPlan::new("f", Traffic::Upload(Some(1_418 * 1_000)));
+            let floor = floor(&plan(config.clone(), link(rate, 10)), &flow, Duration::ZERO).unwrap();
+            let mut link =
+                thalweg_link::Direction::new(&config, Instant::ZERO, &thalweg_link::Streams::new(1)).unwrap();
+            let mut arrived: Vec<(Instant, Packet<u64>)> = Vec::new();
+            for number in 0..1_000u64 {
+                // The tokens of all packets so far, this one included, less the bucket.
+                let size = 1_480;
+                let tokens = policer.rate.time_for((size * (number + 1)).saturating_sub(burst));
+                let now = Instant::ZERO + tokens;
+                link.advance(now, &mut arrived);
+                let packet = Packet {
+                    payload: number,
+                    size: size as u32,
+                    flow: 0,
+                    connection: 0,
+                    ecn: thalweg_units::Ecn::NotEct,
+                    sent: now,
+                    tail: false,
+                };
+                link.send(now, packet, &mut arrived);
+            }
+            while let Some(at) = link.next_event() {
+                link.advance(at, &mut arrived);
+            }
+            assert_eq!(arrived.len(), 1_000, "{rate}: {:?}", link.stats());
+            let last = arrived.last().unwrap().0.saturating_since(Instant::ZERO);
+            assert!(last.abs_diff(floor.total) < Duration::from_micros(1), "{rate}: {last:?} {:?}", floor.total);
+        }
     }
 
     #[test]

@@ -109,6 +109,8 @@ impl Envelope {
 pub struct Outbox<'a> {
     pub(crate) pool: &'a mut Pool,
     pub(crate) out: &'a mut VecDeque<Outgoing>,
+    /// Whose datagrams follow: see [`of`](Self::of).
+    pub(crate) connection: u32,
 }
 
 /// A datagram on its way to the network.
@@ -116,10 +118,17 @@ pub struct Outbox<'a> {
 pub(crate) struct Outgoing {
     pub(crate) envelope: Envelope,
     pub(crate) datagram: Box<Datagram>,
+    pub(crate) connection: u32,
     pub(crate) tail: bool,
 }
 
 impl Outbox<'_> {
+    /// What is pushed from now on belongs to this connection of the flow. Queues that keep flows apart keep connections
+    /// apart, as if each had a port of its own. A host that never says so has one connection, number 0.
+    pub fn of(&mut self, connection: u32) {
+        self.connection = connection;
+    }
+
     /// Sends one datagram. The network drops what comes from or goes to an address that nobody has.
     pub fn push(&mut self, envelope: Envelope, bytes: &[u8]) {
         self.push_padded(envelope, bytes, 0);
@@ -137,7 +146,7 @@ impl Outbox<'_> {
         datagram.bytes.clear();
         write(&mut datagram.bytes);
         datagram.zeros = zeros;
-        self.out.push_back(Outgoing { envelope, datagram, tail: false });
+        self.out.push_back(Outgoing { envelope, datagram, connection: self.connection, tail: false });
     }
 
     /// The datagram pushed last is the last of a message, sent for the first time: what

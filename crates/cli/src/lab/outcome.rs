@@ -57,6 +57,9 @@ pub(super) fn outcome(results: &Results, judgment: &Judgment, detail: Detail, pa
             out += &sentence(&format!("  {stack}: {settings}"), 4);
         }
     }
+    for warning in summary::warnings(scenario).into_iter().filter(|_| detail != Detail::Quiet) {
+        out += &sentence(&format!("  {warning}"), 4);
+    }
     if let Some(absent) = summary::absent(scenario).filter(|_| detail != Detail::Quiet) {
         out += &sentence(&format!("  {absent}"), 4);
     }

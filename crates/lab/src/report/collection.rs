@@ -121,6 +121,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             question => set.scenario.question.clone(),
             facts => page::facts(&[set]),
             absent => summary::absent(&set.scenario),
+            warnings => summary::warnings(&set.scenario),
             settings => page::serde(&summary::settings(&set.scenario, &set.runs)),
             runs => set.runs.len(),
             failed => failures.len(),

@@ -371,6 +371,8 @@ fn page(head: Value, sets: &[&Results], shown: &Shown) -> Result<String, ReportE
         .collect();
     let mut absent: Vec<String> = sets.iter().filter_map(|set| summary::absent(&set.scenario)).collect();
     absent.dedup();
+    let mut warnings: Vec<String> = sets.iter().flat_map(|set| summary::warnings(&set.scenario)).collect();
+    warnings.dedup();
     let html = |pictures: &[Picture]| pictures.iter().map(Picture::html).collect::<Vec<_>>();
     let nav = [
         ("failures", "Failed runs", !failures.is_empty()),
@@ -389,6 +391,7 @@ fn page(head: Value, sets: &[&Results], shown: &Shown) -> Result<String, ReportE
     environment.add_template("parts.html", PARTS)?;
     let body = context! {
         absent => absent.join("; "),
+        warnings => serde(&warnings),
         sentences => serde(&shown.sentences),
         picture => shown.main.as_ref().map(Picture::html),
         others => html(&shown.others),

@@ -105,6 +105,8 @@ pub struct Scenario {
     pub points: Vec<Point>,
     /// Combinations that are no points, each with the reason: policies that the controller does not have.
     pub left_out: Vec<String>,
+    /// What can be run but hardly is what was meant, each once.
+    pub warnings: Vec<String>,
     /// Rivals that are named but that this program does not have.
     pub absent: Vec<String>,
     /// What has to hold.
@@ -334,6 +336,9 @@ fn read(
             points.push(Point { labels, rival: Some(rival.clone()), world, digest });
         }
     }
+    let mut warned = BTreeSet::new();
+    let warnings = points.iter().flat_map(|point| point.world.warnings());
+    let warnings = warnings.filter(|warning| warned.insert(warning.clone())).collect();
     let mut axes: Vec<Axis> = axes.into_iter().map(|axis| axis.axis).collect();
     axes.extend(rivals.as_ref().map(rivals::Rivals::axis));
     if let Some(field) = &compared {
@@ -361,6 +366,7 @@ fn read(
         axes,
         points,
         left_out,
+        warnings,
         absent,
         expectations,
         known,

@@ -69,6 +69,20 @@ impl World {
         self.flows.iter().map(of).fold(0, u64::saturating_add).max(1)
     }
 
+    /// What can be run but hardly is what was meant, with the key: queues too short for their disciplines.
+    pub fn warnings(&self) -> Vec<String> {
+        let of = |path: &PathConfig| {
+            let is_over = |chain: &&Chain| chain.hops.contains(&path.name);
+            let chains = self.chains.iter().filter(|chain| self.flows.iter().any(|flow| flow.takes(&chain.name)));
+            let routes = chains.filter(is_over).filter_map(|chain| chain.route(&self.paths));
+            let longest = routes.map(|route| self.round_trip(&route)).max().unwrap_or_default();
+            let found = path.queue_warnings(longest.max(path.round_trip()));
+            let named = |(direction, why)| format!("path.{}.{direction}: {why}", path.name);
+            found.into_iter().map(named).collect::<Vec<_>>()
+        };
+        self.paths.iter().flat_map(of).collect()
+    }
+
     /// The sum of the fixed delays of both directions of a route.
     pub fn round_trip(&self, route: &[usize]) -> Duration {
         route.iter().filter_map(|path| self.paths.get(*path)).map(PathConfig::round_trip).sum()

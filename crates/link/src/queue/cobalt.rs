@@ -6,20 +6,25 @@
 //! the answer to a load that comes back is there at once. BLUE drops a share of packets, whatever their ECN field,
 //! that grows while the queue overflows or is far too long, and falls while it is empty.
 //!
-//! **Constants.** `target`, 5 ms, and `interval`, 100 ms, as in CoDel. `blue_up`, 1/256, and `blue_down`, 1/4096: by
-//! how much BLUE's share changes, at most once per target (CAKE). `blue_threshold`, 400 ms: the sojourn time above
-//! which it grows too (ns-3; zero turns that off, as in CAKE). The inverse square roots are CAKE's: 32 bits, one step
-//! of Newton's method, and exact ones for counts below 16.
+//! **Slow links.** A packet that waits for one other has waited for longer than 5 ms on any link below 2.4 Mbps. CAKE
+//! (Linux, `sch_cake.c`) therefore signals only what has waited for more than four times the time that the link needs
+//! for an `mtu`, raises the target to 1.5 times that time, and the interval by as much as the target, to twice the
+//! target at least. All of it follows the rate of the link. At 9.6 Mbps and above nothing changes.
+//!
+//! **Constants.** `target`, 5 ms, and `interval`, 100 ms, as in CoDel. `mtu`, 1,500 bytes. `blue_up`, 1/256, and
+//! `blue_down`, 1/4096: by how much BLUE's share changes, at most once per target (CAKE). `blue_threshold`, 400 ms: the
+//! sojourn time above which it grows too (ns-3; zero turns that off, as in CAKE), raised in proportion to the interval. The inverse square roots are CAKE's:
+//! 32 bits, one step of Newton's method, and exact ones for counts below 16.
 
 use core::fmt::Debug;
 use core::ops::RangeInclusive;
 
 use serde::Serialize;
-use thalweg_units::{Duration, DurationExt, Instant, Rate};
+use thalweg_units::{Duration, DurationExt, Instant, Rate, math};
 
 use super::backlog::{Backlog, Room};
 use super::fixed::{ONE, happens, to_share};
-use super::{Dropped, Kind, Queue, Queued, Setup, set};
+use super::{Dropped, Kind, Needs, Queue, QueueLimit, Queued, Setup, set};
 use crate::read::Table;
 use crate::{Dice, DropCause, Packet};
 
@@ -30,6 +35,8 @@ pub struct Cobalt {
     pub target: Duration,
     /// For how long it has to be exceeded.
     pub interval: Duration,
+    /// Bytes of a large packet: packets may always wait for four times its time on the link.
+    pub mtu: u64,
     /// The sojourn time above which BLUE's share grows; zero if it does not matter.
     pub blue_threshold: Duration,
     /// Whether packets that can be are marked instead of dropped, except by BLUE.
@@ -41,6 +48,7 @@ impl Default for Cobalt {
         Cobalt {
             target: Duration::from_millis(5),
             interval: Duration::from_millis(100),
+            mtu: 1500,
             blue_threshold: Duration::from_millis(400),
             ecn: true,
         }
@@ -53,26 +61,40 @@ impl Cobalt {
 
 impl Kind for Cobalt {
     const NAME: &'static str = "cobalt";
-    const EXAMPLE: &'static str =
-        "{ name = \"cobalt\", target = \"5 ms\", interval = \"100 ms\", blue_threshold = \"400 ms\", ecn = true }";
+    const EXAMPLE: &'static str = "{ name = \"cobalt\", target = \"5 ms\", interval = \"100 ms\", mtu = \"1500 B\", blue_threshold = \"400 ms\", \
+        ecn = true }";
     const DOC: &'static str = r#"COBALT, the queue management of CAKE: CoDel with target (default "5 ms") and
         interval (default "100 ms"), which forgets gradually, and BLUE, which drops more at random while the queue
         overflows or packets wait for longer than blue_threshold (default "400 ms", "0 s" turns it off, to "60 s"),
-        and less while it is empty; ecn = false (default true) drops packets that could be marked"#;
+        and less while it is empty; packets may always wait for four times as long as the link needs for mtu
+        (default "1500 B"), and target and interval are raised with it on links below 3.6 Mbps, as in CAKE; ecn =
+        false (default true) drops packets that could be marked; default queue: four intervals at the link's rate,
+        within 4 MiB and 10240 frames (CAKE)"#;
 
     fn read(table: &dyn Table) -> Option<Self> {
         let mut cobalt = Cobalt::default();
         super::codel::read_spans(table, &mut cobalt.target, &mut cobalt.interval);
+        set(table, "mtu", &mut cobalt.mtu, |field| field.bytes_in(0..=1 << 20));
         set(table, "blue_threshold", &mut cobalt.blue_threshold, |field| field.duration_in(Self::THRESHOLDS));
         set(table, "ecn", &mut cobalt.ecn, |field| field.boolean());
         Some(cobalt)
+    }
+
+    /// Four intervals' worth and 4 MiB at least, but no more than 10,240 frames (`sch_cake.c`).
+    fn limit(&self, rate: Option<Rate>) -> QueueLimit {
+        let worth = rate.map_or(0, |rate| rate.bytes_in(self.interval.saturating_mul(4)));
+        QueueLimit::Bytes(worth.clamp(4 << 20, 10_240 * 1514))
+    }
+
+    fn needs(&self, rate: Rate) -> Option<Needs> {
+        Some(Needs::of_spans(rate, self.target, self.interval))
     }
 
     fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {
         Box::new(Managed {
             backlog: Backlog::new(),
             room: Room::new(setup.limit, Some(setup.rate)),
-            state: State::new(self, setup.start),
+            state: State::new(self, setup.start, setup.rate),
             dice: setup.dice,
         })
     }
@@ -110,8 +132,12 @@ const fn newton_step(root: u32, count: u32) -> u32 {
 /// The state of a queue. Times are nanoseconds.
 #[derive(Clone, Debug)]
 struct State {
+    cobalt: Cobalt,
+    /// Those of the rate of the moment, which may be above those configured.
     target: u64,
     interval: u64,
+    /// How long packets may always wait.
+    spared: u64,
     blue_threshold: u64,
     ecn: bool,
     count: u32,
@@ -124,11 +150,13 @@ struct State {
 }
 
 impl State {
-    fn new(cobalt: &Cobalt, start: Instant) -> Self {
-        State {
-            target: cobalt.target.nanos(),
-            interval: cobalt.interval.nanos(),
-            blue_threshold: cobalt.blue_threshold.nanos(),
+    fn new(cobalt: &Cobalt, start: Instant, rate: Rate) -> Self {
+        let mut state = State {
+            cobalt: cobalt.clone(),
+            target: 0,
+            interval: 0,
+            spared: 0,
+            blue_threshold: 0,
             ecn: cobalt.ecn,
             count: 0,
             inverse_root: u32::MAX,
@@ -136,6 +164,25 @@ impl State {
             dropping: false,
             blue: 0,
             blue_at: start.as_nanos(),
+        };
+        state.set_rate(rate);
+        state
+    }
+
+    /// The link now serves at this rate: the slower, the longer packets may wait.
+    fn set_rate(&mut self, rate: Rate) {
+        let [target, interval] = [self.cobalt.target, self.cobalt.interval].map(|span| span.nanos());
+        // A rate of zero is a pause: what was right before is right after it.
+        if rate > Rate::ZERO {
+            let packet = rate.time_for(self.cobalt.mtu).nanos();
+            self.target = (packet.saturating_mul(3) / 2).max(target);
+            self.interval = interval.saturating_add(self.target - target).max(self.target.saturating_mul(2));
+            self.spared = packet.saturating_mul(4);
+            // Or at 100 kbps what may wait would count as far too long.
+            let blue = self.cobalt.blue_threshold.nanos();
+            self.blue_threshold = math::mul_div(blue, self.interval, interval.max(1));
+        } else if self.interval == 0 {
+            (self.target, self.interval, self.blue_threshold) = (target, interval, self.cobalt.blue_threshold.nanos());
         }
     }
 
@@ -187,7 +234,7 @@ impl State {
     fn passes<P>(&mut self, now: u64, queued: &mut Queued<P>, dice: &mut Dice) -> bool {
         let sojourn = now.saturating_sub(queued.at.as_nanos());
         let is_due = self.count > 0 && now >= self.drop_next;
-        if sojourn > self.target {
+        if sojourn > self.target && sojourn > self.spared {
             if !self.dropping {
                 self.dropping = true;
                 self.drop_next = self.after(now);
@@ -265,6 +312,7 @@ impl<P: Debug + Send> Queue<P> for Managed<P> {
 
     fn set_rate(&mut self, rate: Rate) {
         self.room.set_rate(rate);
+        self.state.set_rate(rate);
     }
 
     fn signals(&self, tell: &mut dyn FnMut(&'static str, f64)) {
@@ -335,6 +383,33 @@ mod tests {
             assert!(distance.abs_diff(expected) <= 1, "{distances:?}");
         }
         assert_eq!(bench.dropped(), [0u64; 0]);
+    }
+
+    #[test]
+    fn packets_may_always_wait_for_four_others() {
+        let state = |rate: &str| State::new(&Cobalt::default(), Instant::ZERO, rate.parse().unwrap());
+        let times = |state: State| [state.target, state.interval, state.spared].map(|nanos| nanos / 1000);
+        // 12,000 bits take 120, 24, 6, 1.25 and 0.12 ms.
+        assert_eq!(times(state("100 kbps")), [180_000, 360_000, 480_000]);
+        assert_eq!(times(state("500 kbps")), [36_000, 131_000, 96_000]);
+        assert_eq!(times(state("2 Mbps")), [9_000, 104_000, 24_000]);
+        assert_eq!(times(state("9.6 Mbps")), [5_000, 100_000, 5_000]);
+        assert_eq!(times(state("100 Mbps")), [5_000, 100_000, 480]);
+        let mut slower = state("100 Mbps");
+        slower.set_rate("500 kbps".parse().unwrap());
+        slower.set_rate(Rate::ZERO);
+        assert_eq!(times(slower), [36_000, 131_000, 96_000]);
+        // At 500 kbps a packet takes 24 ms. Three that wait are no queue, however long they do, and seven are.
+        for (waiting, is_signaled) in [(3, false), (7, true)] {
+            let mut bench = Bench::new(&Cobalt::default(), "500 kbps", "unlimited");
+            for n in 0..500u64 {
+                for _ in 0..if n == 0 { waiting } else { 1 } {
+                    bench.push(24_000 * n, 1500, Ecn::Ect0);
+                }
+                bench.serve(24_000 * (n + 1));
+            }
+            assert_eq!(bench.signal("count").unwrap() > 0.0, is_signaled, "{waiting} packets");
+        }
     }
 
     #[test]

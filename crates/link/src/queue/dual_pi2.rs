@@ -26,7 +26,7 @@ use thalweg_units::{Duration, DurationExt, Ecn, Instant, Rate};
 
 use super::backlog::{Backlog, Room};
 use super::fixed::{ONE, happens, ratio, times, to_share};
-use super::{Dropped, Grid, Kind, Queue, Queued, Setup, set};
+use super::{Dropped, Grid, Kind, Needs, Queue, QueueLimit, Queued, Setup, set};
 use crate::read::Table;
 use crate::{Dice, DropCause, Packet};
 
@@ -121,7 +121,8 @@ impl Kind for DualPi2 {
         wait; all others are dropped or marked with its square; it is updated every update (default "15 ms", "100 us"
         to "60 s") with the gains alpha (default 0.15 per second) and beta (default 3 per second) for a target
         (default "15 ms"); weight_c (default 10, 1 to 99) is the share of the others in per cent; drop_on_overload
-        (default true); law is "rfc9332" (default) or "linux""#;
+        (default true); law is "rfc9332" (default) or "linux"; default queue "250 ms" (RFC 9332), or "10000 packets" with
+        law = "linux""#;
 
     fn read(table: &dyn Table) -> Option<Self> {
         let mut law = DualLaw::default();
@@ -138,6 +139,17 @@ impl Kind for DualPi2 {
         set(table, "weight_c", &mut dual.weight_c, |field| field.count(1..=99).map(|weight| weight as i64));
         set(table, "drop_on_overload", &mut dual.drop_on_overload, |field| field.boolean());
         Some(dual)
+    }
+
+    fn limit(&self, _: Option<Rate>) -> QueueLimit {
+        match self.law {
+            DualLaw::Rfc9332 => QueueLimit::Time(Duration::from_millis(250)),
+            DualLaw::Linux => QueueLimit::Packets(10_000),
+        }
+    }
+
+    fn needs(&self, rate: Rate) -> Option<Needs> {
+        Some(Needs::of_spans(rate, self.target, Duration::ZERO))
     }
 
     fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {

@@ -16,7 +16,11 @@ pub struct TailDrop;
 impl Kind for TailDrop {
     const NAME: &'static str = "tail-drop";
     const EXAMPLE: &'static str = "\"tail-drop\"";
-    const DOC: &'static str = "a packet that finds the queue full is dropped";
+    const DOC: &'static str = "a packet that finds the queue full is dropped; default queue \"1 BDP\"";
+
+    fn limit(&self, _: Option<Rate>) -> QueueLimit {
+        QueueLimit::Bdp(1000)
+    }
 
     fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {
         Box::new(Fifo::with(&setup, false))
@@ -30,7 +34,11 @@ pub struct HeadDrop;
 impl Kind for HeadDrop {
     const NAME: &'static str = "head-drop";
     const EXAMPLE: &'static str = "\"head-drop\"";
-    const DOC: &'static str = "a packet that finds the queue full displaces the oldest packet";
+    const DOC: &'static str = "a packet that finds the queue full displaces the oldest packet; default queue \"1 BDP\"";
+
+    fn limit(&self, _: Option<Rate>) -> QueueLimit {
+        QueueLimit::Bdp(1000)
+    }
 
     fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {
         Box::new(Fifo::with(&setup, true))
@@ -102,7 +110,7 @@ mod tests {
     use super::*;
 
     fn packet(payload: u64, size: u32) -> Packet<u64> {
-        Packet { payload, size, flow: 0, ecn: Ecn::NotEct, sent: Instant::ZERO, tail: false }
+        Packet { payload, size, flow: 0, connection: 0, ecn: Ecn::NotEct, sent: Instant::ZERO, tail: false }
     }
 
     /// Offers packets of these sizes; returns which wait and which were dropped.

@@ -14,15 +14,15 @@ impl FlowHash {
         FlowHash { salt: dice.bits() }
     }
 
-    /// The hash of a flow ([`Packet::flow`](crate::Packet::flow)): 64 bits, each as good as any other.
-    pub const fn of(&self, flow: u32) -> u64 {
+    /// The hash of a flow ([`Packet::tuple`](crate::Packet::tuple)): 64 bits, each as good as any other.
+    pub const fn of(&self, tuple: u64) -> u64 {
         // The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014), twice, with the salt before and between.
-        mix(mix(self.salt ^ flow as u64) ^ self.salt.rotate_left(32))
+        mix(mix(self.salt ^ tuple) ^ self.salt.rotate_left(32))
     }
 
     /// A number below `queues` for a flow; 0 if there are none.
-    pub const fn slot(&self, flow: u32, queues: u32) -> usize {
-        (((self.of(flow) >> 32) * queues as u64) >> 32) as usize
+    pub const fn slot(&self, tuple: u64, queues: u32) -> usize {
+        (((self.of(tuple) >> 32) * queues as u64) >> 32) as usize
     }
 }
 

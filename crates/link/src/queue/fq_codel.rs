@@ -5,7 +5,7 @@
 //! `quantum`, 1,514 bytes: what a flow may send in its turn, a full Ethernet frame (section 5.2.4); a smaller one
 //! prefers small packets. `batch`, 64: at most so many packets are dropped at once when the queue overflows (section
 //! 4.1), from the head of the flow that has most bytes, until it has half of them. Limit: 10,240 packets in RFC 8290
-//! and Linux; here it is `queue`. Target, interval and the rest are CoDel's; packets are marked by default, as in
+//! and Linux, where `queue` says nothing else. Target, interval and the rest are CoDel's; packets are marked by default, as in
 //! Linux.
 //!
 //! **Where implementations differ.** CoDel lets a packet or two wait however long. The bytes that it tests are those
@@ -22,7 +22,7 @@ use super::backlog::Room;
 use super::codel::{CoDel, Control, Law, Restart, Source, State};
 use super::lists::Lists;
 use super::rounds::Rounds;
-use super::{Dropped, FlowHash, Kind, Queue, Queued, Setup, set};
+use super::{Dropped, FlowHash, Kind, MANY, Needs, Queue, QueueLimit, Queued, Setup, set};
 use crate::read::Table;
 use crate::{DropCause, Packet};
 
@@ -66,8 +66,8 @@ impl Kind for FqCodel {
         target = \"5 ms\", interval = \"100 ms\", ecn = true }";
     const DOC: &'static str = r#"FQ-CoDel (RFC 8290): flows are hashed into queues (default 1024, 1 to 65536),
         which send quantum (default "1514 B", 256 B to 1 MiB) in turn, each under CoDel with the keys of codel; an
-        overflow drops up to batch packets (default 64, 1 to 65536) from the head of the longest queue; RFC 8290 has
-        queue = "10240 packets""#;
+        overflow drops up to batch packets (default 64, 1 to 65536) from the head of the longest queue; default queue
+        "10240 packets" (RFC 8290)"#;
 
     fn read(table: &dyn Table) -> Option<Self> {
         let mut fq = FqCodel::default();
@@ -77,6 +77,14 @@ impl Kind for FqCodel {
         read_quantum(table, &mut fq.quantum);
         read_batch(table, &mut fq.batch);
         Some(fq)
+    }
+
+    fn limit(&self, _: Option<Rate>) -> QueueLimit {
+        MANY
+    }
+
+    fn needs(&self, rate: Rate) -> Option<Needs> {
+        Some(Needs::of_spans(rate, self.codel.target, self.codel.interval))
     }
 
     fn build<P: Debug + Send + 'static>(&self, mut setup: Setup) -> Box<dyn Queue<P>> {
@@ -134,7 +142,7 @@ impl<P> Managed<P> {
     }
 
     fn push(&mut self, now: Instant, packet: Packet<P>) {
-        let flow = self.hash.slot(packet.flow, self.queues);
+        let flow = self.hash.slot(packet.tuple(), self.queues);
         self.lists.push(flow, Queued { packet, at: now });
         self.rounds.activate(flow);
     }

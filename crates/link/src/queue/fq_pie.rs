@@ -16,7 +16,7 @@ use super::fq_codel::{read_quantum, read_queues};
 use super::lists::Lists;
 use super::pie::{Control, Pie, State, Verdict};
 use super::rounds::Rounds;
-use super::{Dropped, FlowHash, Grid, Kind, Queue, Queued, Setup};
+use super::{Dropped, FlowHash, Grid, Kind, MANY, Needs, Queue, QueueLimit, Queued, Setup};
 use crate::read::Table;
 use crate::{Dice, DropCause, Packet};
 
@@ -42,14 +42,22 @@ impl Kind for FqPie {
     const EXAMPLE: &'static str = "{ name = \"fq-pie\", queues = 1024, quantum = \"1514 B\", target = \"15 ms\", \
         update = \"15 ms\", ecn = true }";
     const DOC: &'static str = r#"FQ-PIE as in Linux: flows are hashed into queues (default 1024, 1 to 65536),
-        which send quantum (default "1514 B", 256 B to 1 MiB) in turn, each under PIE with the keys of pie; Linux has
-        queue = "10240 packets""#;
+        which send quantum (default "1514 B", 256 B to 1 MiB) in turn, each under PIE with the keys of pie;
+        default queue "10240 packets" (Linux)"#;
 
     fn read(table: &dyn Table) -> Option<Self> {
         let mut fq = FqPie { pie: Pie::read_parameters(table), ..FqPie::default() };
         read_queues(table, &mut fq.queues);
         read_quantum(table, &mut fq.quantum);
         Some(fq)
+    }
+
+    fn limit(&self, _: Option<Rate>) -> QueueLimit {
+        MANY
+    }
+
+    fn needs(&self, rate: Rate) -> Option<Needs> {
+        Some(Needs::of_spans(rate, self.pie.target, self.pie.burst))
     }
 
     fn build<P: Debug + Send + 'static>(&self, mut setup: Setup) -> Box<dyn Queue<P>> {
@@ -118,7 +126,7 @@ impl<P> Managed<P> {
     }
 
     fn flow(&self, packet: &Packet<P>) -> usize {
-        self.hash.slot(packet.flow, self.queues)
+        self.hash.slot(packet.tuple(), self.queues)
     }
 }
 

@@ -52,6 +52,16 @@ impl QueueLimit {
         limit
     }
 
+    /// The bytes that it comes to, packets counted as of 1,500 bytes; none if there is no limit.
+    pub(crate) fn bytes(self, rate: Rate, round_trip: Duration) -> Option<u64> {
+        match self.resolve(rate, round_trip) {
+            QueueLimit::Infinite | QueueLimit::Bdp(_) => None,
+            QueueLimit::Bytes(bytes) => Some(bytes),
+            QueueLimit::Packets(packets) => Some(packets.saturating_mul(1500)),
+            QueueLimit::Time(span) => Some(rate.bytes_in(span).max(QueueLimit::LEAST)),
+        }
+    }
+
     /// Puts bytes in the place of a BDP.
     pub(crate) fn resolve(self, rate: Rate, round_trip: Duration) -> QueueLimit {
         match self {

@@ -145,7 +145,7 @@ mod tests {
                     _ => {
                         let at = Instant::ZERO;
                         let packet =
-                            Packet { payload: number, size: 100, flow: 0, ecn: Ecn::NotEct, sent: at, tail: false };
+                            Packet { payload: number, size: 100, flow: 0, connection: 0, ecn: Ecn::NotEct, sent: at, tail: false };
                         lists.push(list, Queued { packet, at });
                         queues[list].push_back(number);
                     }

@@ -36,7 +36,7 @@ pub use pie::{DelayEstimate, PieVariant};
 pub use predict::NotEct;
 pub use red::Adaptation;
 use serde::Serialize;
-use thalweg_units::{Instant, Rate};
+use thalweg_units::{Duration, Instant, Rate, exact_duration};
 
 use crate::read::{Field, Table, nearest};
 use crate::{Dice, DropCause, Packet};
@@ -117,6 +117,26 @@ pub struct Setup {
     pub dice: Dice,
 }
 
+/// What a queue has to have room for, so that its discipline acts before its limit does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Bytes.
+    pub bytes: u64,
+    /// What they are, in words.
+    pub what: String,
+}
+
+impl Needs {
+    /// What the link sends in a target and a burst.
+    pub(crate) fn of_spans(rate: Rate, target: Duration, burst: Duration) -> Needs {
+        let what = match burst.is_zero() {
+            true => format!("its target of {}", exact_duration(target)),
+            false => format!("its target of {} and a burst of {}", exact_duration(target), exact_duration(burst)),
+        };
+        Needs { bytes: rate.bytes_in(target + burst), what }
+    }
+}
+
 /// A queue discipline that descriptions can name: its parameters, and how to read and build it.
 pub trait Kind: Clone + Debug + Default + PartialEq + Serialize {
     /// The name in `aqm = "NAME"`.
@@ -132,9 +152,24 @@ pub trait Kind: Clone + Debug + Default + PartialEq + Serialize {
         Some(Self::default())
     }
 
+    /// How much may wait where a description does not say, on a link of this rate (none if it is not known yet): what
+    /// the discipline's specification or its implementation in Linux begins with. [`DOC`](Self::DOC) says it.
+    fn limit(&self, rate: Option<Rate>) -> QueueLimit;
+
+    /// What its queue has to have room for on a link of this rate; none if it acts at its limit, or whatever it is.
+    fn needs(&self, rate: Rate) -> Option<Needs> {
+        let _ = rate;
+        None
+    }
+
     /// An empty queue.
     fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>>;
 }
+
+/// The limit of CoDel and PIE in Linux, in packets; and what is taken where a discipline has none of its own.
+pub(crate) const FEW: QueueLimit = QueueLimit::Packets(1_000);
+/// The limit of FQ-CoDel (RFC 8290 section 5.2.3) and of Linux's FQ-PIE and DualPI2.
+pub(crate) const MANY: QueueLimit = QueueLimit::Packets(10_240);
 
 /// Reads a parameter if it is there; one that is wrong has been complained about and leaves the default.
 pub(crate) fn set<T>(table: &dyn Table, key: &'static str, value: &mut T, read: impl FnOnce(&dyn Field) -> Option<T>) {
@@ -172,6 +207,27 @@ macro_rules! disciplines {
                     return table.map_or_else(|| Some($kind::default()), $kind::read).map(Discipline::$kind);
                 })+
                 None
+            }
+
+            /// Its name in descriptions.
+            pub const fn name(&self) -> &'static str {
+                match self {
+                    $(Discipline::$kind(_) => $kind::NAME,)+
+                }
+            }
+
+            /// How much may wait where a description does not say: see [`Kind::limit`].
+            pub fn limit(&self, rate: Option<Rate>) -> QueueLimit {
+                match self {
+                    $(Discipline::$kind(kind) => kind.limit(rate),)+
+                }
+            }
+
+            /// What its queue has to have room for: see [`Kind::needs`].
+            pub fn needs(&self, rate: Rate) -> Option<Needs> {
+                match self {
+                    $(Discipline::$kind(kind) => kind.needs(rate),)+
+                }
             }
 
             /// An empty queue of this discipline.
@@ -272,6 +328,30 @@ mod tests {
         refuses::<Cobalt>(&[("target", Text("1 s"))], &["1 s", "not below its interval of 100 ms"]);
         refuses::<DualPi2>(&[("k", Integer(0))], &["k: 0 is out of range", "1 to 16"]);
         refuses::<DualPi2>(&[("weight_c", Integer(100))], &["weight_c: 100 is out of range", "1 to 99"]);
+    }
+
+    /// "1000 packets" for a CoDel that nothing is said of.
+    #[test]
+    fn every_discipline_has_a_limit_and_says_it() {
+        let rate: Rate = "20 Mbps".parse().unwrap();
+        for discipline in Discipline::every() {
+            let (_, _, doc) = Discipline::ALL.iter().find(|(name, ..)| *name == discipline.name()).unwrap();
+            let doc = doc.split_whitespace().collect::<Vec<_>>().join(" ");
+            let limit = discipline.limit(Some(rate));
+            let said = match discipline {
+                Discipline::Cobalt(_) => "default queue: four intervals at the link's rate, within 4 MiB".to_owned(),
+                _ => format!("default queue \"{limit}\""),
+            };
+            assert!(doc.contains(&said), "{}: {said} is not in {doc}", discipline.name());
+            // A default is never too short for what it is the default of.
+            let bytes = limit.bytes(rate, Duration::from_millis(20)).unwrap_or(u64::MAX);
+            assert!(discipline.needs(rate).is_none_or(|needs| needs.bytes <= bytes), "{discipline:?}: {limit}");
+        }
+        let cobalt = |rate: &str| Discipline::from(Cobalt::default()).limit(Some(rate.parse().unwrap()));
+        assert_eq!(cobalt("200 Mbps"), QueueLimit::Bytes(10_000_000));
+        assert_eq!((cobalt("20 Mbps"), cobalt("10 Gbps")), (QueueLimit::Bytes(4 << 20), QueueLimit::Bytes(15_503_360)));
+        let linux = DualPi2::law(DualLaw::Linux);
+        assert_eq!(Discipline::from(linux).limit(None), QueueLimit::Packets(10_000));
     }
 
     #[test]

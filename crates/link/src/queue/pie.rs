@@ -29,7 +29,7 @@ use thalweg_units::{Duration, DurationExt, Instant, Rate, math};
 
 use super::backlog::{Backlog, Room};
 use super::fixed::{ONE, from_share, happens, ratio, to_share};
-use super::{Dropped, Grid, Kind, Queue, Queued, Setup, set};
+use super::{Dropped, FEW, Grid, Kind, Needs, Queue, QueueLimit, Queued, Setup, set};
 use crate::read::Table;
 use crate::{Dice, DropCause, Packet};
 
@@ -160,10 +160,19 @@ impl Kind for Pie {
         twice mean_packet (default "1500 B") waits; delay is the "sojourn" time of the packet that left last (default)
         or by the departure "rate"; bytes = true drops in proportion to size; ecn = false (default true) drops packets
         that could be marked, and so does a probability above mark_below (default "10 %"); variant is "rfc8033"
-        (default), "linux", "ns-3" (mean_packet "1000 B") or "paper" (20 ms, 30 ms, 100 ms)"#;
+        (default), "linux", "ns-3" (mean_packet "1000 B") or "paper" (20 ms, 30 ms, 100 ms); default queue "1000
+        packets" (Linux)"#;
 
     fn read(table: &dyn Table) -> Option<Self> {
         Some(Pie::read_parameters(table))
+    }
+
+    fn limit(&self, _: Option<Rate>) -> QueueLimit {
+        FEW
+    }
+
+    fn needs(&self, rate: Rate) -> Option<Needs> {
+        Some(Needs::of_spans(rate, self.target, self.burst))
     }
 
     fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {

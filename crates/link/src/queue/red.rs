@@ -34,7 +34,7 @@ use thalweg_units::{Duration, Instant, Rate, exact_duration, math};
 
 use super::backlog::{Backlog, Room};
 use super::fixed::{ONE, exp_minus, from_share, happens, power, ratio, times, to_share};
-use super::{Dropped, Grid, Kind, Queue, Queued, Setup, set};
+use super::{Dropped, FEW, Grid, Kind, Needs, Queue, QueueLimit, Queued, Setup, set};
 use crate::read::Table;
 use crate::{Dice, DropCause, Packet};
 
@@ -150,6 +150,16 @@ impl Red {
         self
     }
 
+    /// The average up to which the probability rises to one.
+    fn thresholds(&self, rate: Rate) -> Needs {
+        let mut state = State::new(self, Instant::ZERO);
+        state.set_rate(rate);
+        let unit = if self.bytes { 1 } else { self.mean_packet };
+        let (times, what) = if self.gentle { (2, "twice its threshold") } else { (1, "its threshold") };
+        let bytes = (state.max >> POINT).saturating_mul(unit).saturating_mul(times);
+        Needs { bytes, what: format!("{what} max, {} packets", bytes / self.mean_packet.max(1)) }
+    }
+
     fn queue<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {
         let mut state = State::new(self, setup.start);
         state.set_rate(setup.rate);
@@ -175,10 +185,18 @@ impl Kind for Red {
         (default false) counts bytes instead of packets; mean_packet (default "1500 B"); adapt (default "off") moves
         max_p, as "floyd" or "feng" did; nonlinear (default false) rises with the square; target, such as "5 ms",
         chooses min, max and weight by the rate; ecn = false (default true) drops packets that could be marked, and so
-        does hard_drop (default true) where the probability is 1"#;
+        does hard_drop (default true) where the probability is 1; default queue "1000 packets""#;
 
     fn read(table: &dyn Table) -> Option<Self> {
         Some(Red::default().read_over(table))
+    }
+
+    fn limit(&self, _: Option<Rate>) -> QueueLimit {
+        FEW
+    }
+
+    fn needs(&self, rate: Rate) -> Option<Needs> {
+        Some(self.thresholds(rate))
     }
 
     fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {
@@ -190,10 +208,18 @@ impl Kind for Hred {
     const NAME: &'static str = "hred";
     const EXAMPLE: &'static str = "{ name = \"hred\", weight = 0.05, min = 5, max = 60, max_p = 0.5 }";
     const DOC: &'static str = r#"Harsh RED, a reconstruction: RED with weight 0.05, min 5, max 60 and max_p 0.5,
-        which answers a single slow start within a round trip; it has the keys of red"#;
+        which answers a single slow start within a round trip; it has the keys of red; default queue "1000 packets""#;
 
     fn read(table: &dyn Table) -> Option<Self> {
         Some(Hred(Hred::default().0.read_over(table)))
+    }
+
+    fn limit(&self, _: Option<Rate>) -> QueueLimit {
+        FEW
+    }
+
+    fn needs(&self, rate: Rate) -> Option<Needs> {
+        Some(self.0.thresholds(rate))
     }
 
     fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {

@@ -18,7 +18,7 @@ use super::backlog::Room;
 use super::codel::{CoDel, Control, Restart, Source, State};
 use super::fq_codel::read_queues;
 use super::lists::Lists;
-use super::{Dropped, FlowHash, Kind, Queue, Queued, Setup};
+use super::{Dropped, FEW, FlowHash, Kind, Needs, Queue, QueueLimit, Queued, Setup};
 use crate::read::Table;
 use crate::{DropCause, Packet};
 
@@ -43,13 +43,21 @@ impl Kind for SfqCodel {
         "{ name = \"sfq-codel\", queues = 1024, target = \"5 ms\", interval = \"100 ms\", mtu = \"1500 B\" }";
     const DOC: &'static str = r#"SFQ-CoDel of ns-2: flows are hashed into queues (default 1024, 1 to 65536),
         which send a packet in turn, each under CoDel with target, interval, mtu and law as in codel; it drops only;
-        an overflow drops the last packet of the queue with most packets"#;
+        an overflow drops the last packet of the queue with most packets; default queue "1000 packets""#;
 
     fn read(table: &dyn Table) -> Option<Self> {
         let mut sfq = SfqCodel::default();
         sfq.codel.read_common(table);
         read_queues(table, &mut sfq.queues);
         Some(sfq)
+    }
+
+    fn limit(&self, _: Option<Rate>) -> QueueLimit {
+        FEW
+    }
+
+    fn needs(&self, rate: Rate) -> Option<Needs> {
+        Some(Needs::of_spans(rate, self.codel.target, self.codel.interval))
     }
 
     fn build<P: Debug + Send + 'static>(&self, mut setup: Setup) -> Box<dyn Queue<P>> {
@@ -111,7 +119,7 @@ impl<P> Managed<P> {
     }
 
     fn push(&mut self, now: Instant, packet: Packet<P>) {
-        let flow = self.hash.slot(packet.flow, self.queues);
+        let flow = self.hash.slot(packet.tuple(), self.queues);
         self.lists.push(flow, Queued { packet, at: now });
         if !self.is_active[flow] {
             self.is_active[flow] = true;

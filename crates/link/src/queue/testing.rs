@@ -39,7 +39,7 @@ impl Bench {
 
     pub(crate) fn push_of(&mut self, micros: u64, size: u32, ecn: Ecn, flow: u32) {
         let now = at_micros(micros);
-        let packet = Packet { payload: self.next, size, flow, ecn, sent: now, tail: false };
+        let packet = Packet { payload: self.next, size, flow, connection: 0, ecn, sent: now, tail: false };
         self.next += 1;
         self.queue.enqueue(now, packet, &mut self.drops);
     }

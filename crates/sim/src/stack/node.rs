@@ -30,6 +30,8 @@ pub struct Node<S> {
     meter: Meter,
     /// Connections whose application has something left to do.
     running: u64,
+    /// Connections so far.
+    opened: u32,
     /// Connections that ended before their time.
     lost: u64,
     failed: Option<String>,
@@ -46,6 +48,8 @@ enum Role {
 /// A connection that lives.
 struct Live {
     app: Box<dyn App>,
+    /// Which of all connections of this end it is. Unlike the stack's number it is not used again.
+    number: u32,
     started: Instant,
     handshake: Option<Duration>,
     touched: bool,
@@ -67,6 +71,7 @@ impl<S: Stack + 'static> Node<S> {
                 batch,
                 meter: Meter::new(context.origin, context.record.step),
                 running: 0,
+                opened: 0,
                 lost: 0,
                 failed: None,
                 gone: SideResult::default(),
@@ -83,7 +88,9 @@ impl<S: Stack + 'static> Node<S> {
         if self.connections.len() <= index {
             self.connections.resize_with(index + 1, || None);
         }
-        let live = Live { app, started: now, handshake: None, touched: false, done: false, wake: None };
+        let number = self.opened;
+        self.opened = self.opened.wrapping_add(1);
+        let live = Live { app, number, started: now, handshake: None, touched: false, done: false, wake: None };
         self.connections[index] = Some(live);
         if let Err(at) = self.live.binary_search(&index) {
             self.live.insert(at, index);
@@ -142,6 +149,7 @@ impl<S: Stack + 'static> Node<S> {
     fn drive(&mut self, index: usize, now: Instant, out: &mut Outbox<'_>) {
         let Some(Some(live)) = self.connections.get_mut(index) else { return };
         live.touched = false;
+        out.of(live.number);
         let mut can_send = true;
         for _ in 0..MOST_TURNS {
             let mut wrote = false;
@@ -230,6 +238,8 @@ impl<S: Stack + 'static> Host for Node<S> {
     }
 
     fn poll_send(&mut self, now: Instant, out: &mut Outbox<'_>) {
+        // What the socket itself answers has no connection; it counts as of the first.
+        out.of(0);
         for (envelope, reply) in self.replies.drain(..) {
             out.push(envelope, &reply);
         }

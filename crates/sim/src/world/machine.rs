@@ -169,7 +169,7 @@ impl World<'_> {
     pub(super) fn flush(&mut self, index: usize) {
         let machine = &mut self.machines[index];
         machine.touched = false;
-        machine.host.poll_send(self.now, &mut Outbox { pool: &mut self.pool, out: &mut self.out });
+        machine.host.poll_send(self.now, &mut Outbox { pool: &mut self.pool, out: &mut self.out, connection: 0 });
         machine.timer = machine.model.runs_at(machine.host.next_timer());
         let (flow, overhead) = (machine.flow, machine.host.overhead());
         if !self.out.is_empty() {
@@ -183,9 +183,9 @@ impl World<'_> {
         while let Some(outgoing) = self.out.pop_front() {
             self.datagrams += 1;
             let size = u32::try_from(outgoing.datagram.size()).unwrap_or(u32::MAX).saturating_add(overhead);
-            let (ecn, tail) = (outgoing.envelope.ecn, outgoing.tail);
+            let (ecn, connection, tail) = (outgoing.envelope.ecn, outgoing.connection, outgoing.tail);
             let Some(payload) = self.address(index, outgoing) else { continue };
-            let packet = Packet { payload, size, flow: flow as u32, ecn, sent: self.now, tail };
+            let packet = Packet { payload, size, flow: flow as u32, connection, ecn, sent: self.now, tail };
             match &mut self.machines[index].departures {
                 Some(departures) => departures.push(self.now, packet),
                 None => self.emit(index, packet),

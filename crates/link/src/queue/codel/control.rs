@@ -298,7 +298,15 @@ mod tests {
 
     impl Source<()> for Standing {
         fn pop(&mut self) -> Option<Queued<()>> {
-            let packet = crate::Packet { payload: (), size: 1500, flow: 0, ecn: self.1, sent: self.0, tail: false };
+            let packet = crate::Packet {
+                payload: (),
+                size: 1500,
+                flow: 0,
+                connection: 0,
+                ecn: self.1,
+                sent: self.0,
+                tail: false,
+            };
             Some(Queued { packet, at: self.0 - Duration::from_secs(1) })
         }
 

@@ -21,7 +21,7 @@ use serde::Serialize;
 use thalweg_units::{Duration, Instant, Rate, exact_duration};
 
 use super::backlog::{Backlog, Room};
-use super::{Dropped, Kind, Queue, Queued, Setup, set};
+use super::{Dropped, FEW, Kind, Needs, Queue, QueueLimit, Queued, Setup, set};
 use crate::read::Table;
 use crate::{DropCause, Packet};
 
@@ -113,13 +113,21 @@ impl Kind for CoDel {
         at most mtu (default "1500 B") waits; ecn = false (default true) drops packets that could be marked;
         ce_threshold (default none) marks all that waited longer; l4s = true (default false) applies only the
         threshold to packets with ECT(1) or CE, and only to them; law = "linux" (default "exact") takes the square
-        root and the time in the steps of Linux"#;
+        root and the time in the steps of Linux; default queue "1000 packets" (Linux)"#;
 
     fn read(table: &dyn Table) -> Option<Self> {
         let mut codel = CoDel::default();
         codel.read_common(table);
         codel.read_marks(table);
         Some(codel)
+    }
+
+    fn limit(&self, _: Option<Rate>) -> QueueLimit {
+        FEW
+    }
+
+    fn needs(&self, rate: Rate) -> Option<Needs> {
+        Some(Needs::of_spans(rate, self.target, self.interval))
     }
 
     fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {

@@ -49,7 +49,7 @@ fn shares(dual: DualPi2, base: u64, ecn: Ecn) -> (f64, f64) {
     let (count, sent, mut dropped, mut marked) = (100_000, Instant::ZERO, Vec::new(), 0);
     // Ten stay, so that none is alone.
     for payload in 0..count + 10 {
-        queue.push(sent, Packet { payload, size: 1500, flow: 0, ecn, sent, tail: false });
+        queue.push(sent, Packet { payload, size: 1500, flow: 0, connection: 0, ecn, sent, tail: false });
     }
     while queue.len_packets() > 10 {
         let queued = queue.dequeue(sent, &mut dropped);
@@ -94,7 +94,7 @@ fn l_has_a_ramp_of_its_own() {
     let mut queue = fixed(DualPi2::default(), 0);
     for payload in 0..3 {
         let sent = Instant::ZERO;
-        queue.push(sent, Packet { payload, size: 1500, flow: 0, ecn: Ecn::Ect1, sent, tail: false });
+        queue.push(sent, Packet { payload, size: 1500, flow: 0, connection: 0, ecn: Ecn::Ect1, sent, tail: false });
     }
     let ramp = |queue: &Managed<u64>, micros| to_share(queue.ramp(Duration::from_micros(micros)));
     let found = [0, 800, 900, 1000, 1200, 9000].map(|micros| ramp(&queue, micros));
@@ -116,7 +116,7 @@ fn c_gets_its_share_and_l_goes_first() {
         for payload in 0..400 {
             let sent = Instant::ZERO;
             let ecn = ECN[payload as usize % 2];
-            queue.push(sent, Packet { payload, size: 1500, flow: 0, ecn, sent, tail: false });
+            queue.push(sent, Packet { payload, size: 1500, flow: 0, connection: 0, ecn, sent, tail: false });
         }
         let classic: Vec<bool> = (0..100).map(|_| queue.take().is_some_and(|(_, is_low)| !is_low)).collect();
         let count = classic.iter().filter(|classic| **classic).count();

@@ -22,7 +22,15 @@ impl Pair {
     }
 
     fn push(&mut self, flow: u32, size: u32) {
-        let packet = Packet { payload: self.next, size, flow, ecn: Ecn::NotEct, sent: Instant::ZERO, tail: false };
+        let packet = Packet {
+            payload: self.next,
+            size,
+            flow,
+            connection: 0,
+            ecn: Ecn::NotEct,
+            sent: Instant::ZERO,
+            tail: false,
+        };
         self.next += 1;
         self.queue.enqueue(Instant::ZERO, packet, &mut self.dropped);
     }
@@ -32,7 +40,7 @@ impl Pair {
     }
 
     fn slot(&self, flow: u32) -> usize {
-        self.queue.hash.slot(flow, self.queue.queues)
+        self.queue.hash.slot(u64::from(flow), self.queue.queues)
     }
 
     /// What A and B may still send, and whether they take turns.
@@ -140,4 +148,27 @@ fn flows_that_collide_share_a_queue() {
     let order: Vec<u64> = bench.serve_all().iter().map(|(_, packet)| packet.payload).collect();
     assert_eq!(order, (0..20).collect::<Vec<_>>());
     assert_eq!(at_micros(0), Instant::ZERO);
+}
+
+#[test]
+fn a_thin_connection_does_not_wait_behind_a_thick_one_of_the_same_flow() {
+    let rate = "12 Mbps".parse().unwrap();
+    let mut setup = Setup { limit: QueueLimit::Infinite, rate, start: Instant::ZERO, dice: Streams::new(1).dice("q") };
+    let (mut queue, mut dropped) = (Managed::new(&FqCodel::default(), &mut setup), Vec::new());
+    let packet = |payload: u64, connection| Packet {
+        payload,
+        size: 1500,
+        flow: 7,
+        connection,
+        ecn: Ecn::NotEct,
+        sent: Instant::ZERO,
+        tail: false,
+    };
+    (0..10).for_each(|n| queue.enqueue(Instant::ZERO, packet(n, 0), &mut dropped));
+    queue.enqueue(Instant::ZERO, packet(100, 1), &mut dropped);
+    let order: Vec<u64> = core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut dropped))
+        .map(|queued| queued.packet.payload)
+        .collect();
+    // A quantum is a packet and a little, for which a second one goes first.
+    assert_eq!(order.iter().position(|payload| *payload == 100), Some(2), "{order:?}");
 }

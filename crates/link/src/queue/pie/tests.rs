@@ -159,7 +159,8 @@ fn some_packets_are_always_accepted() {
 
 #[test]
 fn marks_end_at_a_tenth() {
-    let mut packet = Packet { payload: 0u64, size: 1500, flow: 0, ecn: Ecn::Ect0, sent: Instant::ZERO, tail: false };
+    let mut packet =
+        Packet { payload: 0u64, size: 1500, flow: 0, connection: 0, ecn: Ecn::Ect0, sent: Instant::ZERO, tail: false };
     let (rfc, ns3) = (Control::new(&Pie::default()), Control::new(&Pie::variant(PieVariant::Ns3)));
     let state = State { probability: from_share(0.1), ..State::default() };
     assert!(state.try_mark(&rfc, &mut packet) && !state.try_mark(&ns3, &mut packet));

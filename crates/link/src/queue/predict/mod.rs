@@ -54,7 +54,7 @@ use thalweg_units::{Duration, DurationExt, Instant, Rate, exact_duration};
 
 use super::backlog::{Backlog, Room};
 use super::codel::{CoDel, Control, Restart, State};
-use super::{Dropped, FlowHash, Grid, Kind, Queue, Queued, Setup, set};
+use super::{Dropped, FlowHash, Grid, Kind, Queue, QueueLimit, Queued, Setup, set};
 use crate::read::{Field, Table};
 use crate::{DropCause, Packet};
 use forecast::{Forecast, Rules};
@@ -220,12 +220,17 @@ impl Kind for Predict {
         (default 1.1): the load to mark at, all in round trips; spare (default "30 s", at most "1 h"): how long a flow that was marked is
         not marked again; newcomer = false (default true) does not look for a slow start beside a constant load; not_ect = "drop"
         (default "pass")
-        drops one packet of a flow that cannot be marked; codel = true (default false) has CoDel serve the queue"#;
+        drops one packet of a flow that cannot be marked; codel = true (default false) has CoDel serve the queue; default queue
+        "unlimited""#;
 
     fn read(table: &dyn Table) -> Option<Self> {
         let mut kind = Self::default();
         kind.read_into(table);
         Some(kind)
+    }
+
+    fn limit(&self, _: Option<Rate>) -> QueueLimit {
+        QueueLimit::Infinite
     }
 
     fn build<P: Debug + Send + 'static>(&self, setup: Setup) -> Box<dyn Queue<P>> {
@@ -250,8 +255,8 @@ struct Episode {
 
 impl Episode {
     /// Tells the flow of a packet, with this packet, unless it has been told.
-    fn tell(&mut self, slot: u64, flow: u32, tell: impl FnOnce() -> bool) {
-        let place = self.hash.slot(flow, PLACES);
+    fn tell(&mut self, slot: u64, tuple: u64, tell: impl FnOnce() -> bool) {
+        let place = self.hash.slot(tuple, PLACES);
         if let Some(told) = self.told.get_mut(place)
             && *told <= self.told_since
             && tell()
@@ -335,7 +340,7 @@ impl<P> PredictQueue<P> {
         let mut passes = true;
         if now < self.episode.until {
             let drops = self.not_ect == NotEct::Drop;
-            self.episode.tell(self.forecast.slot(), packet.flow, || {
+            self.episode.tell(self.forecast.slot(), packet.tuple(), || {
                 let is_marked = packet.try_mark();
                 passes = is_marked || !drops;
                 is_marked || drops

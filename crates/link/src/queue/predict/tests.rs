@@ -251,7 +251,7 @@ proptest! {
 }
 
 fn packet(payload: u64, size: u32) -> Packet<u64> {
-    Packet { payload, size, flow: 0, ecn: Ecn::Ect0, sent: Instant::ZERO, tail: false }
+    Packet { payload, size, flow: 0, connection: 0, ecn: Ecn::Ect0, sent: Instant::ZERO, tail: false }
 }
 
 fn queue(kind: &Predict, limit: QueueLimit, bps: u64) -> PredictQueue<u64> {
