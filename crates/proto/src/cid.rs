@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use rand_core::Rng;
+use thalweg_units::Instant;
 
 use crate::error::TransportError;
 use crate::range_set::RangeSet;
@@ -116,6 +117,12 @@ pub struct NewConnectionId {
 /// How many IDs we hand out at once at most, however many the peer would store: enough for probing a few paths.
 const MAX_ISSUED: u64 = 8;
 
+/// How many of our IDs lead to a connection at once at most: those the peer may use, and those it has retired a moment
+/// ago. A peer that retires more gets no new ones until the oldest are forgotten (RFC 9000 section 5.1.1 permits a
+/// limit). A peer that uses up all it has in each round trip retires 32 in the four round trips that three probe
+/// timeouts last on a long path.
+const MAX_ROUTED: usize = 40;
+
 /// The connection IDs we issue: what the peer writes into the destination field.
 ///
 /// The connection asks [`wanted`](Self::wanted), generates and routes that many IDs and [`issue`](Self::issue)s them;
@@ -134,6 +141,8 @@ pub(crate) struct LocalCids {
     announced: u64,
     /// Whether our IDs have zero length: then nothing can be issued and nothing retired.
     zero_length: bool,
+    /// IDs that the peer has retired, and until when datagrams to them are still ours; in the order of retirement.
+    retired: VecDeque<(Instant, ConnectionId)>,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -155,6 +164,7 @@ impl LocalCids {
             announce: VecDeque::new(),
             announced: 0,
             zero_length: initial.is_empty(),
+            retired: VecDeque::new(),
         }
     }
 
@@ -163,13 +173,14 @@ impl LocalCids {
         self.peer_limit = limit;
     }
 
-    /// How many further IDs the peer has room for. 0 if our IDs have zero length.
+    /// How many further IDs the peer has room for, and we do. 0 if our IDs have zero length.
     pub fn wanted(&self) -> usize {
         if self.zero_length {
             return 0;
         }
         let active = self.issued.iter().filter(|i| i.sequence >= self.retire_prior_to).count() as u64;
-        self.peer_limit.min(MAX_ISSUED).saturating_sub(active) as usize
+        let room = MAX_ROUTED.saturating_sub(self.issued.len() + self.retired.len());
+        (self.peer_limit.min(MAX_ISSUED).saturating_sub(active) as usize).min(room)
     }
 
     /// Adds an ID and queues its frame. Returns its sequence number.
@@ -228,9 +239,8 @@ impl LocalCids {
         }
     }
 
-    /// The peer retired an ID with a RETIRE_CONNECTION_ID frame in a packet sent to `destination`.
-    ///
-    /// Returns the ID, which is no longer to be routed; `None` if it was retired before.
+    /// The peer retired an ID with a RETIRE_CONNECTION_ID frame in a packet sent to `destination`. Datagrams that the
+    /// frame has overtaken are still ours until `until`; then [`poll_forgotten`](Self::poll_forgotten) returns the ID.
     ///
     /// # Errors
     /// PROTOCOL_VIOLATION if the number was never issued, names the ID the packet was sent to, or our IDs have zero
@@ -239,7 +249,8 @@ impl LocalCids {
         &mut self,
         sequence: u64,
         destination: &ConnectionId,
-    ) -> Result<Option<ConnectionId>, TransportError> {
+        until: Instant,
+    ) -> Result<(), TransportError> {
         if self.zero_length {
             return Err(TransportError::protocol_violation("RETIRE_CONNECTION_ID for a zero-length connection ID"));
         }
@@ -247,7 +258,7 @@ impl LocalCids {
             return Err(TransportError::protocol_violation("RETIRE_CONNECTION_ID for a connection ID never issued"));
         }
         let Some(index) = self.issued.iter().position(|i| i.sequence == sequence) else {
-            return Ok(None);
+            return Ok(());
         };
         if self.issued[index].cid == *destination {
             return Err(TransportError::protocol_violation(
@@ -255,7 +266,15 @@ impl LocalCids {
             ));
         }
         self.announce.retain(|waiting| *waiting != sequence);
-        Ok(self.issued.remove(index).map(|i| i.cid))
+        self.retired.extend(self.issued.remove(index).map(|issued| (until, issued.cid)));
+        Ok(())
+    }
+
+    /// The next retired ID whose time is over: no longer to be routed.
+    #[inline]
+    pub fn poll_forgotten(&mut self, now: Instant) -> Option<ConnectionId> {
+        self.retired.front().filter(|(until, _)| *until <= now)?;
+        self.retired.pop_front().map(|(_, cid)| cid)
     }
 
     /// The sequence number of an ID that is issued and not retired.

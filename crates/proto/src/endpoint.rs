@@ -243,7 +243,7 @@ impl Endpoint {
                     self.by_cid.insert(cid, handle.0);
                     self.connections[handle.0].cids.push(cid);
                 }
-                EndpointEvent::CidRetired(cid) => {
+                EndpointEvent::CidForgotten(cid) => {
                     self.by_cid.remove(&cid);
                     self.connections[handle.0].cids.retain(|known| *known != cid);
                 }

@@ -1,6 +1,9 @@
 //! Tests of issuing, using and retiring connection IDs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use proptest::prelude::*;
 use rand_chacha::ChaCha8Rng;
@@ -19,6 +22,14 @@ fn token(n: u64) -> ResetToken {
 
 fn new(sequence: u64, retire_prior_to: u64) -> NewConnectionId {
     NewConnectionId { sequence, retire_prior_to, cid: cid(1000 + sequence), reset_token: token(sequence) }
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+fn forgotten(ids: &mut LocalCids, now: Instant) -> Vec<ConnectionId> {
+    std::iter::from_fn(|| ids.poll_forgotten(now)).collect()
 }
 
 fn retired(ids: &mut RemoteCids) -> Vec<u64> {
@@ -53,9 +64,9 @@ fn we_issue_no_more_ids_than_the_peer_has_room_for() {
     assert_eq!(ids.wanted(), 0);
     ids.set_peer_limit(u64::MAX);
     assert_eq!(ids.wanted(), 4);
-    assert!(ids.on_retire(1, &cid(0)).is_err(), "the peer cannot know it yet");
+    assert!(ids.on_retire(1, &cid(0), at(1)).is_err(), "the peer cannot know it yet");
     while ids.poll_announce().is_some() {}
-    assert_eq!(ids.on_retire(1, &cid(0)), Ok(Some(cid(1))));
+    assert_eq!(ids.on_retire(1, &cid(0), at(1)), Ok(()));
     assert_eq!(ids.wanted(), 5);
 }
 
@@ -82,7 +93,7 @@ fn a_lost_announcement_of_a_retired_id_is_not_repeated() {
     ids.issue(cid(1), token(1));
     ids.poll_announce();
     ids.on_lost(1);
-    ids.on_retire(1, &cid(0)).unwrap();
+    ids.on_retire(1, &cid(0), at(1)).unwrap();
     assert_eq!(ids.poll_announce(), None);
     ids.on_lost(1);
     assert!(!ids.has_announcements());
@@ -91,24 +102,64 @@ fn a_lost_announcement_of_a_retired_id_is_not_repeated() {
 #[test]
 fn retiring_an_id_that_was_never_issued_is_a_protocol_violation() {
     let mut ids = LocalCids::new(cid(0));
-    violation(ids.on_retire(1, &cid(0)), TransportErrorCode::PROTOCOL_VIOLATION);
+    violation(ids.on_retire(1, &cid(0), at(1)), TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
 #[test]
 fn retiring_the_id_of_the_packet_itself_is_a_protocol_violation() {
     let mut ids = LocalCids::new(cid(0));
     ids.issue(cid(1), token(1));
-    violation(ids.on_retire(1, &cid(1)), TransportErrorCode::PROTOCOL_VIOLATION);
+    violation(ids.on_retire(1, &cid(1), at(1)), TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
 #[test]
 fn retiring_twice_is_harmless() {
     let mut ids = LocalCids::new(cid(0));
     ids.issue(cid(1), token(1));
-    assert_eq!(ids.on_retire(0, &cid(1)), Ok(Some(cid(0))));
-    assert_eq!(ids.on_retire(0, &cid(1)), Ok(None));
+    assert_eq!(ids.on_retire(0, &cid(1), at(1)), Ok(()));
+    assert_eq!(ids.on_retire(0, &cid(1), at(9)), Ok(()));
     assert_eq!(ids.sequence_of(&cid(0)), None);
     assert_eq!(ids.iter().collect::<Vec<_>>(), [(1, cid(1))]);
+    assert_eq!(forgotten(&mut ids, at(1)), [cid(0)]);
+    assert_eq!(forgotten(&mut ids, at(9)), []);
+}
+
+#[test]
+fn a_retired_id_is_forgotten_when_its_time_is_over_and_not_before() {
+    let mut ids = LocalCids::new(cid(0));
+    for n in 1..=3 {
+        ids.issue(cid(n), token(n));
+        ids.poll_announce();
+    }
+    ids.on_retire(0, &cid(3), at(100)).unwrap();
+    // The path has become a shorter one meanwhile.
+    ids.on_retire(1, &cid(3), at(90)).unwrap();
+    ids.on_retire(2, &cid(3), at(110)).unwrap();
+    assert_eq!(forgotten(&mut ids, at(99)), []);
+    assert_eq!(forgotten(&mut ids, at(100)), [cid(0), cid(1)]);
+    assert_eq!(forgotten(&mut ids, at(200)), [cid(2)]);
+}
+
+#[test]
+fn a_peer_that_retires_faster_than_ids_are_forgotten_gets_no_more_of_them() {
+    let mut ids = LocalCids::new(cid(0));
+    ids.set_peer_limit(u64::MAX);
+    let mut issued = 0;
+    for round in 0..100 {
+        while ids.wanted() > 0 {
+            issued += 1;
+            ids.issue(cid(issued), token(issued));
+            ids.poll_announce();
+        }
+        let active: Vec<_> = ids.iter().collect();
+        let (_, newest) = *active.last().unwrap();
+        for (sequence, _) in &active[..active.len() - 1] {
+            ids.on_retire(*sequence, &newest, at(100 + round)).unwrap();
+        }
+    }
+    assert_eq!(issued + 1, MAX_ROUTED as u64);
+    assert_eq!(forgotten(&mut ids, at(1000)).len(), MAX_ROUTED - 1);
+    assert_eq!(ids.wanted() as u64, MAX_ISSUED - 1);
 }
 
 #[test]
@@ -116,7 +167,7 @@ fn zero_length_ids_are_neither_issued_nor_retired() {
     let mut ids = LocalCids::new(ConnectionId::EMPTY);
     ids.set_peer_limit(8);
     assert_eq!(ids.wanted(), 0);
-    violation(ids.on_retire(0, &ConnectionId::EMPTY), TransportErrorCode::PROTOCOL_VIOLATION);
+    violation(ids.on_retire(0, &ConnectionId::EMPTY, at(1)), TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
 #[test]

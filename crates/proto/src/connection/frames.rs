@@ -4,7 +4,7 @@ use bytes::Bytes;
 use thalweg_recovery::SpaceId;
 use thalweg_units::Instant;
 
-use super::{Connection, EndpointEvent, Event, crypto_stream};
+use super::{Connection, Event, crypto_stream};
 use crate::{
     Side,
     cid::ConnectionId,
@@ -115,10 +115,8 @@ impl Connection {
                 Ok(())
             }
             Frame::RetireConnectionId(sequence) => {
-                if let Some(retired) = self.local_cids.on_retire(sequence, dcid)? {
-                    self.endpoint_events.push_back(EndpointEvent::CidRetired(retired));
-                }
-                Ok(())
+                let until = now + self.recovery.pto(SpaceId::DATA) * super::RETIRED_FOR_PTOS;
+                self.local_cids.on_retire(sequence, dcid, until)
             }
             Frame::PathChallenge(data) => {
                 self.paths[path].on_challenge(data);

@@ -136,8 +136,8 @@ pub enum PathEvent {
 pub(crate) enum EndpointEvent {
     /// Datagrams to this connection ID belong to the connection.
     CidIssued(ConnectionId),
-    /// They no longer do.
-    CidRetired(ConnectionId),
+    /// They no longer do: the peer retired it, and what was under way then has arrived or never will.
+    CidForgotten(ConnectionId),
     /// A datagram from `remote` that ends with `token` is a stateless reset of the connection.
     ResetToken {
         /// From where.
@@ -150,6 +150,12 @@ pub(crate) enum EndpointEvent {
     /// The connection can be forgotten.
     Drained,
 }
+
+/// Probe timeouts for which a connection ID that the peer has retired still leads to the connection. Datagrams that the
+/// RETIRE_CONNECTION_ID frame has overtaken are as good as those before it; without its ID they would be answered with
+/// a stateless reset, which is for endpoints without state (RFC 9000 section 10.3). RFC 9000 gives no time (section
+/// 5.1.2); three probe timeouts are what it waits for late packets elsewhere (section 10.2).
+const RETIRED_FOR_PTOS: u32 = 3;
 
 /// A QUIC connection. See the [module](self) for its parts and the crate for how to drive it.
 pub struct Connection {
@@ -430,6 +436,14 @@ impl Connection {
         self.endpoint_events.pop_front()
     }
 
+    /// Has the endpoint forget the connection IDs that were retired long enough ago. No timer of its own: until
+    /// something else happens they do no harm.
+    fn forget_retired_cids(&mut self, now: Instant) {
+        while let Some(cid) = self.local_cids.poll_forgotten(now) {
+            self.endpoint_events.push_back(EndpointEvent::CidForgotten(cid));
+        }
+    }
+
     /// When [`Self::handle_timeout`] wants to be called next. Ask again after every other call.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if !self.lifecycle.is_open() {
@@ -482,6 +496,7 @@ impl Connection {
             self.paced_until = None;
         }
         self.keys.on_timeout(now);
+        self.forget_retired_cids(now);
         self.on_path_timeouts(now);
         // Begins a new search if it is time; its probe leaves when the window permits.
         let _ = self.paths[self.active].mtu.poll_probe(now);

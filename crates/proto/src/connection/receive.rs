@@ -52,6 +52,7 @@ impl Connection {
             Lifecycle::Draining { .. } | Lifecycle::Closed => return,
         }
         let size = datagram.len();
+        self.forget_retired_cids(now);
         self.stats.udp_received.datagrams += 1;
         self.stats.udp_received.bytes += size as u64;
         let path = self.find_path(meta);
