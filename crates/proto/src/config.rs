@@ -160,6 +160,10 @@ pub struct ClientConfig {
     pub tokens: Option<Arc<dyn TokenStore>>,
     /// Where what is learned about paths is kept; `None`, the default, forgets it.
     pub paths: Option<Arc<dyn PathStore>>,
+    /// How long to wait for the server's first valid packet, a Retry included. From then on
+    /// [`max_idle_timeout`](TransportConfig::max_idle_timeout) governs, which also ends a silence that is longer from the
+    /// beginning. `None`, the default, or zero: only the idle timeout.
+    pub connect_timeout: Option<Duration>,
 }
 
 impl ClientConfig {
@@ -172,6 +176,7 @@ impl ClientConfig {
             preferred_versions: Vec::new(),
             tokens: None,
             paths: None,
+            connect_timeout: None,
         }
     }
 }

@@ -174,6 +174,7 @@ impl Connection {
         };
         let mut this = Self::born(birth, session, streams);
         this.handshake.token = token;
+        this.idle.set_connect_timeout(now, config.connect_timeout);
         this.keys.install_initial(config.crypto.initial_keys(config.version, dcid.as_slice(), Side::Client));
         this.handshake.client = Some(ClientSide {
             crypto: config.crypto,
@@ -598,6 +599,7 @@ impl Connection {
         self.keys.install_initial(keys);
         self.handshake.token = token.to_vec();
         self.handshake.retry_scid = Some(scid);
+        self.idle.on_answer();
         self.remote_cids.set_initial(scid);
         self.withdraw(now, SpaceId::Initial);
         self.withdraw(now, SpaceId::DATA);

@@ -445,6 +445,7 @@ impl Connection {
             .chain(self.recovery.timer())
             .chain(self.keys.timer())
             .chain(self.idle.deadline(self.recovery.pto(SpaceId::DATA)))
+            .chain(self.idle.connect_deadline())
             .chain(self.idle.keep_alive_at())
             .chain(self.ask_at())
             .chain(self.paced_until)
@@ -467,7 +468,11 @@ impl Connection {
             Lifecycle::Closed => return,
         }
         if self.idle.deadline(self.recovery.pto(SpaceId::DATA)).is_some_and(|t| t <= now) {
-            self.on_idle_timeout(now);
+            self.on_silence(now, "idle timeout", ConnectionError::TimedOut);
+            return;
+        }
+        if let Some(after) = self.idle.connect_timed_out(now) {
+            self.on_silence(now, "connect timeout", ConnectionError::ConnectTimedOut { after });
             return;
         }
         if self.idle.keep_alive_at().is_some_and(|t| t <= now) {
@@ -502,7 +507,8 @@ impl Connection {
         self.outcome = outcome;
     }
 
-    fn on_idle_timeout(&mut self, now: Instant) {
+    /// Ends the connection without a word: the peer was silent for too long.
+    fn on_silence(&mut self, now: Instant, reason: &str, error: ConnectionError) {
         self.observe(
             now,
             &ObserverEvent::ConnectionClosed {
@@ -510,10 +516,10 @@ impl Connection {
                 trigger: CloseTrigger::IdleTimeout,
                 application: false,
                 code: 0,
-                reason: "idle timeout",
+                reason,
             },
         );
-        self.end(now, ConnectionError::TimedOut);
+        self.end(now, error);
         self.lifecycle = Lifecycle::Closed;
         self.endpoint_events.push_back(EndpointEvent::Drained);
     }
