@@ -271,14 +271,12 @@ pub enum ConnectError {
     /// The endpoint was closed.
     #[error("the endpoint is closed")]
     EndpointClosed,
+    /// A connection was to begin anew with another configuration, but has handled a datagram before.
+    #[error("the connection has begun: its configuration can be chosen until the first datagram is handled")]
+    AlreadyBegun,
     /// The endpoint was not told how to connect.
     #[error(
-        "no client configuration: call Endpoint::connect_with, or set one with EndpointBuilder::client or Endpoint::set_default_client_config"
+        "no client configuration, and so no application protocol (ALPN): make one, such as ClientConfig::with_native_roots(&[b\"h3\"]), for Endpoint::connect_with, Endpoint::set_default_client_config or EndpointBuilder::client"
     )]
     NoClientConfig,
-    /// The certificate authorities of the platform cannot be used.
-    #[error(
-        "{0}; install ca-certificates or point SSL_CERT_FILE at them, or call Endpoint::connect_with and ClientConfig::with_root_certificates"
-    )]
-    NoRoots(String),
 }

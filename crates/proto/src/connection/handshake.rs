@@ -14,6 +14,7 @@ use super::{
     lifecycle::{IdleTimers, Lifecycle},
     migrate::PathCredit,
     net_path::NetPath,
+    reconfigure::Beginning,
     space::Space,
     stats::ConnectionStats,
 };
@@ -68,6 +69,8 @@ pub(super) struct Handshake {
     /// The version of the client's first flight.
     pub(super) original_version: Version,
     pub(super) client: Option<ClientSide>,
+    /// Server, until the first datagram was handled: what the connection can begin anew with.
+    pub(super) beginning: Option<Box<Beginning>>,
 }
 
 pub(super) struct ClientSide {
@@ -88,6 +91,7 @@ impl Handshake {
 }
 
 /// What the endpoint has worked out about a client's first datagram.
+#[derive(Clone)]
 pub(crate) struct Accept {
     /// The version the connection will use.
     pub(crate) version: Version,
@@ -220,6 +224,7 @@ impl Connection {
         params.encode(&mut encoded, Some(&mut rng));
         transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(accept.version, &encoded)?;
+        let beginning = Beginning::new(config, &accept);
         let birth = Birth {
             side: Side::Server,
             now,
@@ -240,6 +245,7 @@ impl Connection {
         this.handshake.peer_scid = Some(accept.peer_scid);
         this.handshake.new_token = accept.new_token;
         this.handshake.migration_allowed = config.migration;
+        this.handshake.beginning = Some(Box::new(beginning));
         if accept.first_version != accept.version {
             this.handshake.original_version = accept.first_version;
             let first = config.crypto.initial_keys(accept.first_version, accept.dcid.as_slice(), Side::Server);
@@ -317,6 +323,7 @@ impl Connection {
                 started: now,
                 original_version: version,
                 client: None,
+                beginning: None,
             },
             keys: KeyStore::default(),
             spaces: SpaceId::ALL.map(|space| Space::new(space, ack.clone())),

@@ -22,6 +22,7 @@ mod net_path;
 mod numbers;
 mod probes;
 mod receive;
+mod reconfigure;
 mod sent;
 mod space;
 mod spin;
@@ -272,6 +273,12 @@ impl Connection {
     /// What the peer told about itself.
     pub fn peer_transport_parameters(&self) -> &TransportParameters {
         &self.peer_params
+    }
+
+    /// The destination of the client's very first Initial (RFC 9000 section 7.2): names the connection at both ends and in
+    /// qlog.
+    pub fn original_destination_cid(&self) -> ConnectionId {
+        self.handshake.original_dcid
     }
 
     /// Whether TLS is not complete yet.

@@ -51,6 +51,7 @@ impl Connection {
             Lifecycle::Closing { .. } => return self.lifecycle.on_datagram_while_closing(),
             Lifecycle::Draining { .. } | Lifecycle::Closed => return,
         }
+        self.handshake.beginning = None;
         let size = datagram.len();
         self.stats.udp_received.datagrams += 1;
         self.stats.udp_received.bytes += size as u64;
