@@ -401,6 +401,16 @@ impl State {
         }
     }
 
+    /// Wakes the task when the stream may be read, or was reset.
+    pub(crate) fn wait_to_read(&mut self, id: StreamId, cx: &mut Context<'_>) {
+        match self.waiting.readers.get_mut(&id) {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => {
+                self.waiting.readers.insert(id, cx.waker().clone());
+            }
+        }
+    }
+
     /// Keeps what the driver will tell the stream's send handle. Under the lock that opened or accepted the stream, so that
     /// nothing it tells is missed.
     pub(crate) fn expect_sender(&mut self, id: StreamId) {

@@ -1,6 +1,6 @@
 //! Configurations with as few decisions as possible; everything can be set.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 pub use thalweg_proto::config::{PathStore, RetryPolicy, TokenStore, TransportConfig};
@@ -20,6 +20,9 @@ use crate::error::ConfigError;
 
 /// Connections that may wait for the application to accept them, unless set otherwise.
 pub(crate) const DEFAULT_BACKLOG: usize = 1024;
+/// Wait for a server's first answer, unless set otherwise. The probes of this time survive an outage of some seconds, and a
+/// person who waits is told before they give up by themselves.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a client needs to open connections.
 ///
@@ -37,7 +40,7 @@ impl ClientConfig {
     ///
     /// # Errors
     ///
-    /// If a certificate cannot be read.
+    /// If a certificate cannot be read, or `alpn` names no protocol ([`ConfigError::NoAlpn`]).
     pub fn with_root_certificates(
         roots: impl IntoIterator<Item = CertificateDer<'static>>,
         alpn: &[&[u8]],
@@ -46,7 +49,7 @@ impl ClientConfig {
         for root in roots {
             store.add(root)?;
         }
-        Ok(Self::with_rustls(Arc::new(TlsOptions::new(alpn).client(store)?)))
+        Self::with_rustls(TlsOptions::new(alpn).client(store)?)
     }
 
     /// Trusts the certificate authorities of the platform; [`native_roots`](crate::native_roots) tells which.
@@ -56,36 +59,55 @@ impl ClientConfig {
     ///
     /// # Errors
     ///
-    /// If the platform has none.
+    /// If the platform has none, or `alpn` names no protocol ([`ConfigError::NoAlpn`]).
     #[cfg(feature = "native-roots")]
     pub fn with_native_roots(alpn: &[&[u8]]) -> Result<Self, ConfigError> {
-        Ok(Self::with_rustls(Arc::new(TlsOptions::new(alpn).client(crate::roots::native_roots()?)?)))
+        check_alpn(alpn)?;
+        Self::with_rustls(TlsOptions::new(alpn).client(crate::roots::native_roots()?)?)
     }
 
     /// Trusts **any** server, so that anyone on the path can read and change everything. For tests only.
     ///
     /// # Errors
     ///
-    /// None with the built-in cryptography.
+    /// If `alpn` names no protocol ([`ConfigError::NoAlpn`]).
     pub fn dangerous_without_verification(alpn: &[&[u8]]) -> Result<Self, ConfigError> {
-        Ok(Self::with_rustls(Arc::new(TlsOptions::new(alpn).client_insecure()?)))
+        Self::with_rustls(TlsOptions::new(alpn).client_insecure()?)
     }
 
     /// Uses a rustls configuration; it must offer TLS 1.3. [`TlsOptions`] makes suitable ones.
-    pub fn with_rustls(config: Arc<rustls::ClientConfig>) -> Self {
-        Self::with_crypto(Arc::new(RustlsClient::new(config)))
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::NoAlpn`] if `alpn_protocols` is empty: a server that wants a protocol would refuse the connection.
+    pub fn with_rustls(config: impl Into<Arc<rustls::ClientConfig>>) -> Result<Self, ConfigError> {
+        let config = config.into();
+        check_alpn(&config.alpn_protocols)?;
+        Ok(Self::with_crypto(Arc::new(RustlsClient::new(config))))
     }
 
-    /// Uses any implementation of the handshake.
+    /// Uses any implementation of the handshake. With
+    /// [`RustlsClient`](thalweg_proto::crypto::rustls::RustlsClient) this also takes a rustls configuration without ALPN,
+    /// for ends that agree on the application protocol by other means (RFC 9001 section 8.1).
     pub fn with_crypto(crypto: Arc<dyn ClientCrypto>) -> Self {
         let mut inner = proto::ClientConfig::new(crypto);
         inner.tokens = Some(Arc::new(MemoryTokenStore::default()));
+        inner.connect_timeout = Some(CONNECT_TIMEOUT);
         Self { inner }
     }
 
     /// Sets how connections behave.
     pub fn transport(mut self, transport: impl Into<Arc<TransportConfig>>) -> Self {
         self.inner.transport = transport.into();
+        self
+    }
+
+    /// Sets how long to wait for the server's first answer of any kind. Default 10 s.
+    ///
+    /// Once the server has answered, [`TransportConfig::max_idle_timeout`] governs, as it does from the beginning with
+    /// `None`. A handshake then survives longer outages: 24 s with the default of 30 s.
+    pub fn connect_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.inner.connect_timeout = timeout;
         self
     }
 
@@ -121,6 +143,18 @@ impl ClientConfig {
     }
 }
 
+/// Whether every application protocol has a name that can be sent, and there is one.
+fn check_alpn(protocols: &[impl AsRef<[u8]>]) -> Result<(), ConfigError> {
+    if protocols.is_empty() {
+        return Err(ConfigError::NoAlpn);
+    }
+    let lengths = protocols.iter().map(|protocol| protocol.as_ref().len());
+    match lengths.into_iter().find(|len| !(1..=255).contains(len)) {
+        Some(len) => Err(ConfigError::AlpnLength(len)),
+        None => Ok(()),
+    }
+}
+
 /// What a server needs to accept connections.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -135,25 +169,35 @@ impl ServerConfig {
     ///
     /// # Errors
     ///
-    /// If key and certificate do not belong together or cannot be read, or the system gives no random numbers.
+    /// If key and certificate do not belong together or cannot be read, `alpn` names no protocol
+    /// ([`ConfigError::NoAlpn`]), or the system gives no random numbers.
     pub fn with_single_cert(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
         alpn: &[&[u8]],
     ) -> Result<Self, ConfigError> {
-        Self::with_rustls(Arc::new(TlsOptions::new(alpn).server(chain, key)?))
+        check_alpn(alpn)?;
+        Self::with_rustls(TlsOptions::new(alpn).server(chain, key)?)
     }
 
     /// Uses a rustls configuration; it must offer TLS 1.3. [`TlsOptions`] makes suitable ones.
     ///
     /// # Errors
     ///
-    /// If the system gives no random numbers for the key that seals address tokens.
-    pub fn with_rustls(config: Arc<rustls::ServerConfig>) -> Result<Self, ConfigError> {
-        Self::with_crypto(Arc::new(RustlsServer::new(config)))
+    /// [`ConfigError::NoAlpn`] if `alpn_protocols` is empty, [`ConfigError::NoQuic`] if rustls cannot serve QUIC with it.
+    /// Also if the system gives no random numbers for the key that seals address tokens.
+    pub fn with_rustls(config: impl Into<Arc<rustls::ServerConfig>>) -> Result<Self, ConfigError> {
+        let config = config.into();
+        check_alpn(&config.alpn_protocols)?;
+        let crypto = RustlsServer::new(config);
+        // Otherwise every client would be left without an answer.
+        crypto.start(Version::V1, &[])?;
+        Self::with_crypto(Arc::new(crypto))
     }
 
-    /// Uses any implementation of the handshake.
+    /// Uses any implementation of the handshake. With
+    /// [`RustlsServer`](thalweg_proto::crypto::rustls::RustlsServer) this also takes a rustls configuration without ALPN,
+    /// for ends that agree on the application protocol by other means (RFC 9001 section 8.1).
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use std::{
     future::{Future, poll_fn},
     net::{IpAddr, SocketAddr},
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -21,13 +21,9 @@ use thalweg_proto::{
     version::Version,
 };
 
-use tokio::task::JoinHandle;
-
 use crate::{
     cell::{ConnectionRef, index},
-    config::ClientConfig,
-    endpoint::Endpoint,
-    error::{ConnectError, ConnectionError, ExportError, SendDatagramError, WriteError},
+    error::{ConnectionError, ExportError, SendDatagramError, WriteError},
     events::PathEvents,
     recv_stream::RecvStream,
     send_stream::SendStream,
@@ -42,41 +38,11 @@ use crate::{
 pub struct Connecting {
     /// Gone once the result was given.
     connection: Option<ConnectionRef>,
-    /// The connection begins once the configuration is there.
-    loading: Option<Box<Loading>>,
-}
-
-/// A connection that waits for the platform's roots.
-#[derive(Debug)]
-pub(crate) struct Loading {
-    pub(crate) endpoint: Endpoint,
-    pub(crate) remote: SocketAddr,
-    pub(crate) server_name: String,
-    pub(crate) task: JoinHandle<Result<ClientConfig, String>>,
 }
 
 impl Connecting {
     pub(crate) fn new(connection: Option<ConnectionRef>) -> Self {
-        Self { connection, loading: None }
-    }
-
-    pub(crate) fn loading(loading: Loading) -> Self {
-        Self { connection: None, loading: Some(Box::new(loading)) }
-    }
-
-    /// Begins the connection as soon as that is possible.
-    fn poll_begun(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
-        let Some(loading) = &mut self.loading else { return Poll::Ready(Ok(())) };
-        let loaded = ready!(Pin::new(&mut loading.task).poll(cx));
-        let Some(loading) = self.loading.take() else { return Poll::Ready(Ok(())) };
-        let begun = match loaded {
-            Ok(Ok(config)) => loading.endpoint.begin(&config, loading.remote, &loading.server_name),
-            Ok(Err(why)) => Err(ConnectError::NoRoots(why)),
-            // The runtime ends.
-            Err(_) => Err(ConnectError::EndpointClosed),
-        };
-        self.connection = Some(begun.map_err(ConnectionError::NotStarted)?);
-        Poll::Ready(Ok(()))
+        Self { connection }
     }
 
     /// Uses the connection before its handshake is complete.
@@ -115,7 +81,6 @@ impl Connecting {
     /// The reason the handshake failed.
     pub async fn handshake_data(&mut self) -> Result<Option<Vec<u8>>, ConnectionError> {
         poll_fn(|cx| {
-            ready!(self.poll_begun(cx))?;
             let Some(connection) = &self.connection else {
                 return Poll::Ready(Err(ConnectionError::LocallyClosed));
             };
@@ -133,9 +98,6 @@ impl Connecting {
 
     /// The peer's address; `None` after the handshake's result was given.
     pub fn remote_address(&self) -> Option<SocketAddr> {
-        if let Some(loading) = &self.loading {
-            return Some(loading.remote);
-        }
         Some(canonical(self.connection.as_ref()?.lock().machine.remote_address()))
     }
 }
@@ -143,7 +105,6 @@ impl Connecting {
 impl Future for Connecting {
     type Output = Result<Connection, ConnectionError>;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        ready!(self.poll_begun(cx))?;
         let Some(connection) = self.connection.take() else {
             return Poll::Ready(Err(ConnectionError::LocallyClosed));
         };

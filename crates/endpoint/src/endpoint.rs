@@ -25,11 +25,10 @@ use crate::{
     cell::{Cell, ConnectionRef, wake_all},
     clock::Clock,
     config::{ClientConfig, DEFAULT_BACKLOG, ServerConfig},
-    connection::{Connecting, Loading},
+    connection::Connecting,
     driver::Driver,
     error::{AcceptError, ConnectError},
     incoming::Incoming,
-    roots::DefaultClient,
     shared::{Limits, Shared},
     socket::{CAN_SHARE_PORT, Socket, Warning, bind, to_family},
     worker::{Counters, Worker},
@@ -63,8 +62,6 @@ pub struct EndpointBuilder {
     reset_key: Option<[u8; 32]>,
     memory_budget: Option<u64>,
     send_budget: Option<u64>,
-    /// Without a client configuration, the platform's roots are trusted.
-    native_client: bool,
 }
 
 impl EndpointBuilder {
@@ -246,7 +243,7 @@ impl EndpointBuilder {
         Ok(Endpoint {
             shared,
             runtime,
-            client: Arc::new(DefaultClient::new(self.client, self.native_client)),
+            client: Arc::new(Mutex::new(self.client)),
             next_worker: Arc::new(AtomicUsize::new(0)),
         })
     }
@@ -276,20 +273,22 @@ fn derive(seed: &[u8; 32], number: u64) -> [u8; 32] {
 pub struct Endpoint {
     shared: Arc<Shared>,
     runtime: tokio::runtime::Handle,
-    client: Arc<DefaultClient>,
+    /// What [`connect`](Self::connect) uses.
+    client: Arc<Mutex<Option<ClientConfig>>>,
     next_worker: Arc<AtomicUsize>,
 }
 
 impl Endpoint {
     /// A client bound to `bind`: `[::]:0` for any address of either family, `0.0.0.0:0` for IPv4 only.
     ///
-    /// Unless another configuration is set, it trusts the certificate authorities of the platform and names no
-    /// application protocol (ALPN); [`ClientConfig::with_native_roots`] does the same for a protocol. They are read off
-    /// the runtime's threads when the first connection needs them. Must be called inside a tokio runtime.
+    /// It connects once it has a configuration, which names the application protocol (ALPN). Must be called inside a tokio
+    /// runtime.
     ///
     /// ```no_run
+    /// # #[cfg(feature = "native-roots")]
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// let endpoint = thalweg::Endpoint::client("[::]:0".parse()?)?;
+    /// endpoint.set_default_client_config(thalweg::ClientConfig::with_native_roots(&[b"h3"])?);
     /// let connection = endpoint.connect("192.0.2.7:4433".parse()?, "example.org")?.await?;
     /// # Ok(()) }
     /// ```
@@ -298,7 +297,7 @@ impl Endpoint {
     ///
     /// If the address cannot be bound.
     pub fn client(bind: SocketAddr) -> io::Result<Self> {
-        EndpointBuilder { native_client: true, ..EndpointBuilder::new() }.bind(bind)
+        EndpointBuilder::new().bind(bind)
     }
 
     /// A server bound to `bind` with one worker per core.
@@ -314,34 +313,22 @@ impl Endpoint {
 
     /// Sets the configuration that [`connect`](Self::connect) uses, of all clones.
     pub fn set_default_client_config(&self, config: ClientConfig) {
-        self.client.set(config);
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(config);
     }
 
-    /// The configuration that [`connect`](Self::connect) uses, if one was set, or made from the platform's roots by an
-    /// earlier connection.
+    /// The configuration that [`connect`](Self::connect) uses, if one was set.
     pub fn default_client_config(&self) -> Option<ClientConfig> {
-        self.client.get()
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Starts to connect to `remote` with the default configuration; see [`connect_with`](Self::connect_with).
     ///
     /// # Errors
     ///
-    /// As for `connect_with`; [`ConnectError::NoClientConfig`] if none was set and the endpoint was not made by
-    /// [`client`](Self::client). That the platform has no roots is found out later:
-    /// [`ConnectionError::NotStarted`](crate::ConnectionError::NotStarted).
+    /// As for `connect_with`; [`ConnectError::NoClientConfig`] if none was set.
     pub fn connect(&self, remote: SocketAddr, server_name: &str) -> Result<Connecting, ConnectError> {
-        match self.client.get() {
-            Some(config) => self.connect_with(&config, remote, server_name),
-            None if !self.client.is_native() => Err(ConnectError::NoClientConfig),
-            None => {
-                self.reachable(remote)?;
-                let client = self.client.clone();
-                let task = self.runtime.spawn_blocking(move || client.load());
-                let server_name = server_name.to_owned();
-                Ok(Connecting::loading(Loading { endpoint: self.clone(), remote, server_name, task }))
-            }
-        }
+        let config = self.default_client_config().ok_or(ConnectError::NoClientConfig)?;
+        self.connect_with(&config, remote, server_name)
     }
 
     /// `remote` as the socket's family writes it.
@@ -365,15 +352,6 @@ impl Endpoint {
         remote: SocketAddr,
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        Ok(Connecting::new(Some(self.begin(config, remote, server_name)?)))
-    }
-
-    pub(crate) fn begin(
-        &self,
-        config: &ClientConfig,
-        remote: SocketAddr,
-        server_name: &str,
-    ) -> Result<ConnectionRef, ConnectError> {
         let remote = self.reachable(remote)?;
         let workers = self.shared.workers();
         let turn = self.next_worker.fetch_add(1, Ordering::Relaxed) % workers.len().max(1);
@@ -387,7 +365,7 @@ impl Endpoint {
         drop(core);
         let connection = ConnectionRef::new(cell);
         connection.unlock_and_drive(connection.lock());
-        Ok(connection)
+        Ok(Connecting::new(Some(connection)))
     }
 
     /// Waits for a client that asks for a connection; `None` once the endpoint is closed. Cancel-safe.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use thalweg_proto::crypto::tls_words::tls_error_words;
+use thalweg_proto::crypto::{StartError, tls_words::tls_error_words};
 pub use thalweg_proto::{config::ConnectError, error::ConnectionError};
 use thiserror::Error;
 
@@ -16,8 +16,21 @@ pub enum ConfigError {
     /// A certificate or key cannot be used.
     #[error(transparent)]
     Unusable(#[from] thalweg_proto::crypto::rustls::ConfigError),
-    /// The platform has no certificate authorities.
+    /// No application protocol is named.
+    #[error(
+        "no application protocol (ALPN) is named; name at least one that the other end knows, such as \"h3\", in the argument alpn or in rustls's alpn_protocols"
+    )]
+    NoAlpn,
+    /// The name of an application protocol has this length, in bytes.
+    #[error("the name of an application protocol (ALPN) has {0} bytes; 1 to 255 are possible")]
+    AlpnLength(usize),
+    /// rustls cannot serve QUIC with this configuration.
     #[error(transparent)]
+    NoQuic(#[from] StartError),
+    /// The platform has no certificate authorities.
+    #[error(
+        "{0}; install ca-certificates or point SSL_CERT_FILE at them, or call ClientConfig::with_root_certificates"
+    )]
     NoRoots(#[from] crate::roots::NoNativeRoots),
     /// The system gave no random numbers.
     #[error("the system's random number generator failed: {0}; pass EndpointBuilder::seed if this is a test")]
@@ -153,7 +166,7 @@ impl From<ClosedStream> for io::Error {
 /// The nearest thing `std` has to say about a lost connection.
 fn kind_of(error: &ConnectionError) -> io::ErrorKind {
     match error {
-        ConnectionError::TimedOut => io::ErrorKind::TimedOut,
+        ConnectionError::TimedOut | ConnectionError::ConnectTimedOut { .. } => io::ErrorKind::TimedOut,
         ConnectionError::Reset => io::ErrorKind::ConnectionReset,
         ConnectionError::LocallyClosed => io::ErrorKind::NotConnected,
         _ => io::ErrorKind::ConnectionAborted,

@@ -4,12 +4,15 @@ use std::{
     future::{Future, IntoFuture},
     net::{IpAddr, SocketAddr},
     pin::Pin,
-    sync::atomic::Ordering,
+    sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
 };
 
+use thalweg_proto::{cid::ConnectionId, udp::DatagramMeta};
+
 use crate::{
     cell::{Answer, ConnectionRef, wake_all},
+    config::ServerConfig,
     connection::{Connecting, Connection},
     error::ConnectionError,
     socket::canonical,
@@ -17,8 +20,8 @@ use crate::{
 
 /// A connection that a client asks for.
 ///
-/// Nothing has been answered yet. Decide with [`accept`](Self::accept), [`retry`](Self::retry),
-/// [`refuse`](Self::refuse) or [`ignore`](Self::ignore); awaiting it accepts. Dropping it refuses.
+/// Nothing has been answered yet. Decide with [`accept`](Self::accept), [`accept_with`](Self::accept_with),
+/// [`retry`](Self::retry), [`refuse`](Self::refuse) or [`ignore`](Self::ignore); awaiting it accepts. Dropping it refuses.
 #[derive(Debug)]
 #[must_use = "dropping an Incoming refuses the connection"]
 pub struct Incoming {
@@ -27,16 +30,16 @@ pub struct Incoming {
     remote: SocketAddr,
     local_ip: Option<IpAddr>,
     validated: bool,
+    original_cid: ConnectionId,
 }
 
 impl Incoming {
-    pub(crate) fn new(
-        connection: ConnectionRef,
-        remote: SocketAddr,
-        local_ip: Option<IpAddr>,
-        validated: bool,
-    ) -> Self {
-        Self { connection: Some(connection), remote, local_ip, validated }
+    pub(crate) fn new(connection: ConnectionRef, meta: &DatagramMeta) -> Self {
+        let (validated, original_cid) = {
+            let state = connection.lock();
+            (state.machine.is_address_validated(), state.machine.original_destination_cid())
+        };
+        Self { connection: Some(connection), remote: meta.remote, local_ip: meta.local_ip, validated, original_cid }
     }
 
     /// Where the client sends from. Not proven unless [`remote_address_validated`](Self::remote_address_validated).
@@ -54,8 +57,51 @@ impl Incoming {
         self.validated
     }
 
+    /// The destination connection ID of the client's very first Initial (RFC 9000 section 7.2), before any Retry. The client
+    /// has drawn it at random; it names the connection in qlog.
+    pub fn orig_dst_cid(&self) -> ConnectionId {
+        self.original_cid
+    }
+
     /// Begins the handshake.
-    pub fn accept(mut self) -> Connecting {
+    pub fn accept(self) -> Connecting {
+        self.begin()
+    }
+
+    /// Begins the handshake with a configuration for this client instead of the endpoint's.
+    ///
+    /// TLS, [`transport`](ServerConfig::transport) and [`migration`](ServerConfig::migration) are those of `config`. What
+    /// was decided before the application was asked stays the endpoint's: limits, Retry, the version, the key of address
+    /// tokens.
+    ///
+    /// ```
+    /// # async fn example(server: thalweg::Endpoint, guests: std::sync::Arc<thalweg::ServerConfig>)
+    /// # -> Result<(), Box<dyn std::error::Error>> {
+    /// let incoming = server.next_incoming().await?;
+    /// let connection = match incoming.remote_address().ip().is_loopback() {
+    ///     true => incoming.await?,
+    ///     false => incoming.accept_with(guests)?.await?,
+    /// };
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectionError::NotStarted`] if TLS cannot be used; the client is then refused.
+    pub fn accept_with(self, config: impl Into<Arc<ServerConfig>>) -> Result<Connecting, ConnectionError> {
+        if let Some(connection) = &self.connection {
+            let mut state = connection.lock();
+            // Otherwise the connection is over already, and the `Connecting` says why.
+            if state.undecided.is_some() && state.error.is_none() {
+                let shared = &connection.shared;
+                let config = shared.server_config(&config.into(), shared.workers().len());
+                state.machine.reconfigure(connection.now(), &config).map_err(ConnectionError::NotStarted)?;
+            }
+        }
+        Ok(self.begin())
+    }
+
+    fn begin(mut self) -> Connecting {
         // Decided only here and in `decide`, both of which consume or are the drop.
         let connection = self.connection.take();
         if let Some(connection) = &connection {

@@ -106,6 +106,7 @@ pub use rustls_pki_types as pki_types;
 pub use thalweg_proto as proto;
 pub use thalweg_proto::{
     AckPolicy, Side,
+    cid::ConnectionId,
     crypto::rustls::{CertificateSlot, Ciphers, TlsOptions},
     streams::{Budget, Dir, StreamId, StreamsConfig},
     version::Version,

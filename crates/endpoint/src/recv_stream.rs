@@ -4,6 +4,7 @@ use std::{
     future::poll_fn,
     io,
     pin::Pin,
+    sync::MutexGuard,
     task::{Context, Poll, ready},
 };
 
@@ -12,8 +13,8 @@ use thalweg_proto::streams::{ReadError as Refusal, StreamId, Streams};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::{
-    cell::ConnectionRef,
-    error::{ClosedStream, ReadError, ReadExactError, ReadToEndError},
+    cell::{ConnectionRef, State},
+    error::{ClosedStream, ConnectionError, ReadError, ReadExactError, ReadToEndError},
 };
 
 /// How much [`RecvStream::read_to_end`] takes at a time.
@@ -69,6 +70,18 @@ impl RecvStream {
     /// The fastest way to read: ask for 64 KiB or more. Cancel-safe.
     pub async fn read_chunk(&mut self, max: usize) -> Result<Option<Bytes>, ReadError> {
         poll_fn(|cx| self.poll_read_chunk(cx, max)).await
+    }
+
+    /// Takes the next pieces that there are, mostly without copying: fills `chunks` from its beginning and says how many
+    /// it holds now, or `None` at the end of the stream. The rest of `chunks` is left as it is.
+    ///
+    /// Waits while there is nothing. Cancel-safe.
+    ///
+    /// # Errors
+    ///
+    /// As for [`read`](Self::read). What arrived before a connection was lost or a reset was seen comes first.
+    pub async fn read_chunks(&mut self, chunks: &mut [Bytes]) -> Result<Option<usize>, ReadError> {
+        poll_fn(|cx| self.poll_read_chunks(cx, chunks)).await
     }
 
     /// Takes up to `max` bytes that have arrived, whatever is missing before them, with their offset in the stream;
@@ -142,6 +155,26 @@ impl RecvStream {
         self.poll_with(cx, |streams, id| streams.read(id, max))
     }
 
+    /// [`read_chunks`](Self::read_chunks) for hand-written futures. Only the last task that polled is woken.
+    pub fn poll_read_chunks(
+        &mut self,
+        cx: &mut Context<'_>,
+        chunks: &mut [Bytes],
+    ) -> Poll<Result<Option<usize>, ReadError>> {
+        for filled in 0..chunks.len() {
+            let Some(place) = chunks.get_mut(filled) else { break };
+            match self.poll_read_chunk(cx, usize::MAX) {
+                Poll::Ready(Ok(Some(chunk))) => *place = chunk,
+                // The end, a reset or a lost connection is told by the next call.
+                _ if filled > 0 => return Poll::Ready(Ok(Some(filled))),
+                Poll::Ready(Ok(None)) => return Poll::Ready(Ok(None)),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Ok(Some(chunks.len())))
+    }
+
     /// [`read_unordered`](Self::read_unordered) for hand-written futures. Only the last task that polled is woken.
     pub fn poll_read_unordered(
         &mut self,
@@ -182,27 +215,54 @@ impl RecvStream {
             }
             Err(Refusal::Blocked) => {
                 state.check()?;
-                match state.waiting.readers.get_mut(&self.id) {
-                    Some(waker) => waker.clone_from(cx.waker()),
-                    None => {
-                        state.waiting.readers.insert(self.id, cx.waker().clone());
-                    }
-                }
+                state.wait_to_read(self.id, cx);
                 Poll::Pending
             }
             Err(Refusal::Reset(code)) => {
                 self.end = End::Reset(code);
-                state.log.reset(self.id, code, false);
-                // As after the end: the peer may open another stream in place of this one.
-                if state.error.is_none() && state.machine.streams().can_send_control() {
-                    self.connection.unlock_and_drive(state);
-                }
+                forget_reset(&self.connection, state, self.id, code);
                 Poll::Ready(Err(ReadError::Reset(code)))
             }
             Err(Refusal::Unordered) => Poll::Ready(Err(ReadError::Unordered)),
             Err(Refusal::ClosedStream) => {
                 state.check()?;
                 Poll::Ready(Err(ReadError::ClosedStream))
+            }
+        }
+    }
+
+    /// Waits until the peer resets the stream, and returns its code; `None` once it no longer can: all of the stream has
+    /// arrived, or it was read to its end or stopped. Takes nothing out of the stream. Cancel-safe.
+    ///
+    /// For a task that works for the peer without reading, and ends when the peer has lost interest.
+    ///
+    /// # Errors
+    ///
+    /// The reason the connection was lost.
+    pub async fn received_reset(&mut self) -> Result<Option<u64>, ConnectionError> {
+        poll_fn(|cx| self.poll_received_reset(cx)).await
+    }
+
+    /// [`received_reset`](Self::received_reset) for hand-written futures. Only the last task that polled, or that read,
+    /// is woken.
+    pub fn poll_received_reset(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u64>, ConnectionError>> {
+        match self.end {
+            End::Open => {}
+            End::Finished | End::Stopped => return Poll::Ready(Ok(None)),
+            End::Reset(code) => return Poll::Ready(Ok(Some(code))),
+        }
+        let mut state = self.connection.lock();
+        match state.machine.streams().await_reset(self.id) {
+            Ok(Some(code)) => {
+                self.end = End::Reset(code);
+                forget_reset(&self.connection, state, self.id, code);
+                Poll::Ready(Ok(Some(code)))
+            }
+            Ok(None) => Poll::Ready(Ok(None)),
+            Err(_) => {
+                state.check()?;
+                state.wait_to_read(self.id, cx);
+                Poll::Pending
             }
         }
     }
@@ -224,6 +284,14 @@ impl RecvStream {
         }
         self.connection.unlock_and_drive(state);
         result.map_err(|_| ClosedStream)
+    }
+}
+
+/// The application was told of a reset: as after the end, the peer may open another stream in place of this one.
+fn forget_reset(connection: &ConnectionRef, mut state: MutexGuard<'_, State>, id: StreamId, code: u64) {
+    state.log.reset(id, code, false);
+    if state.error.is_none() && state.machine.streams().can_send_control() {
+        connection.unlock_and_drive(state);
     }
 }
 

@@ -6,7 +6,7 @@ mod common;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use common::{ALPN, Identity, Pair, echo, pattern, within};
+use common::{Identity, Pair, echo, pattern, within};
 use thalweg::{
     ConnectError, ConnectionError, Endpoint, EndpointBuilder, PathEvent, RetryPolicy, SendDatagramError,
     TransportConfig,
@@ -130,16 +130,6 @@ async fn a_keep_alive_holds_the_connection_open() {
     assert_eq!(server.close_reason(), None);
     client.set_keep_alive(None);
     assert_eq!(server.closed().await, ConnectionError::TimedOut);
-}
-
-#[tokio::test(start_paused = true)]
-async fn connecting_to_nobody_times_out() {
-    let client = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let config = Identity::new().client();
-    let connecting = client.connect_with(&config, nobody.local_addr().unwrap(), "localhost").unwrap();
-    assert_eq!(connecting.await.unwrap_err(), ConnectionError::TimedOut);
-    client.wait_idle().await;
 }
 
 #[tokio::test]
@@ -294,27 +284,6 @@ async fn a_name_that_the_certificate_does_not_have_fails() {
         assert!(matches!(connecting.await.unwrap_err(), ConnectionError::Transport(_)));
         assert!(matches!(serving.await.unwrap(), Some(ConnectionError::PeerTransport { .. })));
         assert!(matches!(pair.client.connect(pair.address, "not a name"), Err(ConnectError::Start(_))));
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn no_common_protocol_fails() {
-    within(async {
-        let identity = Identity::new();
-        let server = Endpoint::server(identity.server(), "127.0.0.1:0".parse().unwrap()).unwrap();
-        let client = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-        let config =
-            thalweg::ClientConfig::with_root_certificates([identity.certificate.clone()], &[b"other"]).unwrap();
-        let connecting = client.connect_with(&config, server.local_addr().unwrap(), "localhost").unwrap();
-        tokio::spawn(async move { server.accept().await.unwrap().await.err() });
-        // no_application_protocol, RFC 7301
-        let error = connecting.await.unwrap_err();
-        assert!(
-            matches!(&error, ConnectionError::PeerTransport { code, .. } if code.tls_alert() == Some(120)),
-            "{error:?}"
-        );
-        assert_eq!(ALPN.len(), 1);
     })
     .await;
 }

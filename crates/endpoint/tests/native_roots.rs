@@ -1,5 +1,4 @@
-//! A client that nobody has configured trusts the platform: with the platform's certificates replaced, in a process of
-//! its own.
+//! A client that trusts the platform: with the platform's certificates replaced, in a process of its own.
 #![cfg(all(feature = "native-roots", unix))]
 #![allow(clippy::unwrap_used)]
 
@@ -7,8 +6,8 @@ mod common;
 
 use std::process::Command;
 
-use common::{Identity, within};
-use thalweg::{ConnectError, ConnectionError, Endpoint, ServerConfig};
+use common::{ALPN, Identity, within};
+use thalweg::{ClientConfig, ConfigError, ConnectionError, Endpoint};
 
 /// The variable that tells the process to be the client or the server, and with what.
 const ROLE: &str = "THALWEG_TEST_ROLE";
@@ -35,30 +34,24 @@ fn certificates(name: &str, contents: &str) -> std::path::PathBuf {
 }
 
 #[tokio::test]
-async fn an_unconfigured_client_trusts_the_certificates_of_the_platform() {
+async fn a_client_with_native_roots_trusts_the_certificates_of_the_platform() {
     let Some(path) = std::env::var_os(ROLE) else {
         let path = certificates("trusted", "");
-        in_process("an_unconfigured_client_trusts_the_certificates_of_the_platform", &path);
+        in_process("a_client_with_native_roots_trusts_the_certificates_of_the_platform", &path);
         std::fs::remove_file(path).unwrap();
         return;
     };
     within(async {
-        let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
-        std::fs::write(path, issued.cert.pem()).unwrap();
-        let key = thalweg::pki_types::PrivateKeyDer::try_from(issued.signing_key.serialize_der()).unwrap();
-        let config = ServerConfig::with_single_cert(vec![issued.cert.der().clone()], key, &[]).unwrap();
-        let server = Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
+        let trusted = Identity::new();
+        std::fs::write(path, trusted.pem()).unwrap();
+        let server = Endpoint::server(trusted.server(), "127.0.0.1:0".parse().unwrap()).unwrap();
         let client = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-        assert!(client.default_client_config().is_none());
+        client.set_default_client_config(ClientConfig::with_native_roots(ALPN).unwrap());
         let connecting = client.connect(server.local_addr().unwrap(), "localhost").unwrap();
-        assert_eq!(connecting.remote_address(), server.local_addr().ok());
         let (connected, accepted) = tokio::join!(connecting, async { server.next_incoming().await.unwrap().await });
         let (connected, accepted) = (connected.unwrap(), accepted.unwrap());
-        assert!(client.default_client_config().is_some());
         // Anybody else is not trusted.
-        let stranger = Identity::new();
-        let config = ServerConfig::with_single_cert(vec![stranger.certificate.clone()], stranger.key(), &[]).unwrap();
-        server.set_server_config(Some(&config));
+        server.set_server_config(Some(&Identity::new().server()));
         let connecting = client.connect(server.local_addr().unwrap(), "localhost").unwrap();
         let (refused, _) = tokio::join!(connecting, async { server.next_incoming().await.unwrap().await });
         assert!(matches!(refused, Err(ConnectionError::Transport(_))), "{refused:?}");
@@ -67,23 +60,20 @@ async fn an_unconfigured_client_trusts_the_certificates_of_the_platform() {
     .await;
 }
 
-#[tokio::test]
-async fn a_platform_without_certificates_is_an_error_that_says_so() {
+#[test]
+fn a_platform_without_certificates_is_an_error_that_says_so() {
     if std::env::var_os(ROLE).is_none() {
         let path = certificates("none", "");
         in_process("a_platform_without_certificates_is_an_error_that_says_so", &path);
         std::fs::remove_file(path).unwrap();
         return;
     }
-    within(async {
-        let client = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-        let mut connecting = client.connect("127.0.0.1:9".parse().unwrap(), "localhost").unwrap();
-        let error = connecting.handshake_data().await.unwrap_err();
-        assert!(matches!(error, ConnectionError::NotStarted(ConnectError::NoRoots(_))), "{error:?}");
-        let text = error.to_string();
-        assert!(text.starts_with("this system has no certificate authorities to trust"), "{text}");
-        assert!(text.contains("ca-certificates") && text.contains("with_root_certificates"), "{text}");
-        assert_eq!(client.stats().connections, 0);
-    })
-    .await;
+    let error = ClientConfig::with_native_roots(ALPN).unwrap_err();
+    assert!(matches!(error, ConfigError::NoRoots(_)), "{error:?}");
+    let text = error.to_string();
+    assert!(text.starts_with("this system has no certificate authorities to trust"), "{text}");
+    assert!(text.contains("ca-certificates") && text.contains("with_root_certificates"), "{text}");
+    // What is missing in the program itself is said first.
+    let error = ClientConfig::with_native_roots(&[]).unwrap_err();
+    assert!(matches!(error, ConfigError::NoAlpn), "{error:?}");
 }

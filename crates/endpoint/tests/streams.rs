@@ -526,3 +526,100 @@ async fn a_higher_priority_goes_first() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_reset_is_noticed_without_reading() {
+    within(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"never read").await.unwrap();
+        let mut recv = server.accept_uni().await.unwrap();
+        // A future that is dropped has taken nothing.
+        assert!(poll_and_drop(recv.received_reset()).await.is_none());
+        let (code, ()) = tokio::join!(recv.received_reset(), async { send.reset(7).unwrap() });
+        assert_eq!(code, Ok(Some(7)));
+        assert_eq!(recv.received_reset().await, Ok(Some(7)), "told again");
+        assert_eq!(recv.read(&mut [0; 10]).await, Err(ReadError::Reset(7)));
+        // What is complete can no longer be reset, and can still be read.
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"complete").await.unwrap();
+        let mut recv = server.accept_uni().await.unwrap();
+        let (code, ()) = tokio::join!(recv.received_reset(), async { send.finish().unwrap() });
+        assert_eq!(code, Ok(None));
+        assert_eq!(recv.read_to_end(100).await.unwrap(), b"complete");
+        assert_eq!(recv.received_reset().await, Ok(None));
+        // One that is stopped.
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"stopped").await.unwrap();
+        let mut recv = server.accept_uni().await.unwrap();
+        recv.stop(1).unwrap();
+        assert_eq!(recv.received_reset().await, Ok(None));
+        // One whose connection ends.
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"lost").await.unwrap();
+        let mut recv = server.accept_uni().await.unwrap();
+        let (lost, ()) = tokio::join!(recv.received_reset(), async { client.close(3, b"") });
+        assert!(matches!(lost, Err(ConnectionError::PeerApplication { code: 3, .. })), "{lost:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn chunks_are_read_by_the_array() {
+    within(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let data = pattern(1_000_000);
+        let mut send = client.open_uni().await.unwrap();
+        let writing = async {
+            send.write_all(&data).await.unwrap();
+            send.finish().unwrap();
+        };
+        let reading = async {
+            let mut recv = server.accept_uni().await.unwrap();
+            assert_eq!(recv.read_chunks(&mut []).await, Ok(Some(0)));
+            let mut all = Vec::new();
+            let mut most = 0;
+            loop {
+                let mut chunks = [const { bytes::Bytes::new() }; 8];
+                let Some(count) = recv.read_chunks(&mut chunks).await.unwrap() else { break };
+                assert!(count > 0 && chunks[..count].iter().all(|chunk| !chunk.is_empty()));
+                assert!(chunks[count..].iter().all(|chunk| chunk.is_empty()));
+                most = most.max(count);
+                chunks[..count].iter().for_each(|chunk| all.extend_from_slice(chunk));
+            }
+            assert!(most > 1, "several at a time");
+            assert_eq!(recv.read_chunks(&mut [const { bytes::Bytes::new() }]).await, Ok(None), "the end remains");
+            all
+        };
+        let (received, ()) = tokio::join!(reading, writing);
+        assert!(received == data);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_came_before_a_reset_or_the_end_of_the_connection_is_read_by_the_array_first() {
+    within(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"before").await.unwrap();
+        let mut recv = server.accept_uni().await.unwrap();
+        let mut chunks = [const { bytes::Bytes::new() }; 2];
+        assert_eq!(recv.read_chunks(&mut chunks).await, Ok(Some(1)));
+        assert_eq!(&chunks[0][..], b"before");
+        send.reset(5).unwrap();
+        assert_eq!(recv.read_chunks(&mut chunks).await, Err(ReadError::Reset(5)));
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"last words").await.unwrap();
+        let mut recv = server.accept_uni().await.unwrap();
+        client.close(3, b"");
+        server.closed().await;
+        assert_eq!(recv.read_chunks(&mut chunks).await, Ok(Some(1)));
+        assert_eq!(&chunks[0][..], b"last words");
+        assert!(matches!(recv.read_chunks(&mut chunks).await, Err(ReadError::ConnectionLost(_))));
+    })
+    .await;
+}

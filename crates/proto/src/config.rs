@@ -160,6 +160,10 @@ pub struct ClientConfig {
     pub tokens: Option<Arc<dyn TokenStore>>,
     /// Where what is learned about paths is kept; `None`, the default, forgets it.
     pub paths: Option<Arc<dyn PathStore>>,
+    /// How long to wait for the server's first valid packet, a Retry included. From then on
+    /// [`max_idle_timeout`](TransportConfig::max_idle_timeout) governs, which also ends a silence that is longer from the
+    /// beginning. `None`, the default, or zero: only the idle timeout.
+    pub connect_timeout: Option<Duration>,
 }
 
 impl ClientConfig {
@@ -172,6 +176,7 @@ impl ClientConfig {
             preferred_versions: Vec::new(),
             tokens: None,
             paths: None,
+            connect_timeout: None,
         }
     }
 }
@@ -266,14 +271,12 @@ pub enum ConnectError {
     /// The endpoint was closed.
     #[error("the endpoint is closed")]
     EndpointClosed,
+    /// A connection was to begin anew with another configuration, but has handled a datagram before.
+    #[error("the connection has begun: its configuration can be chosen until the first datagram is handled")]
+    AlreadyBegun,
     /// The endpoint was not told how to connect.
     #[error(
-        "no client configuration: call Endpoint::connect_with, or set one with EndpointBuilder::client or Endpoint::set_default_client_config"
+        "no client configuration, and so no application protocol (ALPN): make one, such as ClientConfig::with_native_roots(&[b\"h3\"]), for Endpoint::connect_with, Endpoint::set_default_client_config or EndpointBuilder::client"
     )]
     NoClientConfig,
-    /// The certificate authorities of the platform cannot be used.
-    #[error(
-        "{0}; install ca-certificates or point SSL_CERT_FILE at them, or call Endpoint::connect_with and ClientConfig::with_root_certificates"
-    )]
-    NoRoots(String),
 }

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use bytes::Bytes;
+use thalweg_units::human_duration;
 
 /// A transport error code (RFC 9000 section 20.1): the code of a CONNECTION_CLOSE frame of type 0x1c.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -225,6 +227,15 @@ pub enum ConnectionError {
         "timed out: nothing heard from the peer for the idle timeout; check the path, or set a keep-alive below it"
     )]
     TimedOut,
+    /// The server sent nothing valid since the connection began, for the connect timeout.
+    #[error(
+        "no answer from the server within the connect timeout of {}; check its address and port, and that UDP gets through",
+        human_duration(*.after)
+    )]
+    ConnectTimedOut {
+        /// The connect timeout.
+        after: Duration,
+    },
     /// The application at this end closed the connection.
     #[error("closed by this end's application")]
     LocallyClosed,
@@ -247,7 +258,7 @@ impl From<ConnectionError> for std::io::Error {
     fn from(error: ConnectionError) -> std::io::Error {
         use std::io::ErrorKind;
         let kind = match error {
-            ConnectionError::TimedOut => ErrorKind::TimedOut,
+            ConnectionError::TimedOut | ConnectionError::ConnectTimedOut { .. } => ErrorKind::TimedOut,
             ConnectionError::Reset => ErrorKind::ConnectionReset,
             ConnectionError::PeerApplication { .. } | ConnectionError::PeerTransport { .. } => {
                 ErrorKind::ConnectionAborted

@@ -169,11 +169,10 @@ impl Driver {
         let limits = self.shared.limits();
         let connections = self.shared.connections.fetch_add(1, Ordering::AcqRel);
         let handshakes = self.shared.handshakes.fetch_add(1, Ordering::Relaxed);
-        let validated = machine.is_address_validated();
         let cell = Cell::new(*machine, key, self.worker.clone(), self.shared.clone(), Some(Vec::with_capacity(1)));
         cell.lock().in_handshake = true;
         core.insert(cell.clone());
-        let incoming = Incoming::new(ConnectionRef::new(cell), meta.remote, meta.local_ip, validated);
+        let incoming = Incoming::new(ConnectionRef::new(cell), meta);
         let mut queue = self.shared.accept_queue();
         if self.shared.is_closed()
             || connections >= limits.connections

@@ -14,12 +14,19 @@ pub const ALPN: &[&[u8]] = &[b"test"];
 pub struct Identity {
     pub certificate: CertificateDer<'static>,
     key: Vec<u8>,
+    pem: String,
 }
 
 impl Identity {
     pub fn new() -> Self {
         let issued = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
-        Self { certificate: issued.cert.der().clone(), key: issued.signing_key.serialize_der() }
+        let key = issued.signing_key.serialize_der();
+        Self { certificate: issued.cert.der().clone(), key, pem: issued.cert.pem() }
+    }
+
+    /// The certificate as a file has it.
+    pub fn pem(&self) -> &str {
+        &self.pem
     }
 
     pub fn key(&self) -> PrivateKeyDer<'static> {

@@ -14,6 +14,7 @@ use super::{
     lifecycle::{IdleTimers, Lifecycle},
     migrate::PathCredit,
     net_path::NetPath,
+    reconfigure::Beginning,
     space::Space,
     stats::ConnectionStats,
 };
@@ -68,6 +69,8 @@ pub(super) struct Handshake {
     /// The version of the client's first flight.
     pub(super) original_version: Version,
     pub(super) client: Option<ClientSide>,
+    /// Server, until the first datagram was handled: what the connection can begin anew with.
+    pub(super) beginning: Option<Box<Beginning>>,
 }
 
 pub(super) struct ClientSide {
@@ -88,6 +91,7 @@ impl Handshake {
 }
 
 /// What the endpoint has worked out about a client's first datagram.
+#[derive(Clone)]
 pub(crate) struct Accept {
     /// The version the connection will use.
     pub(crate) version: Version,
@@ -174,6 +178,7 @@ impl Connection {
         };
         let mut this = Self::born(birth, session, streams);
         this.handshake.token = token;
+        this.idle.set_connect_timeout(now, config.connect_timeout);
         this.keys.install_initial(config.crypto.initial_keys(config.version, dcid.as_slice(), Side::Client));
         this.handshake.client = Some(ClientSide {
             crypto: config.crypto,
@@ -219,6 +224,7 @@ impl Connection {
         params.encode(&mut encoded, Some(&mut rng));
         transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(accept.version, &encoded)?;
+        let beginning = Beginning::new(config, &accept);
         let birth = Birth {
             side: Side::Server,
             now,
@@ -239,6 +245,7 @@ impl Connection {
         this.handshake.peer_scid = Some(accept.peer_scid);
         this.handshake.new_token = accept.new_token;
         this.handshake.migration_allowed = config.migration;
+        this.handshake.beginning = Some(Box::new(beginning));
         if accept.first_version != accept.version {
             this.handshake.original_version = accept.first_version;
             let first = config.crypto.initial_keys(accept.first_version, accept.dcid.as_slice(), Side::Server);
@@ -316,6 +323,7 @@ impl Connection {
                 started: now,
                 original_version: version,
                 client: None,
+                beginning: None,
             },
             keys: KeyStore::default(),
             spaces: SpaceId::ALL.map(|space| Space::new(space, ack.clone())),
@@ -598,6 +606,7 @@ impl Connection {
         self.keys.install_initial(keys);
         self.handshake.token = token.to_vec();
         self.handshake.retry_scid = Some(scid);
+        self.idle.on_answer();
         self.remote_cids.set_initial(scid);
         self.withdraw(now, SpaceId::Initial);
         self.withdraw(now, SpaceId::DATA);

@@ -85,6 +85,8 @@ pub(super) struct IdleTimers {
     quiet_since: Instant,
     /// PINGs sent because of the silence since the peer last sent anything but acknowledgments.
     asked: u32,
+    /// Client, before the first answer: the connect timeout and when it ends.
+    connect: Option<(Duration, Instant)>,
 }
 
 impl IdleTimers {
@@ -99,7 +101,28 @@ impl IdleTimers {
             awaiting: false,
             quiet_since: now,
             asked: 0,
+            connect: None,
         }
+    }
+
+    /// Client: bounds the wait for the first answer; zero does not.
+    pub(super) fn set_connect_timeout(&mut self, now: Instant, timeout: Option<Duration>) {
+        self.connect = timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| (timeout, now + timeout));
+    }
+
+    /// When the wait for the first answer ends.
+    pub(super) fn connect_deadline(&self) -> Option<Instant> {
+        self.connect.map(|(_, until)| until)
+    }
+
+    /// The connect timeout, if it is over.
+    pub(super) fn connect_timed_out(&self, now: Instant) -> Option<Duration> {
+        self.connect.filter(|(_, until)| *until <= now).map(|(timeout, _)| timeout)
+    }
+
+    /// Client: the server has answered, with a packet or a Retry.
+    pub(super) fn on_answer(&mut self) {
+        self.connect = None;
     }
 
     /// Takes the peer's `max_idle_timeout`; zero, at either end, means none (RFC 9000 section 18.2).
@@ -109,6 +132,7 @@ impl IdleTimers {
 
     /// A packet of the peer was received and processed.
     pub(super) fn on_received(&mut self, now: Instant) {
+        self.on_answer();
         self.restarted = now;
         self.last_received = now;
         self.quiet_since = now;

@@ -22,6 +22,7 @@ mod net_path;
 mod numbers;
 mod probes;
 mod receive;
+mod reconfigure;
 mod sent;
 mod space;
 mod spin;
@@ -280,6 +281,12 @@ impl Connection {
         &self.peer_params
     }
 
+    /// The destination of the client's very first Initial (RFC 9000 section 7.2): names the connection at both ends and in
+    /// qlog.
+    pub fn original_destination_cid(&self) -> ConnectionId {
+        self.handshake.original_dcid
+    }
+
     /// Whether TLS is not complete yet.
     pub fn is_handshaking(&self) -> bool {
         !self.handshake.complete
@@ -459,6 +466,7 @@ impl Connection {
             .chain(self.recovery.timer())
             .chain(self.keys.timer())
             .chain(self.idle.deadline(self.recovery.pto(SpaceId::DATA)))
+            .chain(self.idle.connect_deadline())
             .chain(self.idle.keep_alive_at())
             .chain(self.ask_at())
             .chain(self.paced_until)
@@ -481,7 +489,11 @@ impl Connection {
             Lifecycle::Closed => return,
         }
         if self.idle.deadline(self.recovery.pto(SpaceId::DATA)).is_some_and(|t| t <= now) {
-            self.on_idle_timeout(now);
+            self.on_silence(now, "idle timeout", ConnectionError::TimedOut);
+            return;
+        }
+        if let Some(after) = self.idle.connect_timed_out(now) {
+            self.on_silence(now, "connect timeout", ConnectionError::ConnectTimedOut { after });
             return;
         }
         if self.idle.keep_alive_at().is_some_and(|t| t <= now) {
@@ -517,7 +529,8 @@ impl Connection {
         self.outcome = outcome;
     }
 
-    fn on_idle_timeout(&mut self, now: Instant) {
+    /// Ends the connection without a word: the peer was silent for too long.
+    fn on_silence(&mut self, now: Instant, reason: &str, error: ConnectionError) {
         self.observe(
             now,
             &ObserverEvent::ConnectionClosed {
@@ -525,10 +538,10 @@ impl Connection {
                 trigger: CloseTrigger::IdleTimeout,
                 application: false,
                 code: 0,
-                reason: "idle timeout",
+                reason,
             },
         );
-        self.end(now, ConnectionError::TimedOut);
+        self.end(now, error);
         self.lifecycle = Lifecycle::Closed;
         self.endpoint_events.push_back(EndpointEvent::Drained);
     }

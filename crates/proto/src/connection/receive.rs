@@ -51,6 +51,7 @@ impl Connection {
             Lifecycle::Closing { .. } => return self.lifecycle.on_datagram_while_closing(),
             Lifecycle::Draining { .. } | Lifecycle::Closed => return,
         }
+        self.handshake.beginning = None;
         let size = datagram.len();
         self.forget_retired_cids(now);
         self.stats.udp_received.datagrams += 1;

@@ -253,6 +253,26 @@ impl Streams {
         }
     }
 
+    /// The code with which the peer reset a stream, which is then forgotten; `None` if no reset can come any more: all of
+    /// the stream is here, or it was read to its end or stopped.
+    ///
+    /// [`ReadError::Blocked`] while neither is known, followed by [`StreamEvent::Readable`] when that may have changed.
+    pub fn await_reset(&mut self, id: StreamId) -> Result<Option<u64>, ReadError> {
+        let Some(stream) = self.recv.get_mut(&id) else { return Ok(None) };
+        match stream.state {
+            RecvState::Reset(code) => {
+                self.remove_recv(id);
+                Ok(Some(code))
+            }
+            RecvState::Stopped(_) => Ok(None),
+            RecvState::Open if stream.is_complete() => Ok(None),
+            RecvState::Open => {
+                stream.notify = true;
+                Err(ReadError::Blocked)
+            }
+        }
+    }
+
     /// The next thing to tell the application.
     pub fn poll_event(&mut self) -> Option<StreamEvent> {
         let event = self.events.pop_front()?;

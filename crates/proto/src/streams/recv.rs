@@ -81,6 +81,11 @@ impl Recv {
         self.final_size == Some(self.data.taken())
     }
 
+    /// Whether everything up to the end has arrived: a reset takes nothing away any more (RFC 9000 section 3.2, Data Recvd).
+    pub(super) fn is_complete(&self) -> bool {
+        self.final_size == Some(self.data.received())
+    }
+
     /// Whether the peer may need more credit: not once the end is known.
     pub(super) fn wants_credit(&self) -> bool {
         self.state == RecvState::Open && self.final_size.is_none()
@@ -153,10 +158,9 @@ impl Recv {
         let grown = self.check(final_size, true, connection_room)?;
         self.highest += grown;
         let mut arrival = Arrival { grown, ..Arrival::default() };
-        let complete = self.final_size == Some(self.data.received());
+        let complete = self.is_complete();
         self.final_size = Some(final_size);
         match self.state {
-            // All of it is here already: the reset takes nothing away (section 3.2, Data Recvd).
             RecvState::Open if complete => {}
             RecvState::Open => {
                 self.state = RecvState::Reset(code);

@@ -151,6 +151,8 @@ pub struct World {
     pub server: Host,
     pub client_config: ClientConfig,
     pub server_config: Arc<ServerConfig>,
+    /// What every client of the server gets instead of `server_config`.
+    pub per_client: Option<Arc<ServerConfig>>,
     seed: u64,
     pub ticks: u64,
     /// Steps since time last passed.
@@ -212,6 +214,7 @@ impl World {
             server: host(SERVER, seed_of(setup.seed, 6), Some(server_config.clone())),
             client_config,
             server_config,
+            per_client: None,
             seed: setup.seed,
             ticks: 0,
             same_time: 0,
@@ -315,7 +318,10 @@ impl World {
         let mut reply = Vec::new();
         let handle = match host.endpoint.handle(self.now, unix, &meta, &packet.bytes, &mut reply) {
             Route::Connection(handle) => handle,
-            Route::NewConnection(handle, connection) => {
+            Route::NewConnection(handle, mut connection) => {
+                if let Some(config) = &self.per_client {
+                    connection.reconfigure(self.now, config).unwrap();
+                }
                 host.connections.insert(handle, *connection);
                 handle
             }

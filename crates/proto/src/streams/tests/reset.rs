@@ -64,6 +64,37 @@ fn a_reset_makes_unread_data_unreadable_unless_all_of_it_had_come() {
 }
 
 #[test]
+fn waiting_for_a_reset_ends_with_it_or_once_none_can_come() {
+    let mut s = victim();
+    let [cut, whole, stopped, read] = [0, 1, 2, 3].map(|number| client(Dir::Uni, number));
+    for id in [cut, whole, stopped, read] {
+        s.on_stream(id, 0, false, b"abc").unwrap();
+        assert_eq!(s.accept(Dir::Uni), Some(id));
+        assert_eq!(s.await_reset(id), Err(ReadError::Blocked));
+    }
+    events(&mut s);
+    // Data wait unread, of which the application was told: it is told of the reset all the same.
+    assert_eq!(s.await_reset(cut), Err(ReadError::Blocked));
+    s.on_reset_stream(cut, 9, 5).unwrap();
+    assert_eq!(events(&mut s), [StreamEvent::Readable { id: cut }]);
+    assert_eq!(s.await_reset(cut), Ok(Some(9)));
+    assert!(!s.recv.contains_key(&cut), "forgotten, so that the peer may open another one");
+    // The end may come before what is missing.
+    assert_eq!(s.await_reset(whole), Err(ReadError::Blocked));
+    s.on_stream(whole, 6, true, b"").unwrap();
+    assert_eq!(s.await_reset(whole), Err(ReadError::Blocked));
+    s.on_stream(whole, 3, false, b"def").unwrap();
+    assert!(events(&mut s).contains(&StreamEvent::Readable { id: whole }));
+    assert_eq!(s.await_reset(whole), Ok(None));
+    assert_eq!(read_all(&mut s, whole), Ok((b"abcdef".to_vec(), true)));
+    s.stop(stopped, 1).unwrap();
+    assert_eq!(s.await_reset(stopped), Ok(None));
+    s.on_stream(read, 3, true, b"").unwrap();
+    assert_eq!(read_all(&mut s, read), Ok((b"abc".to_vec(), true)));
+    assert_eq!(s.await_reset(read), Ok(None));
+}
+
+#[test]
 fn resetting_and_stopping_twice_or_after_the_end_is_refused() {
     let (mut a, mut b) = pair(small(), small());
     let id = a.open(Dir::Bi).unwrap();
