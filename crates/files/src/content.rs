@@ -3,7 +3,7 @@
 //! Reading runs on tokio's blocking threads, so that a task switch is paid once per block, not once per packet. A block
 //! is read when the transport can take it, and is no larger than what it takes; where the transport does not tell
 //! (TCP), blocks begin small, and one is read ahead once several large ones are gone. All bodies together hold
-//! [`POOL_BYTES`].
+//! [`POOL_BYTES`], and no more than a server's memory has left.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -18,6 +18,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tokio::task::JoinHandle;
 
+use crate::account::{Account, Charge};
 use crate::source::{OpenFiles, Source};
 use crate::stamp::Stamp;
 
@@ -37,6 +38,12 @@ const POOL_BYTES: usize = 64 << 20;
 /// See [`POOL_BYTES`]: half of it can be out before blocks become smaller.
 const SHARES: usize = 128;
 
+/// A block is also at most this part of what is left of a server's memory.
+const SHARES_OF_ALL: usize = 32;
+
+/// What must be left of a server's memory for reading ahead, bytes.
+const ROOMY: u64 = 16 * BLOCK as u64;
+
 /// Blocks the pool keeps for use again: 8 MiB.
 const SPARE_BLOCKS: usize = 32;
 
@@ -51,18 +58,24 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// How many of `wanted` bytes to read at once.
-    fn affordable(&self, wanted: usize) -> usize {
-        let left = POOL_BYTES.saturating_sub(self.lent.load(Ordering::Relaxed));
-        wanted.min((left / SHARES).max(LEAST_BLOCK))
+    fn affordable(&self, wanted: usize, account: Option<&Arc<Account>>) -> usize {
+        let pool = self.left() / SHARES;
+        let all = account.map_or(BLOCK, |account| usize::try_from(account.left()).unwrap_or(BLOCK) / SHARES_OF_ALL);
+        wanted.min(pool.min(all).max(LEAST_BLOCK))
     }
 
     /// Half of the memory may be used for reading ahead.
-    fn is_roomy(&self) -> bool {
-        self.lent.load(Ordering::Relaxed) < POOL_BYTES / 2
+    fn is_roomy(&self, account: Option<&Arc<Account>>) -> bool {
+        self.left() > POOL_BYTES / 2 && account.is_none_or(|account| account.left() > ROOMY)
+    }
+
+    /// Bytes left to lend.
+    fn left(&self) -> usize {
+        POOL_BYTES.saturating_sub(self.lent.load(Ordering::Relaxed))
     }
 
     /// A block of `size` bytes, at most [`BLOCK`].
-    fn lend(self: &Arc<Self>, size: usize) -> Lent {
+    fn lend(self: &Arc<Self>, size: usize, account: Option<&Arc<Account>>) -> Lent {
         let block = if size < BLOCK / 2 {
             vec![0; size]
         } else {
@@ -70,7 +83,8 @@ impl Pool {
             spare.unwrap_or_else(|| vec![0; BLOCK])
         };
         self.lent.fetch_add(block.len(), Ordering::Relaxed);
-        Lent { block, size, pool: Arc::clone(self) }
+        let charge = account.map(|account| account.charge(block.len() as u64));
+        Lent { block, size, pool: Arc::clone(self), _charge: charge }
     }
 }
 
@@ -80,6 +94,7 @@ struct Lent {
     /// Bytes of it that are used.
     size: usize,
     pool: Arc<Pool>,
+    _charge: Option<Charge>,
 }
 
 impl AsRef<[u8]> for Lent {
@@ -180,6 +195,8 @@ fn length(pieces: &VecDeque<Piece>) -> u64 {
 pub(crate) struct Reader {
     pieces: VecDeque<Piece>,
     pool: Arc<Pool>,
+    /// Where blocks are counted, at a server.
+    account: Option<Arc<Account>>,
     /// `None` without a file, or while a block is read.
     source: Option<Source>,
     reading: Option<JoinHandle<io::Result<(Bytes, Source)>>>,
@@ -190,7 +207,13 @@ pub(crate) struct Reader {
 impl Reader {
     pub(crate) fn new(content: Content, pool: Arc<Pool>) -> Self {
         let source = content.file.map(|file| Source::new(file, content.path, content.stamp, &pool.files));
-        Self { pieces: content.pieces, pool, source, reading: None, block: FIRST_BLOCK }
+        Self { pieces: content.pieces, pool, account: None, source, reading: None, block: FIRST_BLOCK }
+    }
+
+    /// Counts blocks in `account`.
+    pub(crate) fn counted(mut self, account: Arc<Account>) -> Self {
+        self.account = Some(account);
+        self
     }
 
     /// Bytes not handed out, up to [`BLOCK`]: what to ask the transport's capacity for.
@@ -216,7 +239,7 @@ impl Reader {
         let most = self.block;
         let block = ready!(self.poll_block(cx, most))?;
         self.block = (2 * most).min(BLOCK);
-        if most == BLOCK && self.pool.is_roomy() && matches!(self.pieces.front(), Some(Piece::File(_))) {
+        if most == BLOCK && self.pool.is_roomy(self.account.as_ref()) && matches!(self.pieces.front(), Some(Piece::File(_))) {
             self.start_read(BLOCK);
         }
         Poll::Ready(Ok(block))
@@ -263,15 +286,16 @@ impl Reader {
         let Some(Piece::File(range)) = self.pieces.front_mut() else { return };
         let Some(mut source) = self.source.take() else { return };
         let offset = range.start;
-        let most = self.pool.affordable(most.clamp(LEAST_BLOCK, BLOCK));
+        let most = self.pool.affordable(most.clamp(LEAST_BLOCK, BLOCK), self.account.as_ref());
         let size = usize::try_from(range.end - range.start).unwrap_or(BLOCK).min(most);
         range.start += size as u64;
         if range.start >= range.end {
             self.pieces.pop_front();
         }
         let pool = Arc::clone(&self.pool);
+        let account = self.account.clone();
         self.reading = Some(tokio::task::spawn_blocking(move || {
-            let mut lent = pool.lend(size);
+            let mut lent = pool.lend(size, account.as_ref());
             source.read(&mut lent.block[..size], offset)?;
             Ok((Bytes::from_owner(lent), source))
         }));

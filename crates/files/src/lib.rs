@@ -52,6 +52,7 @@
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod account;
 mod body;
 mod calendar;
 pub mod certificate;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::account::Account;
 use crate::calendar::Civil;
 
 /// What happened to one request. [`fmt::Display`] is the log line, without a newline.
@@ -97,6 +98,7 @@ pub(crate) struct Entry {
     record: AccessRecord,
     started: std::time::Instant,
     log: Option<AccessLog>,
+    account: Option<Arc<Account>>,
 }
 
 impl Entry {
@@ -128,6 +130,21 @@ impl Entry {
             },
             started: std::time::Instant::now(),
             log,
+            account: None,
+        }
+    }
+
+    /// Names the connection, which may be dropped with all its requests.
+    pub(crate) fn of(mut self, account: &Arc<Account>) -> Self {
+        self.account = Some(Arc::clone(account));
+        self
+    }
+
+    /// The client sent so many bytes.
+    pub(crate) fn add_received(&mut self, bytes: usize) {
+        self.add_bytes(bytes);
+        if let Some(account) = &self.account {
+            account.take(bytes);
         }
     }
 
@@ -157,6 +174,10 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         self.record.duration = self.started.elapsed();
+        let why = self.account.as_ref().and_then(|account| account.why());
+        if let (false, None, Some(why)) = (self.record.complete, &self.record.reason, why) {
+            self.record.reason = Some(why.to_string());
+        }
         if let Some(log) = &self.log {
             log(&self.record);
         }

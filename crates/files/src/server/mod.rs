@@ -2,6 +2,7 @@
 
 mod early;
 mod idle_memory;
+mod memory;
 mod patience;
 mod quic;
 mod respond;
@@ -25,6 +26,7 @@ use crate::certificate::CertificateStore;
 use crate::content::Pool;
 use crate::log::AccessLog;
 use crate::site::Site;
+use memory::Memory;
 use respond::Context;
 
 /// Why a server does not start.
@@ -73,8 +75,13 @@ pub struct ServerOptions {
     pub grace: Duration,
     /// How QUIC connections behave (recovery policies, observers, windows). Default: [`ServerOptions::bulk_transport`].
     pub transport: Option<Arc<TransportConfig>>,
-    /// Sockets, workers, limits of the QUIC endpoint. Default: 128 MiB for what is sent by all connections together,
-    /// 128 MiB for what they receive.
+    /// What the process may take, bytes: the bound for all connections together, over QUIC and over TCP. At least 64 MiB;
+    /// less counts as that. 32 MiB of it are for the program, and an eighth of the rest for what the allocator loses.
+    /// When the rest is used up, connections are dropped, first those that hold most and take least: with
+    /// H3_EXCESSIVE_LOAD over HTTP/3, by closing TCP. QUIC connections count in it unless `transport` names budgets of
+    /// its own. Default: 256 MB.
+    pub memory: u64,
+    /// Sockets, workers, limits of the QUIC endpoint.
     pub endpoint: EndpointBuilder,
     /// When QUIC clients have to prove their address first. Default: when more than 200 handshakes are under way, so
     /// that a flood from invented addresses holds little memory.
@@ -87,16 +94,13 @@ pub struct ServerOptions {
     pub key_log: bool,
 }
 
-/// Bytes that QUIC connections hold together of answers that clients have not acknowledged.
-const SEND_BUDGET: u64 = 128 << 20;
-
-/// Bytes that QUIC connections hold together of requests and uploads not read yet.
-const RECEIVE_BUDGET: u64 = 128 << 20;
+/// What the process may take unless something else is said, bytes.
+const MEMORY: u64 = 256_000_000;
 
 /// Handshakes under way up to which QUIC clients need not prove their address. One costs some 40 kB.
 const CALM_HANDSHAKES: usize = 200;
 
-/// Handshakes under way over QUIC at most; more are refused.
+/// Handshakes under way over QUIC at most, however large the memory is; more are refused.
 const MAX_HANDSHAKES: usize = 4096;
 
 /// Bytes of credit that a client has from the start, for one stream and for its connection. The windows double as long
@@ -129,7 +133,8 @@ impl ServerOptions {
             quic: true,
             grace: Duration::from_secs(30),
             transport: None,
-            endpoint: EndpointBuilder::new().send_budget(SEND_BUDGET).memory_budget(RECEIVE_BUDGET),
+            memory: MEMORY,
+            endpoint: EndpointBuilder::new(),
             retry: RetryPolicy::WhenHandshakesExceed(CALM_HANDSHAKES),
             early_data: false,
             key_log: false,
@@ -158,10 +163,12 @@ impl Server {
         if !options.quic && !options.tcp {
             return Err(ServerError::NoTransport);
         }
+        let transport = options.transport.clone().unwrap_or_else(|| Arc::new(ServerOptions::bulk_transport()));
+        let memory = Memory::new(options.memory, transport.max_idle_timeout.unwrap_or(patience::PATIENCE));
         let mut tries = if options.listen.port() == 0 { PORT_TRIES } else { 1 };
         let (endpoint, listener) = loop {
             tries -= 1;
-            match bind_both(&options) {
+            match bind_both(&options, &transport, &memory) {
                 Err(ServerError::Listen { .. }) if tries > 0 => {}
                 result => break result?,
             }
@@ -179,6 +186,7 @@ impl Server {
                 site: Arc::new(options.site),
                 pool: Arc::new(Pool::default()),
                 log: options.access_log,
+                memory,
                 early_data: options.early_data,
             },
             grace: options.grace,
@@ -220,6 +228,7 @@ impl Server {
                 tcp::serve(listener, tls, context, alt_svc, stopped.clone(), self.grace).await;
             }
         };
+        let watch = Arc::clone(&self.context.memory).watch();
         let serve = async {
             tokio::join!(quic, tcp, async {
                 stop.await;
@@ -229,6 +238,7 @@ impl Server {
         tokio::select! {
             () = serve => {}
             () = idle_memory::watch() => {}
+            () = watch => {}
         }
     }
 }
@@ -236,7 +246,7 @@ impl Server {
 type Bound = (Option<Endpoint>, Option<(TcpListener, TlsAcceptor)>);
 
 /// TCP first: it then names the port for UDP too.
-fn bind_both(options: &ServerOptions) -> Result<Bound, ServerError> {
+fn bind_both(options: &ServerOptions, transport: &TransportConfig, memory: &Memory) -> Result<Bound, ServerError> {
     let mut address = options.listen;
     let mut listener = None;
     if options.tcp {
@@ -253,9 +263,13 @@ fn bind_both(options: &ServerOptions) -> Result<Bound, ServerError> {
         if options.early_data {
             tls.max_early_data_size = u32::MAX; // the only value in QUIC but 0 (RFC 9001 section 4.6.1)
         }
-        let config = ServerConfig::with_rustls(Arc::new(tls))?.retry(options.retry).max_handshakes(MAX_HANDSHAKES);
-        let transport = options.transport.clone().unwrap_or_else(|| Arc::new(ServerOptions::bulk_transport()));
-        let config = config.transport(transport);
+        let handshakes = memory.handshakes().min(MAX_HANDSHAKES);
+        let config = ServerConfig::with_rustls(Arc::new(tls))?.retry(options.retry).max_handshakes(handshakes);
+        let mut transport = transport.clone();
+        for budget in [&mut transport.streams.budget, &mut transport.streams.send_budget] {
+            budget.get_or_insert_with(|| Arc::clone(memory.budget()));
+        }
+        let config = config.transport(Arc::new(transport));
         let mut builder = options.endpoint.clone();
         // Without a port of its own, nothing that starts later is the same server.
         if let (Some(host), 1..) = (host(), address.port()) {

@@ -1,27 +1,58 @@
 //! How long a client may take nothing before its connection is given up.
 
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
+use super::memory::Memory;
+use crate::account::Account;
+
 /// Longest time in which a client that has asked for something takes none of it. Long enough for a person who pauses a download
 /// over lunch to lose only the connection, short enough that memory comes back from clients that play dead.
 pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A stream whose writes fail when they have waited for [`PATIENCE`].
+/// A stream whose writes fail when they have waited for [`PATIENCE`], and which reads nothing while the server has no room
+/// for what may come: requests over HTTP/2 begin by themselves.
 pub(super) struct Patient<S> {
     stream: S,
     /// Runs while a write waits.
     deadline: Option<Pin<Box<Sleep>>>,
+    memory: Arc<Memory>,
+    account: Arc<Account>,
+    /// Runs while a read waits for room.
+    room: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(stream: S) -> Self {
-        Self { stream, deadline: None }
+    pub(super) fn new(stream: S, memory: Arc<Memory>, account: Arc<Account>) -> Self {
+        Self { stream, deadline: None, memory, account, room: None }
+    }
+
+    /// Ready when there is room for what may be read.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.room.is_none() && !self.memory.has_room() {
+            let memory = Arc::clone(&self.memory);
+            self.room = Some(Box::pin(async move { memory.room().await }));
+        }
+        if let Some(room) = &mut self.room {
+            ready!(room.as_mut().poll(cx));
+            self.room = None;
+        }
+        Poll::Ready(())
+    }
+
+    /// Counts what was written.
+    fn wrote(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(bytes)) = result {
+            self.account.take(bytes);
+        }
+        self.check(cx, result)
     }
 
     fn check<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -42,7 +73,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let result = Pin::new(&mut this.stream).poll_write(cx, data);
-        this.check(cx, result)
+        this.wrote(cx, result)
     }
 
     fn poll_write_vectored(
@@ -52,7 +83,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let result = Pin::new(&mut this.stream).poll_write_vectored(cx, data);
-        this.check(cx, result)
+        this.wrote(cx, result)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -74,19 +105,27 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
+        let this = self.get_mut();
+        ready!(this.poll_room(cx));
+        let before = buffer.filled().len();
+        let result = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        this.account.take(buffer.filled().len() - before);
+        result
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory::LEAST;
     use super::*;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_given_up_and_a_slow_one_is_not() {
         let (ours, mut theirs) = tokio::io::duplex(1000);
-        let mut ours = Patient::new(ours);
+        let memory = Memory::new(LEAST, Duration::from_secs(30));
+        let account = Arc::clone(memory.join().account());
+        let mut ours = Patient::new(ours, memory, Arc::clone(&account));
         let began = Instant::now();
         let reading = async {
             let mut buffer = [0; 1000];
@@ -97,6 +136,7 @@ mod tests {
         };
         let (result, ()) = tokio::join!(ours.write_all(&[0; 7000]), reading);
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(account.taken(), 6000);
         assert_eq!(began.elapsed().as_secs(), PATIENCE.as_secs() * 7 / 2);
     }
 }

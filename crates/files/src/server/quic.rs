@@ -7,20 +7,21 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes};
 use h3::error::{Code, ConnectionError, StreamError};
 use h3::server::{RequestResolver, RequestStream};
-use http::Response;
+use http::{HeaderMap, Response, StatusCode};
 use thalweg::{Endpoint, Incoming};
 use thalweg_h3::{BidiStream, Connection};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::early;
+use super::memory::REQUEST;
 use super::patience::PATIENCE;
 use super::respond::{Context, respond};
 use super::stopped;
+use crate::account::{Account, Request, Why};
 use crate::body::ReadBody;
 use crate::content::Reader;
 use crate::log::Entry;
-use crate::site::Answer;
 
 /// Largest header section of a request, bytes (RFC 9114 section 4.2.2): what most servers accept.
 const MAX_HEADERS: u64 = 64 * 1024;
@@ -37,7 +38,10 @@ pub(super) async fn serve(endpoint: Endpoint, context: Context, mut stop: watch:
     loop {
         tokio::select! {
             () = stopped(&mut stop) => break,
-            incoming = endpoint.accept() => match incoming {
+            incoming = async {
+                context.memory.room().await;
+                endpoint.accept().await
+            } => match incoming {
                 Some(incoming) => {
                     // A client that fails the handshake or breaks HTTP/3 is its own affair; requests are in the access log.
                     let (context, stop) = (context.clone(), stop.clone());
@@ -61,18 +65,28 @@ async fn connection(
     context: Context,
     mut stop: watch::Receiver<bool>,
 ) -> Result<(), ConnectionError> {
-    let Some(quic) = early::accept(incoming, context.early_data).await else {
+    let member = context.memory.join();
+    let accepted = tokio::select! {
+        accepted = early::accept(incoming, context.early_data) => accepted,
+        _ = member.dropped() => None,
+    };
+    let Some(quic) = accepted else {
         return Ok(());
     };
+    member.over_quic(quic.clone());
     let mut http: h3::server::Connection<Connection, Bytes> =
         h3::server::builder().max_field_section_size(MAX_HEADERS).build(Connection::new(quic.clone())).await?;
     let mut requests = JoinSet::new();
     let mut stopping = false;
     let result = loop {
         tokio::select! {
-            accepted = http.accept() => match accepted {
+            accepted = async {
+                context.memory.room().await;
+                http.accept().await
+            } => match accepted {
                 Ok(Some(resolver)) => {
-                    requests.spawn(request(resolver, quic.clone(), context.clone()));
+                    let counted = member.account().request(REQUEST);
+                    requests.spawn(request(resolver, quic.clone(), context.clone(), counted));
                 }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
@@ -90,17 +104,40 @@ async fn connection(
                     break Ok(());
                 }
             }
+            why = member.dropped() => {
+                quic.close(code(why).value(), why.to_string().as_bytes());
+                // Not one by one, as each finds out: their memory is needed.
+                requests.shutdown().await;
+                return Ok(());
+            }
         }
     };
     // Dropping `http` closes the connection at once. A request is over when its answer is acknowledged to the last byte (see
     // thalweg-h3), so nothing is cut that was promised; if the connection is lost, the requests find out by themselves.
-    while requests.join_next().await.is_some() {}
+    let _ = tokio::select! {
+        () = async { while requests.join_next().await.is_some() {} } => None,
+        why = member.dropped() => Some(why),
+    };
     result
+}
+
+/// The error with which a connection is dropped (RFC 9114 section 8.1).
+fn code(why: Why) -> Code {
+    match why {
+        Why::Memory => Code::H3_EXCESSIVE_LOAD,
+        Why::Idle(_) => Code::H3_REQUEST_CANCELLED,
+    }
 }
 
 type Stream = RequestStream<BidiStream<Bytes>, Bytes>;
 
-async fn request(resolver: RequestResolver<Connection, Bytes>, quic: thalweg::Connection, context: Context) {
+async fn request(
+    resolver: RequestResolver<Connection, Bytes>,
+    quic: thalweg::Connection,
+    context: Context,
+    counted: Request,
+) {
+    let account = counted.account();
     let peer = quic.remote_address();
     let resolved = tokio::time::timeout(HEAD_TIMEOUT, resolver.resolve_request()).await;
     let Ok(Ok((request, mut stream))) = resolved else {
@@ -108,12 +145,16 @@ async fn request(resolver: RequestResolver<Connection, Bytes>, quic: thalweg::Co
     };
     let (parts, ()) = request.into_parts();
     let Ok(early) = early::admit(&quic, &parts).await else { return };
-    let mut entry = context.entry(peer, "HTTP/3", &parts);
+    let mut entry = context.entry(peer, "HTTP/3", &parts, account);
     entry.early_data(early);
+    let busy = account.busy();
     let answer = respond(&context, parts, &mut H3Body(&mut stream), &mut entry).await;
+    drop(busy);
     match answer {
         Ok(answer) => {
-            if send(&mut stream, &quic, answer, &context, &mut entry).await.unwrap_or(false) {
+            let reader = Reader::new(answer.content, Arc::clone(&context.pool)).counted(Arc::clone(account));
+            let head = (answer.status, answer.headers);
+            if send(&mut stream, &quic, head, reader, account, &mut entry).await.unwrap_or(false) {
                 entry.complete();
             }
         }
@@ -126,16 +167,16 @@ async fn request(resolver: RequestResolver<Connection, Bytes>, quic: thalweg::Co
 async fn send(
     stream: &mut Stream,
     quic: &thalweg::Connection,
-    answer: Answer,
-    context: &Context,
+    (status, headers): (StatusCode, HeaderMap),
+    mut reader: Reader,
+    account: &Arc<Account>,
     entry: &mut Entry,
 ) -> Result<bool, StreamError> {
     let mut response = Response::new(());
-    *response.status_mut() = answer.status;
-    *response.headers_mut() = answer.headers;
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
     stream.send_response(response).await?;
     let id = thalweg::StreamId::from_u64(stream.id().into_inner());
-    let mut reader = Reader::new(answer.content, Arc::clone(&context.pool));
     loop {
         // Nothing is read before it can leave: clients that take nothing hold no memory here.
         let capacity = match tokio::time::timeout(PATIENCE, quic.stream_capacity(id, reader.wanted())).await {
@@ -147,7 +188,10 @@ async fn send(
                 return Ok(false);
             }
         };
-        match reader.next(capacity).await {
+        let busy = account.busy();
+        let next = reader.next(capacity).await;
+        drop(busy);
+        match next {
             Ok(Some(bytes)) => {
                 entry.add_bytes(bytes.len());
                 match tokio::time::timeout(PATIENCE, stream.send_data(bytes)).await {

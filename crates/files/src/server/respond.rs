@@ -11,7 +11,9 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 
 use super::early::refuse_forwarded;
+use super::memory::Memory;
 use super::strict;
+use crate::account::Account;
 use crate::body::{ReadBody, discard};
 use crate::content::Pool;
 use crate::log::{AccessLog, Entry};
@@ -35,13 +37,20 @@ pub(super) struct Context {
     pub site: Arc<Site>,
     pub pool: Arc<Pool>,
     pub log: Option<AccessLog>,
+    pub memory: Arc<Memory>,
     /// Whether to answer in early data.
     pub early_data: bool,
 }
 
 impl Context {
-    pub(super) fn entry(&self, peer: SocketAddr, protocol: &'static str, request: &Parts) -> Entry {
-        Entry::new(self.log.clone(), peer, protocol, request)
+    pub(super) fn entry(
+        &self,
+        peer: SocketAddr,
+        protocol: &'static str,
+        request: &Parts,
+        account: &Arc<Account>,
+    ) -> Entry {
+        Entry::new(self.log.clone(), peer, protocol, request).of(account)
     }
 }
 
@@ -95,7 +104,7 @@ async fn receive(
         };
         let ended = next.is_none();
         if let Some(bytes) = next {
-            entry.add_bytes(bytes.len());
+            entry.add_received(bytes.len());
             size += bytes.len();
             gathered.push(bytes);
         }
@@ -126,6 +135,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory::LEAST;
     use super::*;
     use crate::site::{SiteOptions, UploadOptions};
     use http::header::DATE;
@@ -146,10 +156,12 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let options = SiteOptions { upload: Some(UploadOptions::default()), ..SiteOptions::default() };
         let site = Arc::new(Site::new(root.path(), options).unwrap());
-        let context = Context { site, pool: Arc::default(), log: None, early_data: false };
+        let memory = Memory::new(LEAST, Duration::from_secs(30));
+        let account = Arc::clone(memory.join().account());
+        let context = Context { site, pool: Arc::default(), log: None, memory, early_data: false };
         let request = Request::put("https://a/f").version(Version::HTTP_3).header("early-data", early);
         let request = request.body(()).unwrap().into_parts().0;
-        let mut entry = context.entry(([127, 0, 0, 1], 1).into(), "test", &request);
+        let mut entry = context.entry(([127, 0, 0, 1], 1).into(), "test", &request, &account);
         let answer = respond(&context, request, &mut Silent, &mut entry).await.unwrap();
         (answer.status.as_u16(), answer.headers, answer.content.len())
     }

@@ -20,9 +20,11 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use super::memory::{REQUEST, TCP_CONNECTION};
 use super::patience::Patient;
 use super::respond::{Context, respond};
 use super::stopped;
+use crate::account::{Busy, Request as Counted};
 use crate::body::ReadBody;
 use crate::content::Reader;
 use crate::log::Entry;
@@ -59,6 +61,7 @@ pub(super) async fn serve(
             () = stopped(&mut stop) => break,
             accepted = async {
                 let permit = Arc::clone(&permits).acquire_owned().await;
+                context.memory.room().await;
                 (listener.accept().await, permit)
             } => accepted,
         };
@@ -92,14 +95,20 @@ async fn connection(
     mut stop: watch::Receiver<bool>,
 ) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let stream = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(Patient::new(stream)))
+    let member = context.memory.join();
+    let account = Arc::clone(member.account());
+    let _counted = account.charge(TCP_CONNECTION);
+    let patient = Patient::new(stream, Arc::clone(&context.memory), Arc::clone(&account));
+    let stream = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(patient))
         .await
         .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let service = service_fn(move |request: Request<Incoming>| {
         let context = context.clone();
         let alt_svc = alt_svc.clone();
-        async move { answer(context, peer, alt_svc, request).await }
+        // Before the next request is read.
+        let counted = account.request(REQUEST);
+        async move { answer(context, peer, alt_svc, request, counted).await }
     });
     let stream = TokioIo::new(stream);
     let mut stopping = std::pin::pin!(stopped(&mut stop));
@@ -115,18 +124,26 @@ async fn connection(
         let mut running = std::pin::pin!(builder.serve_connection(stream, service));
         tokio::select! {
             ended = running.as_mut() => return ended.map_err(io::Error::other),
+            _ = member.dropped() => return Ok(()),
             () = stopping.as_mut() => running.as_mut().graceful_shutdown(),
         }
-        running.await.map_err(io::Error::other)
+        tokio::select! {
+            ended = running => ended.map_err(io::Error::other),
+            _ = member.dropped() => Ok(()),
+        }
     } else {
         let mut builder = hyper::server::conn::http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_BUFFER);
         let mut running = std::pin::pin!(builder.serve_connection(stream, service));
         tokio::select! {
             ended = running.as_mut() => return ended.map_err(io::Error::other),
+            _ = member.dropped() => return Ok(()),
             () = stopping.as_mut() => running.as_mut().graceful_shutdown(),
         }
-        running.await.map_err(io::Error::other)
+        tokio::select! {
+            ended = running => ended.map_err(io::Error::other),
+            _ = member.dropped() => Ok(()),
+        }
     }
 }
 
@@ -135,6 +152,7 @@ async fn answer(
     peer: SocketAddr,
     alt_svc: Option<HeaderValue>,
     request: Request<Incoming>,
+    counted: Counted,
 ) -> io::Result<Response<AnswerBody>> {
     let (parts, body) = request.into_parts();
     let protocol = match parts.version {
@@ -142,7 +160,9 @@ async fn answer(
         Version::HTTP_10 => "HTTP/1.0",
         _ => "HTTP/1.1",
     };
-    let mut entry = context.entry(peer, protocol, &parts);
+    let account = Arc::clone(counted.account());
+    let mut entry = context.entry(peer, protocol, &parts, &account);
+    let busy = account.busy();
     let Answer { status, headers, content } = respond(&context, parts, &mut HyperBody(body), &mut entry).await?;
     let mut response = Response::new(());
     *response.status_mut() = status;
@@ -154,7 +174,9 @@ async fn answer(
     if remaining == 0 {
         entry.complete();
     }
-    Ok(response.map(|()| AnswerBody { reader: Reader::new(content, Arc::clone(&context.pool)), remaining, entry }))
+    drop(busy);
+    let reader = Reader::new(content, Arc::clone(&context.pool)).counted(account);
+    Ok(response.map(|()| AnswerBody { reader, remaining, entry, counted, busy: None }))
 }
 
 struct HyperBody(Incoming);
@@ -182,6 +204,9 @@ struct AnswerBody {
     reader: Reader,
     remaining: u64,
     entry: Entry,
+    counted: Counted,
+    /// While a block is read.
+    busy: Option<Busy>,
 }
 
 impl http_body::Body for AnswerBody {
@@ -190,7 +215,13 @@ impl http_body::Body for AnswerBody {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = self.get_mut();
-        match ready!(this.reader.poll_next(cx)) {
+        let next = this.reader.poll_next(cx);
+        if next.is_ready() {
+            this.busy = None;
+        } else if this.busy.is_none() {
+            this.busy = Some(this.counted.account().busy());
+        }
+        match ready!(next) {
             Ok(Some(bytes)) => {
                 this.entry.add_bytes(bytes.len());
                 this.remaining = this.remaining.saturating_sub(bytes.len() as u64);

@@ -1,6 +1,8 @@
 //! Memory of a server whose clients ask for files and do not read the answers.
 
 use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::child::ServerProcess;
@@ -10,6 +12,7 @@ use http_body_util::Empty;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use thalweg::{ClientConfig, Endpoint, TransportConfig};
 use thalweg_files::client::{FetchOptions, Fetcher, Job, Preference, Trust};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 /// What the server's memory may grow by while its clients read nothing, bytes.
@@ -33,9 +36,13 @@ struct Scene {
 
 impl Scene {
     async fn new() -> Self {
+        Self::with(ServerProcess::start).await
+    }
+
+    async fn with(start: impl FnOnce(&Path) -> ServerProcess) -> Self {
         let site = tempfile::tempdir().unwrap();
         std::fs::File::create(site.path().join("file")).unwrap().set_len(FILE).unwrap();
-        let server = ServerProcess::start(site.path());
+        let server = start(site.path());
         // What serving takes at all is not what is measured.
         for preference in [Preference::Quic, Preference::Tcp] {
             download(server.address, preference).await;
@@ -61,7 +68,7 @@ impl Scene {
     }
 
     /// That the clients' memory and handles are free again, once they are gone, and that their like find all they need.
-    async fn assert_freed(&self, what: &str, peak: u64, again: impl AsyncFnOnce() -> JoinSet<()>) {
+    async fn assert_freed(&self, what: &str, peak: u64, again: impl AsyncFnOnce() -> Stalled) {
         let end = Instant::now() + Duration::from_secs(30);
         let (mut handles, mut left);
         loop {
@@ -99,30 +106,79 @@ fn request(server: SocketAddr) -> http::request::Builder {
     Request::get(format!("https://localhost:{}/file", server.port()))
 }
 
-/// Connections over QUIC, each with `streams` requests whose answers nobody reads.
-async fn stall_quic(server: SocketAddr, connections: usize, streams: usize, transport: TransportConfig) -> JoinSet<()> {
-    let mut stalled = JoinSet::new();
-    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-    let config = ClientConfig::dangerous_without_verification(&[b"h3"]).unwrap().transport(transport);
+/// Connections whose clients do not read. Dropping it ends them.
+#[derive(Default)]
+struct Stalled {
+    tasks: JoinSet<()>,
+    /// Why connections have ended.
+    ended: Arc<Mutex<Vec<String>>>,
+}
+
+impl Stalled {
+    /// How many connections have ended.
+    fn ended(&self) -> usize {
+        self.ended.lock().unwrap().len()
+    }
+}
+
+/// Connections that are being made at the same time.
+const AT_ONCE: usize = 16;
+
+/// Runs `connect` so many times. A connection that the server drops is noted, one that stalls is kept.
+async fn stall<F, C>(connections: usize, connect: impl Fn() -> F) -> Stalled
+where
+    F: Future<Output = Result<C, String>> + Send + 'static,
+    C: Future<Output = String> + Send + 'static,
+{
+    let mut stalled = Stalled::default();
+    let permits = Arc::new(Semaphore::new(AT_ONCE));
     for _ in 0..connections {
-        let connection = endpoint.connect_with(&config, server, "localhost").unwrap().await.unwrap();
-        let (mut driver, mut requests) =
-            h3::client::new(thalweg_h3::Connection::new(connection.clone())).await.unwrap();
-        let mut unread = Vec::new();
-        stalled.spawn(async move {
-            let _ = driver.wait_idle().await;
-        });
-        for _ in 0..streams {
-            let mut stream = requests.send_request(request(server).body(()).unwrap()).await.unwrap();
-            stream.finish().await.unwrap();
-            unread.push(stream);
-        }
-        stalled.spawn(async move {
-            let _unread = (unread, requests, connection);
-            std::future::pending::<()>().await;
+        let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
+        let (connecting, ended) = (connect(), Arc::clone(&stalled.ended));
+        stalled.tasks.spawn(async move {
+            let why = match connecting.await {
+                Ok(lasting) => {
+                    drop(permit);
+                    lasting.await
+                }
+                Err(why) => why,
+            };
+            ended.lock().unwrap().push(why);
         });
     }
+    drop(permits.acquire_many(AT_ONCE as u32).await.unwrap());
     stalled
+}
+
+/// Connections over QUIC, each with `streams` requests whose answers nobody reads.
+async fn stall_quic(server: SocketAddr, connections: usize, streams: usize, transport: TransportConfig) -> Stalled {
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    let config = ClientConfig::dangerous_without_verification(&[b"h3"]).unwrap().transport(transport);
+    stall(connections, || {
+        let (endpoint, config) = (endpoint.clone(), config.clone());
+        async move {
+            let failed = |error: &dyn std::fmt::Display| error.to_string();
+            let connecting = endpoint.connect_with(&config, server, "localhost").map_err(|error| failed(&error))?;
+            let connection = connecting.await.map_err(|error| failed(&error))?;
+            let (driver, mut requests) = h3::client::new(thalweg_h3::Connection::new(connection.clone()))
+                .await
+                .map_err(|error| failed(&error))?;
+            let mut unread = Vec::new();
+            for _ in 0..streams {
+                let sent = async {
+                    let mut stream = requests.send_request(request(server).body(()).unwrap()).await?;
+                    stream.finish().await?;
+                    Ok::<_, h3::error::StreamError>(stream)
+                };
+                unread.push(sent.await.map_err(|error| failed(&error))?);
+            }
+            Ok(async move {
+                let _unread = (unread, requests, driver);
+                connection.closed().await.to_string()
+            })
+        }
+    })
+    .await
 }
 
 /// A client that grants little credit per stream, and plenty for the connection.
@@ -153,34 +209,46 @@ async fn readers_that_stall_after_a_megabyte_cost_no_more() {
 }
 
 /// Connections over HTTP/2, each with `streams` requests whose answers nobody reads.
-async fn stall_http2(server: SocketAddr, connections: usize, streams: usize, window: u32) -> JoinSet<()> {
-    let mut stalled = JoinSet::new();
+async fn stall_http2(server: SocketAddr, connections: usize, streams: usize, window: u32) -> Stalled {
     let tls = tls();
-    for _ in 0..connections {
-        let tcp = tokio::net::TcpStream::connect(server).await.unwrap();
-        let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();
-        let stream = tls.connect(name, tcp).await.unwrap();
-        let (mut requests, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
-            .initial_stream_window_size(window)
-            .initial_connection_window_size(1 << 30)
-            .handshake::<_, Empty<Bytes>>(TokioIo::new(stream))
-            .await
-            .unwrap();
-        stalled.spawn(async move {
-            let _ = connection.await;
-        });
-        let mut unread = Vec::new();
-        for _ in 0..streams {
-            requests.ready().await.unwrap();
-            unread.push(requests.send_request(request(server).body(Empty::new()).unwrap()));
+    stall(connections, || {
+        let tls = tls.clone();
+        async move {
+            let failed = |error: &dyn std::fmt::Display| error.to_string();
+            let tcp = tokio::net::TcpStream::connect(server).await.map_err(|error| failed(&error))?;
+            let name = rustls_pki_types::ServerName::try_from("localhost").unwrap();
+            let stream = tls.connect(name, tcp).await.map_err(|error| failed(&error))?;
+            let (mut requests, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+                .initial_stream_window_size(window)
+                .initial_connection_window_size(1 << 30)
+                .handshake::<_, Empty<Bytes>>(TokioIo::new(stream))
+                .await
+                .map_err(|error| failed(&error))?;
+            let connection = tokio::spawn(connection);
+            let abort = Abort(connection.abort_handle());
+            let mut unread = Vec::new();
+            for _ in 0..streams {
+                requests.ready().await.map_err(|error| failed(&error))?;
+                unread.push(requests.send_request(request(server).body(Empty::new()).unwrap()));
+            }
+            Ok(async move {
+                let _abort = abort;
+                let answers = futures_of(unread).await;
+                let _unread = (answers, requests);
+                connection.await.map_or_else(|error| error.to_string(), |ended| format!("{ended:?}"))
+            })
         }
-        stalled.spawn(async move {
-            let answers = futures_of(unread).await;
-            let _unread = (answers, requests);
-            std::future::pending::<()>().await;
-        });
+    })
+    .await
+}
+
+/// Ends a task when it is dropped.
+struct Abort(tokio::task::AbortHandle);
+
+impl Drop for Abort {
+    fn drop(&mut self) {
+        self.0.abort();
     }
-    stalled
 }
 
 /// Waits for all of some futures, one after the other: all of them run already.
@@ -207,4 +275,79 @@ async fn stalled_readers_over_http2_cost_little_and_hinder_nobody() {
     let peak = scene.assert_bounded(what).await;
     drop(stalled);
     scene.assert_freed(what, peak, stall).await;
+}
+
+/// The memory of a server that is told nothing else, bytes.
+const SHIPPED: u64 = 256_000_000;
+
+/// How long downloads take of a client that reads: the median of some, over each protocol.
+async fn reading(server: SocketAddr) -> [Duration; 2] {
+    let mut medians = [Duration::ZERO; 2];
+    for (median, preference) in medians.iter_mut().zip([Preference::Quic, Preference::Tcp]) {
+        let mut took = Vec::new();
+        for _ in 0..9 {
+            let began = Instant::now();
+            download(server, preference).await;
+            took.push(began.elapsed());
+        }
+        took.sort();
+        *median = took[took.len() / 2];
+    }
+    medians
+}
+
+/// That a server within `bound` bytes stays there while `stall` runs, drops some of its connections, and serves a client
+/// that reads in at most twice the time that it takes alone.
+async fn assert_within(what: &str, scene: &Scene, bound: u64, stall: impl AsyncFnOnce() -> Stalled) -> Stalled {
+    let alone = reading(scene.server.address).await;
+    let began = Instant::now();
+    let stalled = stall().await;
+    let took = began.elapsed();
+    let beside = reading(scene.server.address).await;
+    let peak = scene.server.high_water();
+    println!(
+        "{what}: at most {} MB, {} connections dropped, connecting took {took:.1?}; downloads took {alone:.0?} alone, \
+         {beside:.0?} beside",
+        peak / 1_000_000,
+        stalled.ended()
+    );
+    assert!(peak <= bound, "{what}: {peak} bytes of {bound}");
+    for (alone, beside) in alone.into_iter().zip(beside) {
+        assert!(beside <= alone * 2, "{what}: {beside:?} rather than {alone:?}");
+    }
+    stalled
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_stays_within_its_memory_and_drops_who_takes_least() {
+    const BOUND: u64 = 64 << 20;
+    let scene = Scene::with(|site| ServerProcess::start_within(site, BOUND)).await;
+    let server = scene.server.address;
+    let stall = async || stall_quic(server, 30, 128, small_streams(1)).await;
+    let quic = assert_within("30 x 128 streams over HTTP/3", &scene, BOUND, stall).await;
+    let ended = quic.ended.lock().unwrap().clone();
+    assert!((1..30).contains(&ended.len()), "{} connections were dropped", ended.len());
+    let full = ended.iter().filter(|why| why.contains("memory is full")).count();
+    assert!(full > 0, "{ended:?}");
+    let stall = async || stall_http2(server, 30, 128, 1).await;
+    let http2 = assert_within("30 x 128 streams over HTTP/2 beside them", &scene, BOUND, stall).await;
+    assert!(http2.ended() > 0 || quic.ended() > ended.len());
+}
+
+/// Crowds of the size for which the bound is stated.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes"]
+async fn full_size() {
+    for connections in [400, 1000] {
+        for credit in [1, 10_000] {
+            let scene = Scene::with(ServerProcess::start_shipped).await;
+            let what = format!("{connections} x 128 streams of {credit} bytes over HTTP/3");
+            let stall = async || stall_quic(scene.server.address, connections, 128, small_streams(credit)).await;
+            drop(assert_within(&what, &scene, SHIPPED, stall).await);
+        }
+        let scene = Scene::with(ServerProcess::start_shipped).await;
+        let what = format!("{connections} x 128 streams over HTTP/2");
+        let stall = async || stall_http2(scene.server.address, connections, 128, 1).await;
+        drop(assert_within(&what, &scene, SHIPPED, stall).await);
+    }
 }

@@ -397,6 +397,8 @@ impl Connection {
         stats.key_updates = self.keys.updates;
         let ecn = self.spaces[SpaceId::DATA.index()].acks.counts();
         stats.ecn_received = [ecn.ect0, ecn.ect1, ecn.ce];
+        stats.bytes_counted = self.streams.bytes_counted();
+        stats.stream_bytes_acked = self.streams.bytes_acked();
         stats
     }
 
@@ -600,6 +602,8 @@ impl Connection {
     fn end(&mut self, now: Instant, error: ConnectionError) {
         if self.error.is_none() {
             self.error = Some(error.clone());
+            // Three probe timeouts are to come in which nothing of it can be sent.
+            self.streams.drop_unsent();
             self.remember_path(now);
             self.endpoint_events.push_back(EndpointEvent::HandshakeOver);
             self.events.push_back(Event::ConnectionLost(error));

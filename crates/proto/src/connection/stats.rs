@@ -69,6 +69,11 @@ pub struct ConnectionStats {
     pub path: PathStats,
     /// Counts of ECN marks on received packets: ECT(0), ECT(1), CE.
     pub ecn_received: [u64; 3],
+    /// What the connection takes of its budgets now, bytes
+    /// ([`Streams::bytes_counted`](crate::streams::Streams::bytes_counted)).
+    pub bytes_counted: u64,
+    /// Bytes of streams that the peer has acknowledged, with all before them in their stream.
+    pub stream_bytes_acked: u64,
 }
 
 /// Adds a later connection: counters are summed, the time of the handshake is that of the first that had one, what is
@@ -97,6 +102,8 @@ impl AddAssign for ConnectionStats {
             key_updates,
             path,
             ecn_received,
+            bytes_counted,
+            stream_bytes_acked,
         } = added;
         self.udp_sent += udp_sent;
         self.udp_received += udp_received;
@@ -117,6 +124,8 @@ impl AddAssign for ConnectionStats {
         self.mtu = mtu;
         self.key_updates += key_updates;
         self.path += path;
+        self.bytes_counted = bytes_counted;
+        self.stream_bytes_acked += stream_bytes_acked;
         for (total, added) in self.ecn_received.iter_mut().zip(ecn_received) {
             *total += added;
         }

@@ -299,6 +299,17 @@ impl Streams {
         self.incoming.share.held()
     }
 
+    /// What the connection takes of its budgets, bytes: data held in either direction, and its state if the budget counts
+    /// that ([`Budget::of_everything`](super::Budget::of_everything)).
+    pub fn bytes_counted(&self) -> u64 {
+        self.incoming.share.counted() + self.outgoing.counted()
+    }
+
+    /// Bytes written that are acknowledged with all before them in their stream, in all streams so far.
+    pub fn bytes_acked(&self) -> u64 {
+        self.outgoing.acked()
+    }
+
     /// Bytes written that are not acknowledged, in all streams.
     pub fn bytes_unacked(&self) -> u64 {
         self.outgoing.held()

@@ -12,27 +12,58 @@ use crate::varint;
 /// always moves on: 64 KiB. Without it, one connection that nobody reads could stop all others for good.
 pub const CREDIT_FLOOR: u64 = 64 * 1024;
 
+/// What a connection takes by being there, TLS included, bytes: rounded up from what thousands of idle ones take.
+pub const CONNECTION_STATE: u64 = 48 * 1024;
+
+/// What the sending part of a stream takes by being there, bytes: its state, twice because tables grow by doubling, and
+/// its place in the application's.
+pub const SEND_STATE: u64 = 1024;
+
+/// What the receiving part of a stream takes by being there, bytes: see [`SEND_STATE`].
+pub const RECEIVE_STATE: u64 = 512;
+
 /// How many bytes the connections of an endpoint may hold together: received and not read
 /// ([`StreamsConfig::budget`](super::StreamsConfig::budget)), or written and not acknowledged
 /// ([`StreamsConfig::send_budget`](super::StreamsConfig::send_budget)). One budget counts one of them.
 ///
 /// Being over budget never ends a connection. Receivers withhold new credit, down to [`CREDIT_FLOOR`]; credit that is
 /// out already cannot be taken back, so the limit can be overrun by what peers still have in hand. Writers wait.
+///
+/// [`Budget::of_everything`] makes one for an application that bounds all of its memory by one number.
 #[derive(Debug)]
 pub struct Budget {
     limit: u64,
     used: AtomicU64,
+    counts_state: bool,
 }
 
 impl Budget {
     /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Arc<Budget> {
-        Arc::new(Budget { limit, used: AtomicU64::new(0) })
+        Arc::new(Budget { limit, used: AtomicU64::new(0), counts_state: false })
+    }
+
+    /// A budget of `limit` bytes that may be [`budget`](super::StreamsConfig::budget) and
+    /// [`send_budget`](super::StreamsConfig::send_budget) at once, and counts besides what connections and streams
+    /// take by being there: [`CONNECTION_STATE`], [`SEND_STATE`], [`RECEIVE_STATE`]. State is counted, never refused:
+    /// it takes from what is left for data.
+    pub fn of_everything(limit: u64) -> Arc<Budget> {
+        Arc::new(Budget { limit, used: AtomicU64::new(0), counts_state: true })
     }
 
     /// The bytes allowed.
     pub fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// Counts bytes that the application itself holds for its connections.
+    pub fn add(&self, bytes: u64) {
+        self.change(0, bytes);
+    }
+
+    /// Counts bytes no longer that were counted by [`add`](Self::add).
+    pub fn sub(&self, bytes: u64) {
+        self.change(bytes, 0);
     }
 
     /// The bytes held now, to within 64 KiB per connection (16 KiB for what is sent).
@@ -48,7 +79,7 @@ impl Budget {
     }
 
     /// What is left, bytes.
-    pub(super) fn left(&self) -> u64 {
+    pub fn left(&self) -> u64 {
         self.limit.saturating_sub(self.used())
     }
 
@@ -66,6 +97,8 @@ impl Budget {
 pub(super) struct Share {
     budget: Option<Arc<Budget>>,
     held: u64,
+    /// What being there takes, as far as the budget counts it, bytes.
+    state: u64,
     published: u64,
     /// How far the two may differ, bytes.
     step: u64,
@@ -80,7 +113,26 @@ pub(super) const SEND_STEP: u64 = 8 * 1024;
 
 impl Share {
     pub(super) fn new(budget: Option<Arc<Budget>>, step: u64) -> Share {
-        Share { budget, held: 0, published: 0, step }
+        Share { budget, held: 0, state: 0, published: 0, step }
+    }
+
+    /// Counts state, if the budget does.
+    pub(super) fn add_state(&mut self, bytes: u64) {
+        if self.budget.as_ref().is_some_and(|budget| budget.counts_state) {
+            self.state += bytes;
+            self.publish();
+        }
+    }
+
+    /// State is gone.
+    pub(super) fn sub_state(&mut self, bytes: u64) {
+        self.state = self.state.saturating_sub(bytes);
+        self.publish();
+    }
+
+    /// Bytes held and counted state.
+    pub(super) fn counted(&self) -> u64 {
+        self.held + self.state
     }
 
     /// The budget, if there is one.
@@ -106,11 +158,12 @@ impl Share {
     }
 
     fn publish(&mut self) {
+        let counted = self.counted();
         if let Some(budget) = &self.budget
-            && self.held.abs_diff(self.published) >= self.step
+            && counted.abs_diff(self.published) >= self.step
         {
-            budget.change(self.published, self.held);
-            self.published = self.held;
+            budget.change(self.published, counted);
+            self.published = counted;
         }
     }
 
@@ -277,6 +330,19 @@ mod tests {
         assert_eq!(budget.used(), 0);
         assert!(w.consume(CREDIT_FLOOR, at(0), &share));
         assert!(w.granted() > 3 << 20);
+    }
+
+    #[test]
+    fn only_a_budget_of_everything_counts_state() {
+        for (budget, counted) in [(Budget::new(1 << 20), 0), (Budget::of_everything(1 << 20), CONNECTION_STATE)] {
+            let mut share = Share::new(Some(budget.clone()), SEND_STEP);
+            share.add_state(CONNECTION_STATE);
+            assert_eq!((budget.used(), share.held()), (counted, 0));
+            share.add(SEND_STEP);
+            assert_eq!(budget.used(), counted + SEND_STEP);
+            drop(share);
+            assert_eq!(budget.used(), 0);
+        }
     }
 
     #[test]

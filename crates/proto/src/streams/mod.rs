@@ -27,7 +27,7 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 use thalweg_units::Instant;
 
-pub use flow::{Budget, CREDIT_FLOOR};
+pub use flow::{Budget, CONNECTION_STATE, CREDIT_FLOOR, RECEIVE_STATE, SEND_STATE};
 pub use id::{Dir, StreamId};
 pub use types::{
     ClosedStream, ReadError, SentChunk, SentControl, SentStreams, StreamEvent, StreamLimits, StreamsConfig, WriteError,
@@ -39,6 +39,7 @@ use flow::{Clock, RECEIVE_STEP, Share, Window};
 use output::{Control, Outgoing};
 use recv::{Arrival, Recv};
 use send::Send;
+use send_buffer::SparePool;
 
 /// The streams of one direction that this end opens.
 #[derive(Debug, Default)]
@@ -221,6 +222,7 @@ impl Streams {
     /// Adds the receiving part of a stream; `accepted`: the application knows of it.
     fn insert_recv(&mut self, id: StreamId, accepted: bool) {
         let stream = Recv::new(self.stream_window(), accepted);
+        self.outgoing.add_state(RECEIVE_STATE);
         self.recv.insert(id, stream);
     }
 
@@ -235,6 +237,7 @@ impl Streams {
     /// Forgets the receiving part of a stream.
     fn remove_recv(&mut self, id: StreamId) {
         if self.recv.remove(&id).is_some() {
+            self.outgoing.sub_state(RECEIVE_STATE);
             self.part_closed(id);
         }
     }
@@ -305,6 +308,14 @@ impl Streams {
     /// [`send_budget`](StreamsConfig::send_budget) grows with it.
     pub fn set_congestion_window(&mut self, bytes: u64) {
         self.outgoing.congestion_window = bytes;
+    }
+
+    /// The connection is over: drops all bytes that wait to be sent or acknowledged. What arrived can still be read.
+    pub(crate) fn drop_unsent(&mut self) {
+        for stream in self.send.values_mut() {
+            self.outgoing.drop_bytes(stream);
+        }
+        self.outgoing.pool = SparePool::default();
     }
 
     /// Looks at every stream again: after rare events that change the credit of all.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::frame::ty;
 use crate::varint;
 
-use super::flow::{SEND_STEP, Share};
+use super::flow::{CONNECTION_STATE, SEND_STATE, SEND_STEP, Share};
 use super::recv::{Recv, RecvState};
 use super::scheduler::Scheduler;
 use super::send::{Ready, Send};
@@ -105,6 +105,8 @@ pub(super) struct Outgoing {
     max_data: u64,
     /// The sum of the bytes of all streams sent at least once.
     data_sent: u64,
+    /// The sum of the bytes of all streams of which all before are acknowledged too.
+    acked: u64,
     /// Bytes kept until acknowledged, all streams.
     share: Share,
     /// Those of them that were never sent.
@@ -123,10 +125,13 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     pub(super) fn new(config: &StreamsConfig) -> Outgoing {
+        let mut share = Share::new(config.send_budget.clone(), SEND_STEP);
+        share.add_state(CONNECTION_STATE);
         Outgoing {
             max_data: 0,
             data_sent: 0,
-            share: Share::new(config.send_budget.clone(), SEND_STEP),
+            acked: 0,
+            share,
             unsent: 0,
             congestion_window: 0,
             send_window: config.send_window,
@@ -143,6 +148,31 @@ impl Outgoing {
     #[inline]
     pub(super) fn held(&self) -> u64 {
         self.share.held()
+    }
+
+    /// The state of the connection and its streams, and what is held for sending, as the budget counts them, bytes.
+    pub(super) fn counted(&self) -> u64 {
+        self.share.counted()
+    }
+
+    pub(super) fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    /// A part of a stream is there, which takes this many bytes.
+    pub(super) fn add_state(&mut self, bytes: u64) {
+        self.share.add_state(bytes);
+    }
+
+    /// A part of a stream is forgotten.
+    pub(super) fn sub_state(&mut self, bytes: u64) {
+        self.share.sub_state(bytes);
+    }
+
+    /// Nothing will be sent any more: drops a stream's bytes and counts nothing else.
+    pub(super) fn drop_bytes(&mut self, stream: &mut Send) {
+        let dropped = stream.buffer.clear(&mut self.pool);
+        self.share.sub(dropped);
     }
 
     /// The application wrote.
@@ -178,12 +208,14 @@ impl Outgoing {
     }
 
     pub(super) fn inserted(&mut self, stream: &Send) {
+        self.share.add_state(SEND_STATE);
         self.counts[stream.counted.index()] += 1;
     }
 
     pub(super) fn removed(&mut self, stream: &mut Send) {
         let cleared = stream.buffer.clear(&mut self.pool);
         self.share.sub(cleared);
+        self.share.sub_state(SEND_STATE);
         self.unsent -= stream.counted_unsent;
         self.counts[stream.counted.index()] -= 1;
         self.unfinished -= usize::from(stream.counted_unfinished);
@@ -541,6 +573,7 @@ impl Streams {
             };
             let acked = stream.on_acked(&mut self.outgoing.pool, chunk);
             self.outgoing.share.sub(acked);
+            self.outgoing.acked += acked;
             if stream.is_complete() {
                 self.events.push_back(StreamEvent::Finished { id: chunk.id });
                 self.remove_send(chunk.id);

@@ -39,7 +39,8 @@ pub struct StreamsConfig {
     /// no limit. One connection holds at most as much as is left for all others, and at most `send_backlog` and 16
     /// congestion windows. When nothing is left, writers wait; a connection that has nothing it could send, and less
     /// than 8 KiB on its way, may still take 8 KiB for which the peer has given credit, so that none stands still for
-    /// good. With what it has not counted yet, each holds at most 24 KiB beyond the budget.
+    /// good. With what it has not counted yet, each holds at most 24 KiB beyond the budget. May be the same as `budget`
+    /// if it is one [of everything](Budget::of_everything).
     pub send_budget: Option<Arc<Budget>>,
 }
 

@@ -12,6 +12,10 @@ use thalweg_files::site::{Site, SiteOptions};
 
 /// Tells the child process which directory to serve.
 const SITE: &str = "THALWEG_TEST_SITE";
+/// Tells the child process how much memory it may take, bytes.
+const MEMORY: &str = "THALWEG_TEST_MEMORY";
+/// Names a program to run as the server instead, with its `serve` command.
+const PROGRAM: &str = "THALWEG_TEST_PROGRAM";
 /// What the child process says before its address.
 const READY: &str = "server process listens on ";
 
@@ -27,23 +31,44 @@ pub struct ServerProcess {
 impl ServerProcess {
     /// Serves `site` with the options of the `serve` command.
     pub fn start(site: &Path) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", ENTRY, "--ignored", "--nocapture"])
-            .env(SITE, site)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::run(Command::new(std::env::current_exe().unwrap()).env(SITE, site))
+    }
+
+    /// The same, within so many bytes of memory.
+    pub fn start_within(site: &Path, memory: u64) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        Self::run(command.env(SITE, site).env(MEMORY, memory.to_string()))
+    }
+
+    /// Serves `site` by the program that the environment names, by default as [`start`](Self::start).
+    pub fn start_shipped(site: &Path) -> Self {
+        let Some(program) = std::env::var_os(PROGRAM) else { return Self::start(site) };
+        let mut command = Command::new(program);
+        command.arg("serve").arg(site).args(["--listen", "127.0.0.1:0", "--json", "--quiet"]);
+        Self::spawn(&mut command, |line| {
+            let (_, rest) = line.split_once("\"address\":\"")?;
+            rest.split('"').next()?.parse().ok()
+        })
+    }
+
+    fn run(command: &mut Command) -> Self {
+        Self::spawn(command.args(["--exact", ENTRY, "--ignored", "--nocapture"]), |line| {
+            line.split_once(READY)?.1.trim().parse().ok()
+        })
+    }
+
+    /// Starts a process that says its address in a line of its own.
+    fn spawn(command: &mut Command, address: impl Fn(&str) -> Option<SocketAddr>) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
-        let address = loop {
+        loop {
             line.clear();
             assert!(lines.read_line(&mut line).unwrap() > 0, "the server process ended before it listened");
-            if let Some((_, address)) = line.split_once(READY) {
-                break address.trim().parse().unwrap();
+            if let Some(address) = address(&line) {
+                return Self { address, child };
             }
-        };
-        Self { address, child }
+        }
     }
 
     /// Resident memory, bytes.
@@ -51,6 +76,13 @@ impl ServerProcess {
         let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
         let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
         pages * 4096
+    }
+
+    /// The most resident memory since it began, bytes.
+    pub fn high_water(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
     /// Open files, sockets included.
@@ -92,7 +124,10 @@ pub fn serve_until_stdin_ends() {
     runtime.block_on(async {
         let site = Site::new(directory, SiteOptions::default()).unwrap();
         let store = CertificateStore::new(&Identity::self_signed::<&str>(&[]).unwrap()).unwrap();
-        let options = ServerOptions::new("127.0.0.1:0".parse().unwrap(), site, store);
+        let mut options = ServerOptions::new("127.0.0.1:0".parse().unwrap(), site, store);
+        if let Ok(memory) = std::env::var(MEMORY) {
+            options.memory = memory.parse().unwrap();
+        }
         let server = Server::bind(options).await.unwrap();
         println!("{READY}{}", server.local_addr());
         let (gone, parent_gone) = tokio::sync::oneshot::channel::<()>();
