@@ -33,7 +33,7 @@ pub use flows::FlowHash;
 pub use grid::Grid;
 pub use limit::QueueLimit;
 pub use pie::{DelayEstimate, PieVariant};
-pub use predict::NotEct;
+pub use predict::{MarkAt, NotEct};
 pub use red::Adaptation;
 use serde::Serialize;
 use thalweg_units::{Duration, Instant, Rate, exact_duration};

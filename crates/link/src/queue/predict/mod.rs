@@ -101,6 +101,9 @@ pub struct Predict {
     pub newcomer: bool,
     /// What happens to packets that cannot be marked.
     pub not_ect: NotEct,
+    /// Which packets carry the signal. Those that arrive, as published: a signal at the head is earlier by what waits,
+    /// and while Predict is in time, little waits.
+    pub mark_at: MarkAt,
     /// Whether CoDel with its defaults serves the queue. Marks of Predict never make a window smaller, so anything that
     /// lasts longer than slow start needs another one to.
     pub codel: bool,
@@ -114,6 +117,16 @@ pub enum NotEct {
     Pass,
     /// Drops one packet of the flow.
     Drop,
+}
+
+/// Which end of the queue Predict marks at.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MarkAt {
+    /// Packets that arrive.
+    Tail,
+    /// Packets that leave.
+    Head,
 }
 
 impl Default for Predict {
@@ -133,6 +146,7 @@ impl Default for Predict {
             surprise: 1_000,
             newcomer: true,
             not_ect: NotEct::Pass,
+            mark_at: MarkAt::Tail,
             codel: false,
         }
     }
@@ -184,6 +198,9 @@ impl Predict {
         set(table, "not_ect", &mut self.not_ect, |field| {
             field.choice(&[("pass", NotEct::Pass), ("drop", NotEct::Drop)])
         });
+        set(table, "mark_at", &mut self.mark_at, |field| {
+            field.choice(&[("tail", MarkAt::Tail), ("head", MarkAt::Head)])
+        });
         set(table, "codel", &mut self.codel, |field| field.boolean());
     }
 
@@ -210,7 +227,8 @@ impl Kind for Predict {
     const NAME: &'static str = "predict";
     const EXAMPLE: &'static str = "{ name = \"predict\", slot = \"1 ms\", min_rtt = \"10 ms\", max_rtt = \"800 ms\", \
         candidates = 4, theta = 1.1, tolerance = 0.4, memory = 1.5, persist = 0.02, mark_for = 3, rest_for = 1, \
-        spare = \"30 s\", surprise = 1.0, newcomer = true, not_ect = \"pass\", codel = true }";
+        spare = \"30 s\", surprise = 1.0, newcomer = true, not_ect = \"pass\", mark_at = \"head\", \
+        codel = true }";
     const DOC: &'static str = r#"Predict, reconstructed: forecasts a slow start one round trip ahead and marks one packet of
         each flow; senders need the policy mark = "end-start". Looks every slot (default "1 ms", "100 µs" to "10 ms") at
         so many candidates (default 4; 1, 2, 4 or 8) per doubling of the round trip from min_rtt (default "10 ms", at
@@ -220,7 +238,8 @@ impl Kind for Predict {
         (default 1.1): the load to mark at, all in round trips; spare (default "30 s", at most "1 h"): how long a flow that was marked is
         not marked again; newcomer = false (default true) does not look for a slow start beside a constant load; not_ect = "drop"
         (default "pass")
-        drops one packet of a flow that cannot be marked; codel = true (default false) has CoDel serve the queue; default queue
+        drops one packet of a flow that cannot be marked; mark_at = "head" (default "tail") marks packets that leave
+        instead of those that arrive; codel = true (default false) has CoDel serve the queue; default queue
         "unlimited""#;
 
     fn read(table: &dyn Table) -> Option<Self> {
@@ -283,6 +302,7 @@ struct PredictQueue<P> {
     forecast: Forecast,
     episode: Episode,
     not_ect: NotEct,
+    mark_at: MarkAt,
     /// What serves the queue, if anything does.
     codel: Option<(Control, State)>,
     /// How often it has begun to mark.
@@ -305,6 +325,7 @@ impl<P> PredictQueue<P> {
             forecast: Forecast::new(kind.rules()),
             episode: Episode { until: setup.start, told_since: 0, told, hash },
             not_ect: kind.not_ect,
+            mark_at: kind.mark_at,
             codel: kind.codel.then(|| (Control::new(&CoDel::default(), Restart::Delta), State::new())),
             forecasts: 0,
         }
@@ -334,9 +355,8 @@ impl<P> PredictQueue<P> {
         }
     }
 
-    /// A packet arrives that has room. False if it is to be dropped.
-    fn arrive(&mut self, now: Instant, packet: &mut Packet<P>) -> bool {
-        self.arrived = self.arrived.saturating_add(self.rate.time_for(u64::from(packet.size)).nanos());
+    /// Tells the flow of a packet, if that is what is done now. False if the packet is to be dropped.
+    fn tell(&mut self, now: Instant, packet: &mut Packet<P>) -> bool {
         let mut passes = true;
         if now < self.episode.until {
             let drops = self.not_ect == NotEct::Drop;
@@ -349,11 +369,21 @@ impl<P> PredictQueue<P> {
         passes
     }
 
+    /// A packet arrives that has room.
     fn accept(&mut self, now: Instant, mut packet: Packet<P>, dropped: &mut Vec<Dropped<P>>) {
-        if self.arrive(now, &mut packet) {
+        self.arrived = self.arrived.saturating_add(self.rate.time_for(u64::from(packet.size)).nanos());
+        if self.mark_at == MarkAt::Head || self.tell(now, &mut packet) {
             self.backlog.push(now, packet);
         } else {
             dropped.push(Dropped { packet, at: now, cause: DropCause::Aqm });
+        }
+    }
+
+    /// What leaves next.
+    fn take(&mut self, now: Instant, dropped: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
+        match &mut self.codel {
+            Some((control, state)) => state.dequeue(control, now, &mut self.backlog, dropped),
+            None => self.backlog.pop(),
         }
     }
 }
@@ -375,10 +405,11 @@ impl<P: Debug + Send> Queue<P> for PredictQueue<P> {
 
     fn dequeue(&mut self, now: Instant, dropped: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
         self.catch_up(now);
-        let queued = match &mut self.codel {
-            Some((control, state)) => state.dequeue(control, now, &mut self.backlog, dropped)?,
-            None => self.backlog.pop()?,
-        };
+        let mut queued = self.take(now, dropped)?;
+        while self.mark_at == MarkAt::Head && !self.tell(now, &mut queued.packet) {
+            dropped.push(Dropped { packet: queued.packet, at: now, cause: DropCause::Aqm });
+            queued = self.take(now, dropped)?;
+        }
         self.wire_free = self.wire_free.max(now) + self.rate.time_for(u64::from(queued.packet.size));
         Some(queued)
     }

@@ -225,9 +225,12 @@ proptest! {
     fn packets_come_out_in_order_and_once(
         steps in prop::collection::vec((0_u64..200_000_000, 0_u32..70_000, 0_u32..5, 0_u8..4, prop::bool::ANY), 1..300),
         drops in prop::bool::ANY,
+        at_head in prop::bool::ANY,
     ) {
         let not_ect = if drops { NotEct::Drop } else { NotEct::Pass };
-        let mut queue = queue(&Predict { not_ect, ..Predict::default() }, QueueLimit::Bytes(200_000), 20_000_000);
+        let mark_at = if at_head { MarkAt::Head } else { MarkAt::Tail };
+        let kind = Predict { not_ect, mark_at, ..Predict::default() };
+        let mut queue = queue(&kind, QueueLimit::Bytes(200_000), 20_000_000);
         let (mut now, mut dropped, mut entered, mut left) = (Instant::ZERO, Vec::new(), Vec::new(), Vec::new());
         for (number, (wait, size, flow, ecn, takes)) in (0..).zip(steps) {
             now += Duration::from_nanos(wait);
@@ -269,8 +272,9 @@ fn two_flows(kind: &Predict, ecn: Ecn) -> ([usize; 2], usize) {
         let count = 2 << round;
         for number in 0..count {
             let now = Instant::from_nanos(round * 50 * MS + number * 50 * MS / count);
-            while free <= now && queue.len_packets() > 0 {
-                let queued = queue.dequeue(free, &mut dropped).unwrap();
+            while free <= now
+                && let Some(queued) = queue.dequeue(free, &mut dropped)
+            {
                 marked[queued.packet.flow as usize] += usize::from(queued.packet.ecn == Ecn::Ce);
                 free += queue.rate.time_for(1_500);
             }
@@ -289,6 +293,29 @@ fn an_episode_marks_one_packet_of_every_flow() {
     let drops = Predict { not_ect: NotEct::Drop, ..Predict::default() };
     assert_eq!(two_flows(&drops, Ecn::NotEct), ([0, 0], 2));
     assert_eq!(two_flows(&drops, Ecn::Ect1), ([1, 1], 0));
+    let head = Predict { mark_at: MarkAt::Head, ..drops };
+    assert_eq!(two_flows(&head, Ecn::Ect0), ([1, 1], 0));
+    assert_eq!(two_flows(&head, Ecn::NotEct), ([0, 0], 2));
+}
+
+/// A burst waits when the forecast comes: at the tail the mark waits as long, at the head it leaves with the next packet.
+#[test]
+fn a_mark_at_the_head_leaves_ahead_of_what_waits() {
+    let leaves = |mark_at| {
+        let kind = Predict { mark_at, ..Predict::default() };
+        let mut queue = queue(&kind, QueueLimit::Infinite, 20_000_000);
+        let mut dropped = Vec::new();
+        for number in 0..100 {
+            queue.enqueue(Instant::ZERO, packet(number, 1_500), &mut dropped);
+        }
+        queue.episode.until = Instant::from_nanos(100 * MS);
+        queue.enqueue(Instant::ZERO, packet(100, 1_500), &mut dropped);
+        let left = core::iter::from_fn(|| queue.dequeue(Instant::ZERO, &mut dropped));
+        let marked = |queued: Queued<u64>| (queued.packet.ecn == Ecn::Ce).then_some(queued.packet.payload);
+        left.filter_map(marked).collect::<Vec<_>>()
+    };
+    assert_eq!(leaves(MarkAt::Tail), [100]);
+    assert_eq!(leaves(MarkAt::Head), [0]);
 }
 
 #[test]

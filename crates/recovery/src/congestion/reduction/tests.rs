@@ -10,6 +10,8 @@ use crate::ReductionPolicy;
 use crate::congestion::Birth;
 use proptest::prelude::*;
 
+mod claims;
+
 /// A segment; allowances are whole ones.
 const SEGMENT: u64 = 1_000;
 /// Duplicate ACKs that make a segment lost.
