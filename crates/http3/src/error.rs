@@ -8,7 +8,7 @@ use thalweg::{ConnectionError, ReadError, WriteError};
 pub(crate) fn connection(error: ConnectionError) -> ConnectionErrorIncoming {
     match error {
         ConnectionError::PeerApplication { code, .. } => ConnectionErrorIncoming::ApplicationClose { error_code: code },
-        ConnectionError::TimedOut => ConnectionErrorIncoming::Timeout,
+        ConnectionError::TimedOut | ConnectionError::ConnectTimedOut { .. } => ConnectionErrorIncoming::Timeout,
         other => ConnectionErrorIncoming::Undefined(Arc::new(other)),
     }
 }

@@ -1,7 +1,10 @@
 //! The [`h3`] crate's transport traits over [`thalweg`], and nothing more.
 //!
 //! Give [`Connection::new`] a connected [`thalweg::Connection`] and pass the result to [`h3::client::new`] or
-//! [`h3::server::Connection::new`]. Any buffer type works; [`bytes::Bytes`] is the one to use.
+//! [`h3::server::Connection::new`]. Any buffer type works; [`bytes::Bytes`] is the one to use. The crate is exported as
+//! [`thalweg_h3::h3`](h3), so that an application uses the version that these traits are of.
+//!
+//! `examples/client.rs` is a client, `examples/axum_server.rs` a server that answers by an axum `Router`.
 //!
 //! Streams that are dropped early say so in HTTP/3's words (RFC 9114 section 8.1): a sending side that was not finished is
 //! reset, and a receiving side that was not read to its end is stopped, both with `H3_REQUEST_CANCELLED`.
@@ -35,6 +38,7 @@ use h3::error::Code;
 use h3::quic::{self, ConnectionErrorIncoming, StreamErrorIncoming};
 
 pub use describe::{describe, describe_connection};
+pub use h3;
 pub use stream::{BidiStream, RecvStream, SendStream};
 
 /// A QUIC connection as `h3` wants to see it.

@@ -99,10 +99,8 @@ fn an_outage_of_24_s_is_survived_without_a_connect_timeout_only() {
 /// The first datagram of the server is enough; then comes an outage that is longer than the connect timeout.
 #[test]
 fn after_an_answer_of_any_kind_the_idle_timeout_governs() {
-    let policies: [(&str, fn(&mut ServerConfig)); 2] =
-        [("a packet", |_| {}), ("a Retry", |config| config.retry = RetryPolicy::Always)];
-    for (answer, policy) in policies {
-        let mut world = with(Some(10 * SECOND), 30 * SECOND, policy);
+    for (answer, policy) in [("a packet", RetryPolicy::Never), ("a Retry", RetryPolicy::Always)] {
+        let mut world = with(Some(10 * SECOND), 30 * SECOND, move |config| config.retry = policy);
         let_through(&mut world, |packet| packet.ordinal == 0);
         let handle = world.connect();
         world.run_for(20 * SECOND);

@@ -1,7 +1,6 @@
 //! Ours on one thread of tokio.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use thalweg::{
@@ -38,7 +37,7 @@ impl Stack for Thalweg {
 
     fn serve(&self, job: &Job, ready: &dyn Fn(SocketAddr)) -> Result<Outcome, Failure> {
         runtime()?.block_on(async {
-            let config = ServerConfig::with_rustls(Arc::new(job.server_tls()?))?.transport(self.transport());
+            let config = ServerConfig::with_rustls(job.server_tls()?)?.transport(self.transport());
             let endpoint =
                 EndpointBuilder::new().server(config).socket_buffer(job.buffer).with_socket(job.socket()?)?;
             ready(endpoint.local_addr()?);
@@ -56,7 +55,7 @@ impl Stack for Thalweg {
 
     fn fetch(&self, job: &Job) -> Result<Outcome, Failure> {
         runtime()?.block_on(async {
-            let config = ClientConfig::with_rustls(Arc::new(job.client_tls()?)).transport(self.transport());
+            let config = ClientConfig::with_rustls(job.client_tls()?)?.transport(self.transport());
             let endpoint =
                 EndpointBuilder::new().client(config).socket_buffer(job.buffer).with_socket(job.socket()?)?;
             let mut outcome = Outcome::default();

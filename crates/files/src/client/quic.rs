@@ -13,8 +13,8 @@ use http::{Request, Response};
 use rustls::client::Resumption;
 use thalweg::recovery::PathMemory;
 use thalweg::{
-    AwaitedPeer, ClientConfig, ConnectionError, Endpoint, KnownPaths, MemoryPathStore, PathStore, TokenStore,
-    TransportConfig,
+    AwaitedPeer, ClientConfig, ConfigError, ConnectionError, Endpoint, KnownPaths, MemoryPathStore, PathStore,
+    TokenStore, TransportConfig,
 };
 use thalweg_h3::{Connection, describe, describe_connection};
 use thiserror::Error;
@@ -158,8 +158,9 @@ impl Quic {
         Self { tls, transport, tickets, known_paths, patience, configs: Arc::default() }
     }
 
-    /// The configuration for one server, with what is remembered of it.
-    fn config(&self, name: &str, port: u16) -> ClientConfig {
+    /// The configuration for one server, with what is remembered of it. Without a connect timeout: the race and the
+    /// retries bound every wait, and know when the server was heard.
+    fn config(&self, name: &str, port: u16) -> Result<ClientConfig, ConfigError> {
         let make = || {
             let mut tls = (*self.tls).clone();
             tls.resumption = match self.tickets {
@@ -167,22 +168,27 @@ impl Quic {
                 false => Resumption::disabled(),
             };
             tls.enable_early_data = self.tickets;
-            let config = ClientConfig::with_rustls(Arc::new(tls)).transport(Arc::clone(&self.transport));
+            let config = ClientConfig::with_rustls(tls)?.transport(Arc::clone(&self.transport)).connect_timeout(None);
             if !self.tickets {
-                return config.token_store(None);
+                return Ok(config.token_store(None));
             }
             let Some(known) = &self.known_paths else {
-                return config.path_store(Some(Arc::new(MemoryPathStore::default())));
+                return Ok(config.path_store(Some(Arc::new(MemoryPathStore::default()))));
             };
             let scoped = Arc::new(Scoped { store: Arc::clone(known), server: format!("{name}:{port}") });
-            config.token_store(Some(scoped.clone())).path_store(Some(scoped))
+            Ok(config.token_store(Some(scoped.clone())).path_store(Some(scoped)))
         };
         let Ok(mut configs) = self.configs.lock() else { return make() };
         let key = (name.to_owned(), port);
         if configs.len() >= SERVERS && !configs.contains_key(&key) {
             configs.pop_first();
         }
-        configs.entry(key).or_insert_with(make).clone()
+        if let Some(config) = configs.get(&key) {
+            return Ok(config.clone());
+        }
+        let config = make()?;
+        configs.insert(key, config.clone());
+        Ok(config)
     }
 
     /// Connects to `address`; `heard` becomes true when a datagram comes back. With `early`, and if a session of this
@@ -198,8 +204,8 @@ impl Quic {
         let failed = |error: &dyn std::error::Error| Failure::Handshake(error.to_string());
         let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
         let endpoint = Endpoint::client(any).map_err(|error| failed(&error))?;
-        let connecting =
-            endpoint.connect_with(&self.config(name, address.port()), address, name).map_err(|error| failed(&error))?;
+        let config = self.config(name, address.port()).map_err(|error| failed(&error))?;
+        let connecting = endpoint.connect_with(&config, address, name).map_err(|error| failed(&error))?;
         let early = if early { connecting.into_0rtt() } else { Err(connecting) };
         let connection = match early {
             Ok((connection, _)) => {

@@ -24,7 +24,8 @@ pub async fn run(task: &Task) -> Result<(), Failure> {
     let watch = Watch::default();
     let (crypto, _) = tls::client(task)?;
     let transport = TransportConfig { observer: Some(Arc::new(watch.clone())), ..TransportConfig::default() };
-    let mut config = ClientConfig::with_rustls(Arc::new(crypto)).transport(transport);
+    // The runner decides how long a path may stay dead.
+    let mut config = ClientConfig::with_rustls(crypto)?.transport(transport).connect_timeout(None);
     if task.is("v2") {
         config = match contract::variable("V2START")?.as_str() {
             "direct" => config.version(Version::V2),

@@ -14,7 +14,7 @@ pub async fn run(task: &Task) -> Result<(), Failure> {
     let watch = Watch::default();
     let (crypto, _) = tls::server(task)?;
     let transport = TransportConfig { observer: Some(Arc::new(watch.clone())), ..TransportConfig::default() };
-    let mut config = ServerConfig::with_rustls(Arc::new(crypto))?.transport(transport);
+    let mut config = ServerConfig::with_rustls(crypto)?.transport(transport);
     if task.is("retry") {
         config = config.retry(RetryPolicy::Always);
     }
