@@ -115,7 +115,7 @@ metrics! {
         "completion" Seconds "time from the client's first datagram to the last byte",
         "completion_after_handshake" Seconds "`completion` minus `handshake`: time from the request to the last byte",
         "completion_less_interruptions" Seconds "`completion` minus the time for which the path was out or suspended during it",
-        "completion_over_floor" Ratio "`completion` divided by the floor: the shortest time that the link allows for these data from the start of the flow",
+        "completion_over_floor" Ratio "`completion` divided by the floor: the shortest time that links and policers allow for these data from the start of the flow",
         "completion_over_cold_floor" Ratio "`completion` divided by the floor of a connection that begins with a handshake of one round trip; no value if data do not wait for a handshake (0-RTT)",
         "goodput" BitsPerSecond More "application bytes divided by `completion`, 0 for a transfer that never completes; media divide by their duration, calls by that or by `completion` if it is longer, an endless flow by its lifetime; with `measure`, the bytes within the window divided by the flow's time in it",
         "competing_share" Share Neither "bytes that a transfer receives divided by what all transfers receive that share its direction of a path, while all of them run (with `measure`, within the window); the lowest of several paths",

@@ -175,7 +175,8 @@ fn by_name(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<(String,
                 ),
             });
             let marks: Vec<Mark> = own.filter(|_| !marks.is_empty()).into_iter().chain(marks).collect();
-            (!marks.is_empty()).then(|| Row { label: place.name.clone(), marks })
+            let figure = base.map_or_else(String::new, |entry| metric::format(entry.found.value, matrix.unit()));
+            (!marks.is_empty()).then(|| Row { label: place.name.clone(), marks, figure })
         })
         .collect();
     let reference = &grid.choices[0].name;
@@ -189,10 +190,13 @@ fn by_name(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<(String,
         rows,
         legend: legend(grid),
         reference: Some(1.0),
+        figures: Some(format!("{what}, {reference}")),
     };
     let caption = format!(
         "Ratio to {reference} in the same place on the same seeds: median and 95 % interval. The line at 1 is \
-         {reference}. An interval that does not reach the line is a difference beyond chance."
+         {reference}, and the figures at the right are what it comes to: {what}, {}. An interval that does not reach \
+         the line is a difference beyond chance.",
+        statistic(matrix)
     );
     Some((format!("{}, against {reference}", capital(&what)), caption, dots.svg()?))
 }
@@ -214,7 +218,7 @@ fn plain(grid: &Grid, matrix: &Matrix, what: &str) -> Option<(String, String, St
         .map(|(place, choice, entry)| {
             let label = if grid.choices.len() > 1 { &choice.name } else { &place.name };
             let label = if label.is_empty() { matrix.subject.clone() } else { label.clone() };
-            Row { marks: vec![mark(entry, choice.color, &label)], label }
+            Row { marks: vec![mark(entry, choice.color, &label)], label, figure: String::new() }
         })
         .collect();
     let shown = rows.len();
@@ -226,6 +230,7 @@ fn plain(grid: &Grid, matrix: &Matrix, what: &str) -> Option<(String, String, St
         rows,
         legend: Legend::new(),
         reference: (unit == Unit::Ratio).then_some(1.0),
+        figures: None,
     };
     let left_out = if count > shown { format!(" The first {shown} of {count} are shown.") } else { String::new() };
     let caption = format!("{} over seeds with its 95 % interval.{left_out}", capital(&statistic(matrix)));

@@ -168,7 +168,7 @@ pub trait Kind: Clone + Debug + Default + PartialEq + Serialize {
 
 /// The limit of CoDel and PIE in Linux, in packets; and what is taken where a discipline has none of its own.
 pub(crate) const FEW: QueueLimit = QueueLimit::Packets(1_000);
-/// The limit of FQ-CoDel (RFC 8290 section 5.2.3) and of Linux's FQ-PIE and DualPI2.
+/// The limit of FQ-CoDel (RFC 8290) and of Linux's FQ-PIE.
 pub(crate) const MANY: QueueLimit = QueueLimit::Packets(10_240);
 
 /// Reads a parameter if it is there; one that is wrong has been complained about and leaves the default.

@@ -26,6 +26,8 @@ pub struct Row {
     pub label: String,
     /// One for each choice that was run.
     pub marks: Vec<Mark>,
+    /// A figure beside them, such as what the reference of ratios comes to here; may be empty.
+    pub figure: String,
 }
 
 /// The picture.
@@ -43,6 +45,8 @@ pub struct Dots {
     pub legend: Legend,
     /// A line to compare with: 1 of ratios.
     pub reference: Option<f64>,
+    /// What the figures beside the rows are of; none if there are none.
+    pub figures: Option<String>,
 }
 
 const RIGHT: f64 = 70.0;
@@ -51,6 +55,12 @@ const RIGHT: f64 = 70.0;
 const WORD: f64 = 16.0;
 
 impl Dots {
+    /// How wide the figures beside the rows are.
+    fn column(&self) -> f64 {
+        let figures = self.rows.iter().map(|row| text_width(&row.figure));
+        if self.figures.is_some() { figures.fold(0.0, f64::max) + 12.0 } else { 0.0 }
+    }
+
     /// As SVG; none if no value can be drawn.
     pub fn svg(&self) -> Option<String> {
         let names: Vec<String> = self.rows.iter().map(|row| row.label.clone()).collect();
@@ -62,13 +72,18 @@ impl Dots {
             [mark.value, low, high]
         });
         let must: Vec<f64> = self.reference.into_iter().collect();
-        let scale = Scale::new(values, &must, (left, WIDTH - RIGHT), self.reading)?;
+        let column = self.column();
+        let scale = Scale::new(values, &must, (left, WIDTH - RIGHT - column), self.reading)?;
         let most = self.rows.iter().map(|row| row.marks.len()).max()?;
         // Marks of a row lie one below the other, so that intervals do not cover each other.
         let lane = 7.0;
         let height = 9.0 + lane * most as f64;
         let mut ink = Ink::new();
-        let top = ink.legend(&self.legend, (left - 8.0, 0.0)) + 8.0;
+        let mut top = ink.legend(&self.legend, (left - 8.0, 0.0)) + 8.0;
+        if let Some(head) = &self.figures {
+            ink.label((WIDTH - 6.0, top + 8.0), WIDTH * 0.5, head);
+            top += WORD;
+        }
         let bottom = top + height * self.rows.len() as f64;
         for (at, _) in self.rows.iter().enumerate().filter(|(at, _)| at % 2 == 0) {
             ink.rect("band", None, (0.0, top + height * at as f64), (WIDTH, height), "");
@@ -81,6 +96,9 @@ impl Dots {
         for (at, (row, label)) in self.rows.iter().zip(&labels).enumerate() {
             let middle = top + height * (at as f64 + 0.5);
             ink.label((left - 12.0, middle + 4.0), left - 18.0, label);
+            if !row.figure.is_empty() {
+                ink.label((WIDTH - 6.0, middle + 4.0), column, &row.figure);
+            }
             let first = middle - lane * (row.marks.len() as f64 - 1.0) / 2.0;
             let mut free = f64::NEG_INFINITY;
             for (lane_at, mark) in row.marks.iter().enumerate() {
@@ -134,7 +152,7 @@ mod tests {
     }
 
     fn dots(marks: &[Mark]) -> Dots {
-        let row = Row { label: "wifi < far".to_owned(), marks: marks.to_vec() };
+        let row = Row { label: "wifi < far".to_owned(), marks: marks.to_vec(), figure: "1.5 s".to_owned() };
         Dots {
             name: "completion".to_owned(),
             axis: "completion".to_owned(),
@@ -142,6 +160,7 @@ mod tests {
             rows: vec![row],
             legend: vec![("shipped".to_owned(), 0), ("rfc".to_owned(), 1)],
             reference: None,
+            figures: Some("median of shipped".to_owned()),
         }
     }
 
@@ -152,6 +171,7 @@ mod tests {
         let svg = dots.svg().unwrap();
         assert_eq!(Some(&svg), dots.svg().as_ref());
         assert!(svg.contains("wifi &lt; far") && svg.contains(">never<"), "{svg}");
+        assert!(svg.contains(">1.5 s<") && svg.contains(">median of shipped<"), "{svg}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 

@@ -208,3 +208,65 @@ fn a_bad_line_of_a_trace_is_named() {
         assert!(error.contains(part) && error.contains("path.sat.down.trace"), "{trace:?}: {error}");
     }
 }
+
+/// One path of 20 Mbps and 20 ms, whose way down has these keys.
+fn with(keys: &str) -> Scenario {
+    let text = format!(
+        "title = \"t\"\nquestion = \"q\"\n[path.l]\nup = {{ rate = \"20 Mbps\", delay = \"10 ms\" }}\n\
+         down = {{ rate = \"20 Mbps\", delay = \"10 ms\"{keys} }}\n[[flow]]\ntransfer = {{ download = \"1 MB\" }}\n"
+    );
+    parse(&text).unwrap_or_else(|error| panic!("{keys}: {error}"))
+}
+
+#[test]
+fn a_queue_that_is_not_given_is_that_of_the_discipline() {
+    for (keys, limit) in [
+        ("", QueueLimit::Bdp(1000)),
+        (", aqm = \"tail-drop\"", QueueLimit::Bdp(1000)),
+        (", aqm = \"codel\"", QueueLimit::Packets(1000)),
+        (", aqm = { name = \"fq-codel\", ecn = false }", QueueLimit::Packets(10_240)),
+        (", aqm = \"dualpi2\"", QueueLimit::Time(Duration::from_millis(250))),
+        (", aqm = \"predict\"", QueueLimit::Infinite),
+        (", aqm = \"codel\", queue = \"1 BDP\"", QueueLimit::Bdp(1000)),
+    ] {
+        assert_eq!(with(keys).points[0].world.paths[0].down.queue, limit, "{keys}");
+    }
+    // A link without a rate has a queue without a limit, whatever serves it.
+    let text = "title = \"t\"\nquestion = \"q\"\n[path.l]\nup = { rate = \"unlimited\", delay = \"10 ms\", \
+                aqm = \"dualpi2\" }\ndown = { trace = \"lte\", delay = \"10 ms\", aqm = \"cobalt\" }\n\
+                [[flow]]\ntransfer = { download = \"1 MB\" }\n";
+    let path = &parse(text).unwrap().points[0].world.paths[0];
+    assert_eq!((path.up.queue, path.down.queue), (QueueLimit::Infinite, QueueLimit::Bytes(4 << 20)));
+}
+
+#[test]
+fn a_queue_too_short_for_its_discipline_is_warned_about() {
+    let warnings = |keys: &str| with(keys).warnings;
+    let pie = warnings(", aqm = \"pie\", queue = \"1 BDP\"");
+    let [warning] = pie.as_slice() else { panic!("{pie:?}") };
+    for part in [
+        "path.l.down: queue = \"1 BDP\" holds 20 ms at 20 Mbps",
+        "pie needs room for its target of 15 ms and a burst of 150 ms, 165 ms",
+        "leave queue out for the default of pie, \"1000 packets\", or write \"165 ms\" or more",
+    ] {
+        assert!(warning.contains(part), "{warning}");
+    }
+    // Thirty packets of 1,500 bytes take 18 ms.
+    assert!(warnings(", aqm = \"red\", queue = \"29 packets\"")[0].contains("write \"18 ms\""));
+    for keys in [
+        "",
+        ", queue = \"3 packets\"",
+        ", aqm = \"pie\"",
+        ", aqm = \"pie\", queue = \"unlimited\"",
+        ", aqm = \"pie\", queue = \"165 ms\"",
+        ", aqm = \"red\", queue = \"30 packets\"",
+        ", aqm = \"dualpi2\", queue = \"1 BDP\"",
+        ", aqm = \"predict\", queue = \"1 BDP\"",
+    ] {
+        assert_eq!(warnings(keys), [""; 0], "{keys}");
+    }
+    // Each once, at however many points.
+    let vary = "[vary]\n\"flow.0.policies.controller\" = [\"cubic\", \"new-reno\"]\n";
+    let several = parse(&format!("{}{vary}", with(", aqm = \"codel\", queue = \"5 ms\"").text)).unwrap();
+    assert_eq!((several.points.len(), several.warnings.len()), (2, 1));
+}
