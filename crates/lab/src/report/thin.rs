@@ -166,7 +166,8 @@ fn states(series: &Series) -> (Vec<String>, Vec<(i64, usize)>) {
             kinds.len() - 1
         });
         if *at - last < span {
-            begun.pop();
+            // What began before this stretch is no part of it.
+            begun.pop_if(|(from, _)| *from == micros(last));
         } else {
             last = *at;
         }
@@ -284,6 +285,19 @@ mod tests {
         assert!(states.len() <= 1_001 && kinds.len() == 3, "{}", states.len());
         assert!(states.windows(2).all(|two| two[0].1 != two[1].1), "each differs from the one before");
         assert_eq!(kinds[states.last().unwrap().1], "congestion avoidance");
+    }
+
+    /// A stretch that ends in the state before it leaves nothing of its own to replace.
+    #[test]
+    fn states_of_an_earlier_stretch_stay() {
+        let states =
+            [(0.0, "slow start"), (2.0, "avoidance"), (5.0, "recovery"), (5.002, "avoidance"), (5.004, "recovery")];
+        let states = states.map(|(at, name)| (at, name.to_owned())).to_vec();
+        let series = Series { t: vec![0.0, 10.0], v: vec![1.0, 1.0], states, ..Series::default() };
+        let (kinds, states) = states_of(&series);
+        let begun = sums(&states.iter().map(|(at, _)| *at).collect::<Vec<_>>());
+        let named: Vec<_> = begun.into_iter().zip(states.iter().map(|(_, kind)| kinds[*kind].as_str())).collect();
+        assert_eq!(named, [(0, "slow start"), (2_000_000, "avoidance"), (5_000_000, "recovery")]);
     }
 
     fn states_of(series: &Series) -> (Vec<String>, Vec<(i64, usize)>) {
