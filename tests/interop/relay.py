@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
 """A UDP relay between one client and one server: drops datagrams by a seeded coin and notes what the path can see.
 
-usage: relay.py SERVER_HOST:PORT [--loss SHARE] [--seed N] [--capture FILE]
+usage: relay.py SERVER_HOST:PORT [--loss SHARE] [--delay SECONDS] [--overtaken SHARE] [--rebind SECONDS] [--seed N]
+                [--capture FILE]
+`--delay` is for each direction; a datagram of the share `--overtaken` takes twice as long, so that those behind it come
+first. `--rebind` gives the client another port at the server every so often, as a NAT that forgets does; what the server
+sends to the old one is lost.
 Prints `RELAY listening=HOST:PORT`, and on SIGTERM one `RELAY {json}` line with its counts. The capture
 has every datagram once, as the client's side of the path would show it; those that were dropped carry a comment.
 """
 
 import argparse
+import heapq
+import itertools
 import json
 import random
 import selectors
@@ -57,12 +63,15 @@ def long_headers(data):
 class Side:
     """One direction and what was seen on it."""
 
-    def __init__(self, loss, seed, record):
+    def __init__(self, loss, delay, overtaken, seed, record):
         self.loss = loss
+        self.delay = delay
+        self.overtaken = overtaken
         self.record = record  # called with the client's address, each datagram and why it was dropped, if it was
         self.coin = random.Random(seed)
         self.datagrams = 0
         self.dropped = 0
+        self.late = 0
         self.kinds = {}
         self.versions = []
         self.tokens = 0
@@ -82,9 +91,16 @@ class Side:
             return False
         return True
 
+    def takes(self):
+        """How long the next datagram takes, seconds."""
+        if not self.overtaken or self.coin.random() >= self.overtaken:
+            return self.delay
+        self.late += 1
+        return 2 * self.delay
+
     def summary(self):
         return {
-            "datagrams": self.datagrams, "dropped": self.dropped, "kinds": self.kinds, "versions": self.versions,
+            "datagrams": self.datagrams, "dropped": self.dropped, "late": self.late, "kinds": self.kinds, "versions": self.versions,
             "tokens": self.tokens,
         }
 
@@ -107,28 +123,56 @@ def recorder(writer, front, upwards):
     return record if writer else lambda *_: None
 
 
-def forward(source, side, send, client=None):
+class Late:
+    """Datagrams under way; of those due at once, the first to come is the first to go."""
+
+    def __init__(self):
+        self.waiting = []
+        self.numbers = itertools.count()
+
+    def add(self, seconds, deliver):
+        heapq.heappush(self.waiting, (time.monotonic() + seconds, next(self.numbers), deliver))
+
+    def wait(self):
+        """Seconds until the next one is due; None if there is none."""
+        return max(0.0, self.waiting[0][0] - time.monotonic()) if self.waiting else None
+
+    def deliver(self):
+        while self.waiting and self.waiting[0][0] <= time.monotonic():
+            heapq.heappop(self.waiting)[2]()
+
+
+def forward(source, side, late, send, client=None):
     for _ in range(64):  # a bounded burst, so that the other direction gets its turn
         try:
             data, sender = source.recvfrom(65535)
-        except BlockingIOError:
+        except (BlockingIOError, ConnectionRefusedError):
             return
-        dropped = ""
-        if not side.passes(data):
-            dropped = "dropped by the relay: loss"
-        else:
+
+        def deliver(data=data, sender=sender):
+            dropped = ""
             try:
                 send(data, sender)
             except (BlockingIOError, ConnectionRefusedError) as error:
                 side.dropped += 1
                 dropped = f"dropped by the relay: {error}"
-        side.record(client or sender, data, dropped)
+            side.record(client or sender, data, dropped)
+
+        if not side.passes(data):
+            side.record(client or sender, data, "dropped by the relay: loss")
+        elif side.delay:
+            late.add(side.takes(), deliver)
+        else:
+            deliver()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("server")
     parser.add_argument("--loss", type=float, default=0.0)
+    parser.add_argument("--delay", type=float, default=0.0)
+    parser.add_argument("--overtaken", type=float, default=0.0)
+    parser.add_argument("--rebind", type=float)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--capture", metavar="FILE")
     arguments = parser.parse_args()
@@ -136,16 +180,26 @@ def main():
     server = (host, int(port))
     front = udp()
     writer = pcapng.Writer(arguments.capture, "relay") if arguments.capture else None
-    up = Side(arguments.loss, arguments.seed, recorder(writer, front.getsockname(), True))
-    down = Side(arguments.loss, arguments.seed + 1, recorder(writer, front.getsockname(), False))
+    way = (arguments.loss, arguments.delay, arguments.overtaken)
+    up = Side(*way, arguments.seed, recorder(writer, front.getsockname(), True))
+    down = Side(*way, arguments.seed + 1, recorder(writer, front.getsockname(), False))
     selector = selectors.DefaultSelector()
-    backs = {}  # one socket towards the server for each client address
+    late = Late()
+    backs = {}  # one socket towards the server for each client address, and when it was bound
+    rebound = 0
 
     def from_client(data, client):
-        if client not in backs:
-            backs[client] = udp()
-            selector.register(backs[client], selectors.EVENT_READ, client)
-        backs[client].sendto(data, server)
+        nonlocal rebound
+        back, bound = backs.get(client, (None, 0.0))
+        if back is None or (arguments.rebind and time.monotonic() - bound >= arguments.rebind):
+            if back is not None:
+                rebound += 1
+                selector.unregister(back)
+                back.close()
+            back = udp()
+            selector.register(back, selectors.EVENT_READ, client)
+            backs[client] = (back, time.monotonic())
+        back.sendto(data, server)
 
     def stop(*_):
         raise SystemExit
@@ -155,16 +209,19 @@ def main():
     print("RELAY listening=%s:%d" % front.getsockname(), flush=True)
     try:
         while True:
-            for key, _ in selector.select():
+            for key, _ in selector.select(late.wait()):
+                if key.fileobj.fileno() < 0:
+                    continue  # closed by a rebinding a moment ago
                 if key.data is None:
-                    forward(front, up, from_client)
+                    forward(front, up, late, from_client)
                 else:
-                    forward(key.fileobj, down, lambda data, _, client=key.data: front.sendto(data, client),
+                    forward(key.fileobj, down, late, lambda data, _, client=key.data: front.sendto(data, client),
                             key.data)
+            late.deliver()
     finally:
         if writer:
             writer.close()
-        print("RELAY " + json.dumps({"up": up.summary(), "down": down.summary()}), flush=True)
+        print("RELAY " + json.dumps({"up": up.summary(), "down": down.summary(), "rebound": rebound}), flush=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use thalweg_proto::{
-    cid::WorkerCid,
+    cid::{CidGenerator, RandomCid, WorkerCid},
     endpoint::{Endpoint as Machine, EndpointConfig},
     streams::Budget,
     token::ResetKey,
@@ -62,6 +62,7 @@ pub struct EndpointBuilder {
     reset_key: Option<[u8; 32]>,
     memory_budget: Option<u64>,
     send_budget: Option<u64>,
+    one_connection: bool,
 }
 
 impl EndpointBuilder {
@@ -117,6 +118,18 @@ impl EndpointBuilder {
     /// ([`StreamsConfig::send_budget`](crate::StreamsConfig::send_budget)) keeps that.
     pub fn send_budget(mut self, bytes: u64) -> Self {
         self.send_budget = Some(bytes);
+        self
+    }
+
+    /// Makes an endpoint for one connection at a time, as client: its socket alone tells whose a datagram is, so its
+    /// connection IDs have no length (RFC 9000 section 5.1).
+    ///
+    /// A received datagram is 8 bytes shorter. A server can follow the client to any number of addresses, while one that
+    /// does not retire the IDs of former addresses runs out of those of other clients. A further connection while there
+    /// is one is refused with [`ConnectError::TooManyConnections`]. Without effect on an endpoint that accepts
+    /// connections or has several workers. Default: no, IDs of 8 bytes.
+    pub fn one_connection(mut self) -> Self {
+        self.one_connection = true;
         self
     }
 
@@ -225,10 +238,13 @@ impl EndpointBuilder {
         let workers: Vec<Arc<Worker>> = (0..count)
             .map(|index| {
                 let index = index as u8; // at most WORKERS_MOST
-                let cids = WorkerCid::new(index, count as u8, shared.cid_key);
+                let cids: Box<dyn CidGenerator> = match self.one_connection && self.server.is_none() && count == 1 {
+                    true => Box::new(RandomCid { len: 0 }),
+                    false => Box::new(WorkerCid::new(index, count as u8, shared.cid_key)),
+                };
                 let config = EndpointConfig {
                     seed: derive(&seed, 2 + u64::from(index)),
-                    cids: Box::new(cids),
+                    cids,
                     reset_key: ResetKey::new(&reset_key),
                 };
                 let server = self.server.as_ref().map(|config| shared.server_config(config, count));

@@ -444,6 +444,35 @@ async fn a_rebound_client_keeps_its_connection() {
     .await;
 }
 
+#[tokio::test]
+async fn an_endpoint_for_one_connection_tells_it_by_its_socket_and_follows_every_change_of_address() {
+    within(async {
+        let pair = Pair::new();
+        let builder = EndpointBuilder::new().client(default_client(&pair.client)).one_connection();
+        let endpoint = builder.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        for _ in 0..2 {
+            let (client, server) = tokio::join!(endpoint.connect(pair.address, "localhost").unwrap(), async {
+                pair.server.accept().await.unwrap().await.unwrap()
+            });
+            let client = client.unwrap();
+            let refused = endpoint.connect(pair.address, "localhost").map(drop);
+            assert!(matches!(refused, Err(ConnectError::TooManyConnections(1))), "{refused:?}");
+            tokio::spawn(echo(server));
+            let (mut send, mut recv) = client.open_bi().await.unwrap();
+            for _ in 0..20 {
+                endpoint.rebind(std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
+                send.write_all(b"here").await.unwrap();
+                let mut four = [0; 4];
+                recv.read_exact(&mut four).await.unwrap();
+                assert_eq!(&four, b"here");
+            }
+            client.close(0, b"");
+            endpoint.wait_idle().await;
+        }
+    })
+    .await;
+}
+
 /// Passes datagrams between one client and `server` while `open` says so.
 async fn relay(server: std::net::SocketAddr, open: tokio::sync::watch::Receiver<bool>) -> std::net::SocketAddr {
     let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();

@@ -13,8 +13,8 @@ use http::{Request, Response};
 use rustls::client::Resumption;
 use thalweg::recovery::PathMemory;
 use thalweg::{
-    AwaitedPeer, ClientConfig, ConfigError, ConnectionError, Endpoint, KnownPaths, MemoryPathStore, PathStore,
-    TokenStore, TransportConfig,
+    AwaitedPeer, ClientConfig, ConfigError, ConnectionError, Endpoint, EndpointBuilder, KnownPaths, MemoryPathStore,
+    PathStore, TokenStore, TransportConfig,
 };
 use thalweg_h3::{Connection, describe, describe_connection};
 use thiserror::Error;
@@ -203,7 +203,8 @@ impl Quic {
     ) -> Result<Session, Failure> {
         let failed = |error: &dyn std::error::Error| Failure::Handshake(error.to_string());
         let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-        let endpoint = Endpoint::client(any).map_err(|error| failed(&error))?;
+        // Of its own, so that a NAT may change the address as often as it likes: many servers never retire our IDs.
+        let endpoint = EndpointBuilder::new().one_connection().bind(any).map_err(|error| failed(&error))?;
         let config = self.config(name, address.port()).map_err(|error| failed(&error))?;
         let connecting = endpoint.connect_with(&config, address, name).map_err(|error| failed(&error))?;
         let early = if early { connecting.into_0rtt() } else { Err(connecting) };
