@@ -10,7 +10,7 @@ use serde_json::json;
 use thalweg::RetryPolicy;
 use thalweg_files::certificate::{CertificateStore, Fingerprints, Identity};
 use thalweg_files::log::{AccessLog, AccessRecord};
-use thalweg_files::server::{Server, ServerOptions};
+use thalweg_files::server::{LEAST_MEMORY, Server, ServerOptions};
 use thalweg_files::site::{Site, SiteOptions, UploadOptions};
 
 use crate::failure::{Context, Failure, Result};
@@ -93,6 +93,9 @@ pub struct ServeArgs {
     /// UDP workers, each with a socket of its own [default: one per core]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
+    /// How much memory the process may take; beyond it, connections that hold most and take least are dropped
+    #[arg(long, value_name = "SIZE", value_parser = memory, default_value = "256 MB")]
+    memory: u64,
     /// How long running answers may take once the server is told to stop
     #[arg(long, value_name = "TIME", default_value = "10 s", value_parser = duration)]
     grace: Duration,
@@ -129,6 +132,7 @@ impl ServeArgs {
         options.access_log = self.access_log();
         options.tcp = !self.no_tcp;
         options.grace = self.grace;
+        options.memory = self.memory;
         options.key_log = true;
         options.early_data = self.early_data;
         let server = Server::bind(options).await.map_err(Failure::failed)?;
@@ -230,6 +234,16 @@ impl ServeArgs {
     }
 }
 
+/// Reads a size of memory that is enough for a server.
+fn memory(text: &str) -> std::result::Result<u64, String> {
+    match bytes(text)? {
+        enough @ LEAST_MEMORY.. => Ok(enough),
+        few => {
+            Err(format!("{few} bytes are too few for the program and a client; give {LEAST_MEMORY} (64 MiB) or more"))
+        }
+    }
+}
+
 /// What a person types at the other end.
 fn trust_help(url: &str, host: &str, port: u16, prints: &Fingerprints) -> String {
     let spki = &prints.spki_sha256;
@@ -292,6 +306,13 @@ mod tests {
         assert_eq!(host("0.0.0.0:1".parse().unwrap()), "localhost");
         assert_eq!(host("127.0.0.1:1".parse().unwrap()), "127.0.0.1");
         assert_eq!(host("[::1]:1".parse().unwrap()), "[::1]");
+    }
+
+    #[test]
+    fn memory_is_enough_for_a_client() {
+        assert_eq!(memory("256 MB"), Ok(256_000_000));
+        assert_eq!(memory("64 MiB"), Ok(LEAST_MEMORY));
+        assert!(memory("1 MB").unwrap_err().contains("64 MiB"));
     }
 
     #[test]

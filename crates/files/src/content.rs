@@ -239,7 +239,10 @@ impl Reader {
         let most = self.block;
         let block = ready!(self.poll_block(cx, most))?;
         self.block = (2 * most).min(BLOCK);
-        if most == BLOCK && self.pool.is_roomy(self.account.as_ref()) && matches!(self.pieces.front(), Some(Piece::File(_))) {
+        if most == BLOCK
+            && self.pool.is_roomy(self.account.as_ref())
+            && matches!(self.pieces.front(), Some(Piece::File(_)))
+        {
             self.start_read(BLOCK);
         }
         Poll::Ready(Ok(block))

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::account::Account;
+use crate::account::{Account, Charge};
 use crate::calendar::Civil;
 
 /// What happened to one request. [`fmt::Display`] is the log line, without a newline.
@@ -140,6 +140,16 @@ impl Entry {
         self
     }
 
+    /// Counts bytes that are held for the request.
+    pub(crate) fn charge(&self, bytes: usize) -> Option<Charge> {
+        self.account.as_ref().map(|account| account.charge(bytes as u64))
+    }
+
+    /// Whether the server has no memory left for data.
+    pub(crate) fn is_memory_spent(&self) -> bool {
+        self.account.as_ref().is_some_and(|account| account.left() == 0)
+    }
+
     /// The client sent so many bytes.
     pub(crate) fn add_received(&mut self, bytes: usize) {
         self.add_bytes(bytes);
@@ -187,6 +197,26 @@ impl Drop for Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::Why;
+
+    #[test]
+    fn requests_of_a_dropped_connection_say_why() {
+        let account = Account::new(thalweg::Budget::new(0));
+        let lines: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+        let log: AccessLog = {
+            let lines = Arc::clone(&lines);
+            Arc::new(move |record| lines.lock().unwrap().push(record.to_string()))
+        };
+        let parts = http::Request::get("/a").body(()).unwrap().into_parts().0;
+        let entry = || Entry::new(Some(Arc::clone(&log)), ([127, 0, 0, 1], 1).into(), "HTTP/3", &parts).of(&account);
+        let (mut complete, cut) = (entry(), entry());
+        complete.complete();
+        account.drop_for(Why::Memory);
+        drop((complete, cut));
+        let lines = lines.lock().unwrap();
+        assert!(lines[0].ends_with('s') && !lines[0].contains("aborted"), "{}", lines[0]);
+        assert!(lines[1].ends_with("aborted (the server's memory is full, and this client held most and took least)"));
+    }
 
     #[test]
     fn a_line_cannot_be_forged_by_what_a_client_sends() {

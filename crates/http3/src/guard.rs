@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use thalweg::Budget;
 use thiserror::Error;
 
 use crate::message::{Fault, Kind, Malformed, Message};
@@ -72,9 +73,21 @@ enum State {
     Free,
 }
 
-/// What all streams of a connection hold of frames that are not whole, bytes. Clones share it.
+/// What all streams of a connection hold of frames that are not whole, bytes, and where that is counted too. Clones
+/// share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Held(Arc<AtomicU64>);
+pub(crate) struct Held(Arc<AtomicU64>, Option<Arc<Budget>>);
+
+impl Held {
+    /// Counts in a budget too.
+    pub(crate) fn counted_in(self, budget: Arc<Budget>) -> Self {
+        Self(self.0, Some(budget))
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
 
 /// What one stream contributes to it.
 #[derive(Debug)]
@@ -87,12 +100,19 @@ impl Share {
     fn add(&mut self, bytes: u64) -> Result<(), Refused> {
         self.own += bytes;
         let before = self.all.0.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(budget) = &self.all.1 {
+            budget.add(bytes);
+        }
         if before + bytes > HELD_LIMIT { Err(Refused::TooMuch) } else { Ok(()) }
     }
 
     /// The frame is whole.
     fn clear(&mut self) {
-        self.all.0.fetch_sub(std::mem::take(&mut self.own), Ordering::Relaxed);
+        let own = std::mem::take(&mut self.own);
+        self.all.0.fetch_sub(own, Ordering::Relaxed);
+        if let Some(budget) = &self.all.1 {
+            budget.sub(own);
+        }
     }
 }
 
@@ -358,7 +378,8 @@ mod tests {
     #[test]
     fn frames_that_do_not_end_are_bounded_over_all_streams_of_a_connection() {
         for kind in [HEADERS, 0x21] {
-            let all = Held::default();
+            let budget = Budget::new(1);
+            let all = Held::default().counted_in(budget.clone());
             let part = frame(kind, FRAME_LIMIT, FRAME_LIMIT as usize - 1);
             let begin = || {
                 let mut guard = Guard::bidi(Kind::Request, &all);
@@ -373,8 +394,9 @@ mod tests {
                 begun[0].see(Bytes::from_static(&[0])).unwrap();
                 begun.push(begin().unwrap());
             }
+            assert_eq!(budget.used(), all.bytes());
             drop(begun);
-            assert_eq!(all.0.load(Ordering::Relaxed), 0);
+            assert_eq!((all.bytes(), budget.used()), (0, 0));
         }
     }
 

@@ -31,6 +31,7 @@ mod qpack;
 mod static_table;
 mod stream;
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Buf;
@@ -53,6 +54,18 @@ impl Connection {
     #[must_use]
     pub fn new(connection: thalweg::Connection) -> Self {
         Self { connection, held: guard::Held::default() }
+    }
+
+    /// Counts what is collected of frames that are not whole in `budget` too. To be called before anything arrives.
+    #[must_use]
+    pub fn counted_in(mut self, budget: Arc<thalweg::Budget>) -> Self {
+        self.held = self.held.counted_in(budget);
+        self
+    }
+
+    /// Bytes collected of frames other than DATA that are not whole, on all streams.
+    pub fn bytes_collected(&self) -> u64 {
+        self.held.bytes()
     }
 }
 

@@ -20,16 +20,16 @@ use crate::account::{Account, Why};
 /// What the process takes without connections, bytes: the program, its threads, blocks kept for use again.
 const PROGRAM: u64 = 32 << 20;
 
-/// Of what is left beside the program, the part that is not counted but lost between what is counted: 1/8.
-const SLACK: u64 = 8;
+/// Of what is left beside the program, the part that is not counted but lost between what is counted: a quarter.
+const SLACK: u64 = 4;
 
 /// The least memory a server can be told to use, bytes: what is left is enough for a hundred readers.
-pub(super) const LEAST: u64 = 2 * PROGRAM;
+pub(crate) const LEAST: u64 = 2 * PROGRAM;
 
 /// What a connection over TCP takes by being there, bytes: TLS, the buffers of HTTP/1.1 or HTTP/2.
 pub(super) const TCP_CONNECTION: u64 = 96 * 1024;
 
-/// What a request takes while it is under way, bytes: its task, its header fields, the open file, the log entry. The
+/// What a request takes while it is under way, bytes: its task, the open file, the log entry. Its header fields and the
 /// streams of QUIC are counted by themselves.
 pub(super) const REQUEST: u64 = 12 * 1024;
 
@@ -39,13 +39,17 @@ const FORGET: u64 = 4;
 /// A client is expected to take within a minute what it holds: so many times what counts as taken lately.
 const HORIZON: u64 = 60 / FORGET;
 
+/// A client that takes nothing for so long has stopped, as far as can be told while memory is scarce: what it took before
+/// does not count. Longer than any round trip in which a window is on its way.
+const STOPPED: Duration = Duration::from_secs(1);
+
 /// What a new connection counts as having taken, bytes: it must have the time to begin.
 const WELCOME: u64 = 64 * 1024;
 
 /// The time between two looks at all connections.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The shortest time between two looks while memory is scarce, and when there is no room.
+/// The time between two looks once half is used; the shortest time between two looks when there is no room.
 const SCARCE_LOOK: Duration = Duration::from_millis(50);
 const FULL_LOOK: Duration = Duration::from_millis(5);
 
@@ -77,7 +81,9 @@ struct Meter {
     seen: u64,
     /// What it took lately, in bytes that count.
     lately: u64,
-    /// When it last took anything, or it was this server's turn.
+    /// When it last took anything.
+    took: Instant,
+    /// The same, or when it was last this server's turn.
     since: Instant,
 }
 
@@ -85,7 +91,7 @@ struct Meter {
 #[derive(Debug)]
 struct Connection {
     account: Arc<Account>,
-    quic: OnceLock<thalweg::Connection>,
+    quic: OnceLock<(thalweg::Connection, thalweg_h3::Connection)>,
     dropped: Notify,
 }
 
@@ -93,10 +99,11 @@ impl Connection {
     /// Bytes counted for it, and bytes it took so far.
     fn figures(&self) -> (u64, u64) {
         let (held, taken) = (self.account.held(), self.account.taken());
-        match self.quic.get().map(thalweg::Connection::stats) {
-            Some(stats) => (held + stats.bytes_counted, taken + stats.stream_bytes_acked),
-            None => (held, taken),
-        }
+        let Some((quic, http)) = self.quic.get() else {
+            return (held, taken);
+        };
+        let stats = quic.stats();
+        (held + http.bytes_collected() + stats.bytes_counted, taken + stats.stream_bytes_acked)
     }
 }
 
@@ -113,9 +120,11 @@ impl Member {
         &self.connection.account
     }
 
-    /// QUIC knows what it holds.
-    pub(super) fn over_quic(&self, quic: thalweg::Connection) {
-        let _ = self.connection.quic.set(quic);
+    /// QUIC and HTTP/3 know what they hold.
+    pub(super) fn over_quic(&self, quic: &thalweg::Connection) -> thalweg_h3::Connection {
+        let http = thalweg_h3::Connection::new(quic.clone()).counted_in(Arc::clone(&self.memory.budget));
+        let _ = self.connection.quic.set((quic.clone(), http.clone()));
+        http
     }
 
     /// Waits until the server drops this connection.
@@ -163,16 +172,16 @@ impl Memory {
 
     /// A new connection.
     pub(super) fn join(self: &Arc<Self>) -> Member {
-        let connection = Arc::new(Connection {
+        let connection = Connection {
             account: Account::new(Arc::clone(&self.budget)),
             quic: OnceLock::new(),
             dropped: Notify::new(),
-        });
+        };
         let mut members = self.members();
         let number = members.next;
         members.next += 1;
-        let meter =
-            Meter { connection: Arc::clone(&connection), seen: 0, lately: WELCOME, since: Instant::now() };
+        let (connection, now) = (Arc::new(connection), Instant::now());
+        let meter = Meter { connection: Arc::clone(&connection), seen: 0, lately: WELCOME, took: now, since: now };
         members.all.insert(number, meter);
         Member { memory: Arc::clone(self), number, connection }
     }
@@ -197,7 +206,8 @@ impl Memory {
     pub(super) fn watch(self: Arc<Self>) -> impl Future<Output = ()> {
         async move {
             loop {
-                tokio::time::sleep(LOOK).await;
+                let is_half_full = self.budget.used() > self.limit / 2;
+                tokio::time::sleep(if is_half_full { SCARCE_LOOK } else { LOOK }).await;
                 self.look(Instant::now(), FULL_LOOK);
             }
         }
@@ -222,6 +232,9 @@ impl Memory {
             for _ in 0..fades.min(64) {
                 meter.lately -= meter.lately.div_ceil(FORGET);
             }
+            if taken > meter.seen {
+                meter.took = now;
+            }
             if taken > meter.seen || !meter.connection.account.waits_for_client() {
                 meter.since = now;
             }
@@ -234,7 +247,8 @@ impl Memory {
                 meter.drop_for(Why::Idle(self.idle));
                 continue;
             }
-            weighed.push(Weighed { held, lately: meter.lately, number: *number });
+            let has_stopped = now - meter.took >= STOPPED;
+            weighed.push(Weighed { held, lately: meter.lately, has_stopped, number: *number });
         }
         // What is being dropped is counted until it is gone.
         let staying: u64 = weighed.iter().map(|weighed| weighed.held).sum();
@@ -265,23 +279,32 @@ struct Weighed {
     held: u64,
     /// Bytes that it took lately.
     lately: u64,
+    has_stopped: bool,
     number: u64,
+}
+
+impl Weighed {
+    /// Bytes that it holds and is not expected to take soon; negative if it takes more than it holds.
+    fn dead(&self, is_scarce: bool) -> i64 {
+        let expected = match (is_scarce, self.has_stopped) {
+            (true, true) => 0,
+            (true, false) => self.lately,
+            (false, _) => self.lately.saturating_mul(HORIZON),
+        };
+        i64::try_from(self.held).unwrap_or(i64::MAX).saturating_sub_unsigned(expected)
+    }
 }
 
 /// Which connections to drop when all together hold `used` of `limit` bytes.
 ///
 /// What a connection holds beyond what it is expected to take soon is dead: in a minute while there is plenty, in four
-/// seconds while memory is scarce. Connections with dead memory may hold 5/8 of the limit, once it is scarce together
+/// seconds while memory is scarce, when nothing is expected of a client that has [stopped](STOPPED). Connections with dead memory may hold 5/8 of the limit, once it is scarce together
 /// with all others, but always 1/8: the rest is for those who take. At the limit connections are dropped in any case, but none that holds
 /// less than the mean: it has hardly begun.
 fn choose(mut all: Vec<Weighed>, used: u64, limit: u64) -> Vec<u64> {
     let allowed = limit / 8 * 5;
     let is_scarce = is_scarce(used, limit);
-    let horizon = if is_scarce { 1 } else { HORIZON };
-    let dead = |one: &Weighed| {
-        let expected = one.lately.saturating_mul(horizon);
-        i64::try_from(one.held).unwrap_or(i64::MAX).saturating_sub_unsigned(expected)
-    };
+    let dead = |one: &Weighed| one.dead(is_scarce);
     let all_dead: u64 = all.iter().filter(|one| dead(one) > 0).map(|one| one.held).sum();
     let mut excess = if is_scarce {
         // What is in use by those who take is no reason to drop a few who rest.
@@ -315,8 +338,25 @@ mod tests {
     const LIMIT: u64 = 64_000;
 
     fn chosen(figures: &[(u64, u64)], used: u64) -> Vec<u64> {
-        let weigh = |(number, &(held, lately)): (usize, &(u64, u64))| Weighed { held, lately, number: number as u64 };
-        choose(figures.iter().enumerate().map(weigh).collect(), used, LIMIT)
+        choose(weighed(figures), used, LIMIT)
+    }
+
+    fn weighed(figures: &[(u64, u64)]) -> Vec<Weighed> {
+        let weigh = |(number, &(held, lately)): (usize, &(u64, u64))| Weighed {
+            held,
+            lately,
+            has_stopped: false,
+            number: number as u64,
+        };
+        figures.iter().enumerate().map(weigh).collect()
+    }
+
+    #[test]
+    fn what_was_taken_before_a_client_stopped_counts_while_there_is_plenty() {
+        let mut all = weighed(&[(20_000, 90_000), (20_000, 80_000), (9_000, 70_000)]);
+        all[0].has_stopped = true;
+        assert_eq!(choose(all.clone(), 47_000, LIMIT), [0; 0]);
+        assert_eq!(choose(all, 49_000, LIMIT), [0]);
     }
 
     #[test]

@@ -75,8 +75,9 @@ pub struct ServerOptions {
     pub grace: Duration,
     /// How QUIC connections behave (recovery policies, observers, windows). Default: [`ServerOptions::bulk_transport`].
     pub transport: Option<Arc<TransportConfig>>,
-    /// What the process may take, bytes: the bound for all connections together, over QUIC and over TCP. At least 64 MiB;
-    /// less counts as that. 32 MiB of it are for the program, and an eighth of the rest for what the allocator loses.
+    /// What the process may take, bytes: the bound for all connections together, over QUIC and over TCP. At least
+    /// [`LEAST_MEMORY`]; less counts as that. 32 MiB of it are for the program, and a quarter of the rest for what the
+    /// allocator loses.
     /// When the rest is used up, connections are dropped, first those that hold most and take least: with
     /// H3_EXCESSIVE_LOAD over HTTP/3, by closing TCP. QUIC connections count in it unless `transport` names budgets of
     /// its own. Default: 256 MB.
@@ -93,6 +94,9 @@ pub struct ServerOptions {
     /// Whether to write TLS secrets to the file that the environment variable `SSLKEYLOGFILE` names. Default: no.
     pub key_log: bool,
 }
+
+/// The least that [`ServerOptions::memory`] may be, bytes.
+pub const LEAST_MEMORY: u64 = memory::LEAST;
 
 /// What the process may take unless something else is said, bytes.
 const MEMORY: u64 = 256_000_000;

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use super::early;
 use super::memory::REQUEST;
 use super::patience::PATIENCE;
-use super::respond::{Context, respond};
+use super::respond::{Context, head_size, respond};
 use super::stopped;
 use crate::account::{Account, Request, Why};
 use crate::body::ReadBody;
@@ -73,9 +73,9 @@ async fn connection(
     let Some(quic) = accepted else {
         return Ok(());
     };
-    member.over_quic(quic.clone());
+    let http = member.over_quic(&quic);
     let mut http: h3::server::Connection<Connection, Bytes> =
-        h3::server::builder().max_field_section_size(MAX_HEADERS).build(Connection::new(quic.clone())).await?;
+        h3::server::builder().max_field_section_size(MAX_HEADERS).build(http).await?;
     let mut requests = JoinSet::new();
     let mut stopping = false;
     let result = loop {
@@ -144,6 +144,7 @@ async fn request(
         return; // h3 has answered what can be answered
     };
     let (parts, ()) = request.into_parts();
+    let _head = account.charge(head_size(&parts));
     let Ok(early) = early::admit(&quic, &parts).await else { return };
     let mut entry = context.entry(peer, "HTTP/3", &parts, account);
     entry.early_data(early);

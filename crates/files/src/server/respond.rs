@@ -13,7 +13,7 @@ use http::{Method, StatusCode};
 use super::early::refuse_forwarded;
 use super::memory::Memory;
 use super::strict;
-use crate::account::Account;
+use crate::account::{Account, Charge};
 use crate::body::{ReadBody, discard};
 use crate::content::Pool;
 use crate::log::{AccessLog, Entry};
@@ -54,6 +54,13 @@ impl Context {
     }
 }
 
+/// Bytes of a request's target and header fields.
+pub(super) fn head_size(request: &Parts) -> u64 {
+    let fields: usize = request.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    let target = request.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    (fields + target) as u64
+}
+
 /// Answers one request. `Err` means that the client broke its body off or contradicted its length: there is nobody to
 /// answer.
 pub(super) async fn respond(
@@ -89,7 +96,8 @@ async fn receive(
     body: &mut (impl ReadBody<Error = io::Error> + Send),
     entry: &mut Entry,
 ) -> io::Result<Answer> {
-    let mut gathered: Vec<Bytes> = Vec::new();
+    // Counted until they are written.
+    let mut gathered: Vec<(Option<Charge>, Bytes)> = Vec::new();
     let mut size = 0;
     loop {
         let next = match tokio::time::timeout(UPLOAD_SILENCE, body.next()).await {
@@ -106,13 +114,13 @@ async fn receive(
         if let Some(bytes) = next {
             entry.add_received(bytes.len());
             size += bytes.len();
-            gathered.push(bytes);
+            gathered.push((entry.charge(bytes.len()), bytes));
         }
-        if size >= UPLOAD_PIECE || (ended && size > 0) {
+        if size >= UPLOAD_PIECE || (entry.is_memory_spent() && size > 0) || (ended && size > 0) {
             let pieces = std::mem::take(&mut gathered);
             size = 0;
             let written = blocking(move || {
-                for piece in pieces {
+                for (_, piece) in pieces {
                     upload.write(&piece)?;
                 }
                 Ok::<_, Box<Answer>>(upload)

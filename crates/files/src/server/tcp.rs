@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ALT_SVC, HeaderValue};
+use http::request::Parts;
 use http::{Request, Response, Version};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
@@ -22,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::memory::{REQUEST, TCP_CONNECTION};
 use super::patience::Patient;
-use super::respond::{Context, respond};
+use super::respond::{Context, head_size, respond};
 use super::stopped;
 use crate::account::{Busy, Request as Counted};
 use crate::body::ReadBody;
@@ -107,8 +108,9 @@ async fn connection(
         let context = context.clone();
         let alt_svc = alt_svc.clone();
         // Before the next request is read.
-        let counted = account.request(REQUEST);
-        async move { answer(context, peer, alt_svc, request, counted).await }
+        let (parts, body) = request.into_parts();
+        let counted = account.request(REQUEST + head_size(&parts));
+        async move { answer(context, peer, alt_svc, parts, body, counted).await }
     });
     let stream = TokioIo::new(stream);
     let mut stopping = std::pin::pin!(stopped(&mut stop));
@@ -151,10 +153,10 @@ async fn answer(
     context: Context,
     peer: SocketAddr,
     alt_svc: Option<HeaderValue>,
-    request: Request<Incoming>,
+    parts: Parts,
+    body: Incoming,
     counted: Counted,
 ) -> io::Result<Response<AnswerBody>> {
-    let (parts, body) = request.into_parts();
     let protocol = match parts.version {
         Version::HTTP_2 => "HTTP/2",
         Version::HTTP_10 => "HTTP/1.0",

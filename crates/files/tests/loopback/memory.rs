@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::common::Host;
 use crate::common::child::ServerProcess;
 use bytes::Bytes;
 use http::Request;
@@ -12,11 +13,12 @@ use http_body_util::Empty;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use thalweg::{ClientConfig, Endpoint, TransportConfig};
 use thalweg_files::client::{FetchOptions, Fetcher, Job, Preference, Trust};
+use thalweg_files::server::ServerOptions;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// What the server's memory may grow by while its clients read nothing, bytes.
-const GROWTH: u64 = 256 << 20;
+/// The memory of a server that is told nothing else, bytes.
+const SHIPPED: u64 = 256_000_000;
 /// What it may still have more once they are gone, bytes: what the allocator keeps, and threads that wait for work.
 const LEFT: u64 = 64 << 20;
 /// What it may grow by when the same happens again, bytes.
@@ -63,7 +65,7 @@ impl Scene {
         let growth = peak.saturating_sub(self.before).max(self.server.growth(self.before));
         println!("{what}: {} MB more, {} handles, others took {took:?}", growth >> 20, self.server.handles());
         assert!(self.server.handles() <= HANDLES, "{what}: {} handles", self.server.handles());
-        assert!(growth <= GROWTH, "{what}: memory grew by {} MB", growth >> 20);
+        assert!(self.server.high_water() <= SHIPPED, "{what}: {} bytes", self.server.high_water());
         growth
     }
 
@@ -277,8 +279,8 @@ async fn stalled_readers_over_http2_cost_little_and_hinder_nobody() {
     scene.assert_freed(what, peak, stall).await;
 }
 
-/// The memory of a server that is told nothing else, bytes.
-const SHIPPED: u64 = 256_000_000;
+/// How often downloads may take longer than they should because the machine is busy with something else.
+const ROUNDS: usize = 4;
 
 /// How long downloads take of a client that reads: the median of some, over each protocol.
 async fn reading(server: SocketAddr) -> [Duration; 2] {
@@ -303,7 +305,13 @@ async fn assert_within(what: &str, scene: &Scene, bound: u64, stall: impl AsyncF
     let began = Instant::now();
     let stalled = stall().await;
     let took = began.elapsed();
-    let beside = reading(scene.server.address).await;
+    let hindered = |beside: &[Duration; 2]| alone.iter().zip(beside).any(|(alone, beside)| *beside > *alone * 2);
+    let mut beside = reading(scene.server.address).await;
+    for _ in 1..ROUNDS {
+        if hindered(&beside) {
+            beside = reading(scene.server.address).await;
+        }
+    }
     let peak = scene.server.high_water();
     println!(
         "{what}: at most {} MB, {} connections dropped, connecting took {took:.1?}; downloads took {alone:.0?} alone, \
@@ -312,9 +320,7 @@ async fn assert_within(what: &str, scene: &Scene, bound: u64, stall: impl AsyncF
         stalled.ended()
     );
     assert!(peak <= bound, "{what}: {peak} bytes of {bound}");
-    for (alone, beside) in alone.into_iter().zip(beside) {
-        assert!(beside <= alone * 2, "{what}: {beside:?} rather than {alone:?}");
-    }
+    assert!(!hindered(&beside), "{what}: {beside:?} rather than {alone:?}");
     stalled
 }
 
@@ -334,6 +340,30 @@ async fn a_server_stays_within_its_memory_and_drops_who_takes_least() {
     assert!(http2.ended() > 0 || quic.ended() > ended.len());
 }
 
+/// A client that asks and takes nothing, but answers, loses its connection after the idle timeout, and the log says why.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_takes_nothing_for_the_idle_timeout_is_dropped() {
+    let mut transport = ServerOptions::bulk_transport();
+    transport.max_idle_timeout = Some(Duration::from_secs(1));
+    let host = Host::with(|options| options.transport = Some(Arc::new(transport))).await;
+    host.file("file", &vec![7; 8 << 20]);
+    let mut client = small_streams(1);
+    client.keep_alive = Some(Duration::from_millis(200));
+    let mut stalled = stall_quic(host.address, 1, 3, client).await;
+    let over_tcp = stall_http2(host.address, 1, 3, 1).await;
+    let began = Instant::now();
+    let lines = host.log_lines(6).await;
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert_eq!(lines.len(), 6, "{lines:?}");
+    for line in &lines {
+        assert!(line.ends_with("aborted (the client took nothing for 1 s)"), "{line}");
+    }
+    while stalled.tasks.join_next().await.is_some() {}
+    let ended = stalled.ended.lock().unwrap().clone();
+    assert!(ended.iter().any(|why| why.contains("took nothing for 1 s")), "{ended:?}");
+    drop(over_tcp);
+}
+
 /// Crowds of the size for which the bound is stated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes"]
@@ -345,9 +375,11 @@ async fn full_size() {
             let stall = async || stall_quic(scene.server.address, connections, 128, small_streams(credit)).await;
             drop(assert_within(&what, &scene, SHIPPED, stall).await);
         }
-        let scene = Scene::with(ServerProcess::start_shipped).await;
-        let what = format!("{connections} x 128 streams over HTTP/2");
-        let stall = async || stall_http2(scene.server.address, connections, 128, 1).await;
-        drop(assert_within(&what, &scene, SHIPPED, stall).await);
+        for window in [1, 65_535] {
+            let scene = Scene::with(ServerProcess::start_shipped).await;
+            let what = format!("{connections} x 128 streams of {window} bytes over HTTP/2");
+            let stall = async || stall_http2(scene.server.address, connections, 128, window).await;
+            drop(assert_within(&what, &scene, SHIPPED, stall).await);
+        }
     }
 }
