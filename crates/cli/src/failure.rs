@@ -10,6 +10,8 @@ pub enum Failure {
     Failed(String),
     /// It cannot be done as it was asked: exit code 2.
     Usage(String),
+    /// Ctrl-C ended it: the program ends by that signal, which a shell shows as 130.
+    Interrupted(String),
 }
 
 /// What commands return.
@@ -26,11 +28,12 @@ impl Failure {
         Failure::Usage(message.to_string())
     }
 
-    /// 1 or 2.
+    /// 1, 2 or 130.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Failure::Failed(_) => ExitCode::from(1),
             Failure::Usage(_) => ExitCode::from(2),
+            Failure::Interrupted(_) => ExitCode::from(130),
         }
     }
 }
@@ -38,7 +41,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Failed(message) | Failure::Usage(message) => f.write_str(message),
+            Failure::Failed(message) | Failure::Usage(message) | Failure::Interrupted(message) => f.write_str(message),
         }
     }
 }

@@ -51,7 +51,7 @@ pub struct FetchArgs {
     /// from how fast a network
     #[arg(long, value_name = "FILE", conflicts_with = "no_tickets")]
     known_paths: Option<PathBuf>,
-    /// Take and send no more than this, such as "20 Mbps" (bits) or "4 MB/s" (bytes)
+    /// Take and send no more than this, such as "20 Mbps" or 20mbit (bits), "4 MB/s" or 4M (bytes; M is 1024 x 1024)
     #[arg(long, value_name = "RATE", value_parser = rate)]
     limit_rate: Option<Rate>,
     /// Print a JSON object per file on stdout

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use thalweg_files::client::{Job, Target, file_name};
+use thalweg_files::client::{Job, Target, check_url, file_name};
 
 use crate::failure::{Failure, Result};
 use crate::fetch::{self, FetchArgs};
+use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::Progress;
 
@@ -24,15 +25,16 @@ A file appears under its name only when all of it is there and its length is rig
 SSLKEYLOGFILE and QLOGDIR are honoured.
 When a connection is lost (the server restarts, the network changes), the file is continued over a new one, after 0.25 s,
 0.5 s and so on up to 8 s; --retries says how often without any progress. Two versions of a file are never mixed.
-Exit codes: 0 everything arrived, 1 something did not, 2 wrong usage.")]
+A changed file is fetched anew, within the same retries; one that goes into a pipe fails if part of it was written.
+Exit codes: 0 everything arrived, 1 something did not, 2 wrong usage. Ctrl-C ends it by that signal (130 in a shell).")]
 pub struct GetArgs {
     /// What to fetch; files from one server share a connection
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
-    /// Name of the file; - writes to stdout. Only with one URL
+    /// Name of the file; - writes to stdout, and a pipe or a device is written in place. Only with one URL
     #[arg(long, short, value_name = "FILE", conflicts_with = "dir")]
     output: Option<PathBuf>,
-    /// Directory for the files
+    /// Directory for the files; made if it is not there
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Continue partial files whose entity tag, or modification date, still matches
@@ -65,14 +67,8 @@ impl GetArgs {
         })?;
         let names: Vec<_> = self.urls.iter().map(|url| file_name(url).unwrap_or_else(|| url.clone())).collect();
         let progress = Progress::new(&names, self.fetch.quiet);
-        let stopper = fetcher.clone();
-        let interrupt = tokio::spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                stopper.stop();
-            }
-        });
+        let interrupt = Interrupt::stops(&fetcher);
         let results = fetcher.get(jobs, Some(Progress::sink(&progress))).await;
-        interrupt.abort();
         let mut failed = Vec::new();
         for (url, result) in self.urls.iter().zip(results) {
             if self.fetch.json {
@@ -89,12 +85,28 @@ impl GetArgs {
         }
         fetcher.close().await;
         let saved = fetch::save(known.as_deref());
-        finish(failed, self.urls.len()).and(saved)
+        interrupt.mark(finish(failed, self.urls.len()).and(saved))
     }
 
     fn jobs(&self) -> Result<Vec<Job>> {
         if self.output.is_some() && self.urls.len() > 1 {
             return Err(Failure::usage("-o names one file, but there are several URLs; use --dir"));
+        }
+        // A wrong name of any kind is told before anything is made or asked for.
+        for url in &self.urls {
+            check_url(url).map_err(Failure::usage)?;
+        }
+        if let Some(path) = self.output.as_ref().filter(|path| path.is_dir()) {
+            let path = path.display();
+            return Err(Failure::usage(format!(
+                "-o {path}: it is a directory; write --dir {path}, or -o with a file in it"
+            )));
+        }
+        if let Some(directory) = &self.dir {
+            std::fs::create_dir_all(directory).map_err(|error| {
+                let why = if directory.exists() { "it is there and no directory".into() } else { error.to_string() };
+                Failure::usage(format!("cannot make the directory {}: {why}", directory.display()))
+            })?;
         }
         self.urls
             .iter()

@@ -1,7 +1,8 @@
-//! The `thalweg` program as a library: serve, get, put, perf, qlog, policies, demo.
+//! The `thalweg` program as a library: serve, get, put, perf, qlog, policies, lab, demo.
 //!
-//! [`main`] takes the command line and gives the exit code: 0 done, 1 a transfer or check failed, 2 wrong usage. People
-//! are told on stderr, data goes to stdout.
+//! [`main`] takes the command line and gives the exit code: 0 done, 1 a transfer or check failed or stdout did not take
+//! the data, 2 wrong usage. A `get` or `put` that Ctrl-C interrupts ends by that signal. People are told on stderr, data
+//! goes to stdout.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -12,6 +13,7 @@ pub mod failure;
 pub mod fetch;
 pub mod figures;
 pub mod get;
+mod interrupt;
 pub mod lab;
 pub mod options;
 mod output;
@@ -24,6 +26,7 @@ pub mod qlog;
 pub mod qlog_dir;
 pub mod relay;
 pub mod serve;
+pub mod shell;
 mod text;
 
 use std::ffi::OsString;
@@ -33,7 +36,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use thalweg_lab::engine::SimEngine;
 
-use crate::failure::{Context, Result};
+use crate::failure::{Context, Failure, Result};
 
 /// Serves and fetches files over QUIC and HTTP/3, measures paths, and explains what happened on them.
 #[derive(Debug, Parser)]
@@ -61,6 +64,10 @@ enum Command {
     Lab(lab::LabArgs),
     /// See it work: serve, fetch through a lossy relay, compare, print the figures
     Demo(demo::DemoArgs),
+    /// Print a script with which a shell completes the commands and options
+    Completions(shell::CompletionsArgs),
+    /// Print the manual page of the program, or of one of its commands
+    Man(shell::ManArgs),
 }
 
 /// Runs the program with these arguments, the first being its name.
@@ -74,26 +81,33 @@ pub fn main_as(
     args: impl IntoIterator<Item = OsString>,
     engine: impl FnOnce() -> SimEngine,
 ) -> ExitCode {
-    let command = Cli::command().name(name).bin_name(name);
-    let parsed = command.try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let program = Cli::command().name(name).bin_name(name);
+    let parsed = program.clone().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version go to stdout with 0, everything else to stderr with 2.
-            let _ = error.print();
+            if let Err(error) = error.print() {
+                output::note(&error);
+                return ExitCode::FAILURE;
+            }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    match run(cli.command, engine) {
+    match run(cli.command, program, engine) {
+        Ok(()) if output::is_lost() => ExitCode::FAILURE,
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{name}: {failure}");
-            failure.exit_code()
+            match failure {
+                Failure::Interrupted(_) => ExitCode::from(interrupt::end()),
+                failure => failure.exit_code(),
+            }
         }
     }
 }
 
-fn run(command: Command, engine: impl FnOnce() -> SimEngine) -> Result<()> {
+fn run(command: Command, program: clap::Command, engine: impl FnOnce() -> SimEngine) -> Result<()> {
     match command {
         Command::Serve(args) => block_on(args.run()),
         Command::Get(args) => block_on(args.run()),
@@ -103,6 +117,11 @@ fn run(command: Command, engine: impl FnOnce() -> SimEngine) -> Result<()> {
         Command::Policies(args) => args.run(),
         Command::Lab(args) => args.run(engine()),
         Command::Demo(args) => block_on(args.run()),
+        Command::Completions(args) => {
+            args.run(program);
+            Ok(())
+        }
+        Command::Man(args) => args.run(program),
     }
 }
 

@@ -108,13 +108,25 @@ fn initial_rtt(text: &str) -> std::result::Result<Duration, String> {
     }
 }
 
-/// Reads `250 Mbps`, `4 MB/s`.
+/// Reads `250 Mbps`, `10mbit`, `4 MB/s`, and `4M` as curl and wget have it.
 pub fn rate(text: &str) -> std::result::Result<Rate, String> {
-    match text.parse::<Rate>() {
+    match text.parse::<Rate>().or_else(|error| short_rate(text).ok_or(error)) {
         Ok(rate) if rate.bps() == 0 => Err("a rate of nothing never gets done".into()),
         Ok(rate) => Ok(rate),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Reads `500k`, `4M`, `1G`: powers of 1024 bytes per second, as `--limit-rate` of curl and wget.
+fn short_rate(text: &str) -> Option<Rate> {
+    let text = text.trim();
+    let unit = match text.chars().last()? {
+        'k' | 'K' => "KiB/s",
+        'm' | 'M' => "MiB/s",
+        'g' | 'G' => "GiB/s",
+        _ => return None,
+    };
+    format!("{} {unit}", &text[..text.len() - 1]).parse().ok()
 }
 
 #[cfg(test)]
@@ -128,6 +140,13 @@ mod tests {
         assert_eq!(duration("1.5 s"), Ok(Duration::from_millis(1500)));
         assert_eq!(rate("2 Mbps").unwrap().bps(), 2_000_000);
         assert_eq!(rate("4 MB/s").unwrap().bps(), 32_000_000);
+        assert_eq!(rate("10mbit").unwrap().bps(), 10_000_000);
+        assert_eq!(rate("4M").unwrap().bps(), 4 * 8 * 1024 * 1024);
+        assert_eq!(rate("500k"), rate("500 KiB/s"));
+        assert_eq!(rate(" 1.5G "), rate("1.5 GiB/s"));
+        for text in ["0k", "M", "4MM", "4", "ü", "4 €", ""] {
+            assert!(rate(text).is_err(), "{text}");
+        }
         assert!(rate("0 bps").is_err());
         assert!(rate("0 B/s").is_err());
         let wrong = rate("4 MB").unwrap_err();

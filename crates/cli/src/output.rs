@@ -1,18 +1,25 @@
 //! What goes where: data as JSON lines on stdout, words for people on stderr.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use thalweg::Endpoint;
 
+/// Whether data for stdout were lost.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Whether stdout did not take all that was written to it. The program has not done what it was asked then.
+pub fn is_lost() -> bool {
+    LOST.load(Ordering::Relaxed)
+}
+
 /// One JSON object on a line of its own on stdout.
 pub fn json(value: &impl Serialize) {
-    let Ok(mut line) = serde_json::to_string(value) else { return };
-    line.push('\n');
-    let mut out = std::io::stdout().lock();
-    // Whoever closes our output early has seen enough.
-    let _ = out.write_all(line.as_bytes());
-    let _ = out.flush();
+    match serde_json::to_string(value) {
+        Ok(text) => line(&text),
+        Err(error) => note(&io::Error::other(error)),
+    }
 }
 
 /// Tells what does not work as well as it could on this machine.
@@ -24,6 +31,28 @@ pub fn warnings(endpoint: &Endpoint) {
 
 /// A line of data on stdout.
 pub fn line(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{text}");
+    bytes(format!("{text}\n").as_bytes());
+}
+
+/// Data on stdout as they are. Returns whether anybody reads on.
+pub fn bytes(data: &[u8]) -> bool {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(data).and_then(|()| out.flush());
+    drop(out);
+    match written {
+        Ok(()) => true,
+        Err(error) => {
+            note(&error);
+            false
+        }
+    }
+}
+
+/// Tells of data that were lost, once.
+pub fn note(error: &io::Error) {
+    // Whoever closes our output early has seen enough.
+    if error.kind() != io::ErrorKind::BrokenPipe && !LOST.swap(true, Ordering::Relaxed) {
+        let advice = if error.kind() == io::ErrorKind::StorageFull { "; make room" } else { "" };
+        eprintln!("thalweg: cannot write to standard output: {error}{advice}");
+    }
 }

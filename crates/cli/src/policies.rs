@@ -3,13 +3,13 @@
 mod manual;
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use clap::Args;
 use serde_json::json;
 use thalweg::Policies;
 
 use crate::failure::{Context, Result};
+use crate::output;
 
 /// `thalweg policies`.
 #[derive(Debug, Args)]
@@ -38,8 +38,7 @@ impl PoliciesArgs {
             (_, true) => manual::markdown(),
             _ => text(),
         };
-        // Whoever closes our output early has seen enough.
-        let _ = std::io::stdout().write_all(text.as_bytes());
+        output::bytes(text.as_bytes());
         Ok(())
     }
 }

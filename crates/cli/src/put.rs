@@ -7,6 +7,7 @@ use thalweg_files::client::file_name;
 
 use crate::failure::Result;
 use crate::fetch::{self, FetchArgs};
+use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::Progress;
 
@@ -44,23 +45,18 @@ impl PutArgs {
         let name = self.file.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = name.or_else(|| file_name(&self.url)).unwrap_or_default();
         let progress = Progress::new(&[name], self.fetch.quiet);
-        let stopper = fetcher.clone();
-        let interrupt = tokio::spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                stopper.stop();
-            }
-        });
+        let interrupt = Interrupt::stops(&fetcher);
         let result = fetcher.put(&self.file, &self.url, Some(Progress::sink(&progress))).await;
-        interrupt.abort();
         if self.fetch.json {
             output::json(&fetch::json_report(&self.url, &result));
         }
         fetcher.close().await;
         let saved = fetch::save(known.as_deref());
-        let report = result.map_err(fetch::failure)?;
-        if !self.fetch.quiet {
-            eprintln!("{}", fetch::line(&report, &report.final_url, true));
-        }
-        saved
+        let told = result.map_err(fetch::failure).map(|report| {
+            if !self.fetch.quiet {
+                eprintln!("{}", fetch::line(&report, &report.final_url, true));
+            }
+        });
+        interrupt.mark(told.and(saved))
     }
 }

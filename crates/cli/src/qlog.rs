@@ -4,13 +4,13 @@ mod reader;
 mod render;
 mod summary;
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
 
 pub use self::summary::Summary;
 use crate::failure::{Context, Failure, Result};
+use crate::output;
 
 /// `thalweg qlog`.
 #[derive(Debug, Args)]
@@ -34,7 +34,6 @@ impl QlogArgs {
     /// When a file cannot be read or is no qlog; the others are still printed.
     pub fn run(&self) -> Result<()> {
         let mut bad = None;
-        let mut out = std::io::stdout().lock();
         for (index, file) in self.files.iter().enumerate() {
             let summary = match summarize(file, usize::from(self.width)) {
                 Ok(summary) => summary,
@@ -52,8 +51,8 @@ impl QlogArgs {
                 let gap = if index > 0 { "\n" } else { "" };
                 format!("{gap}{}", render::text(&summary))
             };
-            if out.write_all(text.as_bytes()).is_err() {
-                // Whoever reads our output has seen enough (`| head`).
+            if !output::bytes(text.as_bytes()) {
+                // Whoever reads our output has seen enough (`| head`), or cannot take it.
                 return Ok(());
             }
         }

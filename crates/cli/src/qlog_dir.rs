@@ -23,8 +23,12 @@ impl QlogDir {
     ///
     /// # Errors
     ///
-    /// When it cannot be made.
+    /// When it cannot be made, or is something else than a directory.
     pub fn new(directory: &Path) -> std::io::Result<Self> {
+        if std::fs::metadata(directory).is_ok_and(|found| !found.is_dir()) {
+            let why = "it is there and no directory; name one, or one to be made";
+            return Err(std::io::Error::new(std::io::ErrorKind::NotADirectory, why));
+        }
         std::fs::create_dir_all(directory)?;
         Ok(QlogDir { directory: directory.to_owned(), told: AtomicBool::new(false) })
     }
@@ -76,6 +80,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn a_file_is_no_place_for_traces() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        std::fs::write(&path, "x").unwrap();
+        assert!(QlogDir::new(&path).unwrap_err().to_string().contains("no directory"));
+        assert!(QlogDir::new(&directory.path().join("new/deep")).is_ok());
+    }
 
     #[test]
     fn the_calendar_is_right_around_leap_days() {

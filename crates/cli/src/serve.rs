@@ -160,7 +160,7 @@ impl ServeArgs {
             _ => Identity::self_signed(&self.name).map_err(Failure::usage)?,
         };
         if let Some(path) = &self.save_cert {
-            std::fs::write(path, identity.certificate_pem())
+            thalweg_output::write(path, identity.certificate_pem().as_bytes())
                 .context(format_args!("cannot write {}", path.display()))?;
         }
         Ok(identity)

@@ -353,7 +353,7 @@ impl Endpoint {
             return Err(ConnectError::EndpointClosed);
         }
         let local = *self.shared.local_addr.lock().unwrap_or_else(PoisonError::into_inner);
-        to_family(local, remote).ok_or(ConnectError::InvalidRemoteAddress(remote))
+        to_family(local, remote).ok_or(ConnectError::AddressFamily(remote))
     }
 
     /// Starts to connect to `remote`, whose certificate must be for `server_name`.

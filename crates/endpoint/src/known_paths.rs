@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -155,11 +155,8 @@ impl KnownPaths {
             };
         }
         prune(&mut servers, now);
-        replace(&self.file, print(&servers).as_bytes()).map_err(|source| KnownPathsError::Io {
-            what: "write",
-            path: self.file.clone(),
-            source,
-        })?;
+        thalweg_output::write_private(&self.file, print(&servers).as_bytes())
+            .map_err(|source| KnownPathsError::Io { what: "write", path: self.file.clone(), source })?;
         inner.changed.clear();
         Ok(())
     }
@@ -242,15 +239,14 @@ fn prune(servers: &mut Servers, now: u64) {
 
 fn read(path: &Path, now: u64) -> Result<Servers, KnownPathsError> {
     let failed = |source| KnownPathsError::Io { what: "read", path: path.to_owned(), source };
-    let file = match fs::File::open(path) {
-        Ok(file) => file,
+    // A device or a pipe would never end, and a pipe not even open.
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => return Err(KnownPathsError::Foreign { path: path.to_owned() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Servers::new()),
         Err(error) => return Err(failed(error)),
-    };
-    // A device or a pipe would never end.
-    if !file.metadata().map_err(failed)?.is_file() {
-        return Err(KnownPathsError::Foreign { path: path.to_owned() });
     }
+    let file = fs::File::open(path).map_err(failed)?;
     let mut bytes = Vec::new();
     file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
     match parse(&bytes) {
@@ -261,27 +257,6 @@ fn read(path: &Path, now: u64) -> Result<Servers, KnownPathsError> {
         Ok(None) => Err(KnownPathsError::Foreign { path: path.to_owned() }),
         Err((line, reason)) => Err(KnownPathsError::Damaged { path: path.to_owned(), line, reason }),
     }
-}
-
-/// Writes a file beside it, which then takes its place. Only its owner may read it.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.part", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options.open(&beside).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    let done = written.and_then(|()| fs::rename(&beside, path));
-    if done.is_err() {
-        // What is left of it is of no use.
-        let _ = fs::remove_file(&beside);
-    }
-    done
 }
 
 /// One line per item, fields separated by spaces.

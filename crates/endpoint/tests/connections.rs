@@ -133,6 +133,15 @@ async fn a_keep_alive_holds_the_connection_open() {
 }
 
 #[tokio::test]
+async fn an_ipv4_socket_says_that_it_reaches_no_ipv6_address() {
+    let client = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    let config = Identity::new().client();
+    let error = client.connect_with(&config, "[::1]:4433".parse().unwrap(), "localhost").unwrap_err();
+    assert!(matches!(error, ConnectError::AddressFamily(_)), "{error}");
+    assert!(error.to_string().contains("bind the endpoint to an IPv6 address"), "{error}");
+}
+
+#[tokio::test]
 async fn a_server_can_refuse_and_ignore() {
     within(async {
         let pair = Pair::new();

@@ -545,7 +545,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
         .map_err(|error| StoreError::Content { path: path.to_owned(), message: error.to_string() })
 }
 
-/// Writes a file whole or not at all: beside its place, flushed, then renamed. What is left of a failure is removed.
+/// Writes a file whole or not at all, a pipe or a device in place, and makes the directory that it is in.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     write_whole_with(path, |file| file.write_all(content))
 }
@@ -554,19 +554,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
 fn write_whole_with(path: &Path, content: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), StoreError> {
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory).map_err(|error| io_error("make", directory, error))?;
-    let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    // The process number keeps two programs that do the same work from writing into each other's files.
-    let beside = directory.join(format!(".{name}.{}.part", std::process::id()));
-    let written = File::create(&beside)
-        .and_then(|mut file| {
-            content(&mut file)?;
-            file.sync_data()
-        })
-        .and_then(|()| fs::rename(&beside, path));
-    written.map_err(|error| {
-        let _ = fs::remove_file(&beside);
-        io_error("write", path, error)
-    })
+    thalweg_output::write_with(path, content).map_err(|error| io_error("write", path, error))
 }
 
 #[cfg(test)]

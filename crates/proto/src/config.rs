@@ -262,6 +262,11 @@ pub enum ConnectError {
     /// The remote address cannot be sent to.
     #[error("{0} cannot be connected to: give an address with a port other than 0")]
     InvalidRemoteAddress(SocketAddr),
+    /// The endpoint's socket is of IPv4 and the remote address of IPv6.
+    #[error(
+        "{0} is an IPv6 address and the endpoint's socket is IPv4: bind the endpoint to an IPv6 address such as [::]:0"
+    )]
+    AddressFamily(SocketAddr),
     /// TLS failed before anything was sent.
     #[error("the TLS configuration does not allow a QUIC connection: {0}")]
     Tls(TransportError),

@@ -40,7 +40,7 @@ const ALL_UNITS: &[Unit] = &[
 /// A data rate in bits per second.
 ///
 /// Written and read as "250 Mbps", "14.7 Mbps", "500 kbps" (decimal units; a bit is a bit). Read also in bytes per
-/// second, as "4 MB/s", "500 kB/s" or "1 MiB/s".
+/// second, as "4 MB/s", "500 kB/s" or "1 MiB/s", and with the names of tc(8), as "10mbit" or "10 Mbit/s".
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rate(u64);
 
@@ -91,8 +91,25 @@ impl FromStr for Rate {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Rate, ParseError> {
-        parse_scaled(text, ALL_UNITS, "a rate such as \"250 Mbps\" (bits) or \"4 MB/s\" (bytes)").map(Rate)
+        let plain = without_alias(text);
+        parse_scaled(
+            plain.as_deref().unwrap_or(text),
+            ALL_UNITS,
+            "a rate such as \"250 Mbps\" (bits) or \"4 MB/s\" (bytes)",
+        )
+        .map(Rate)
     }
+}
+
+/// The text with the usual name of its unit, if it has one of those that tc(8) and others use: `10mbit`, `10 Mbit/s`.
+fn without_alias(text: &str) -> Option<String> {
+    const ALIASES: [(&str, &str); 5] =
+        [("tbit", "Tbps"), ("gbit", "Gbps"), ("mbit", "Mbps"), ("kbit", "kbps"), ("bit", "bps")];
+    let lower = text.trim().to_ascii_lowercase();
+    let unit = lower.strip_suffix("/s").unwrap_or(&lower);
+    let (number, name) = ALIASES.iter().find_map(|(alias, name)| Some((unit.strip_suffix(alias)?, name)))?;
+    let number = number.trim_end();
+    number.ends_with(|c: char| c.is_ascii_digit()).then(|| format!("{number} {name}"))
 }
 
 #[cfg(test)]
@@ -128,10 +145,15 @@ mod tests {
             ("1 GiB/s", 8 << 30),
             ("1 TB/s", 8_000_000_000_000),
             ("1 TiB/s", 8 << 40),
+            ("10mbit", 10_000_000),
+            ("10 Mbit/s", 10_000_000),
+            ("1.5Gbit", 1_500_000_000),
+            ("64 kbit", 64_000),
+            ("9 bit/s", 9),
         ] {
             assert_eq!(text.parse::<Rate>().unwrap(), Rate::from_bps(bps), "{text}");
         }
-        for text in ["4 MB", "4 mb/s", "4 MB/h", "4 Mb/s", "4 MB/", "4", "fast"] {
+        for text in ["4 MB", "4 mb/s", "4 MB/h", "4 Mb/s", "4 MB/", "4", "fast", "4M", "4 mbps", "4 xbit"] {
             let error = text.parse::<Rate>().unwrap_err().to_string();
             assert!(error.contains("\"250 Mbps\" (bits)") && error.contains("\"4 MB/s\" (bytes)"), "{error}");
         }

@@ -4,6 +4,7 @@ use std::io::IsTerminal as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use thalweg_lab::runner::Progress;
 
@@ -25,12 +26,13 @@ impl Bar {
     /// Of a scenario, if so the `i`-th of `n`; hidden if `quiet`, or if stderr is no terminal.
     pub(super) fn of_scenario(name: &str, of: Option<(usize, usize)>, quiet: bool) -> Bar {
         let visible = !quiet && std::io::stderr().is_terminal();
-        Bar::new(name, of, if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() })
+        let target = if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        Bar::new(name, of, usize::from(Term::stderr().size().1), target)
     }
 
-    fn new(name: &str, of: Option<(usize, usize)>, target: ProgressDrawTarget) -> Bar {
+    fn new(name: &str, of: Option<(usize, usize)>, columns: usize, target: ProgressDrawTarget) -> Bar {
         let bar = ProgressBar::with_draw_target(Some(0), target);
-        let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} runs{msg}, {eta} left");
+        let style = ProgressStyle::with_template(template(columns));
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
         bar.set_prefix(prefix(name, of));
         if !bar.is_hidden() {
@@ -66,6 +68,15 @@ pub(super) fn say(line: &str) {
     match &*shown {
         Some(bar) => bar.suspend(|| eprintln!("{line}")),
         None => eprintln!("{line}"),
+    }
+}
+
+/// What a bar shows on a terminal of so many columns. What is wider than the terminal could not be cleared again.
+fn template(columns: usize) -> &'static str {
+    match columns {
+        columns if columns >= NAME_MOST + 48 => "{prefix} {wide_bar} {pos}/{len} runs{msg}, {eta} left",
+        columns if columns >= 48 => "{wide_bar} {pos}/{len} runs{msg}, {eta} left",
+        _ => "{pos}/{len}, {eta} left",
     }
 }
 
@@ -142,7 +153,7 @@ mod tests {
     fn a_bar_tells_what_is_done_failed_and_left_and_ends_clean() {
         let terminal = Line::default();
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
-        let bar = Bar::new("satellite", Some((3, 12)), target);
+        let bar = Bar::new("satellite", Some((3, 12)), 100, target);
         bar.show(Progress { done: 40, total: 120, failed: 2 });
         bar.bar.tick();
         let shown = terminal.contents();
@@ -151,6 +162,14 @@ mod tests {
         }
         bar.end();
         assert_eq!(terminal.contents(), "");
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_less() {
+        assert_eq!(template(80), template(200));
+        for (columns, part, is_in) in [(79, "{prefix}", false), (79, "{wide_bar}", true), (47, "{wide_bar}", false)] {
+            assert_eq!(template(columns).contains(part), is_in, "{columns} {part}");
+        }
     }
 
     #[test]

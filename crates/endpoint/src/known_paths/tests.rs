@@ -106,6 +106,25 @@ fn only_its_owner_may_read_the_file() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_link_stays_a_link_and_a_pipe_is_refused_without_waiting_for_it() {
+    let (folder, path) = file();
+    std::os::unix::fs::symlink("elsewhere", &path).unwrap();
+    for window in [1, 2] {
+        let store = KnownPaths::open(&path).unwrap();
+        PathStore::insert(&store, "a", at(HERE), memory(window));
+        store.save().unwrap();
+        assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+        assert!(fs::symlink_metadata(folder.path().join("elsewhere")).unwrap().is_file());
+    }
+    let pipe = folder.path().join("pipe");
+    if std::process::Command::new("mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()) {
+        let error = KnownPaths::open(&pipe).unwrap_err().to_string();
+        assert!(error.contains("is not a file of known paths"), "{error}");
+    }
+}
+
+#[test]
 fn the_file_is_bounded_and_the_longest_unheard_go_first() {
     let mut servers = Servers::new();
     for number in 0..1_000u64 {

@@ -368,6 +368,8 @@ fn advice(source: &io::Error) -> &'static str {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "; choose a directory you may write to",
         io::ErrorKind::NotFound => "; create the directory first",
+        io::ErrorKind::IsADirectory => "; give the name of a file in it",
+        io::ErrorKind::BrokenPipe => "; whoever was to read it has gone",
         io::ErrorKind::FileTooLarge => "; this file system cannot hold a file that large",
         _ => "",
     }

@@ -1,11 +1,7 @@
 //! What the head of an answer says about its body, and the bounds on the head itself.
 
-use std::error::Error as _;
-
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
-
-use super::session::chain;
 
 /// Largest header section of an answer, bytes (RFC 9114 section 4.2.2, and its like over TCP): what Chromium takes.
 /// Bounds what a server can make the client hold.
@@ -52,28 +48,6 @@ pub(super) fn content_encoding(headers: &HeaderMap) -> Option<String> {
         }
     }
     (!codings.is_empty()).then(|| codings.join(", "))
-}
-
-/// Why an exchange over TCP failed, for a person.
-pub(super) fn why_tcp(error: hyper::Error) -> String {
-    if error.is_parse_too_large() {
-        return format!("the server sent a header section of more than {MAX_SECTION} bytes or {MAX_FIELDS} fields");
-    }
-    let http2 = error.source().and_then(|source| source.downcast_ref::<h2::Error>());
-    let Some(http2) = http2.filter(|error| error.is_library()) else {
-        return chain(error);
-    };
-    match http2.reason() {
-        // The library does not tell the two apart.
-        Some(h2::Reason::PROTOCOL_ERROR) if http2.is_reset() => {
-            format!("the server's answer is malformed, or it sent a header section of more than {MAX_SECTION} bytes")
-        }
-        Some(h2::Reason::ENHANCE_YOUR_CALM | h2::Reason::COMPRESSION_ERROR) if http2.is_go_away() => {
-            format!("the server sent a header section of more than {MAX_SECTION} bytes")
-        }
-        Some(reason) => format!("the server broke the rules of HTTP/2: {}", reason.description()),
-        None => chain(error),
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! A [`Fetcher`] holds the settings and the connections: one per host and port, shared by all files from there.
 
+mod broken;
 mod dial;
 mod error;
 mod exchange;
@@ -28,6 +29,7 @@ use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use thalweg::{KnownPaths, TransportConfig};
+use thalweg_output::Place;
 use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -47,7 +49,7 @@ pub use error::{Attempt, Category, Error, Kept, Untrusted};
 pub use report::{Event, EventSink, Notice, Protocol, Report};
 pub use transfer::Target;
 pub use trust::Trust;
-pub use url::file_name;
+pub use url::{check_url, file_name};
 
 /// Settings of a [`Fetcher`].
 #[derive(Clone)]
@@ -334,7 +336,8 @@ fn same_targets(jobs: &[Job]) -> BTreeSet<usize> {
     let mut twice = BTreeSet::new();
     for (index, job) in jobs.iter().enumerate() {
         if let Target::File(path) = &job.target
-            && !seen.insert(path)
+            // Several names may lead to one file.
+            && !seen.insert(Place::of(path).map_or_else(|_| path.clone(), |place| place.path().to_owned()))
         {
             twice.insert(index);
         }

@@ -115,7 +115,8 @@ impl Names {
 
     /// What is on disk to continue from: length and origin. Only if the origin can be recognized again.
     pub(super) fn resumable(&self) -> Option<(u64, Origin)> {
-        let have = fs::metadata(&self.part).ok().filter(fs::Metadata::is_file)?.len();
+        let have = size(&self.part)?;
+        size(&self.meta)?;
         let origin = Origin::from_text(&fs::read_to_string(&self.meta).ok()?)?;
         let strong = origin.is_recognizable();
         let fits = origin.length.is_none_or(|length| have <= length);
@@ -124,13 +125,19 @@ impl Names {
 
     /// What an error message can say about the partial file.
     pub(super) fn kept(&self) -> Option<Kept> {
-        let bytes = fs::metadata(&self.part).ok()?.len();
+        let bytes = size(&self.part)?;
         Some(Kept { path: self.part.clone(), bytes, resumable: self.resumable().is_some() })
     }
 
     /// Puts a complete partial file in its place.
     pub(super) fn complete(&self) -> Result<(), Error> {
-        fs::rename(&self.part, &self.target).map_err(|source| self.write_error(source, &self.target))?;
+        // What has come to stand there meanwhile may be worth more than a file.
+        let free = match fs::symlink_metadata(&self.target) {
+            Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is no file any more")),
+            _ => Ok(()),
+        };
+        let renamed = free.and_then(|()| fs::rename(&self.part, &self.target));
+        renamed.map_err(|source| self.write_error(source, &self.target))?;
         let _ = fs::remove_file(&self.meta);
         Ok(())
     }
@@ -144,6 +151,11 @@ impl Names {
     pub(super) fn write_error(&self, source: io::Error, path: &Path) -> Error {
         Error::Write { path: path.to_owned(), source: Arc::new(source), kept: self.kept() }
     }
+}
+
+/// Bytes of a regular file; `None` if there is none of that name, or only a link to one.
+fn size(path: &Path) -> Option<u64> {
+    fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len())
 }
 
 /// The entity tag, if it is strong.
@@ -188,7 +200,12 @@ impl PartWriter {
             }
             _ => {}
         }
-        let file = File::create(&names.part).map_err(|error| names.write_error(error, &names.part))?;
+        let free = match fs::symlink_metadata(&names.part) {
+            Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is no regular file; remove or rename it")),
+            _ => Ok(()),
+        };
+        let created = free.and_then(|()| File::create(&names.part));
+        let file = created.map_err(|error| names.write_error(error, &names.part))?;
         fs::write(&names.meta, origin.to_text()).map_err(|error| names.write_error(error, &names.meta))?;
         Ok(Self::new(names, file))
     }
@@ -370,10 +387,38 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_full_disk_says_make_room() {
-        if let Ok(file) = File::options().write(true).open("/dev/full") {
-            let error = write_all(&file, &[Bytes::from_static(b"x")]).unwrap_err();
-            let names = Names::new(Path::new("f"));
-            assert!(names.write_error(error, &names.part).to_string().contains("make room"));
-        }
+        let dir = tempfile::tempdir().unwrap();
+        let node = dir.path().join("full");
+        // As full(4).
+        let made = std::process::Command::new("mknod").arg(&node).args(["c", "1", "7"]).output();
+        let Some(file) = made.ok().and_then(|_| File::options().write(true).open(&node).ok()) else {
+            println!("skipped: device nodes cannot be made here");
+            return;
+        };
+        let error = write_all(&file, &[Bytes::from_static(b"x")]).unwrap_err();
+        let names = Names::new(Path::new("f"));
+        assert!(names.write_error(error, &names.part).to_string().contains("make room"));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn what_is_no_regular_file_is_never_replaced() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let names = Names::new(&dir.path().join("f"));
+        fs::write(dir.path().join("precious"), "untouched").unwrap();
+        // A link in the place of the partial file is nobody's download.
+        symlink("precious", &names.part).unwrap();
+        fs::write(&names.meta, origin().to_text()).unwrap();
+        assert_eq!((names.resumable(), names.kept()), (None, None));
+        let error = PartWriter::create(&names, &origin()).unwrap_err().to_string();
+        assert!(error.contains("no regular file"), "{error}");
+        fs::remove_file(&names.part).unwrap();
+        // A link that comes to the target's place while the download runs.
+        drop(PartWriter::create(&names, &origin()).unwrap());
+        symlink("precious", &names.target).unwrap();
+        let error = names.complete().unwrap_err().to_string();
+        assert!(error.contains("no file any more"), "{error}");
+        assert_eq!(fs::read_to_string(dir.path().join("precious")).unwrap(), "untouched");
     }
 }

@@ -86,7 +86,7 @@ impl Transfer<'_> {
             match self.patiently(body.next()).await? {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
-                Err(why) => return Err(self.exchange(&session, why).await),
+                Err(broken) => return Err(self.exchange(&session, broken.why).await),
             }
         }
         if let Ok(mut meter) = meter.lock() {

@@ -20,6 +20,7 @@ use thalweg_h3::{Connection, describe, describe_connection};
 use thiserror::Error;
 use tokio::net::UdpSocket;
 
+use super::broken::Broken;
 use super::exchange;
 use super::head::MAX_SECTION;
 use super::liveness::Life;
@@ -374,11 +375,15 @@ pub(super) struct Http3Body {
 
 impl Http3Body {
     /// The next bytes; `None` at a regular end.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, String> {
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
         match self.stream.recv_data().await {
             Ok(Some(mut data)) => Ok(Some(data.copy_to_bytes(data.remaining()))),
             Ok(None) => Ok(None),
-            Err(error) => Err(why(&self.connection, error)),
+            Err(error) => {
+                let stands = self.connection.close_reason().is_none();
+                let cancelled = stands && matches!(&error, StreamError::RemoteTerminate { .. });
+                Err(Broken { why: why(&self.connection, error), cancelled })
+            }
         }
     }
 }

@@ -101,6 +101,13 @@ pub enum Notice {
         /// How many there are at most.
         limit: u32,
     },
+    /// The output is written in place, so that what an earlier run wrote there is not continued.
+    InPlace {
+        /// Its name.
+        path: PathBuf,
+        /// What it is: "a pipe".
+        kind: String,
+    },
     /// The server sends us elsewhere.
     Redirected {
         /// From which URL.
@@ -139,6 +146,10 @@ impl fmt::Display for Notice {
                     0 => f.write_str(")"),
                     here => write!(f, ", {} are here)", crate::site::human_size(*here)),
                 }
+            }
+            Notice::InPlace { path, kind } => {
+                let path = path.display();
+                write!(f, "{path} is {kind} and written from its beginning: only a partial file can be resumed")
             }
             Notice::Redirected { from, to } => write!(f, "{from}: redirected to {to}"),
         }

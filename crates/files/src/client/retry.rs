@@ -94,6 +94,10 @@ pub(super) struct Run {
     connected: AtomicBool,
     /// The partial file on disk is of this run.
     began: AtomicBool,
+    /// The server has cancelled the answer under way, and nothing else.
+    cancelled: AtomicBool,
+    /// The file turned out to be another one than before.
+    changed: AtomicBool,
     retries: AtomicU32,
 }
 
@@ -139,6 +143,21 @@ impl Run {
         self.began.load(Ordering::Relaxed)
     }
 
+    /// Notes whether the server has cancelled the answer under way. It does so when the file changes while it is sent;
+    /// the next answer tells.
+    pub(super) fn set_cancelled(&self, cancelled: bool) {
+        self.cancelled.store(cancelled, Ordering::Relaxed);
+    }
+
+    /// Notes that the file has changed since the answer before.
+    pub(super) fn set_changed(&self) {
+        self.changed.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Relaxed)
+    }
+
     pub(super) fn add_retry(&self) {
         self.retries.fetch_add(1, Ordering::Relaxed);
     }
@@ -147,10 +166,11 @@ impl Run {
         self.retries.load(Ordering::Relaxed)
     }
 
-    /// Whether a new connection may mend what went wrong.
+    /// Whether a further attempt may mend what went wrong.
     pub(super) fn may_mend(&self, error: &Error) -> bool {
         match error {
-            Error::Exchange { lost, .. } | Error::Stalled { lost, .. } => *lost,
+            Error::Exchange { lost, .. } => *lost || self.cancelled.load(Ordering::Relaxed),
+            Error::Stalled { lost, .. } => *lost,
             Error::Connect { .. } | Error::Resolve { .. } => self.was_connected(),
             // What a proxy says while the server behind it restarts.
             Error::Status { status: 502..=504, .. } => self.retries() > 0,
@@ -217,6 +237,23 @@ mod tests {
     fn without_attempts_the_error_is_what_it_was() {
         let error = Attempts::new(0, 0).next(lost("a"), 10).unwrap_err().to_string();
         assert!(!error.contains("attempt"), "{error}");
+    }
+
+    #[test]
+    fn an_answer_that_the_server_cancelled_is_asked_for_again() {
+        let run = Run::default();
+        let error = |lost| Error::Exchange {
+            url: String::new(),
+            protocol: super::super::report::Protocol::Http3,
+            why: String::new(),
+            kept: None,
+            lost,
+        };
+        assert!(run.may_mend(&error(true)) && !run.may_mend(&error(false)));
+        run.set_cancelled(true);
+        assert!(run.may_mend(&error(false)));
+        run.set_cancelled(false);
+        assert!(!run.may_mend(&error(false)));
     }
 
     #[test]

@@ -22,7 +22,8 @@ use tokio_rustls::TlsConnector;
 use thalweg::proto::crypto::tls_words::tls_error_words;
 use thalweg::{ConnectionError, ConnectionStats};
 
-use super::head::{MAX_FIELDS, MAX_SECTION, why_tcp};
+use super::broken::{Broken, why_tcp};
+use super::head::{MAX_FIELDS, MAX_SECTION};
 use super::pace::Paced;
 use super::quic::{Http3, Http3Body};
 use super::report::Protocol;
@@ -247,7 +248,7 @@ impl Session {
                     .keep_alive_timeout((idle / 2).min(HTTP2_ANSWER))
                     .handshake(stream)
                     .await
-                    .map_err(io::Error::other)?;
+                    .map_err(|error| io::Error::other(why_tcp(error)))?;
                 tokio::spawn(connection);
                 Kind::Http2(send)
             }
@@ -325,7 +326,7 @@ async fn http1_handshake(stream: Stream) -> io::Result<http1::SendRequest<SendBo
         .max_headers(MAX_FIELDS)
         .handshake(stream)
         .await
-        .map_err(io::Error::other)?;
+        .map_err(|error| io::Error::other(why_tcp(error)))?;
     tokio::spawn(connection);
     Ok(send)
 }
@@ -350,9 +351,9 @@ pub(super) enum Body {
 }
 
 impl ReadBody for Body {
-    type Error = String;
+    type Error = Broken;
 
-    async fn next(&mut self) -> Result<Option<Bytes>, String> {
+    async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
         match self {
             Body::Http3(body) => body.next().await,
             Body::Hyper { body, back } => loop {
@@ -366,7 +367,7 @@ impl ReadBody for Body {
                         }
                         return Ok(None);
                     }
-                    Some(Err(error)) => return Err(why_tcp(error)),
+                    Some(Err(error)) => return Err(Broken::tcp(error)),
                     Some(Ok(frame)) => {
                         if let Ok(data) = frame.into_data() {
                             return Ok(Some(data));
@@ -399,6 +400,11 @@ pub(super) fn chain(error: impl std::error::Error + 'static) -> String {
         source = cause.source();
     }
     text
+}
+
+/// The same for one that is borrowed.
+pub(super) fn chain_io(error: &io::Error) -> String {
+    words(error)
 }
 
 /// An error in words; errors of TLS, which come wrapped in an I/O error, not in the names of Rust's types.

@@ -1,12 +1,19 @@
-//! A file that goes into a writer or nowhere: continued where it broke off, unless the file has changed.
+//! A file that goes into a writer, into what is written in place, or nowhere: continued where it broke off, unless the
+//! file has changed.
 
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use thalweg_output::InPlace;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use super::error::Error;
-use super::part::Origin;
-use super::report::Report;
+use super::part::{Origin, PartWriter};
+use super::report::{Notice, Report};
 use super::retry::Attempts;
-use super::transfer::{CHANGED, NO_CONTINUATION, Output, Plan, SHORTER, Transfer, output_error};
+use super::transfer::{CHANGED, NO_CONTINUATION, Plan, SHORTER, Transfer};
 use super::url::Location;
 
 /// Where a transfer without a file of its own stands.
@@ -38,13 +45,35 @@ impl Stream {
     /// Hands on what the writer may still hold. A complete file is not told before.
     async fn flush(&mut self) -> Result<(), Error> {
         match &mut self.writer {
-            Some(writer) => writer.flush().await.map_err(|error| output_error(error, None)),
+            Some(writer) => writer.flush().await.map_err(output_error),
             None => Ok(()),
         }
     }
 }
 
 impl Transfer<'_> {
+    /// Into what is written where it is: a pipe, a device, a socket or an open descriptor.
+    pub(super) async fn in_place(&self, location: Location, path: &Path, place: InPlace) -> Result<Report, Error> {
+        if self.inner.options.resume {
+            self.sink.notice(Notice::InPlace { path: path.to_owned(), kind: place.kind().to_string() });
+        }
+        let write_error = |source| Error::Write { path: path.to_owned(), source, kept: None };
+        // A pipe with a name waits for its reader.
+        let opening = tokio::task::spawn_blocking(move || place.open());
+        let opened = tokio::select! {
+            opened = opening => opened.unwrap_or_else(|_| Err(io::Error::other("the opening task was cancelled"))),
+            () = self.inner.stopped() => return Err(self.stopped()),
+        };
+        let file = opened.map_err(|error| write_error(Arc::new(error)))?;
+        let writer = tokio::fs::File::from_std(file);
+        let result = self.to_stream(location, Some(Box::new(writer))).await;
+        let report = result.map_err(|error| match error {
+            Error::Write { source, .. } => write_error(source),
+            error => error,
+        })?;
+        Ok(Report { path: Some(path.to_owned()), ..report })
+    }
+
     pub(super) async fn to_stream(
         &self,
         location: Location,
@@ -116,4 +145,30 @@ impl Transfer<'_> {
         let why = format!("{why}, and {} of it were written already", crate::site::human_size(stream.have));
         Err(Error::Answer { url: self.url.clone(), why })
     }
+}
+
+/// Where the bytes of an answer go.
+pub(super) enum Output<'a> {
+    Part(&'a mut PartWriter),
+    Stream(&'a mut Stream),
+}
+
+impl Output<'_> {
+    pub(super) async fn push(&mut self, bytes: Bytes) -> Result<(), Error> {
+        match self {
+            Output::Part(writer) => writer.push(bytes).await,
+            Output::Stream(stream) => {
+                // Before: nobody knows how much of a piece a broken writer has taken.
+                stream.have += bytes.len() as u64;
+                match &mut stream.writer {
+                    Some(writer) => writer.write_all(&bytes).await.map_err(output_error),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+fn output_error(source: io::Error) -> Error {
+    Error::Write { path: "the output".into(), source: Arc::new(source), kept: None }
 }

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
     LAST_MODIFIED, LOCATION, RANGE, USER_AGENT,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use thalweg_output::Place;
+use tokio::io::AsyncWrite;
 
 use super::Inner;
 use super::error::Error;
@@ -19,14 +19,16 @@ use super::part::{Names, Origin, PartWriter, strong_etag};
 use super::report::{Event, EventSinkRef, Meter, Notice, Report, rate_bps};
 use super::retry::{Attempts, Run};
 use super::session::{Body, SendBody, Session};
-use super::stream::Stream;
+use super::stream::Output;
 use super::url::Location;
 use crate::body::ReadBody;
 
 /// Where a file goes.
 #[non_exhaustive]
 pub enum Target {
-    /// To this path, by way of `PATH.part`.
+    /// To this path, links followed. A regular file, or what is not there yet, gets its name when it is complete, and is
+    /// `PATH.part` until then. A pipe, a device, a socket or an open descriptor such as `/dev/stdout` is written where it
+    /// is, as for [`Target::Writer`]. A directory is an error before the server is asked.
     File(PathBuf),
     /// Into a writer, as it comes. Continued after a lost connection, but not by a later run.
     Writer(Box<dyn AsyncWrite + Send + Unpin>),
@@ -92,7 +94,10 @@ impl Transfer<'_> {
     pub(super) async fn get(&self, target: Target) -> Result<Report, Error> {
         let location = Location::parse(&self.url)?;
         match target {
-            Target::File(path) => self.to_file(location, &path).await,
+            Target::File(path) => match self.place(&path)? {
+                Place::File(target) => self.to_file(location, &path, &target).await,
+                Place::InPlace(place) => self.in_place(location, &path, place).await,
+            },
             Target::Writer(writer) => self.to_stream(location, Some(writer)).await,
             Target::Discard => self.to_stream(location, None).await,
         }
@@ -103,6 +108,8 @@ impl Transfer<'_> {
         if !self.run.may_mend(&error) {
             return Err(attempts.give_up(error, here));
         }
+        // That is answered by this attempt.
+        self.run.set_cancelled(false);
         let why = error.cause();
         let (wait, attempt) = attempts.next(error, here)?;
         let limit = attempts.limit();
@@ -114,8 +121,13 @@ impl Transfer<'_> {
         }
     }
 
-    async fn to_file(&self, location: Location, path: &Path) -> Result<Report, Error> {
-        let names = Names::new(path);
+    /// What the name of a target leads to.
+    fn place(&self, path: &Path) -> Result<Place, Error> {
+        Place::of(path).map_err(|source| Error::Write { path: path.to_owned(), source: Arc::new(source), kept: None })
+    }
+
+    async fn to_file(&self, location: Location, path: &Path, target: &Path) -> Result<Report, Error> {
+        let names = Names::new(target);
         let here = || names.kept().map_or(0, |kept| kept.bytes);
         let resumed = if self.inner.options.resume { here() } else { 0 };
         let mut attempts = Attempts::new(self.inner.options.retries, resumed);
@@ -389,7 +401,14 @@ impl Transfer<'_> {
             let bytes = match self.patiently_on(&answered.session, answered.body.next()).await? {
                 Ok(Some(bytes)) => bytes,
                 Ok(None) => break,
-                Err(why) => return Err(self.exchange(&answered.session, why).await),
+                Err(broken) => {
+                    self.run.set_cancelled(broken.cancelled);
+                    let why = match broken.cancelled && self.run.has_changed() {
+                        true => format!("{CHANGED} more than once; {}", broken.why),
+                        false => broken.why,
+                    };
+                    return Err(self.exchange(&answered.session, why).await);
+                }
             };
             self.run.add(bytes.len());
             got += bytes.len() as u64;
@@ -406,7 +425,16 @@ impl Transfer<'_> {
                 }
             }
             meter.add(bytes.len());
-            output.push(bytes).await?;
+            if let Output::Part(writer) = output {
+                writer.push(bytes).await?;
+                continue;
+            }
+            // Whoever reads a pipe may take long, and a stop must not wait for it.
+            tokio::select! {
+                biased;
+                pushed = output.push(bytes) => pushed?,
+                () = self.inner.stopped() => return Err(self.stopped()),
+            }
         }
         meter.finish();
         match expected {
@@ -463,6 +491,9 @@ impl Transfer<'_> {
     }
 
     pub(super) fn restarted(&self, why: &'static str) {
+        if why == CHANGED {
+            self.run.set_changed();
+        }
         self.sink.notice(Notice::Restarted { url: self.url.clone(), why });
     }
 
@@ -539,31 +570,6 @@ pub(super) fn continues(headers: &HeaderMap, have: u64, origin: &Origin) -> Opti
     let same_date = origin.etag.is_some() || date.is_none() || date == origin.modified.as_deref();
     (first == have && last >= first && to_the_end && same_length && same_tag && same_date)
         .then_some(total.or(origin.length))
-}
-
-pub(super) enum Output<'a> {
-    Part(&'a mut PartWriter),
-    Stream(&'a mut Stream),
-}
-
-impl Output<'_> {
-    async fn push(&mut self, bytes: Bytes) -> Result<(), Error> {
-        match self {
-            Output::Part(writer) => writer.push(bytes).await,
-            Output::Stream(stream) => {
-                // Before: nobody knows how much of a piece a broken writer has taken.
-                stream.have += bytes.len() as u64;
-                match &mut stream.writer {
-                    Some(writer) => writer.write_all(&bytes).await.map_err(|error| output_error(error, None)),
-                    None => Ok(()),
-                }
-            }
-        }
-    }
-}
-
-pub(super) fn output_error(source: std::io::Error, kept: Option<super::error::Kept>) -> Error {
-    Error::Write { path: "the output".into(), source: Arc::new(source), kept }
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
@@ -118,8 +118,8 @@ impl ClientTls {
         let mode = match trust {
             Trust::Insecure => Mode::Anybody,
             Trust::Keys(keys) => Mode::Keys(keys.clone()),
-            Trust::Native => Mode::Roots(native_roots(&provider)?),
-            Trust::Certificates(list) => Mode::Roots(roots(list, &provider)?),
+            Trust::Native => Mode::Roots { verifier: native_roots(&provider)?, own: Vec::new() },
+            Trust::Certificates(list) => Mode::Roots { verifier: roots(list, &provider)?, own: list.clone() },
         };
         let verifier = Arc::new(Verifier { mode, provider: Arc::clone(&provider), refusals: Arc::clone(&refusals) });
         let build = |protocols: &[&[u8]], early: bool| {
@@ -165,7 +165,11 @@ fn verifier(store: RootCertStore, provider: &Arc<CryptoProvider>) -> Result<Arc<
 
 #[derive(Debug)]
 enum Mode {
-    Roots(Arc<WebPkiServerVerifier>),
+    Roots {
+        verifier: Arc<WebPkiServerVerifier>,
+        /// What is trusted also as a server's own certificate.
+        own: Vec<CertificateDer<'static>>,
+    },
     Keys(Vec<[u8; 32]>),
     Anybody,
 }
@@ -196,8 +200,15 @@ impl ServerCertVerifier for Verifier {
                 Some(hash) if keys.iter().any(|key| key.as_slice() == hash) => Ok(ServerCertVerified::assertion()),
                 _ => Err(rustls::Error::InvalidCertificate(Refused::ApplicationVerificationFailure)),
             },
-            Mode::Roots(verifier) => {
-                verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            Mode::Roots { verifier, own } => {
+                match verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+                    Err(error) if is_authority(&error) && own.iter().any(|own| own == end_entity) => {
+                        ParsedCertificate::try_from(end_entity)
+                            .and_then(|parsed| verify_server_name(&parsed, server_name))
+                            .map(|()| ServerCertVerified::assertion())
+                    }
+                    result => result,
+                }
             }
         };
         if let Err(error) = &result
@@ -242,6 +253,13 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
+/// Whether the only thing wrong so far is that a server shows the certificate of an authority as its own. That is what
+/// `openssl req -x509` makes. The dates have been checked before (RFC 5280 section 6.1.3), the name has not.
+fn is_authority(error: &rustls::Error) -> bool {
+    let rustls::Error::InvalidCertificate(Refused::Other(other)) = error else { return false };
+    matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
+}
+
 /// Why a certificate was refused and what can be done, for a person.
 fn explain(error: &rustls::Error) -> (String, String) {
     let rustls::Error::InvalidCertificate(refused) = error else {
@@ -263,6 +281,10 @@ fn explain(error: &rustls::Error) -> (String, String) {
         Refused::NotValidForNameContext { presented, .. } => (
             format!("it is for other names ({})", presented_names(presented).join(", ")),
             "use one of those names in the URL",
+        ),
+        _ if is_authority(error) => (
+            "it is that of an authority, which the server shows as its own".into(),
+            "if it is the right one, pass this very certificate with --ca FILE or its key with --pin",
         ),
         Refused::ApplicationVerificationFailure => (
             "its key is not the one expected".into(),

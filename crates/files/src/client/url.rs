@@ -134,18 +134,28 @@ fn without_dots(path: &str) -> String {
     format!("/{}", out.join("/"))
 }
 
-/// The name a file from this URL would have on disk: the last path segment, decoded; `None` when there is none that is safe.
+/// The name a file from this URL would have on disk: the last path segment, decoded. One that has control characters or
+/// is not UTF-8 stays encoded. `None` when there is none that is safe.
 #[must_use]
 pub fn file_name(url: &str) -> Option<String> {
     let location = Location::parse(url).ok()?;
     let last = location.uri.path().rsplit('/').next()?;
-    let name = percent_decode_str(last).decode_utf8().ok()?.into_owned();
-    let harmless = !name.is_empty()
-        && name != "."
-        && name != ".."
-        && !name.contains(['/', '\\', '\0', ':'])
-        && !name.chars().any(char::is_control);
+    let decoded = percent_decode_str(last).decode_utf8().ok().filter(|name| !name.chars().any(char::is_control));
+    let name = decoded.map_or_else(|| last.to_owned(), |name| name.into_owned());
+    let separators: &[char] = if cfg!(unix) { &['/'] } else { &['/', '\\', ':'] };
+    // No server has a name with these.
+    let impossible = percent_decode_str(last).any(|byte| matches!(byte, b'/' | 0));
+    let harmless = !name.is_empty() && name != "." && name != ".." && !name.contains(separators) && !impossible;
     harmless.then_some(name)
+}
+
+/// Whether this is a URL that files can be fetched from and stored at. Nothing is asked of the network.
+///
+/// # Errors
+/// [`Error::Url`], which says what would be accepted.
+pub fn check_url(url: &str) -> Result<(), Error> {
+    let location = Location::parse(url)?;
+    location.server_name().map(drop)
 }
 
 #[cfg(test)]
@@ -217,7 +227,16 @@ mod tests {
     #[test]
     fn names_for_disk_are_harmless() {
         assert_eq!(file_name("https://h/a/b%20c.bin?x").as_deref(), Some("b c.bin"));
-        for url in ["https://h/", "https://h/a/", "https://h/..", "https://h/a%2Fb", "https://h/%00", "https://h/%0a"] {
+        // What a terminal or a script may trip over stays as the URL has it.
+        assert_eq!(file_name("https://h/a%0Ab").as_deref(), Some("a%0Ab"));
+        assert_eq!(file_name("https://h/%FF").as_deref(), Some("%FF"));
+        if cfg!(unix) {
+            assert_eq!(file_name("https://h/a%5Cb").as_deref(), Some("a\\b"));
+            assert_eq!(file_name("https://h/a:b").as_deref(), Some("a:b"));
+        }
+        for url in
+            ["https://h/", "https://h/a/", "https://h/..", "https://h/a%2Fb", "https://h/%00", "https://h/%2e%2e"]
+        {
             assert_eq!(file_name(url), None, "{url}");
         }
     }

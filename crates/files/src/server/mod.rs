@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
+use thalweg::proto::crypto::tls_words::tls_error_words;
 use thalweg::{Endpoint, EndpointBuilder, RetryPolicy, ServerConfig, TransportConfig};
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -34,9 +35,7 @@ use respond::Context;
 #[non_exhaustive]
 pub enum ServerError {
     /// The address cannot be listened on.
-    #[error(
-        "cannot listen on {address} ({transport}): {source}; is another server running there, or is the port below 1024?"
-    )]
+    #[error("cannot listen on {address} ({transport}): {source}{}", hint(source))]
     Listen {
         /// Which address.
         address: SocketAddr,
@@ -46,7 +45,7 @@ pub enum ServerError {
         source: io::Error,
     },
     /// TLS refused the settings.
-    #[error("TLS refused the settings: {0}")]
+    #[error("TLS refused the settings: {}", tls_error_words(.0))]
     Tls(#[from] rustls::Error),
     /// QUIC refused the settings.
     #[error(transparent)]
@@ -54,6 +53,25 @@ pub enum ServerError {
     /// Both transports were turned off.
     #[error("nothing to serve on: leave QUIC or TCP on")]
     NoTransport,
+}
+
+/// What helps when an address cannot be listened on.
+fn hint(source: &io::Error) -> &'static str {
+    #[cfg(unix)]
+    match source.raw_os_error() {
+        Some(libc::EMFILE) => return "; allow this process more open files (ulimit -n)",
+        Some(libc::ENFILE) => return "; allow this machine more open files (sysctl fs.file-max)",
+        Some(libc::EAFNOSUPPORT) => {
+            return "; this machine has no such addresses, as where IPv6 is off: name another one";
+        }
+        _ => {}
+    }
+    match source.kind() {
+        io::ErrorKind::AddrInUse => "; another program listens there: stop it, or name another port",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 are for privileged users: name another port",
+        io::ErrorKind::AddrNotAvailable => "; no interface of this machine has this address: name one that it has",
+        _ => "",
+    }
 }
 
 /// What a [`Server`] needs to know.
@@ -329,4 +347,30 @@ fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServerError> {
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     // An error means that the server itself is gone, which is a stop too.
     let _ = stop.wait_for(|stop| *stop).await;
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_about_what_is_wrong() {
+        let listen = |code| ServerError::Listen {
+            address: ([127, 0, 0, 1], 443).into(),
+            transport: "UDP",
+            source: io::Error::from_raw_os_error(code),
+        };
+        for (code, words) in [
+            (libc::EADDRINUSE, "another program listens there"),
+            (libc::EACCES, "below 1024"),
+            (libc::EADDRNOTAVAIL, "no interface"),
+            (libc::EMFILE, "ulimit -n"),
+            (libc::ENFILE, "this machine more open files"),
+            (libc::EAFNOSUPPORT, "IPv6 is off"),
+        ] {
+            let text = listen(code).to_string();
+            assert!(text.contains(words), "{text}");
+            assert_eq!(text.matches(';').count(), 1, "{text}");
+        }
+    }
 }

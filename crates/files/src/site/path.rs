@@ -1,7 +1,8 @@
 //! From a request target to an open file below the root, and to nothing else.
 //!
 //! Two gates stand one behind the other. [`CleanPath::parse`] takes the target apart and refuses whatever could mean
-//! anything but a plain descent (`..`, encoded slashes, NUL, backslashes, drive letters, hidden names). [`open`] then asks the
+//! anything but a plain descent (`..`, encoded slashes, NUL, hidden names; where they mean something, backslashes and drive
+//! letters). [`open`] then asks the
 //! kernel where the path really leads, refuses it when symbolic links lead out of the root, opens it, and asks again about
 //! what was *opened*, so that a link swapped in between changes nothing.
 
@@ -72,8 +73,8 @@ impl CleanPath {
     /// set or the first segment is `.well-known` (RFC 8615): dot files hold secrets more often than pages.
     ///
     /// # Errors
-    /// [`Refusal::Malformed`] for a path that is not absolute, a broken percent sequence, NUL, an encoded `/`, a backslash or
-    /// `..`; [`Refusal::NotFound`] for hidden names and for names this platform cannot have.
+    /// [`Refusal::Malformed`] for a path that is not absolute, a broken percent sequence, NUL, an encoded `/`, `..`, or a
+    /// backslash where that separates names as on Windows; [`Refusal::NotFound`] for hidden names and for names this platform cannot have.
     pub fn parse(path: &str, hidden: bool) -> Result<Self, Refusal> {
         let Some(rest) = path.strip_prefix('/') else {
             return Err(Refusal::Malformed("the path must begin with '/'"));
@@ -204,7 +205,8 @@ fn decode(raw: &str) -> Result<Vec<u8>, Refusal> {
             b'/' => {
                 return Err(Refusal::Malformed("a name in the path must not contain an encoded '/'"));
             }
-            b'\\' => return Err(Refusal::Malformed("the path must not contain '\\'")),
+            // Elsewhere an ordinary letter of names.
+            b'\\' if cfg!(not(unix)) => return Err(Refusal::Malformed("the path must not contain '\\'")),
             _ => name.push(byte),
         }
     }
@@ -297,6 +299,20 @@ pub fn open(root: &Path, path: &CleanPath) -> Result<Opened, Refusal> {
     Ok(Opened { file: Some(file), metadata, path: real })
 }
 
+/// Whether a symbolic link on the way to `path` leads out of `root`. What lies beyond it is not looked at.
+pub(super) fn leads_out(root: &Path, path: &CleanPath) -> bool {
+    let mut at = root.to_path_buf();
+    for segment in &path.segments {
+        at.push(segment);
+        match fs::canonicalize(&at) {
+            Ok(real) if real.starts_with(root) => {}
+            Ok(_) => return true,
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
 /// Whether the open `file` lies below `root`: asked of the open file itself where the system can tell, otherwise by
 /// resolving the name a second time and comparing identities.
 pub(super) fn is_inside(root: &Path, asked: &Path, file: &File, metadata: &Metadata) -> bool {
@@ -374,8 +390,6 @@ mod tests {
             "/.%2E/b",
             "/%2e./b",
             "/a/%2e%2e%2fb",
-            "/..%5cb",
-            "/a\\..\\b",
             "/%00",
             "/a%00.txt",
             "/a%2Fb",
@@ -388,6 +402,24 @@ mod tests {
         ] {
             assert!(malformed(path), "{path:?} was accepted");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_backslash_is_a_letter_of_a_name() {
+        for (path, name) in [("/a%5cb", "a\\b"), ("/a\\..\\b", "a\\..\\b"), ("/%5C%5Chost%5Cx", "\\\\host\\x")] {
+            let clean = parse(path).unwrap();
+            assert_eq!(clean.below(Path::new("/r")), Path::new("/r").join(name));
+            assert_eq!(parse(&clean.encoded(false)).unwrap(), clean);
+        }
+        // Hidden like any name that begins with a dot.
+        assert!(matches!(parse("/..%5cb"), Err(Refusal::NotFound)));
+    }
+
+    #[cfg(not(unix))]
+    #[test]
+    fn a_backslash_is_refused() {
+        assert!(malformed("/..%5cb") && malformed("/a\\..\\b"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Uploads: PUT writes to a temporary file that gets its name when, and only when, everything arrived.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG};
@@ -34,8 +34,9 @@ impl Site {
 
     /// Begins an upload, or says at once why not. Blocks on the file system.
     ///
-    /// The target's directory must exist (409). A symbolic link at the target's place is replaced, not followed. `If-Match`
-    /// and `If-None-Match` are honoured, so that `If-None-Match: *` creates and never replaces.
+    /// The target's directory must exist (409). A symbolic link is followed as it is for GET, and stays; one that leads out
+    /// of the root, or nowhere, is refused (403). So are devices, pipes and sockets. `If-Match` and `If-None-Match` are
+    /// honoured, so that `If-None-Match: *` creates and never replaces.
     ///
     /// # Errors
     /// The answer to give when the upload is refused; the request's body need not be read.
@@ -73,20 +74,14 @@ impl Site {
         };
         let parent = match path::open(self.root(), &path.parent()) {
             Ok(parent) if parent.metadata.is_dir() => parent,
+            Err(Refusal::NotFound) if path::leads_out(self.root(), &path.parent()) => return Err(outside()),
             Ok(_) | Err(Refusal::NotFound) => {
                 return Err(Answer::error(StatusCode::CONFLICT, "The directory of the address does not exist."));
             }
             Err(other) => return Err(refusal(other)),
         };
-        let target = parent.path.join(name);
-        let (existed, current) = match fs::symlink_metadata(&target) {
-            Ok(metadata) if metadata.is_dir() => {
-                return Err(Answer::error(StatusCode::CONFLICT, "There is a directory at this address."));
-            }
-            Ok(metadata) => (true, Some(Validators::of(&metadata))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => (false, None),
-            Err(error) => return Err(refusal(error.into())),
-        };
+        let (target, metadata) = place(self.root(), parent.path.join(name))?;
+        let (existed, current) = (metadata.is_some(), metadata.as_ref().map(Validators::of));
         if conditional::evaluate(&request.headers, current.as_ref(), false) != Verdict::Proceed {
             return Err(Answer::error(
                 StatusCode::PRECONDITION_FAILED,
@@ -96,7 +91,8 @@ impl Site {
         if existed && !options.overwrite {
             return Err(Answer::error(StatusCode::CONFLICT, "The file exists and this server does not replace files."));
         }
-        let mut temporary = Temporary::create(&parent.path).map_err(|error| storage(&error))?;
+        let directory = target.parent().unwrap_or(self.root());
+        let mut temporary = Temporary::create(directory).map_err(|error| storage(&error))?;
         // The directory could have become a link since it was resolved: ask where the new file really is.
         let metadata = temporary.file().metadata().map_err(|error| storage(&error))?;
         let asked = temporary.path().to_path_buf();
@@ -158,6 +154,10 @@ impl Upload {
             temporary.file().sync_all().map_err(|error| storage(&error))?;
         }
         let metadata = temporary.file().metadata().map_err(|error| storage(&error))?;
+        // Another program may have put something there since the upload began.
+        if fs::symlink_metadata(&self.target).is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(special());
+        }
         temporary.place(self.target.file_name().unwrap_or_default(), self.options.overwrite).map_err(|error| {
             if !self.options.overwrite && error.kind() == io::ErrorKind::AlreadyExists {
                 Answer::error(StatusCode::CONFLICT, "The file exists and this server does not replace files.")
@@ -176,6 +176,41 @@ impl Upload {
         answer.set(ETAG, &Validators::of(&metadata).etag);
         Ok(answer)
     }
+}
+
+/// Where an upload to `asked`, whose directory is below `root`, is stored, and what is there now.
+// Both outcomes are answers of about the same size; a box would only add an allocation.
+#[allow(clippy::result_large_err)]
+fn place(root: &Path, asked: PathBuf) -> Result<(PathBuf, Option<Metadata>), Answer> {
+    let look = |path: &Path| fs::symlink_metadata(path).map_err(|error| refusal(error.into()));
+    let (target, metadata) = match fs::symlink_metadata(&asked) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((asked, None)),
+        Err(error) => return Err(refusal(error.into())),
+        Ok(metadata) if metadata.is_symlink() => {
+            let real = fs::canonicalize(&asked).ok().filter(|real| real.starts_with(root)).ok_or_else(outside)?;
+            let metadata = look(&real)?;
+            (real, metadata)
+        }
+        Ok(metadata) => (asked, metadata),
+    };
+    if metadata.is_dir() {
+        return Err(Answer::error(StatusCode::CONFLICT, "There is a directory at this address."));
+    }
+    if !metadata.is_file() {
+        return Err(special());
+    }
+    Ok((target, Some(metadata)))
+}
+
+fn outside() -> Answer {
+    Answer::error(StatusCode::FORBIDDEN, "The address goes through a link that leads out of the directory served.")
+}
+
+fn special() -> Answer {
+    Answer::error(
+        StatusCode::FORBIDDEN,
+        "There is a device, a pipe or a socket at this address; only files are stored.",
+    )
 }
 
 fn too_large(options: &UploadOptions) -> Answer {

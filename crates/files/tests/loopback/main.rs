@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod answers;
+#[cfg(unix)]
+mod changing;
 mod common;
 mod early;
 #[cfg(target_os = "linux")]
@@ -15,6 +17,7 @@ mod known_paths;
 mod memory;
 mod messages;
 mod network;
+mod own_certificate;
 mod script;
 mod strict;
 mod surviving;

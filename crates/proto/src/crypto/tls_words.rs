@@ -68,10 +68,23 @@ pub fn certificate_error_words(error: &CertificateError) -> String {
         CertificateError::InvalidPurpose => "certificate is for another purpose",
         CertificateError::InvalidOcspResponse => "OCSP response that came with the certificate is not valid",
         CertificateError::ApplicationVerificationFailure => "certificate was refused by the application",
-        CertificateError::Other(other) => return format!("certificate cannot be used: {other}"),
+        CertificateError::Other(other) => return format!("certificate cannot be used: {}", spaced(&other.to_string())),
         _ => "certificate uses an algorithm or a form that is not supported here",
     };
     words.into()
+}
+
+/// The name of an enum's variant in words, without what it carries: `CaUsedAsEndEntity` is `ca used as end entity`.
+fn spaced(name: &str) -> String {
+    let end = name.find(['(', '{']).unwrap_or(name.len());
+    let mut words = String::new();
+    for letter in name[..end].trim().chars() {
+        if letter.is_ascii_uppercase() && words.chars().last().is_some_and(|last| last.is_ascii_lowercase()) {
+            words.push(' ');
+        }
+        words.push(letter.to_ascii_lowercase());
+    }
+    words
 }
 
 /// The names in a certificate without the wrapping rustls gives them: `DnsName("a.b")` is `a.b`.
@@ -88,7 +101,8 @@ pub fn presented_names(presented: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use rustls::pki_types::ServerName;
-    use rustls::{AlertDescription, InconsistentKeys, InvalidMessage, PeerIncompatible, PeerMisbehaved};
+    use rustls::{AlertDescription, InconsistentKeys, InvalidMessage, OtherError, PeerIncompatible, PeerMisbehaved};
+    use std::sync::Arc;
 
     use super::*;
 
@@ -104,6 +118,7 @@ mod tests {
             CertificateError::BadSignature,
             CertificateError::InvalidPurpose,
             CertificateError::UnhandledCriticalExtension,
+            CertificateError::Other(OtherError(Arc::new(std::io::Error::other("CaUsedAsEndEntity(Inner { a: 1 })")))),
             CertificateError::NotValidForNameContext { expected: name.clone(), presented },
             CertificateError::NotValidForNameContext { expected: name, presented: Vec::new() },
         ];

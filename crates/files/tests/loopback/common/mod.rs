@@ -193,6 +193,10 @@ pub fn assert_plain(text: &str) {
     {
         assert!(!text.contains(mark), "{mark:?} in: {text}");
     }
+    // The libraries' own words.
+    for words in ["reading a body", "stream error", "http2 error", "connection error", "operation was canceled"] {
+        assert!(!text.contains(words), "{words:?} in: {text}");
+    }
     // Names of enums and their variants: two capitals with lower case between them, as in UnknownIssuer.
     let known = ["kB", "KiB", "MiB", "GiB"];
     // The hash of a key, in Base64, is no word.
