@@ -34,8 +34,14 @@ pub(super) fn text_width(text: &str) -> f64 {
     text.chars().map(width).sum()
 }
 
+/// In place of a choice's color: that of a bound, which no choice has.
+pub const BOUND: usize = usize::MAX;
+
 /// The classes of what has a choice's color: `kind`, the color, and whether it is one for the second time.
 pub(super) fn colored(kind: &str, color: usize) -> String {
+    if color == BOUND {
+        return format!("{kind} bound");
+    }
     let again = if color % LOOKS < COLORS { "" } else { " again" };
     format!("{kind} c{}{again}", color % COLORS)
 }
@@ -137,6 +143,12 @@ impl Ink {
 
     pub(super) fn path(&mut self, class: &str, d: &str) {
         let _ = writeln!(self.body, "<path class=\"{class}\" d=\"{d}\"/>");
+    }
+
+    /// A path whose stroke has a width of its own, if any.
+    pub(super) fn stroke(&mut self, class: &str, d: &str, width: Option<f64>) {
+        let style = width.map_or_else(String::new, |width| format!(" style=\"stroke-width:{width:.1}\""));
+        let _ = writeln!(self.body, "<path class=\"{class}\"{style} d=\"{d}\"/>");
     }
 
     /// A mark whose shape, beside its color, tells what it stands for.
