@@ -75,7 +75,7 @@ fn block(set: &Results, shown: &Shown) -> Option<Block> {
     let left_out = left_out.into_iter().filter(|(count, _)| *count > 0);
     let more: Vec<String> = left_out.map(|(count, what)| format!("{count} more {what}s in its section")).collect();
     Some(Block {
-        metric: matrix.name(&set.scenario),
+        metric: matrix.words(&set.scenario),
         choices: grid.choices[..choices].iter().map(|choice| choice.name.clone()).collect(),
         places: (0..places)
             .map(|place| BlockRow {

@@ -49,7 +49,7 @@ struct ComparedCell {
 
 /// Metrics as tables, the first ones.
 pub(super) fn tables(scenario: &Scenario, grid: &Grid, matrices: &[Matrix]) -> Vec<Compared> {
-    matrices.iter().take(MOST_TABLES).map(|matrix| compared(&matrix.name(scenario), grid, matrix)).collect()
+    matrices.iter().take(MOST_TABLES).map(|matrix| compared(&matrix.words(scenario), grid, matrix)).collect()
 }
 
 /// The names of the others.
