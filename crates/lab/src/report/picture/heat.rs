@@ -120,7 +120,8 @@ impl Heat {
             }
         }
         let widest = rows.iter().map(|row| text_width(row)).fold(0.0, f64::max);
-        ink.upward("axis", (panel.left - widest - 16.0, (panel.top + panel.bottom) / 2.0), &self.up.0);
+        let room = panel.bottom - panel.top + 24.0;
+        ink.upward("axis", (panel.left - widest - 16.0, (panel.top + panel.bottom) / 2.0), room, &self.up.0);
         ink.text("axis", ((panel.left + panel.right) / 2.0, panel.bottom + 35.0), Anchor::Middle, &self.across.0);
     }
 

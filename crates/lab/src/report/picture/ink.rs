@@ -109,11 +109,15 @@ impl Ink {
         let _ = writeln!(self.body, "<text class=\"panel\" x=\"{x:.1}\" y=\"{y:.1}\"{fit}>{}</text>", escape(text));
     }
 
-    /// A text that reads upward.
-    pub(super) fn upward(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
+    /// A text that reads upward and is at most so long: a longer one is squeezed.
+    pub(super) fn upward(&mut self, class: &str, (x, y): (f64, f64), room: f64, text: &str) {
+        let fit = match text_width(text) > room {
+            true => format!(" textLength=\"{room:.0}\" lengthAdjust=\"spacingAndGlyphs\""),
+            false => String::new(),
+        };
         let _ = writeln!(
             self.body,
-            "<text class=\"{class}\" transform=\"translate({x:.1} {y:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+            "<text class=\"{class}\" transform=\"translate({x:.1} {y:.1}) rotate(-90)\" text-anchor=\"middle\"{fit}>{}</text>",
             escape(text)
         );
     }

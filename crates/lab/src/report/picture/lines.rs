@@ -78,7 +78,8 @@ impl Lines {
         up.draw_left(ink, (panel.left, panel.right));
         across.draw_below(ink, (panel.top, panel.bottom), &self.across.0);
         let middle = (panel.top + panel.bottom) / 2.0;
-        ink.upward("axis", (panel.left - up.widest() - 16.0, middle), &self.up.0);
+        let room = panel.bottom - panel.top + 24.0;
+        ink.upward("axis", (panel.left - up.widest() - 16.0, middle), room, &self.up.0);
         for curve in curves {
             band(ink, curve, self.is_across, &across, &up);
         }
