@@ -381,6 +381,14 @@ fn a_replay_and_a_part_go_beside_the_results_and_never_over_them() {
     }
     assert_eq!(lab.json("out-p1-s2/manifest.json")["runs"].as_array().unwrap().len(), 1);
     assert!(lab.read("out-p1-s2/report.html").contains("--point 1 --seed 2"));
+    // Nor do other seeds.
+    let ended = lab.run("out", &["--first-seed", "101", "--seeds", "2"]);
+    assert!(ended.status.success() && text(&ended.stderr).contains("out-from101"), "{}", text(&ended.stderr));
+    let manifest = lab.json("out-from101/manifest.json");
+    let seeds: Vec<u64> =
+        manifest["runs"].as_array().unwrap().iter().map(|run| run["seed"].as_u64().unwrap()).collect();
+    assert!(!seeds.is_empty() && seeds.iter().all(|seed| (101..103).contains(seed)), "{seeds:?}");
+    assert!(lab.read("out-from101/report.html").contains("--first-seed 101 --seeds 2"));
     // Two parts do not share a folder either, and a part may have a folder to itself.
     assert!(lab.run("part", &["--shard", "1/2"]).status.success());
     assert!(lab.run("part", &["--shard", "2/2"]).status.success());

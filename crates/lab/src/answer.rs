@@ -2,40 +2,59 @@
 
 use crate::choices::Grid;
 use crate::matrix::{Entry, Matrix, Ratio};
-use crate::metric::{self, Better, Unit};
+use crate::metric::{self, Better, Scope, Unit};
+use crate::scenario::Scenario;
 use crate::stats::{Interval, Statistic};
 use crate::summary;
 
-/// What a better choice may pay with, if the scenario does not ask about it.
-const COSTS: [&str; 8] = [
-    "packets_lost",
-    "packets_spurious",
-    "bytes_retransmitted",
-    "early_probes",
-    "rtt_p95",
-    "deadline_misses",
-    "silence_after_repair",
-    "reverse_bytes",
+/// What the traffic of a flow may be about.
+const MAIN: [&str; 7] =
+    ["completion", "goodput", "flow_completion", "response", "deadline_misses", "frame_delay", "call_delay_mean"];
+
+/// Metrics that are as good as one: what is worse in several of them is said once, of the first that differs most.
+const FAMILIES: [(&str, &[&str]); 9] = [
+    ("flow sojourn", &["flow_sojourn_"]),
+    ("flow completion", &["flow_completion"]),
+    ("completion", &["completion", "goodput", "auc_delivered"]),
+    ("sojourn", &["sojourn_", "queue_max"]),
+    ("round trip", &["rtt"]),
+    ("lost", &["packets_lost", "bytes_lost", "loss_rate", "bytes_retransmitted", "retransmissions"]),
+    ("spurious", &["packets_spurious", "bytes_spurious"]),
+    ("probes", &["probe", "ptos", "early_probes"]),
+    ("dropped", &["link_dropped", "link_queue_dropped", "link_early_dropped"]),
 ];
 
-/// What the traffic of a flow beside it may be about.
-const MAIN: [&str; 5] = ["completion", "goodput", "flow_completion", "response", "deadline_misses"];
+/// Choices that are named one by one.
+const MOST_NAMES: usize = 4;
 
-/// The sentences. The first matrix answers the question, the others may tell what the best choice costs.
-pub fn sentences(grid: &Grid, matrices: &[Matrix]) -> Vec<String> {
+/// A difference in a metric that nobody asked about is a cost from this share on.
+const LEAST_COST: f64 = 0.01;
+
+/// The sentences. The first matrix answers the question, the others may tell what the best choice costs: they are of all
+/// that differs, among `measured` metrics.
+pub fn sentences(scenario: &Scenario, grid: &Grid, matrices: &[Matrix], measured: usize) -> Vec<String> {
+    let is_answer = |(answer, of): &(crate::scenario::Answer, Option<String>)| {
+        let found = matrices.first();
+        found.is_some_and(|it| it.metric == answer.metric && of.as_ref().is_none_or(|of| *of == it.subject))
+    };
+    if let Some((answer, of)) = scenario.answer.as_ref().filter(|answer| !is_answer(answer)) {
+        let of = of.as_ref().map_or_else(String::new, |of| format!(" of {of}"));
+        let metric = answer.metric.name.replace('_', " ");
+        return vec![format!("No run has a value of the {metric}{of}, which this scenario names as its answer.")];
+    }
     let Some(matrix) = matrices.first() else { return Vec::new() };
-    let what = matrix.metric.name.replace('_', " ");
+    let what = matrix.name(scenario);
     if matrix.statistic == Statistic::Spread {
         let what = format!("spread of {what}");
         return (0..grid.choices.len()).map(|choice| range(grid, matrix, &what, choice)).collect();
     }
+    let what = matrix.words(scenario);
     if grid.choices.len() < 2 {
-        return vec![range(grid, matrix, &what, 0)];
+        return [Some(range(grid, matrix, &what, 0)), how_to_compare(scenario)].into_iter().flatten().collect();
     }
-    let mut said = Vec::new();
-    let winner = winner(matrix);
-    said.push(verdict(grid, matrix, &what, winner));
+    let mut said = vec![verdict(grid, matrix, &what)];
     // What the winner is compared with: what is shipped, or what comes next.
+    let winner = winner(matrix);
     let other = if winner == 0 { next(matrix) } else { Some(winner) };
     let ratios =
         |choice: usize| matrix.entries.iter().filter(|row| row[choice].is_some_and(|it| it.ratio.is_some())).count();
@@ -43,9 +62,29 @@ pub fn sentences(grid: &Grid, matrices: &[Matrix]) -> Vec<String> {
         said.push(extremes(grid, matrix, other));
     }
     if let Some(other) = other {
-        said.extend(costs(grid, matrices, winner, other));
+        said.push(costs((scenario, grid), (matrices, measured), winner, other));
     }
     said
+}
+
+/// How the values of an axis become choices, where none is.
+fn how_to_compare(scenario: &Scenario) -> Option<String> {
+    let labels: Vec<&str> = scenario.axes.iter().map(|axis| axis.label.as_str()).collect();
+    let example = labels.last()?;
+    Some(format!(
+        "What varies, {}, is taken for circumstances, which are not compared. compare = \"{example}\" in the scenario makes \
+         the values of {example} choices, of which this page then names the best.",
+        list(&labels)
+    ))
+}
+
+/// "a, b and c".
+fn list(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
 }
 
 /// "1.3 × [1.2 ×, 1.4 ×]".
@@ -70,12 +109,7 @@ fn against(matrix: &Matrix, choice: usize) -> Option<Ratio> {
 
 /// The best choice: one that is better than the reference beyond chance, or else the reference.
 fn winner(matrix: &Matrix) -> usize {
-    let choices = matrix.entries.first().map_or(0, Vec::len);
-    let surely = (1..choices).filter_map(|choice| Some((choice, against(matrix, choice)?)));
-    let surely = surely.filter(|(_, ratio)| ratio.better == Some(true));
-    let best =
-        surely.reduce(|one, other| if matrix.metric.is_better(other.1.value, one.1.value) { other } else { one });
-    best.map_or(0, |(choice, _)| choice)
+    matrix.best_overall.first().copied().unwrap_or(0)
 }
 
 /// The best of those that are not the reference.
@@ -86,33 +120,58 @@ fn next(matrix: &Matrix) -> Option<usize> {
     best.map(|(choice, _)| choice)
 }
 
-fn verdict(grid: &Grid, matrix: &Matrix, what: &str, winner: usize) -> String {
-    let reference = &grid.choices[0].name;
-    let name = |choice: usize| &grid.choices[choice].name;
+fn verdict(grid: &Grid, matrix: &Matrix, what: &str) -> String {
+    let (reference, winner) = (&grid.choices[0].name, winner(matrix));
+    let name = |choice: usize| grid.choices[choice].name.as_str();
     let Some(shown) = Some(winner).filter(|winner| *winner > 0).or_else(|| next(matrix)) else {
         return format!("No choice can be compared with {reference} in {what}.");
     };
+    let Some(ratio) = against(matrix, shown) else { return String::new() };
     let ratio_at = |row: &&Vec<Option<Entry>>| row.get(shown).is_some_and(|it| it.is_some_and(|it| it.ratio.is_some()));
     let (together, mean) = match matrix.entries.iter().filter(ratio_at).count() {
         1 => (String::new(), ""),
         count => (format!(" over {count} {}s together", grid.kind), " (geometric mean)"),
     };
+    let values = match matrix.entries.as_slice() {
+        [only] => [shown, 0].map(|choice| only[choice].map(|it| metric::format(it.found.value, matrix.unit()))),
+        _ => [None, None],
+    };
+    let values = match values {
+        [Some(shown), Some(base)] => format!(", {shown} against {base}"),
+        _ => mean.to_owned(),
+    };
+    // The others that are as good, as far as these runs tell.
+    let tied: Vec<&str> = matrix.best_overall.iter().skip(1).map(|choice| name(*choice)).collect();
+    let rest = tied.len().saturating_sub(MOST_NAMES);
+    let tied = match rest {
+        0 => list(&tied),
+        rest => format!("{} and {rest} more", tied[..MOST_NAMES].join(", ")),
+    };
+    let times = times(&ratio);
     if winner > 0 {
-        let ratio = against(matrix, winner).map_or_else(String::new, |ratio| times(&ratio));
-        return format!("Best{together}: {}, with {ratio} the {what} of {reference}{mean}.", name(winner));
+        let winner = name(winner);
+        return match tied.as_str() {
+            "" => format!("Best{together}: {winner}. Its {what} is {times} that of {reference}{values}."),
+            tied => format!(
+                "Best{together}: {winner}, which {tied} cannot be told from beyond chance. Its {what} is {times} that of \
+                 {reference}{values}."
+            ),
+        };
     }
-    let Some(ratio) = against(matrix, shown) else { return String::new() };
+    let next = name(shown);
     match ratio.better {
         Some(false) => format!(
-            "Best{together}: {reference}. The next best, {}, has {} its {what}{mean}.",
-            name(shown),
-            times(&ratio)
+            "Best{together}: {reference}. The {what} of the next best, {next}, is {times} that of {reference}{values}."
         ),
-        _ => format!(
-            "No choice is better than {reference} in {what} beyond chance{together}; the nearest, {}, has {} its {what}{mean}.",
-            name(shown),
-            times(&ratio)
-        ),
+        _ => {
+            // Not all: these are better than what is worse.
+            let tied =
+                if tied.is_empty() { String::new() } else { format!(" As good as far as these runs tell: {tied}.") };
+            format!(
+                "No choice is better than {reference} in {what} beyond chance{together}: that of the nearest, {next}, is \
+                 {times} that of {reference}{values}.{tied}"
+            )
+        }
     }
 }
 
@@ -151,49 +210,107 @@ fn extremes(grid: &Grid, matrix: &Matrix, choice: usize) -> String {
     }
 }
 
-/// In what the winner is worse: than the reference, or where that wins, than what comes next.
-fn costs(grid: &Grid, matrices: &[Matrix], winner: usize, other: usize) -> Option<String> {
-    /// Metrics that are named.
-    const MOST: usize = 2;
-    // Ratios are to the reference: where that wins, it pays where the other is better.
-    let pays = |ratio: &Ratio| ratio.better == Some(winner == 0);
-    let mut paid: Vec<(usize, String)> = Vec::new();
-    let mut told: Vec<&str> = Vec::new();
-    let first = &matrices[0];
-    let is_main = |matrix: &Matrix| MAIN.contains(&matrix.metric.name);
-    for matrix in &matrices[1..] {
-        let is_own = matrix.subject == first.subject;
-        // Of other flows what they are about, of the same flow what the answer does not say already.
-        let is_other = is_main(matrix) && !is_own && !told.contains(&matrix.subject.as_str());
-        let is_cost = COSTS.contains(&matrix.metric.name) && is_own || is_other;
-        let rows = matrix.entries.iter().enumerate().filter(|_| is_cost).filter_map(|(place, row)| {
-            let entry = row[other].as_ref()?;
+/// What metrics are as good as one.
+fn family(name: &'static str) -> &'static str {
+    let is_of = |(_, members): &&(&str, &[&str])| members.iter().any(|member| name.starts_with(member));
+    FAMILIES.iter().find(is_of).map_or(name, |(family, _)| family)
+}
+
+/// A metric in which a choice is worse than another.
+struct Cost<'m> {
+    matrix: &'m Matrix,
+    /// Where.
+    places: usize,
+    /// Where most: the place, and the values of the choice and of the other.
+    most: (usize, f64, f64),
+    /// By how much there, as a share of the better value.
+    share: f64,
+}
+
+impl<'m> Cost<'m> {
+    /// What the winner pays in a metric against the other, if it is worse anywhere. One of the two is the reference.
+    fn of(matrix: &'m Matrix, winner: usize, other: usize) -> Option<Cost<'m>> {
+        // Ratios are to the reference: where that wins, it pays where the other is better.
+        let pays = |ratio: &Ratio| {
+            let far = if ratio.value > 0.0 { ratio.value.max(1.0 / ratio.value) } else { f64::INFINITY };
+            ratio.better == Some(winner == 0) && far >= 1.0 + LEAST_COST
+        };
+        let rows = matrix.entries.iter().enumerate().filter_map(|(place, row)| {
+            let entry = row[other]?;
             let ratio = entry.ratio.filter(pays)?;
-            Some((place, entry.found.value, row[0].as_ref()?.found.value, ratio))
+            let values = (entry.found.value, row[0]?.found.value);
+            let (mine, theirs) = if winner == 0 { (values.1, values.0) } else { values };
+            Some(((place, mine, theirs), ratio.value.max(1.0 / ratio.value)))
         });
-        let rows: Vec<_> = rows.collect();
-        let gap = |row: &(usize, f64, f64, Ratio)| (row.1 - row.2).abs();
-        let Some(most) = rows.iter().max_by(|one, other| gap(one).total_cmp(&gap(other))) else { continue };
-        if is_other {
-            told.push(&matrix.subject);
-        }
-        let (mine, theirs) = if winner == 0 { (most.2, most.1) } else { (most.1, most.2) };
-        let say = |value: f64| metric::format(value, matrix.unit());
+        let rows: Vec<((usize, f64, f64), f64)> = rows.collect();
+        let gap = |row: &&((usize, f64, f64), f64)| (row.0.1 - row.0.2).abs();
+        let (most, share) = *rows.iter().max_by(|one, other| gap(one).total_cmp(&gap(other)))?;
+        Some(Cost { matrix, places: rows.len(), most, share })
+    }
+}
+
+/// In what the winner is worse than the reference, or where that wins, than what comes next: of all that was measured.
+fn costs(
+    (scenario, grid): (&Scenario, &Grid),
+    (matrices, measured): (&[Matrix], usize),
+    winner: usize,
+    other: usize,
+) -> String {
+    /// Metrics that are told with their values.
+    const MOST: usize = 2;
+    /// Metrics that are named.
+    const NAMED: usize = 6;
+    let mut paid: Vec<Cost<'_>> = matrices[1..].iter().filter_map(|matrix| Cost::of(matrix, winner, other)).collect();
+    // What flows are about comes first, then what is so in most places, and by most.
+    let rank = |it: &Cost<'_>| match (it.matrix.metric.scope, MAIN.contains(&it.matrix.metric.name)) {
+        (_, true) => 0,
+        (Scope::Flow | Scope::Run, _) => 1,
+        (Scope::Link, _) => 2,
+    };
+    paid.sort_by(|one, other| {
+        let places = other.places.cmp(&one.places);
+        rank(one).cmp(&rank(other)).then(places).then(other.share.total_cmp(&one.share))
+    });
+    let mut told: Vec<(&str, &str)> = Vec::new();
+    paid.retain(|it| {
+        let one = (it.matrix.subject.as_str(), family(it.matrix.metric.name));
+        let is_new = !told.contains(&one);
+        told.push(one);
+        is_new
+    });
+    let (winner, other) = (&grid.choices[winner].name, &grid.choices[if winner == 0 { other } else { 0 }].name);
+    let measured = measured.saturating_sub(1);
+    if paid.is_empty() {
+        return format!(
+            "None of the {measured} other metrics of flows, links and the run in which less or more is better is worse with \
+             {winner} than with {other} by 1 % or more beyond chance."
+        );
+    }
+    let tell = |it: &Cost<'_>| {
+        let say = |value: f64| metric::format(value, it.matrix.unit());
         let at = match grid.places.len() {
             1 => String::new(),
-            count => format!(" on {} of {count} {}s (most on {})", rows.len(), grid.kind, grid.places[most.0].name),
+            count => format!(" on {} of {count} {}s (most on {})", it.places, grid.kind, grid.places[it.most.0].name),
         };
-        let of = if is_own { String::new() } else { format!(" of {}", matrix.subject) };
-        let metric = format!("{}{of}", matrix.metric.name.replace('_', " "));
-        paid.push((rows.len(), format!("{metric}{at}: {} against {}", say(mine), say(theirs))));
+        format!("{}{at}: {} against {}", it.matrix.name(scenario), say(it.most.1), say(it.most.2))
+    };
+    let (with_values, others) = paid.split_at(paid.len().min(MOST));
+    let mut said = with_values.iter().map(tell).collect::<Vec<_>>().join("; ");
+    let names: Vec<String> = others.iter().take(NAMED).map(|it| it.matrix.name(scenario)).collect();
+    if !names.is_empty() {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let more = match others.len().checked_sub(NAMED).filter(|more| *more > 0) {
+            Some(more) => format!("{} and {more} more", names.join(", ")),
+            None => list(&names),
+        };
+        said += &format!("; also worse: {more}");
     }
-    paid.sort_by_key(|(count, _)| core::cmp::Reverse(*count));
-    let (winner, other) = (&grid.choices[winner].name, &grid.choices[if winner == 0 { other } else { 0 }].name);
-    let paid: Vec<String> = paid.into_iter().take(MOST).map(|(_, text)| text).collect();
-    Some(match paid.is_empty() {
-        true => format!("Nothing else that was measured got worse with {winner} than with {other} beyond chance."),
-        false => format!("What {winner} costs against {other}: {}.", paid.join("; ")),
-    })
+    let compared = measured * grid.places.len();
+    let chance = match compared.div_ceil(20) {
+        few if compared < 20 || few == 0 => String::new(),
+        few => format!(": of {compared} comparisons up to {few} differ by chance"),
+    };
+    format!("What {winner} costs against {other}: {said}. All {measured} other metrics were looked at{chance}.")
 }
 
 /// From the best to the worst place under one choice.

@@ -4,8 +4,8 @@
 //! and gives the same answer for both. `thalweg lab run` and `merge` print it and end with exit code 1 if the results do not
 //! pass.
 //!
-//! Results pass if every run that was asked for is done, every expectation has a good outcome ([`Outcome::is_good`])
-//! and no run failed unexpectedly. Three rules soften this:
+//! Results pass if every run that was asked for is done, every expectation has a good outcome ([`Outcome::is_good`]),
+//! the metric that `answer` names has a value, and no run failed unexpectedly. Three rules soften this:
 //!
 //! - A failed run is expected where an `[[expect]]` on `success` or `completed` speaks of its point: that expectation
 //!   says how many runs may fail. Failed runs of rivals never count, for that a rival fails is a result.
@@ -34,6 +34,7 @@
 use serde::Serialize;
 
 use crate::metric::Scope;
+use crate::record::RunRecord;
 use crate::report::Results;
 use crate::runner::{Enough, enough};
 use crate::scenario::Scenario;
@@ -75,6 +76,11 @@ pub enum Reason {
         /// How many verdicts there are on what is expected.
         of: usize,
     },
+    /// The metric that the scenario names as its answer has no value in any run.
+    Unanswered {
+        /// The metric.
+        metric: &'static str,
+    },
     /// Runs failed of which the scenario does not say that they may.
     Failures {
         /// How many.
@@ -87,6 +93,9 @@ impl core::fmt::Display for Reason {
         match self {
             Reason::Incomplete => f.write_str("not every run is done"),
             Reason::Expectations { broken, of } => write!(f, "{broken} of {of} expectations do not hold"),
+            Reason::Unanswered { metric } => {
+                write!(f, "no run has a value of {metric}, which the scenario names as its answer")
+            }
             Reason::Failures { runs: 1 } => f.write_str("1 run failed unexpectedly"),
             Reason::Failures { runs } => write!(f, "{runs} runs failed unexpectedly"),
         }
@@ -110,6 +119,7 @@ impl Judgment {
         let mut reasons = Vec::new();
         if manifest.complete {
             reasons.extend((broken > 0).then_some(Reason::Expectations { broken, of: tally.expected }));
+            reasons.extend(unanswered(scenario, runs).filter(|_| !manifest.is_part()));
             reasons.extend((failed > 0).then_some(Reason::Failures { runs: failed }));
         } else {
             reasons.push(Reason::Incomplete);
@@ -122,6 +132,23 @@ impl Judgment {
     pub fn passes(&self) -> bool {
         self.reasons.is_empty()
     }
+}
+
+/// The named answer, if no run has a value of it.
+fn unanswered(scenario: &Scenario, runs: &Runs) -> Option<Reason> {
+    let (answer, of) = scenario.answer.as_ref()?;
+    let metric = answer.metric;
+    let subjects: Vec<String> = match of {
+        Some(of) => vec![of.clone()],
+        None => subjects(scenario, 0, metric.scope),
+    };
+    let has = |record: &RunRecord| {
+        let mut all = subjects.iter();
+        all.any(|of| !record.get(metric.scope, of, metric.name).is_empty() || record.is_never(of, metric.name))
+    };
+    // What failed says so itself.
+    let done: Vec<&RunRecord> = runs.values().filter(|record| record.failed.is_none()).collect();
+    (!done.is_empty() && !done.iter().any(|record| has(record))).then_some(Reason::Unanswered { metric: metric.name })
 }
 
 /// Failed runs, counted.

@@ -6,7 +6,7 @@ use thalweg_units::math;
 use crate::choices::Grid;
 use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
 use crate::scenario::world::{FlowSpec, Traffic};
-use crate::scenario::{Answer, Expectation, Scenario};
+use crate::scenario::{Answer, Scenario, has_deadline};
 use crate::stats::{self, Estimate, Interval, Missing, Statistic};
 use crate::summary::{self, Runs, Sample};
 
@@ -19,10 +19,17 @@ pub struct Matrix {
     pub statistic: Statistic,
     /// The flow, or the link; empty of the run as a whole.
     pub subject: String,
+    /// Whether runs have many values each: then runs are summed up one by one, and values are medians over runs.
+    pub is_repeated: bool,
     /// By place and choice of the [`Grid`]; none where nothing was run or measured.
     pub entries: Vec<Vec<Option<Entry>>>,
     /// Each choice against the reference over all places together, by number of the choice.
     pub overall: Vec<Option<Ratio>>,
+    /// The choices that are best in each place: one, and those that cannot be told from it beyond chance. None where no
+    /// choice can be told from any other, or as long as [`Matrix::with_best`] has not looked.
+    pub best: Vec<Vec<usize>>,
+    /// The choices that are best over all places together.
+    pub best_overall: Vec<usize>,
 }
 
 /// What was found in one place under one choice.
@@ -57,6 +64,26 @@ impl Matrix {
         self.statistic.unit(self.metric.unit)
     }
 
+    /// What it is called: "completion over floor of download"; without the flow if the scenario has one.
+    pub fn name(&self, scenario: &Scenario) -> String {
+        let metric = self.metric.name.replace('_', " ");
+        let is_single = scenario.points.first().is_none_or(|point| point.world.flows.len() <= 1);
+        match self.metric.scope {
+            Scope::Flow if !is_single => format!("{metric} of {}", self.subject),
+            Scope::Link => format!("{metric} of {}", self.subject),
+            Scope::Flow | Scope::Run => metric,
+        }
+    }
+
+    /// The same with how it is summed up, if that is neither the median nor the mean of a share: "p99 frame delay".
+    pub fn words(&self, scenario: &Scenario) -> String {
+        match self.statistic {
+            Statistic::MEDIAN | Statistic::Spread => self.name(scenario),
+            Statistic::Mean if self.unit() == Unit::Share => self.name(scenario),
+            statistic => format!("{statistic} {}", self.name(scenario)),
+        }
+    }
+
     /// The metric at all points; none if no run has it.
     pub fn new(scenario: &Scenario, runs: &Runs, grid: &Grid, answer: Answer, of: &str) -> Option<Matrix> {
         let side = |place, choice| Some(Side { scenario, runs, point: grid.point(place, choice)? });
@@ -72,15 +99,17 @@ impl Matrix {
     ) -> Option<Matrix> {
         // What runs of one seed have to do with each other says nothing about how far runs are apart.
         let pairs = statistic != Statistic::Spread;
-        let entry = |place: usize, choice: usize| {
+        let mut is_repeated = false;
+        let mut entry = |place: usize, choice: usize| {
             let here = side(place, choice)?;
             let sample = Sample::new(here.scenario, here.runs, here.point, subject, metric);
+            is_repeated |= sample.is_repeated();
             let found = sample.estimate(statistic);
             let tail = |share| sample.estimate(Statistic::Quantile(share)).value;
             let has_tails =
                 statistic.unit(metric.unit) == Unit::Seconds && metric.better == Better::Less && found.distinct > 1;
             let base = side(place, 0).filter(|_| choice > 0 && pairs);
-            let ratio = base.and_then(|base| ratio(base, here, subject, metric));
+            let ratio = base.and_then(|base| ratio(base, here, subject, (metric, statistic)));
             (found.runs > 0).then_some(Entry {
                 point: here.point,
                 found,
@@ -93,31 +122,52 @@ impl Matrix {
         if entries.iter().flatten().all(Option::is_none) {
             return None;
         }
-        let overall = |choice: usize| {
-            let both = (0..places).filter_map(|place| Some((side(place, 0)?, side(place, choice)?)));
-            if choice == 0 || !pairs { None } else { overall(both, subject, metric) }
+        let against = |choice: usize| {
+            if choice == 0 || !pairs { None } else { between(places, side, (0, choice), subject, (metric, statistic)) }
         };
-        let overall = (0..choices).map(overall).collect();
-        Some(Matrix { metric, statistic, subject: subject.to_owned(), entries, overall })
+        let overall = (0..choices).map(against).collect();
+        let (best, best_overall) = (vec![Vec::new(); places], Vec::new());
+        let subject = subject.to_owned();
+        Some(Matrix { metric, statistic, subject, is_repeated, entries, overall, best, best_overall })
     }
 
-    /// The choice that is better than every other in a place beyond what chance explains.
-    ///
-    /// The reference is it where every other is worse or cannot be told from it; none if there is nothing to choose, or
-    /// nothing that runs of one seed could tell, as of a spread.
-    pub fn best(&self, place: usize) -> Option<usize> {
-        let entries = self.entries.get(place)?;
-        if entries.iter().flatten().count() < 2 || self.statistic == Statistic::Spread {
-            return None;
+    /// With the choices that are best in each place, and over all places. `side` is what the matrix was made of.
+    #[must_use]
+    pub fn with_best<'a>(mut self, side: &dyn Fn(usize, usize) -> Option<Side<'a>>) -> Matrix {
+        let (places, measured) = (self.entries.len(), (self.metric, self.statistic));
+        // Runs of one seed tell nothing about a spread.
+        if self.statistic == Statistic::Spread {
+            return self;
         }
-        let better = |one: &usize, other: &usize| {
-            let value = |at: &usize| entries[*at].map_or(f64::NAN, |entry| entry.found.value);
-            self.metric.is_better(value(one), value(other))
+        let subject = self.subject.clone();
+        self.best = (0..places)
+            .map(|place| {
+                let row = &self.entries[place];
+                let known: Vec<Known> = row
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(choice, entry)| {
+                        let entry = entry.as_ref()?;
+                        Some((choice, entry.found.value, entry.ratio.and_then(|ratio| ratio.better)))
+                    })
+                    .collect();
+                best(self.metric, &known, &|one, other| {
+                    ratio(side(place, one)?, side(place, other)?, &subject, measured)
+                })
+            })
+            .collect();
+        let all = self.overall.iter().enumerate();
+        let known: Vec<Known> = all
+            .filter_map(|(choice, ratio)| match ratio {
+                Some(ratio) => Some((choice, ratio.value, ratio.better)),
+                None => (choice == 0).then_some((0, 1.0, None)),
+            })
+            .collect();
+        self.best_overall = match places {
+            1 => self.best[0].clone(),
+            _ => best(self.metric, &known, &|one, other| between(places, side, (one, other), &subject, measured)),
         };
-        let surely = |at: &usize| entries[*at].and_then(|entry| entry.ratio).and_then(|ratio| ratio.better);
-        let winners = (1..entries.len()).filter(|at| surely(at) == Some(true));
-        let winner = winners.reduce(|best, at| if better(&at, &best) { at } else { best });
-        winner.or_else(|| entries[0].map(|_| 0))
+        self
     }
 
     /// Whether a choice differs from the reference anywhere beyond what chance explains.
@@ -138,19 +188,49 @@ pub struct Side<'a> {
     pub point: usize,
 }
 
+/// A choice, its value, and whether it is better than the reference beyond chance, if it can be told from that.
+type Known = (usize, f64, Option<bool>);
+
+/// The choices of which none is worse than another beyond chance, and that are better than all others: the best of those
+/// that are better than the reference, or else the reference, and what cannot be told from it. Empty if that is true of
+/// all. `ratio` compares two choices.
+fn best(metric: &Metric, known: &[Known], ratio: &dyn Fn(usize, usize) -> Option<Ratio>) -> Vec<usize> {
+    let surely = known.iter().filter(|(.., better)| *better == Some(true));
+    let winner = surely.reduce(|one, other| if metric.is_better(other.1, one.1) { other } else { one });
+    let mut best: Vec<usize> = match winner {
+        Some((winner, ..)) => known
+            .iter()
+            // Whatever is not better than the reference but that it is worse than the winner, which is better than that.
+            .filter(|(choice, _, better)| *choice != 0 && *better != Some(false) && choice != winner)
+            .filter(|(choice, ..)| ratio(*winner, *choice).is_none_or(|ratio| ratio.better != Some(false)))
+            .map(|(choice, ..)| *choice)
+            .collect(),
+        None => known.iter().filter(|(choice, _, better)| *choice != 0 && better.is_none()).map(|it| it.0).collect(),
+    };
+    let first = winner.map(|(winner, ..)| *winner).or_else(|| known.iter().any(|it| it.0 == 0).then_some(0));
+    best.splice(0..0, first);
+    if best.len() < known.len() { best } else { Vec::new() }
+}
+
 /// The metric of each run of two sides, on the seeds that both have, and how close two values are one result.
-fn on_same_seeds(base: Side<'_>, other: Side<'_>, flow: &str, metric: &Metric) -> (Vec<(f64, f64)>, f64) {
+fn on_same_seeds(
+    base: Side<'_>,
+    other: Side<'_>,
+    flow: &str,
+    (metric, statistic): (&Metric, Statistic),
+) -> (Vec<(f64, f64)>, f64) {
     summary::on_same_seeds(
         (base.scenario, (base.runs, base.point, flow)),
         (other.scenario, (other.runs, other.point, flow)),
         metric,
-        summary::statistic(metric),
+        statistic,
     )
 }
 
 /// A side against its base, seed by seed.
-fn ratio(base: Side<'_>, other: Side<'_>, flow: &str, metric: &Metric) -> Option<Ratio> {
-    let (pairs, tolerance) = on_same_seeds(base, other, flow, metric);
+fn ratio(base: Side<'_>, other: Side<'_>, flow: &str, measured: (&Metric, Statistic)) -> Option<Ratio> {
+    let (pairs, tolerance) = on_same_seeds(base, other, flow, measured);
+    let metric = measured.0;
     let paired = stats::paired(&pairs, tolerance)?;
     // Where one side never came to an end, that the other did is beyond doubt.
     let rescued = pairs.iter().filter(|(first, second)| first.is_infinite() && second.is_finite()).count();
@@ -169,16 +249,28 @@ fn ratio(base: Side<'_>, other: Side<'_>, flow: &str, metric: &Metric) -> Option
     })
 }
 
-/// A choice against the reference over all places in which both are run: the geometric mean of the ratios of each seed,
-/// then the median over seeds. None where a ratio to nothing makes such a mean meaningless.
-fn overall<'a>(places: impl Iterator<Item = (Side<'a>, Side<'a>)>, flow: &str, metric: &Metric) -> Option<Ratio> {
-    let by_place: Vec<Vec<(f64, f64)>> =
-        places.map(|(base, other)| on_same_seeds(base, other, flow, metric).0).collect();
+/// One choice against another over all places in which both are run: the geometric mean of the ratios of each seed, then
+/// the median over seeds. None where a ratio to nothing makes such a mean meaningless.
+fn between<'a>(
+    places: usize,
+    side: &dyn Fn(usize, usize) -> Option<Side<'a>>,
+    (one, other): (usize, usize),
+    flow: &str,
+    measured: (&Metric, Statistic),
+) -> Option<Ratio> {
+    let metric = measured.0;
+    let both = (0..places).filter_map(|place| Some((side(place, one)?, side(place, other)?)));
+    // The pairs of each place, and from which share of the base on they differ.
+    let by_place = both.map(|(base, other)| {
+        let (pairs, tolerance) = on_same_seeds(base, other, flow, measured);
+        let largest = pairs.iter().map(|(first, _)| first.abs()).filter(|size| size.is_finite()).fold(0.0, f64::max);
+        (pairs, if largest > 0.0 { tolerance / largest } else { 0.0 })
+    });
     // Where neither ever came to an end there is nothing to compare.
-    let by_place: Vec<_> = by_place.into_iter().filter(|pairs| pairs.iter().any(stats::can_compare)).collect();
-    let seeds = by_place.iter().map(Vec::len).min().filter(|seeds| *seeds > 0)?;
+    let by_place: Vec<_> = by_place.filter(|(pairs, _)| pairs.iter().any(stats::can_compare)).collect();
+    let seeds = by_place.iter().map(|(pairs, _)| pairs.len()).min().filter(|seeds| *seeds > 0)?;
     let of_seed = |seed: usize| {
-        let logs = by_place.iter().map(|pairs| {
+        let logs = by_place.iter().map(|(pairs, _)| {
             let (first, second) = pairs[seed];
             let ratio = stats::ratio(first, second);
             // What never ends is endlessly worse; nothing else makes a ratio endless or nothing.
@@ -192,7 +284,11 @@ fn overall<'a>(places: impl Iterator<Item = (Side<'a>, Side<'a>)>, flow: &str, m
         return None;
     }
     let estimate = Estimate::of(&ratios, Statistic::MEDIAN, 0.0);
-    let differs = estimate.interval.is_some_and(|interval| !interval.contains(1.0));
+    // Seeds that change nothing leave nothing to chance: what differs, differs.
+    let least = by_place.iter().map(|(_, share)| share).sum::<f64>() / by_place.len() as f64;
+    let steady = estimate.missing == Some(Missing::Alike(seeds)) && (estimate.value - 1.0).abs() > least;
+    let differs = estimate.interval.is_some_and(|interval| !interval.contains(1.0))
+        || steady && seeds >= stats::FEWEST_FOR_MEDIAN;
     let better = differs.then(|| metric.is_better(estimate.value, 1.0));
     Some(Ratio { value: estimate.value, interval: estimate.interval, better, pairs: seeds })
 }
@@ -203,7 +299,8 @@ fn main_metric(flow: &FlowSpec) -> &'static str {
         Traffic::Download(Some(_)) | Traffic::Upload(Some(_)) => "completion",
         Traffic::Download(None) | Traffic::Upload(None) => "goodput",
         Traffic::Flows { .. } => "flow_completion",
-        Traffic::Media { .. } => "deadline_misses",
+        Traffic::Media { .. } if has_deadline(&flow.traffic) => "deadline_misses",
+        Traffic::Media { .. } => "frame_delay",
         Traffic::Call(_) => "call_delay_mean",
         // Requests, and pages of them.
         _ => "response",
@@ -225,25 +322,28 @@ pub fn asked(scenario: &Scenario) -> Vec<(Answer, String)> {
     let spoken = || scenario.expectations.iter().chain(&scenario.known);
     let judging = || spoken().filter(|it| !it.metric.is_yes_or_no() && it.metric.better != Better::Neither);
     let of_flows = || judging().filter(|it| it.metric.scope == Scope::Flow);
-    if let Some(answer) = scenario.answer {
-        let subject = judging().find(|it| it.metric == answer.metric).and_then(|it| subject(it).cloned());
-        if let Some(subject) = subject.or_else(|| first_subject(scenario, answer.metric.scope)) {
-            add(answer, &subject);
+    if let Some((answer, named)) = &scenario.answer {
+        if let Some(subject) = named.clone().or_else(|| first_subject(scenario, answer.metric.scope)) {
+            add(*answer, &subject);
         }
     } else {
-        // What most expectations of flows are about; of equals the first.
-        let count = |metric: &Metric| of_flows().filter(|it| it.metric.name == metric.name).count();
-        let most = of_flows().map(|it| count(it.metric)).max().unwrap_or(0);
-        if let Some(first) = of_flows().find(|it| count(it.metric) == most) {
+        // What most expectations of flows are about; of equals the first. What is the same number everywhere is no
+        // question.
+        let open = || of_flows().filter(|it| it.base().is_some() || it.at_least != it.at_most);
+        let count = |metric: &Metric| open().filter(|it| it.metric.name == metric.name).count();
+        let most = open().map(|it| count(it.metric)).max().unwrap_or(0);
+        if let Some(first) = open().find(|it| count(it.metric) == most) {
             let statistic =
                 if first.statistic.has_interval() { first.statistic } else { summary::statistic(first.metric) };
             let flow = first.flow.clone().unwrap_or_else(|| flows[0].name.clone());
             add(Answer { metric: first.metric, statistic }, &flow);
+        } else if let Some(metric) = metric::find(main_metric(&flows[0])) {
+            add(Answer { metric, statistic: summary::statistic(metric) }, &flows[0].name);
         }
     }
     for expectation in judging() {
         let answer = Answer { metric: expectation.metric, statistic: summary::statistic(expectation.metric) };
-        match subject(expectation) {
+        match expectation.subject() {
             Some(subject) => add(answer, subject),
             None => all_of(expectation.metric.scope).iter().for_each(|it| add(answer, it)),
         }
@@ -256,15 +356,6 @@ pub fn asked(scenario: &Scenario) -> Vec<(Answer, String)> {
     all
 }
 
-/// The flow or link that an expectation names.
-fn subject(expectation: &Expectation) -> Option<&String> {
-    match expectation.metric.scope {
-        Scope::Flow => expectation.flow.as_ref(),
-        Scope::Link => expectation.link.as_ref(),
-        Scope::Run => None,
-    }
-}
-
 /// What a metric is of where nobody says: the first flow, the way down of the first path, the run.
 fn first_subject(scenario: &Scenario, scope: Scope) -> Option<String> {
     let all = summary::subjects(scenario, 0, scope);
@@ -272,24 +363,32 @@ fn first_subject(scenario: &Scenario, scope: Scope) -> Option<String> {
     down.or(all.first()).cloned()
 }
 
-/// The matrices of what the scenario asks about, then of every other metric that tells its choices apart.
-pub fn matrices(scenario: &Scenario, runs: &Runs, grid: &Grid) -> Vec<Matrix> {
+/// The matrices of what the scenario asks about, then of every other metric of flows, links and the run that tells its
+/// choices apart; and how many metrics have a value, of each flow and link.
+pub fn matrices(scenario: &Scenario, runs: &Runs, grid: &Grid) -> (Vec<Matrix>, usize) {
     let asked = asked(scenario);
-    let mut all: Vec<Matrix> =
-        asked.iter().filter_map(|(answer, flow)| Matrix::new(scenario, runs, grid, *answer, flow)).collect();
-    let flows: Vec<String> = scenario
-        .points
-        .first()
-        .map(|point| point.world.flows.iter().map(|flow| flow.name.clone()).collect())
-        .unwrap_or_default();
-    for metric in METRICS.iter().filter(|metric| metric.scope == Scope::Flow && metric.better != Better::Neither) {
-        for flow in &flows {
-            if asked.iter().any(|(known, of)| known.metric == metric && of == flow) {
-                continue;
-            }
+    let side = |place, choice| Some(Side { scenario, runs, point: grid.point(place, choice)? });
+    let new = |answer: Answer, of: &str| Matrix::new(scenario, runs, grid, answer, of);
+    let mut all: Vec<Matrix> = asked.iter().filter_map(|(answer, of)| new(*answer, of)).collect();
+    let mut measured = all.len();
+    for (metric, of) in judging(scenario) {
+        if !asked.iter().any(|(known, subject)| known.metric == metric && *subject == of) {
             let answer = Answer { metric, statistic: summary::statistic(metric) };
-            all.extend(Matrix::new(scenario, runs, grid, answer, flow).filter(Matrix::tells_choices_apart));
+            let matrix = new(answer, &of);
+            measured += usize::from(matrix.is_some());
+            all.extend(matrix.filter(Matrix::tells_choices_apart));
         }
+    }
+    (all.into_iter().map(|matrix| matrix.with_best(&side)).collect(), measured)
+}
+
+/// Every metric of which less or more is better, with each flow or link of it: those of flows, of links, of the run.
+pub fn judging(scenario: &Scenario) -> Vec<(&'static Metric, String)> {
+    let mut all = Vec::new();
+    for metric in METRICS.iter().filter(|metric| metric.better != Better::Neither) {
+        let subjects = summary::subjects(scenario, 0, metric.scope).into_iter();
+        let is_there = |of: &String| metric.scope != Scope::Link || summary::is_taken(scenario, 0, of);
+        all.extend(subjects.filter(is_there).map(|of| (metric, of)));
     }
     all
 }
@@ -344,7 +443,8 @@ at_most = 9
         let grid = Grid::of(&scenario);
         let metric = metric::find(metric).unwrap();
         let answer = Answer { metric, statistic: summary::statistic(metric) };
-        let matrix = Matrix::new(&scenario, &runs, &grid, answer, "f").unwrap();
+        let side = |place, choice| Some(Side { scenario: &scenario, runs: &runs, point: grid.point(place, choice)? });
+        let matrix = Matrix::new(&scenario, &runs, &grid, answer, "f").unwrap().with_best(&side);
         (grid, matrix)
     }
 
@@ -358,8 +458,9 @@ at_most = 9
         for place in 0..2 {
             assert!(matrix.entries[place][0].unwrap().ratio.is_none());
             assert_eq!(matrix.entries[place][1].unwrap().ratio.unwrap().value, 0.5);
-            assert_eq!(matrix.best(place), Some(1), "half the time on every seed");
+            assert_eq!(matrix.best[place], [1], "half the time on every seed");
         }
+        assert_eq!(matrix.best_overall, [1]);
         let overall = matrix.overall[2].unwrap();
         assert!((overall.value - 4.0).abs() < 1e-12, "{overall:?}");
     }
@@ -368,8 +469,27 @@ at_most = 9
     fn a_lower_median_is_no_better_as_long_as_the_interval_reaches_one() {
         let (_, matrix) = matrix("ptos", |_, _| 1.0);
         assert!(matrix.entries[0][1].unwrap().found.value < 3.0);
-        assert_eq!(matrix.best(0), Some(0), "{:?}", matrix.entries[0]);
+        assert_eq!(matrix.best[0], [0; 0], "nothing is best where nothing differs: {:?}", matrix.entries[0]);
         assert!(!matrix.tells_choices_apart());
+    }
+
+    #[test]
+    fn a_tie_is_no_best() {
+        // Two choices take half the time of the reference, and which of them is quicker the seed decides.
+        let time = |point: usize, seed: u64| match point % 4 {
+            1 => 4.0 + seed as f64 / 100.0,
+            0 | 2 => 2.0 + if (seed + point as u64 / 2).is_multiple_of(2) { 0.01 } else { 0.0 } + seed as f64 / 100.0,
+            _ => 8.0,
+        };
+        let (_, matrix) = matrix("completion", time);
+        let reference = matrix.entries[0][0].unwrap().found.value;
+        assert!(matrix.entries[0].iter().flatten().filter(|entry| entry.found.value < reference).count() == 2);
+        for best in [&matrix.best[0], &matrix.best[1], &matrix.best_overall] {
+            assert_eq!(best.len(), 2, "{matrix:?}");
+        }
+        // The reference and one that cannot be told from it, before others that are worse.
+        let (_, matrix) = self::matrix("completion", |point, _| [9.0, 1.0, 1.0, 9.0][point % 4]);
+        assert_eq!(matrix.best[0], [0, 2]);
     }
 
     #[test]
@@ -387,5 +507,11 @@ at_most = 9
         let names: Vec<&str> = asked.iter().map(|(answer, _)| answer.metric.name).collect();
         assert_eq!(names, ["ptos", "completion"]);
         assert_eq!(asked[0].0.statistic, Statistic::MEDIAN, "the largest value has no interval");
+        // What is the same number at every point asks nothing.
+        let stacks = ["thalweg", "quinn"].map(StackInfo::new);
+        let text = TEXT.replace("at_most = 9", "equals = 0");
+        let scenario = Scenario::parse("t.toml", &text, Path::new(""), &stacks).unwrap();
+        let names: Vec<&str> = self::asked(&scenario).iter().map(|(answer, _)| answer.metric.name).collect();
+        assert_eq!(names, ["completion", "ptos"]);
     }
 }

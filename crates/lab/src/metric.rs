@@ -123,7 +123,7 @@ metrics! {
         "handshake" Seconds "time from the client's first datagram until the client's handshake is complete",
         "response" Seconds (per "request") "time from a request to the last byte of its response, infinite if the response never ended or the request was never made",
         "flow_completion" Seconds (per "flow") "duration of a short flow, infinite if the flow never ended or never began",
-        "deadline_misses" Share "frames that arrived after their deadline or not at all, divided by all frames that were due",
+        "deadline_misses" Share "frames of media that arrived after their deadline or not at all, divided by all frames that were due; no value of datagrams, which have no deadline",
         "frame_delay" Seconds (per "frame that was due") "delay of a real-time frame, infinite if the frame never arrived",
         "frames_missing" Share "frames that never arrived, divided by all frames that were due",
         "call_delay_mean" Seconds "mean time from the capture of a frame of a call to its arrival, over all tracks; a frame that never arrived counts until a later one of its track did; with `measure`, of frames captured within the window",
@@ -264,8 +264,16 @@ pub fn markdown() -> String {
     out
 }
 
-/// A number as people read it.
+/// How many digits tell numbers apart for people.
+const DIGITS: usize = 4;
+
+/// A number as people read it: four significant digits.
 pub fn format(value: f64, unit: Unit) -> String {
+    format_to(value, unit, DIGITS)
+}
+
+/// A number with so many significant digits, four at least.
+pub fn format_to(value: f64, unit: Unit, digits: usize) -> String {
     if value == f64::INFINITY {
         return if unit == Unit::Seconds { "never" } else { "∞" }.to_owned();
     }
@@ -277,39 +285,39 @@ pub fn format(value: f64, unit: Unit) -> String {
     }
     let sign = if value < 0.0 { "−" } else { "" };
     let size = value.abs();
+    let more = digits.saturating_sub(DIGITS);
+    let significant = |size: f64| significant(size, more);
     match unit {
-        Unit::Seconds if size >= 10_000.0 => format!("{sign}{size:.0} s"),
         Unit::Seconds if size >= 1.0 => format!("{sign}{} s", significant(size)),
         Unit::Seconds if size >= 1e-3 => format!("{sign}{} ms", significant(size * 1e3)),
         Unit::Seconds if size > 0.0 => format!("{sign}{} µs", significant(size * 1e6)),
         Unit::Seconds => "0 s".to_owned(),
-        Unit::Bytes => format!("{sign}{}", scaled(size, &["B", "kB", "MB", "GB", "TB"])),
-        Unit::BitsPerSecond => format!("{sign}{}", scaled(size, &["bps", "kbps", "Mbps", "Gbps", "Tbps"])),
+        Unit::Bytes => format!("{sign}{}", scaled(size, &["B", "kB", "MB", "GB", "TB"], more)),
+        Unit::BitsPerSecond => format!("{sign}{}", scaled(size, &["bps", "kbps", "Mbps", "Gbps", "Tbps"], more)),
         Unit::Share => format!("{sign}{} %", significant(size * 100.0)),
-        Unit::Ratio => format!("{sign}{}", significant(size)),
-        Unit::Count if size < 10_000.0 => format!("{sign}{}", significant(size)),
-        Unit::Count => format!("{sign}{size:.0}"),
+        Unit::Ratio | Unit::Count => format!("{sign}{}", significant(size)),
     }
 }
 
-fn scaled(mut size: f64, units: &[&str]) -> String {
+fn scaled(mut size: f64, units: &[&str], more: usize) -> String {
     let mut at = 0;
     while size >= 1000.0 && at + 1 < units.len() {
         size /= 1000.0;
         at += 1;
     }
-    format!("{} {}", significant(size), units.get(at).unwrap_or(&""))
+    format!("{} {}", significant(size, more), units.get(at).unwrap_or(&""))
 }
 
-/// Four significant digits, without zeros at the end.
-fn significant(size: f64) -> String {
-    let decimals = match size {
-        size if size >= 1000.0 => 0,
-        size if size >= 100.0 => 1,
-        size if size >= 10.0 => 2,
-        size if size >= 1.0 => 3,
-        _ => 4,
-    };
+/// Four significant digits and so many more, without zeros at the end.
+fn significant(size: f64, more: usize) -> String {
+    let decimals = more
+        + match size {
+            size if size >= 1000.0 => 0,
+            size if size >= 100.0 => 1,
+            size if size >= 10.0 => 2,
+            size if size >= 1.0 => 3,
+            _ => 4,
+        };
     let text = format!("{size:.decimals$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
@@ -361,6 +369,8 @@ mod tests {
         assert_eq!(format(250e6, Unit::BitsPerSecond), "250 Mbps");
         assert_eq!(format(0.005, Unit::Share), "0.5 %");
         assert_eq!(format(1234567.0, Unit::Count), "1234567");
+        assert_eq!(format(12345.6, Unit::Seconds), "12346 s");
+        assert_eq!(format_to(14.28126, Unit::Seconds, 6), "14.2813 s");
         assert_eq!(format(f64::NAN, Unit::Count), "–");
         assert_eq!(format(f64::INFINITY, Unit::Seconds), "never");
         assert_eq!(format(f64::INFINITY, Unit::Ratio), "∞");

@@ -209,7 +209,8 @@ pub fn places(scenario: &Scenario, runs: &Runs, scope: Scope) -> Vec<(usize, Str
     places
 }
 
-fn is_taken(scenario: &Scenario, point: usize, link: &str) -> bool {
+/// Whether a flow takes a link.
+pub(crate) fn is_taken(scenario: &Scenario, point: usize, link: &str) -> bool {
     let path = link.rsplit_once('.').map_or(link, |(path, _)| path);
     scenario.points.get(point).is_some_and(|point| point.world.flows.iter().any(|flow| flow.takes(path)))
 }

@@ -37,6 +37,9 @@ pub(super) struct CompareArgs {
 pub(super) struct ReportArgs {
     /// Results
     directory: PathBuf,
+    /// How many recorded runs to put into the page of a scenario
+    #[arg(long, value_name = "N", default_value_t = report::MOST_RECORDINGS)]
+    recordings: usize,
 }
 
 #[derive(Debug, Args)]
@@ -94,7 +97,7 @@ impl ReportArgs {
         let mut sets = Vec::new();
         for directory in collection::inside(&self.directory) {
             let results = load(&directory, engine)?;
-            let page = results.write().map_err(Failure::failed)?;
+            let page = results.write_with(self.recordings).map_err(Failure::failed)?;
             output::line(&page.display().to_string());
             sets.push(results);
         }

@@ -41,6 +41,10 @@ pub(super) struct RunArgs {
     /// Run at most so many seeds of each scenario, and judge its expectations on them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000), conflicts_with = "seeds")]
     max_seeds: Option<u64>,
+    /// The first seed, in place of the scenario's: other runs of the same points, such as to see whether a difference
+    /// comes again. Their results never replace those of other seeds: they go beside them, to DIR-from101
+    #[arg(long, value_name = "SEED", value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64), conflicts_with = "seed")]
+    first_seed: Option<u64>,
     /// Only part i of n of the runs
     #[arg(long, value_name = "i/n", value_parser = parse_shard)]
     shard: Option<Shard>,
@@ -70,7 +74,10 @@ fn parse_shard(text: &str) -> std::result::Result<Shard, String> {
 
 impl RunArgs {
     pub(super) fn run(self, engine: &dyn Engine) -> Result<()> {
-        let scenarios = load_scenarios(&self.scenarios, engine)?;
+        let mut scenarios = load_scenarios(&self.scenarios, engine)?;
+        for scenario in &mut scenarios {
+            scenario.first_seed = self.first_seed.unwrap_or(scenario.first_seed);
+        }
         if let Some(point) = self.point {
             scenarios.iter().try_for_each(|scenario| check_point(scenario, point))?;
         }
@@ -167,11 +174,13 @@ impl RunArgs {
         Ok(())
     }
 
-    /// What tells the folder of a part from that of the whole: "-p0-s3" or "-1of4"; empty for the whole.
+    /// What tells the folder of a part, or of other seeds, from that of the whole: "-p0-s3", "-1of4" or "-from101"; empty
+    /// for the whole.
     fn part(&self) -> String {
         let part = |letter, number: Option<u64>| number.map_or_else(String::new, |n| format!("-{letter}{n}"));
         let shard = self.shard.map_or_else(String::new, |shard| format!("-{}", shard.to_string().replace('/', "of")));
-        shard + &part('p', self.point.map(|point| point as u64)) + &part('s', self.seed)
+        let first = self.first_seed.map_or_else(String::new, |first| format!("-from{first}"));
+        shard + &first + &part('p', self.point.map(|point| point as u64)) + &part('s', self.seed)
     }
 
     /// Whether a folder has no results, or those of the same part.
@@ -180,8 +189,10 @@ impl RunArgs {
             return true;
         }
         let shard = self.shard.map(|shard| shard.to_string());
-        Store::open(directory)
-            .is_ok_and(|(_, known)| (known.shard, known.only_point, known.only_seed) == (shard, self.point, self.seed))
+        Store::open(directory).is_ok_and(|(_, known)| {
+            self.first_seed.is_none_or(|first| first == known.first_seed)
+                && (known.shard, known.only_point, known.only_seed) == (shard, self.point, self.seed)
+        })
     }
 
     /// Which runs to make.

@@ -13,10 +13,11 @@ use crate::columns::{Cell, Column, sentence, table};
 use crate::paint::Paint;
 
 /// What is shown of flows beside what the scenario asks about, if it has values.
-const SHOWN: [&str; 9] = [
+const SHOWN: [&str; 10] = [
     "response",
     "flow_completion",
     "deadline_misses",
+    "frame_delay",
     "completion",
     "goodput",
     "completion_over_floor",
@@ -44,6 +45,9 @@ pub(super) fn tables(results: &Results, paint: Paint) -> String {
             }
         }
     }
+    // The flow of the answer first.
+    let answered = results.scenario.answer.as_ref().and_then(|(_, of)| of.as_ref());
+    flows.sort_by_key(|flow| Some(flow) != answered);
     let mut out = String::new();
     for flow in flows.iter().take(MOST_FLOWS) {
         out += &Figures { results, grid: &grid, flow, paint }.of_flow(flows.len() > 1);
@@ -105,21 +109,21 @@ impl Figures<'_> {
             let laid = table(&columns, 2, self.paint);
             let lines = self.grid.places.len() * self.grid.choices.len();
             if laid.left_out.is_empty() || lines > MOST_ROWS {
-                let title = format!(
-                    "{name}{}{unit}, {}",
-                    words(main.0),
-                    self.explained(&main.1.to_string(), figures, &columns)
-                );
+                let statistic = match self.is_repeated(main.0) && main.1 != Statistic::MEDIAN {
+                    true => format!("{} of each run, median", main.1),
+                    false => main.1.to_string(),
+                };
+                let title = format!("{name}{}{unit}, {}", words(main.0), self.explained(&statistic, figures, &columns));
                 return self.titled(&title, &laid.text, &laid.left_out, "also run", self.grid.places.len());
             }
         }
         let columns = self.by_metric(&measured);
         let laid = table(&columns, 2, self.paint);
-        // A column of spreads says so itself.
-        let stated = measured.iter().map(|((_, statistic), _)| *statistic).find(|any| *any != Statistic::Spread);
-        let stated = stated.unwrap_or(main.1);
-        let mixed =
-            measured.iter().any(|((_, statistic), _)| !matches!(statistic, Statistic::Spread) && *statistic != stated);
+        // A column of anything else than is usual says so itself.
+        let usual = |one: &Measured| one.1 == summary::statistic(one.0);
+        let stated = measured.iter().map(|(one, _)| *one).find(usual).map(|(_, statistic)| statistic);
+        let stated = stated.unwrap_or(Statistic::MEDIAN);
+        let mixed = measured.iter().any(|(one, _)| usual(one) && one.1 != stated);
         let statistic = match mixed && measured.iter().any(|((metric, _), _)| metric.unit == Unit::Share) {
             true => "medians, of shares means,".to_owned(),
             false => stated.to_string(),
@@ -127,6 +131,11 @@ impl Figures<'_> {
         let title = format!("{name}{}", self.explained(&statistic, figures, &columns));
         let rows = self.grid.places.len() * self.grid.choices.len();
         self.titled(&title, &laid.text, &laid.left_out, "also measured", rows)
+    }
+
+    /// Whether runs have many values of a metric.
+    fn is_repeated(&self, metric: &Metric) -> bool {
+        self.results.runs.is_repeated(self.flow, metric)
     }
 
     /// What the scenario expects something of.
@@ -211,8 +220,13 @@ impl Figures<'_> {
             let best: Vec<Vec<bool>> = figures.iter().map(|place| best(better((*metric, *statistic)), place)).collect();
             let cells = self.pairs().map(|(place, choice)| (&figures[place][choice], best[place][choice]));
             let unit = if scale.name.is_empty() { String::new() } else { format!(", {}", scale.name) };
-            let spread = if *statistic == Statistic::Spread { " spread" } else { "" };
-            columns.push(Column::right(words(metric) + spread + &unit, scale.cells(cells)));
+            let name = match *statistic {
+                statistic if statistic == summary::statistic(metric) => words(metric),
+                Statistic::Spread => words(metric) + " spread",
+                statistic if self.is_repeated(metric) => format!("{statistic} of each run's {}", words(metric)),
+                statistic => format!("{statistic} {}", words(metric)),
+            };
+            columns.push(Column::right(name + &unit, scale.cells(cells)));
         }
         columns
     }

@@ -33,13 +33,14 @@ pub(super) fn counted(count: u64, what: &str) -> String {
 
 /// The main figures of each flow at each point, with all that is known about them.
 pub(super) fn figures_of_all(results: &Results) -> String {
-    const SHOWN: [&str; 8] = [
+    const SHOWN: [&str; 9] = [
         "completion",
         "completion_over_floor",
         "goodput",
         "response",
         "flow_completion",
         "deadline_misses",
+        "frame_delay",
         "silence_after_repair",
         "packets_spurious",
     ];

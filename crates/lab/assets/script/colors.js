@@ -21,16 +21,17 @@ const color = (name) => {
 };
 const COLORS = 8;
 const choiceColor = (index) => color("k" + (((index % COLORS) + COLORS) % COLORS));
+// States have colors of their own: that of a choice never means a state.
 const STATES = {
-  "slow start": "k2", "conservative slow start": "k5", "congestion avoidance": "k0", recovery: "k1", "application limited": "k4",
-  startup: "k2", drain: "k5", "probe bandwidth": "k0", "probe rtt": "k7",
+  "congestion avoidance": "s0", "probe bandwidth": "s0", recovery: "s1", "slow start": "s2", startup: "s2",
+  "conservative slow start": "s3", drain: "s3", "application limited": "s4", "probe rtt": "s5",
 };
 // A state that the table does not have takes a color that its name decides.
 const stateColor = (name) => {
   if (STATES[name]) return color(STATES[name]);
   let sum = 0;
   for (const letter of name) sum = (sum * 31 + letter.charCodeAt(0)) % 9973;
-  return color(["k3", "k6", "k7"][sum % 3]);
+  return color(["s5", "s6", "s7"][sum % 3]);
 };
 // Packets of the only sender of a plot.
 const KINDS = { sent: "k0", acked: "k2", lost: "k1", spurious: "k7" };

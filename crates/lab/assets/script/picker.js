@@ -1,16 +1,34 @@
 // Which runs are shown over each other, and what of them.
 const MOST_AT_FIRST = 6;
+// Curves of a plot that can be followed.
+const MOST_CURVES = 8;
 
-// All choices of the first place, first seed; of a comparison those of both sets.
+// How many curves a run adds to the plot that has most of them.
+const curvesOf = (run) => {
+  const counts = new Map();
+  for (const line of run.lines) counts.set(line.name, (counts.get(line.name) || 0) + 1);
+  return Math.max(1, ...counts.values());
+};
+
+// As many of the runs as leave every plot with curves that can be followed; one at least.
+const few = (runs, most) => {
+  let curves = 0;
+  return runs.filter((run, at) => at < most && ((curves += curvesOf(run)) <= MOST_CURVES || at === 0));
+};
+
+// All choices of the first place, first seed, as many as can be followed; of a comparison the first of both sets in turn.
 const firstRuns = (runs) => {
   const of = (set) => {
     const mine = runs.filter((run) => run.set === set);
     const seen = new Set();
     return mine.filter((run) => run.place === mine[0].place && !seen.has(run.choice) && seen.add(run.choice));
   };
-  const sets = [...new Set(runs.map((run) => run.set))];
-  const lists = sets.map(of);
-  return lists.flatMap((list) => list.slice(0, Math.max(1, Math.floor(MOST_AT_FIRST / sets.length))));
+  const lists = [...new Set(runs.map((run) => run.set))].map(of);
+  const longest = Math.max(0, ...lists.map((list) => list.length));
+  const inTurn = [...Array(longest).keys()].flatMap((at) => lists.map((list) => list[at]).filter(Boolean));
+  const kept = few(inTurn, MOST_AT_FIRST);
+  // Of a comparison both sides, however many curves these are.
+  return lists.length > 1 && kept.length < 2 ? inTurn.slice(0, 2) : kept;
 };
 
 const swatchBox = (run) => {
@@ -58,7 +76,7 @@ const buildPicker = (holder, runs, optional, onChange) => {
       only.textContent = place || "all";
       only.title = "Show only these";
       only.setAttribute("aria-label", "Show only " + (place || "all runs"));
-      only.addEventListener("click", () => set(mine.slice(0, MOST_AT_FIRST)));
+      only.addEventListener("click", () => set(few(mine, MOST_AT_FIRST)));
       row.append(only);
       for (const run of mine) {
         const words = [run.set, run.choice || (place ? "" : run.name), seeds.size > 1 ? "seed " + run.seed : ""].filter(Boolean).join(", ");

@@ -63,7 +63,16 @@ class TimePlot {
   options(width) {
     const grid = { stroke: () => color("line"), width: 1 };
     const axis = { stroke: () => color("soft"), grid, ticks: { ...grid, size: 5 }, font: "12px " + FONT, labelFont: "12px " + FONT };
-    const ticks = (factor) => (_, values) => values.map((v) => (v == null || v < this.range.least ? "" : brief(v / factor, 6)));
+    // As many digits as tell ticks apart.
+    const said = (values, factor, digits) => values.map((v) => (v == null ? "" : brief(v / factor, digits)));
+    const apart = (values, factor) => {
+      for (let digits = 6; digits < 14; digits++) {
+        const texts = said(values, factor, digits);
+        if (new Set(texts).size === new Set(values).size) return texts;
+      }
+      return said(values, factor, 14);
+    };
+    const ticks = (factor) => (_, values) => apart(values, factor).map((text, at) => (values[at] < this.range.least ? "" : text));
     return {
       width, height: this.model.height,
       legend: { show: false },

@@ -15,7 +15,7 @@ const GROUPS = [
 const ON_REQUEST = ["srtt", "min_rtt", "pacing"];
 const LINKS = ["queue", "sojourn", "early_dropped", "marked", "probability"];
 // What a queue did to packets, by the name of its count: drawn on the queue and the wait of a single run.
-const ACTIONS = { early_dropped: { mark: "tick", color: "k1" }, marked: { mark: "ring", color: "k7" } };
+const ACTIONS = { early_dropped: { mark: "tick", color: "s1" }, marked: { mark: "ring", color: "s5" } };
 const FAINT = ["in_flight", "srtt", "pacing"];
 
 // What tells the lines of a plot apart, in words: only what differs.

@@ -10,6 +10,7 @@ use thalweg_units::{Duration, human_duration};
 
 use super::{Interruptions, delivery, model, shares};
 use crate::record::{Output, PacketPlot, Part, Recording, RunRecord, Series, WAIT_SHARES, put};
+use crate::scenario::has_deadline;
 use crate::scenario::world::World;
 
 /// Values that a run keeps of each metric at most; more are thinned to evenly spaced quantiles.
@@ -175,8 +176,8 @@ fn flow_part(
         let (delays, never) = percentiles(&flow.frames.delay, flow.frames.never());
         set_many(&mut part, "frame_delay", delays, never);
         part.set("frames_missing", flow.frames.never() as f64 / flow.frames.due as f64);
-        // A call has no deadline.
-        if flow.tracks.is_empty() {
+        // Neither a call nor datagrams that nobody waits for have a deadline.
+        if has_deadline(traffic) {
             part.set("deadline_misses", flow.frames.missed() as f64 / flow.frames.due as f64);
             set_many(&mut part, "stall", flow.frames.stalls.iter().map(Duration::as_secs_f64).collect(), 0);
         }

@@ -3,7 +3,6 @@
 use minijinja::{Environment, context};
 use serde::Serialize;
 
-use super::figures;
 use super::page::{self, Shown, Table, judged};
 use super::picture::Picture;
 use super::{ReportError, Results, overlay};
@@ -76,7 +75,7 @@ fn block(set: &Results, shown: &Shown) -> Option<Block> {
     let left_out = left_out.into_iter().filter(|(count, _)| *count > 0);
     let more: Vec<String> = left_out.map(|(count, what)| format!("{count} more {what}s in its section")).collect();
     Some(Block {
-        metric: figures::name(&set.scenario, matrix),
+        metric: matrix.words(&set.scenario),
         choices: grid.choices[..choices].iter().map(|choice| choice.name.clone()).collect(),
         places: (0..places)
             .map(|place| BlockRow {
@@ -136,12 +135,13 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             sentences => page::serde(&shown.sentences),
             picture => shown.main.as_ref().map(Picture::html),
             compared => page::serde(&shown.compared),
+            uncompared => shown.uncompared.clone(),
             reference => shown.grid.choices.first().filter(|_| shown.grid.choices.len() > 1).map(|it| it.name.clone()),
             tables => page::serde(&tables(set)),
             manifest => page::manifest(set, ""),
         });
     }
-    let recordings = overlay::of_scenarios(sets, MOST_RECORDINGS);
+    let (recordings, recorded) = overlay::of_scenarios(sets, MOST_RECORDINGS);
     let banner = page::banner(&judgments);
     let of_rivals = if failed_rivals > 0 { format!(", {failed_rivals} of these are of rivals") } else { String::new() };
     let facts = format!("{} scenarios, {runs} runs, {failed} of them failed{of_rivals}", sets.len());
@@ -158,6 +158,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         policies => thalweg_recovery::Policies::default().to_string(),
         sections => sections,
         recordings => recordings.len(),
+        recorded => recorded,
         recordings_json => overlay::json(&recordings)?,
         css => page::CSS,
         js => page::JS,

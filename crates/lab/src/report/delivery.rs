@@ -2,7 +2,7 @@
 //! the floor.
 
 use super::figures::legend;
-use super::picture::{Curve, Lines, Picture, Point, Reading, csv_row, left_out};
+use super::picture::{BOUND, Curve, Lines, Picture, Point, Reading, csv_number, csv_row, left_out};
 use super::{Results, csv};
 use crate::choices::Grid;
 use crate::metric::Unit;
@@ -11,9 +11,6 @@ use crate::stats::quantile;
 
 /// The most choices of a panel.
 const MOST_CURVES: usize = 6;
-
-/// The color of the floor: that of text that matters less.
-const FLOOR: usize = 4;
 
 /// The pictures, one for each flow with a curve, at most three.
 pub(super) fn pictures(set: &Results, grid: &Grid) -> Vec<Picture> {
@@ -38,7 +35,7 @@ fn picture(set: &Results, grid: &Grid, flow: &str) -> Option<Picture> {
             let name = &grid.choices[choice].name;
             for (time, bytes, band) in &curve {
                 let (low, high) = band.unwrap_or((*time, *time));
-                let cells = [*time, low, high, *bytes].map(|number| number.to_string());
+                let cells = [*time, low, high, *bytes].map(csv_number);
                 csv += &csv_row([at.name.as_str(), name].into_iter().chain(cells.iter().map(String::as_str)));
             }
             curves.push(Curve {
@@ -59,7 +56,9 @@ fn picture(set: &Results, grid: &Grid, flow: &str) -> Option<Picture> {
     let count = panels.len();
     let mut legend = legend(grid);
     legend.truncate(choices);
-    legend.push(("floor (dashed)".to_owned(), FLOOR));
+    if panels.iter().any(|(_, curves)| curves.iter().any(|curve| curve.is_dashed)) {
+        legend.push(("floor (dashed)".to_owned(), BOUND));
+    }
     let lines = Lines {
         name: format!("delivery of {flow}"),
         across: ("time since the first datagram".to_owned(), Reading::Unit(Unit::Seconds)),
@@ -78,7 +77,8 @@ fn picture(set: &Results, grid: &Grid, flow: &str) -> Option<Picture> {
         title: format!("Delivery of {flow} over time"),
         caption: format!(
             "Line: the median over runs of the time by which so much had arrived; band: 5 to 95 % of the runs; dashed: \
-             the best that the path allows.{more}{}",
+             the best that the path allows.{more}{}{}",
+            lines.beneath(),
             left_out(count)
         ),
         svg: lines.svg()?,
@@ -142,5 +142,5 @@ fn floor(deliveries: &[&Delivery]) -> Option<Curve> {
     })?;
     let steps = (floor.len() - 1).max(1) as f64;
     let points = floor.iter().enumerate().map(|(at, time)| (*time, whole * at as f64 / steps, None)).collect();
-    Some(Curve { color: FLOOR, points, titles: Vec::new(), is_marked: false, is_dashed: true })
+    Some(Curve { color: BOUND, points, titles: Vec::new(), is_marked: false, is_dashed: true })
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::picture::{
-    self, Curve, Dots, Group, Heat, Legend, Lines, Mark, Picture, Reading, Row, box_plot, cdf, csv_row,
+    self, Curve, Dots, Group, Heat, Legend, Lines, Mark, Picture, Reading, Row, box_plot, cdf, csv_number, csv_row,
 };
 use super::{Results, csv};
 use crate::choices::{Grid, LOOKS, Numbers, numbers};
@@ -30,16 +30,6 @@ fn is_single(scenario: &Scenario) -> bool {
     scenario.points.first().is_none_or(|point| point.world.flows.len() <= 1)
 }
 
-/// What a metric is called: "completion over floor of download".
-pub(super) fn name(scenario: &Scenario, matrix: &Matrix) -> String {
-    let metric = matrix.metric.name.replace('_', " ");
-    match matrix.metric.scope {
-        Scope::Flow if !is_single(scenario) => format!("{metric} of {}", matrix.subject),
-        Scope::Link => format!("{metric} of {}", matrix.subject),
-        Scope::Flow | Scope::Run => metric,
-    }
-}
-
 /// The picture of a matrix whose choices are two sets of results.
 pub(super) fn between(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<Picture> {
     let (title, caption, svg) = by_name(scenario, grid, matrix)?;
@@ -47,11 +37,33 @@ pub(super) fn between(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Opti
     Some(Picture { name, title, caption, svg, csv: table(&[], grid, matrix) })
 }
 
-/// "median", or "share" of what is yes or no.
+/// How runs are summed up, for an axis: "median", "share of runs" of what is yes or no, "p99 of each run" where runs have many
+/// values.
 fn statistic(matrix: &Matrix) -> String {
     match (matrix.statistic, matrix.unit()) {
-        (Statistic::Mean, Unit::Share) => "share".to_owned(),
+        (Statistic::Mean, _) if matrix.metric.is_yes_or_no() => "share of runs".to_owned(),
+        (statistic, _) if matrix.is_repeated => format!("{statistic} of each run"),
         (statistic, _) => statistic.to_string(),
+    }
+}
+
+/// How runs are summed up, for a caption: "Median over seeds", or "Median over seeds of the p99 of each run".
+fn over_seeds(matrix: &Matrix) -> String {
+    match matrix.statistic {
+        Statistic::Min | Statistic::Max if matrix.is_repeated => {
+            format!("{} over all values of all runs", capital(&matrix.statistic.to_string()))
+        }
+        Statistic::Mean if matrix.metric.is_yes_or_no() => "Share of runs".to_owned(),
+        _ if matrix.is_repeated => format!("Median over seeds of the {}", statistic(matrix)),
+        _ => format!("{} over seeds", capital(&statistic(matrix))),
+    }
+}
+
+/// What is compared seed by seed: the values, or of runs with many values what sums up each.
+fn ratio_of(matrix: &Matrix, reference: &str) -> String {
+    match matrix.is_repeated {
+        true => format!("Ratio of the {} to that with {reference}", statistic(matrix)),
+        false => format!("Ratio to {reference}"),
     }
 }
 
@@ -125,10 +137,10 @@ fn choice_axis(scenario: &Scenario, grid: &Grid) -> Option<(usize, Numbers)> {
 }
 
 fn by_name(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<(String, String, String)> {
-    let what = name(scenario, matrix);
+    let what = matrix.words(scenario);
     let compares = grid.choices.len() > 1 && grid.places.len() > 1;
     if !compares {
-        return plain(grid, matrix, &what);
+        return plain(grid, matrix, &matrix.name(scenario));
     }
     let rows: Vec<Row> = grid
         .places
@@ -193,9 +205,10 @@ fn by_name(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<(String,
         figures: Some(format!("{what}, {reference}")),
     };
     let caption = format!(
-        "Ratio to {reference} in the same place on the same seeds: median and 95 % interval. The line at 1 is \
-         {reference}, and the figures at the right are what it comes to: {what}, {}. An interval that does not reach \
-         the line is a difference beyond chance.",
+        "{} in the same place on the same seeds: median and 95 % interval. The line at 1 is {reference}, and the figures \
+         at the right are what it comes to: {what}, {}. An interval that does not reach the line is a difference beyond \
+         chance.",
+        ratio_of(matrix, reference),
         statistic(matrix)
     );
     Some((format!("{}, against {reference}", capital(&what)), caption, dots.svg()?))
@@ -233,7 +246,7 @@ fn plain(grid: &Grid, matrix: &Matrix, what: &str) -> Option<(String, String, St
         figures: None,
     };
     let left_out = if count > shown { format!(" The first {shown} of {count} are shown.") } else { String::new() };
-    let caption = format!("{} over seeds with its 95 % interval.{left_out}", capital(&statistic(matrix)));
+    let caption = format!("{} with its 95 % interval.{left_out}", over_seeds(matrix));
     Some((capital(what), caption, dots.svg()?))
 }
 
@@ -258,7 +271,11 @@ fn by_color(grid: &Grid, matrix: &Matrix, what: &str) -> Option<(String, String,
     };
     let more = if grid.places.len() > MOST { format!(" The first {MOST} places are shown.") } else { String::new() };
     let reference = &grid.choices[0].name;
-    let caption = format!("Median ratio to {reference} in the same place on the same seeds; {}.{more}", better(matrix));
+    let caption = format!(
+        "{} in the same place on the same seeds: median; {}.{more}",
+        ratio_of(matrix, reference),
+        better(matrix)
+    );
     Some((format!("{}, against {reference}", capital(what)), caption, heat.svg()?))
 }
 
@@ -287,7 +304,7 @@ fn over_a_number(
     (axis, numbers): &(usize, Numbers),
     shows: Shows,
 ) -> Option<(String, String, String)> {
-    let what = name(scenario, matrix);
+    let what = matrix.name(scenario);
     let is_choice = scenario.axes[*axis].is_choice;
     let reference = &grid.choices.first()?.name;
     // By the words of a panel, in the order in which they come; of each the points of each curve.
@@ -349,7 +366,7 @@ fn over_a_number(
     if shows == Shows::Ratios {
         // The reference has no line: it is 1.
         legend.retain(|(name, _)| name != reference);
-        up = format!("{what}, × {reference}");
+        up = format!("{}, × {reference}", matrix.words(scenario));
     }
     legend.truncate(MOST_CURVES);
     let lines = Lines {
@@ -365,16 +382,18 @@ fn over_a_number(
         many if many > MOST_CURVES && !is_choice => format!(" The first {MOST_CURVES} of {many} choices are shown."),
         _ => String::new(),
     };
-    let (statistic, better, left_out) = (capital(&statistic(matrix)), better(matrix), picture::left_out(count));
+    let (over_seeds, better, left_out) = (over_seeds(matrix), better(matrix), picture::left_out(count));
+    let beneath = lines.beneath();
     let (title, caption) = match shows {
         Shows::Values => (
             format!("{} over {across}", capital(&what)),
-            format!("{statistic} over seeds; the band is its 95 % interval; {better}.{curves}{left_out}"),
+            format!("{over_seeds}; the band is its 95 % interval; {better}.{curves}{beneath}{left_out}"),
         ),
         Shows::Ratios => (
             format!("{} against {reference} over {across}", capital(&what)),
             format!(
-                "Ratio to {reference} on the same seeds: median; the band is its 95 % interval; {better}.{curves}{left_out}"
+                "{} on the same seeds: median; the band is its 95 % interval; {better}.{curves}{beneath}{left_out}",
+                ratio_of(matrix, reference)
             ),
         ),
     };
@@ -397,7 +416,7 @@ fn map(
     (one, columns): &(usize, Numbers),
     (other, rows): &(usize, Numbers),
 ) -> Option<(String, String, String)> {
-    let what = name(scenario, matrix);
+    let what = matrix.name(scenario);
     let is_ratio = grid.choices.len() > 1;
     let order = |numbers: &Numbers| {
         let mut order: Vec<usize> = (0..numbers.values.len()).collect();
@@ -445,7 +464,10 @@ fn map(
         reading: if is_ratio { Reading::Times } else { Reading::Unit(matrix.unit()) },
         is_ratio,
     };
-    let kind = if is_ratio { "Median ratio on the same seeds".to_owned() } else { capital(&statistic(matrix)) };
+    let kind = match is_ratio {
+        true => format!("{} on the same seeds: median", ratio_of(matrix, &grid.choices[0].name)),
+        false => over_seeds(matrix),
+    };
     let caption = format!("{kind}; {}.{}", better(matrix), picture::left_out(count));
     let title =
         format!("{}{against} over {} and {}", capital(&what), scenario.axes[*one].label, scenario.axes[*other].label);
@@ -456,7 +478,7 @@ fn map(
 fn table(labels: &[&[String]], grid: &Grid, matrix: &Matrix) -> String {
     const HEAD: [&str; 11] =
         ["place", "choice", "metric", "statistic", "value", "low", "high", "ratio", "ratio_low", "ratio_high", "runs"];
-    let number = |value: Option<f64>| value.filter(|value| !value.is_nan()).map_or_else(String::new, |v| v.to_string());
+    let number = |value: Option<f64>| value.filter(|value| !value.is_nan()).map_or_else(String::new, csv_number);
     let mut out = csv_row(HEAD);
     for (entry, (place, choice)) in entries(matrix) {
         let (interval, ratio) = (entry.found.interval, entry.ratio);
@@ -485,7 +507,7 @@ pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> O
     /// Boxes of a picture.
     const MOST_BOXES: usize = 24;
     let Results { scenario, runs, .. } = results;
-    let what = name(scenario, matrix);
+    let what = matrix.name(scenario);
     let mut panels: Vec<(String, Vec<Group>)> =
         grid.places.iter().map(|place| (place.name.clone(), Vec::new())).collect();
     let mut csv = csv_row(["place", "choice", "metric", "value"]);
@@ -501,7 +523,7 @@ pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> O
         let choice = &grid.choices[choice];
         let every = values.len().div_ceil(500).max(1);
         for value in values.iter().step_by(every) {
-            csv += &csv_row([grid.places[place].name.as_str(), &choice.name, matrix.metric.name, &value.to_string()]);
+            csv += &csv_row([grid.places[place].name.as_str(), &choice.name, matrix.metric.name, &csv_number(*value)]);
         }
         // Of all values of all runs thrown together no interval can be told.
         let interval = entry.found.interval.filter(|_| !sample.is_repeated() && matrix.statistic == Statistic::MEDIAN);
@@ -527,8 +549,8 @@ pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> O
              whiskers: 1.5 interquartile ranges; dots: values.";
         (caption.to_owned(), box_plot(&what, &what, unit, &groups)?)
     } else {
-        let caption = format!("Share of values at or below.{}", picture::left_out(panels.len()));
-        (caption, cdf(&what, &what, unit, &panels, legend(grid))?)
+        let (svg, beneath) = cdf(&what, &what, unit, &panels, legend(grid))?;
+        (format!("Share of values at or below.{beneath}{}", picture::left_out(panels.len())), svg)
     };
     let name = csv::file_name(&[matrix.metric.name, &matrix.subject, "distribution"]);
     Some(Picture { name, title: format!("{}: distribution over runs", capital(&what)), caption, svg, csv })

@@ -1,6 +1,7 @@
 //! The answer as one page that opens from a file: verdicts, tables, distributions, time plots, and how to reproduce it.
 
 mod collection;
+mod compared;
 pub mod csv;
 mod delivery;
 mod figures;
@@ -17,6 +18,9 @@ use crate::record::{Recording, RunRecord};
 use crate::scenario::Scenario;
 use crate::store::{Manifest, Store, StoreError};
 use crate::summary::{self, Difference, Runs, Verdict};
+
+/// How many recordings a page has, unless it is told: the others are in files beside it.
+pub const MOST_RECORDINGS: usize = 12;
 
 /// The results of one scenario, ready to be shown.
 #[derive(Debug)]
@@ -67,9 +71,17 @@ impl Results {
     /// # Errors
     /// When a file cannot be written.
     pub fn write(&self) -> Result<std::path::PathBuf, ReportError> {
+        self.write_with(MOST_RECORDINGS)
+    }
+
+    /// The same with so many recordings in the page, if there are as many.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn write_with(&self, recordings: usize) -> Result<std::path::PathBuf, ReportError> {
         let text = serde_json::to_vec_pretty(&csv::results(self))?;
         self.store.write("results.json", &text)?;
-        let page = page::single(self)?;
+        let page = page::single(self, recordings)?;
         Ok(self.store.write("report.html", page.as_bytes())?)
     }
 

@@ -42,24 +42,34 @@ struct Candidate<'r> {
     choice_number: usize,
 }
 
+/// How large the recordings of a page are at most, in bytes; beyond, lines are thinned more.
+const MOST_BYTES: usize = 1_000_000;
+
 /// The recordings of one set, or of two that are compared, `most` at most: first one of every choice, place by place,
-/// then those of further seeds. No more than these are held at a time.
-pub(super) fn recordings(sets: &[&Results], most: usize) -> Vec<Shown> {
+/// then those of further seeds. No more than these are held at a time. With them how many there are in all.
+pub(super) fn recordings(sets: &[&Results], most: usize) -> (Vec<Shown>, usize) {
     let names: &[Option<&'static str>] = if sets.len() == 2 { &[Some("A"), Some("B")] } else { &[None] };
     let each = most / sets.len().max(1);
-    let all: Vec<_> = sets.iter().zip(names.iter().cycle()).map(|(set, name)| (*name, chosen(set, each))).collect();
-    shown(all, "")
+    let (mut all, mut recorded) = (Vec::new(), 0);
+    for (set, name) in sets.iter().zip(names.iter().cycle()) {
+        let (list, count) = chosen(set, each);
+        recorded += count;
+        all.extend(list.into_iter().map(|it| (*name, "", it)));
+    }
+    (shown(&all), recorded)
 }
 
-/// The recordings of several scenarios, shared out evenly; the place of each begins with its scenario's name.
-pub(super) fn of_scenarios(sets: &[Results], most: usize) -> Vec<Shown> {
+/// The recordings of several scenarios, shared out evenly; the place of each begins with its scenario's name. With them
+/// how many there are in all.
+pub(super) fn of_scenarios(sets: &[Results], most: usize) -> (Vec<Shown>, usize) {
     let each = (most / sets.len().max(1)).max(1);
-    let lists: Vec<_> = sets.iter().map(|set| chosen(set, each)).collect();
-    let detail = Detail::of(lists.iter().map(Vec::len).sum());
-    let named = sets.iter().zip(lists);
-    named
-        .flat_map(|(set, list)| list.into_iter().filter_map(|it| show(&it, None, &set.scenario.name, detail)))
-        .collect()
+    let (mut all, mut recorded) = (Vec::new(), 0);
+    for set in sets {
+        let (list, count) = chosen(set, each);
+        recorded += count;
+        all.extend(list.into_iter().map(|it| (None, set.scenario.name.as_str(), it)));
+    }
+    (shown(&all), recorded)
 }
 
 /// The JSON that goes into a page, inside of a `<script>`.
@@ -68,13 +78,22 @@ pub(super) fn json(shown: &[Shown]) -> Result<String, ReportError> {
     Ok(serde_json::to_string(shown)?.replace("</", "<\\/"))
 }
 
-fn shown(all: Vec<(Option<&'static str>, Vec<Candidate<'_>>)>, scenario: &str) -> Vec<Shown> {
-    let detail = Detail::of(all.iter().map(|(_, list)| list.len()).sum());
-    let each = all.into_iter().flat_map(|(name, list)| list.into_iter().map(move |it| (name, it)));
-    each.filter_map(|(set, candidate)| show(&candidate, set, scenario, detail)).collect()
+/// A recording to be shown: the set it is of, the name of its scenario if there are several, and which it is.
+type Picked<'r> = (Option<&'static str>, &'r str, Candidate<'r>);
+
+/// The recordings, with as much detail as a page of them can have.
+fn shown(all: &[Picked<'_>]) -> Vec<Shown> {
+    let with = |detail: Detail| -> Vec<Shown> {
+        all.iter().filter_map(|(set, scenario, candidate)| show(candidate, *set, scenario, detail)).collect()
+    };
+    let detail = Detail::of(all.len());
+    let shown = with(detail);
+    let bytes: usize = shown.iter().map(|it| serde_json::to_string(it).map_or(0, |text| text.len())).sum();
+    if bytes > MOST_BYTES { with(detail.scaled(MOST_BYTES, bytes)) } else { shown }
 }
 
-fn chosen(set: &Results, most: usize) -> Vec<Candidate<'_>> {
+/// The recordings of a set to be shown, and how many there are.
+fn chosen(set: &Results, most: usize) -> (Vec<Candidate<'_>>, usize) {
     let grid = Grid::of(&set.scenario);
     let mut seen: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     let mut all: Vec<Candidate<'_>> = Vec::new();
@@ -96,7 +115,10 @@ fn chosen(set: &Results, most: usize) -> Vec<Candidate<'_>> {
         *repeat += 1;
     }
     all.sort_by_key(|it| (it.repeat, it.place_number, it.choice_number));
-    all.into_iter().filter(Candidate::is_kept).take(most).collect()
+    all.retain(Candidate::is_kept);
+    let recorded = all.len();
+    all.truncate(most);
+    (all, recorded)
 }
 
 impl Candidate<'_> {
@@ -161,7 +183,8 @@ transfer = { download = "1 MB" }
     fn all_choices_of_a_place_come_before_the_next_place_and_further_seeds_last() {
         let directory = tempfile::tempdir().unwrap();
         let results = results_of(TEXT, directory.path(), &Toy::default());
-        let shown = recordings(&[&results], 5);
+        let (shown, recorded) = recordings(&[&results], 5);
+        assert_eq!(recorded, 8, "two seeds of two choices in two places");
         let [shipped, other] = ["peak-bandwidth", "standard"];
         assert_eq!(
             list(&shown),
@@ -188,7 +211,8 @@ transfer = { download = "1 MB" }
         let directory = tempfile::tempdir().unwrap();
         let a = results_of(TEXT, &directory.path().join("a"), &Toy::default());
         let b = results_of(TEXT, &directory.path().join("b"), &Toy { change: 1, ..Toy::default() });
-        let shown = recordings(&[&a, &b], 4);
+        let (shown, recorded) = recordings(&[&a, &b], 4);
+        assert_eq!(recorded, 16);
         let list = list(&shown);
         assert_eq!(list.len(), 4);
         for (one, other) in list[..2].iter().zip(&list[2..]) {
@@ -202,7 +226,8 @@ transfer = { download = "1 MB" }
     fn places_of_several_scenarios_say_which_they_are_of() {
         let directory = tempfile::tempdir().unwrap();
         let set = |name: &str| results_of(TEXT, &directory.path().join(name), &Toy::default());
-        let shown = of_scenarios(&[set("a"), set("b")], 4);
+        let (shown, recorded) = of_scenarios(&[set("a"), set("b")], 4);
+        assert_eq!(recorded, 16);
         assert_eq!(shown.len(), 4);
         assert!(shown.iter().all(|it| it.place == "sat: wifi"), "{:?}", list(&shown));
     }
@@ -212,7 +237,7 @@ transfer = { download = "1 MB" }
         let directory = tempfile::tempdir().unwrap();
         let mut results = results_of(TEXT, directory.path(), &Toy::default());
         "</script><b>".clone_into(&mut results.scenario.name);
-        let text = json(&of_scenarios(&[results], 1)).unwrap();
+        let text = json(&of_scenarios(&[results], 1).0).unwrap();
         assert!(text.contains("script") && !text.contains("</"), "{}", &text[..200]);
     }
 }

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
+use super::compared::{self, Compared};
 use super::picture::Picture;
-use super::{ReportError, Results, delivery, figures, overlay, waits};
+use super::{MOST_RECORDINGS, ReportError, Results, delivery, figures, overlay, waits};
 use crate::answer;
 use crate::choices::Grid;
 use crate::judgment::{Failures, Judgment};
-use crate::matrix::{self, Matrix, Ratio, Side};
+use crate::matrix::{self, Matrix, Side};
 use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
 use crate::scenario::{Answer, Axis, Point};
 use crate::stats::{Interval, Missing};
@@ -36,20 +37,11 @@ pub(super) const JS: &str = concat!(
 pub(super) const UPLOT_JS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
 pub(super) const UPLOT_CSS: &str = include_str!("../../assets/uplot/uPlot.min.css");
 
-/// How many recordings are put into the page; the rest is in files beside it.
-const MOST_RECORDINGS: usize = 12;
-
 /// How many failures and hashes are listed.
 const MOST_LINES: usize = 200;
 
 /// Pictures of metrics beside the one that answers the question.
 const MOST_PICTURES: usize = 10;
-
-/// Rows of a table of places and choices; what is left out the table says.
-const MOST_ROWS: usize = 120;
-
-/// Columns of a table that fit on a page.
-const MOST_COLUMNS: usize = 8;
 
 #[derive(Serialize)]
 pub(super) struct Table {
@@ -82,35 +74,6 @@ pub(super) struct TableCell {
     pub(super) title: Option<String>,
 }
 
-/// A metric in every place under every choice, as a table.
-#[derive(Serialize)]
-pub(super) struct Compared {
-    title: String,
-    doc: &'static str,
-    /// What the first column is of: places, or choices where these are too many for columns.
-    first: &'static str,
-    columns: Vec<String>,
-    rows: Vec<ComparedRow>,
-    note: String,
-}
-
-#[derive(Serialize)]
-struct ComparedRow {
-    label: String,
-    cells: Vec<Option<ComparedCell>>,
-}
-
-#[derive(Serialize)]
-struct ComparedCell {
-    value: String,
-    interval: Option<String>,
-    tails: Option<String>,
-    ratio: Option<String>,
-    ratio_interval: Option<String>,
-    class: &'static str,
-    is_best: bool,
-}
-
 /// What a page shows of one set of results, or of two beside each other.
 pub(super) struct Shown {
     pub(super) sentences: Vec<String>,
@@ -122,6 +85,8 @@ pub(super) struct Shown {
     /// How the bytes of each flow arrived.
     pub(super) delivery: Vec<Picture>,
     pub(super) compared: Vec<Compared>,
+    /// The metrics that differ and have no table in `compared`, in words.
+    pub(super) uncompared: String,
     pub(super) matrices: Vec<Matrix>,
     pub(super) grid: Grid,
 }
@@ -130,7 +95,7 @@ impl Shown {
     /// What is shown of one set.
     pub(super) fn of(set: &Results) -> Shown {
         let (scenario, grid) = (&set.scenario, Grid::of(&set.scenario));
-        let matrices = matrix::matrices(scenario, &set.runs, &grid);
+        let (matrices, measured) = matrix::matrices(scenario, &set.runs, &grid);
         let asked = matrix::asked(scenario).len();
         let mut pictures = matrices.iter().flat_map(|matrix| figures::of(scenario, &grid, matrix));
         let main = pictures.next();
@@ -140,12 +105,13 @@ impl Shown {
         // How long packets wait comes first: where it is asked for it is what the report is about.
         let distributions = waits::pictures(set, &grid).into_iter().chain(distributions).collect();
         Shown {
-            sentences: answer::sentences(&grid, &matrices),
+            sentences: answer::sentences(scenario, &grid, &matrices, measured),
             main,
             others,
             distributions,
             delivery: delivery::pictures(set, &grid),
-            compared: matrices.iter().map(|matrix| compared(&figures::name(scenario, matrix), &grid, matrix)).collect(),
+            compared: compared::tables(scenario, &grid, &matrices),
+            uncompared: compared::untabled(scenario, &matrices),
             matrices,
             grid,
         }
@@ -169,34 +135,27 @@ impl Shown {
             })
         };
         let mut all = matrix::asked(&a.scenario);
-        let flows: Vec<String> = summary::subjects(&a.scenario, 0, Scope::Flow);
-        for metric in METRICS.iter().filter(|it| it.scope == Scope::Flow && it.better != Better::Neither) {
-            for flow in flows
-                .iter()
-                .filter(|flow| !all.iter().any(|(it, of)| it.metric == metric && of == *flow))
-                .cloned()
-                .collect::<Vec<_>>()
-            {
-                all.push((Answer { metric, statistic: summary::statistic(metric) }, flow));
+        for (metric, of) in matrix::judging(&a.scenario) {
+            if !all.iter().any(|(it, known)| it.metric == metric && *known == of) {
+                all.push((Answer { metric, statistic: summary::statistic(metric) }, of));
             }
         }
-        let matrices =
-            all.into_iter().filter_map(|(answer, flow)| Matrix::of_sides((both.len(), 2), &side, answer, &flow));
+        let matrices = all.into_iter().filter_map(|(answer, of)| Matrix::of_sides((both.len(), 2), &side, answer, &of));
+        let matrices: Vec<Matrix> = matrices.collect();
+        let measured = matrices.len();
         // What is the same in both is not shown but for the metric that answers the question.
-        let matrices: Vec<Matrix> =
-            matrices.enumerate().filter(|(at, it)| *at == 0 || it.tells_choices_apart()).map(|(_, it)| it).collect();
+        let told = matrices.into_iter().enumerate().filter(|(at, it)| *at == 0 || it.tells_choices_apart());
+        let matrices: Vec<Matrix> = told.map(|(_, it)| it.with_best(&side)).collect();
         let mut pictures = matrices.iter().filter_map(|matrix| figures::between(&a.scenario, &grid, matrix));
         let main = pictures.next();
         Shown {
-            sentences: answer::sentences(&grid, &matrices),
+            sentences: answer::sentences(&a.scenario, &grid, &matrices, measured),
             main,
             others: pictures.take(MOST_PICTURES).collect(),
             distributions: Vec::new(),
             delivery: Vec::new(),
-            compared: matrices
-                .iter()
-                .map(|matrix| compared(&figures::name(&a.scenario, matrix), &grid, matrix))
-                .collect(),
+            compared: compared::tables(&a.scenario, &grid, &matrices),
+            uncompared: compared::untabled(&a.scenario, &matrices),
             matrices,
             grid,
         }
@@ -215,63 +174,7 @@ fn brief(axes: &[Axis], points: &[&Point]) -> Vec<String> {
     points.iter().map(words).collect()
 }
 
-/// A matrix as a table: places below each other and choices beside each other, or the other way round where there are
-/// more choices than fit.
-fn compared(title: &str, grid: &Grid, matrix: &Matrix) -> Compared {
-    let unit = matrix.unit();
-    let named = |name: &str| if name.is_empty() { matrix.subject.clone() } else { name.to_owned() };
-    let places: Vec<String> = grid.places.iter().map(|place| named(&place.name)).collect();
-    let choices: Vec<String> = grid.choices.iter().map(|choice| named(&choice.name)).collect();
-    let cell = |place: usize, choice: usize| {
-        let entry = matrix.entries[place][choice].as_ref()?;
-        let print = |ratio: &Ratio| format!("{} ×", metric::format(ratio.value, Unit::Ratio));
-        let ratio = entry.ratio.filter(|ratio| ratio.value != 1.0 || ratio.better.is_some());
-        Some(ComparedCell {
-            value: print_or_never(entry.found.value, unit),
-            interval: interval_or_why(entry.found.interval, entry.found.missing, unit),
-            tails: entry
-                .tails
-                .map(|(p95, p99)| format!("p95 {}, p99 {}", print_or_never(p95, unit), print_or_never(p99, unit))),
-            ratio: ratio.as_ref().map(print),
-            ratio_interval: ratio.and_then(|ratio| print_interval(ratio.interval?, Unit::Ratio)),
-            class: match ratio.and_then(|ratio| ratio.better) {
-                None => "",
-                Some(true) => "good",
-                Some(false) => "bad",
-            },
-            is_best: matrix.best(place) == Some(choice),
-        })
-    };
-    let turned = choices.len() > MOST_COLUMNS && places.len() < choices.len();
-    let (rows, columns) = if turned { (&choices, &places) } else { (&places, &choices) };
-    let at = |row: usize, column: usize| if turned { cell(column, row) } else { cell(row, column) };
-    let shown = (rows.len().min(MOST_ROWS), columns.len().min(2 * MOST_COLUMNS));
-    let mut note = String::new();
-    if shown.0 < rows.len() {
-        note += &format!("The first {} of {} rows are shown. ", shown.0, rows.len());
-    }
-    if shown.1 < columns.len() {
-        note += &format!("Not shown: {}. ", columns[shown.1..].join("; "));
-    }
-    if columns.len() > MOST_COLUMNS {
-        note += "The table is wider than the page: it scrolls to the right. ";
-    }
-    Compared {
-        title: figures::capital(title),
-        doc: matrix.metric.doc,
-        first: if turned { "choice" } else { "place" },
-        columns: columns[..shown.1].to_vec(),
-        rows: (0..shown.0)
-            .map(|row| ComparedRow {
-                label: rows[row].clone(),
-                cells: (0..shown.1).map(|column| at(row, column)).collect(),
-            })
-            .collect(),
-        note,
-    }
-}
-
-pub(super) fn single(results: &Results) -> Result<String, ReportError> {
+pub(super) fn single(results: &Results, recordings: usize) -> Result<String, ReportError> {
     let scenario = &results.scenario;
     let judgment = Judgment::of(results);
     let shown = Shown::of(results);
@@ -290,6 +193,7 @@ pub(super) fn single(results: &Results) -> Result<String, ReportError> {
         },
         &[results],
         &shown,
+        recordings,
     )
 }
 
@@ -353,12 +257,13 @@ pub(super) fn comparison(a: &Results, b: &Results) -> Result<String, ReportError
         },
         &[a, b],
         &Shown::between(a, b),
+        MOST_RECORDINGS,
     )
 }
 
-fn page(head: Value, sets: &[&Results], shown: &Shown) -> Result<String, ReportError> {
+fn page(head: Value, sets: &[&Results], shown: &Shown, most_recordings: usize) -> Result<String, ReportError> {
     let tables = tables(sets);
-    let recordings = overlay::recordings(sets, MOST_RECORDINGS);
+    let (recordings, recorded) = overlay::recordings(sets, most_recordings);
     let failures: Vec<&str> =
         sets.iter().flat_map(|set| set.runs.values().filter_map(|record| record.failed.as_deref())).collect();
     let settings: Vec<(String, String)> = sets
@@ -398,6 +303,7 @@ fn page(head: Value, sets: &[&Results], shown: &Shown) -> Result<String, ReportE
         distributions => html(&shown.distributions),
         delivery => html(&shown.delivery),
         compared => serde(&shown.compared),
+        uncompared => shown.uncompared.clone(),
         policies => thalweg_recovery::Policies::default().to_string(),
         reference => shown.grid.choices.first().filter(|_| shown.grid.choices.len() > 1).map(|it| it.name.clone()),
         settings => serde(&settings),
@@ -407,6 +313,8 @@ fn page(head: Value, sets: &[&Results], shown: &Shown) -> Result<String, ReportE
         more_failures => failures.len().saturating_sub(MOST_LINES),
         tables => serde(&tables),
         recordings => recordings.len(),
+        recorded => recorded,
+        more_recordings => (sets.len() == 1 && recorded > recordings.len()).then(|| more_recordings(sets[0], recorded)),
         recordings_json => overlay::json(&recordings)?,
         manifests => sets.iter().enumerate().map(|(at, set)| manifest(set, &prefix(sets, at))).collect::<Vec<_>>(),
         css => CSS,
@@ -415,6 +323,12 @@ fn page(head: Value, sets: &[&Results], shown: &Shown) -> Result<String, ReportE
         uplot_js => UPLOT_JS,
     };
     Ok(environment.get_template("report.html")?.render(context! { ..head, ..body })?)
+}
+
+/// The command that puts so many recordings into the page.
+fn more_recordings(set: &Results, recorded: usize) -> String {
+    let directory = crate::runner::quoted(&set.store.directory().display().to_string());
+    format!("thalweg lab report {directory} --recordings {recorded}")
 }
 
 /// A value for the template.
@@ -569,7 +483,14 @@ fn table(sets: &[&Results], scope: Scope) -> Option<Table> {
 fn table_cell(metric: &Metric, cell: &Cell) -> TableCell {
     let print = |value| metric::format(value, metric.unit);
     let tails = [("p95", cell.p95), ("p99", cell.p99)].into_iter().filter(|_| shows_tails(metric, cell));
-    let why = cell.missing.map_or_else(String::new, |missing| format!("; {missing}"));
+    // What the cell says itself is not said again.
+    let why = cell.missing.filter(|it| !matches!(it, Missing::Alike(_)));
+    let why = why.map_or_else(String::new, |missing| format!("; {missing}"));
+    let range = match cell.min == cell.max {
+        true => String::new(),
+        false => format!("from {} to {}, ", print(cell.min), print(cell.max)),
+    };
+    let values = if cell.count == cell.runs { String::new() } else { format!("{} values of ", cell.count) };
     TableCell {
         value: print_or_never(cell.estimate, metric.unit),
         interval: interval_or_why(cell.interval, cell.missing, metric.unit),
@@ -579,14 +500,7 @@ fn table_cell(metric: &Metric, cell: &Cell) -> TableCell {
                 Some(format!("{name} {}", summary::with_interval(tail.estimate, tail.interval, metric.unit)))
             })
             .collect(),
-        title: Some(format!(
-            "{}; from {} to {}, {} values of {} runs{why}",
-            metric.doc,
-            print(cell.min),
-            print(cell.max),
-            cell.count,
-            cell.runs
-        )),
+        title: Some(format!("{range}{values}{} runs{why}", cell.runs)),
     }
 }
 

@@ -165,10 +165,10 @@ fn a_failed_run_is_said_at_the_top() {
     let directory = tempfile::tempdir().unwrap();
     let mut results = results(directory.path(), &Toy::default());
     results.scenario.expectations.truncate(1);
-    let page = page::single(&results).unwrap();
+    let page = page::single(&results, MOST_RECORDINGS).unwrap();
     assert!(page.contains("<span class=\"banner good\">1 of 1 expectations hold</span>"));
     results.runs.insert((0, 3), crate::record::RunRecord::failure("lightning".to_owned()));
-    let page = page::single(&results).unwrap();
+    let page = page::single(&results, MOST_RECORDINGS).unwrap();
     assert!(
         page.contains("<span class=\"banner bad\">1 of 1 expectations hold; 1 run failed, 1 of ours that should not")
     );
@@ -176,6 +176,48 @@ fn a_failed_run_is_said_at_the_top() {
     assert!(
         page.contains("<span class=\"banner bad\">1 of 1 expectations hold; 1 run failed, 1 of ours that should not")
     );
+}
+
+#[test]
+fn a_page_says_how_many_recordings_it_leaves_out_and_how_to_see_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = TEXT.replace("seeds = 20", "seeds = 20\nrecord = \"all\"");
+    let results = results_of(&text, directory.path(), &Toy::default());
+    let page = page::single(&results, MOST_RECORDINGS).unwrap();
+    let named = |page: &str| page.matches("\"name\":\"start = ").count() + page.matches("\"name\":\"standard").count();
+    assert!(page.contains("Of 40 recorded runs 12 are here"), "{}", named(&page));
+    assert!(page.contains("--recordings 40</code> writes this page with all of them"));
+    let page = page::single(&results, 40).unwrap();
+    assert!(!page.contains("recorded runs"), "nothing is left out");
+    // However many they are, and however long.
+    let json = page.split("id=\"recordings\">").nth(1).unwrap().split("</script>").next().unwrap();
+    assert!(json.len() < 1_500_000, "{}", json.len());
+}
+
+#[test]
+fn states_have_colors_that_no_choice_has() {
+    let schemes: Vec<&str> = page::CSS.split("--bg:").skip(1).collect();
+    assert_eq!(schemes.len(), 2, "light and dark");
+    for scheme in schemes {
+        let scheme = scheme.split('}').next().unwrap();
+        let colors = |letter: char| -> Vec<[i32; 3]> {
+            (0..8)
+                .map(|number| {
+                    let hex = scheme.split(&format!("--{letter}{number}: #")).nth(1).unwrap();
+                    [0, 2, 4].map(|at| i32::from_str_radix(&hex[at..at + 2], 16).unwrap())
+                })
+                .collect()
+        };
+        let (choices, states) = (colors('k'), colors('s'));
+        for (at, state) in states.iter().enumerate() {
+            for choice in &choices {
+                let apart: i32 = (0..3).map(|part| (state[part] - choice[part]).abs()).sum();
+                assert!(apart > 60, "state {at} {state:?} and choice {choice:?}");
+            }
+        }
+    }
+    let states = page::JS.split("const STATES = {").nth(1).unwrap().split('}').next().unwrap();
+    assert!(states.contains("\"s0\"") && !states.contains("\"k"), "{states}");
 }
 
 #[test]

@@ -27,6 +27,12 @@ impl Detail {
             packets: share(Detail::FULL.packets, Detail::LEAST.packets),
         }
     }
+
+    /// As much less as makes so many bytes of as many as there are, but enough to see the course.
+    pub(super) fn scaled(self, bytes: usize, of: usize) -> Detail {
+        let share = |count: usize| (count * bytes / of.max(1)).clamp(120, count.max(120));
+        Detail { line: share(self.line), packets: share(self.packets) }
+    }
 }
 
 /// So many recordings in a page can be shown in full.

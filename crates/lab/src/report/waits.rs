@@ -1,7 +1,7 @@
 //! How long packets waited in a queue, as shares of them: a panel for each place, a line for each choice.
 
 use super::figures::legend;
-use super::picture::{Curve, Lines, Picture, Point, Reading, csv_row, left_out};
+use super::picture::{Curve, Lines, Picture, Point, Reading, csv_number, csv_row, left_out};
 use super::{Results, csv};
 use crate::choices::{Grid, LOOKS};
 use crate::matrix;
@@ -50,7 +50,7 @@ fn picture(set: &Results, grid: &Grid, link: &str) -> Option<Picture> {
             }
             for (wait, share, band) in &points {
                 let (low, high) = band.unwrap_or((*wait, *wait));
-                let cells = [*share, *wait, low, high].map(|number| number.to_string());
+                let cells = [*share, *wait, low, high].map(csv_number);
                 csv += &csv_row([at.name.as_str(), &by.name].into_iter().chain(cells.iter().map(String::as_str)));
             }
             let drawn = points.into_iter().map(|(wait, share, _)| (wait.max(LEAST), share, None)).collect();
@@ -83,7 +83,8 @@ fn picture(set: &Results, grid: &Grid, link: &str) -> Option<Picture> {
         title: format!("Sojourn time at {link}: distribution over packets"),
         caption: format!(
             "The share of packets that waited so long or less, median over runs; packets that were dropped are not in it. \
-             A sojourn time below 0.1 ms is drawn there.{}",
+             A sojourn time below 0.1 ms is drawn there.{}{}",
+            lines.beneath(),
             left_out(count)
         ),
         svg: lines.svg()?,

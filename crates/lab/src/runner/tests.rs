@@ -324,6 +324,12 @@ fn commands_are_written_as_a_shell_takes_them() {
     assert_eq!(replay(&scenario, 1, 7), "thalweg lab run 'a b.toml' --point 1 --seed 7");
     let mut manifest = Manifest::new(&scenario, "toy");
     assert_eq!(again(&scenario, &manifest), "thalweg lab run 'a b.toml' --seeds 20");
+    manifest.first_seed = 101;
+    assert_eq!(again(&scenario, &manifest), "thalweg lab run 'a b.toml' --first-seed 101 --seeds 20");
+    let text = format!("first_seed = 101 # as before\n{}", scenario.text);
+    let other = Scenario { text, ..scenario.clone() };
+    assert_eq!(again(&other, &manifest), "thalweg lab run 'a b.toml' --seeds 20", "the file says so");
+    manifest.first_seed = 1;
     manifest.only_point = Some(1);
     manifest.shard = Some("1/4".to_owned());
     assert_eq!(again(&scenario, &manifest), "thalweg lab run 'a b.toml' --shard 1/4 --point 1 --seeds 20");

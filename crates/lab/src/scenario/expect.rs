@@ -49,6 +49,15 @@ impl Expectation {
         self.relative_to.as_deref().or(self.versus.as_deref())
     }
 
+    /// The flow or link that it names.
+    pub fn subject(&self) -> Option<&String> {
+        match self.metric.scope {
+            Scope::Flow => self.flow.as_ref(),
+            Scope::Link => self.link.as_ref(),
+            Scope::Run => None,
+        }
+    }
+
     /// Whether a value is as expected. What is endless never is, but a ratio to nothing may be at least something.
     pub fn holds(&self, value: f64) -> bool {
         (value.is_finite() || value == f64::INFINITY && self.relative_to.is_some())
@@ -170,8 +179,7 @@ fn one(
         let choices: Vec<(&str, &str)> = flows.iter().map(|flow| (flow.name.as_str(), flow.name.as_str())).collect();
         field.choice(&choices).map(str::to_owned)
     });
-    let links: Vec<String> =
-        paths.iter().flat_map(|path| [format!("{}.up", path.name), format!("{}.down", path.name)]).collect();
+    let links = links(paths);
     let link = reader.get("link").and_then(|field| {
         let choices: Vec<(&str, &str)> = links.iter().map(|link| (link.as_str(), link.as_str())).collect();
         field.choice(&choices).map(str::to_owned)
@@ -180,7 +188,9 @@ fn one(
     let because = reader.get("because").and_then(|field| field.text("a reason in quotes")).map(str::to_owned);
     let unit = measured.map_or(Unit::Ratio, |(metric, statistic)| unit(relative_to.is_some(), metric, statistic));
     let has_unit = measured.is_some();
-    let bound = |field: Field<'_>| if has_unit { value(&field, unit) } else { None };
+    // A difference can be negative.
+    let signed = versus.is_some();
+    let bound = |field: Field<'_>| if has_unit { value(&field, unit, signed) } else { None };
     let mut at_least = reader.get("at_least").and_then(bound);
     let mut at_most = reader.get("at_most").and_then(bound);
     if let Some(equals) = reader.get("equals").and_then(bound) {
@@ -237,6 +247,11 @@ fn one(
         versus,
         because,
     })
+}
+
+/// The names of the directions of paths.
+pub(crate) fn links(paths: &[PathConfig]) -> Vec<String> {
+    paths.iter().flat_map(|path| [format!("{}.up", path.name), format!("{}.down", path.name)]).collect()
 }
 
 /// `{ axis = value }`: which points are meant.
@@ -311,8 +326,13 @@ pub(super) fn measured(field: &Field<'_>) -> Option<(&'static Metric, Statistic)
     Some((metric, statistic))
 }
 
-fn value(field: &Field<'_>, unit: Unit) -> Option<f64> {
+/// A bound; of a difference also below zero: "-5 ms".
+fn value(field: &Field<'_>, unit: Unit, signed: bool) -> Option<f64> {
     match &field.node.value {
+        Value::Text(text) if signed && text.trim_start().starts_with(['-', '−']) => {
+            let size = text.trim_start().trim_start_matches(['-', '−']);
+            metric::parse(size.trim_start(), unit).map(|size| -size).map_err(|message| field.complain(message)).ok()
+        }
         Value::Text(text) => metric::parse(text, unit).map_err(|message| field.complain(message)).ok(),
         Value::Integer(0) => Some(0.0),
         Value::Integer(_) | Value::Float(_) if matches!(unit, Unit::Ratio | Unit::Count | Unit::Share) => {

@@ -52,8 +52,10 @@ pub use diagnostic::{Diagnostic, ScenarioError};
 pub use expect::{Expectation, Until};
 pub use keys::keys;
 pub use rivals::{OURS, STACK};
+pub(crate) use traffic::has_deadline;
 
 use crate::hash::Digest;
+use crate::metric::Metric;
 use diagnostic::Source;
 use files::Traces;
 use read::{Field, Reader};
@@ -97,8 +99,9 @@ pub struct Scenario {
     pub record: RecordWhich,
     /// More seeds until an interval is narrow.
     pub until: Option<Until>,
-    /// The metric that answers the question, if the scenario names one.
-    pub answer: Option<Answer>,
+    /// The metric that answers the question, if the scenario names one, and the flow or link that it is of; without one
+    /// it is of the run, or of the first link.
+    pub answer: Option<(Answer, Option<String>)>,
     /// What is varied: the label of each axis and those of its values.
     pub axes: Vec<Axis>,
     /// Every combination, the last axis running fastest; those of the rivals come after ours.
@@ -271,7 +274,7 @@ fn read(
     let until = root.get("until").and_then(|field| expect::until(&field));
     let (expect, shortfalls) = (root.get("expect"), root.get("known"));
     let compared = root.get("compare");
-    let answer = root.get("answer").map(|field| compare::answer(&field));
+    let answered = root.get("answer");
     root.finish();
 
     let base = described(&document);
@@ -341,8 +344,9 @@ fn read(
     let warnings = warnings.filter(|warning| warned.insert(warning.clone())).collect();
     let mut axes: Vec<Axis> = axes.into_iter().map(|axis| axis.axis).collect();
     axes.extend(rivals.as_ref().map(rivals::Rivals::axis));
-    if let Some(field) = &compared {
-        compare::mark(field, &mut axes);
+    match &compared {
+        Some(field) => compare::mark(field, &mut axes),
+        None => compare::mark_decisions(&mut axes),
     }
     let absent = rivals.map(|rivals| rivals.absent).unwrap_or_default();
     let flows = points.first().map(|point| point.world.flows.as_slice()).unwrap_or_default();
@@ -351,6 +355,11 @@ fn read(
     let list =
         |field: Option<read::Field<'_>>, list| field.map_or_else(Vec::new, |field| expect::read(&field, list, &named));
     let (expectations, known) = (list(expect, expect::List::Expect), list(shortfalls, expect::List::Known));
+    let spoken_of = |metric: &Metric| {
+        let mut all = expectations.iter().chain(&known).filter(|it| it.metric == metric);
+        all.find_map(|it| it.subject().cloned())
+    };
+    let answer = answered.and_then(|field| compare::answer(&field, &points, spoken_of));
     Some(Scenario {
         name: Path::new(file).file_stem().map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned()),
         file: file.to_owned(),
@@ -362,7 +371,7 @@ fn read(
         first_seed: first_seed?,
         record: record?,
         until,
-        answer: answer.flatten(),
+        answer,
         axes,
         points,
         left_out,

@@ -308,6 +308,11 @@ fn expectations_know_their_units() {
     assert_eq!((expect.statistic, expect.at_least, expect.at_most), (Statistic::Mean, Some(1.0), Some(1.0)));
     let expect = with_expect("metric = \"completion.p50\"\nrelative_to = { start = \"standard\" }\nat_most = 0.9");
     assert_eq!(expect.bounds(), "at most 0.9");
+    let below = with_expect(
+        "metric = \"completion.p95\"\nversus = { start = \"standard\" }\nwithin = [\"-1.5 s\", \"-20 ms\"]",
+    );
+    assert_eq!((below.at_least, below.at_most), (Some(-1.5), Some(-0.02)));
+    assert_eq!(below.bounds(), "from −1.5 s to −20 ms");
     let expect = with_expect("metric = \"completion.p95\"\nversus = { start = \"standard\" }\nat_most = \"750 ms\"");
     assert_eq!((expect.bounds().as_str(), expect.versus.as_deref().map(<[_]>::len)), ("at most 750 ms", Some(1)));
     let expect = with_expect("metric = \"packets_lost.max\"\nequals = 0\nbecause = \"nothing is lost here\"");

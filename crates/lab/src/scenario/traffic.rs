@@ -190,6 +190,18 @@ fn constant_rate(up: bool, interval: Duration, frame: u64, deadline: Duration, l
     Traffic::Media { up, interval, frame, deadline, frames }
 }
 
+/// Whether frames can be late: datagrams that nothing waits for have no deadline, and their "deadline" is the time for
+/// which they are sent.
+pub(crate) fn has_deadline(traffic: &Traffic) -> bool {
+    match traffic {
+        Traffic::Media { interval, deadline, frames: Some(frames), .. } => {
+            u128::from(deadline.nanos()) < u128::from(interval.nanos()) * u128::from(*frames)
+        }
+        Traffic::Media { .. } => true,
+        _ => false,
+    }
+}
+
 /// Sizes with this median: spread lognormally, with a tail of Pareto's, or all alike.
 fn sizes(median: u64, spread: f64, pareto: Option<f64>) -> Size {
     match pareto {

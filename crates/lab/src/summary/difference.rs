@@ -80,12 +80,13 @@ pub struct Difference {
 }
 
 /// The metrics of which differences are shown, if they have values.
-pub const COMPARED: [&str; 10] = [
+pub const COMPARED: [&str; 11] = [
     "completion",
     "goodput",
     "response",
     "flow_completion",
     "deadline_misses",
+    "frame_delay",
     "silence_after_repair",
     "packets_lost",
     "packets_spurious",

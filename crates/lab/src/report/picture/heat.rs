@@ -120,7 +120,8 @@ impl Heat {
             }
         }
         let widest = rows.iter().map(|row| text_width(row)).fold(0.0, f64::max);
-        ink.upward("axis", (panel.left - widest - 16.0, (panel.top + panel.bottom) / 2.0), &self.up.0);
+        let room = panel.bottom - panel.top + 24.0;
+        ink.upward("axis", (panel.left - widest - 16.0, (panel.top + panel.bottom) / 2.0), room, &self.up.0);
         ink.text("axis", ((panel.left + panel.right) / 2.0, panel.bottom + 35.0), Anchor::Middle, &self.across.0);
     }
 
@@ -133,8 +134,10 @@ impl Heat {
             ink.rect("cell", Some(&fill), (left + width * step as f64, 6.0), (width + 0.3, 12.0), "");
         }
         let mut free = f64::NEG_INFINITY;
-        for tick in scale.ticks.iter().filter(|tick| **tick >= scale.low * 0.999 && **tick <= scale.high * 1.001) {
-            let (x, text) = (scale.at(*tick), self.reading.say(*tick));
+        let is_shown = |tick: &f64| *tick >= scale.low * 0.999 && *tick <= scale.high * 1.001;
+        let ticks: Vec<f64> = scale.ticks.iter().copied().filter(is_shown).collect();
+        for (tick, text) in ticks.iter().zip(self.reading.say_all(&ticks)) {
+            let x = scale.at(*tick);
             let half = text_width(&text) / 2.0;
             if x - half > free && x + half < WIDTH {
                 ink.text("tick", (x, 34.0), Anchor::Middle, &text);

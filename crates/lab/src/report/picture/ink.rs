@@ -34,8 +34,14 @@ pub(super) fn text_width(text: &str) -> f64 {
     text.chars().map(width).sum()
 }
 
+/// In place of a choice's color: that of a bound, which no choice has.
+pub const BOUND: usize = usize::MAX;
+
 /// The classes of what has a choice's color: `kind`, the color, and whether it is one for the second time.
 pub(super) fn colored(kind: &str, color: usize) -> String {
+    if color == BOUND {
+        return format!("{kind} bound");
+    }
     let again = if color % LOOKS < COLORS { "" } else { " again" };
     format!("{kind} c{}{again}", color % COLORS)
 }
@@ -103,11 +109,15 @@ impl Ink {
         let _ = writeln!(self.body, "<text class=\"panel\" x=\"{x:.1}\" y=\"{y:.1}\"{fit}>{}</text>", escape(text));
     }
 
-    /// A text that reads upward.
-    pub(super) fn upward(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
+    /// A text that reads upward and is at most so long: a longer one is squeezed.
+    pub(super) fn upward(&mut self, class: &str, (x, y): (f64, f64), room: f64, text: &str) {
+        let fit = match text_width(text) > room {
+            true => format!(" textLength=\"{room:.0}\" lengthAdjust=\"spacingAndGlyphs\""),
+            false => String::new(),
+        };
         let _ = writeln!(
             self.body,
-            "<text class=\"{class}\" transform=\"translate({x:.1} {y:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+            "<text class=\"{class}\" transform=\"translate({x:.1} {y:.1}) rotate(-90)\" text-anchor=\"middle\"{fit}>{}</text>",
             escape(text)
         );
     }
@@ -137,6 +147,12 @@ impl Ink {
 
     pub(super) fn path(&mut self, class: &str, d: &str) {
         let _ = writeln!(self.body, "<path class=\"{class}\" d=\"{d}\"/>");
+    }
+
+    /// A path whose stroke has a width of its own, if any.
+    pub(super) fn stroke(&mut self, class: &str, d: &str, width: Option<f64>) {
+        let style = width.map_or_else(String::new, |width| format!(" style=\"stroke-width:{width:.1}\""));
+        let _ = writeln!(self.body, "<path class=\"{class}\"{style} d=\"{d}\"/>");
     }
 
     /// A mark whose shape, beside its color, tells what it stands for.

@@ -13,7 +13,7 @@ mod spread;
 pub use dots::{Dots, Mark, Row};
 pub use facets::{Panel, left_out};
 pub use heat::Heat;
-pub use ink::escape;
+pub use ink::{BOUND, escape};
 pub use lines::{Curve, Lines, Point};
 pub use scale::Reading;
 pub use spread::{Group, box_plot, cdf};
@@ -60,6 +60,12 @@ impl Picture {
         );
         out
     }
+}
+
+/// A number for a CSV file: seven significant digits are more than a picture shows.
+pub fn csv_number(value: f64) -> String {
+    let text = format!("{value:.6e}");
+    text.parse::<f64>().map_or(text, |rounded| rounded.to_string())
 }
 
 /// A row of a CSV file (RFC 4180).

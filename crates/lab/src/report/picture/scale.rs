@@ -1,9 +1,11 @@
 //! Axes: from values to positions, linear or logarithmic, with round ticks that fit.
 
+use std::collections::BTreeSet;
+
 use thalweg_units::math;
 
 use super::ink::{Anchor, Ink, text_width};
-use crate::metric::{Unit, format};
+use crate::metric::{Unit, format_to};
 
 /// How a value reads on an axis.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -16,24 +18,42 @@ pub enum Reading {
 
 impl Reading {
     pub fn say(self, value: f64) -> String {
+        self.say_with(value, 0)
+    }
+
+    /// With so many more digits than usual.
+    fn say_with(self, value: f64, more: usize) -> String {
         match self {
-            Reading::Unit(unit) => format(value, unit),
-            Reading::Times => format!("{} ×", format(three_digits(value), Unit::Ratio)),
+            Reading::Unit(unit) => format_to(value, unit, 4 + more),
+            Reading::Times => format!("{} ×", format_to(rounded(value, 3 + more), Unit::Ratio, 4 + more)),
         }
+    }
+
+    /// Values of one axis, with as many digits as tell those that differ apart.
+    pub(super) fn say_all(self, values: &[f64]) -> Vec<String> {
+        /// More would be noise of the arithmetic.
+        const MOST: usize = 8;
+        let mut values_apart = values.to_vec();
+        values_apart.sort_unstable_by(f64::total_cmp);
+        values_apart.dedup();
+        let say = |more: usize| values.iter().map(|value| self.say_with(*value, more)).collect::<Vec<_>>();
+        let is_clear = |texts: &[String]| texts.iter().collect::<BTreeSet<_>>().len() == values_apart.len();
+        (0..MOST).map(say).find(|texts| is_clear(texts)).unwrap_or_else(|| say(MOST))
     }
 }
 
-/// As many digits as tell ratios apart at a glance.
-fn three_digits(value: f64) -> f64 {
+/// So many significant digits: three tell ratios apart at a glance.
+fn rounded(value: f64, digits: usize) -> f64 {
     let size = value.abs();
     if !(1e-6..1e6).contains(&size) {
         return value;
     }
+    let whole = (1..digits).fold(1.0, |power, _| power * 10.0);
     let mut unit = 1.0;
-    while unit * 100.0 > size {
+    while unit * whole > size {
         unit /= 10.0;
     }
-    while unit * 1000.0 <= size {
+    while unit * whole * 10.0 <= size {
         unit *= 10.0;
     }
     // Divided rather than multiplied below 1, so that 0.93 is 0.93.
@@ -146,10 +166,9 @@ impl Scale {
     pub(super) fn draw_below(&self, ink: &mut Ink, (top, bottom): (f64, f64), title: &str) {
         let (left, right) = self.span;
         let mut free = f64::NEG_INFINITY;
-        for tick in &self.ticks {
+        for (tick, text) in self.ticks.iter().zip(self.reading.say_all(&self.ticks)) {
             let x = self.at(*tick);
             ink.line("grid", (x, top), (x, bottom));
-            let text = self.reading.say(*tick);
             let half = text_width(&text) / 2.0;
             if x - half > free {
                 ink.text("tick", (x, bottom + 16.0), Anchor::Middle, &text);
@@ -164,11 +183,11 @@ impl Scale {
     /// Draws the ticks of a vertical axis, with lines from `left` to `right`.
     pub(super) fn draw_left(&self, ink: &mut Ink, (left, right): (f64, f64)) {
         let mut free = f64::INFINITY;
-        for tick in &self.ticks {
+        for (tick, text) in self.ticks.iter().zip(self.reading.say_all(&self.ticks)) {
             let y = self.at(*tick);
             ink.line("grid", (left, y), (right, y));
             if y < free {
-                ink.text("tick", (left - 7.0, y + 4.0), Anchor::End, &self.reading.say(*tick));
+                ink.text("tick", (left - 7.0, y + 4.0), Anchor::End, &text);
                 free = y - 15.0;
             }
         }
@@ -176,7 +195,7 @@ impl Scale {
 
     /// How wide the texts of the ticks are.
     pub(super) fn widest(&self) -> f64 {
-        self.ticks.iter().map(|tick| text_width(&self.reading.say(*tick))).fold(0.0, f64::max)
+        self.reading.say_all(&self.ticks).iter().map(|text| text_width(text)).fold(0.0, f64::max)
     }
 }
 
@@ -229,6 +248,26 @@ mod tests {
             assert_eq!(at.len(), different.len(), "{values:?}: {at:?}");
             assert!((2..=24).contains(&scale.ticks.len()), "{values:?}: {:?}", scale.ticks);
         }
+    }
+
+    #[test]
+    fn no_two_ticks_read_alike() {
+        let ranges =
+            [(14.2801, 14.2809), (0.0, 3e-9), (1.0, 1.0001), (99_990.5, 99_991.0), (14.28, 14.28), (1e9, 1e9 + 9.0)];
+        for (low, high) in ranges {
+            for unit in [Unit::Seconds, Unit::Bytes, Unit::BitsPerSecond, Unit::Share, Unit::Ratio, Unit::Count] {
+                for reading in [Reading::Unit(unit), Reading::Times] {
+                    let scale = Scale::new([low, high].into_iter(), &[], (0.0, 800.0), reading).unwrap();
+                    let mut texts = reading.say_all(&scale.ticks);
+                    let count = texts.len();
+                    texts.sort();
+                    texts.dedup();
+                    assert_eq!(texts.len(), count, "{reading:?} {low} {high}: {texts:?}");
+                }
+            }
+        }
+        assert_eq!(Reading::Unit(Unit::Seconds).say_all(&[14.28, 14.281]), ["14.28 s", "14.281 s"]);
+        assert_eq!(Reading::Times.say_all(&[0.93, 1.0, 1.5]), ["0.93 ×", "1 ×", "1.5 ×"]);
     }
 
     #[test]

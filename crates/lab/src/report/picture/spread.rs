@@ -108,7 +108,15 @@ fn draw_box(ink: &mut Ink, group: &Group, sorted: &[f64], scale: &Scale, middle:
 
 /// The share of values at or below each value, a panel for each place. Values that are endless keep a curve from
 /// reaching the top. None if there is nothing to draw.
-pub fn cdf(name: &str, axis: &str, unit: Unit, panels: &[(String, Vec<Group>)], legend: Legend) -> Option<String> {
+///
+/// With it what to say about curves that coincide.
+pub fn cdf(
+    name: &str,
+    axis: &str,
+    unit: Unit,
+    panels: &[(String, Vec<Group>)],
+    legend: Legend,
+) -> Option<(String, &'static str)> {
     /// Points of a curve: two for each unit of a panel's width.
     const MOST: usize = 250;
     let curve = |group: &Group| {
@@ -134,7 +142,7 @@ pub fn cdf(name: &str, axis: &str, unit: Unit, panels: &[(String, Vec<Group>)], 
         from_zero: true,
         is_across: false,
     };
-    lines.svg()
+    Some((lines.svg()?, lines.beneath()))
 }
 
 #[cfg(test)]
@@ -153,7 +161,7 @@ mod tests {
         assert!(one.contains("a &lt; b") && one.contains("1 of 2 never") && one.contains("median 2 s"), "{one}");
         assert!(!one.contains("NaN") && !one.contains("inf"), "{one}");
         let curve = cdf("completion", "completion", Unit::Seconds, &[(String::new(), groups.to_vec())], Vec::new());
-        let curve = curve.unwrap();
+        let (curve, _) = curve.unwrap();
         assert!(curve.matches("class=\"curve c1\"").count() == 2 && !curve.contains("NaN"), "{curve}");
     }
 

@@ -1,0 +1,114 @@
+//! Metrics as tables of places and choices.
+
+use serde::Serialize;
+
+use super::figures;
+use super::page::{interval_or_why, print_interval, print_or_never};
+use crate::choices::Grid;
+use crate::matrix::{Matrix, Ratio};
+use crate::metric::{self, Unit};
+use crate::scenario::Scenario;
+
+/// Tables of metrics that differ; those beyond are named.
+const MOST_TABLES: usize = 40;
+
+/// Rows of a table of places and choices; what is left out the table says.
+const MOST_ROWS: usize = 120;
+
+/// Columns of a table that fit on a page.
+const MOST_COLUMNS: usize = 8;
+
+/// A metric in every place under every choice, as a table.
+#[derive(Serialize)]
+pub(super) struct Compared {
+    title: String,
+    doc: &'static str,
+    /// What the first column is of: places, or choices where these are too many for columns.
+    first: &'static str,
+    columns: Vec<String>,
+    rows: Vec<ComparedRow>,
+    note: String,
+}
+
+#[derive(Serialize)]
+struct ComparedRow {
+    label: String,
+    cells: Vec<Option<ComparedCell>>,
+}
+
+#[derive(Serialize)]
+struct ComparedCell {
+    value: String,
+    interval: Option<String>,
+    tails: Option<String>,
+    ratio: Option<String>,
+    ratio_interval: Option<String>,
+    class: &'static str,
+    is_best: bool,
+}
+
+/// Metrics as tables, the first ones.
+pub(super) fn tables(scenario: &Scenario, grid: &Grid, matrices: &[Matrix]) -> Vec<Compared> {
+    matrices.iter().take(MOST_TABLES).map(|matrix| compared(&matrix.words(scenario), grid, matrix)).collect()
+}
+
+/// The names of the others.
+pub(super) fn untabled(scenario: &Scenario, matrices: &[Matrix]) -> String {
+    matrices.iter().skip(MOST_TABLES).map(|matrix| matrix.name(scenario)).collect::<Vec<_>>().join(", ")
+}
+
+/// A matrix as a table: places below each other and choices beside each other, or the other way round where there are
+/// more choices than fit.
+fn compared(title: &str, grid: &Grid, matrix: &Matrix) -> Compared {
+    let unit = matrix.unit();
+    let named = |name: &str| if name.is_empty() { matrix.subject.clone() } else { name.to_owned() };
+    let places: Vec<String> = grid.places.iter().map(|place| named(&place.name)).collect();
+    let choices: Vec<String> = grid.choices.iter().map(|choice| named(&choice.name)).collect();
+    let cell = |place: usize, choice: usize| {
+        let entry = matrix.entries[place][choice].as_ref()?;
+        let print = |ratio: &Ratio| format!("{} ×", metric::format(ratio.value, Unit::Ratio));
+        let ratio = entry.ratio.filter(|ratio| ratio.value != 1.0 || ratio.better.is_some());
+        Some(ComparedCell {
+            value: print_or_never(entry.found.value, unit),
+            interval: interval_or_why(entry.found.interval, entry.found.missing, unit),
+            tails: entry
+                .tails
+                .map(|(p95, p99)| format!("p95 {}, p99 {}", print_or_never(p95, unit), print_or_never(p99, unit))),
+            ratio: ratio.as_ref().map(print),
+            ratio_interval: ratio.and_then(|ratio| print_interval(ratio.interval?, Unit::Ratio)),
+            class: match ratio.and_then(|ratio| ratio.better) {
+                None => "",
+                Some(true) => "good",
+                Some(false) => "bad",
+            },
+            is_best: matrix.best[place].contains(&choice),
+        })
+    };
+    let turned = choices.len() > MOST_COLUMNS && places.len() < choices.len();
+    let (rows, columns) = if turned { (&choices, &places) } else { (&places, &choices) };
+    let at = |row: usize, column: usize| if turned { cell(column, row) } else { cell(row, column) };
+    let shown = (rows.len().min(MOST_ROWS), columns.len().min(2 * MOST_COLUMNS));
+    let mut note = String::new();
+    if shown.0 < rows.len() {
+        note += &format!("The first {} of {} rows are shown. ", shown.0, rows.len());
+    }
+    if shown.1 < columns.len() {
+        note += &format!("Not shown: {}. ", columns[shown.1..].join("; "));
+    }
+    if columns.len() > MOST_COLUMNS {
+        note += "The table is wider than the page: it scrolls to the right. ";
+    }
+    Compared {
+        title: figures::capital(title),
+        doc: matrix.metric.doc,
+        first: if turned { "choice" } else { "place" },
+        columns: columns[..shown.1].to_vec(),
+        rows: (0..shown.0)
+            .map(|row| ComparedRow {
+                label: rows[row].clone(),
+                cells: (0..shown.1).map(|column| at(row, column)).collect(),
+            })
+            .collect(),
+        note,
+    }
+}
