@@ -158,6 +158,11 @@ impl Quic {
         Self { tls, transport, tickets, known_paths, patience, configs: Arc::default() }
     }
 
+    /// The same with nothing remembered, and nothing to remember.
+    pub(super) fn without_tickets(&self) -> Self {
+        Self { tickets: false, configs: Arc::default(), ..self.clone() }
+    }
+
     /// The configuration for one server, with what is remembered of it.
     fn config(&self, name: &str, port: u16) -> ClientConfig {
         let make = || {
