@@ -191,6 +191,8 @@ impl Driver {
 }
 
 /// The connection ID of a packet with a short header (RFC 9000 section 17.3), all of which have the length that we issue.
+/// Of an endpoint whose IDs have no length, bytes of which nothing is known: there is one connection, so that it does
+/// not matter if they agree.
 fn short_header_cid(datagram: &[u8]) -> Option<[u8; WorkerCid::LEN]> {
     let (first, rest) = datagram.split_first()?;
     if first & 0x80 == 0 { rest.first_chunk().copied() } else { None }

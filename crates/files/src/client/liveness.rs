@@ -6,9 +6,16 @@
 //! and the first one goes on when the network is back. That a server which answers the second has forgotten the first
 //! is an assumption: behind a load balancer, the first may only have stalled. A download continues by range at little
 //! cost, so it takes the risk; an upload does not.
+//!
+//! If the server gave a session that allows early data, the second connection can be used before its handshake. The
+//! transfers that wait for the first one then ask it for what they lack with its first packets ([`super::ahead`]), so
+//! that a server that lives costs them no round trip more.
 
+use std::future::Future;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
+
+use tokio::sync::watch;
 
 use super::quic::{Failure, Http3, Quic};
 use super::session::{Kind, Session};
@@ -33,7 +40,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 #[derive(Default)]
 pub(super) struct Life {
     verdict: OnceLock<String>,
-    successor: Mutex<Option<Box<Session>>>,
+    successor: Mutex<Option<Arc<Session>>>,
+    /// A second connection that can be used before its handshake, while the first is in doubt.
+    early: watch::Sender<Option<Arc<Session>>>,
 }
 
 impl Life {
@@ -43,8 +52,18 @@ impl Life {
     }
 
     /// The connection that takes the place of this one, if there is one; given once.
-    pub(super) fn successor(&self) -> Option<Session> {
-        Some(*self.successor.lock().ok()?.take()?)
+    pub(super) fn successor(&self) -> Option<Arc<Session>> {
+        self.successor.lock().ok()?.take()
+    }
+
+    /// The next second connection that can be used before its handshake is complete.
+    pub(super) async fn early(&self) -> Arc<Session> {
+        let mut offers = self.early.subscribe();
+        let offer = offers.wait_for(Option::is_some).await.ok().and_then(|offer| offer.clone());
+        match offer {
+            Some(session) => session,
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -59,7 +78,8 @@ pub(super) fn watch(session: &Arc<Session>, quic: &Quic, name: &str) {
         while let Some(wait) = next_look(&session) {
             tokio::time::sleep(wait.max(pause)).await;
             if in_doubt(&session) {
-                second_connection(&session, &quic, &name).await;
+                // With a ticket once per silence: what an outage swallows is used up, and of tickets there are few.
+                second_connection(&session, &quic, &name, pause == PAUSE).await;
                 pause = (2 * pause).min(LONGEST_PAUSE);
             } else {
                 pause = PAUSE;
@@ -101,29 +121,36 @@ fn is_doubtful(awaited: bool, upload: bool, silence: Duration, patience: Duratio
 
 /// Dials the same address again. If that tells that the server lives without this connection, or that there is no
 /// server, this one is given up. Whatever else becomes of the second tells nothing of the first: this side may have no
-/// socket left, and a server too busy for another connection may still serve the ones it has.
-async fn second_connection(session: &Weak<Session>, quic: &Quic, name: &str) {
+/// socket left, and a server too busy for another connection may still serve the ones it has. With `ticket`, the second
+/// resumes a session if there is one.
+async fn second_connection(session: &Weak<Session>, quic: &Quic, name: &str, ticket: bool) {
     let Some(remote) = with(session, |session, _| session.remote) else { return };
     let heard = Default::default();
     let began = std::time::Instant::now();
-    let mut dialing = std::pin::pin!(quic.connect(remote, name, &heard, false));
-    let result = loop {
-        tokio::select! {
-            result = &mut dialing => break result,
-            () = tokio::time::sleep(PAUSE) => if !in_doubt(session) { return },
+    let dialer = if ticket { quic.clone() } else { quic.without_tickets() };
+    let result = match while_in_doubt(session, dialer.connect(remote, name, &heard, ticket)).await {
+        None => return,
+        Some(Ok(mut new)) => {
+            if !new.is_early() {
+                new.handshake = began.elapsed();
+            }
+            let new = Arc::new(new);
+            match stands(session, &new).await {
+                true => Ok(new),
+                false => return,
+            }
         }
+        Some(Err(failure)) => Err(failure),
     };
-    let seconds = |span: Duration| format!("{:.1} s", span.as_secs_f64());
-    // The same session as asked about: by now it may have been heard again.
-    if !in_doubt(session) {
-        return;
-    }
-    let silence = with(session, |_, http| http.connection.silence()).unwrap_or_default();
-    let silent = format!("the server was silent for {}", seconds(silence));
+    // The same session as asked about: by now it may have been heard again. Those who waited for it may have gone on
+    // with the other one already.
+    let silence = with(session, |_, http| Some(http.connection.silence()).filter(|silence| *silence >= patience(http)));
+    let Some(silence) = silence.flatten() else { return };
+    let silent = format!("the server was silent for {:.1} s", silence.as_secs_f64());
     let (verdict, successor) = match result {
-        Ok(mut new) => {
-            new.handshake = began.elapsed();
-            (format!("{silent} on this connection, but answers a new one"), Some(Box::new(new)))
+        Ok(new) => {
+            watch(&new, quic, name);
+            (format!("{silent} on this connection, but answers a new one"), Some(new))
         }
         Err(Failure::Refused) => (format!("{silent}, and now its host refuses UDP on this port"), None),
         Err(Failure::Silent | Failure::Handshake(_)) => return,
@@ -135,6 +162,32 @@ async fn second_connection(session: &Weak<Session>, quic: &Quic, name: &str) {
         }
         http.give_up();
     });
+}
+
+/// What comes of `future`; `None` if the connection is in doubt no longer.
+async fn while_in_doubt<T>(session: &Weak<Session>, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    loop {
+        tokio::select! {
+            result = &mut future => return Some(result),
+            () = tokio::time::sleep(PAUSE) => if !in_doubt(session) { return None },
+        }
+    }
+}
+
+/// Whether the handshake of the second connection comes to an end while the first is in doubt. Until then the second is
+/// offered to those who wait for the first.
+async fn stands(session: &Weak<Session>, new: &Arc<Session>) -> bool {
+    if !new.is_early() {
+        return true;
+    }
+    let offer = |offer| with(session, |_, http| http.life.early.send_replace(offer));
+    offer(Some(Arc::clone(new)));
+    let stands = while_in_doubt(session, new.stands()).await.is_some() && !new.never_stood();
+    if !stands {
+        offer(None);
+    }
+    stands
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! A [`Fetcher`] holds the settings and the connections: one per host and port, shared by all files from there.
 
+mod ahead;
 mod broken;
 mod dial;
 mod error;
@@ -177,12 +178,12 @@ impl Inner {
             let make = || async {
                 let made = match found {
                     Some(session) => Ok(session),
-                    None => self.dialer.dial(location, sink, early).await,
+                    None => self.dialer.dial(location, sink, early).await.map(|session| {
+                        let session = Arc::new(session);
+                        liveness::watch(&session, &self.dialer.quic, &location.host);
+                        session
+                    }),
                 };
-                let made = made.map(Arc::new);
-                if let Ok(session) = &made {
-                    liveness::watch(session, &self.dialer.quic, &location.host);
-                }
                 (Instant::now(), made)
             };
             match cell.get_or_init(make).await {

@@ -159,6 +159,11 @@ impl Quic {
         Self { tls, transport, tickets, known_paths, patience, configs: Arc::default() }
     }
 
+    /// The same with nothing remembered, and nothing to remember.
+    pub(super) fn without_tickets(&self) -> Self {
+        Self { tickets: false, configs: Arc::default(), ..self.clone() }
+    }
+
     /// The configuration for one server, with what is remembered of it. Without a connect timeout: the race and the
     /// retries bound every wait, and know when the server was heard.
     fn config(&self, name: &str, port: u16) -> Result<ClientConfig, ConfigError> {

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::ahead::Ahead;
 use super::error::Error;
 
 /// Wait before the first further attempt. A server that restarts, or a network that changes, takes about this long;
@@ -99,6 +100,8 @@ pub(super) struct Run {
     /// The file turned out to be another one than before.
     changed: AtomicBool,
     retries: AtomicU32,
+    /// What the next attempt is going to ask for, if it was asked for already.
+    pub(super) ahead: Ahead,
 }
 
 impl Run {

@@ -206,10 +206,18 @@ impl Session {
     }
 
     /// The connection that takes the place of this one, if there is one already; given once.
-    pub(super) fn successor(&self) -> Option<Session> {
+    pub(super) fn successor(&self) -> Option<Arc<Session>> {
         match &self.kind {
             Kind::Http3(http) => http.life.successor(),
             _ => None,
+        }
+    }
+
+    /// Ready when this connection is silent and another can be used before its handshake is complete.
+    pub(super) async fn early_successor(&self) -> Arc<Session> {
+        match &self.kind {
+            Kind::Http3(http) => http.life.early().await,
+            _ => std::future::pending().await,
         }
     }
 

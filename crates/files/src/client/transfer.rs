@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
@@ -21,7 +21,6 @@ use super::retry::{Attempts, Run};
 use super::session::{Body, SendBody, Session};
 use super::stream::Output;
 use super::url::Location;
-use crate::body::ReadBody;
 
 /// Where a file goes.
 #[non_exhaustive]
@@ -68,14 +67,14 @@ pub(super) struct Transfer<'a> {
 
 /// A head of an answer that is worth looking at.
 pub(super) struct Answered {
-    session: Arc<Session>,
-    location: Location,
+    pub session: Arc<Session>,
+    pub location: Location,
     pub head: Response<()>,
     /// Length the body should have, if promised.
     pub length: Option<u64>,
     /// Coding of the body, if it has one.
     pub coding: Option<String>,
-    body: Body,
+    pub body: Body,
     asked: Instant,
     first_byte: std::time::Duration,
     early: bool,
@@ -112,6 +111,7 @@ impl Transfer<'_> {
         self.run.set_cancelled(false);
         let why = error.cause();
         let (wait, attempt) = attempts.next(error, here)?;
+        let wait = if self.run.ahead.is_there() { Duration::ZERO } else { wait };
         let limit = attempts.limit();
         self.run.add_retry();
         self.sink.notice(Notice::Retrying { url: self.url.clone(), why, here, wait, attempt, limit });
@@ -211,6 +211,9 @@ impl Transfer<'_> {
 
     /// Asks for the file and follows redirects.
     pub(super) async fn ask(&self, mut location: Location, plan: &Plan) -> Result<Answered, Error> {
+        if let Some(answered) = self.run.ahead.take(plan) {
+            return Ok(answered);
+        }
         let limit = self.inner.options.max_redirects;
         for _ in 0..=limit {
             let answered = self.ask_once(location, plan).await?;
@@ -230,6 +233,20 @@ impl Transfer<'_> {
     }
 
     async fn ask_once(&self, location: Location, plan: &Plan) -> Result<Answered, Error> {
+        // Requests without a body can be made again, so they need not wait for the handshake (RFC 8470 section 4).
+        let session = self.session_for(&location, true).await?;
+        self.ask_on(session, location, plan, false).await
+    }
+
+    /// Asks on a connection. If it is lost before its handshake is complete, or the request came too early, then again
+    /// after a handshake, unless only this connection is to be asked.
+    pub(super) async fn ask_on(
+        &self,
+        mut session: Arc<Session>,
+        location: Location,
+        plan: &Plan,
+        only: bool,
+    ) -> Result<Answered, Error> {
         let first = Location::parse(&self.url)?;
         let mut request = self.request(Method::GET, &location, location.authority() == first.authority());
         let headers = request.headers_mut();
@@ -249,8 +266,6 @@ impl Transfer<'_> {
                 None => set(IF_MODIFIED_SINCE, origin.validator()),
             },
         }
-        // Requests without a body can be made again, so they need not wait for the handshake (RFC 8470 section 4).
-        let mut session = self.session_for(&location, true).await?;
         let asked = self.run.asked();
         let mut sent = std::time::Instant::now();
         let mut early = session.is_early();
@@ -274,7 +289,10 @@ impl Transfer<'_> {
                 Err(why) => Some(why),
             };
             match refused {
-                Some(why) if !early || !session.never_stood() => return Err(self.exchange(&session, why).await),
+                Some(why) if only || !early || !session.never_stood() => {
+                    return Err(self.exchange(&session, why).await);
+                }
+                None if only => return Err(self.status(425)),
                 _ => {}
             }
             early = false;
@@ -351,7 +369,7 @@ impl Transfer<'_> {
     }
 
     /// The same for a future that needs an answer on `session`.
-    async fn patiently_on<T>(&self, session: &Session, future: impl Future<Output = T>) -> Result<T, Error> {
+    pub(super) async fn patiently_on<T>(&self, session: &Session, future: impl Future<Output = T>) -> Result<T, Error> {
         self.patiently(future).await.map_err(|error| match error {
             Error::Stalled { url, silence, kept, .. } => {
                 Error::Stalled { url, silence, kept, lost: !session.is_answering(silence) }
@@ -398,7 +416,7 @@ impl Transfer<'_> {
         let mut meter = Meter::new(self.job, self.sink.clone(), expected, have);
         let mut got = have;
         loop {
-            let bytes = match self.patiently_on(&answered.session, answered.body.next()).await? {
+            let bytes = match self.next(answered, got, expected).await? {
                 Ok(Some(bytes)) => bytes,
                 Ok(None) => break,
                 Err(broken) => {

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{Downloads, Host, Relay, get_one, sample};
+use crate::common::{Downloads, Host, Recorder, Relay, get_one, sample};
 use bytes::Bytes;
 use thalweg::{ClientConfig, Endpoint, ServerConfig};
 use thalweg_files::certificate::{CertificateStore, Identity};
-use thalweg_files::client::{Error, Fetcher, Preference, Trust};
+use thalweg_files::client::{Error, Fetcher, Preference, Report, Trust};
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 
@@ -114,6 +114,56 @@ async fn an_early_request_that_nobody_takes_falls_back_to_tcp() {
     host.start(|options| options.quic = false).await;
     let again = get_one(&fetcher, host.url("f"), &downloads.path("g"), None).await.unwrap();
     assert_eq!(again.protocol.alpn(), "h2");
+}
+
+/// Time that a datagram takes one way in the tests of silent connections, which are in doubt after 10 round trips.
+const NEAR: Duration = Duration::from_millis(100);
+
+/// Starts a download that takes 3 s, and does `what` when half of it is here.
+async fn disturbed(host: &Host, relay: &Relay, what: impl Fn(&Relay)) -> Report {
+    let data = sample(3_000_000);
+    host.file("big", &data);
+    let downloads = Downloads::new();
+    let mut options = host.options(Preference::Quic);
+    options.limit_rate = Some(1_000_000);
+    let fetcher = Fetcher::new(options).unwrap();
+    let (seen, mut seeing) = tokio::sync::mpsc::unbounded_channel();
+    let recorder = Recorder::default();
+    let sink = recorder.when(1_500_000, move || seen.send(()).unwrap());
+    let path = downloads.path("big");
+    let (report, ()) = tokio::join!(get_one(&fetcher, by_way_of(relay, "big"), &path, Some(sink)), async {
+        seeing.recv().await.unwrap();
+        what(relay);
+    });
+    assert!(std::fs::read(path).unwrap() == data);
+    report.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_silent_connection_owes_is_asked_for_with_the_first_packets_of_another() {
+    let (host, early) = host_with_early_data().await;
+    let relay = Relay::slow(host.address, NEAR).await;
+    let report = disturbed(&host, &relay, Relay::forsake).await;
+    assert_eq!((report.retries, report.resumed, report.early_data), (1, true, Some(true)));
+    host.log_lines(1).await;
+    assert!(early.lock().unwrap().contains(&true), "{early:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_during_which_another_connection_was_asked_costs_no_byte() {
+    let (host, _) = host_with_early_data().await;
+    let relay = Arc::new(Relay::slow(host.address, NEAR).await);
+    let cut = Arc::clone(&relay);
+    let report = disturbed(&host, &relay, move |relay| {
+        relay.set_cut(true);
+        let cut = Arc::clone(&cut);
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            cut.set_cut(false);
+        });
+    })
+    .await;
+    assert!(report.retries <= 1, "{}", report.retries);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
