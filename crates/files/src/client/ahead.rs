@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
+use super::broken::Broken;
 use super::error::Error;
 use super::part::Origin;
 use super::session::Session;
@@ -56,7 +57,7 @@ impl Transfer<'_> {
         answered: &mut Answered,
         got: u64,
         expected: Option<u64>,
-    ) -> Result<Result<Option<Bytes>, String>, Error> {
+    ) -> Result<Result<Option<Bytes>, Broken>, Error> {
         let Answered { session, location, head, body, .. } = answered;
         let session: &Session = session;
         let asks = AtomicBool::new(false);
