@@ -71,6 +71,10 @@ enum Slot<T> {
     Skipped,
 }
 
+/// Slots that a ring keeps when it has become emptier: a window at the start of a connection and some to spare. A slot
+/// takes some hundred bytes.
+const KEPT: usize = 64;
+
 /// See the [module](self).
 #[derive(Clone, Debug)]
 pub(crate) struct SentPackets<T> {
@@ -209,6 +213,10 @@ impl<T> SentPackets<T> {
             self.ring.pop_front();
             self.base += 1;
         }
+        // What one burst has needed would stay for as long as the connection does.
+        if self.ring.capacity() > KEPT && self.ring.len() < self.ring.capacity() / 8 {
+            self.ring.shrink_to(KEPT);
+        }
     }
 
     /// The open packets, oldest first.
@@ -318,6 +326,15 @@ mod tests {
             sent.next_unsettled(COUNT / 2);
         }
         assert!(sent.jump(COUNT / 2).unwrap() >= COUNT / 2 - 1);
+    }
+
+    #[test]
+    fn the_memory_of_a_burst_is_given_back() {
+        let mut sent = filled(0..5000);
+        take(&mut sent, 0..=4997).unwrap();
+        sent.trim();
+        assert_eq!(sent.iter().map(|(number, _)| number).collect::<Vec<_>>(), [4998, 4999]);
+        assert!(sent.ring.capacity() <= 2 * KEPT, "{} slots", sent.ring.capacity());
     }
 
     proptest! {

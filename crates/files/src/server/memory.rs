@@ -6,7 +6,6 @@
 //! and take least.
 
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -203,13 +202,11 @@ impl Memory {
     }
 
     /// Drops who takes nothing, and who holds too much, from time to time.
-    pub(super) fn watch(self: Arc<Self>) -> impl Future<Output = ()> {
-        async move {
-            loop {
-                let is_half_full = self.budget.used() > self.limit / 2;
-                tokio::time::sleep(if is_half_full { SCARCE_LOOK } else { LOOK }).await;
-                self.look(Instant::now(), FULL_LOOK);
-            }
+    pub(super) async fn watch(self: Arc<Self>) {
+        loop {
+            let is_half_full = self.budget.used() > self.limit / 2;
+            tokio::time::sleep(if is_half_full { SCARCE_LOOK } else { LOOK }).await;
+            self.look(Instant::now(), FULL_LOOK);
         }
     }
 

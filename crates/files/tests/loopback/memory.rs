@@ -298,17 +298,21 @@ async fn reading(server: SocketAddr) -> [Duration; 2] {
     medians
 }
 
+/// Whether downloads beside others took more than twice as long as alone, over any protocol.
+fn is_hindered(alone: [Duration; 2], beside: [Duration; 2]) -> bool {
+    alone.into_iter().zip(beside).any(|(alone, beside)| beside > alone * 2)
+}
+
 /// That a server within `bound` bytes stays there while `stall` runs, drops some of its connections, and serves a client
 /// that reads in at most twice the time that it takes alone.
 async fn assert_within(what: &str, scene: &Scene, bound: u64, stall: impl AsyncFnOnce() -> Stalled) -> Stalled {
     let alone = reading(scene.server.address).await;
     let began = Instant::now();
-    let stalled = stall().await;
+    let mut stalled = stall().await;
     let took = began.elapsed();
-    let hindered = |beside: &[Duration; 2]| alone.iter().zip(beside).any(|(alone, beside)| *beside > *alone * 2);
     let mut beside = reading(scene.server.address).await;
     for _ in 1..ROUNDS {
-        if hindered(&beside) {
+        if is_hindered(alone, beside) {
             beside = reading(scene.server.address).await;
         }
     }
@@ -320,7 +324,12 @@ async fn assert_within(what: &str, scene: &Scene, bound: u64, stall: impl AsyncF
         stalled.ended()
     );
     assert!(peak <= bound, "{what}: {peak} bytes of {bound}");
-    assert!(!hindered(&beside), "{what}: {beside:?} rather than {alone:?}");
+    if is_hindered(alone, beside) {
+        // Unless it is the machine that has become slower.
+        stalled.tasks.shutdown().await;
+        let alone = reading(scene.server.address).await;
+        assert!(!is_hindered(alone, beside), "{what}: {beside:?} rather than {alone:?}");
+    }
     stalled
 }
 

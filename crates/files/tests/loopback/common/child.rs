@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use thalweg_files::certificate::{CertificateStore, Identity};
@@ -26,6 +26,8 @@ const ENTRY: &str = "server_process";
 pub struct ServerProcess {
     pub address: SocketAddr,
     child: Child,
+    /// Kept open: the test harness of the child process writes to it after a minute, and gives up if it cannot.
+    _output: BufReader<ChildStdout>,
 }
 
 impl ServerProcess {
@@ -62,13 +64,14 @@ impl ServerProcess {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
-        loop {
+        let address = loop {
             line.clear();
             assert!(lines.read_line(&mut line).unwrap() > 0, "the server process ended before it listened");
             if let Some(address) = address(&line) {
-                return Self { address, child };
+                break address;
             }
-        }
+        };
+        Self { address, child, _output: lines }
     }
 
     /// Resident memory, bytes.
