@@ -220,8 +220,8 @@ impl Kind for Predict {
         (default 1.1): the load to mark at, all in round trips; spare (default "30 s", at most "1 h"): how long a flow that was marked is
         not marked again; newcomer = false (default true) does not look for a slow start beside a constant load; not_ect = "drop"
         (default "pass")
-        drops one packet of a flow that cannot be marked; codel = true (default false) has CoDel serve the queue; default queue
-        "unlimited""#;
+        drops one packet of a flow that cannot be marked; codel = true (default false) has CoDel serve the queue;
+        default queue "unlimited""#;
 
     fn read(table: &dyn Table) -> Option<Self> {
         let mut kind = Self::default();
