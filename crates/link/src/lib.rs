@@ -30,7 +30,9 @@
 //! let mut link: Direction<u64> = Direction::new(&config, start, &Streams::new(1))?;
 //! let mut arrived = Vec::new();
 //! for payload in 0..4 {
-//!     link.send(start, Packet { payload, size: 1500, flow: 0, connection: 0, ecn: Ecn::NotEct, sent: start, tail: false }, &mut arrived);
+//!     let packet =
+//!         Packet { payload, size: 1500, flow: 0, connection: 0, ecn: Ecn::NotEct, sent: start, tail: false };
+//!     link.send(start, packet, &mut arrived);
 //! }
 //! while let Some(at) = link.next_event() {
 //!     link.advance(at, &mut arrived);

@@ -10,8 +10,8 @@ use crate::stack::Framing;
 ///
 /// The clock starts with the client's first datagram, which is taken to carry the request (or the first data) already,
 /// and stops with the last byte. Rates and delays are those of that time. The link serves nothing else, loses nothing,
-/// and is never idle. A policer has a full bucket when the data begin, and packets reach it just when it lets them pass. A handshake before the request adds [`handshake`](Self::handshake); then the floor is
-/// [`cold`](Self::cold).
+/// and is never idle. A policer has a full bucket when the data begin, and packets reach it just when it lets them
+/// pass. A handshake before the request adds [`handshake`](Self::handshake); then the floor is [`cold`](Self::cold).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Floor {
     /// From the first datagram to the last byte.

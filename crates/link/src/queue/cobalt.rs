@@ -13,8 +13,8 @@
 //!
 //! **Constants.** `target`, 5 ms, and `interval`, 100 ms, as in CoDel. `mtu`, 1,500 bytes. `blue_up`, 1/256, and
 //! `blue_down`, 1/4096: by how much BLUE's share changes, at most once per target (CAKE). `blue_threshold`, 400 ms: the
-//! sojourn time above which it grows too (ns-3; zero turns that off, as in CAKE), raised in proportion to the interval. The inverse square roots are CAKE's:
-//! 32 bits, one step of Newton's method, and exact ones for counts below 16.
+//! sojourn time above which it grows too (ns-3; zero turns that off, as in CAKE), raised in proportion to the interval.
+//! The inverse square roots are CAKE's: 32 bits, one step of Newton's method, and exact ones for counts below 16.
 
 use core::fmt::Debug;
 use core::ops::RangeInclusive;
@@ -61,8 +61,8 @@ impl Cobalt {
 
 impl Kind for Cobalt {
     const NAME: &'static str = "cobalt";
-    const EXAMPLE: &'static str = "{ name = \"cobalt\", target = \"5 ms\", interval = \"100 ms\", mtu = \"1500 B\", blue_threshold = \"400 ms\", \
-        ecn = true }";
+    const EXAMPLE: &'static str = "{ name = \"cobalt\", target = \"5 ms\", interval = \"100 ms\", mtu = \"1500 B\", \
+        blue_threshold = \"400 ms\", ecn = true }";
     const DOC: &'static str = r#"COBALT, the queue management of CAKE: CoDel with target (default "5 ms") and
         interval (default "100 ms"), which forgets gradually, and BLUE, which drops more at random while the queue
         overflows or packets wait for longer than blue_threshold (default "400 ms", "0 s" turns it off, to "60 s"),

@@ -121,8 +121,8 @@ impl Kind for DualPi2 {
         wait; all others are dropped or marked with its square; it is updated every update (default "15 ms", "100 us"
         to "60 s") with the gains alpha (default 0.15 per second) and beta (default 3 per second) for a target
         (default "15 ms"); weight_c (default 10, 1 to 99) is the share of the others in per cent; drop_on_overload
-        (default true); law is "rfc9332" (default) or "linux"; default queue "250 ms" (RFC 9332), or "10000 packets" with
-        law = "linux""#;
+        (default true); law is "rfc9332" (default) or "linux"; default queue "250 ms" (RFC 9332), or "10000
+        packets" with law = "linux""#;
 
     fn read(table: &dyn Table) -> Option<Self> {
         let mut law = DualLaw::default();

@@ -5,8 +5,8 @@
 //! `quantum`, 1,514 bytes: what a flow may send in its turn, a full Ethernet frame (section 5.2.4); a smaller one
 //! prefers small packets. `batch`, 64: at most so many packets are dropped at once when the queue overflows (section
 //! 4.1), from the head of the flow that has most bytes, until it has half of them. Limit: 10,240 packets in RFC 8290
-//! and Linux, where `queue` says nothing else. Target, interval and the rest are CoDel's; packets are marked by default, as in
-//! Linux.
+//! and Linux, where `queue` says nothing else. Target, interval and the rest are CoDel's; packets are
+//! marked by default, as in Linux.
 //!
 //! **Where implementations differ.** CoDel lets a packet or two wait however long. The bytes that it tests are those
 //! of the flow's own queue, as in RFC 8289 and ns-3. With `law = "linux"` they are those of all flows, and an overflow
