@@ -143,7 +143,7 @@ impl Failures {
         let expected: Vec<bool> = (0..scenario.points.len()).map(|point| says_how_many_fail(scenario, point)).collect();
         let mut failures = Failures::default();
         for ((point, _), record) in runs {
-            let Some(at) = scenario.points.get(*point).filter(|_| record.failed.is_some()) else { continue };
+            let Some(at) = scenario.points.get(*point).filter(|_| record.failed().is_some()) else { continue };
             let unexpected = usize::from(!expected[*point]);
             failures.all += 1;
             if at.rival.is_some() {

@@ -193,7 +193,7 @@ fn notes(results: &Results, judgment: &Judgment, detail: Detail) -> String {
 /// The failed runs: how many, or each with the command that makes it again.
 fn failures(results: &Results, judgment: &Judgment, detail: Detail) -> String {
     let name = &results.scenario.name;
-    let all: Vec<&String> = results.runs.values().filter_map(|record| record.failed.as_ref()).collect();
+    let all: Vec<&str> = results.runs.values().filter_map(|run| run.failed()).collect();
     if all.is_empty() {
         return String::new();
     }
@@ -237,7 +237,7 @@ mod tests {
                 if failing && point % 3 == 0 {
                     let reason =
                         format!("seed {seed}: something {}; replay with: thalweg lab run x", "long ".repeat(40));
-                    runs.insert((point, seed), RunRecord::failure(reason));
+                    runs.insert((point, seed), &RunRecord::failure(reason));
                     continue;
                 }
                 let mut record = RunRecord { wire_hash: format!("{point}-{seed}"), ..RunRecord::default() };
@@ -254,7 +254,7 @@ mod tests {
                     part.notes.insert("settings".to_owned(), "controller=cubic, start=hystart++, ".repeat(9));
                     record.flows.push(part);
                 }
-                runs.insert((point, seed), record);
+                runs.insert((point, seed), &record);
             }
         }
         let mut manifest = Manifest::new(&scenario, "made up");

@@ -12,7 +12,7 @@ use crate::choices::Grid;
 use crate::judgment::{Failures, Judgment};
 use crate::matrix::{self, Matrix, Ratio, Side};
 use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
-use crate::scenario::{Answer, Axis, Point};
+use crate::scenario::{Answer, Axis, Point, Scenario};
 use crate::stats::{Interval, Missing};
 use crate::store::Manifest;
 use crate::summary::{self, Cell, Outcome, Row, Tally, Verdict};
@@ -42,11 +42,23 @@ const MOST_RECORDINGS: usize = 12;
 /// How many failures and hashes are listed.
 const MOST_LINES: usize = 200;
 
+/// Notes on flows that are listed.
+const MOST_NOTES: usize = 1_000;
+
+/// Rows of the tables of flows, of links and of runs, of each set; what is left out the table says.
+const MOST_FIGURES: usize = 200;
+
+/// Verdicts of a list; what is left out the page says.
+const MOST_VERDICTS: usize = 1_000;
+
 /// Pictures of metrics beside the one that answers the question.
 const MOST_PICTURES: usize = 10;
 
 /// Rows of a table of places and choices; what is left out the table says.
 const MOST_ROWS: usize = 120;
+
+/// Cells of all these tables together.
+const MOST_CELLS: usize = 15_000;
 
 /// Columns of a table that fit on a page.
 const MOST_COLUMNS: usize = 8;
@@ -145,7 +157,7 @@ impl Shown {
             others,
             distributions,
             delivery: delivery::pictures(set, &grid),
-            compared: matrices.iter().map(|matrix| compared(&figures::name(scenario, matrix), &grid, matrix)).collect(),
+            compared: all_compared(scenario, &grid, &matrices, asked),
             matrices,
             grid,
         }
@@ -193,10 +205,7 @@ impl Shown {
             others: pictures.take(MOST_PICTURES).collect(),
             distributions: Vec::new(),
             delivery: Vec::new(),
-            compared: matrices
-                .iter()
-                .map(|matrix| compared(&figures::name(&a.scenario, matrix), &grid, matrix))
-                .collect(),
+            compared: all_compared(&a.scenario, &grid, &matrices, matrix::asked(&a.scenario).len()),
             matrices,
             grid,
         }
@@ -213,6 +222,19 @@ fn brief(axes: &[Axis], points: &[&Point]) -> Vec<String> {
         words.collect::<Vec<_>>().join(", ")
     };
     points.iter().map(words).collect()
+}
+
+/// Matrices as tables: those that were asked for, and of the others as many as a page holds. The last names the rest.
+fn all_compared(scenario: &Scenario, grid: &Grid, matrices: &[Matrix], asked: usize) -> Vec<Compared> {
+    let cells = grid.places.len().min(MOST_ROWS) * grid.choices.len().min(2 * MOST_COLUMNS);
+    let (shown, rest) = matrices.split_at((MOST_CELLS / cells.max(1)).max(asked).min(matrices.len()));
+    let mut tables: Vec<Compared> =
+        shown.iter().map(|matrix| compared(&figures::name(scenario, matrix), grid, matrix)).collect();
+    if let Some(last) = tables.last_mut().filter(|_| !rest.is_empty()) {
+        let names: Vec<String> = rest.iter().map(|matrix| figures::name(scenario, matrix)).collect();
+        last.note += &format!("Not shown, and in results.json: {}. ", names.join("; "));
+    }
+    tables
 }
 
 /// A matrix as a table: places below each other and choices beside each other, or the other way round where there are
@@ -282,8 +304,10 @@ pub(super) fn single(results: &Results) -> Result<String, ReportError> {
         context! {
             title => scenario.title.clone(),
             question => scenario.question.clone(),
-            verdicts => judgment.verdicts.iter().map(judged).collect::<Vec<_>>(),
-            broken => judgment.verdicts.iter().filter(fails).map(judged).collect::<Vec<_>>(),
+            verdicts => judgment.verdicts.iter().take(MOST_VERDICTS).map(judged).collect::<Vec<_>>(),
+            more_verdicts => judgment.verdicts.len().saturating_sub(MOST_VERDICTS),
+            broken => judgment.verdicts.iter().filter(fails).take(MOST_VERDICTS).map(judged).collect::<Vec<_>>(),
+            more_broken => judgment.verdicts.iter().filter(fails).count().saturating_sub(MOST_VERDICTS),
             banner => banner(core::slice::from_ref(&judgment)),
             lines => lines.join(", "),
             many => summary::many_intervals(judgment.tally.intervals),
@@ -360,7 +384,7 @@ fn page(head: Value, sets: &[&Results], shown: &Shown) -> Result<String, ReportE
     let tables = tables(sets);
     let recordings = overlay::recordings(sets, MOST_RECORDINGS);
     let failures: Vec<&str> =
-        sets.iter().flat_map(|set| set.runs.values().filter_map(|record| record.failed.as_deref())).collect();
+        sets.iter().flat_map(|set| set.runs.values().filter_map(|record| record.failed())).collect();
     let settings: Vec<(String, String)> = sets
         .iter()
         .enumerate()
@@ -517,15 +541,16 @@ fn flow_table(sets: &[&Results]) -> Option<Table> {
 }
 
 fn table(sets: &[&Results], scope: Scope) -> Option<Table> {
-    let rows: Vec<(String, Row)> = sets
-        .iter()
-        .enumerate()
-        .flat_map(|(at, set)| {
-            summary::rows(&set.scenario, &set.runs, scope).into_iter().map(move |row| {
-                (format!("{}{}", prefix(sets, at), row_label(set, row.point, &row.subject, scope)), row)
-            })
-        })
-        .collect();
+    let mut more = 0;
+    let mut rows: Vec<(String, Row)> = Vec::new();
+    for (at, set) in sets.iter().enumerate() {
+        let mut places = summary::places(&set.scenario, &set.runs, scope);
+        more += places.len().saturating_sub(MOST_FIGURES);
+        places.truncate(MOST_FIGURES);
+        let label = |row: &Row| format!("{}{}", prefix(sets, at), row_label(set, row.point, &row.subject, scope));
+        let of_set = summary::rows_of(&set.scenario, &set.runs, scope, places);
+        rows.extend(of_set.into_iter().map(|row| (label(&row), row)));
+    }
     let metrics: Vec<&Metric> = METRICS
         .iter()
         .filter(|metric| metric.scope == scope)
@@ -556,10 +581,13 @@ fn table(sets: &[&Results], scope: Scope) -> Option<Table> {
     };
     let columns =
         metrics.iter().map(|metric| Column { name: metric.name.replace('_', " "), doc: metric.doc }).collect();
-    let note =
+    let mut note =
         "Medians over seeds (of shares the mean; where a run has many values, of the runs' own medians and percentiles), with 95 % \
          intervals; an open end is one that so few runs do not bound. Point at a number for its range."
             .to_owned();
+    if more > 0 {
+        note += &format!(" Not shown: {}; results.json has them.", count(more as u64, "more row"));
+    }
     Some(Table { id, title, first, note, columns, rows })
 }
 
@@ -649,7 +677,8 @@ pub(super) fn manifest(set: &Results, prefix: &str) -> Value {
         name => manifest.scenario.name.clone(),
         text => manifest.scenario.text.clone(),
         lines => serde(&lines),
-        notes => serde(&notes),
+        notes => serde(&notes[..notes.len().min(MOST_NOTES)]),
+        more_notes => notes.len().saturating_sub(MOST_NOTES),
         more_runs => manifest.runs.len().saturating_sub(MOST_LINES),
         runs => serde(&runs),
     }
