@@ -3,6 +3,7 @@
 use thalweg_lab::judgment::Judgment;
 use thalweg_lab::report::Results;
 use thalweg_lab::scenario::Scenario;
+use thalweg_lab::starved::Starved;
 use thalweg_lab::summary::{self, Outcome, Tally, Verdict};
 
 use super::tables::tables;
@@ -186,6 +187,11 @@ fn notes(results: &Results, judgment: &Judgment, detail: Detail) -> String {
     }
     if let Some(until) = judgment.until.as_ref().filter(|until| !until.is_met()) {
         note(until.to_string());
+    }
+    if let Some(starved) = Starved::of(scenario, &results.runs).filter(|_| detail != Detail::Quiet) {
+        note(starved.to_string());
+        // A command stays in one line, to be copied.
+        out += &format!("    replay with: {}\n", starved.replay);
     }
     out + &failures(results, judgment, detail)
 }

@@ -13,6 +13,7 @@ use crate::judgment::{Failures, Judgment};
 use crate::matrix::{self, Matrix, Ratio, Side};
 use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
 use crate::scenario::{Answer, Axis, Point, Scenario};
+use crate::starved::Starved;
 use crate::stats::{Interval, Missing};
 use crate::store::Manifest;
 use crate::summary::{self, Cell, Outcome, Row, Tally, Verdict};
@@ -395,6 +396,12 @@ fn page(head: Value, sets: &[&Results], shown: &Shown) -> Result<String, ReportE
         .collect();
     let mut absent: Vec<String> = sets.iter().filter_map(|set| summary::absent(&set.scenario)).collect();
     absent.dedup();
+    let starved = sets.iter().enumerate().filter_map(|(at, set)| {
+        let starved = Starved::of(&set.scenario, &set.runs)?;
+        let text = format!("{}{starved}", prefix(sets, at));
+        Some((if at == 0 { figures::capital(&text) } else { text }, starved.replay))
+    });
+    let starved: Vec<(String, String)> = starved.collect();
     let html = |pictures: &[Picture]| pictures.iter().map(Picture::html).collect::<Vec<_>>();
     let nav = [
         ("failures", "Failed runs", !failures.is_empty()),
@@ -413,6 +420,7 @@ fn page(head: Value, sets: &[&Results], shown: &Shown) -> Result<String, ReportE
     environment.add_template("parts.html", PARTS)?;
     let body = context! {
         absent => absent.join("; "),
+        starved => serde(&starved),
         sentences => serde(&shown.sentences),
         picture => shown.main.as_ref().map(Picture::html),
         others => html(&shown.others),
