@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let done = run(&scenario, &engine, &store, &options)?;
     eprintln!();
     let results = Results { scenario, runs: done.runs, manifest: done.manifest, store };
-    for failed in results.runs.values().filter_map(|record| record.failed.as_ref()) {
+    for failed in results.runs.values().filter_map(|run| run.failed()) {
         println!("failed: {failed}");
     }
     let judgment = Judgment::of(&results);

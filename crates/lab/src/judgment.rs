@@ -34,11 +34,10 @@
 use serde::Serialize;
 
 use crate::metric::Scope;
-use crate::record::RunRecord;
 use crate::report::Results;
 use crate::runner::{Enough, enough};
 use crate::scenario::Scenario;
-use crate::summary::{Outcome, Runs, Tally, Verdict, speaks_of, subjects, verdicts};
+use crate::summary::{Outcome, Run, Runs, Tally, Verdict, speaks_of, subjects, verdicts};
 
 /// The verdict on the results of one scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,13 +141,13 @@ fn unanswered(scenario: &Scenario, runs: &Runs) -> Option<Reason> {
         Some(of) => vec![of.clone()],
         None => subjects(scenario, 0, metric.scope),
     };
-    let has = |record: &RunRecord| {
+    let has = |run: &Run| {
         let mut all = subjects.iter();
-        all.any(|of| !record.get(metric.scope, of, metric.name).is_empty() || record.is_never(of, metric.name))
+        all.any(|of| !run.get(metric.scope, of, metric.name).is_empty() || run.is_never(of, metric.name))
     };
     // What failed says so itself.
-    let done: Vec<&RunRecord> = runs.values().filter(|record| record.failed.is_none()).collect();
-    (!done.is_empty() && !done.iter().any(|record| has(record))).then_some(Reason::Unanswered { metric: metric.name })
+    let done: Vec<&Run> = runs.values().filter(|run| run.failed().is_none()).collect();
+    (!done.is_empty() && !done.iter().any(|run| has(run))).then_some(Reason::Unanswered { metric: metric.name })
 }
 
 /// Failed runs, counted.
@@ -170,7 +169,7 @@ impl Failures {
         let expected: Vec<bool> = (0..scenario.points.len()).map(|point| says_how_many_fail(scenario, point)).collect();
         let mut failures = Failures::default();
         for ((point, _), record) in runs {
-            let Some(at) = scenario.points.get(*point).filter(|_| record.failed.is_some()) else { continue };
+            let Some(at) = scenario.points.get(*point).filter(|_| record.failed().is_some()) else { continue };
             let unexpected = usize::from(!expected[*point]);
             failures.all += 1;
             if at.rival.is_some() {

@@ -20,6 +20,7 @@ pub mod record;
 pub mod report;
 pub mod runner;
 pub mod scenario;
+pub mod starved;
 pub mod stats;
 pub mod store;
 pub mod summary;

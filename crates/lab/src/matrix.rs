@@ -432,7 +432,7 @@ at_most = 9
                 }
                 // Lower by chance on most seeds.
                 flow.set("ptos", if at.labels[2] == "off" && seed % 2 == 0 { 2.0 } else { 3.0 });
-                runs.insert((point, seed), RunRecord { flows: vec![flow], ..RunRecord::default() });
+                runs.insert((point, seed), &RunRecord { flows: vec![flow], ..RunRecord::default() });
             }
         }
         (scenario, runs)

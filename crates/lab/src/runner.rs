@@ -1,7 +1,7 @@
 //! Runs every point with every seed, in parallel. Runs that are done are not made again, a panic is one failed run, and
 //! an interrupt keeps what is finished.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::hash::Digest;
-use crate::record::{Engine, Output, Part, RunRecord};
+use crate::record::{Engine, Output, RunRecord};
 use crate::scenario::{RecordWhich, Scenario, Until};
 use crate::store::{Manifest, ManifestRun, Store, StoreError, key};
 use crate::summary::{Runs, subjects};
@@ -293,15 +293,14 @@ pub fn run(
         .map(|((point, seed), record)| ManifestRun {
             point: *point,
             seed: *seed,
-            wire_hash: record.wire_hash.clone(),
-            decisions_hash: record.decisions_hash.clone(),
-            failed: record.failed.clone(),
+            wire_hash: record.wire_hash().to_owned(),
+            decisions_hash: record.decisions_hash().to_owned(),
+            failed: record.failed().map(str::to_owned),
         })
         .collect();
     for ((point, _), record) in &work.runs {
         let Some(point) = manifest.points.get_mut(*point).filter(|point| point.settings.is_empty()) else { continue };
-        let said = |flow: &Part| Some((flow.name.clone(), flow.notes.get("settings")?.clone()));
-        point.settings = record.flows.iter().filter_map(said).collect();
+        point.settings = record.all_settings().map(|(flow, said)| (flow.to_owned(), said.to_owned())).collect();
     }
     store.save_manifest(&manifest)?;
     Ok(Finished { runs: work.runs, manifest, reused: work.reused, executed: work.executed, interrupted })
@@ -399,16 +398,17 @@ impl<'a> Work<'a> {
             match self.store.run(&self.keys[*point], *seed).filter(|_| recorded) {
                 Some(record) => {
                     self.reused += 1;
-                    self.runs.insert((*point, *seed), record);
+                    self.runs.insert((*point, *seed), &record);
                 }
                 None => left.push((*point, *seed)),
             }
         }
         let total = self.runs.len() + left.len();
-        let failed = self.runs.values().filter(|record| record.failed.is_some()).count();
+        let failed = self.runs.values().filter(|record| record.failed().is_some()).count();
         let progress = Mutex::new(Progress { done: self.runs.len(), total, failed });
-        let fresh: Mutex<BTreeMap<(usize, u64), RunRecord>> = Mutex::new(BTreeMap::new());
-        (self.options.progress)(Progress { done: self.runs.len(), total, failed });
+        let before = self.runs.len();
+        let runs = Mutex::new(std::mem::take(&mut self.runs));
+        (self.options.progress)(Progress { done: before, total, failed });
         let halted = AtomicBool::new(false);
         let one = |(point, seed): &(usize, u64)| -> Result<(), StoreError> {
             if self.options.stop.load(Ordering::Relaxed) || halted.load(Ordering::Relaxed) {
@@ -416,7 +416,7 @@ impl<'a> Work<'a> {
             }
             let record = self.one(*point, *seed).inspect_err(|_| halted.store(true, Ordering::Relaxed))?;
             let failed = record.failed.is_some();
-            lock(&fresh).insert((*point, *seed), record);
+            lock(&runs).insert((*point, *seed), &record);
             let mut progress = lock(&progress);
             progress.done += 1;
             progress.failed += usize::from(failed);
@@ -428,9 +428,8 @@ impl<'a> Work<'a> {
             // Without threads there is still this one.
             Err(_) => left.iter().try_for_each(one),
         };
-        let fresh = fresh.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        self.executed += fresh.len();
-        self.runs.extend(fresh);
+        self.runs = runs.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.executed += self.runs.len() - before;
         result
     }
 

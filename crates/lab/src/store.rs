@@ -30,6 +30,10 @@ use crate::record::{Recording, RunRecord};
 use crate::runner::lock;
 use crate::scenario::{Point, Scenario};
 
+mod merge;
+
+pub(crate) use merge::Plan;
+
 /// The form of the files; results in another form are not read.
 pub const SCHEMA: u32 = 4;
 
@@ -98,6 +102,13 @@ pub struct StoredRun {
     pub notes: Option<String>,
     /// What was measured; with `notes`, without what these say.
     pub record: RunRecord,
+}
+
+/// A run as it was read from its file.
+struct RunInFile {
+    record: RunRecord,
+    notes: Option<String>,
+    text: Vec<u8>,
 }
 
 /// What was run.
@@ -238,6 +249,11 @@ impl Manifest {
         self.shard.is_some() || self.only_point.is_some() || self.only_seed.is_some()
     }
 
+    /// Where each point of this manifest is in `scenario`, as [`place`](Self::place) tells.
+    pub(crate) fn places(&self, scenario: &Scenario) -> Vec<Option<usize>> {
+        (0..self.points.len()).map(|point| self.place(scenario, point)).collect()
+    }
+
     /// Where a point of this manifest is in `scenario`, as read by a program that may have fewer stacks; none if it has not.
     pub fn place(&self, scenario: &Scenario, point: usize) -> Option<usize> {
         let name = &self.points.get(point)?.name;
@@ -299,7 +315,13 @@ impl Store {
 
     /// A run that is done; none if it is not there, damaged, or of another form.
     pub fn run(&self, key: &Digest, seed: u64) -> Option<RunRecord> {
-        let mut run: StoredRun = read_json(&self.run_path("runs", key, seed)).ok()?;
+        Some(self.run_in_file(key, seed)?.record)
+    }
+
+    /// The run, with the text of its file and the name of the notes that this leaves out.
+    fn run_in_file(&self, key: &Digest, seed: u64) -> Option<RunInFile> {
+        let text = fs::read(self.run_path("runs", key, seed)).ok()?;
+        let mut run: StoredRun = serde_json::from_slice(&text).ok()?;
         if run.schema != SCHEMA || run.key != *key || run.seed != seed {
             return None;
         }
@@ -312,7 +334,7 @@ impl Store {
                 own.retain(|_, text| !text.is_empty());
             }
         }
-        Some(run.record)
+        Some(RunInFile { record: run.record, notes: run.notes, text })
     }
 
     /// Whether there is a file for a run. Whether that can be read is another question: [`run`](Self::run).
@@ -405,13 +427,14 @@ impl Store {
     /// When it is not there or of another form.
     pub fn manifest(&self) -> Result<Manifest, StoreError> {
         let path = self.directory.join("manifest.json");
+        let text = fs::read(&path).map_err(|error| io_error("read", &path, error))?;
         // The form first: a manifest of another form need not have the fields of this one.
-        let Form { schema } = read_json(&path)?;
+        let Form { schema } = from_json(&path, &text)?;
         if schema != SCHEMA {
             let message = format!("it has form {schema}, this program reads {SCHEMA}; run the scenario again");
             return Err(StoreError::Content { path, message });
         }
-        read_json(&path)
+        from_json(&path, &text)
     }
 
     /// Stores the manifest.
@@ -419,7 +442,8 @@ impl Store {
     /// # Errors
     /// When it could not be written.
     pub fn save_manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
-        self.write_json(&self.directory.join("manifest.json"), manifest)
+        self.write_with("manifest.json", |out| Ok(serde_json::to_writer(out, manifest)?))?;
+        Ok(())
     }
 
     /// Writes a file below the directory, whole or not at all.
@@ -455,83 +479,6 @@ impl Store {
             .map_err(|error| StoreError::Content { path: path.to_owned(), message: error.to_string() })?;
         write_whole(path, &text)
     }
-
-    /// Takes over the runs of `others`, which have to be parts of the same work, and writes the manifest of all.
-    ///
-    /// # Errors
-    /// When they are not of the same scenario and version, when two of them say different things about the same run, or
-    /// when a file cannot be read or written.
-    pub fn merge(&self, others: &[Store]) -> Result<Manifest, StoreError> {
-        let mut merged: Option<Manifest> = None;
-        let mut known: BTreeMap<(usize, u64), ManifestRun> = BTreeMap::new();
-        for other in others {
-            let part = other.manifest()?;
-            let manifest = merged.get_or_insert_with(|| Manifest {
-                runs: Vec::new(),
-                shard: None,
-                only_seed: None,
-                only_point: None,
-                ..part.clone()
-            });
-            let differs = |what: &str, one: &str, two: &str| {
-                let (first, second) = (others[0].directory.display(), other.directory.display());
-                StoreError::Conflict(format!(
-                    "{first} and {second} are not parts of the same work: {what} is \"{one}\" in one and \"{two}\" in the other"
-                ))
-            };
-            if manifest.scenario.sha256 != part.scenario.sha256 {
-                let (one, two) = (manifest.scenario.sha256.short(), part.scenario.sha256.short());
-                return Err(differs("the scenario", one, two));
-            }
-            if manifest.engine != part.engine {
-                return Err(differs("the engine", &manifest.engine, &part.engine));
-            }
-            if (manifest.seeds, manifest.first_seed) != (part.seeds, part.first_seed) {
-                return Err(differs("the number of seeds", &manifest.seeds.to_string(), &part.seeds.to_string()));
-            }
-            // A part knows the settings only of points of which it has runs.
-            for (point, known) in manifest.points.iter_mut().zip(&part.points) {
-                if point.settings.is_empty() {
-                    point.settings.clone_from(&known.settings);
-                }
-            }
-            for run in part.runs {
-                let Some(point) = manifest.points.get(run.point) else { continue };
-                let record = other.run(&point.key, run.seed);
-                if record.is_none() && run.failed.is_none() {
-                    return Err(StoreError::Content {
-                        path: other.run_path("runs", &point.key, run.seed),
-                        message: "the manifest says it is done, but it cannot be read; run that part again".to_owned(),
-                    });
-                }
-                if let Some(other) = known.get(&(run.point, run.seed)) {
-                    if let Some((what, here, there)) = run.differs(other) {
-                        return Err(StoreError::Conflict(format!(
-                            "point {} (\"{}\"), seed {}: {what} hashes {there} and {here} differ; one of the machines did \
-                             not reproduce the run, see thalweg lab verify",
-                            run.point, point.name, run.seed
-                        )));
-                    }
-                    continue;
-                }
-                if let Some(record) = record {
-                    self.save_run(&point.key, run.seed, &record)?;
-                }
-                if let Some(recording) = other.recording(&point.key, run.seed) {
-                    self.save_recording(&point.key, run.seed, &recording)?;
-                }
-                known.insert((run.point, run.seed), run.clone());
-                manifest.runs.push(run);
-            }
-        }
-        let Some(mut manifest) = merged else {
-            return Err(StoreError::Conflict("there is nothing to merge; name at least one directory".to_owned()));
-        };
-        manifest.runs.sort_unstable_by_key(|run| (run.point, run.seed));
-        manifest.complete = manifest.runs.len() as u64 >= manifest.seeds.saturating_mul(manifest.points.len() as u64);
-        self.save_manifest(&manifest)?;
-        Ok(manifest)
-    }
 }
 
 /// An error of the file system.
@@ -540,8 +487,11 @@ pub(crate) fn io_error(verb: &'static str, path: &Path, error: io::Error) -> Sto
 }
 
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
-    let text = fs::read(path).map_err(|error| io_error("read", path, error))?;
-    serde_json::from_slice(&text)
+    from_json(path, &fs::read(path).map_err(|error| io_error("read", path, error))?)
+}
+
+fn from_json<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(text)
         .map_err(|error| StoreError::Content { path: path.to_owned(), message: error.to_string() })
 }
 
@@ -558,209 +508,4 @@ fn write_whole_with(path: &Path, content: impl FnOnce(&mut File) -> io::Result<(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::{Part, put};
-
-    fn record(value: f64) -> RunRecord {
-        let mut record = RunRecord { wire_hash: format!("{value}"), ..RunRecord::default() };
-        let mut flow = Part { name: "flow 0".to_owned(), ..Part::default() };
-        flow.set("completion", value);
-        record.flows.push(flow);
-        put(&mut record.values, "success", 1.0);
-        record
-    }
-
-    fn digest(text: &str) -> Digest {
-        Digest::of(text.as_bytes())
-    }
-
-    fn manifest(hash: &str, seeds: &[u64]) -> Manifest {
-        Manifest {
-            schema: SCHEMA,
-            thalweg: "0".to_owned(),
-            engine: "test".to_owned(),
-            build: build(),
-            scenario: ManifestScenario {
-                name: "q".to_owned(),
-                file: "q.toml".to_owned(),
-                sha256: digest(hash),
-                text: String::new(),
-            },
-            first_seed: 1,
-            seeds: 2,
-            max_seeds: None,
-            shard: None,
-            only_seed: None,
-            only_point: None,
-            points: vec![ManifestPoint { name: String::new(), key: digest("key"), settings: BTreeMap::new() }],
-            runs: seeds
-                .iter()
-                .map(|seed| ManifestRun {
-                    point: 0,
-                    seed: *seed,
-                    wire_hash: "0.1".to_owned(),
-                    decisions_hash: "0.3".to_owned(),
-                    failed: None,
-                })
-                .collect(),
-            complete: false,
-        }
-    }
-
-    #[test]
-    fn what_is_stored_comes_back_to_the_last_bit() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Store::create(&directory.path().join("a/b")).unwrap();
-        let run = record(0.1 + 0.2);
-        store.save_run(&digest("key"), 7, &run).unwrap();
-        assert_eq!(store.run(&digest("key"), 7), Some(run));
-        assert_eq!(store.run(&digest("key"), 8), None);
-        assert_eq!(store.run(&digest("other"), 7), None);
-        assert!(!store.has_recording(&digest("key"), 7));
-    }
-
-    /// A run whose flow says these things.
-    fn talkative(value: f64, notes: &[(&str, &str)]) -> RunRecord {
-        let mut run = record(value);
-        run.flows[0].notes = notes.iter().map(|(what, text)| ((*what).to_owned(), (*text).to_owned())).collect();
-        run
-    }
-
-    #[test]
-    fn what_many_runs_say_is_stored_once_and_comes_back() {
-        let directory = tempfile::tempdir().unwrap();
-        let settings = "controller=cubic, ".repeat(50);
-        let said = ("settings", settings.as_str());
-        let two_flows = {
-            let mut run = talkative(5.0, &[said]);
-            run.flows.push(run.flows[0].clone());
-            run
-        };
-        let runs = [
-            talkative(0.0, &[said, ("failed", "timed out")]),
-            talkative(1.0, &[said]),
-            talkative(2.0, &[said, ("floor", "3 s")]),
-            talkative(3.0, &[("settings", "others")]),
-            talkative(4.0, &[]),
-            two_flows,
-            talkative(6.0, &[("settings", "")]),
-            RunRecord::failure("nothing was measured".to_owned()),
-        ];
-        let key = digest("key");
-        let store = Store::create(directory.path()).unwrap();
-        // The run that is first is the one that the others share with: each may be.
-        for first in 0..runs.len() {
-            let store = Store::create(&directory.path().join(first.to_string())).unwrap();
-            for number in (first..runs.len()).chain(0..first) {
-                store.save_run(&key, number as u64, &runs[number]).unwrap();
-            }
-            for reader in [store.clone(), Store::at(store.directory())] {
-                for (number, run) in runs.iter().enumerate() {
-                    assert_eq!(reader.run(&key, number as u64).as_ref(), Some(run), "{number} after {first}");
-                }
-            }
-        }
-        for seed in 0..100 {
-            store.save_run(&key, seed, &talkative(seed as f64, &[said])).unwrap();
-        }
-        let sizes = (0..100).map(|seed| fs::metadata(store.run_path("runs", &key, seed)).unwrap().len());
-        assert!(sizes.max().unwrap() < 500, "the settings alone have {} bytes", settings.len());
-        assert_eq!(fs::read_dir(directory.path().join("notes")).unwrap().count(), 1);
-        // A run whose notes are lost is not done; making it again mends all of them.
-        let notes = fs::read_dir(directory.path().join("notes")).unwrap().next().unwrap().unwrap().path();
-        fs::write(&notes, "[").unwrap();
-        let other = Store::at(directory.path());
-        assert_eq!(other.run(&key, 7), None);
-        other.save_run(&key, 7, &talkative(7.0, &[said])).unwrap();
-        assert_eq!(other.run(&key, 8), Some(talkative(8.0, &[said])));
-    }
-
-    #[test]
-    fn half_a_file_is_no_result() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Store::create(directory.path()).unwrap();
-        store.save_run(&digest("key"), 7, &record(1.0)).unwrap();
-        let path = store.run_path("runs", &digest("key"), 7);
-        let text = fs::read(&path).unwrap();
-        fs::write(&path, &text[..text.len() / 2]).unwrap();
-        assert_eq!(store.run(&digest("key"), 7), None);
-        // Nor is the result of another key under the same name.
-        let other = StoredRun { schema: SCHEMA, key: digest("other"), seed: 7, notes: None, record: record(1.0) };
-        fs::write(&path, serde_json::to_vec(&other).unwrap()).unwrap();
-        assert_eq!(store.run(&digest("key"), 7), None);
-    }
-
-    #[test]
-    fn a_write_that_fails_leaves_what_was_there() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Store::create(directory.path()).unwrap();
-        store.write("report.html", b"old").unwrap();
-        // A directory in the place of the file cannot be replaced by a file.
-        fs::create_dir_all(directory.path().join("runs.csv/x")).unwrap();
-        let error = store.write("runs.csv", b"new").unwrap_err().to_string();
-        assert!(error.starts_with("cannot write "), "{error}");
-        assert_eq!(fs::read(directory.path().join("report.html")).unwrap(), b"old");
-        let left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(left.len(), 2, "{left:?}");
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_full_disk_is_an_error_and_not_a_result() {
-        let Err(error) = write_full_device() else { return };
-        assert!(error.kind() == io::ErrorKind::StorageFull, "{error}");
-    }
-
-    /// What a full disk says, where the system offers one for tests.
-    #[cfg(target_os = "linux")]
-    fn write_full_device() -> io::Result<()> {
-        let mut file = File::options().write(true).open("/dev/full")?;
-        file.write_all(b"x")?;
-        file.sync_data()
-    }
-
-    #[test]
-    fn parts_are_merged() {
-        let directory = tempfile::tempdir().unwrap();
-        let stores: Vec<Store> =
-            ["a", "b"].iter().map(|name| Store::create(&directory.path().join(name)).unwrap()).collect();
-        for (store, seed) in stores.iter().zip([1, 2]) {
-            store.save_run(&digest("key"), seed, &record(0.1)).unwrap();
-            store.save_manifest(&manifest("same", &[seed])).unwrap();
-        }
-        let all = Store::create(&directory.path().join("all")).unwrap();
-        let merged = all.merge(&stores).unwrap();
-        assert!(merged.complete && merged.shard.is_none());
-        assert_eq!(merged.runs.len(), 2);
-        assert_eq!(Store::open(all.directory()).unwrap().1, merged);
-        assert!(all.run(&digest("key"), 2).is_some());
-        // Merging what overlaps is fine as long as it agrees.
-        let again = Store::create(&directory.path().join("again")).unwrap();
-        assert_eq!(again.merge(&[all.clone(), stores[0].clone()]).unwrap().runs.len(), 2);
-    }
-
-    #[test]
-    fn what_does_not_belong_together_is_not_merged() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = |name: &str, manifest: &Manifest| {
-            let store = Store::create(&directory.path().join(name)).unwrap();
-            store.save_run(&digest("key"), 1, &record(0.1)).unwrap();
-            store.save_manifest(manifest).unwrap();
-            store
-        };
-        let one = store("one", &manifest("same", &[1]));
-        let other = store("other", &manifest("different", &[1]));
-        let mut disagreeing = manifest("same", &[1]);
-        disagreeing.runs[0].wire_hash = "0.2".to_owned();
-        let disagreeing = store("disagreeing", &disagreeing);
-        let all = Store::create(&directory.path().join("all")).unwrap();
-        let error = all.merge(&[one.clone(), other]).unwrap_err().to_string();
-        assert!(error.contains("not parts of the same work"), "{error}");
-        let error = all.merge(&[one, disagreeing]).unwrap_err().to_string();
-        assert!(error.contains("hashes 0.1 and 0.2 differ"), "{error}");
-        assert!(all.merge(&[]).is_err());
-        let error = Store::open(&directory.path().join("none")).unwrap_err().to_string();
-        assert!(error.starts_with("cannot read "), "{error}");
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 //! same seeds.
 
 mod difference;
+mod run;
 mod runs;
 mod sample;
 mod verdict;
@@ -15,10 +16,11 @@ use crate::metric::{METRICS, Metric, Scope, Unit};
 use crate::record::RunRecord;
 use crate::scenario::Scenario;
 use crate::stats::{Estimate, Interval, Missing, Statistic};
-use crate::store::{Manifest, Store};
+use crate::store::{Manifest, ManifestRun, Store};
 
 pub(crate) use difference::on_same_seeds;
 pub use difference::{COMPARED, Difference, Place, compare, differences, pairs};
+pub use run::Run;
 pub use runs::Runs;
 pub use sample::{Sample, resolution};
 pub use verdict::{Outcome, Tally, Verdict, ends, many_intervals, speaks_of, verdicts, with_interval};
@@ -26,17 +28,22 @@ pub use verdict::{Outcome, Tally, Verdict, ends, many_intervals, speaks_of, verd
 /// The runs that a manifest lists, by the points of `scenario`, which has fewer than the manifest if this program has fewer
 /// stacks. A failed run of which nothing else is known stands as its failure.
 pub fn load(store: &Store, manifest: &Manifest, scenario: &Scenario) -> Runs {
-    manifest
-        .runs
-        .iter()
-        .filter_map(|run| {
-            let point = manifest.points.get(run.point)?;
-            let place = manifest.place(scenario, run.point)?;
-            let record = store.run(&point.key, run.seed).or_else(|| run.failed.clone().map(RunRecord::failure))?;
-            Some(((place, run.seed), record))
-        })
-        .collect()
+    let places = manifest.places(scenario);
+    let read = |run: &ManifestRun| {
+        let (point, place) = (manifest.points.get(run.point)?, places.get(run.point).copied()??);
+        let record = store.run(&point.key, run.seed).or_else(|| run.failed.clone().map(RunRecord::failure))?;
+        Some(((place, run.seed), record))
+    };
+    let mut runs = Runs::new();
+    for some in manifest.runs.chunks(AT_ONCE) {
+        let records: Vec<_> = some.par_iter().filter_map(read).collect();
+        records.iter().for_each(|(run, record)| runs.insert(*run, record));
+    }
+    runs
 }
+
+/// So many records are held at a time while results are read.
+pub(crate) const AT_ONCE: usize = 256;
 
 /// The names of what a scope has at a point: its flows, its links, or the run itself.
 pub fn subjects(scenario: &Scenario, point: usize, scope: Scope) -> Vec<String> {
@@ -59,36 +66,38 @@ pub fn subjects(scenario: &Scenario, point: usize, scope: Scope) -> Vec<String> 
 const DUE: [&str; 3] = ["completion", "completion_less_interruptions", "goodput"];
 
 /// Whether a run, or a flow of it, did not come to its end.
-fn is_unfinished(record: &RunRecord, subject: &str) -> bool {
-    record.failed.is_some() || record.get(Scope::Flow, subject, "completed").first() == Some(&0.0)
+fn is_unfinished(record: &Run, subject: &str) -> bool {
+    record.failed().is_some() || record.get(Scope::Flow, subject, "completed").first() == Some(&0.0)
 }
 
 /// The values of a metric at a point, seed by seed. What a failed run should have had is as bad as can be.
 pub fn values(runs: &Runs, point: usize, subject: &str, metric: &Metric) -> Vec<(u64, Vec<f64>)> {
-    let at_point = || runs.range((point, 0)..=(point, u64::MAX));
-    let is_here = |record: &RunRecord| {
-        record.is_never(subject, metric.name) || !record.get(metric.scope, subject, metric.name).is_empty()
-    };
+    let at_point = || runs.of_point(point);
+    // Looked up once, not in every run.
+    let number = run::number(metric.name);
+    let is_here =
+        |run: &Run| run.is_never(subject, metric.name) || !run.of_number(metric.scope, subject, number).is_empty();
     let others_have_it = core::cell::LazyCell::new(|| at_point().any(|(_, other)| is_here(other)));
     at_point()
-        .map(|((_, seed), record)| {
-            let mut values = record.get(metric.scope, subject, metric.name).to_vec();
+        .map(|(seed, record)| {
+            let mut values = record.of_number(metric.scope, subject, number).to_vec();
             let endless = usize::try_from(record.never(subject, metric.name)).unwrap_or(usize::MAX);
             values.extend(core::iter::repeat_n(f64::INFINITY, endless));
             if values.is_empty() && is_unfinished(record, subject) {
-                let part = record.flows.iter().find(|part| part.name == subject);
-                let due = match (metric.scope, part) {
-                    (Scope::Flow, Some(part)) if part.values.get("completed").is_none_or(|done| done[..] != [0.0]) => {
+                let due = match metric.scope {
+                    Scope::Flow
+                        if record.has_flow(subject) && record.get(Scope::Flow, subject, "completed") != [0.0] =>
+                    {
                         false
                     }
-                    (Scope::Flow, part) if DUE.contains(&metric.name) => part.is_none_or(|part| !part.endless),
+                    Scope::Flow if DUE.contains(&metric.name) => !record.is_endless(subject),
                     // What else it should have had the other runs tell.
-                    (Scope::Flow, _) => *others_have_it,
-                    (Scope::Link | Scope::Run, _) => record.flows.is_empty() && *others_have_it,
+                    Scope::Flow => *others_have_it,
+                    Scope::Link | Scope::Run => record.has_no_flows() && *others_have_it,
                 };
                 values.extend(metric.worst().filter(|_| due));
             }
-            (*seed, values)
+            (seed, values)
         })
         .collect()
 }
@@ -174,7 +183,12 @@ pub fn warnings(scenario: &Scenario) -> Vec<String> {
 
 /// What every metric comes to at every point.
 pub fn rows(scenario: &Scenario, runs: &Runs, scope: Scope) -> Vec<Row> {
-    places(scenario, runs, scope)
+    rows_of(scenario, runs, scope, places(scenario, runs, scope))
+}
+
+/// What every metric comes to at some of the [`places`] of a scope.
+pub(crate) fn rows_of(scenario: &Scenario, runs: &Runs, scope: Scope, places: Vec<NotedPlace>) -> Vec<Row> {
+    places
         .into_par_iter()
         .map(|(point, subject, notes)| {
             let cells: Vec<Cell> = METRICS
@@ -188,21 +202,18 @@ pub fn rows(scenario: &Scenario, runs: &Runs, scope: Scope) -> Vec<Row> {
         .collect()
 }
 
-/// What of a scope there is at every point: point, name, and what should be known about it. Links that no flow takes are left out.
-pub fn places(scenario: &Scenario, runs: &Runs, scope: Scope) -> Vec<(usize, String, BTreeMap<String, String>)> {
+/// A point, the name of what there is, and what should be known about it.
+pub type NotedPlace = (usize, String, BTreeMap<String, String>);
+
+/// What of a scope there is at every point. Links that no flow takes are left out.
+pub fn places(scenario: &Scenario, runs: &Runs, scope: Scope) -> Vec<NotedPlace> {
     let mut places = Vec::new();
     for point in 0..scenario.points.len() {
         for subject in subjects(scenario, point, scope) {
             if scope == Scope::Link && !is_taken(scenario, point, &subject) {
                 continue;
             }
-            let notes = runs
-                .range((point, 0)..=(point, u64::MAX))
-                .find_map(|(_, record)| {
-                    let parts = if scope == Scope::Link { &record.links } else { &record.flows };
-                    parts.iter().find(|part| part.name == subject).map(|part| part.notes.clone())
-                })
-                .unwrap_or_default();
+            let notes = runs.notes(point, scope, &subject).cloned().unwrap_or_default();
             places.push((point, subject, notes));
         }
     }

@@ -8,7 +8,7 @@ use thalweg_lab::engine::SimEngine;
 use thalweg_lab::metric;
 use thalweg_lab::record::{Engine, Part, RunRecord};
 use thalweg_lab::scenario::Scenario;
-use thalweg_lab::summary::{self, Runs};
+use thalweg_lab::summary::{self, Run, Runs};
 
 const LINK: &str = r#"
 [path.link]
@@ -39,7 +39,7 @@ impl Judged {
         values.into_iter().flat_map(|(_, values)| values).collect()
     }
 
-    fn first(&self) -> &RunRecord {
+    fn first(&self) -> &Run {
         &self.runs[&(0, 1)]
     }
 
@@ -119,7 +119,7 @@ at_most = "5 %"
     );
     let judged = judge(3, &text);
     assert_eq!(judged.holding(), Vec::<String>::new());
-    assert!(judged.first().failed.as_ref().unwrap().contains("last 50 frames"), "{:?}", judged.first().failed);
+    assert!(judged.first().failed().unwrap().contains("last 50 frames"), "{:?}", judged.first().failed());
     for (metric, low, high) in [
         ("deadline_misses", 0.84, 0.91),
         ("stall", 16.9, 18.2),
@@ -283,7 +283,7 @@ fn what_a_dead_flow_has_not_and_others_have_is_as_bad_as_can_be() {
     let mut runs = Runs::from([((0, 1), run(false, part(1.0, Some(0.05)))), ((0, 2), run(true, part(0.0, None)))]);
     assert_eq!(values(&runs, "rtt_p50"), [vec![0.05], vec![f64::INFINITY]]);
     // That another flow of the run failed is no fault of this one's.
-    runs.insert((0, 3), run(true, part(1.0, None)));
+    runs.insert((0, 3), &run(true, part(1.0, None)));
     assert!(values(&runs, "rtt_p50")[2].is_empty());
     // What nobody has, and what does not judge, nobody lacks.
     assert!(values(&runs, "silence_after_repair").concat().is_empty());
@@ -291,6 +291,6 @@ fn what_a_dead_flow_has_not_and_others_have_is_as_bad_as_can_be() {
     // What has no end has no completion to wait for.
     let mut endless = part(0.0, None);
     endless.endless = true;
-    runs.insert((0, 4), run(true, endless));
+    runs.insert((0, 4), &run(true, endless));
     assert_eq!(values(&runs, "completion"), [vec![], vec![f64::INFINITY], vec![], vec![]]);
 }

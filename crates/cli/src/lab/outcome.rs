@@ -3,6 +3,7 @@
 use thalweg_lab::judgment::Judgment;
 use thalweg_lab::report::Results;
 use thalweg_lab::scenario::Scenario;
+use thalweg_lab::starved::Starved;
 use thalweg_lab::summary::{self, Outcome, Tally, Verdict};
 
 use super::tables::tables;
@@ -190,13 +191,18 @@ fn notes(results: &Results, judgment: &Judgment, detail: Detail) -> String {
     if let Some(until) = judgment.until.as_ref().filter(|until| !until.is_met()) {
         note(until.to_string());
     }
+    if let Some(starved) = Starved::of(scenario, &results.runs).filter(|_| detail != Detail::Quiet) {
+        note(starved.to_string());
+        // A command stays in one line, to be copied.
+        out += &format!("    replay with: {}\n", starved.replay);
+    }
     out + &failures(results, judgment, detail)
 }
 
 /// The failed runs: how many, or each with the command that makes it again.
 fn failures(results: &Results, judgment: &Judgment, detail: Detail) -> String {
     let name = &results.scenario.name;
-    let all: Vec<&String> = results.runs.values().filter_map(|record| record.failed.as_ref()).collect();
+    let all: Vec<&str> = results.runs.values().filter_map(|run| run.failed()).collect();
     if all.is_empty() {
         return String::new();
     }
@@ -240,7 +246,7 @@ mod tests {
                 if failing && point % 3 == 0 {
                     let reason =
                         format!("seed {seed}: something {}; replay with: thalweg lab run x", "long ".repeat(40));
-                    runs.insert((point, seed), RunRecord::failure(reason));
+                    runs.insert((point, seed), &RunRecord::failure(reason));
                     continue;
                 }
                 let mut record = RunRecord { wire_hash: format!("{point}-{seed}"), ..RunRecord::default() };
@@ -257,7 +263,7 @@ mod tests {
                     part.notes.insert("settings".to_owned(), "controller=cubic, start=hystart++, ".repeat(9));
                     record.flows.push(part);
                 }
-                runs.insert((point, seed), record);
+                runs.insert((point, seed), &record);
             }
         }
         let mut manifest = Manifest::new(&scenario, "made up");

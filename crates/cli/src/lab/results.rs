@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 use thalweg_lab::judgment::Judgment;
 use thalweg_lab::record::Engine;
-use thalweg_lab::report;
+use thalweg_lab::report::{self, Results};
 use thalweg_lab::runner::{self, RunOptions};
 use thalweg_lab::store::{Store, write_whole};
 
@@ -201,9 +201,9 @@ impl MergeArgs {
             let out = self.out.join(name);
             let count = parts.len() as u64;
             let store = Store::create(&out).map_err(Failure::failed)?;
-            let manifest = store.merge(&parts).map_err(Failure::usage)?;
+            let results = Results::merge(store, &parts, &engine.stacks()).map_err(Failure::usage)?;
+            let manifest = &results.manifest;
             let asked = manifest.seeds * manifest.points.len() as u64;
-            let results = load(&out, engine)?;
             if !self.quiet {
                 let runs = format!("{} of {asked} runs from {}", manifest.runs.len(), words::counted(count, "part"));
                 eprintln!("{}  {runs}", question(&results.scenario, paint));

@@ -37,7 +37,7 @@ fn results(expectations: &str, completions: &[[Option<f64>; 2]]) -> Results {
             // Runs with equal event logs are one run.
             record.wire_hash = format!("{point} {seed}");
             put(&mut record.values, "success", f64::from(u8::from(completion.is_some())));
-            runs.insert((point, seed), record);
+            runs.insert((point, seed), &record);
         }
     }
     let manifest = Manifest { complete: true, ..Manifest::new(&scenario, "none") };
@@ -94,7 +94,7 @@ fn fewer_seeds_than_asked_excuse_what_cannot_be_told_and_nothing_else() {
     assert_eq!(reasons(&of(far, 10, 30)), ["2 of 2 expectations do not hold"]);
     // Nothing to judge is no matter of seeds.
     let mut nothing = of(narrow, 10, 30);
-    nothing.runs.clear();
+    nothing.runs = Runs::new();
     assert_eq!(outcomes(&nothing), [Outcome::Unknown; 2]);
     assert_eq!(reasons(&nothing), ["2 of 2 expectations do not hold"]);
 }

@@ -106,7 +106,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             };
             list.push(context! { scenario => name.clone(), ..judged(verdict) });
         }
-        let failures: Vec<&str> = set.runs.values().filter_map(|record| record.failed.as_deref()).collect();
+        let failures: Vec<&str> = set.runs.values().filter_map(|record| record.failed()).collect();
         // That a rival fails is a result.
         let rivals = judgment.failures.all - judgment.failures.ours;
         failed += failures.len();

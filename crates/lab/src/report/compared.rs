@@ -5,12 +5,15 @@ use serde::Serialize;
 use super::figures;
 use super::page::{interval_or_why, print_interval, print_or_never};
 use crate::choices::Grid;
-use crate::matrix::{Matrix, Ratio};
+use crate::matrix::{self, Matrix, Ratio};
 use crate::metric::{self, Unit};
 use crate::scenario::Scenario;
 
 /// Tables of metrics that differ; those beyond are named.
 const MOST_TABLES: usize = 40;
+
+/// Cells of all these tables together: some megabytes of page.
+const MOST_CELLS: usize = 15_000;
 
 /// Rows of a table of places and choices; what is left out the table says.
 const MOST_ROWS: usize = 120;
@@ -47,14 +50,23 @@ struct ComparedCell {
     is_best: bool,
 }
 
-/// Metrics as tables, the first ones.
+/// Metrics as tables: those that were asked for, and of the others as many as a page holds.
 pub(super) fn tables(scenario: &Scenario, grid: &Grid, matrices: &[Matrix]) -> Vec<Compared> {
-    matrices.iter().take(MOST_TABLES).map(|matrix| compared(&matrix.words(scenario), grid, matrix)).collect()
+    let shown = matrices.iter().take(fitting(scenario, grid, matrices.len()));
+    shown.map(|matrix| compared(&matrix.words(scenario), grid, matrix)).collect()
 }
 
 /// The names of the others.
-pub(super) fn untabled(scenario: &Scenario, matrices: &[Matrix]) -> String {
-    matrices.iter().skip(MOST_TABLES).map(|matrix| matrix.name(scenario)).collect::<Vec<_>>().join(", ")
+pub(super) fn untabled(scenario: &Scenario, grid: &Grid, matrices: &[Matrix]) -> String {
+    let rest = matrices.iter().skip(fitting(scenario, grid, matrices.len()));
+    rest.map(|matrix| matrix.name(scenario)).collect::<Vec<_>>().join(", ")
+}
+
+/// How many of so many metrics are shown as tables.
+fn fitting(scenario: &Scenario, grid: &Grid, count: usize) -> usize {
+    let cells = grid.places.len().min(MOST_ROWS) * grid.choices.len().min(2 * MOST_COLUMNS);
+    let asked = matrix::asked(scenario).len();
+    (MOST_CELLS / cells.max(1)).max(asked).min(MOST_TABLES).min(count)
 }
 
 /// A matrix as a table: places below each other and choices beside each other, or the other way round where there are

@@ -4,6 +4,7 @@
 use core::fmt::Write;
 use std::io;
 
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::Results;
@@ -13,45 +14,46 @@ use crate::metric::{METRICS, Scope, Unit};
 use crate::record::{PacketPlot, Series};
 use crate::scenario::Scenario;
 use crate::stats::Statistic;
-use crate::summary::{self, Runs};
+use crate::summary::{self, Difference, Row, Runs, Verdict};
 
 /// `runs.csv`: point, what is varied, seed, flow, then every metric of flows (the median where a run has many values), in
 /// seconds, bytes, bits per second and shares.
-pub fn runs(scenario: &Scenario, runs: &Runs) -> String {
+///
+/// # Errors
+/// When it cannot be written.
+pub fn runs(scenario: &Scenario, runs: &Runs, out: &mut dyn io::Write) -> io::Result<()> {
     let metrics: Vec<_> = METRICS.iter().filter(|metric| metric.scope == Scope::Flow).collect();
-    let mut out = String::from("point");
+    write!(out, "point")?;
     for axis in &scenario.axes {
-        let _ = write!(out, ",{}", cell(&axis.label));
+        write!(out, ",{}", cell(&axis.label))?;
     }
-    out.push_str(",seed,flow");
+    write!(out, ",seed,flow")?;
     for metric in &metrics {
-        let _ = write!(out, ",{}", metric.name);
+        write!(out, ",{}", metric.name)?;
     }
-    out.push_str(",wire_hash,decisions_hash,failed,settings\n");
+    writeln!(out, ",wire_hash,decisions_hash,failed,settings")?;
     for ((point, seed), record) in runs {
         let Some(at) = scenario.points.get(*point) else { continue };
         for flow in summary::subjects(scenario, *point, Scope::Flow) {
-            let _ = write!(out, "{point}");
+            write!(out, "{point}")?;
             for label in &at.labels {
-                let _ = write!(out, ",{}", cell(label));
+                write!(out, ",{}", cell(label))?;
             }
-            let _ = write!(out, ",{seed},{}", cell(&flow));
+            write!(out, ",{seed},{}", cell(&flow))?;
             for metric in &metrics {
                 let values = record.get(Scope::Flow, &flow, metric.name);
                 match values {
-                    [] => out.push(','),
-                    [value] => drop(write!(out, ",{value}")),
-                    many => drop(write!(out, ",{}", Statistic::MEDIAN.of(many))),
+                    [] => write!(out, ",")?,
+                    [value] => write!(out, ",{value}")?,
+                    many => write!(out, ",{}", Statistic::MEDIAN.of(many))?,
                 }
             }
-            let failed = record.failed.as_deref().unwrap_or("");
-            let part = record.flows.iter().find(|part| part.name == flow);
-            let settings = part.and_then(|part| part.notes.get("settings")).map_or("", String::as_str);
-            let hashes = [&record.wire_hash, &record.decisions_hash];
-            let _ = writeln!(out, ",{},{},{},{}", hashes[0], hashes[1], cell(failed), cell(settings));
+            let (failed, settings) = (record.failed().unwrap_or(""), record.settings(&flow).unwrap_or(""));
+            let hashes = [record.wire_hash(), record.decisions_hash()];
+            writeln!(out, ",{},{},{},{}", hashes[0], hashes[1], cell(failed), cell(settings))?;
         }
     }
-    out
+    Ok(())
 }
 
 /// `values.csv`: a row for each value of each metric, as they are summed up. Point, what is varied, seed, what it is of
@@ -90,30 +92,72 @@ pub fn values(scenario: &Scenario, runs: &Runs, out: &mut dyn io::Write) -> io::
 }
 
 /// `results.json`: everything the report shows as tables.
-pub fn results(results: &Results) -> Value {
-    let scenario = &results.scenario;
-    let points: Vec<String> = scenario.points.iter().map(|point| point.name(&scenario.axes)).collect();
+#[derive(Debug, Serialize)]
+pub struct Summed<'a> {
+    complete: bool,
+    differences: Each<Difference>,
+    engine: &'a str,
+    flows: Each<Row>,
+    intervals_that_may_miss: Option<String>,
+    links: Each<Row>,
+    passes: bool,
+    points: Vec<String>,
+    question: &'a str,
+    reasons: Vec<String>,
+    rivals_not_in_this_program: &'a [String],
+    runs: Each<Row>,
+    scenario_sha256: &'a Digest,
+    seeds: u64,
+    settings: Vec<(String, String)>,
+    title: &'a str,
+    until: Option<Value>,
+    verdicts: Each<Verdict>,
+}
+
+/// A list whose elements become JSON one at a time: as a tree of values, whose keys are in the order of the alphabet,
+/// all of them together would take a kilobyte for each number.
+#[derive(Debug)]
+struct Each<T>(Vec<T>);
+
+impl<T: Serialize> Serialize for Each<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(Tree))
+    }
+}
+
+/// An element of such a list.
+struct Tree<'a, T>(&'a T);
+
+impl<T: Serialize> Serialize for Tree<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::to_value(self.0).map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+/// What `results.json` holds.
+pub fn results(results: &Results) -> Summed<'_> {
+    let Results { scenario, runs, manifest, .. } = results;
     let judgment = Judgment::of(results);
-    json!({
-        "title": scenario.title,
-        "question": scenario.question,
-        "scenario_sha256": scenario.digest,
-        "engine": results.manifest.engine,
-        "points": points,
-        "settings": summary::settings(scenario, &results.runs),
-        "rivals_not_in_this_program": scenario.absent,
-        "seeds": results.manifest.seeds,
-        "complete": results.manifest.complete,
-        "until": judgment.until.as_ref().map(|until| json!({ "met": until.is_met(), "asked": until })),
-        "passes": judgment.passes(),
-        "reasons": judgment.reasons.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "verdicts": judgment.verdicts,
-        "intervals_that_may_miss": summary::many_intervals(judgment.tally.intervals),
-        "flows": summary::rows(scenario, &results.runs, Scope::Flow),
-        "links": summary::rows(scenario, &results.runs, Scope::Link),
-        "runs": summary::rows(scenario, &results.runs, Scope::Run),
-        "differences": summary::differences(scenario, &results.runs),
-    })
+    Summed {
+        complete: manifest.complete,
+        differences: Each(summary::differences(scenario, runs)),
+        engine: &manifest.engine,
+        flows: Each(summary::rows(scenario, runs, Scope::Flow)),
+        intervals_that_may_miss: summary::many_intervals(judgment.tally.intervals),
+        links: Each(summary::rows(scenario, runs, Scope::Link)),
+        passes: judgment.passes(),
+        points: scenario.points.iter().map(|point| point.name(&scenario.axes)).collect(),
+        question: &scenario.question,
+        reasons: judgment.reasons.iter().map(ToString::to_string).collect(),
+        rivals_not_in_this_program: &scenario.absent,
+        runs: Each(summary::rows(scenario, runs, Scope::Run)),
+        scenario_sha256: &scenario.digest,
+        seeds: manifest.seeds,
+        settings: summary::settings(scenario, runs),
+        title: &scenario.title,
+        until: judgment.until.as_ref().map(|until| json!({ "met": until.is_met(), "asked": until })),
+        verdicts: Each(judgment.verdicts),
+    }
 }
 
 /// A time series: seconds and values.

@@ -2,7 +2,7 @@
 //! the floor.
 
 use super::figures::legend;
-use super::picture::{BOUND, Curve, Lines, Picture, Point, Reading, csv_number, csv_row, left_out};
+use super::picture::{BOUND, Curve, Lines, MOST_PANELS, Picture, Point, Reading, csv_number, csv_row, left_out};
 use super::{Results, csv};
 use crate::choices::Grid;
 use crate::metric::Unit;
@@ -23,7 +23,13 @@ fn picture(set: &Results, grid: &Grid, flow: &str) -> Option<Picture> {
     let mut csv = csv_row(["place", "choice", "time_s", "time_s_p5", "time_s_p95", "bytes"]);
     let mut panels = Vec::new();
     let choices = grid.choices.len().min(MOST_CURVES);
+    let mut count = 0;
     for (place, at) in grid.places.iter().enumerate() {
+        if panels.len() == MOST_PANELS {
+            let mut points = (0..choices).filter_map(|choice| grid.point(place, choice));
+            count += usize::from(points.any(|point| set.runs.of_point(point).any(|(_, run)| run.has_delivery(flow))));
+            continue;
+        }
         let mut curves: Vec<Curve> = Vec::new();
         for choice in 0..choices {
             let Some(point) = grid.point(place, choice) else { continue };
@@ -53,7 +59,7 @@ fn picture(set: &Results, grid: &Grid, flow: &str) -> Option<Picture> {
             panels.push((at.name.clone(), curves));
         }
     }
-    let count = panels.len();
+    count += panels.len();
     let mut legend = legend(grid);
     legend.truncate(choices);
     if panels.iter().any(|(_, curves)| curves.iter().any(|curve| curve.is_dashed)) {
@@ -86,15 +92,13 @@ fn picture(set: &Results, grid: &Grid, flow: &str) -> Option<Picture> {
     })
 }
 
-fn deliveries<'r>(set: &'r Results, point: usize, flow: &str) -> Vec<&'r Delivery> {
-    let runs = set.runs.range((point, 0)..=(point, u64::MAX));
-    let parts = runs.filter_map(|(_, record)| record.flows.iter().find(|part| part.name == flow));
-    parts.filter_map(|part| part.delivery.as_ref()).collect()
+fn deliveries(set: &Results, point: usize, flow: &str) -> Vec<Delivery> {
+    set.runs.of_point(point).filter_map(|(_, run)| run.delivery(flow)).collect()
 }
 
 /// The median and the band over runs, as time, bytes and the ends of the band in time; of flows without an end the band
 /// is left out and the median is that of the bytes.
-fn over_runs(deliveries: &[&Delivery]) -> Option<Vec<Point>> {
+fn over_runs(deliveries: &[Delivery]) -> Option<Vec<Point>> {
     let mut points = vec![(0.0, 0.0, Some((0.0, 0.0)))];
     match deliveries.first()? {
         Delivery::Shares { whole, .. } => {
@@ -135,7 +139,7 @@ fn over_runs(deliveries: &[&Delivery]) -> Option<Vec<Point>> {
 }
 
 /// The floor, if it is known.
-fn floor(deliveries: &[&Delivery]) -> Option<Curve> {
+fn floor(deliveries: &[Delivery]) -> Option<Curve> {
     let (whole, floor) = deliveries.iter().find_map(|delivery| match delivery {
         Delivery::Shares { whole, floor, .. } if !floor.is_empty() => Some((*whole as f64, floor)),
         _ => None,

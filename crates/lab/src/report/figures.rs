@@ -504,6 +504,8 @@ fn table(labels: &[&[String]], grid: &Grid, matrix: &Matrix) -> String {
 pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> Option<Picture> {
     /// Up to so many values a box with its dots shows more than a curve.
     const FEW: usize = 20;
+    /// Numbers beside a picture.
+    const MOST_NUMBERS: usize = 4_000;
     /// Boxes of a picture.
     const MOST_BOXES: usize = 24;
     let Results { scenario, runs, .. } = results;
@@ -512,6 +514,7 @@ pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> O
         grid.places.iter().map(|place| (place.name.clone(), Vec::new())).collect();
     let mut csv = csv_row(["place", "choice", "metric", "value"]);
     let mut most = 0;
+    let drawn = grid.places.len().clamp(1, picture::MOST_PANELS) * grid.choices.len().clamp(1, MOST_GROUPS);
     for (entry, (place, choice)) in entries(matrix) {
         let sample = Sample::new(scenario, runs, entry.point, &matrix.subject, matrix.metric);
         let values = sample.all();
@@ -521,8 +524,9 @@ pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> O
         }
         most = most.max(values.len());
         let choice = &grid.choices[choice];
-        let every = values.len().div_ceil(500).max(1);
-        for value in values.iter().step_by(every) {
+        let every = values.len().div_ceil((MOST_NUMBERS / drawn).clamp(20, 500)).max(1);
+        // Of panels that are not drawn there are no numbers.
+        for value in values.iter().step_by(every).filter(|_| place < picture::MOST_PANELS) {
             csv += &csv_row([grid.places[place].name.as_str(), &choice.name, matrix.metric.name, &csv_number(*value)]);
         }
         // Of all values of all runs thrown together no interval can be told.

@@ -16,8 +16,8 @@ use std::path::Path;
 
 use crate::record::{Recording, RunRecord};
 use crate::scenario::Scenario;
-use crate::store::{Manifest, Store, StoreError};
-use crate::summary::{self, Difference, Runs, Verdict};
+use crate::store::{Manifest, Plan, Store, StoreError};
+use crate::summary::{self, Difference, Run, Runs, Verdict};
 
 /// How many recordings a page has, unless it is told: the others are in files beside it.
 pub const MOST_RECORDINGS: usize = 12;
@@ -61,6 +61,35 @@ impl Results {
         Ok(Results { scenario, runs, manifest, store })
     }
 
+    /// Merges `parts` of the same work into `store`: takes their runs over and writes the manifest of all.
+    ///
+    /// # Errors
+    /// When they are not of the same scenario and version, when two of them say different things about the same run,
+    /// when a file cannot be read or written, or when their scenario can no longer be read. In the last case the merged
+    /// results are there all the same.
+    pub fn merge(store: Store, parts: &[Store], stacks: &[crate::scenario::StackInfo]) -> Result<Results, LoadError> {
+        let plan = Plan::of(parts)?;
+        let scenario = plan.manifest.scenario(stacks);
+        let mut runs = Runs::new();
+        let places = scenario.as_ref().map_or(Vec::new(), |scenario| plan.manifest.places(scenario));
+        let place = |point: usize| places.get(point).copied().flatten();
+        store.take_over(&plan, |point, seed, record| {
+            if let Some(place) = place(point) {
+                runs.insert((place, seed), record);
+            }
+        })?;
+        let manifest = plan.manifest;
+        for run in &manifest.runs {
+            // A failed run of which nothing else is known stands as its failure.
+            if let (Some(reason), Some(place)) = (&run.failed, place(run.point))
+                && !runs.contains_key(&(place, run.seed))
+            {
+                runs.insert((place, run.seed), &RunRecord::failure(reason.clone()));
+            }
+        }
+        Ok(Results { scenario: scenario?, runs, manifest, store })
+    }
+
     /// Judges the expectations.
     pub fn verdicts(&self) -> Vec<Verdict> {
         summary::verdicts(&self.scenario, &self.runs)
@@ -79,8 +108,9 @@ impl Results {
     /// # Errors
     /// When a file cannot be written.
     pub fn write_with(&self, recordings: usize) -> Result<std::path::PathBuf, ReportError> {
-        let text = serde_json::to_vec_pretty(&csv::results(self))?;
-        self.store.write("results.json", &text)?;
+        let summed = csv::results(self);
+        self.store.write_with("results.json", |out| Ok(serde_json::to_writer_pretty(out, &summed)?))?;
+        drop(summed);
         let page = page::single(self, recordings)?;
         Ok(self.store.write("report.html", page.as_bytes())?)
     }
@@ -92,7 +122,7 @@ impl Results {
     /// When a file cannot be written.
     pub fn export(&self, folder: &Path) -> Result<usize, ReportError> {
         let folder = Store::create(folder)?;
-        folder.write("runs.csv", csv::runs(&self.scenario, &self.runs).as_bytes())?;
+        folder.write_with("runs.csv", |out| csv::runs(&self.scenario, &self.runs, out))?;
         folder.write_with("values.csv", |out| csv::values(&self.scenario, &self.runs, out))?;
         let mut files = 2;
         for (name, recording) in self.recordings() {
@@ -172,8 +202,8 @@ pub fn common(a: &Results, b: &Results) -> Common {
         let Some(place) = name(a, *point).and_then(|name| place_in_b.get(&name)) else { continue };
         let Some(other) = b.runs.get(&(*place, *seed)) else { continue };
         common.runs += 1;
-        let hashes = |record: &RunRecord| (record.wire_hash.clone(), record.decisions_hash.clone());
-        common.same += usize::from(!record.wire_hash.is_empty() && hashes(record) == hashes(other));
+        let hashes = |run: &Run| [run.wire_hash().to_owned(), run.decisions_hash().to_owned()];
+        common.same += usize::from(!record.wire_hash().is_empty() && hashes(record) == hashes(other));
     }
     common
 }

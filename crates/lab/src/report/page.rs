@@ -14,6 +14,7 @@ use crate::judgment::{Failures, Judgment};
 use crate::matrix::{self, Matrix, Side};
 use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
 use crate::scenario::{Answer, Axis, Point};
+use crate::starved::Starved;
 use crate::stats::{Interval, Missing};
 use crate::store::Manifest;
 use crate::summary::{self, Cell, Outcome, Row, Tally, Verdict};
@@ -39,6 +40,15 @@ pub(super) const UPLOT_CSS: &str = include_str!("../../assets/uplot/uPlot.min.cs
 
 /// How many failures and hashes are listed.
 const MOST_LINES: usize = 200;
+
+/// Notes on flows that are listed.
+const MOST_NOTES: usize = 1_000;
+
+/// Rows of the tables of flows, of links and of runs, of each set; what is left out the table says.
+const MOST_FIGURES: usize = 200;
+
+/// Verdicts of a list; what is left out the page says.
+const MOST_VERDICTS: usize = 1_000;
 
 /// Pictures of metrics beside the one that answers the question.
 const MOST_PICTURES: usize = 10;
@@ -111,7 +121,7 @@ impl Shown {
             distributions,
             delivery: delivery::pictures(set, &grid),
             compared: compared::tables(scenario, &grid, &matrices),
-            uncompared: compared::untabled(scenario, &matrices),
+            uncompared: compared::untabled(scenario, &grid, &matrices),
             matrices,
             grid,
         }
@@ -155,7 +165,7 @@ impl Shown {
             distributions: Vec::new(),
             delivery: Vec::new(),
             compared: compared::tables(&a.scenario, &grid, &matrices),
-            uncompared: compared::untabled(&a.scenario, &matrices),
+            uncompared: compared::untabled(&a.scenario, &grid, &matrices),
             matrices,
             grid,
         }
@@ -185,8 +195,10 @@ pub(super) fn single(results: &Results, recordings: usize) -> Result<String, Rep
         context! {
             title => scenario.title.clone(),
             question => scenario.question.clone(),
-            verdicts => judgment.verdicts.iter().map(judged).collect::<Vec<_>>(),
-            broken => judgment.verdicts.iter().filter(fails).map(judged).collect::<Vec<_>>(),
+            verdicts => judgment.verdicts.iter().take(MOST_VERDICTS).map(judged).collect::<Vec<_>>(),
+            more_verdicts => judgment.verdicts.len().saturating_sub(MOST_VERDICTS),
+            broken => judgment.verdicts.iter().filter(fails).take(MOST_VERDICTS).map(judged).collect::<Vec<_>>(),
+            more_broken => judgment.verdicts.iter().filter(fails).count().saturating_sub(MOST_VERDICTS),
             banner => banner(core::slice::from_ref(&judgment)),
             lines => lines.join(", "),
             many => summary::many_intervals(judgment.tally.intervals),
@@ -265,7 +277,7 @@ fn page(head: Value, sets: &[&Results], shown: &Shown, most_recordings: usize) -
     let tables = tables(sets);
     let (recordings, recorded) = overlay::recordings(sets, most_recordings);
     let failures: Vec<&str> =
-        sets.iter().flat_map(|set| set.runs.values().filter_map(|record| record.failed.as_deref())).collect();
+        sets.iter().flat_map(|set| set.runs.values().filter_map(|record| record.failed())).collect();
     let settings: Vec<(String, String)> = sets
         .iter()
         .enumerate()
@@ -278,6 +290,12 @@ fn page(head: Value, sets: &[&Results], shown: &Shown, most_recordings: usize) -
     absent.dedup();
     let mut warnings: Vec<String> = sets.iter().flat_map(|set| summary::warnings(&set.scenario)).collect();
     warnings.dedup();
+    let starved = sets.iter().enumerate().filter_map(|(at, set)| {
+        let starved = Starved::of(&set.scenario, &set.runs)?;
+        let text = format!("{}{starved}", prefix(sets, at));
+        Some((if at == 0 { figures::capital(&text) } else { text }, starved.replay))
+    });
+    let starved: Vec<(String, String)> = starved.collect();
     let html = |pictures: &[Picture]| pictures.iter().map(Picture::html).collect::<Vec<_>>();
     let nav = [
         ("failures", "Failed runs", !failures.is_empty()),
@@ -297,6 +315,7 @@ fn page(head: Value, sets: &[&Results], shown: &Shown, most_recordings: usize) -
     let body = context! {
         absent => absent.join("; "),
         warnings => serde(&warnings),
+        starved => serde(&starved),
         sentences => serde(&shown.sentences),
         picture => shown.main.as_ref().map(Picture::html),
         others => html(&shown.others),
@@ -434,15 +453,16 @@ fn flow_table(sets: &[&Results]) -> Option<Table> {
 }
 
 fn table(sets: &[&Results], scope: Scope) -> Option<Table> {
-    let rows: Vec<(String, Row)> = sets
-        .iter()
-        .enumerate()
-        .flat_map(|(at, set)| {
-            summary::rows(&set.scenario, &set.runs, scope).into_iter().map(move |row| {
-                (format!("{}{}", prefix(sets, at), row_label(set, row.point, &row.subject, scope)), row)
-            })
-        })
-        .collect();
+    let mut more = 0;
+    let mut rows: Vec<(String, Row)> = Vec::new();
+    for (at, set) in sets.iter().enumerate() {
+        let mut places = summary::places(&set.scenario, &set.runs, scope);
+        more += places.len().saturating_sub(MOST_FIGURES);
+        places.truncate(MOST_FIGURES);
+        let label = |row: &Row| format!("{}{}", prefix(sets, at), row_label(set, row.point, &row.subject, scope));
+        let of_set = summary::rows_of(&set.scenario, &set.runs, scope, places);
+        rows.extend(of_set.into_iter().map(|row| (label(&row), row)));
+    }
     let metrics: Vec<&Metric> = METRICS
         .iter()
         .filter(|metric| metric.scope == scope)
@@ -473,10 +493,13 @@ fn table(sets: &[&Results], scope: Scope) -> Option<Table> {
     };
     let columns =
         metrics.iter().map(|metric| Column { name: metric.name.replace('_', " "), doc: metric.doc }).collect();
-    let note =
+    let mut note =
         "Medians over seeds (of shares the mean; where a run has many values, of the runs' own medians and percentiles), with 95 % \
          intervals; an open end is one that so few runs do not bound. Point at a number for its range."
             .to_owned();
+    if more > 0 {
+        note += &format!(" Not shown: {}; results.json has them.", count(more as u64, "more row"));
+    }
     Some(Table { id, title, first, note, columns, rows })
 }
 
@@ -566,7 +589,8 @@ pub(super) fn manifest(set: &Results, prefix: &str) -> Value {
         name => manifest.scenario.name.clone(),
         text => manifest.scenario.text.clone(),
         lines => serde(&lines),
-        notes => serde(&notes),
+        notes => serde(&notes[..notes.len().min(MOST_NOTES)]),
+        more_notes => notes.len().saturating_sub(MOST_NOTES),
         more_runs => manifest.runs.len().saturating_sub(MOST_LINES),
         runs => serde(&runs),
     }

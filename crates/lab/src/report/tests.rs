@@ -167,7 +167,7 @@ fn a_failed_run_is_said_at_the_top() {
     results.scenario.expectations.truncate(1);
     let page = page::single(&results, MOST_RECORDINGS).unwrap();
     assert!(page.contains("<span class=\"banner good\">1 of 1 expectations hold</span>"));
-    results.runs.insert((0, 3), crate::record::RunRecord::failure("lightning".to_owned()));
+    results.runs.insert((0, 3), &crate::record::RunRecord::failure("lightning".to_owned()));
     let page = page::single(&results, MOST_RECORDINGS).unwrap();
     assert!(
         page.contains("<span class=\"banner bad\">1 of 1 expectations hold; 1 run failed, 1 of ours that should not")
@@ -227,4 +227,33 @@ fn long_names_of_files_stay_apart() {
     assert_ne!(one, other);
     assert!(one.len() <= 180 && other.len() <= 180);
     assert_eq!(csv::file_name(&["a = b, seed 1", "window"]), "a-b-seed-1-window");
+}
+
+#[test]
+fn a_page_of_thousands_of_points_stays_below_15_megabytes_and_says_what_is_left_out() {
+    let values = |unit: &str, count: u64| (1..=count).map(|n| format!("\"{n} {unit}\"")).collect::<Vec<_>>().join(", ");
+    let text = format!(
+        "title = \"t\"\nquestion = \"q?\"\n[path.p]\npreset = \"satellite\"\n[[flow]]\ntransfer = {{ download = \"1 MB\" }}\n\
+         [vary]\n\"path.p.down.rate\" = [{}]\n\"path.p.down.delay\" = [{}]\n\
+         [[expect]]\nmetric = \"completion.p50\"\nat_most = \"1 s\"\n",
+        values("Mbps", 60),
+        values("ms", 50)
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let engine = Toy::default();
+    let scenario = Scenario::parse("many.toml", &text, Path::new(""), &engine.stacks()).unwrap();
+    let seeds = |point: usize| (1..=3).map(move |seed| (point, seed));
+    let one =
+        |(point, seed): (usize, u64)| ((point, seed), engine.run(&scenario.points[point].world, seed, false).record);
+    let runs: Runs = (0..scenario.points.len()).flat_map(seeds).map(one).collect();
+    assert_eq!(runs.len(), 9_000);
+    let mut manifest = Manifest::new(&scenario, "toy 1");
+    manifest.seeds = 3;
+    let results = Results { scenario, runs, manifest, store: Store::create(directory.path()).unwrap() };
+    let path = results.write().unwrap();
+    let page = std::fs::read_to_string(path).unwrap();
+    assert!(page.len() < 15_000_000, "{} bytes", page.len());
+    for left_out in ["Not shown: 2800 more rows; results.json has them.", "and 2000 more in results.json"] {
+        assert!(page.contains(left_out), "{left_out}");
+    }
 }

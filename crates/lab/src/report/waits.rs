@@ -1,12 +1,12 @@
 //! How long packets waited in a queue, as shares of them: a panel for each place, a line for each choice.
 
 use super::figures::legend;
-use super::picture::{Curve, Lines, Picture, Point, Reading, csv_number, csv_row, left_out};
+use super::picture::{Curve, Lines, MOST_PANELS, Picture, Point, Reading, csv_number, csv_row, left_out};
 use super::{Results, csv};
 use crate::choices::{Grid, LOOKS};
 use crate::matrix;
 use crate::metric::Unit;
-use crate::record::{Part, WAIT_SHARES};
+use crate::record::WAIT_SHARES;
 use crate::stats::quantile;
 
 /// What is shorter is drawn as this long: an axis that is logarithmic has no zero.
@@ -25,11 +25,11 @@ pub(super) fn pictures(set: &Results, grid: &Grid) -> Vec<Picture> {
         return Vec::new();
     }
     let mut longest: Vec<(&str, f64)> = Vec::new();
-    for part in set.runs.values().flat_map(|record| &record.links) {
-        let wait = part.waits.last().copied().unwrap_or(0.0);
-        match longest.iter_mut().find(|(name, _)| *name == part.name) {
+    for (link, run) in set.runs.values().flat_map(|run| run.links().map(move |link| (link, run))) {
+        let wait = run.waits(link).last().copied().unwrap_or(0.0);
+        match longest.iter_mut().find(|(name, _)| *name == link) {
             Some((_, most)) => *most = most.max(wait),
-            None => longest.push((&part.name, wait)),
+            None => longest.push((link, wait)),
         }
     }
     let most = longest.iter().map(|(_, wait)| *wait).fold(LEAST, f64::max);
@@ -48,7 +48,8 @@ fn picture(set: &Results, grid: &Grid, link: &str) -> Option<Picture> {
             if points.is_empty() {
                 continue;
             }
-            for (wait, share, band) in &points {
+            // Of panels that are not drawn there are no numbers.
+            for (wait, share, band) in points.iter().filter(|_| panels.len() < MOST_PANELS) {
                 let (low, high) = band.unwrap_or((*wait, *wait));
                 let cells = [*share, *wait, low, high].map(csv_number);
                 csv += &csv_row([at.name.as_str(), &by.name].into_iter().chain(cells.iter().map(String::as_str)));
@@ -92,20 +93,19 @@ fn picture(set: &Results, grid: &Grid, link: &str) -> Option<Picture> {
     })
 }
 
-fn waits<'r>(set: &'r Results, point: usize, link: &str) -> Vec<&'r Part> {
-    let runs = set.runs.range((point, 0)..=(point, u64::MAX));
-    let parts = runs.filter_map(|(_, record)| record.links.iter().find(|part| part.name == link));
-    parts.filter(|part| part.waits.len() == WAIT_SHARES.len()).collect()
+fn waits(set: &Results, point: usize, link: &str) -> Vec<Vec<f64>> {
+    let waits = set.runs.of_point(point).map(|(_, run)| run.waits(link));
+    waits.filter(|waits| waits.len() == WAIT_SHARES.len()).collect()
 }
 
 /// The median and the band of 5 to 95 % over runs of each quantile: seconds, share, band.
-fn over_runs(parts: &[&Part]) -> Vec<Point> {
+fn over_runs(runs: &[Vec<f64>]) -> Vec<Point> {
     let quantile_of = |at: usize| {
-        let mut all: Vec<f64> = parts.iter().map(|part| part.waits[at]).collect();
+        let mut all: Vec<f64> = runs.iter().map(|waits| waits[at]).collect();
         all.sort_unstable_by(f64::total_cmp);
         [0.05, 0.5, 0.95].map(|share| quantile(&all, share))
     };
-    let shares = WAIT_SHARES.iter().enumerate().filter(|_| !parts.is_empty());
+    let shares = WAIT_SHARES.iter().enumerate().filter(|_| !runs.is_empty());
     let points = shares.map(|(at, thousandths)| {
         let [low, median, high] = quantile_of(at);
         (median, f64::from(*thousandths) / 1e3, Some((low, high)))

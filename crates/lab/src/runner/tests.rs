@@ -154,7 +154,7 @@ fn a_panic_fails_one_run_and_says_how_to_see_it_again() {
     let scenario = scenario(TEXT);
     let done = run(&scenario, &engine, &store, &options(&NEVER, &|_| {})).unwrap();
     assert_eq!(done.runs.len(), 40);
-    let failed: Vec<&str> = done.runs.values().filter_map(|record| record.failed.as_deref()).collect();
+    let failed: Vec<&str> = done.runs.values().filter_map(|record| record.failed()).collect();
     assert_eq!(
         failed,
         [0, 1].map(|point| format!(
@@ -243,7 +243,7 @@ fn a_run_that_does_not_end_counts_as_endless() {
         if seed < 3 {
             flow.set("completion", 1.0);
         }
-        runs.insert((0, seed), RunRecord { flows: vec![flow], ..RunRecord::default() });
+        runs.insert((0, seed), &RunRecord { flows: vec![flow], ..RunRecord::default() });
     }
     let metric = crate::metric::find("completion").unwrap();
     let scenario = scenario(TEXT);

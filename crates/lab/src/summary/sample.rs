@@ -33,7 +33,7 @@ impl<'a> Sample<'a> {
         let logs = by_seed
             .iter()
             .filter(|(_, values)| !values.is_empty())
-            .map(|(seed, _)| runs.get(&(point, *seed)).map_or("", |record| record.wire_hash.as_str()));
+            .map(|(seed, _)| runs.get(&(point, *seed)).map_or("", |record| record.wire_hash()));
         let (unknown, known): (Vec<&str>, Vec<&str>) = logs.partition(|hash| hash.is_empty());
         let event_logs = unknown.len() + known.into_iter().collect::<BTreeSet<&str>>().len();
         let values: Vec<Vec<f64>> = by_seed.into_iter().map(|(_, values)| values).collect();
@@ -131,7 +131,7 @@ pub(super) fn tolerance<'v>(
         Unit::Seconds => resolution,
         Unit::Share if !is_share_of_time(metric) && !SHARES_OF_RATES.contains(&metric.name) => 0.0,
         Unit::Ratio | Unit::BitsPerSecond | Unit::Share => {
-            let records = || runs.range((point, 0)..=(point, u64::MAX)).map(|(_, record)| record);
+            let records = || runs.of_point(point).map(|(_, record)| record);
             let longest = |scope: Scope, subject: &str, name: &str| {
                 records().flat_map(|record| record.get(scope, subject, name)).copied().fold(0.0, f64::max)
             };

@@ -45,7 +45,7 @@ fn runs(metric: &str, pairs: &[(Option<f64>, Option<f64>)]) -> Runs {
     let mut runs = Runs::new();
     for (seed, (off, on)) in pairs.iter().enumerate() {
         for (point, value) in [(0, off), (1, on)] {
-            runs.insert((point, seed as u64), record(metric, value.as_ref().map(std::slice::from_ref)));
+            runs.insert((point, seed as u64), &record(metric, value.as_ref().map(std::slice::from_ref)));
         }
     }
     runs
@@ -123,8 +123,8 @@ fn a_ratio_is_summed_up_as_its_name_says() {
     // Where a run has many values the statistic is that of each run, and the median that of the runs.
     let mut many = Runs::new();
     for seed in 0..3 {
-        many.insert((0, seed), record("response", Some(&[1.0, 2.0, 10.0])));
-        many.insert((1, seed), record("response", Some(&[1.0, 2.0, 20.0])));
+        many.insert((0, seed), &record("response", Some(&[1.0, 2.0, 10.0])));
+        many.insert((1, seed), &record("response", Some(&[1.0, 2.0, 20.0])));
     }
     assert_eq!(verdict(&relative("response.max", "at_most = 100"), &many).value, Some(2.0));
     assert_eq!(verdict(&relative("response.p50", "at_most = 100"), &many).value, Some(1.0));
@@ -150,7 +150,7 @@ fn silence_that_never_ends_is_no_short_silence() {
     for seed in 0..3 {
         let mut dead = record("silence_after_repair", None);
         dead.flows[0].never("silence_after_repair");
-        runs.insert((1, seed), dead);
+        runs.insert((1, seed), &dead);
     }
     let found = verdict(bound, &runs);
     assert_eq!(found.value, Some(f64::INFINITY));
@@ -167,13 +167,13 @@ fn silence_that_never_ends_is_no_short_silence() {
         .is_empty()
     );
     // One of which nothing is known is taken for one of the others.
-    runs.insert((1, 4), RunRecord::failure("panic".to_owned()));
+    runs.insert((1, 4), &RunRecord::failure("panic".to_owned()));
     let silence = metric::find("silence_after_repair").unwrap();
     assert_eq!(values(&runs, 1, "f", silence)[4].1, [f64::INFINITY]);
 }
 
 fn many(seed: u64, point: usize, runs: &mut Runs, values: &[f64]) {
-    runs.insert((point, seed), record("frame_delay", Some(values)));
+    runs.insert((point, seed), &record("frame_delay", Some(values)));
 }
 
 #[test]
@@ -227,8 +227,8 @@ fn points_are_summed_up_alike_whether_or_not_their_runs_repeat() {
     let mut runs = Runs::new();
     for seed in 0..20 {
         let length = 1.0 + seed as f64;
-        runs.insert((0, seed), record("stall", Some(&[length, length])));
-        runs.insert((1, seed), record("stall", Some(&[length])));
+        runs.insert((0, seed), &record("stall", Some(&[length, length])));
+        runs.insert((1, seed), &record("stall", Some(&[length])));
     }
     let bound = "[[expect]]\nmetric = \"stall.p95\"\nat_most = \"1 s\"\n";
     let found = verdicts(&scenario(bound), &runs);
@@ -328,7 +328,7 @@ fn seeds_that_change_less_than_hosts_do_are_one_observation() {
         let completion = 4.8 + 30e-6 * seed as f64;
         let mut one = record("completion", Some(&[completion]));
         one.flows[0].set("goodput", 8e6 / completion);
-        goodputs.insert((1, seed), one);
+        goodputs.insert((1, seed), &one);
     }
     let rows = rows(&scenario(""), &goodputs, Scope::Flow);
     let cell = |name: &str| rows[0].cells.iter().find(|cell| cell.metric == name).unwrap();
@@ -401,7 +401,7 @@ fn a_failed_base_is_no_measure() {
     // What a failed run measured is what it is: goodput within a window, and counts.
     for (metric, bound) in [("goodput", "at_least = 0.95"), ("connections_lost", "at_most = 1")] {
         let mut measured = runs(metric, &[(Some(4.0), Some(4.0)); 5]);
-        (0..3).for_each(|seed| drop(measured.insert((0, seed), failed_with(metric, 4.0))));
+        (0..3).for_each(|seed| measured.insert((0, seed), &failed_with(metric, 4.0)));
         let found = verdict(&relative(&format!("{metric}.p50"), bound), &measured);
         assert_eq!((found.outcome, found.value), (Outcome::Holds, Some(1.0)), "{metric}: {found:?}");
     }
@@ -411,8 +411,8 @@ fn a_failed_base_is_no_measure() {
 fn success_that_seeds_cannot_change_is_one_result() {
     let text = "[[expect]]\nwhere = { pacing = \"on\" }\nmetric = \"completed\"\nequals = 1\n";
     let judged = |hash: &dyn Fn(u64) -> String| {
-        let mut runs = runs("completion", &[(None, Some(1.0)); 30]);
-        runs.iter_mut().for_each(|((_, seed), record)| record.wire_hash = hash(*seed));
+        let one = |seed| RunRecord { wire_hash: hash(seed), ..record("completion", Some(&[1.0])) };
+        let runs = (0..30).map(|seed| ((1, seed), one(seed))).collect();
         verdict(text, &runs)
     };
     let alike = judged(&|_| "same".to_owned());
@@ -450,7 +450,7 @@ fn shares_of_time_are_as_close_as_times() {
         link.set("link_use", 4.0 / completion);
         one.links.push(link);
         one.values.insert("virtual_time".to_owned(), vec![completion]);
-        runs.insert((1, seed), one);
+        runs.insert((1, seed), &one);
     }
     let distinct = |scope: Scope, name: &str| {
         let rows = rows(&scenario(""), &runs, scope);
@@ -466,8 +466,8 @@ fn shares_of_time_are_as_close_as_times() {
 fn runs_that_come_later_are_looked_at_too() {
     let mut runs = Runs::new();
     let stall = metric::find("stall").unwrap();
-    runs.insert((0, 0), record("stall", Some(&[1.0])));
+    runs.insert((0, 0), &record("stall", Some(&[1.0])));
     assert!(!runs.is_repeated("f", stall));
-    runs.insert((1, 0), record("stall", Some(&[1.0, 2.0])));
+    runs.insert((1, 0), &record("stall", Some(&[1.0, 2.0])));
     assert!(runs.is_repeated("f", stall) && !runs.is_repeated("g", stall));
 }

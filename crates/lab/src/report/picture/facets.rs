@@ -18,7 +18,7 @@ pub struct Panel {
 }
 
 /// The most panels of a picture.
-pub(super) const MOST: usize = 18;
+pub const MOST: usize = 18;
 
 /// Draws panels with `draw`, which gets the number of a panel and its place; room is left for `margin` units of ticks
 /// on its left. What stands above all panels `head` draws, and says how high that is. Gives the SVG.

@@ -11,7 +11,7 @@ mod scale;
 mod spread;
 
 pub use dots::{Dots, Mark, Row};
-pub use facets::{Panel, left_out};
+pub use facets::{MOST as MOST_PANELS, Panel, left_out};
 pub use heat::Heat;
 pub use ink::{BOUND, escape};
 pub use lines::{Curve, Lines, Point};

@@ -240,7 +240,7 @@ fn rivals_are_compared_with_ours_on_the_same_links() {
 fn a_program_without_a_rival_reads_the_results_of_one_that_has_it() {
     let directory = tempfile::tempdir().unwrap();
     let all = run(directory.path(), TEXT, &ALL);
-    let failed = all.runs.get(&(5, 2)).unwrap().failed.clone().unwrap();
+    let failed = all.runs.get(&(5, 2)).unwrap().failed().unwrap().to_owned();
     assert!(
         failed.ends_with("too many gaps; replay with: thalweg-peers lab run q.toml --point 5 --seed 2"),
         "{failed}"

@@ -235,7 +235,7 @@ fn the_base_of_a_comparison_is_found_by_one_of_the_keys_that_go_together() {
         let mut flow = crate::record::Part { name: "f".to_owned(), ..Default::default() };
         // A base with the other delay would give another ratio.
         flow.set("completion", [8.0, 16.0, 4.0, 8.0, 2.0, 4.0][point]);
-        runs.insert((point, seed), crate::record::RunRecord { flows: vec![flow], ..Default::default() });
+        runs.insert((point, seed), &crate::record::RunRecord { flows: vec![flow], ..Default::default() });
     }
     let verdicts = crate::summary::verdicts(&scenario, &runs);
     let found: Vec<_> = verdicts.iter().map(|verdict| (verdict.point, verdict.value)).collect();

@@ -25,6 +25,11 @@
 //! of a shorter one. The start ends when the window has been at what a confirmed rate fills for a round trip, and the
 //! rate has not risen: who goes on doubling then does so only to lose a window. And a window that was far too large, as
 //! behind a policer that lets a first burst through, falls to what was delivered of it.
+//!
+//! A flight of which hardly anything was delivered is no measure of the path: another flow's train may have filled the
+//! queue for just as long as it passed. As after a timeout (RFC 5681 section 3.1), the path is then searched anew, from
+//! the first window up to half of the one that was lost. The search goes on while losses are repaired. A transport that
+//! numbers bytes otherwise holds the window until all of them are, a few packets per round trip.
 
 mod bound;
 mod interval;
@@ -97,6 +102,10 @@ pub(super) const FILL: Settings = Settings {
 /// The rule as published.
 pub(super) const PUBLISHED: Settings = Settings { share: (1, 2), waits_for_trains: false, is_bound: false, ..FILL };
 
+/// After a flight of which less than one in so many bytes was delivered, the path is searched anew. More bounds the
+/// repairs of the flight to as many round trips.
+const BLOCKED: u64 = 10;
+
 /// After congestion: what becomes of the flight that met it.
 #[derive(Copy, Clone, Debug)]
 struct Retreat {
@@ -129,6 +138,8 @@ pub(crate) struct Peak {
     /// The most bytes that one ACK acknowledged, in this round trip and in the one before.
     bunches: [u64; 2],
     retreat: Option<Retreat>,
+    /// The path is being searched anew, up to this window.
+    search: Option<u64>,
     /// Later slow starts are standard.
     is_over: bool,
 }
@@ -154,6 +165,7 @@ impl Peak {
             rate: None,
             bunches: [0; 2],
             retreat: None,
+            search: None,
             is_over: false,
         }
     }
@@ -188,11 +200,16 @@ impl Peak {
         rate.bytes_in(event.rtt.min)
     }
 
+    /// What the first flight is on a path with this round trip.
+    fn first_window(&self, event: &AckEvent<'_>) -> u64 {
+        let times = if self.settings.scales_initial_window { event.rtt.min } else { TYPICAL };
+        mul_div(self.initial_window, times.clamp(TYPICAL, GEOSTATIONARY).nanos(), TYPICAL.nanos())
+    }
+
     fn open(&mut self, mut window: u64, view: View, event: &AckEvent<'_>) -> u64 {
         if !self.is_scaled && event.rtt.has_sample {
             self.is_scaled = true;
-            let times = event.rtt.min.clamp(TYPICAL, GEOSTATIONARY);
-            window = window.max(mul_div(self.initial_window, times.nanos(), TYPICAL.nanos()));
+            window = window.max(self.first_window(event));
         }
         if let Some(rate) = self.confirmed().filter(|_| !is_jittery(event)) {
             // Half as much again as it fills: more would only be a queue.
@@ -264,9 +281,24 @@ impl Peak {
         if retreat.lost > all / CROWDED {
             window = window.min(mul_div(retreat.from, retreat.acked, all));
         }
-        self.retreat = Some(retreat);
+        let is_blocked = retreat.acked < all / BLOCKED;
+        if is_blocked {
+            window = window.max(self.first_window(event).min(retreat.from / 2));
+        }
         let is_over = event.newest_sent.is_some_and(|sent| sent > retreat.until);
+        self.retreat = Some(retreat).filter(|_| !is_over || !is_blocked);
+        if is_over && is_blocked {
+            self.search = Some(retreat.from / 2);
+            return Proposal::window(window);
+        }
         Proposal { exit: is_over.then_some(StartExit::Congestion), ..Proposal::window(window) }
+    }
+
+    /// Slow start up to `most`, also while losses are being repaired.
+    fn search(&self, view: View, event: &AckEvent<'_>, most: u64) -> Proposal {
+        let opening = if event.in_recovery { event.acked } else { event.growth };
+        let window = (view.window + opening).min(most.max(view.window));
+        Proposal { exit: (window >= most).then_some(StartExit::Congestion), ..Proposal::window(window) }
     }
 }
 
@@ -277,6 +309,9 @@ impl Start for Peak {
         }
         if let Some(retreat) = self.retreat {
             return self.retreat(event, retreat);
+        }
+        if let Some(most) = self.search {
+            return self.search(view, event, most);
         }
         if event.round.started {
             self.bunches = [0, self.bunches[0]];
@@ -319,7 +354,7 @@ impl Start for Peak {
     }
 
     fn on_congestion(&mut self, view: View, event: &AckEvent<'_>) -> Option<Congested> {
-        if self.is_over || !self.settings.is_bound || self.sure(event).is_none() {
+        if self.is_over || self.search.is_some() || !self.settings.is_bound || self.sure(event).is_none() {
             return None;
         }
         let retreat = Retreat { until: event.now, from: view.window, acked: event.acked, lost: event.lost };
@@ -329,7 +364,7 @@ impl Start for Peak {
 
     fn on_exit(&mut self) {
         self.is_over = true;
-        self.retreat = None;
+        (self.retreat, self.search) = (None, None);
     }
 
     fn snapshot(&self) -> Box<dyn Start> {

@@ -329,6 +329,73 @@ fn after_congestion_the_window_is_what_was_delivered_and_seven_tenths_at_most() 
     }
 }
 
+/// A flight of a window that fills the path, of which so many of a hundred packets are lost: the start, the window of
+/// that flight, and the window with which the repairs begin.
+fn after_flight(path: &mut Path, lost: u64) -> (u64, u64) {
+    path.train(1, punctual, true);
+    path.train(10, punctual, true);
+    let from = path.window;
+    let view = View::new(path.scene.now, from, DATAGRAM, RTT);
+    let event = path.scene.congestion(crate::trace::CongestionCause::Loss);
+    let event = AckEvent { lost: from / 100 * lost, acked: from / 100 * (100 - lost), ..event };
+    path.window = path.start.on_congestion(view, &event).unwrap().window;
+    path.scene.now += RTT;
+    path.repaired(0);
+    (from, path.window)
+}
+
+impl Path {
+    /// An acknowledgment of so many bytes that repair losses, or of the first packet after these.
+    fn repaired(&mut self, acked: u64) {
+        let view = View::new(self.scene.now, self.window, DATAGRAM, RTT);
+        let newest_sent = Some(self.scene.now);
+        let event = AckEvent { acked, growth: 0, newest_sent, in_recovery: true, ..self.scene.ack(acked, None, false) };
+        let proposal = self.start.on_ack(view, &event);
+        self.window = proposal.window;
+        self.exit = self.exit.or(proposal.exit);
+    }
+}
+
+#[test]
+fn a_flight_of_which_a_tenth_was_delivered_leaves_a_tenth_of_the_window() {
+    let mut path = Path::new(LINK, FILL);
+    let (from, after) = after_flight(&mut path, 90);
+    assert_eq!((after * 10).div_ceil(DATAGRAM), from.div_ceil(DATAGRAM));
+    assert_eq!(path.exit, Some(StartExit::Congestion));
+}
+
+/// Another flow's train passed before all of it: the window would be four packets for five hundred repairs.
+#[test]
+fn a_flight_of_which_hardly_anything_was_delivered_is_repaired_within_a_few_round_trips() {
+    for lost in [91, 99, 100] {
+        let mut path = Path::new(LINK, FILL);
+        let (from, after) = after_flight(&mut path, lost);
+        let first = 60 * DATAGRAM;
+        assert!(from > 4_000 * DATAGRAM && after >= first && after <= (from / 10).max(first), "{lost} %: {after}");
+        assert_eq!(path.exit, None, "the path is searched anew");
+        let (mut left, mut rounds) = (from / 100 * lost / DATAGRAM, 0);
+        while left > 0 {
+            let flight = left.min(path.window / DATAGRAM);
+            (0..flight).for_each(|_| path.repaired(DATAGRAM));
+            (left, rounds) = (left - flight, rounds + 1);
+        }
+        assert!(rounds <= 10, "{lost} %: {rounds} round trips");
+        assert_eq!((path.window, path.exit), (from / 2, Some(StartExit::Congestion)), "{lost} %");
+    }
+}
+
+/// A repair that is lost says how much is too much.
+#[test]
+fn congestion_during_the_search_is_answered_as_after_the_start() {
+    let mut path = Path::new(LINK, FILL);
+    after_flight(&mut path, 99);
+    let view = View::new(path.scene.now, path.window, DATAGRAM, RTT);
+    let event = path.scene.congestion(crate::trace::CongestionCause::Loss);
+    assert_eq!(path.start.on_congestion(view, &event), None);
+    path.start.on_exit();
+    assert!(path.start.is_over && path.start.search.is_none());
+}
+
 #[test]
 fn later_slow_starts_are_standard() {
     let mut path = Path::new(LINK, FILL);
