@@ -75,6 +75,11 @@ enum Slot<T> {
 /// takes some hundred bytes.
 const KEPT: usize = 64;
 
+/// Once a ring has been made smaller, so many times its slots have to pass through it before it is again. A ring that
+/// fills and empties in every round trip would be moved each time; one that has filled once and stands still is made
+/// smaller at once.
+const PASSED: u64 = 16;
+
 /// See the [module](self).
 #[derive(Clone, Debug)]
 pub(crate) struct SentPackets<T> {
@@ -85,11 +90,13 @@ pub(crate) struct SentPackets<T> {
     first: Option<u64>,
     /// The latest number skipped: remembered after its slot is forgotten, so that it stays an error to acknowledge it.
     skipped: Option<u64>,
+    /// The base when the ring was last made smaller.
+    shrunk_at: Option<u64>,
 }
 
 impl<T> SentPackets<T> {
     pub(crate) fn new() -> Self {
-        SentPackets { ring: VecDeque::new(), base: 0, first: None, skipped: None }
+        SentPackets { ring: VecDeque::new(), base: 0, first: None, skipped: None, shrunk_at: None }
     }
 
     /// The number after the largest sent.
@@ -214,8 +221,13 @@ impl<T> SentPackets<T> {
             self.base += 1;
         }
         // What one burst has needed would stay for as long as the connection does.
-        if self.ring.capacity() > KEPT && self.ring.len() < self.ring.capacity() / 8 {
-            self.ring.shrink_to(KEPT);
+        let slots = self.ring.capacity();
+        if slots > KEPT && self.ring.len() < slots / 8 {
+            let is_due = |at: u64| self.base - at >= PASSED * slots as u64;
+            if self.shrunk_at.is_none_or(is_due) {
+                self.ring.shrink_to(KEPT);
+                self.shrunk_at = Some(self.base);
+            }
         }
     }
 

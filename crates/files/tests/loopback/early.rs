@@ -135,8 +135,9 @@ async fn disturbed(host: &Host, relay: &Relay, what: impl Fn(&Relay)) -> Report 
         seeing.recv().await.unwrap();
         what(relay);
     });
+    let report = report.unwrap();
     assert!(std::fs::read(path).unwrap() == data);
-    report.unwrap()
+    report
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
