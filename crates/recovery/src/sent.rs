@@ -71,8 +71,9 @@ enum Slot<T> {
     Skipped,
 }
 
-/// Slots that a ring keeps when it has become emptier: a window at the start of a connection and some to spare. A slot
-/// takes some hundred bytes.
+/// Slots above which a ring is made smaller when it has become emptier, and those that it keeps: a window at the start of
+/// a connection and some to spare. A slot takes some hundred bytes.
+const LARGE: usize = 512;
 const KEPT: usize = 64;
 
 /// See the [module](self).
@@ -214,7 +215,7 @@ impl<T> SentPackets<T> {
             self.base += 1;
         }
         // What one burst has needed would stay for as long as the connection does.
-        if self.ring.capacity() > KEPT && self.ring.len() < self.ring.capacity() / 8 {
+        if self.ring.capacity() > LARGE && self.ring.len() < self.ring.capacity() / 8 {
             self.ring.shrink_to(KEPT);
         }
     }
