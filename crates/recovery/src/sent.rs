@@ -71,14 +71,15 @@ enum Slot<T> {
     Skipped,
 }
 
-/// Slots that a ring keeps when it has become emptier: a window at the start of a connection and some to spare. A slot
-/// takes some hundred bytes.
+/// Slots above which a ring is made smaller when it has become emptier, and those that it keeps: a window at the start of
+/// a connection and some to spare. A slot takes some hundred bytes.
+const LARGE: usize = 512;
 const KEPT: usize = 64;
 
 /// Once a ring has been made smaller, so many times its slots have to pass through it before it is again. A ring that
 /// fills and empties in every round trip would be moved each time; one that has filled once and stands still is made
 /// smaller at once.
-const PASSED: u64 = 16;
+const PASSED: u64 = 4;
 
 /// See the [module](self).
 #[derive(Clone, Debug)]
@@ -222,7 +223,7 @@ impl<T> SentPackets<T> {
         }
         // What one burst has needed would stay for as long as the connection does.
         let slots = self.ring.capacity();
-        if slots > KEPT && self.ring.len() < slots / 8 {
+        if slots > LARGE && self.ring.len() < slots / 8 {
             let is_due = |at: u64| self.base - at >= PASSED * slots as u64;
             if self.shrunk_at.is_none_or(is_due) {
                 self.ring.shrink_to(KEPT);

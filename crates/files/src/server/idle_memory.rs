@@ -32,6 +32,51 @@ pub(super) fn watch() -> impl Future<Output = ()> {
     std::future::pending()
 }
 
+/// Releases free memory while the process comes close to what it may take: where clients come and go, a quarter of what
+/// is resident would be free pages.
+#[derive(Debug)]
+pub(super) struct Bound {
+    /// Resident bytes from which releasing is worth its time.
+    from: u64,
+    /// Growth since the last release that is.
+    step: u64,
+    next: u64,
+}
+
+impl Bound {
+    /// For a process that may take so many bytes.
+    pub(super) fn new(bytes: u64) -> Self {
+        let from = bytes / 4 * 3;
+        Self { from, step: bytes / 32, next: from }
+    }
+
+    /// Whether to release now that `resident` bytes are resident.
+    fn is_time(&mut self, resident: u64) -> bool {
+        self.next = self.next.min(resident.saturating_add(self.step)).max(self.from);
+        resident >= self.next
+    }
+
+    /// Takes note of what a release left.
+    fn released(&mut self, resident: u64) {
+        self.next = resident.saturating_add(self.step).max(self.from);
+    }
+
+    /// Releases if it is time.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    pub(super) async fn keep(&mut self) {
+        if let Some(now) = resident()
+            && self.is_time(now)
+        {
+            let _ = tokio::task::spawn_blocking(release).await;
+            self.released(resident().unwrap_or(now));
+        }
+    }
+
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    #[allow(clippy::unused_async)]
+    pub(super) async fn keep(&mut self) {}
+}
+
 /// Growth in bytes from which releasing is worth its time.
 const GROWTH: u64 = 32 << 20;
 
@@ -98,6 +143,22 @@ mod tests {
     use super::*;
 
     const MB: u64 = 1 << 20;
+
+    #[test]
+    fn close_to_its_bound_memory_is_released_with_every_step_of_growth() {
+        let mut bound = Bound::new(256 * MB);
+        assert!(!bound.is_time(191 * MB));
+        assert!(bound.is_time(192 * MB));
+        // What is left is in use.
+        bound.released(190 * MB);
+        assert!(!bound.is_time(197 * MB));
+        assert!(bound.is_time(198 * MB));
+        bound.released(198 * MB);
+        assert!(!bound.is_time(205 * MB));
+        // It falls without a release, and grows again.
+        assert!(!bound.is_time(195 * MB));
+        assert!(bound.is_time(203 * MB));
+    }
 
     #[test]
     fn memory_is_released_once_after_it_has_grown() {

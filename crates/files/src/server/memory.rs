@@ -14,6 +14,7 @@ use thalweg::proto::streams::CONNECTION_STATE;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::idle_memory::Bound;
 use crate::account::{Account, Why};
 
 /// What the process takes without connections, bytes: the program, its threads, blocks kept for use again.
@@ -55,6 +56,8 @@ const FULL_LOOK: Duration = Duration::from_millis(5);
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Memory {
+    /// What the process may take, bytes.
+    bytes: u64,
     /// Counted bytes beyond which nothing new begins.
     limit: u64,
     budget: Arc<Budget>,
@@ -147,10 +150,12 @@ impl Drop for Member {
 impl Memory {
     /// The memory of a server whose process is to stay below `bytes`.
     pub(super) fn new(bytes: u64, idle: Duration) -> Arc<Self> {
-        let counted = bytes.max(LEAST) - PROGRAM;
+        let bytes = bytes.max(LEAST);
+        let counted = bytes - PROGRAM;
         let limit = counted - counted / SLACK;
         let now = Instant::now();
         Arc::new(Self {
+            bytes,
             limit,
             // Data leave an eighth to state.
             budget: Budget::of_everything(limit / 8 * 7),
@@ -203,10 +208,12 @@ impl Memory {
 
     /// Drops who takes nothing, and who holds too much, from time to time.
     pub(super) async fn watch(self: Arc<Self>) {
+        let mut bound = Bound::new(self.bytes);
         loop {
             let is_half_full = self.budget.used() > self.limit / 2;
             tokio::time::sleep(if is_half_full { SCARCE_LOOK } else { LOOK }).await;
             self.look(Instant::now(), FULL_LOOK);
+            bound.keep().await;
         }
     }
 
