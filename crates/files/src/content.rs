@@ -3,7 +3,7 @@
 //! Reading runs on tokio's blocking threads, so that a task switch is paid once per block, not once per packet. A block
 //! is read when the transport can take it, and is no larger than what it takes; where the transport does not tell
 //! (TCP), blocks begin small, and one is read ahead once several large ones are gone. All bodies together hold
-//! [`POOL_BYTES`], and no more than a server's memory has left.
+//! [`POOL_BYTES`]; those of a server hold what its memory has left.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -31,14 +31,15 @@ const FIRST_BLOCK: usize = 16 * 1024;
 /// Bytes that may be read whatever others hold, so that every body moves on.
 const LEAST_BLOCK: usize = 4 * 1024;
 
-/// Bytes in blocks that all bodies of a server hold together; beyond it blocks have [`LEAST_BLOCK`] bytes. A block is
+/// Bytes in blocks that all bodies of a client hold together; beyond it blocks have [`LEAST_BLOCK`] bytes. A block is
 /// at most 1/[`SHARES`] of what is left of it, so that bodies nobody takes leave something for the others.
 const POOL_BYTES: usize = 64 << 20;
 
 /// See [`POOL_BYTES`]: half of it can be out before blocks become smaller.
 const SHARES: usize = 128;
 
-/// A block is also at most this part of what is left of a server's memory.
+/// At a server, a block is at most this part of what is left of its memory. Bodies that nobody takes are dropped when
+/// little is left, so the part is larger.
 const SHARES_OF_ALL: usize = 32;
 
 /// What must be left of a server's memory for reading ahead, bytes.
@@ -59,14 +60,16 @@ pub(crate) struct Pool {
 impl Pool {
     /// How many of `wanted` bytes to read at once.
     fn affordable(&self, wanted: usize, account: Option<&Arc<Account>>) -> usize {
-        let pool = self.left() / SHARES;
-        let all = account.map_or(BLOCK, |account| usize::try_from(account.left()).unwrap_or(BLOCK) / SHARES_OF_ALL);
-        wanted.min(pool.min(all).max(LEAST_BLOCK))
+        let share = match account {
+            Some(account) => usize::try_from(account.left()).unwrap_or(usize::MAX) / SHARES_OF_ALL,
+            None => self.left() / SHARES,
+        };
+        wanted.min(share.max(LEAST_BLOCK))
     }
 
     /// Half of the memory may be used for reading ahead.
     fn is_roomy(&self, account: Option<&Arc<Account>>) -> bool {
-        self.left() > POOL_BYTES / 2 && account.is_none_or(|account| account.left() > ROOMY)
+        account.map_or_else(|| self.left() > POOL_BYTES / 2, |account| account.left() > ROOMY)
     }
 
     /// Bytes left to lend.
