@@ -6,7 +6,11 @@
 //! Packets leave in *trains*: when credit runs out the sender waits until there is enough for a whole [`quantum`], rather than
 //! waking for every packet. The bucket holds two quanta, or the initial window if that is more: one quantum to send and one in store
 //! for a timer that fires late; the initial window is the burst that RFC 9002 section 7.7 accepts on any path, and is all that an
-//! unknown path gets. Of a sender whose packets leave evenly it holds one quantum only: a timer that is later than that costs rate.
+//! unknown path gets.
+//!
+//! Of a sender whose packets leave evenly the bucket holds one quantum: what gathered while the window or the application held
+//! it back does not leave together, because a queue may have room for a few packets only. What a timer that fires late has
+//! withheld is another matter: it is owed, up to [`LATENESS`], or the rate would never be reached.
 
 use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
@@ -32,6 +36,17 @@ pub const QUANTUM_TIME: Duration = Duration::from_millis(1);
 /// marked (RFC 9331 section 4.3 asks scalable senders to limit bursts; Linux's Prague takes the same time).
 pub const EVEN_TIME: Duration = Duration::from_micros(250);
 
+/// From this rate on a [`steady_quantum`] is at least [`FAST_DATAGRAMS`]: smaller batches would cost more CPU time than the
+/// short queue they spare is worth at such a rate.
+const FAST_RATE: Rate = Rate::from_bps(400_000_000);
+
+/// What one system call should hand over at least, on a fast path, in datagrams.
+const FAST_DATAGRAMS: u64 = 16;
+
+/// For how long a timer may be late without loss of rate where packets leave evenly: what an operating system that is busy or
+/// has coarse timers makes of a millisecond.
+pub const LATENESS: Duration = Duration::from_millis(4);
+
 /// The most that leaves back to back: what one GSO call takes.
 pub const MAX_QUANTUM: u64 = 64_000;
 
@@ -49,6 +64,15 @@ pub fn window_rate(window: u64, rtt: Duration, gain: (u64, u64)) -> Rate {
 pub fn quantum(rate: Rate, datagram_size: u16) -> u64 {
     let least = 2 * u64::from(datagram_size);
     rate.bytes_in(QUANTUM_TIME).clamp(least, MAX_QUANTUM.max(least))
+}
+
+/// How many bytes leave back to back at `rate` once the start is over: [`EVEN_TIME`]'s worth, at least two datagrams (from
+/// 400 Mbps on at least 16), at most 64 kB.
+pub fn steady_quantum(rate: Rate, datagram_size: u16) -> u64 {
+    let datagrams = if rate < FAST_RATE { 2 } else { FAST_DATAGRAMS };
+    let pair = 2 * u64::from(datagram_size);
+    let least = (datagrams * u64::from(datagram_size)).min(MAX_QUANTUM).max(pair);
+    rate.bytes_in(EVEN_TIME).clamp(least, MAX_QUANTUM.max(least))
 }
 
 /// What the pacer answers.
@@ -72,6 +96,10 @@ pub(crate) struct Pacer {
     credit: i128,
     /// What is left of the trains that credit was gathered for, in bytes.
     train: u64,
+    /// Packets leave evenly: what gathers beyond `capacity` is only what a late timer withheld.
+    is_even: bool,
+    /// When the credit that was last waited for was there; `None` once the sender has been held back by anything else.
+    due: Option<Instant>,
     updated: Instant,
 }
 
@@ -84,6 +112,8 @@ impl Pacer {
             capacity: initial_window,
             credit: i128::from(initial_window) * UNITS_PER_BYTE,
             train: 0,
+            is_even: false,
+            due: None,
             updated: now,
         }
     }
@@ -110,8 +140,19 @@ impl Pacer {
             true => initial_window.max(stored),
             false => initial_window,
         };
-        if known && is_even {
-            // What is left of a train that was let out before the path was known.
+        let was_even = self.is_even;
+        self.is_even = known && is_even;
+        if self.is_even && !was_even {
+            // What is left of a train of before.
+            self.train = self.train.min(self.capacity);
+        }
+    }
+
+    /// The window or the application holds the sender back, not the pacer: nobody is owed for it. Without it an even sender
+    /// would send at once what it was not allowed to send before.
+    pub(crate) fn on_held(&mut self) {
+        if self.is_even {
+            self.due = None;
             self.train = self.train.min(self.capacity);
         }
     }
@@ -120,6 +161,7 @@ impl Pacer {
     /// once is not sent under the next, nor is what had to leave in a pause paid for by a longer one.
     pub(crate) fn start_over(&mut self) {
         self.train = 0;
+        self.due = None;
         self.credit = self.credit.max(0);
     }
 
@@ -159,7 +201,15 @@ impl Pacer {
             0 => u64::MAX,
             rate => u64::try_from(missing.div_ceil(rate)).unwrap_or(u64::MAX),
         };
-        Credit::NotBefore(self.updated + Duration::from_nanos(wait))
+        let due = self.updated + Duration::from_nanos(wait);
+        self.due = Some(due);
+        Credit::NotBefore(due)
+    }
+
+    /// What a timer that fires only `now` has withheld, in units of credit.
+    fn owed(&self, now: Instant, rate: u64) -> i128 {
+        let Some(due) = self.due.filter(|_| self.is_even) else { return 0 };
+        i128::from(rate) * i128::from(now.saturating_since(due).min(LATENESS).nanos())
     }
 
     fn accrue(&mut self, now: Instant) {
@@ -168,7 +218,7 @@ impl Pacer {
         let rate = self.rate.map_or(0, Rate::bps);
         // Both factors are below 2^64, so their product fits.
         let earned = i128::try_from(u128::from(rate) * u128::from(elapsed)).unwrap_or(i128::MAX);
-        let full = i128::from(self.capacity) * UNITS_PER_BYTE;
+        let full = i128::from(self.capacity) * UNITS_PER_BYTE + self.owed(now, rate);
         self.credit = self.credit.saturating_add(earned).min(full);
     }
 }
@@ -360,7 +410,95 @@ mod tests {
         }
     }
 
+    /// A path after its start.
+    fn steady(rate: Rate) -> Pacer {
+        let mut pacer = Pacer::new(Instant::ZERO, INITIAL);
+        pacer.set(Instant::ZERO, &Allowance::steady(1 << 30, rate, DATAGRAM), INITIAL, true);
+        pacer.on_sent(Instant::ZERO, INITIAL);
+        pacer
+    }
+
+    #[test]
+    fn a_late_timer_costs_an_even_sender_next_to_nothing() {
+        for (bps, late) in [(100_000_000, 1_000), (100_000_000, 3_000), (1_000_000_000, 1_000), (5_000_000, 4_000)] {
+            let rate = Rate::from_bps(bps);
+            let span = Duration::from_secs(10);
+            let late = Duration::from_micros(late);
+            let (total, _) = saturate(&mut steady(rate), Instant::ZERO + span, late);
+            let expected = rate.bytes_in(span);
+            assert!(total >= expected * 97 / 100, "{rate}, {late:?} late: {total} of {expected}");
+            assert!(total <= expected + 2 * INITIAL, "{rate}, {late:?} late: {total} of {expected}");
+        }
+    }
+
+    #[test]
+    fn a_timer_later_than_that_is_owed_four_milliseconds() {
+        let rate = Rate::from_bps(96_000_000);
+        let mut pacer = steady(rate);
+        let Credit::NotBefore(due) = pacer.credit(Instant::ZERO, DATAGRAM, u64::MAX, 0) else { panic!("in debt") };
+        // 12,000 bytes per millisecond: a train of 3,000, and 48,000 that are owed.
+        let Credit::Bytes(bytes) = pacer.credit(due + Duration::from_secs(1), DATAGRAM, u64::MAX, 0) else { panic!() };
+        assert_eq!(bytes, 51_000);
+    }
+
+    #[test]
+    fn nothing_is_owed_to_an_even_sender_that_the_window_or_the_application_held_back() {
+        let mut pacer = steady(Rate::from_bps(96_000_000));
+        let Credit::NotBefore(due) = pacer.credit(Instant::ZERO, DATAGRAM, u64::MAX, 0) else { panic!("in debt") };
+        pacer.on_held();
+        let Credit::Bytes(bytes) = pacer.credit(due + Duration::from_secs(1), DATAGRAM, u64::MAX, 0) else { panic!() };
+        assert_eq!(bytes, 3_000);
+        // The same for a train that the window cuts off.
+        let Credit::NotBefore(due) = pacer.credit(due, DATAGRAM, u64::MAX, 24_000) else { return };
+        pacer.credit(due + Duration::from_millis(4), DATAGRAM, u64::MAX, 0);
+        pacer.on_held();
+        assert!(matches!(pacer.credit(due + Duration::from_millis(4), DATAGRAM, u64::MAX, 0), Credit::Bytes(..=3_000)));
+    }
+
+    #[test]
+    fn a_steady_train_is_a_quarter_of_a_millisecond_within_limits() {
+        for (bps, bytes) in [
+            (1_000_000, 2_400),
+            (96_000_000, 3_000),
+            (399_000_000, 12_468),
+            (400_000_000, 19_200),
+            (1_000_000_000, 31_250),
+            (10_000_000_000, 64_000),
+        ] {
+            assert_eq!(steady_quantum(Rate::from_bps(bps), DATAGRAM), bytes, "{bps}");
+        }
+        assert_eq!(steady_quantum(Rate::from_bps(1_000_000_000), 9_000), 64_000, "jumbo frames");
+        assert_eq!(steady_quantum(Rate::ZERO, u16::MAX), 131_070);
+    }
+
     proptest! {
+        /// Whatever the timers do and whoever holds the sender back: in no span does more leave than the rate times the span, what
+        /// may be owed, and a train.
+        #[test]
+        fn an_even_sender_never_exceeds_its_rate_by_more_than_is_owed(
+            bps in 100_000u64..2_000_000_000,
+            steps in prop::collection::vec((0u64..20_000_000, any::<bool>()), 1..200),
+        ) {
+            let rate = Rate::from_bps(bps);
+            let mut pacer = steady(rate);
+            let (mut now, mut sent) = (Instant::ZERO, 0);
+            for (pause, is_held) in steps {
+                now += Duration::from_nanos(pause);
+                let mut at_once = 0;
+                while let Credit::Bytes(_) = pacer.credit(now, DATAGRAM, u64::MAX, 0) {
+                    pacer.on_sent(now, u64::from(DATAGRAM));
+                    at_once += u64::from(DATAGRAM);
+                }
+                let train = steady_quantum(rate, DATAGRAM) + 2 * u64::from(DATAGRAM);
+                prop_assert!(at_once <= rate.bytes_in(LATENESS) + train);
+                sent += at_once;
+                if is_held {
+                    pacer.on_held();
+                }
+                prop_assert!(sent <= rate.bytes_in(now.saturating_since(Instant::ZERO)) + train);
+            }
+        }
+
         #[test]
         fn what_it_promises_it_keeps(bps in 1u64..1 << 50, debt in 0u64..10_000_000, room in 1_200u64..1_000_000) {
             let mut pacer = paced(Rate::from_bps(bps));

@@ -46,6 +46,13 @@ impl Allowance {
         Allowance { quantum, is_even: true, ..Allowance::new(window, Some(rate), datagram_size) }
     }
 
+    /// The same once the start is over: evenly, in trains of [`pacing::steady_quantum`]. A queue of a few packets then loses
+    /// none of them, and where ACKs are sparse, what one of them frees does not leave at once.
+    pub fn steady(window: u64, rate: Rate, datagram_size: u16) -> Allowance {
+        let quantum = pacing::steady_quantum(rate, datagram_size);
+        Allowance { quantum, is_even: true, ..Allowance::new(window, Some(rate), datagram_size) }
+    }
+
     /// A window that is spread over a little less than a round trip: 5/4 windows per RTT (RFC 9002 section 7.7).
     pub fn spread(window: u64, path: &PathView<'_>, datagram_size: u16) -> Allowance {
         let rate = pacing::window_rate(window, path.rtt.paced, pacing::AVOIDANCE_GAIN);

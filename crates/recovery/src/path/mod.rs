@@ -377,11 +377,15 @@ impl Path {
         let room = self.window().saturating_sub(self.bytes_in_flight);
         let room = match self.episode.repair_packet {
             true => room.max(datagram),
-            false if room < datagram => return Budget::WindowFull,
+            false if room < datagram => {
+                self.pacer.on_held();
+                return Budget::WindowFull;
+            }
             false => room,
         };
         let hold = self.hold.min(self.window());
         if room < hold && !self.episode.repair_packet && !self.pacer.is_in_train(self.datagram_size) {
+            self.pacer.on_held();
             return Budget::WindowFull;
         }
         match self.pacer.credit(now, self.datagram_size, room, hold) {
@@ -400,6 +404,9 @@ impl Path {
     /// 9002 section 7.8); being held by a rate that the application chose is: the window would grow without ever being
     /// used.
     pub(crate) fn set_application_limited(&mut self, now: Instant, limited: bool, trace: &mut Trace) {
+        if limited {
+            self.pacer.on_held();
+        }
         let limited = (limited || self.is_capped) && !self.is_full(self.bytes_in_flight);
         if limited {
             self.usage.on_unused(self.stats.packets_sent);
@@ -734,8 +741,11 @@ impl Path {
         self.is_capped = cap.is_some();
         let shaped = match cap {
             Some(cap) => {
-                let capped = Allowance::new(allowed.window, Some(cap), self.datagram_size);
-                Allowance { quantum: capped.quantum.min(allowed.quantum), is_even: allowed.is_even, ..capped }
+                let capped = match allowed.is_even {
+                    true => Allowance::steady(allowed.window, cap, self.datagram_size),
+                    false => Allowance::new(allowed.window, Some(cap), self.datagram_size),
+                };
+                Allowance { quantum: capped.quantum.min(allowed.quantum), ..capped }
             }
             None => allowed,
         };

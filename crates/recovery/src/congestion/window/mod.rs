@@ -577,7 +577,8 @@ impl Controller for Window {
         let rate = asked.unwrap_or_else(rate);
         let allowance = match self.birth.mark {
             MarkPolicy::Scalable => Allowance::even(self.window, rate, self.datagram_size),
-            _ => Allowance::new(self.window, Some(rate), self.datagram_size),
+            _ if self.in_slow_start() => Allowance::new(self.window, Some(rate), self.datagram_size),
+            _ => Allowance::steady(self.window, rate, self.datagram_size),
         };
         Allowance { burst, hold_until_credit, ..allowance }
     }

@@ -379,7 +379,10 @@ impl Controller for Bbr {
         let size = u16::try_from(self.datagram).unwrap_or(u16::MAX);
         let opening = self.opening.as_ref().filter(|_| self.phase == Phase::Startup);
         let Some(proposal) = opening.and_then(|opening| opening.proposal) else {
-            return Allowance::new(self.window, Some(self.pacing_rate), size);
+            return match self.phase {
+                Phase::Startup => Allowance::new(self.window, Some(self.pacing_rate), size),
+                _ => Allowance::steady(self.window, self.pacing_rate, size),
+            };
         };
         Allowance {
             burst: proposal.burst,
