@@ -255,6 +255,13 @@ impl Connection {
         if let Some(id) = state.machine.streams().accept(dir) {
             if dir == Dir::Bi {
                 state.expect_sender(id);
+                if let Some(code) = state.machine.streams().stopped(id) {
+                    if let Some(sender) = state.waiting.senders.get_mut(&id) {
+                        sender.stopped = Some(code);
+                    }
+                    // The event that tells of it is queued only now, and nothing else may ever happen to this connection.
+                    self.connection.unlock_and_drive(state);
+                }
             }
             return Poll::Ready(Ok(id));
         }

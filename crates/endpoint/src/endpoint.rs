@@ -422,7 +422,13 @@ impl Endpoint {
     }
 
     /// Uses `config` for connections that begin from now on (a new certificate, other limits); `None` accepts no more.
+    ///
+    /// An endpoint made [for one connection](EndpointBuilder::one_connection) accepts none: [`warnings`](Self::warnings) says so.
     pub fn set_server_config(&self, config: Option<&ServerConfig>) {
+        if config.is_some() && self.shared.workers().iter().any(|worker| worker.core().machine.cid_len() == 0) {
+            let mut warnings = self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+            return crate::socket::warn(&mut warnings, Warning::CannotServe);
+        }
         if let Some(config) = config {
             *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner) = config.limits();
         }

@@ -33,6 +33,9 @@ pub enum Warning {
     MayFragment,
     /// The system cannot share one port between sockets: the server runs with one worker.
     NoPortSharing,
+    /// An endpoint [for one connection](crate::EndpointBuilder::one_connection) was given a server configuration, which it
+    /// ignores: without connection IDs it could not tell its clients apart.
+    CannotServe,
 }
 
 impl fmt::Display for Warning {
@@ -52,6 +55,9 @@ impl fmt::Display for Warning {
             Self::MayFragment => f.write_str(
                 "the system cannot forbid IP fragmentation on this socket; set TransportConfig::max_mtu to 1200 if \
                  transfers stall",
+            ),
+            Self::CannotServe => f.write_str(
+                "an endpoint for one connection cannot accept any; make it without EndpointBuilder::one_connection",
             ),
             Self::NoPortSharing => {
                 f.write_str("the system cannot share one port between several sockets; the server runs with one worker")
@@ -234,7 +240,7 @@ fn usable(reported: usize) -> usize {
 }
 
 /// Adds `warning` unless it is there already (every worker has the same one).
-fn warn(warnings: &mut Vec<Warning>, warning: Warning) {
+pub(crate) fn warn(warnings: &mut Vec<Warning>, warning: Warning) {
     if !warnings.contains(&warning) {
         warnings.push(warning);
     }

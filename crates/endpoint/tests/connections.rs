@@ -9,7 +9,7 @@ use bytes::Bytes;
 use common::{Identity, Pair, echo, pattern, within};
 use thalweg::{
     ConnectError, ConnectionError, Endpoint, EndpointBuilder, PathEvent, RetryPolicy, SendDatagramError,
-    TransportConfig,
+    TransportConfig, Warning,
 };
 
 #[tokio::test]
@@ -459,6 +459,8 @@ async fn an_endpoint_for_one_connection_tells_it_by_its_socket_and_follows_every
         let pair = Pair::new();
         let builder = EndpointBuilder::new().client(default_client(&pair.client)).one_connection();
         let endpoint = builder.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        endpoint.set_server_config(Some(&Identity::new().server()));
+        assert!(endpoint.warnings().contains(&Warning::CannotServe), "it could not tell its clients apart");
         for _ in 0..2 {
             let (client, server) = tokio::join!(endpoint.connect(pair.address, "localhost").unwrap(), async {
                 pair.server.accept().await.unwrap().await.unwrap()

@@ -215,7 +215,8 @@ async fn a_stop_is_told_however_late_the_writer_asks() {
         assert_eq!(back.write(b"answer").await, Err(WriteError::Stopped(9)));
         settled().await;
         assert_eq!(back.write(b"answer").await, Err(WriteError::Stopped(9)));
-        assert_eq!(back.stopped().await.unwrap(), Some(9));
+        let told = tokio::time::timeout(Duration::from_secs(5), back.stopped()).await;
+        assert_eq!(told.expect("long before the idle timeout").unwrap(), Some(9));
     })
     .await;
 }

@@ -131,16 +131,17 @@ impl PathConfig {
             let is_known = config.trace.is_none() && rate > Rate::ZERO && rate < Rate::MAX;
             let needs = discipline.needs(rate).filter(|_| is_known)?;
             let bytes = config.queue.bytes(rate, round_trip).filter(|bytes| *bytes < needs.bytes)?;
+            let (name, needed, own) = (discipline.name(), time(rate, needs.bytes), discipline.limit(Some(rate)));
+            let advice = match own == config.queue {
+                true => format!("that is the default of {name}, made for slower links; write \"{needed}\" or more"),
+                false => format!("leave queue out for the default of {name}, \"{own}\", or write \"{needed}\" or more"),
+            };
             Some(format!(
                 "queue = \"{limit}\" holds {holds} at {rate}, and {name} needs room for {what}, {needed}: the queue may \
-                 overflow before {name} acts; leave queue out for the default of {name}, \"{own}\", or write \"{needed}\" \
-                 or more",
+                 overflow before {name} acts; {advice}",
                 limit = config.queue,
                 holds = time(rate, bytes),
-                name = discipline.name(),
                 what = needs.what,
-                needed = time(rate, needs.bytes),
-                own = discipline.limit(Some(rate)),
             ))
         };
         directions.filter_map(|(name, config)| Some((name, warning(config)?))).collect()
@@ -291,6 +292,26 @@ mod tests {
         assert_eq!(drawn_own.up.round_trip, 3 * S);
         // Nothing is left to draw.
         assert_eq!(drawn_own.resolve(&Streams::new(9), 60 * S).unwrap(), drawn_own);
+    }
+
+    /// The advice is never to do what was done.
+    #[test]
+    fn a_discipline_whose_own_default_is_too_short_says_so() {
+        let down = |rate: &str| DirectionConfig {
+            rate: crate::RateModel::Constant(rate.parse().unwrap()),
+            discipline: crate::queue::Discipline::from(crate::queue::CoDel::default()),
+            queue: crate::QueueLimit::Packets(1000),
+            ..DirectionConfig::default()
+        };
+        let warnings = |rate| PathConfig { down: down(rate), ..path() }.queue_warnings(20 * S / 1000);
+        assert_eq!(warnings("20 Mbps"), []);
+        for rate in ["1 Gbps", "10 Gbps"] {
+            let [(_, warning)] = &warnings(rate)[..] else { panic!("one warning at {rate}") };
+            assert!(
+                warning.contains("that is the default of codel") && !warning.contains("leave queue out"),
+                "{warning}"
+            );
+        }
     }
 
     #[test]

@@ -116,11 +116,16 @@ impl Datagrams {
         self.peer_max_frame = max.unwrap_or(0);
         if self.peer_max_frame == 0 {
             // 0-RTT datagrams that the remembered parameters allowed and the real ones do not (RFC 9221 section 3).
-            self.dropped_outgoing += self.outgoing.len() as u64;
-            self.outgoing.clear();
-            self.outgoing_bytes = 0;
+            self.drop_unsent();
             self.note_room();
         }
+    }
+
+    /// Drops what waits to be sent: it cannot leave any more.
+    pub(crate) fn drop_unsent(&mut self) {
+        self.dropped_outgoing += self.outgoing.len() as u64;
+        self.outgoing = VecDeque::new();
+        self.outgoing_bytes = 0;
     }
 
     /// The largest payload that fits a packet with `room` bytes for frames; `None` if the peer takes no datagrams.

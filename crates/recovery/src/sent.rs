@@ -93,11 +93,13 @@ pub(crate) struct SentPackets<T> {
     skipped: Option<u64>,
     /// The base when the ring was last made smaller.
     shrunk_at: Option<u64>,
+    /// The most slots in use since the ring was last empty.
+    peak: usize,
 }
 
 impl<T> SentPackets<T> {
     pub(crate) fn new() -> Self {
-        SentPackets { ring: VecDeque::new(), base: 0, first: None, skipped: None, shrunk_at: None }
+        SentPackets { ring: VecDeque::new(), base: 0, first: None, skipped: None, shrunk_at: None, peak: 0 }
     }
 
     /// The number after the largest sent.
@@ -122,6 +124,7 @@ impl<T> SentPackets<T> {
             self.skipped = Some(skipped);
         }
         self.ring.push_back(Slot::Outstanding(record));
+        self.peak = self.peak.max(self.ring.len());
     }
 
     /// The packet with this number, if its fate is open.
@@ -225,10 +228,15 @@ impl<T> SentPackets<T> {
         let slots = self.ring.capacity();
         if slots > LARGE && self.ring.len() < slots / 8 {
             let is_due = |at: u64| self.base - at >= PASSED * slots as u64;
-            if self.shrunk_at.is_none_or(is_due) {
+            // Empty without having needed an eighth since it was empty before: the burst is over.
+            let is_over = self.ring.is_empty() && self.peak < slots / 8;
+            if is_over || self.shrunk_at.is_none_or(is_due) {
                 self.ring.shrink_to(KEPT);
                 self.shrunk_at = Some(self.base);
             }
+        }
+        if self.ring.is_empty() {
+            self.peak = 0;
         }
     }
 
@@ -339,6 +347,23 @@ mod tests {
             sent.next_unsettled(COUNT / 2);
         }
         assert!(sent.jump(COUNT / 2).unwrap() >= COUNT / 2 - 1);
+    }
+
+    #[test]
+    fn the_memory_of_a_second_burst_is_given_back_when_little_follows() {
+        let mut sent = SentPackets::new();
+        for burst in 0..2 {
+            let first = burst * 5_001;
+            for number in first..first + 5_000 {
+                sent.push(number, record(number));
+            }
+            take(&mut sent, first..=first + 4_999).unwrap();
+            sent.trim();
+            sent.push(first + 5_000, record(first + 5_000));
+            take(&mut sent, first + 5_000..=first + 5_000).unwrap();
+            sent.trim();
+            assert!(sent.ring.capacity() <= 2 * KEPT, "{} slots after burst {burst}", sent.ring.capacity());
+        }
     }
 
     #[test]

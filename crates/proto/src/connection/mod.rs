@@ -604,6 +604,7 @@ impl Connection {
             self.error = Some(error.clone());
             // Three probe timeouts are to come in which nothing of it can be sent.
             self.streams.drop_unsent();
+            self.datagrams.drop_unsent();
             self.remember_path(now);
             self.endpoint_events.push_back(EndpointEvent::HandshakeOver);
             self.events.push_back(Event::ConnectionLost(error));

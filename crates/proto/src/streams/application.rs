@@ -267,7 +267,7 @@ impl Streams {
             RecvState::Stopped(_) => Ok(None),
             RecvState::Open if stream.is_complete() => Ok(None),
             RecvState::Open => {
-                stream.notify = true;
+                stream.awaits_reset = true;
                 Err(ReadError::Blocked)
             }
         }

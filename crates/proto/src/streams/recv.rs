@@ -29,6 +29,8 @@ pub(super) struct Recv {
     highest: u64,
     /// Whether the application wants to hear when something can be read.
     pub(super) notify: bool,
+    /// Whether it wants to hear only whether the peer resets the stream: once it has, or no longer can.
+    pub(super) awaits_reset: bool,
     /// Whether the application knows of the stream.
     pub(super) accepted: bool,
     /// Whether a MAX_STREAM_DATA, or a STOP_SENDING, waits to be written.
@@ -61,6 +63,7 @@ impl Recv {
             final_size: None,
             highest: 0,
             notify: true,
+            awaits_reset: false,
             accepted,
             credit_queued: false,
             stop_queued: false,
@@ -191,9 +194,10 @@ impl Recv {
 
     /// Whether to tell the application now that it can read; counts as told.
     pub(super) fn should_notify(&mut self) -> bool {
-        let now = self.notify && self.accepted && self.is_ready();
+        let is_decided = matches!(self.state, RecvState::Reset(_)) || self.is_complete();
+        let now = self.accepted && (self.notify && self.is_ready() || self.awaits_reset && is_decided);
         if now {
-            self.notify = false;
+            (self.notify, self.awaits_reset) = (false, false);
         }
         now
     }
