@@ -43,6 +43,9 @@ const FAST_RATE: Rate = Rate::from_bps(400_000_000);
 /// What one system call should hand over at least, on a fast path, in datagrams.
 const FAST_DATAGRAMS: u64 = 16;
 
+/// A window of so many datagrams is never spread out: a queue that holds fewer is none.
+pub const FEW_DATAGRAMS: u64 = 4;
+
 /// For how long a timer may be late without loss of rate where packets leave evenly: what an operating system that is busy or
 /// has coarse timers makes of a millisecond.
 pub const LATENESS: Duration = Duration::from_millis(4);
@@ -191,7 +194,11 @@ impl Pacer {
         // Whole trains only. What is left over stays: else every acknowledgment that comes in between would send the few packets
         // there is credit for by then, each time with a system call of its own.
         let train = self.quantum.max(hold).min(room).max(datagram).min(self.capacity.max(datagram));
-        let credit = u64::try_from(self.credit / UNITS_PER_BYTE).unwrap_or(0);
+        // Where it fits, in 64 bits: the processor divides these by itself.
+        let credit = match u64::try_from(self.credit) {
+            Ok(credit) => credit / UNITS_PER_BYTE as u64,
+            Err(_) => u64::try_from(self.credit / UNITS_PER_BYTE).unwrap_or(0),
+        };
         if credit >= train {
             self.train = credit - credit % train;
             return Credit::Bytes(self.train);

@@ -8,6 +8,10 @@ pub const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     if c == 0 {
         return u64::MAX;
     }
+    // The processor divides 64 bits by itself; 128 take a hundred instructions.
+    if let Some(product) = a.checked_mul(b) {
+        return product / c;
+    }
     let quotient = a as u128 * b as u128 / c as u128;
     if quotient > u64::MAX as u128 { u64::MAX } else { quotient as u64 }
 }
@@ -16,6 +20,9 @@ pub const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
 pub const fn mul_div_ceil(a: u64, b: u64, c: u64) -> u64 {
     if c == 0 {
         return u64::MAX;
+    }
+    if let Some(product) = a.checked_mul(b) {
+        return product.div_ceil(c);
     }
     let quotient = (a as u128 * b as u128).div_ceil(c as u128);
     if quotient > u64::MAX as u128 { u64::MAX } else { quotient as u64 }

@@ -48,9 +48,16 @@ impl Allowance {
 
     /// The same once the start is over: evenly, in trains of [`pacing::steady_quantum`]. A queue of a few packets then loses
     /// none of them, and where ACKs are sparse, what one of them frees does not leave at once.
+    ///
+    /// A window of at most [`pacing::FEW_DATAGRAMS`] leaves as it opens: it is no more than such a queue holds, and where losses
+    /// keep the window that small, each packet that waits puts off the ACK that would show the next loss.
     pub fn steady(window: u64, rate: Rate, datagram_size: u16) -> Allowance {
+        let is_even = window > pacing::FEW_DATAGRAMS * u64::from(datagram_size);
         let quantum = pacing::steady_quantum(rate, datagram_size);
-        Allowance { quantum, is_even: true, ..Allowance::new(window, Some(rate), datagram_size) }
+        match is_even {
+            true => Allowance { quantum, is_even, ..Allowance::new(window, Some(rate), datagram_size) },
+            false => Allowance::new(window, Some(rate), datagram_size),
+        }
     }
 
     /// A window that is spread over a little less than a round trip: 5/4 windows per RTT (RFC 9002 section 7.7).
