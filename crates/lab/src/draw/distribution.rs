@@ -31,8 +31,10 @@ pub(super) const MOST_RIVALS: u64 = 8;
 const MOST_BYTES: u64 = 42_000_000;
 /// The same where packets are lost by chance: a window of a few packets takes thousands of round trips for more.
 const MOST_BYTES_LOSSY: u64 = 4_200_000;
-/// Bytes of the smallest download: twice an initial window, about.
-const LEAST_BYTES: u64 = 30_000;
+/// Bytes of the smallest download: seven initial windows, about.
+const LEAST_BYTES: u64 = 100_000;
+/// The most interruptions of a run; a link refuses more than 100,000.
+const MOST_SLOTS: u32 = 90_000;
 /// Packets of 1,500 bytes that a shared path carries in a run at most.
 const MOST_SHARED_PACKETS: u64 = 120_000;
 
@@ -290,6 +292,11 @@ fn micros(span: Duration) -> u64 {
     span.nanos() / 1_000
 }
 
+/// In whole microseconds.
+fn micro(span: Duration) -> Duration {
+    Duration::from_micros(micros(span))
+}
+
 impl Single {
     /// World `number`.
     pub(super) fn draw(number: u64) -> Single {
@@ -330,14 +337,22 @@ impl Single {
             Load::Together { bytes, starts } => (bytes * starts.len() as u64, Duration::ZERO),
         };
         let serial = rate.time_for(bytes);
-        let trouble = trouble(&draws, kind, rate, round_trip, serial);
+        let mut trouble = trouble(&draws, kind, rate, round_trip, serial);
         let slowest = match &trouble {
             Trouble::Policer { rate, .. } => rate.time_for(bytes),
             _ => serial,
         };
         // Three hundred times what a path of this kind allows at best, about, and a minute.
         let best = slowest + round_trip * 3 + kbps(back).time_for(6_000);
-        let time_limit = Duration::from_secs((Duration::from_secs(60) + best * 300 + pauses).as_secs());
+        let mut time_limit = Duration::from_secs((Duration::from_secs(60) + best * 300 + pauses).as_secs());
+        if let Trouble::Slots(slots) = &mut trouble {
+            // Forty times the best, if not three hundred: there are only so many slots.
+            let least = best * 40 / MOST_SLOTS;
+            if slots.every < least {
+                *slots = Interruption { every: micro(least), lasts: micro(least * 3 / 4) };
+            }
+            time_limit = time_limit.min(Duration::from_secs((slots.every * MOST_SLOTS).as_secs()));
+        }
         Single {
             number,
             kind,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Class, DISTRIBUTION, Results};
+use super::{DISTRIBUTION, Results};
 
 /// Committed figures of several draws.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -157,12 +157,4 @@ impl Committed {
 
 fn percent(share: f64) -> String {
     crate::metric::format(share, crate::metric::Unit::Share)
-}
-
-/// Names of the classes, for messages.
-pub(super) fn plural(class: Class) -> &'static str {
-    match class {
-        Class::Single => "single paths",
-        Class::Shared => "shared paths",
-    }
 }

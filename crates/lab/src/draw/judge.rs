@@ -29,7 +29,8 @@ pub struct Judged {
     /// shared worlds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_floor: Option<f64>,
-    /// Of a single path, completion over that of the reference. What never completed counts as long as its time limit.
+    /// Of a single path, completion over that of the reference. What never completed counts as long as its time limit,
+    /// and where the reference never completed the ratio is 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
     /// Of a shared path, what the rivals get over what they get beside the reference; 0 if a connection died.
@@ -38,6 +39,8 @@ pub struct Judged {
     /// Connections that died and runs that never completed, with the policies, the seed and the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dead: Vec<String>,
+    /// The wire hash of every run, those of the judged policies first: which worlds a change of the program touches.
+    pub wire_hashes: Vec<String>,
 }
 
 /// The records of a world: the judged policies first, then the reference, each by seed.
@@ -56,6 +59,7 @@ pub(super) fn judged(drawn: &Drawn, time_limit: f64, ran: &Ran) -> Judged {
         .collect();
     let side = |at: usize| ran.choices.get(at).or(ran.choices.first()).map_or(&[][..], |(_, runs)| runs);
     let (ours, reference) = (side(0), side(1));
+    let hashes = ran.choices.iter().flat_map(|(_, runs)| runs);
     let mut judged = Judged {
         class: drawn.class,
         number: drawn.number,
@@ -65,11 +69,14 @@ pub(super) fn judged(drawn: &Drawn, time_limit: f64, ran: &Ran) -> Judged {
         ratio: None,
         kept: None,
         dead,
+        wire_hashes: hashes.map(|(_, record)| record.wire_hash.clone()).collect(),
     };
     match drawn.class {
         Class::Single => {
-            let limited = |runs: &[(u64, RunRecord)]| mean(runs, took).min(time_limit);
-            judged.ratio = Some(crate::stats::ratio(limited(reference), limited(ours)));
+            let ours_took = mean(ours, took).min(time_limit);
+            // That the reference died is no merit of ours: then both count as equal.
+            let reference_took = Some(mean(reference, took)).filter(|took| took.is_finite()).unwrap_or(ours_took);
+            judged.ratio = Some(crate::stats::ratio(reference_took, ours_took));
             judged.over_floor = drawn.has_floor.then(|| mean(ours, over_floor));
         }
         Class::Shared => {

@@ -181,14 +181,10 @@ impl Results {
 ///
 /// # Errors
 /// When a drawn scenario cannot be read, see [`Drawn::scenario`].
-pub fn run(
-    request: &Request,
-    engine: &dyn Engine,
-    options: &Options<'_>,
-) -> Result<Option<Results>, Box<ScenarioError>> {
+pub fn run(request: &Request, engine: &dyn Engine, options: &Options<'_>) -> Result<Option<Results>, ScenarioError> {
     let mut worlds = Vec::new();
     for drawn in request.worlds() {
-        let scenario = drawn.scenario(engine).map_err(Box::new)?;
+        let scenario = drawn.scenario(engine)?;
         worlds.push((drawn, scenario));
     }
     let seeds = |scenario: &Scenario| scenario.first_seed..scenario.first_seed + scenario.seeds;

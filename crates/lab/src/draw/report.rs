@@ -2,7 +2,6 @@
 
 use core::fmt::Write as _;
 
-use super::gate::plural;
 use super::{Class, Judged, Results, WITHIN, judge};
 use crate::metric::{Unit, format as figure};
 use crate::stats::Estimate;
@@ -28,11 +27,16 @@ fn estimated(estimate: &Estimate, unit: Unit) -> String {
 }
 
 impl Results {
+    fn head(&self, out: &mut String, class: Class, count: usize) {
+        let paths = if count == 1 { "path" } else { "paths" };
+        let _ = writeln!(out, "{count} {} {paths} from world {}", class.name(), self.from);
+    }
+
     fn single_in_words(&self, out: &mut String) {
         let Some(single) = &self.single else { return };
         let worlds = self.of_class(Class::Single);
         let floors = worlds.iter().filter(|world| world.over_floor.is_some()).count();
-        let _ = writeln!(out, "{} {} from {}", worlds.len(), plural(Class::Single), self.from);
+        self.head(out, Class::Single, worlds.len());
         if floors > 0 {
             let within = estimated(&single.within, Unit::Share);
             let _ = writeln!(out, "  within {WITHIN} x the cold floor: {within} of {floors} downloads");
@@ -52,7 +56,7 @@ impl Results {
     fn shared_in_words(&self, out: &mut String) {
         let Some(shared) = &self.shared else { return };
         let worlds = self.of_class(Class::Shared);
-        let _ = writeln!(out, "{} {} from {}", worlds.len(), plural(Class::Shared), self.from);
+        self.head(out, Class::Shared, worlds.len());
         let (least, less) = (figure(shared.least, Unit::Ratio), figure(shared.less_at_most, Unit::Share));
         let _ = writeln!(out, "  least share that rivals keep of what they have beside controller=cubic: {least}");
         let _ = writeln!(out, "  (less than that on at most {less} of such paths, with 95 % confidence)");

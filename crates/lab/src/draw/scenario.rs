@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use thalweg_recovery::Policies;
-use thalweg_units::{Duration, exact_duration, human_bytes, human_duration};
+use thalweg_units::{Duration, human_bytes, human_duration};
 
 use super::distribution::{Interruption, Load, Millionths, Queue, Rival, Shared, Single, Trouble};
 
@@ -58,6 +58,11 @@ pub(super) fn policies_text(policies: &Policies) -> String {
 
 fn percent(share: Millionths) -> String {
     format!("{}.{:04} %", share.0 / 10_000, share.0 % 10_000)
+}
+
+/// A time as scenarios write it.
+fn exact_duration(time: Duration) -> String {
+    if time.is_zero() { "0 s".to_owned() } else { thalweg_units::exact_duration(time) }
 }
 
 fn interruption(stop: Interruption) -> String {
