@@ -78,8 +78,8 @@ impl Committed {
         match committed.distribution {
             DISTRIBUTION => Ok(committed),
             other => Err(format!(
-                "it has figures of distribution {other}, and this program draws from distribution {DISTRIBUTION}; write it \
-                 again with --commit"
+                "it has figures of distribution {other}, and this program draws from distribution {DISTRIBUTION}; write \
+                 it again with --commit"
             )),
         }
     }

@@ -1,4 +1,4 @@
-//! Drawn worlds as scenario files: what is run is what the file says, so that the file gives the same result to the bit.
+//! Drawn worlds as scenario files. What is run is what the file says, so the file gives the same result to the bit.
 
 use core::fmt::Write as _;
 
@@ -287,7 +287,8 @@ impl Shared {
             out,
             "\n[[flow]]\nname = \"rival\"\npath = \"{theirs}\"\nstart = \"{}\"\n{count}{}\n\
              transfer = {{ download = \"endless\" }}\n\
-             \n[[flow]]\nname = \"tested\"\npath = \"{ours}\"\nstart = \"{}\"\ntransfer = {{ download = \"endless\" }}\n\n",
+             \n[[flow]]\nname = \"tested\"\npath = \"{ours}\"\nstart = \"{}\"\n\
+             transfer = {{ download = \"endless\" }}\n\n",
             exact(self.their_start),
             self.rival.keys(),
             exact(self.our_start),
@@ -295,7 +296,7 @@ impl Shared {
         out + &choices.vary("tested")
     }
 
-    /// The paths of our flow and of the rivals: the one that is farther away has a hop of its own before the shared one.
+    /// The paths of our flow and of the rivals: whoever is farther away has a hop of its own before the shared path.
     fn ways(&self, out: &mut String) -> (&'static str, &'static str) {
         let (ours, theirs) = (self.round_trip, self.their_round_trip);
         if ours == theirs {
