@@ -141,7 +141,7 @@ fn drawn_worlds_are_judged_committed_checked_and_written() {
     assert!(said.contains("thalweg lab draw --single 1 --shared 0 --from 7"), "{said}");
     let check = draw(&["--check", &figures, "--quiet"]);
     assert!(check.status.success() && check.stdout.is_empty(), "{}", text(&check.stderr));
-    let better = std::fs::read_to_string(&figures).unwrap().replace("\"over_hystart\": ", "\"over_hystart\": 0.5e-");
+    let better = std::fs::read_to_string(&figures).unwrap().replace("\"over_hystart\": 0.", "\"over_hystart\": 0.0");
     std::fs::write(&figures, better).unwrap();
     let check = draw(&["--check", &figures]);
     assert_eq!(check.status.code(), Some(1), "{}", text(&check.stderr));
