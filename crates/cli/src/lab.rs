@@ -2,6 +2,7 @@
 
 mod collection;
 mod differences;
+mod draw;
 mod export;
 mod forecast;
 mod outcome;
@@ -24,6 +25,7 @@ use thalweg_lab::report::Results;
 use thalweg_lab::scenario::Scenario;
 
 use crate::failure::{Context, Failure, Result};
+use draw::DrawArgs;
 use export::ExportArgs;
 pub use program::this_program;
 use results::{CompareArgs, MergeArgs, ReportArgs, VerifyArgs};
@@ -42,6 +44,8 @@ pub struct LabArgs {
 enum LabCommand {
     /// Run scenarios, judge what they expect, write reports
     Run(RunArgs),
+    /// Judge policies on drawn paths: paths that nobody chose
+    Draw(DrawArgs),
     /// Show how one set of results differs from another, seed by seed
     Compare(CompareArgs),
     /// List scenarios, or the presets and metrics they can name
@@ -80,6 +84,7 @@ impl LabArgs {
     pub fn run_with(self, engine: &dyn Engine) -> Result<()> {
         match self.command {
             LabCommand::Run(args) => args.run(engine),
+            LabCommand::Draw(args) => args.run(engine),
             LabCommand::Compare(args) => args.run(engine),
             LabCommand::List(args) => args.run(engine),
             LabCommand::New(args) => args.run(engine),

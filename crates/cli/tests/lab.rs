@@ -128,6 +128,42 @@ fn what_is_wrong_is_told_with_file_line_key_and_what_would_do() {
 }
 
 #[test]
+fn drawn_worlds_are_judged_committed_checked_and_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (figures, all, worlds) = (path("drawn.json"), path("all.json"), path("worlds"));
+    let one = ["lab", "draw", "--single", "1", "--shared", "0", "--from", "7"];
+    let draw = |more: &[&str]| run(&[&one[..], more].concat());
+    let done = draw(&["--commit", &figures, "--json", &all]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let said = text(&done.stdout);
+    assert!(said.contains("1 single path from world 7"), "{said}");
+    assert!(said.contains("thalweg lab draw --single 1 --shared 0 --from 7"), "{said}");
+    let check = draw(&["--check", &figures, "--quiet"]);
+    assert!(check.status.success() && check.stdout.is_empty(), "{}", text(&check.stderr));
+    let better = std::fs::read_to_string(&figures).unwrap().replace("\"over_hystart\": 0.", "\"over_hystart\": 0.0");
+    std::fs::write(&figures, better).unwrap();
+    let check = draw(&["--check", &figures]);
+    assert_eq!(check.status.code(), Some(1), "{}", text(&check.stderr));
+    let other = run(&["lab", "draw", "--single", "2", "--shared", "0", "--check", &figures]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(text(&other.stderr).contains("--single 1 --shared 0 --from 7"), "{}", text(&other.stderr));
+
+    // The file makes the same runs.
+    assert!(draw(&["--write", &worlds]).status.success());
+    let ran = run(&["lab", "run", &worlds, "--out", &path("results"), "--json"]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let json = |file: &Path| -> Value { serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap() };
+    let drawn = json(Path::new(&all))["worlds"][0]["wire_hashes"].clone();
+    let inside = |folder: &Path| folder.join("manifest.json").exists().then(|| json(&folder.join("manifest.json")));
+    let results = directory.path().join("results");
+    let folders = std::fs::read_dir(&results).unwrap().map(|entry| entry.unwrap().path());
+    let manifest = inside(&results).or_else(|| folders.filter_map(|folder| inside(&folder)).next()).unwrap();
+    let hashes: Vec<Value> = manifest["runs"].as_array().unwrap().iter().map(|run| run["wire_hash"].clone()).collect();
+    assert_eq!(drawn, Value::from(hashes));
+}
+
+#[test]
 fn ten_million_points_are_refused_at_once() {
     let list: Vec<String> = (1..=216).map(|n| format!("\"{n} ms\"")).collect();
     let list = list.join(", ");

@@ -11,6 +11,7 @@
 pub mod answer;
 pub mod choices;
 pub mod distinct;
+pub mod draw;
 pub mod engine;
 pub mod hash;
 pub mod judgment;
