@@ -435,7 +435,7 @@ at_most = 9
             reference
                 * if point % 2 == 1 {
                     1.0
-                } else if seed % 4 == 0 {
+                } else if seed.is_multiple_of(4) {
                     5.0
                 } else {
                     0.9

@@ -264,7 +264,7 @@ mod tests {
         assert_eq!((frames.due, frames.sent, frames.received, frames.missed()), (200, 51, 50, 150));
         assert!(due.cut_off(&receiver).unwrap().contains("last 50 frames"));
         // One of the last second is enough for the end to be reached, late or not.
-        receiver.frame_arrived(origin + ms(4500), 150, ms(500), ms(100));
+        receiver.frame_arrived(origin + ms(4500), 150, ms(500), Some(ms(100)));
         assert_eq!(due.cut_off(&receiver), None);
         // Frames are due until the run is stopped, not beyond.
         let short = Due { limit: origin + ms(2050), ..due };

@@ -192,7 +192,7 @@ mod tests {
         let start = Instant::ZERO + ms(1000);
         let (mut wire, mut meter) = (Loop::default(), Meter::new(start, ms(0)));
         let mut source = MediaSource::new(ms(20), 200, Some(3));
-        let mut sink = MediaSink::new(ms(50));
+        let mut sink = MediaSink::new(Some(ms(50)));
         assert!(source.poll(start, &mut wire, &mut meter));
         assert_eq!(source.next(), Some(start + ms(20)));
         assert_eq!(wire.0.len(), 3, "200 bytes in pieces of 84");

@@ -170,6 +170,8 @@ fn write_zeros(transport: &mut dyn Transport, id: u64, left: u64) -> u64 {
 mod tests {
     use thalweg_link::Spread;
 
+    use thalweg_units::Duration;
+
     use super::*;
     use crate::plan::Size;
 
