@@ -169,7 +169,6 @@ fn write_zeros(transport: &mut dyn Transport, id: u64, left: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use thalweg_link::Spread;
-
     use thalweg_units::Duration;
 
     use super::*;
