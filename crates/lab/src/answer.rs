@@ -27,11 +27,17 @@ const FAMILIES: [(&str, &[&str]); 9] = [
 /// Choices that are named one by one.
 const MOST_NAMES: usize = 4;
 
+/// Choices whose places are counted where no best can be named.
+const MOST_UNRANKED: usize = 6;
+
+/// From so many choices on the sentence says that each is tested by itself.
+const FEWEST_TESTED: usize = 3;
+
 /// A difference in a metric that nobody asked about is a cost from this share on.
 const LEAST_COST: f64 = 0.01;
 
-/// The sentences. The first matrix answers the question, the others may tell what the best choice costs: they are of all
-/// that differs, among `measured` metrics.
+/// The sentences. The first matrix answers the question, the others may tell what the best choice costs: they are of
+/// all that differs, among `measured` metrics.
 pub fn sentences(scenario: &Scenario, grid: &Grid, matrices: &[Matrix], measured: usize) -> Vec<String> {
     let is_answer = |(answer, of): &(crate::scenario::Answer, Option<String>)| {
         let found = matrices.first();
@@ -51,6 +57,9 @@ pub fn sentences(scenario: &Scenario, grid: &Grid, matrices: &[Matrix], measured
     let what = matrix.words(scenario);
     if grid.choices.len() < 2 {
         return [Some(range(grid, matrix, &what, 0)), how_to_compare(scenario)].into_iter().flatten().collect();
+    }
+    if !matrix.unranked().is_empty() {
+        return vec![unranked(grid, matrix, &what)];
     }
     let mut said = vec![verdict(grid, matrix, &what)];
     // What the winner is compared with: what is shipped, or what comes next.
@@ -84,6 +93,14 @@ fn list(names: &[&str]) -> String {
         [] => String::new(),
         [one] => (*one).to_owned(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// "a, b, c, d and 3 more".
+fn listed(names: &[&str]) -> String {
+    match names.len().saturating_sub(MOST_NAMES) {
+        0 => list(names),
+        rest => format!("{} and {rest} more", names[..MOST_NAMES].join(", ")),
     }
 }
 
@@ -140,28 +157,30 @@ fn verdict(grid: &Grid, matrix: &Matrix, what: &str) -> String {
         [Some(shown), Some(base)] => format!(", {shown} against {base}"),
         _ => mean.to_owned(),
     };
+    // With many choices some differ by chance.
+    let tested = match grid.choices.len() - 1 {
+        one if one < FEWEST_TESTED => String::new(),
+        many => format!(" Each of {many} choices is tested against {reference} at 95 %."),
+    };
     // The others that are as good, as far as these runs tell.
     let tied: Vec<&str> = matrix.best_overall.iter().skip(1).map(|choice| name(*choice)).collect();
-    let rest = tied.len().saturating_sub(MOST_NAMES);
-    let tied = match rest {
-        0 => list(&tied),
-        rest => format!("{} and {rest} more", tied[..MOST_NAMES].join(", ")),
-    };
+    let tied = listed(&tied);
     let times = times(&ratio);
     if winner > 0 {
         let winner = name(winner);
         return match tied.as_str() {
-            "" => format!("Best{together}: {winner}. Its {what} is {times} that of {reference}{values}."),
+            "" => format!("Best{together}: {winner}. Its {what} is {times} that of {reference}{values}.{tested}"),
             tied => format!(
                 "Best{together}: {winner}, which {tied} cannot be told from beyond chance. Its {what} is {times} that of \
-                 {reference}{values}."
+                 {reference}{values}.{tested}"
             ),
         };
     }
     let next = name(shown);
     match ratio.better {
-        Some(false) => format!(
-            "Best{together}: {reference}. The {what} of the next best, {next}, is {times} that of {reference}{values}."
+        Some(false) if tied.is_empty() => format!(
+            "Best{together}: {reference}. The {what} of the next best, {next}, is {times} that of {reference}{values}.\
+             {tested}"
         ),
         _ => {
             // Not all: these are better than what is worse.
@@ -169,10 +188,41 @@ fn verdict(grid: &Grid, matrix: &Matrix, what: &str) -> String {
                 if tied.is_empty() { String::new() } else { format!(" As good as far as these runs tell: {tied}.") };
             format!(
                 "No choice is better than {reference} in {what} beyond chance{together}: that of the nearest, {next}, is \
-                 {times} that of {reference}{values}.{tied}"
+                 {times} that of {reference}{values}.{tied}{tested}"
             )
         }
     }
+}
+
+/// How choices do place by place, where there are some that cannot be compared over all places together.
+fn unranked(grid: &Grid, matrix: &Matrix, what: &str) -> String {
+    let name = |choice: usize| grid.choices[choice].name.as_str();
+    let names: Vec<&str> = matrix.unranked().into_iter().map(name).collect();
+    let mut counted: Vec<(usize, [usize; 3])> =
+        (1..grid.choices.len()).map(|choice| (choice, matrix.places_against_reference(choice))).collect();
+    counted.retain(|(_, places)| places.iter().any(|count| *count > 0));
+    // The most places gained first, of equals in the order of the scenario.
+    counted.sort_by_key(|(_, [better, worse, _])| *worse as i64 - *better as i64);
+    let said = counted.iter().take(MOST_UNRANKED).map(|(choice, [better, worse, same])| {
+        format!(
+            "{} is better on {better} {}s, worse on {worse}, not to be told from it on {same}",
+            name(*choice),
+            grid.kind
+        )
+    });
+    let mut said: Vec<String> = said.collect();
+    if let Some(more) = counted.len().checked_sub(MOST_UNRANKED).filter(|more| *more > 0) {
+        said.push(format!("{more} more choices are in the table"));
+    }
+    format!(
+        "No choice can be named best in {what} over all {} {}s together: with {} a value is 0 or has no end somewhere, of \
+         which no mean of ratios can be made. Against {}: {}.",
+        grid.places.len(),
+        grid.kind,
+        listed(&names),
+        grid.choices[0].name,
+        said.join("; ")
+    )
 }
 
 /// Where a choice differs most from the reference, and where not at all.
@@ -306,9 +356,10 @@ fn costs(
         said += &format!("; also worse: {more}");
     }
     let compared = measured * grid.places.len();
-    let chance = match compared.div_ceil(20) {
-        few if compared < 20 || few == 0 => String::new(),
-        few => format!(": of {compared} comparisons up to {few} differ by chance"),
+    // 5 % is what is to be expected, and no bound.
+    let chance = match compared {
+        few if few < 20 => String::new(),
+        many => format!(": of {many} comparisons about {} would differ by chance if nothing did", (many + 10) / 20),
     };
     format!("What {winner} costs against {other}: {said}. All {measured} other metrics were looked at{chance}.")
 }
@@ -340,5 +391,79 @@ fn range(grid: &Grid, matrix: &Matrix, what: &str, choice: usize) -> String {
             metric::format(all[(all.len() - 1) / 2].1.found.value, unit)
         )
         .replace("at most", if matrix.metric.better == Better::More { "at least" } else { "at most" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::scenario::StackInfo;
+    use crate::stats::Estimate;
+
+    /// One place (or two) and the choices rfc, b and c after what is shipped, with these values and ratios.
+    fn made(places: usize, values: [f64; 4], ratios: [Option<Ratio>; 4]) -> (Grid, Matrix) {
+        let text = format!(
+            "title = \"t\"\nquestion = \"q?\"\n[path.p]\npreset = \"broadband\"\n[[flow]]\ntransfer = {{ download = \"1 MB\" }}\n\
+             [vary]\n{}\"flow.0.policies\" = [{{ label = \"shipped\" }}, {{ label = \"a\", pacing = \"off\" }}, \
+             {{ label = \"b\", probe = \"rfc\" }}, {{ label = \"c\", reordering = \"fixed\" }}]\n",
+            if places == 2 { "\"path.p.down.rate\" = [\"1 Mbps\", \"2 Mbps\"]\n" } else { "" }
+        );
+        let scenario = Scenario::parse("t.toml", &text, Path::new(""), &[StackInfo::new("thalweg")]).unwrap();
+        let row: Vec<Option<Entry>> = values
+            .into_iter()
+            .zip(ratios)
+            .map(|(value, ratio)| {
+                Some(Entry { point: 0, found: Estimate::of(&[value], Statistic::MEDIAN, 0.0), tails: None, ratio })
+            })
+            .collect();
+        let matrix = Matrix {
+            metric: metric::find("completion").unwrap(),
+            statistic: Statistic::MEDIAN,
+            subject: "flow 0".to_owned(),
+            is_repeated: false,
+            entries: vec![row; places],
+            overall: ratios.into(),
+            best: vec![Vec::new(); places],
+            best_overall: Vec::new(),
+        };
+        (Grid::of(&scenario), matrix)
+    }
+
+    fn ratio(value: f64, low: f64, high: f64, better: Option<bool>) -> Option<Ratio> {
+        Some(Ratio { value, interval: Some(Interval { low, high }), better, pairs: 30 })
+    }
+
+    #[test]
+    fn a_reference_that_others_tie_with_is_not_called_the_best() {
+        let (a, b) = (ratio(1.10, 0.9, 1.3, None), ratio(1.05, 1.02, 1.08, Some(false)));
+        let (grid, mut matrix) = made(1, [10.0, 11.0, 10.5, 12.0], [None, a, b, ratio(1.2, 1.1, 1.3, Some(false))]);
+        matrix.best_overall = vec![0, 1];
+        let said = verdict(&grid, &matrix, "completion");
+        assert!(said.starts_with("No choice is better than shipped in completion beyond chance"), "{said}");
+        assert!(said.contains("As good as far as these runs tell: a.") && !said.contains("Best"), "{said}");
+        assert!(said.ends_with("Each of 3 choices is tested against shipped at 95 %."), "{said}");
+        // Where all others are worse it is.
+        matrix.entries[0][1].as_mut().unwrap().ratio = ratio(1.1, 1.05, 1.2, Some(false));
+        matrix.best_overall = vec![0];
+        let said = verdict(&grid, &matrix, "completion");
+        assert!(said.starts_with("Best: shipped. The completion of the next best, b, is 1.05"), "{said}");
+    }
+
+    #[test]
+    fn no_best_is_named_over_a_set_from_which_one_is_missing() {
+        let zero = Some(Ratio { value: 0.0, interval: None, better: Some(true), pairs: 30 });
+        let b = ratio(0.9, 0.8, 0.95, Some(true));
+        let (grid, mut matrix) = made(2, [10.0, 0.0, 9.0, 10.0], [None, zero, b, ratio(1.0, 0.9, 1.1, None)]);
+        matrix.overall[1] = None;
+        let said = unranked(&grid, &matrix, "completion");
+        assert_eq!(
+            said,
+            "No choice can be named best in completion over all 2 places together: with a a value is 0 or has no end \
+             somewhere, of which no mean of ratios can be made. Against shipped: a is better on 2 places, worse on 0, not \
+             to be told from it on 0; b is better on 2 places, worse on 0, not to be told from it on 0; c is better on 0 \
+             places, worse on 0, not to be told from it on 2."
+        );
     }
 }

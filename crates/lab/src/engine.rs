@@ -169,8 +169,8 @@ fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruption
     Ok((plan, Interruptions { spans }))
 }
 
-/// Begin and end of what interrupts a flow, in the order of their ends: of the interruptions of each path, `stops`, what
-/// falls into the time in which the flow's route leads over it.
+/// Begin and end of what interrupts a flow, in the order of their ends: of the interruptions of each path, `stops`,
+/// what falls into the time in which the flow's route leads over it.
 fn spans(flow: &FlowPlan, stops: &[Vec<Span>]) -> Vec<Span> {
     let moves = flow.moves.iter().filter(|change| matches!(change.what, AddressChange::Move { .. }));
     let begins: Vec<Duration> = std::iter::once(Duration::ZERO).chain(moves.map(|change| change.at)).collect();

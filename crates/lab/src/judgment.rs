@@ -1,8 +1,8 @@
 //! The verdict on the results of a scenario: whether they pass, and the reasons if they do not.
 //!
-//! [`Judgment::of`] takes the [`Results`] of a run that has just ended, or those that [`Results::load`] reads from a folder,
-//! and gives the same answer for both. `thalweg lab run` and `merge` print it and end with exit code 1 if the results do not
-//! pass.
+//! [`Judgment::of`] takes the [`Results`] of a run that has just ended, or those that [`Results::load`] reads from a
+//! folder, and gives the same answer for both. `thalweg lab run` and `merge` print it and end with exit code 1 if the
+//! results do not pass.
 //!
 //! Results pass if every run that was asked for is done, every expectation has a good outcome ([`Outcome::is_good`]),
 //! the metric that `answer` names has a value, and no run failed unexpectedly. Three rules soften this:
@@ -137,14 +137,8 @@ impl Judgment {
 fn unanswered(scenario: &Scenario, runs: &Runs) -> Option<Reason> {
     let (answer, of) = scenario.answer.as_ref()?;
     let metric = answer.metric;
-    let subjects: Vec<String> = match of {
-        Some(of) => vec![of.clone()],
-        None => subjects(scenario, 0, metric.scope),
-    };
-    let has = |run: &Run| {
-        let mut all = subjects.iter();
-        all.any(|of| !run.get(metric.scope, of, metric.name).is_empty() || run.is_never(of, metric.name))
-    };
+    let of = of.as_deref().unwrap_or_default();
+    let has = |run: &Run| !run.get(metric.scope, of, metric.name).is_empty() || run.is_never(of, metric.name);
     // What failed says so itself.
     let done: Vec<&Run> = runs.values().filter(|run| run.failed().is_none()).collect();
     (!done.is_empty() && !done.iter().any(|run| has(run))).then_some(Reason::Unanswered { metric: metric.name })

@@ -1,4 +1,5 @@
-//! The lab: a question as a scenario file, answered as distributions over seeds with confidence intervals and a verdict.
+//! The lab: a question as a scenario file, answered as distributions over seeds with confidence intervals and a
+//! verdict.
 //!
 //! A [`Scenario`](scenario::Scenario) spans points (what is varied) and seeds (what is left to chance). [`runner`] runs
 //! every point with every seed on an [`Engine`](record::Engine); results are kept in a [`store`] so that anyone can

@@ -1,14 +1,18 @@
 //! A metric in every place under every choice, each choice compared with the reference of the same place.
 
+mod ratio;
+
 use serde::Serialize;
-use thalweg_units::math;
 
 use crate::choices::Grid;
 use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
 use crate::scenario::world::{FlowSpec, Traffic};
-use crate::scenario::{Answer, Scenario, has_deadline};
-use crate::stats::{self, Estimate, Interval, Missing, Statistic};
+use crate::scenario::{Answer, Scenario};
+use crate::stats::{Estimate, Statistic};
 use crate::summary::{self, Runs, Sample};
+
+pub use ratio::Ratio;
+use ratio::{between, ratio};
 
 /// A metric of one flow, link or run in every place under every choice.
 #[derive(Clone, Debug)]
@@ -28,7 +32,7 @@ pub struct Matrix {
     /// The choices that are best in each place: one, and those that cannot be told from it beyond chance. None where no
     /// choice can be told from any other, or as long as [`Matrix::with_best`] has not looked.
     pub best: Vec<Vec<usize>>,
-    /// The choices that are best over all places together.
+    /// The choices that are best over all places together; none where there is a choice of [`Matrix::unranked`].
     pub best_overall: Vec<usize>,
 }
 
@@ -43,19 +47,6 @@ pub struct Entry {
     pub tails: Option<(f64, f64)>,
     /// How it compares with the reference; none of the reference itself, or where that is not run.
     pub ratio: Option<Ratio>,
-}
-
-/// A ratio to the reference, seed by seed.
-#[derive(Copy, Clone, Debug, PartialEq, Serialize)]
-pub struct Ratio {
-    /// The median.
-    pub value: f64,
-    /// Its 95 % interval.
-    pub interval: Option<Interval>,
-    /// Whether the choice differs beyond what chance explains, and if so whether it is better.
-    pub better: Option<bool>,
-    /// On how many seeds both were run.
-    pub pairs: usize,
 }
 
 impl Matrix {
@@ -165,9 +156,25 @@ impl Matrix {
             .collect();
         self.best_overall = match places {
             1 => self.best[0].clone(),
+            // The best of some is not the best.
+            _ if !self.unranked().is_empty() => Vec::new(),
             _ => best(self.metric, &known, &|one, other| between(places, side, (one, other), &subject, measured)),
         };
         self
+    }
+
+    /// The choices that can be compared with the reference in some place but not over several together: where one of
+    /// two values is 0, the geometric mean of ratios means nothing.
+    pub fn unranked(&self) -> Vec<usize> {
+        let has_ratio = |choice: usize| self.entries.iter().any(|row| row[choice].is_some_and(|it| it.ratio.is_some()));
+        let choices = 1..self.overall.len();
+        choices.filter(|it| self.entries.len() > 1 && self.overall[*it].is_none() && has_ratio(*it)).collect()
+    }
+
+    /// In how many places a choice is better than the reference beyond chance, worse, and neither.
+    pub fn places_against_reference(&self, choice: usize) -> [usize; 3] {
+        let ratios = || self.entries.iter().filter_map(|row| row[choice].as_ref()?.ratio);
+        [Some(true), Some(false), None].map(|is| ratios().filter(|ratio| ratio.better == is).count())
     }
 
     /// Whether a choice differs from the reference anywhere beyond what chance explains.
@@ -191,16 +198,25 @@ pub struct Side<'a> {
 /// A choice, its value, and whether it is better than the reference beyond chance, if it can be told from that.
 type Known = (usize, f64, Option<bool>);
 
-/// The choices of which none is worse than another beyond chance, and that are better than all others: the best of those
-/// that are better than the reference, or else the reference, and what cannot be told from it. Empty if that is true of
-/// all. `ratio` compares two choices.
+/// The choices of which none is worse than another beyond chance, and that are better than all others: the best of
+/// those that are better than the reference, or else the reference, and what cannot be told from it. Empty if that is
+/// true of all. `ratio` compares two choices.
 fn best(metric: &Metric, known: &[Known], ratio: &dyn Fn(usize, usize) -> Option<Ratio>) -> Vec<usize> {
-    let surely = known.iter().filter(|(.., better)| *better == Some(true));
-    let winner = surely.reduce(|one, other| if metric.is_better(other.1, one.1) { other } else { one });
+    let surely = || known.iter().filter(|(.., better)| *better == Some(true));
+    let mut winner = surely().reduce(|one, other| if metric.is_better(other.1, one.1) { other } else { one });
+    // What has the better value may still be beaten on the same seeds. Three choices may beat each other in a circle,
+    // so that not everything that beats something is followed.
+    let beats = |one: usize, other: usize| ratio(other, one).is_some_and(|ratio| ratio.better == Some(true));
+    for _ in 0..known.len() {
+        let Some((first, ..)) = winner else { break };
+        let Some(beating) = surely().find(|(choice, ..)| choice != first && beats(*choice, *first)) else { break };
+        winner = Some(beating);
+    }
     let mut best: Vec<usize> = match winner {
         Some((winner, ..)) => known
             .iter()
-            // Whatever is not better than the reference but that it is worse than the winner, which is better than that.
+            // Whatever is not better than the reference but that it is worse than the winner, which is better than
+            // that.
             .filter(|(choice, _, better)| *choice != 0 && *better != Some(false) && choice != winner)
             .filter(|(choice, ..)| ratio(*winner, *choice).is_none_or(|ratio| ratio.better != Some(false)))
             .map(|(choice, ..)| *choice)
@@ -212,95 +228,14 @@ fn best(metric: &Metric, known: &[Known], ratio: &dyn Fn(usize, usize) -> Option
     if best.len() < known.len() { best } else { Vec::new() }
 }
 
-/// The metric of each run of two sides, on the seeds that both have, and how close two values are one result.
-fn on_same_seeds(
-    base: Side<'_>,
-    other: Side<'_>,
-    flow: &str,
-    (metric, statistic): (&Metric, Statistic),
-) -> (Vec<(f64, f64)>, f64) {
-    summary::on_same_seeds(
-        (base.scenario, (base.runs, base.point, flow)),
-        (other.scenario, (other.runs, other.point, flow)),
-        metric,
-        statistic,
-    )
-}
-
-/// A side against its base, seed by seed.
-fn ratio(base: Side<'_>, other: Side<'_>, flow: &str, measured: (&Metric, Statistic)) -> Option<Ratio> {
-    let (pairs, tolerance) = on_same_seeds(base, other, flow, measured);
-    let metric = measured.0;
-    let paired = stats::paired(&pairs, tolerance)?;
-    // Where one side never came to an end, that the other did is beyond doubt.
-    let rescued = pairs.iter().filter(|(first, second)| first.is_infinite() && second.is_finite()).count();
-    let lost = pairs.iter().filter(|(first, second)| first.is_finite() && second.is_infinite()).count();
-    // Seeds that change nothing leave nothing to chance: what differs, differs.
-    let steady = paired.missing == Some(Missing::Alike(paired.pairs)) && paired.difference.abs() > tolerance;
-    let differs = paired.ratio_interval.is_some_and(|interval| !interval.contains(1.0))
-        || steady && paired.pairs >= stats::FEWEST_FOR_MEDIAN
-        || paired.pairs >= 3 && (paired.pairs == rescued || paired.pairs == lost);
-    let better = metric.is_better(paired.ratio, 1.0);
-    Some(Ratio {
-        value: paired.ratio,
-        interval: paired.ratio_interval,
-        better: (differs && metric.better != Better::Neither && paired.ratio != 1.0).then_some(better),
-        pairs: paired.pairs,
-    })
-}
-
-/// One choice against another over all places in which both are run: the geometric mean of the ratios of each seed, then
-/// the median over seeds. None where a ratio to nothing makes such a mean meaningless.
-fn between<'a>(
-    places: usize,
-    side: &dyn Fn(usize, usize) -> Option<Side<'a>>,
-    (one, other): (usize, usize),
-    flow: &str,
-    measured: (&Metric, Statistic),
-) -> Option<Ratio> {
-    let metric = measured.0;
-    let both = (0..places).filter_map(|place| Some((side(place, one)?, side(place, other)?)));
-    // The pairs of each place, and from which share of the base on they differ.
-    let by_place = both.map(|(base, other)| {
-        let (pairs, tolerance) = on_same_seeds(base, other, flow, measured);
-        let largest = pairs.iter().map(|(first, _)| first.abs()).filter(|size| size.is_finite()).fold(0.0, f64::max);
-        (pairs, if largest > 0.0 { tolerance / largest } else { 0.0 })
-    });
-    // Where neither ever came to an end there is nothing to compare.
-    let by_place: Vec<_> = by_place.filter(|(pairs, _)| pairs.iter().any(stats::can_compare)).collect();
-    let seeds = by_place.iter().map(|(pairs, _)| pairs.len()).min().filter(|seeds| *seeds > 0)?;
-    let of_seed = |seed: usize| {
-        let logs = by_place.iter().map(|(pairs, _)| {
-            let (first, second) = pairs[seed];
-            let ratio = stats::ratio(first, second);
-            // What never ends is endlessly worse; nothing else makes a ratio endless or nothing.
-            let means = ratio > 0.0 && (ratio.is_finite() || second.is_infinite());
-            if means { math::ln(ratio) } else { f64::NAN }
-        });
-        math::exp(logs.sum::<f64>() / by_place.len() as f64)
-    };
-    let ratios: Vec<f64> = (0..seeds).map(of_seed).collect();
-    if ratios.iter().any(|ratio| ratio.is_nan()) {
-        return None;
-    }
-    let estimate = Estimate::of(&ratios, Statistic::MEDIAN, 0.0);
-    // Seeds that change nothing leave nothing to chance: what differs, differs.
-    let least = by_place.iter().map(|(_, share)| share).sum::<f64>() / by_place.len() as f64;
-    let steady = estimate.missing == Some(Missing::Alike(seeds)) && (estimate.value - 1.0).abs() > least;
-    let differs = estimate.interval.is_some_and(|interval| !interval.contains(1.0))
-        || steady && seeds >= stats::FEWEST_FOR_MEDIAN;
-    let better = differs.then(|| metric.is_better(estimate.value, 1.0));
-    Some(Ratio { value: estimate.value, interval: estimate.interval, better, pairs: seeds })
-}
-
 /// What the traffic of a flow is about.
 fn main_metric(flow: &FlowSpec) -> &'static str {
     match flow.traffic {
         Traffic::Download(Some(_)) | Traffic::Upload(Some(_)) => "completion",
         Traffic::Download(None) | Traffic::Upload(None) => "goodput",
         Traffic::Flows { .. } => "flow_completion",
-        Traffic::Media { .. } if has_deadline(&flow.traffic) => "deadline_misses",
-        Traffic::Media { .. } => "frame_delay",
+        Traffic::Media { deadline: Some(_), .. } => "deadline_misses",
+        Traffic::Media { deadline: None, .. } => "frame_delay",
         Traffic::Call(_) => "call_delay_mean",
         // Requests, and pages of them.
         _ => "response",
@@ -323,9 +258,7 @@ pub fn asked(scenario: &Scenario) -> Vec<(Answer, String)> {
     let judging = || spoken().filter(|it| !it.metric.is_yes_or_no() && it.metric.better != Better::Neither);
     let of_flows = || judging().filter(|it| it.metric.scope == Scope::Flow);
     if let Some((answer, named)) = &scenario.answer {
-        if let Some(subject) = named.clone().or_else(|| first_subject(scenario, answer.metric.scope)) {
-            add(*answer, &subject);
-        }
+        add(*answer, named.as_deref().unwrap_or_default());
     } else {
         // What most expectations of flows are about; of equals the first. What is the same number everywhere is no
         // question.
@@ -354,13 +287,6 @@ pub fn asked(scenario: &Scenario) -> Vec<(Answer, String)> {
         }
     }
     all
-}
-
-/// What a metric is of where nobody says: the first flow, the way down of the first path, the run.
-fn first_subject(scenario: &Scenario, scope: Scope) -> Option<String> {
-    let all = summary::subjects(scenario, 0, scope);
-    let down = all.iter().find(|name| scope == Scope::Link && name.ends_with(".down"));
-    down.or(all.first()).cloned()
 }
 
 /// The matrices of what the scenario asks about, then of every other metric of flows, links and the run that tells its
@@ -490,6 +416,77 @@ at_most = 9
         // The reference and one that cannot be told from it, before others that are worse.
         let (_, matrix) = self::matrix("completion", |point, _| [9.0, 1.0, 1.0, 9.0][point % 4]);
         assert_eq!(matrix.best[0], [0, 2]);
+    }
+
+    /// As [`matrix`], summed up otherwise.
+    fn summed_up(statistic: Statistic, completion: impl Fn(usize, u64) -> f64) -> Matrix {
+        let (scenario, runs) = results(completion);
+        let grid = Grid::of(&scenario);
+        let answer = Answer { metric: metric::find("completion").unwrap(), statistic };
+        let side = |place, choice| Some(Side { scenario: &scenario, runs: &runs, point: grid.point(place, choice)? });
+        Matrix::new(&scenario, &runs, &grid, answer, "f").unwrap().with_best(&side)
+    }
+
+    #[test]
+    fn the_ratio_is_of_the_statistic_that_is_shown() {
+        // Pacing off is a tenth quicker on three seeds of four and takes five times as long on the fourth.
+        let time = |point: usize, seed: u64| {
+            let reference = 1.0 + seed as f64 / 50.0;
+            reference
+                * if point % 2 == 1 {
+                    1.0
+                } else if seed.is_multiple_of(4) {
+                    5.0
+                } else {
+                    0.9
+                }
+        };
+        for statistic in [Statistic::MEDIAN, Statistic::Mean, Statistic::Quantile(0.9)] {
+            let matrix = summed_up(statistic, time);
+            let row = &matrix.entries[0];
+            let expected = row[1].unwrap().found.value / row[0].unwrap().found.value;
+            let found = row[1].unwrap().ratio.unwrap().value;
+            assert!((found / expected - 1.0).abs() < 0.05, "{statistic}: {found} and {expected}");
+            let overall = matrix.overall[1].unwrap().value;
+            assert!((overall / expected - 1.0).abs() < 0.05, "{statistic}: {overall} and {expected}");
+        }
+    }
+
+    #[test]
+    fn a_choice_whose_value_is_zero_is_not_lost() {
+        // Nothing takes any time without pacing at the second rate: no ratio over both rates means anything.
+        let time = |point: usize, seed: u64| match point {
+            4 => 0.0,
+            0 => 0.5 + seed as f64 / 100.0,
+            _ => 1.0 + seed as f64 / 100.0,
+        };
+        for statistic in [Statistic::MEDIAN, Statistic::Mean] {
+            let matrix = summed_up(statistic, time);
+            assert_eq!((matrix.unranked(), matrix.best_overall.len()), (vec![1], 0), "{statistic}: {matrix:?}");
+        }
+        let matrix = summed_up(Statistic::MEDIAN, time);
+        assert_eq!(matrix.places_against_reference(1), [2, 0, 0]);
+    }
+
+    #[test]
+    fn what_beats_the_best_value_on_the_same_seeds_is_best() {
+        let metric = metric::find("completion").unwrap();
+        let said = |value: f64, better: Option<bool>| Some(Ratio { value, interval: None, better, pairs: 30 });
+        let known = [(0, 20.0, None), (1, 10.0, Some(true)), (2, 10.1, Some(true)), (3, 15.0, Some(true))];
+        // 2 has the larger value of the two, and beats 1 seed by seed.
+        let pairs = |one: usize, other: usize| match (one, other) {
+            (1, 2) => said(0.98, Some(true)),
+            (2, 1) => said(1.02, Some(false)),
+            (_, 3) => said(1.5, Some(false)),
+            _ => said(1.0, None),
+        };
+        assert_eq!(best(metric, &known, &pairs), [2]);
+        // A circle ends.
+        let circle = |one: usize, other: usize| match (one, other) {
+            (1, 2) | (2, 3) | (3, 1) => said(0.9, Some(true)),
+            _ => said(1.1, Some(false)),
+        };
+        assert!(!best(metric, &known, &circle).is_empty());
     }
 
     #[test]

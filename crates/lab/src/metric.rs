@@ -119,6 +119,7 @@ metrics! {
         "completion_over_cold_floor" Ratio "`completion` divided by the floor of a connection that begins with a handshake of one round trip; no value if data do not wait for a handshake (0-RTT)",
         "goodput" BitsPerSecond More "application bytes divided by `completion`, 0 for a transfer that never completes; media divide by their duration, calls by that or by `completion` if it is longer, an endless flow by its lifetime; with `measure`, the bytes within the window divided by the flow's time in it",
         "competing_share" Share Neither "bytes that a transfer receives divided by what all transfers receive that share its direction of a path, while all of them run (with `measure`, within the window); the lowest of several paths",
+        "competing_share_over_fair" Ratio Neither "the same share divided by an equal one, 1 of n where n transfers share that direction, if all of them run for at least 30 round trips; the lowest of several paths",
         "auc_delivered" Share More "area under the delivery curve divided by that of a flow that runs at the floor; 0 if the flow never completes",
         "handshake" Seconds "time from the client's first datagram until the client's handshake is complete",
         "response" Seconds (per "request") "time from a request to the last byte of its response, infinite if the response never ended or the request was never made",

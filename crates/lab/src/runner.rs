@@ -145,11 +145,13 @@ pub(crate) fn again(scenario: &Scenario, manifest: &Manifest) -> String {
         program(scenario.points.iter().any(|point| point.rival.is_some())),
         quoted(&manifest.scenario.file)
     );
+    // The file may no longer be what it was: what counts is what this program read.
+    let has_other_seeds = manifest.only_seed.is_none() && manifest.first_seed != scenario.own_first_seed;
     let part = [
         ("shard", manifest.shard.clone()),
         ("point", manifest.only_point.map(|point| point.to_string())),
         ("seed", manifest.only_seed.map(|seed| seed.to_string())),
-        ("first-seed", has_other_seeds(scenario, manifest).then(|| manifest.first_seed.to_string())),
+        ("first-seed", has_other_seeds.then(|| manifest.first_seed.to_string())),
         // Of one seed, there is no number; a cap is one for the seeds, too.
         match manifest.max_seeds {
             Some(most) => ("max-seeds", manifest.only_seed.is_none().then(|| most.to_string())),
@@ -162,14 +164,6 @@ pub(crate) fn again(scenario: &Scenario, manifest: &Manifest) -> String {
         }
     }
     command
-}
-
-/// Whether the seeds begin elsewhere than the scenario says, whose file may no longer be what it was.
-fn has_other_seeds(scenario: &Scenario, manifest: &Manifest) -> bool {
-    let mut root = scenario.text.lines().take_while(|line| !line.trim_start().starts_with('['));
-    let said = root.find_map(|line| line.trim_start().strip_prefix("first_seed")?.trim_start().strip_prefix('='));
-    let said = said.and_then(|said| said.split('#').next()?.trim().parse::<u64>().ok()).unwrap_or(1);
-    manifest.only_seed.is_none() && manifest.first_seed != said
 }
 
 /// A file name as a shell takes it: in quotes if it holds what a shell would read otherwise.

@@ -2,20 +2,15 @@
 //! hundred of them.
 
 use serde::Serialize;
-use thalweg_units::Duration;
 
 use crate::metric::Scope;
 use crate::runner::replay;
 use crate::scenario::Scenario;
-use crate::scenario::world::{Traffic, World};
-use crate::summary::{Run, Runs};
+use crate::summary::Runs;
 
 /// A flow that gets less than this part of its fair share is named. Flows that are merely slow to gain theirs, or are
 /// suppressed by others of another kind, get more.
 pub const STARVED: f64 = 0.05;
-
-/// Flows that share a link for fewer round trips are still opening their windows.
-const SETTLED: u32 = 30;
 
 /// Flows that got hardly anything.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,21 +30,17 @@ pub struct Starved {
 }
 
 impl Starved {
-    /// Looks for them by `competing_share`. None if there are none.
+    /// Looks for them by `competing_share_over_fair`, which only flows have that share a link for long enough to have
+    /// come to their shares. None if there are none.
     pub fn of(scenario: &Scenario, runs: &Runs) -> Option<Starved> {
         let (mut starving, mut sharing) = (0, 0);
         let mut least: Option<(f64, usize, u64, &str)> = None;
         for (number, point) in scenario.points.iter().enumerate() {
-            let (world, flows) = (&point.world, &point.world.flows);
-            let groups: Vec<Vec<usize>> = (0..flows.len()).map(|flow| competitors(world, flow)).collect();
             for (seed, run) in runs.of_point(number) {
-                let share = |flow: usize| {
-                    let group = groups[flow].as_slice();
-                    let share = run.get(Scope::Flow, &flows[flow].name, "competing_share").first()?;
-                    (group.len() > 1 && is_settled(world, run, group)).then(|| share * group.len() as f64)
-                };
-                let shares =
-                    (0..flows.len()).filter_map(|at| Some((share(at)?, number, seed, flows[at].name.as_str())));
+                let shares = point.world.flows.iter().filter_map(|flow| {
+                    let share = run.get(Scope::Flow, &flow.name, "competing_share_over_fair").first()?;
+                    Some((*share, number, seed, flow.name.as_str()))
+                });
                 let Some(smallest) = shares.min_by(|one, other| one.0.total_cmp(&other.0)) else { continue };
                 sharing += 1;
                 starving += usize::from(smallest.0 < STARVED);
@@ -85,46 +76,12 @@ impl core::fmt::Display for Starved {
     }
 }
 
-/// Whether these flows shared their link for long enough to have come to their shares.
-fn is_settled(world: &World, run: &Run, group: &[usize]) -> bool {
-    let first = |scope: Scope, subject: &str, metric: &str| run.get(scope, subject, metric).first().copied();
-    let Some(end) = first(Scope::Run, "", "virtual_time") else { return false };
-    let (mut from, mut to) = (0.0, end);
-    if let Some(measure) = world.measure {
-        (from, to) = (measure.from.as_secs_f64(), end.min(measure.to.as_secs_f64()));
-    }
-    let mut round_trip = Duration::ZERO;
-    for flow in group.iter().map(|flow| &world.flows[*flow]) {
-        let start = flow.start.as_secs_f64();
-        let completion = first(Scope::Flow, &flow.name, "completion").filter(|_| !run.is_endless(&flow.name));
-        (from, to) = (from.max(start), to.min(completion.map_or(end, |completion| start + completion)));
-        let routes = flow.paths().filter_map(|path| world.route(path));
-        round_trip = routes.map(|route| world.round_trip(&route)).fold(round_trip, Duration::max);
-    }
-    to - from >= f64::from(SETTLED) * round_trip.as_secs_f64()
-}
-
-/// The transfers that share a direction of a path with this flow, itself included: of several directions the fewest.
-fn competitors(world: &World, flow: usize) -> Vec<usize> {
-    let is_up = |flow: usize| match world.flows[flow].traffic {
-        Traffic::Upload(_) => Some(true),
-        Traffic::Download(_) => Some(false),
-        _ => None,
-    };
-    let hops = |flow: usize| -> Vec<usize> {
-        world.flows[flow].paths().filter_map(|path| world.route(path)).flatten().collect()
-    };
-    let takes = |hop: usize| (0..world.flows.len()).filter(move |flow| hops(*flow).contains(&hop));
-    let same_way = |hop: usize| takes(hop).filter(|other| is_up(*other) == is_up(flow)).collect::<Vec<_>>();
-    hops(flow).into_iter().map(same_way).filter(|group| group.len() > 1).min_by_key(Vec::len).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::record::{Part, RunRecord, put};
+    use crate::record::{Part, RunRecord};
     use crate::scenario::StackInfo;
 
     const TEXT: &str = r#"
@@ -148,35 +105,16 @@ transfer = { download = "endless" }
 "path.p.down.rate" = ["10 Mbps", "20 Mbps"]
 "#;
 
-    /// A run of so many seconds in which b gets this share of what a, b and d get.
-    fn lasting(seconds: f64, share: f64) -> RunRecord {
-        let part = |name: &str, share: f64| {
+    /// A run in which b gets so much of its fair share.
+    fn run(share: f64) -> RunRecord {
+        let part = |name: &str, share: Option<f64>| {
             let mut part = Part { name: name.to_owned(), ..Part::default() };
-            part.set("competing_share", share);
+            share.into_iter().for_each(|share| part.set("competing_share_over_fair", share));
             part
         };
-        let alone = Part { name: "c".to_owned(), ..Part::default() };
-        let rest = (1.0 - share) / 2.0;
-        let flows = vec![part("a", rest), part("b", share), alone, part("d", rest)];
-        let mut record = RunRecord { flows, ..RunRecord::default() };
-        put(&mut record.values, "virtual_time", seconds);
-        record
-    }
-
-    fn run(share: f64) -> RunRecord {
-        lasting(60.0, share)
-    }
-
-    #[test]
-    fn flows_that_have_just_begun_are_not_judged() {
-        let scenario = Scenario::parse("t.toml", TEXT, Path::new(""), &[StackInfo::new("thalweg")]).unwrap();
-        let round_trip = scenario.points[0].world.round_trip(&[0]).as_secs_f64();
-        let named = |record: RunRecord| Starved::of(&scenario, &Runs::from([((0, 1), record)])).is_some();
-        assert!(named(lasting(31.0 * round_trip, 0.001)) && !named(lasting(29.0 * round_trip, 0.001)));
-        // The shortest of them decides.
-        let mut short = run(0.001);
-        short.flows[3].set("completion", 29.0 * round_trip);
-        assert!(!named(short));
+        let rest = Some((3.0 - share) / 2.0);
+        let flows = vec![part("a", rest), part("b", Some(share)), part("c", None), part("d", rest)];
+        RunRecord { flows, ..RunRecord::default() }
     }
 
     #[test]
@@ -186,9 +124,9 @@ transfer = { download = "endless" }
             let runs = (1..).zip(shares).map(|(seed, share)| ((1, seed), run(*share))).collect();
             Starved::of(&scenario, &runs)
         };
-        assert_eq!(of(&[0.3, 0.4, 0.05 / 3.0]), None, "a twentieth of a third is not less than that");
+        assert_eq!(of(&[0.9, 1.2, 0.05]), None, "a twentieth is not less than that");
         assert_eq!(of(&[]), None);
-        let starved = of(&[0.3, 0.01, 0.002, 0.3]).unwrap();
+        let starved = of(&[0.9, 0.03, 0.006, 0.9]).unwrap();
         assert_eq!((starved.runs, starved.of, starved.flow.as_str()), (2, 4, "b"));
         assert_eq!(
             starved.to_string(),

@@ -4,6 +4,7 @@
 //! each other, so intervals are of one number per run: what the statistic comes to within each run.
 
 mod interval;
+mod ratio;
 
 use serde::Serialize;
 use thalweg_units::math;
@@ -11,6 +12,7 @@ use thalweg_units::math;
 use crate::metric::Unit;
 
 pub use interval::{FEWEST_FOR_MEAN, FEWEST_FOR_MEDIAN, Interval, Missing, distinct};
+pub use ratio::{RatioOf, ratio_of};
 
 /// Which number sums up many.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -257,7 +259,8 @@ pub(crate) fn can_compare(&(first, second): &(f64, f64)) -> bool {
     !first.is_nan() && !second.is_nan() && (first.is_finite() || second.is_finite())
 }
 
-/// Second over first. Of two zeros neither is larger; what is endless, or something where there was nothing, is endlessly more.
+/// Second over first. Of two zeros neither is larger; what is endless, or something where there was nothing, is
+/// endlessly more.
 pub fn ratio(first: f64, second: f64) -> f64 {
     if first == second { 1.0 } else { second / first }
 }

@@ -9,12 +9,12 @@
 //! DIR/report.html, results.json   made from the above
 //! ```
 //!
-//! What a run says in words is nearly always what the other runs of its point say. The first run of a point has its notes
-//! in a file that is named after their digest; the others name that file and keep what differs. Whoever writes the same
-//! notes writes the same file, so that programs that share a directory need not agree on anything.
+//! What a run says in words is nearly always what the other runs of its point say. The first run of a point has its
+//! notes in a file that is named after their digest; the others name that file and keep what differs. Whoever writes
+//! the same notes writes the same file, so that programs that share a directory need not agree on anything.
 //!
-//! A file is written beside its place, flushed to disk and renamed: it is there whole or not at all, and a run counts as
-//! done only once it is there.
+//! A file is written beside its place, flushed to disk and renamed: it is there whole or not at all, and a run counts
+//! as done only once it is there.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -189,8 +189,8 @@ pub struct ManifestRun {
 }
 
 impl ManifestRun {
-    /// What differs first between this run and another of the same point and seed: "wire" or "decisions", its own hash and
-    /// the other's.
+    /// What differs first between this run and another of the same point and seed: "wire" or "decisions", its own hash
+    /// and the other's.
     pub fn differs<'a>(&'a self, other: &'a ManifestRun) -> Option<(&'static str, &'a str, &'a str)> {
         [("wire", &self.wire_hash, &other.wire_hash), ("decisions", &self.decisions_hash, &other.decisions_hash)]
             .into_iter()
@@ -254,7 +254,8 @@ impl Manifest {
         (0..self.points.len()).map(|point| self.place(scenario, point)).collect()
     }
 
-    /// Where a point of this manifest is in `scenario`, as read by a program that may have fewer stacks; none if it has not.
+    /// Where a point of this manifest is in `scenario`, as read by a program that may have fewer stacks; none if it has
+    /// not.
     pub fn place(&self, scenario: &Scenario, point: usize) -> Option<usize> {
         let name = &self.points.get(point)?.name;
         let is_it = |point: &Point| point.name(&scenario.axes) == *name;

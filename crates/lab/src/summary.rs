@@ -1,5 +1,5 @@
-//! From runs to answers: what each metric comes to at each point, whether expectations hold, and how points differ on the
-//! same seeds.
+//! From runs to answers: what each metric comes to at each point, whether expectations hold, and how points differ on
+//! the same seeds.
 
 mod difference;
 mod run;
@@ -25,8 +25,8 @@ pub use runs::Runs;
 pub use sample::{Sample, resolution};
 pub use verdict::{Outcome, Tally, Verdict, ends, many_intervals, speaks_of, verdicts, with_interval};
 
-/// The runs that a manifest lists, by the points of `scenario`, which has fewer than the manifest if this program has fewer
-/// stacks. A failed run of which nothing else is known stands as its failure.
+/// The runs that a manifest lists, by the points of `scenario`, which has fewer than the manifest if this program has
+/// fewer stacks. A failed run of which nothing else is known stands as its failure.
 pub fn load(store: &Store, manifest: &Manifest, scenario: &Scenario) -> Runs {
     let places = manifest.places(scenario);
     let read = |run: &ManifestRun| {
@@ -223,7 +223,7 @@ pub fn places(scenario: &Scenario, runs: &Runs, scope: Scope) -> Vec<NotedPlace>
 /// Whether a flow takes a link.
 pub(crate) fn is_taken(scenario: &Scenario, point: usize, link: &str) -> bool {
     let path = link.rsplit_once('.').map_or(link, |(path, _)| path);
-    scenario.points.get(point).is_some_and(|point| point.world.flows.iter().any(|flow| flow.takes(path)))
+    scenario.points.get(point).is_some_and(|point| point.world.takes(path))
 }
 
 fn cell(scenario: &Scenario, runs: &Runs, point: usize, subject: &str, metric: &'static Metric) -> Option<Cell> {

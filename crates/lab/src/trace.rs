@@ -8,8 +8,8 @@
 //!
 //! The capture has two interfaces for each flow, "FLOW client" and "FLOW server": a datagram that crosses the network
 //! is in it twice, one that is lost once. Time is that of the run, and begins at zero. Its TLS secrets are in the file,
-//! so that Wireshark decrypts it; with `crypto = "null"` packets are not encrypted as QUIC is. The lab's TCP is no TCP of the
-//! wire and is left out.
+//! so that Wireshark decrypts it; with `crypto = "null"` packets are not encrypted as QUIC is. The lab's TCP is no TCP
+//! of the wire and is left out.
 
 mod pcapng;
 

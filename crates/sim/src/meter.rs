@@ -116,16 +116,17 @@ impl Meter {
     }
 
     /// The frame with this number is complete, `delay` after it left.
-    pub fn frame_arrived(&mut self, now: Instant, number: u32, delay: Duration, deadline: Duration) {
+    pub fn frame_arrived(&mut self, now: Instant, number: u32, delay: Duration, deadline: Option<Duration>) {
         self.frames.received += 1;
         self.frames.delay.record(delay);
         self.media.newest = self.media.newest.max(Some(number));
-        if delay > deadline {
+        let is_over = |span: Duration| deadline.is_some_and(|deadline| span > deadline);
+        if is_over(delay) {
             self.frames.late += 1;
             return;
         }
         let stall = self.media.last_in_time.map_or(Duration::ZERO, |before| now.saturating_since(before));
-        if stall > deadline {
+        if is_over(stall) {
             self.frames.stalls.push(stall);
         }
         self.media.first_in_time.get_or_insert(now);
@@ -175,8 +176,8 @@ impl Meter {
 pub(crate) struct Due {
     /// Time between frames.
     pub(crate) interval: Duration,
-    /// How late a frame may be.
-    pub(crate) deadline: Duration,
+    /// How late a frame may be, if that is limited.
+    pub(crate) deadline: Option<Duration>,
     /// How many there were to be, if that was limited.
     pub(crate) frames: Option<u64>,
     /// When the client sent its first datagram.
@@ -203,11 +204,12 @@ impl Due {
             None => self.now,
         };
         let first = receiver.media.first_in_time.unwrap_or(end).saturating_since(began);
-        if first > self.deadline {
+        let is_over = |span: Duration| self.deadline.is_some_and(|deadline| span > deadline);
+        if is_over(first) {
             frames.stalls.insert(0, first);
         }
         let last = receiver.media.last_in_time.map_or(Duration::ZERO, |last| end.saturating_since(last));
-        if last > self.deadline {
+        if is_over(last) {
             frames.stalls.push(last);
         }
         frames
@@ -240,7 +242,7 @@ mod tests {
         let origin = Instant::ZERO + ms(1000);
         let due = Due {
             interval: ms(20),
-            deadline: ms(100),
+            deadline: Some(ms(100)),
             frames: Some(200),
             start: origin,
             now: origin + ms(5000),
@@ -255,14 +257,14 @@ mod tests {
         for number in 15..65 {
             let at = origin + ms(50 + 20 * number);
             sender.frame_sent(at);
-            receiver.frame_arrived(at + ms(10), number as u32, ms(10), ms(100));
+            receiver.frame_arrived(at + ms(10), number as u32, ms(10), Some(ms(100)));
         }
         let frames = due.frames(&sender, &receiver);
         assert_eq!(frames.stalls, [ms(310), ms(4000 - 64 * 20 - 10)]);
         assert_eq!((frames.due, frames.sent, frames.received, frames.missed()), (200, 51, 50, 150));
         assert!(due.cut_off(&receiver).unwrap().contains("last 50 frames"));
         // One of the last second is enough for the end to be reached, late or not.
-        receiver.frame_arrived(origin + ms(4500), 150, ms(500), ms(100));
+        receiver.frame_arrived(origin + ms(4500), 150, ms(500), Some(ms(100)));
         assert_eq!(due.cut_off(&receiver), None);
         // Frames are due until the run is stopped, not beyond.
         let short = Due { limit: origin + ms(2050), ..due };

@@ -232,8 +232,8 @@ pub enum Traffic {
         interval: Duration,
         /// Bytes per frame; a frame that does not fit into a packet travels in several.
         frame: u64,
-        /// A frame that takes longer is late.
-        deadline: Duration,
+        /// A frame that takes longer is late. `None`: no frame is late, however long it takes.
+        deadline: Option<Duration>,
         /// How many frames; `None`: for ever.
         frames: Option<u64>,
     },

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use thalweg_units::{Duration, Ecn, Instant};
 
-use crate::app::{MediaSink, MediaSource, PIECE_HEAD as HEAD, Transport};
+use crate::app::{MediaSink, MediaSource, PIECE_HEAD as HEAD, Transport, media_span};
 use crate::host::{Envelope, Host, IP_UDP_HEADERS, Outbox, Status};
 use crate::meter::Meter;
 use crate::plan::{FlowPlan, PlanError, Traffic};
@@ -55,10 +55,7 @@ impl StackFactory for Raw {
             asks: is_client && !sends,
             ask_at: None,
             until: None,
-            span: frames.map(|frames| {
-                let last = interval.saturating_mul(u32::try_from(frames).unwrap_or(u32::MAX));
-                last + deadline.min(Duration::from_secs(10)) + Duration::from_secs(1)
-            }),
+            span: frames.map(|frames| media_span(interval, deadline, frames)),
             now: Instant::ZERO,
         };
         Ok((Box::new(host(up, true)), Box::new(host(!up, false))))

@@ -42,7 +42,7 @@ const MEDIA: Traffic = Traffic::Media {
     up: false,
     interval: Duration::from_millis(20),
     frame: 1000,
-    deadline: Duration::from_millis(100),
+    deadline: Some(Duration::from_millis(100)),
     frames: Some(250),
 };
 
@@ -146,7 +146,7 @@ fn a_window_counts_what_happens_in_it_and_nothing_else() {
 fn raw_datagrams_are_44_bytes_more_on_the_wire() {
     // 250 frames each: in one datagram of 1,200 bytes, and in two of 1,456 and 44.
     for (frame, datagrams, wire) in [(1200, 1, 1244), (1456, 1, 1500), (1500, 2, 1588)] {
-        let media = Traffic::Media { up: true, interval: ms(20), frame, deadline: ms(100), frames: Some(250) };
+        let media = Traffic::Media { up: true, interval: ms(20), frame, deadline: Some(ms(100)), frames: Some(250) };
         let result = run(&plan("raw", media)).unwrap();
         let up = &result.links[0].stats;
         assert_eq!((up.served, up.served_bytes), (250 * datagrams, 250 * wire), "{frame}");

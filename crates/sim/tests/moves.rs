@@ -125,7 +125,7 @@ fn tcp_is_reset_when_its_client_has_another_address() {
 
 #[test]
 fn raw_datagrams_go_to_where_the_newest_came_from() {
-    let media = |up| Traffic::Media { up, interval: ms(20), frame: 1000, deadline: ms(100), frames: Some(100) };
+    let media = |up| Traffic::Media { up, interval: ms(20), frame: 1000, deadline: Some(ms(100)), frames: Some(100) };
     for notice in [true, false] {
         let up = ok(&plan("raw", media(true), vec![to_lte(1000, notice), rebind(1500)]));
         assert_eq!((up.flows[0].frames.received, up.flows[0].frames.missed()), (100, 0));

@@ -199,7 +199,7 @@ fn every_kind_of_traffic_finishes() {
     let think = Spread::Exponential(ms(30));
     let size = Size::Pareto { scale: 20_000, shape: 1.5 };
     let flows = |new_connections| Traffic::Flows { count: 20, arrivals: think, size, new_connections };
-    let media = |up| Traffic::Media { up, interval: ms(20), frame: 3000, deadline: ms(100), frames: Some(100) };
+    let media = |up| Traffic::Media { up, interval: ms(20), frame: 3000, deadline: Some(ms(100)), frames: Some(100) };
     let object = |size, after: &[usize], delay| PageObject { size, after: after.to_vec(), delay: ms(delay) };
     let page = vec![
         object(30_000, &[], 0),
@@ -259,7 +259,7 @@ fn a_page_waits_for_what_its_objects_depend_on() {
 
 #[test]
 fn a_suspension_makes_media_miss_their_deadline() {
-    let media = Traffic::Media { up: false, interval: ms(20), frame: 1000, deadline: ms(100), frames: Some(200) };
+    let media = Traffic::Media { up: false, interval: ms(20), frame: 1000, deadline: Some(ms(100)), frames: Some(200) };
     let mut plan = plan(media.clone());
     plan.paths[0].down.suspend_before.push(Windows::once(ms(1000), ms(300)));
     plan.flows.push(FlowPlan { stack: "raw".to_owned(), ..FlowPlan::new("raw", media) });

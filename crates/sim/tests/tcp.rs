@@ -137,7 +137,8 @@ fn requests_pages_and_many_short_flows_are_answered() {
 
 #[test]
 fn media_are_refused() {
-    let traffic = Traffic::Media { up: true, interval: ms(20), frame: 1_000, deadline: ms(100), frames: Some(10) };
+    let traffic =
+        Traffic::Media { up: true, interval: ms(20), frame: 1_000, deadline: Some(ms(100)), frames: Some(10) };
     let error = run(&plan(traffic, "")).unwrap_err().to_string();
     assert_eq!(error, "flow \"f\": its traffic is datagrams, which the stack \"tcp\" does not carry");
 }

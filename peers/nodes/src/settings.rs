@@ -129,8 +129,9 @@ pub(crate) fn info(name: &str) -> StackInfo {
 
 /// Room for what may wait before it is late, as our own hosts have it.
 fn datagrams(traffic: &Traffic) -> usize {
+    const SECOND: Duration = Duration::from_secs(1);
     let Traffic::Media { interval, frame, deadline, .. } = traffic else { return 1 << 20 };
-    let frames = (*deadline).min(Duration::from_secs(1)).nanos() / interval.nanos().max(1) + 1;
+    let frames = deadline.map_or(SECOND, |deadline| deadline.min(SECOND)).nanos() / interval.nanos().max(1) + 1;
     usize::try_from(frames * (frame + 256)).unwrap_or(usize::MAX)
 }
 

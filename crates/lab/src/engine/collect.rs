@@ -10,13 +10,13 @@ use thalweg_units::{Duration, human_duration};
 
 use super::{Interruptions, delivery, model, shares};
 use crate::record::{Output, PacketPlot, Part, Recording, RunRecord, Series, WAIT_SHARES, put};
-use crate::scenario::has_deadline;
 use crate::scenario::world::World;
 
 /// Values that a run keeps of each metric at most; more are thinned to evenly spaced quantiles.
 const MOST_VALUES: usize = 1_000;
 
-/// Over what the rate of delivery is taken for plots: long enough to hold some packets at 1 Mbps, short enough to show a gap.
+/// Over what the rate of delivery is taken for plots: long enough to hold some packets at 1 Mbps, short enough to show
+/// a gap.
 const RATE_STEP: Duration = Duration::from_millis(100);
 
 pub(super) fn output(
@@ -63,9 +63,9 @@ pub(super) fn output(
         }
         record.links.push(part);
     }
-    for (part, share) in record.flows.iter_mut().zip(shares::of_competitors(plan, &result)) {
-        if let Some(share) = share {
-            part.set("competing_share", share);
+    for (part, shares) in record.flows.iter_mut().zip(shares::of_competitors(plan, &result)) {
+        for (name, share) in [("competing_share", shares.of_all), ("competing_share_over_fair", shares.over_fair)] {
+            share.into_iter().for_each(|share| part.set(name, share));
         }
     }
     put(&mut record.values, "success", f64::from(u8::from(complete)));
@@ -177,7 +177,7 @@ fn flow_part(
         set_many(&mut part, "frame_delay", delays, never);
         part.set("frames_missing", flow.frames.never() as f64 / flow.frames.due as f64);
         // Neither a call nor datagrams that nobody waits for have a deadline.
-        if has_deadline(traffic) {
+        if matches!(traffic, Traffic::Media { deadline: Some(_), .. }) {
             part.set("deadline_misses", flow.frames.missed() as f64 / flow.frames.due as f64);
             set_many(&mut part, "stall", flow.frames.stalls.iter().map(Duration::as_secs_f64).collect(), 0);
         }
@@ -358,8 +358,8 @@ fn recovery(part: &mut Part, sender: &SideResult) {
     }
 }
 
-/// From the last end of an interruption, or the last move, to the next arrival of new data: no end if nothing arrived any more or the connection
-/// was lost. None if the flow was done before the repair, or had not begun.
+/// From the last end of an interruption, or the last move, to the next arrival of new data: no end if nothing arrived
+/// any more or the connection was lost. None if the flow was done before the repair, or had not begun.
 fn silence_after(flow: &FlowResult, stops: &[(Duration, Duration)], end: Duration) -> Option<Option<Duration>> {
     let done = flow.completion.map_or(end, |completion| flow.start + completion);
     let repaired = stops
@@ -376,7 +376,8 @@ fn silence_after(flow: &FlowResult, stops: &[(Duration, Duration)], end: Duratio
     Some(next.map(|next| next.saturating_sub(repaired)))
 }
 
-/// For how much of the time between two moments the path was out or held; `stops` are sorted by their ends and may overlap.
+/// For how much of the time between two moments the path was out or held; `stops` are sorted by their ends and may
+/// overlap.
 pub(super) fn interrupted(stops: &[(Duration, Duration)], from: Duration, to: Duration) -> Duration {
     let mut counted_from = to;
     let mut total = Duration::ZERO;

@@ -66,7 +66,7 @@ pub(super) fn link_use(plan: &Plan, result: &RunResult, link: usize, rate: &Rate
 /// Jain's index over the goodputs of flows that compete. Of several groups that do, the lowest counts. None if nobody
 /// competes, or for less than a round trip; zero if nobody got anything.
 pub(super) fn fairness(plan: &Plan, result: &RunResult) -> Option<f64> {
-    competitions(plan, result).map(|got| jain(&got)).reduce(f64::min)
+    competitions(plan, result).map(|group| jain(&group.got)).reduce(f64::min)
 }
 
 fn jain(got: &[(usize, u64)]) -> f64 {
@@ -77,31 +77,55 @@ fn jain(got: &[(usize, u64)]) -> f64 {
     if squares > 0.0 { sum * sum / (got.len() as f64 * squares) } else { 0.0 }
 }
 
-/// What each flow that competes got of what all of its competitors and itself got, by number of flow; of a flow in
-/// several such groups the least. None for the others, and where nobody got anything.
-pub(super) fn of_competitors(plan: &Plan, result: &RunResult) -> Vec<Option<f64>> {
-    let mut shares = vec![None; result.flows.len()];
-    for got in competitions(plan, result) {
+/// Flows that compete for fewer round trips are still opening their windows.
+const SETTLED: u32 = 30;
+
+/// What a flow got of what its competitors and itself got. Of several groups of competitors that it is in, each is the
+/// least. None for a flow that competes with nobody, and where nobody got anything.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Shares {
+    /// The share of all.
+    pub(super) of_all: Option<f64>,
+    /// The share over an equal one, among those who compete for [`SETTLED`] round trips.
+    pub(super) over_fair: Option<f64>,
+}
+
+/// The shares of each flow, by number.
+pub(super) fn of_competitors(plan: &Plan, result: &RunResult) -> Vec<Shares> {
+    let mut shares = vec![Shares::default(); result.flows.len()];
+    let least = |known: &mut Option<f64>, share: f64| *known = Some(known.map_or(share, |least| least.min(share)));
+    for Group { got, is_settled } in competitions(plan, result) {
         let sum: u64 = got.iter().map(|(_, bytes)| bytes).sum();
+        let count = got.len() as f64;
         for (index, bytes) in got {
-            if let Some(share) = shares.get_mut(index).filter(|_| sum > 0) {
+            if let Some(shares) = shares.get_mut(index).filter(|_| sum > 0) {
                 let one = bytes as f64 / sum as f64;
-                *share = Some(share.map_or(one, |least: f64| least.min(one)));
+                least(&mut shares.of_all, one);
+                if is_settled {
+                    least(&mut shares.over_fair, one * count);
+                }
             }
         }
     }
     shares
 }
 
-/// The groups of flows that compete: transfers in the same direction of a path, with the bytes that each received while
-/// all of them ran (within the measuring window, if there is one). None who do for less than a round trip.
-fn competitions(plan: &Plan, result: &RunResult) -> impl Iterator<Item = Vec<(usize, u64)>> {
+/// Flows that compete: transfers in the same direction of a path.
+struct Group {
+    /// The bytes that each received while all of them ran (within the measuring window, if there is one).
+    got: Vec<(usize, u64)>,
+    /// Whether that was for [`SETTLED`] round trips.
+    is_settled: bool,
+}
+
+/// The groups of flows that compete. None who do for less than a round trip.
+fn competitions(plan: &Plan, result: &RunResult) -> impl Iterator<Item = Group> {
     let directions = (0..plan.paths.len()).flat_map(|path| [(path, true), (path, false)]);
     directions.filter_map(|(path, up)| among(plan, result, path, up))
 }
 
 /// The group of one direction of a path: numbers of flows, and bytes.
-fn among(plan: &Plan, result: &RunResult, path: usize, up: bool) -> Option<Vec<(usize, u64)>> {
+fn among(plan: &Plan, result: &RunResult, path: usize, up: bool) -> Option<Group> {
     let end = result.virtual_time;
     let competes = |flow: &FlowResult, plan: &FlowPlan| {
         let bulk =
@@ -120,10 +144,15 @@ fn among(plan: &Plan, result: &RunResult, path: usize, up: bool) -> Option<Vec<(
         (from, to) = (from.max(start), to.min(end));
     }
     let round_trip = group.iter().map(|(_, (_, flow))| plan.round_trip(&flow.route)).max()?;
-    if to.saturating_sub(from) <= round_trip {
+    let lasted = to.saturating_sub(from);
+    if lasted <= round_trip {
         return None;
     }
-    Some(group.iter().map(|(index, (flow, _))| (*index, delivered_by(flow, to) - delivered_by(flow, from))).collect())
+    let got = |(index, (flow, _)): &(usize, (&FlowResult, &FlowPlan))| {
+        (*index, delivered_by(flow, to) - delivered_by(flow, from))
+    };
+    let is_settled = lasted >= round_trip.saturating_mul(SETTLED);
+    Some(Group { got: group.iter().map(got).collect(), is_settled })
 }
 
 /// Bytes that had arrived by a time, to within a step of the delivery curve.

@@ -367,6 +367,44 @@ fn shares_are_of_what_competitors_received_while_they_competed() {
     assert!(share(&alone, "f").is_empty() && share(&alone, "g").is_empty());
 }
 
+/// A flow alone on its access competes on the trunk with 8, which share their own access, too: each of the 8 has an
+/// eighth of the one and a ninth of the other, which is fair. The smallest share of the one is not measured by the
+/// number of the other.
+#[test]
+fn a_share_is_measured_by_the_flows_of_its_own_link() {
+    let flows: String = (0..9)
+        .map(|flow| {
+            let access = if flow == 0 { "p" } else { "q" };
+            format!(
+                "[[flow]]\nname = \"{flow}\"\nstack = \"tcp\"\npath = \"over-{access}\"\ntransfer = {{ download = \"endless\" }}\n"
+            )
+        })
+        .collect();
+    let text = format!(
+        "title = \"t\"\nquestion = \"q\"\ntime_limit = \"40 s\"\n[path.p]\n{HOME}\n[path.q]\n{HOME}\n[path.t]\n{HOME}\n\
+         [path.over-p]\nhops = [\"p\", \"t\"]\n[path.over-q]\nhops = [\"q\", \"t\"]\n{flows}"
+    );
+    let scenario = Scenario::parse("t.toml", &text, Path::new(""), &SimEngine::default().stacks());
+    let world = scenario.unwrap_or_else(|error| panic!("{error}")).points.remove(0).world;
+    let record = SimEngine::default().run(&world, 1, false).record;
+    let get = |flow: usize, metric: &str| record.get(Scope::Flow, &flow.to_string(), metric).to_vec();
+    let shares: Vec<f64> = (0..9).map(|flow| get(flow, "competing_share")[0]).collect();
+    assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "the trunk's are the least: {shares:?}");
+    for flow in 0..9 {
+        let (share, fair) = (shares[flow], get(flow, "competing_share_over_fair")[0]);
+        let others: f64 = shares[1..].iter().sum();
+        let least = if flow == 0 { 9.0 * share } else { (9.0 * share).min(8.0 * share / others) };
+        assert!((fair - least).abs() < 1e-9, "{flow}: {fair} {least}");
+    }
+    // For 30 round trips, and not for 20.
+    let fair = |measured: &str| {
+        let record = beside("transfer = { download = \"2 MB\" }", &format!("measure = {measured}"));
+        record.get(Scope::Flow, "g", "competing_share_over_fair").len()
+    };
+    let windows = ["{ from = \"100 ms\", to = \"1 s\" }", "{ from = \"100 ms\", to = \"500 ms\" }"];
+    assert_eq!(windows.map(fair), [1, 0], "a round trip takes 20 ms and more");
+}
+
 #[test]
 fn only_transfers_that_share_a_direction_at_a_time_compete() {
     let transfer = "transfer = { download = \"2 MB\" }";

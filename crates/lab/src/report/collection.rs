@@ -3,11 +3,13 @@
 use minijinja::{Environment, context};
 use serde::Serialize;
 
+use super::limited::Limited;
 use super::page::{self, Shown, Table, judged};
 use super::picture::Picture;
-use super::{ReportError, Results, overlay};
+use super::{ReportError, Results, figures, overlay};
 use crate::judgment::Judgment;
 use crate::metric::{self, Unit};
+use crate::starved::Starved;
 use crate::summary;
 
 const TEMPLATE: &str = include_str!("../../assets/collection.html");
@@ -107,11 +109,13 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             list.push(context! { scenario => name.clone(), ..judged(verdict) });
         }
         let failures: Vec<&str> = set.runs.values().filter_map(|record| record.failed()).collect();
+        let listed = Limited::new(failures.iter().copied(), MOST_FAILURES);
         // That a rival fails is a result.
         let rivals = judgment.failures.all - judgment.failures.ours;
         failed += failures.len();
         failed_rivals += rivals;
         let shown = Shown::of(set);
+        let starved = Starved::of(&set.scenario, &set.runs);
         sections.push(context! {
             id => format!("scenario-{at}"),
             name => name.clone(),
@@ -121,11 +125,13 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             facts => page::facts(&[set]),
             absent => summary::absent(&set.scenario),
             warnings => summary::warnings(&set.scenario),
+            starved => page::serde(&starved.map(|it| (figures::capital(&it.to_string()), it.replay))),
             settings => page::serde(&summary::settings(&set.scenario, &set.runs)),
             runs => set.runs.len(),
             failed => failures.len(),
             failed_rivals => rivals,
-            failures => page::serde(&failures[..failures.len().min(MOST_FAILURES)]),
+            failures => page::serde(&listed.shown),
+            more_failures => listed.more,
             good => tally.good,
             expected => tally.expected,
             known => tally.known(),

@@ -62,15 +62,34 @@ pub(super) fn untabled(scenario: &Scenario, grid: &Grid, matrices: &[Matrix]) ->
     rest.map(|matrix| matrix.name(scenario)).collect::<Vec<_>>().join(", ")
 }
 
-/// How many of so many metrics are shown as tables.
+/// How many of so many metrics are shown as tables. Those that were asked for come first, and always are.
 fn fitting(scenario: &Scenario, grid: &Grid, count: usize) -> usize {
-    let cells = grid.places.len().min(MOST_ROWS) * grid.choices.len().min(2 * MOST_COLUMNS);
+    let Shape { rows, columns, .. } = Shape::of(grid);
     let asked = matrix::asked(scenario).len();
-    (MOST_CELLS / cells.max(1)).max(asked).min(MOST_TABLES).min(count)
+    (MOST_CELLS / (rows * columns).max(1)).min(MOST_TABLES).max(asked).min(count)
 }
 
-/// A matrix as a table: places below each other and choices beside each other, or the other way round where there are
-/// more choices than fit.
+/// How a table lies, and how much of it is shown.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Shape {
+    /// Choices below each other and places beside each other: where there are more choices than fit.
+    turned: bool,
+    /// Rows that are shown.
+    rows: usize,
+    /// Columns that are shown.
+    columns: usize,
+}
+
+impl Shape {
+    fn of(grid: &Grid) -> Shape {
+        let (places, choices) = (grid.places.len(), grid.choices.len());
+        let turned = choices > MOST_COLUMNS && places < choices;
+        let (rows, columns) = if turned { (choices, places) } else { (places, choices) };
+        Shape { turned, rows: rows.min(MOST_ROWS), columns: columns.min(2 * MOST_COLUMNS) }
+    }
+}
+
+/// A matrix as a table.
 fn compared(title: &str, grid: &Grid, matrix: &Matrix) -> Compared {
     let unit = matrix.unit();
     let named = |name: &str| if name.is_empty() { matrix.subject.clone() } else { name.to_owned() };
@@ -96,10 +115,10 @@ fn compared(title: &str, grid: &Grid, matrix: &Matrix) -> Compared {
             is_best: matrix.best[place].contains(&choice),
         })
     };
-    let turned = choices.len() > MOST_COLUMNS && places.len() < choices.len();
-    let (rows, columns) = if turned { (&choices, &places) } else { (&places, &choices) };
-    let at = |row: usize, column: usize| if turned { cell(column, row) } else { cell(row, column) };
-    let shown = (rows.len().min(MOST_ROWS), columns.len().min(2 * MOST_COLUMNS));
+    let shape = Shape::of(grid);
+    let (rows, columns) = if shape.turned { (&choices, &places) } else { (&places, &choices) };
+    let at = |row: usize, column: usize| if shape.turned { cell(column, row) } else { cell(row, column) };
+    let shown = (shape.rows, shape.columns);
     let mut note = String::new();
     if shown.0 < rows.len() {
         note += &format!("The first {} of {} rows are shown. ", shown.0, rows.len());
@@ -113,7 +132,7 @@ fn compared(title: &str, grid: &Grid, matrix: &Matrix) -> Compared {
     Compared {
         title: figures::capital(title),
         doc: matrix.metric.doc,
-        first: if turned { "choice" } else { "place" },
+        first: if shape.turned { "choice" } else { "place" },
         columns: columns[..shown.1].to_vec(),
         rows: (0..shown.0)
             .map(|row| ComparedRow {
@@ -122,5 +141,48 @@ fn compared(title: &str, grid: &Grid, matrix: &Matrix) -> Compared {
             })
             .collect(),
         note,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::scenario::StackInfo;
+
+    /// So many lengths of a queue as choices, at so many rates.
+    fn scenario(places: u32, choices: u32, asked: u32) -> Scenario {
+        let list =
+            |count: u32, unit: &str| (1..=count).map(|n| format!("\"{n} {unit}\"")).collect::<Vec<_>>().join(", ");
+        let flows: String = (0..asked)
+            .map(|flow| format!("[[flow]]\nname = \"f{flow}\"\ntransfer = {{ download = \"1 MB\" }}\n"))
+            .collect();
+        let text = format!(
+            "title = \"t\"\nquestion = \"q?\"\ncompare = \"queue\"\n[path.p]\npreset = \"broadband\"\n{flows}[vary]\n\
+             \"path.p.down.rate\" = [{}]\n\"path.p.down.queue\" = [{}]\n",
+            list(places, "Mbps"),
+            list(choices, "ms"),
+        );
+        Scenario::parse("t.toml", &text, Path::new(""), &[StackInfo::new("thalweg")]).unwrap()
+    }
+
+    #[test]
+    fn a_table_is_counted_as_it_lies() {
+        // 100 choices in 10 places are 100 rows and 10 columns: 1000 cells, not 10 rows of 16 columns.
+        let wide = scenario(10, 100, 1);
+        let grid = Grid::of(&wide);
+        assert_eq!(Shape::of(&grid), Shape { turned: true, rows: 100, columns: 10 });
+        assert_eq!(fitting(&wide, &grid, 99), 15);
+        assert_eq!(Shape::of(&Grid::of(&scenario(100, 10, 1))), Shape { turned: false, rows: 100, columns: 10 });
+    }
+
+    #[test]
+    fn what_was_asked_for_has_a_table_however_much_there_is() {
+        let many = scenario(2, 2, 45);
+        assert_eq!(fitting(&many, &Grid::of(&many), 99), 45);
+        assert_eq!(fitting(&many, &Grid::of(&many), 45), 45);
+        let few = scenario(2, 2, 1);
+        assert_eq!(fitting(&few, &Grid::of(&few), 99), MOST_TABLES);
     }
 }

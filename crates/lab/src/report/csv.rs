@@ -16,8 +16,8 @@ use crate::scenario::Scenario;
 use crate::stats::Statistic;
 use crate::summary::{self, Difference, Row, Runs, Verdict};
 
-/// `runs.csv`: point, what is varied, seed, flow, then every metric of flows (the median where a run has many values), in
-/// seconds, bytes, bits per second and shares.
+/// `runs.csv`: point, what is varied, seed, flow, then every metric of flows (the median where a run has many values),
+/// in seconds, bytes, bits per second and shares.
 ///
 /// # Errors
 /// When it cannot be written.

@@ -1,7 +1,8 @@
-//! Delivery over time: a panel for each place, the median run and the band of 5 to 95 % of the runs for each choice, and
-//! the floor.
+//! Delivery over time: a panel for each place, the median run and the band of 5 to 95 % of the runs for each choice,
+//! and the floor.
 
 use super::figures::legend;
+use super::limited::{Limited, first_of};
 use super::picture::{BOUND, Curve, Lines, MOST_PANELS, Picture, Point, Reading, csv_number, csv_row, left_out};
 use super::{Results, csv};
 use crate::choices::Grid;
@@ -12,11 +13,16 @@ use crate::stats::quantile;
 /// The most choices of a panel.
 const MOST_CURVES: usize = 6;
 
-/// The pictures, one for each flow with a curve, at most three.
-pub(super) fn pictures(set: &Results, grid: &Grid) -> Vec<Picture> {
-    let Some(first) = set.scenario.points.first() else { return Vec::new() };
-    let flows = first.world.flows.iter().map(|flow| flow.name.as_str());
-    flows.filter_map(|flow| picture(set, grid, flow)).take(3).collect()
+/// The most flows.
+const MOST_FLOWS: usize = 3;
+
+/// The pictures, one for each flow with a curve.
+pub(super) fn pictures(set: &Results, grid: &Grid) -> Limited<Picture> {
+    let flows = set.scenario.points.first().map_or(&[][..], |point| &point.world.flows);
+    let flows = flows.iter().map(|flow| flow.name.as_str());
+    let has_curve = |flow: &&str| set.runs.values().any(|run| run.has_delivery(flow));
+    let Limited { shown, more } = Limited::new(flows.filter(has_curve), MOST_FLOWS);
+    Limited { shown: shown.into_iter().filter_map(|flow| picture(set, grid, flow)).collect(), more }
 }
 
 fn picture(set: &Results, grid: &Grid, flow: &str) -> Option<Picture> {
@@ -74,10 +80,7 @@ fn picture(set: &Results, grid: &Grid, flow: &str) -> Option<Picture> {
         from_zero: true,
         is_across: true,
     };
-    let more = match grid.choices.len() {
-        all if all > choices => format!(" The first {choices} of {all} choices are shown."),
-        _ => String::new(),
-    };
+    let more = first_of(choices, grid.choices.len(), "choice");
     Some(Picture {
         name: csv::file_name(&["delivery", flow]),
         title: format!("Delivery of {flow} over time"),

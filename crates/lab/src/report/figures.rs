@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::limited::first_of;
 use super::picture::{
     self, Curve, Dots, Group, Heat, Legend, Lines, Mark, Picture, Reading, Row, box_plot, cdf, csv_number, csv_row,
 };
@@ -37,8 +38,8 @@ pub(super) fn between(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Opti
     Some(Picture { name, title, caption, svg, csv: table(&[], grid, matrix) })
 }
 
-/// How runs are summed up, for an axis: "median", "share of runs" of what is yes or no, "p99 of each run" where runs have many
-/// values.
+/// How runs are summed up, for an axis: "median", "share of runs" of what is yes or no, "p99 of each run" where runs
+/// have many values.
 fn statistic(matrix: &Matrix) -> String {
     match (matrix.statistic, matrix.unit()) {
         (Statistic::Mean, _) if matrix.metric.is_yes_or_no() => "share of runs".to_owned(),
@@ -59,11 +60,17 @@ fn over_seeds(matrix: &Matrix) -> String {
     }
 }
 
-/// What is compared seed by seed: the values, or of runs with many values what sums up each.
-fn ratio_of(matrix: &Matrix, reference: &str) -> String {
-    match matrix.is_repeated {
-        true => format!("Ratio of the {} to that with {reference}", statistic(matrix)),
-        false => format!("Ratio to {reference}"),
+/// What is compared on the same seeds: "Ratio to shipped, in the same place on the same seeds: median", or of what is
+/// summed up otherwise "Ratio of the p90 over seeds to that with shipped, …".
+fn ratio_of(matrix: &Matrix, reference: &str, place: &str) -> String {
+    let on = format!("{place} on the same seeds");
+    match (matrix.is_repeated, matrix.statistic) {
+        (true, Statistic::Min | Statistic::Max) => {
+            format!("Ratio of the {} of all runs to that with {reference}{on}", matrix.statistic)
+        }
+        (true, _) => format!("Ratio of the {} to that with {reference}{on}: median", statistic(matrix)),
+        (false, Statistic::MEDIAN) => format!("Ratio to {reference}{on}: median"),
+        (false, _) => format!("Ratio of the {} to that with {reference}{on}", statistic(matrix)),
     }
 }
 
@@ -205,10 +212,10 @@ fn by_name(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<(String,
         figures: Some(format!("{what}, {reference}")),
     };
     let caption = format!(
-        "{} in the same place on the same seeds: median and 95 % interval. The line at 1 is {reference}, and the figures \
+        "{}, and its 95 % interval. The line at 1 is {reference}, and the figures \
          at the right are what it comes to: {what}, {}. An interval that does not reach the line is a difference beyond \
          chance.",
-        ratio_of(matrix, reference),
+        ratio_of(matrix, reference, " in the same place"),
         statistic(matrix)
     );
     Some((format!("{}, against {reference}", capital(&what)), caption, dots.svg()?))
@@ -269,13 +276,9 @@ fn by_color(grid: &Grid, matrix: &Matrix, what: &str) -> Option<(String, String,
         reading: Reading::Times,
         is_ratio: true,
     };
-    let more = if grid.places.len() > MOST { format!(" The first {MOST} places are shown.") } else { String::new() };
+    let more = first_of(MOST, grid.places.len(), "place");
     let reference = &grid.choices[0].name;
-    let caption = format!(
-        "{} in the same place on the same seeds: median; {}.{more}",
-        ratio_of(matrix, reference),
-        better(matrix)
-    );
+    let caption = format!("{}; {}.{more}", ratio_of(matrix, reference, " in the same place"), better(matrix));
     Some((format!("{}, against {reference}", capital(what)), caption, heat.svg()?))
 }
 
@@ -378,10 +381,7 @@ fn over_a_number(
         from_zero: false,
         is_across: false,
     };
-    let curves = match grid.choices.len() {
-        many if many > MOST_CURVES && !is_choice => format!(" The first {MOST_CURVES} of {many} choices are shown."),
-        _ => String::new(),
-    };
+    let curves = if is_choice { String::new() } else { first_of(MOST_CURVES, grid.choices.len(), "choice") };
     let (over_seeds, better, left_out) = (over_seeds(matrix), better(matrix), picture::left_out(count));
     let beneath = lines.beneath();
     let (title, caption) = match shows {
@@ -392,8 +392,8 @@ fn over_a_number(
         Shows::Ratios => (
             format!("{} against {reference} over {across}", capital(&what)),
             format!(
-                "{} on the same seeds: median; the band is its 95 % interval; {better}.{curves}{beneath}{left_out}",
-                ratio_of(matrix, reference)
+                "{}; the band is its 95 % interval; {better}.{curves}{beneath}{left_out}",
+                ratio_of(matrix, reference, "")
             ),
         ),
     };
@@ -465,7 +465,7 @@ fn map(
         is_ratio,
     };
     let kind = match is_ratio {
-        true => format!("{} on the same seeds: median", ratio_of(matrix, &grid.choices[0].name)),
+        true => ratio_of(matrix, &grid.choices[0].name, ""),
         false => over_seeds(matrix),
     };
     let caption = format!("{kind}; {}.{}", better(matrix), picture::left_out(count));
@@ -512,9 +512,7 @@ pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> O
     let what = matrix.name(scenario);
     let mut panels: Vec<(String, Vec<Group>)> =
         grid.places.iter().map(|place| (place.name.clone(), Vec::new())).collect();
-    let mut csv = csv_row(["place", "choice", "metric", "value"]);
     let mut most = 0;
-    let drawn = grid.places.len().clamp(1, picture::MOST_PANELS) * grid.choices.len().clamp(1, MOST_GROUPS);
     for (entry, (place, choice)) in entries(matrix) {
         let sample = Sample::new(scenario, runs, entry.point, &matrix.subject, matrix.metric);
         let values = sample.all();
@@ -524,11 +522,6 @@ pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> O
         }
         most = most.max(values.len());
         let choice = &grid.choices[choice];
-        let every = values.len().div_ceil((MOST_NUMBERS / drawn).clamp(20, 500)).max(1);
-        // Of panels that are not drawn there are no numbers.
-        for value in values.iter().step_by(every).filter(|_| place < picture::MOST_PANELS) {
-            csv += &csv_row([grid.places[place].name.as_str(), &choice.name, matrix.metric.name, &csv_number(*value)]);
-        }
         // Of all values of all runs thrown together no interval can be told.
         let interval = entry.found.interval.filter(|_| !sample.is_repeated() && matrix.statistic == Statistic::MEDIAN);
         groups.push(Group { label: choice.name.clone(), color: choice.color, values, interval });
@@ -543,7 +536,17 @@ pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> O
     // Of the values themselves, whatever sums them up.
     let unit = matrix.metric.unit;
     let boxes: usize = panels.iter().map(|(_, groups)| groups.len()).sum();
-    let (caption, svg) = if most <= FEW && boxes <= MOST_BOXES {
+    let is_boxes = most <= FEW && boxes <= MOST_BOXES;
+    let drawn = if is_boxes { &panels[..] } else { &panels[..panels.len().min(picture::MOST_PANELS)] };
+    let groups: usize = drawn.iter().map(|(_, groups)| groups.len()).sum();
+    let every = most.div_ceil((MOST_NUMBERS / groups.max(1)).clamp(20, 500)).max(1);
+    let csv = numbers_of(matrix.metric.name, drawn, every);
+    let thinned = match every {
+        1 => String::new(),
+        every => format!(" Saved as CSV: one of {every} values; thalweg lab export writes all."),
+    };
+    let choices = first_of(MOST_GROUPS, grid.choices.len(), "choice");
+    let (caption, svg) = if is_boxes {
         let groups: Vec<Group> = panels
             .iter()
             .flat_map(|(place, groups)| groups.iter().map(move |group| (place, group)))
@@ -551,13 +554,27 @@ pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> O
             .collect();
         let caption = "Box: quartiles; bar in it: median; thick line: its 95 % interval, where runs have one value each; \
              whiskers: 1.5 interquartile ranges; dots: values.";
-        (caption.to_owned(), box_plot(&what, &what, unit, &groups)?)
+        (format!("{caption}{choices}"), box_plot(&what, &what, unit, &groups)?)
     } else {
         let (svg, beneath) = cdf(&what, &what, unit, &panels, legend(grid))?;
-        (format!("Share of values at or below.{beneath}{}", picture::left_out(panels.len())), svg)
+        let left_out = picture::left_out(panels.len());
+        (format!("Share of values at or below.{beneath}{choices}{left_out}{thinned}"), svg)
     };
     let name = csv::file_name(&[matrix.metric.name, &matrix.subject, "distribution"]);
     Some(Picture { name, title: format!("{}: distribution over runs", capital(&what)), caption, svg, csv })
+}
+
+/// One of so many values of everything that a picture shows.
+fn numbers_of(metric: &str, panels: &[(String, Vec<Group>)], every: usize) -> String {
+    let mut csv = csv_row(["place", "choice", "metric", "value"]);
+    for (place, groups) in panels {
+        for group in groups {
+            for value in group.values.iter().step_by(every) {
+                csv += &csv_row([place.as_str(), &group.label, metric, &csv_number(*value)]);
+            }
+        }
+    }
+    csv
 }
 
 pub(super) fn capital(text: &str) -> String {

@@ -5,6 +5,7 @@ mod compared;
 pub mod csv;
 mod delivery;
 mod figures;
+mod limited;
 mod overlay;
 mod page;
 mod picture;
@@ -190,7 +191,8 @@ impl Common {
     }
 }
 
-/// Counts the runs that two sets of results have in common. Runs that panicked have no event log and are never the same.
+/// Counts the runs that two sets of results have in common. Runs that panicked have no event log and are never the
+/// same.
 pub fn common(a: &Results, b: &Results) -> Common {
     let name = |results: &Results, point: usize| {
         results.scenario.points.get(point).map(|point| point.name(&results.scenario.axes))
@@ -208,7 +210,8 @@ pub fn common(a: &Results, b: &Results) -> Common {
     common
 }
 
-/// One page for several scenarios, with a link to each scenario's own page; the directories of the results are below `directory`.
+/// One page for several scenarios, with a link to each scenario's own page; the directories of the results are below
+/// `directory`.
 ///
 /// # Errors
 /// When the template does not work.

@@ -6,6 +6,7 @@ use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
 use super::compared::{self, Compared};
+use super::limited::Limited;
 use super::picture::Picture;
 use super::{MOST_RECORDINGS, ReportError, Results, delivery, figures, overlay, waits};
 use crate::answer;
@@ -16,7 +17,7 @@ use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
 use crate::scenario::{Answer, Axis, Point};
 use crate::starved::Starved;
 use crate::stats::{Interval, Missing};
-use crate::store::Manifest;
+use crate::store::{Manifest, ManifestRun};
 use crate::summary::{self, Cell, Outcome, Row, Tally, Verdict};
 
 const TEMPLATE: &str = include_str!("../../assets/report.html");
@@ -90,10 +91,12 @@ pub(super) struct Shown {
     /// The picture that answers the question.
     pub(super) main: Option<Picture>,
     /// Pictures of what else the scenario asks about.
-    pub(super) others: Vec<Picture>,
+    pub(super) others: Limited<Picture>,
     pub(super) distributions: Vec<Picture>,
+    /// How many links have no picture of how long packets wait there.
+    more_links: usize,
     /// How the bytes of each flow arrived.
-    pub(super) delivery: Vec<Picture>,
+    pub(super) delivery: Limited<Picture>,
     pub(super) compared: Vec<Compared>,
     /// The metrics that differ and have no table in `compared`, in words.
     pub(super) uncompared: String,
@@ -107,18 +110,18 @@ impl Shown {
         let (scenario, grid) = (&set.scenario, Grid::of(&set.scenario));
         let (matrices, measured) = matrix::matrices(scenario, &set.runs, &grid);
         let asked = matrix::asked(scenario).len();
-        let mut pictures = matrices.iter().flat_map(|matrix| figures::of(scenario, &grid, matrix));
-        let main = pictures.next();
-        let others = pictures.take(MOST_PICTURES).collect();
+        let (main, others) = drawn(&matrices, |matrix| figures::of(scenario, &grid, matrix));
         let distributions = matrices.iter().take(asked.max(1));
         let distributions = distributions.filter_map(|matrix| figures::distribution(set, &grid, matrix));
         // How long packets wait comes first: where it is asked for it is what the report is about.
-        let distributions = waits::pictures(set, &grid).into_iter().chain(distributions).collect();
+        let Limited { shown: waits, more: more_links } = waits::pictures(set, &grid);
+        let distributions = waits.into_iter().chain(distributions).collect();
         Shown {
             sentences: answer::sentences(scenario, &grid, &matrices, measured),
             main,
             others,
             distributions,
+            more_links,
             delivery: delivery::pictures(set, &grid),
             compared: compared::tables(scenario, &grid, &matrices),
             uncompared: compared::untabled(scenario, &grid, &matrices),
@@ -156,20 +159,36 @@ impl Shown {
         // What is the same in both is not shown but for the metric that answers the question.
         let told = matrices.into_iter().enumerate().filter(|(at, it)| *at == 0 || it.tells_choices_apart());
         let matrices: Vec<Matrix> = told.map(|(_, it)| it.with_best(&side)).collect();
-        let mut pictures = matrices.iter().filter_map(|matrix| figures::between(&a.scenario, &grid, matrix));
-        let main = pictures.next();
+        let (main, others) =
+            drawn(&matrices, |matrix| figures::between(&a.scenario, &grid, matrix).into_iter().collect());
         Shown {
             sentences: answer::sentences(&a.scenario, &grid, &matrices, measured),
             main,
-            others: pictures.take(MOST_PICTURES).collect(),
+            others,
             distributions: Vec::new(),
-            delivery: Vec::new(),
+            more_links: 0,
+            delivery: Limited::new([], 0),
             compared: compared::tables(&a.scenario, &grid, &matrices),
             uncompared: compared::untabled(&a.scenario, &grid, &matrices),
             matrices,
             grid,
         }
     }
+}
+
+/// The first picture of what is asked, and others as far as a page has room. What is left out is counted as metrics,
+/// which need not be drawn for that.
+fn drawn(matrices: &[Matrix], draw: impl Fn(&Matrix) -> Vec<Picture>) -> (Option<Picture>, Limited<Picture>) {
+    let (mut pictures, mut more) = (Vec::new(), 0);
+    for matrix in matrices {
+        if pictures.len() > MOST_PICTURES {
+            more += 1;
+        } else {
+            pictures.extend(draw(matrix));
+        }
+    }
+    let mut pictures = pictures.into_iter();
+    (pictures.next(), Limited { shown: pictures.collect(), more })
 }
 
 /// The names of points by what tells them apart.
@@ -191,14 +210,16 @@ pub(super) fn single(results: &Results, recordings: usize) -> Result<String, Rep
     let mut lines: Vec<String> = judgment.verdicts.iter().map(|verdict| verdict.line.to_string()).collect();
     lines.dedup();
     let fails = |verdict: &&Verdict| !verdict.outcome.is_good();
+    let verdicts = Limited::new(judgment.verdicts.iter().map(judged), MOST_VERDICTS);
+    let broken = Limited::new(judgment.verdicts.iter().filter(fails).map(judged), MOST_VERDICTS);
     page(
         context! {
             title => scenario.title.clone(),
             question => scenario.question.clone(),
-            verdicts => judgment.verdicts.iter().take(MOST_VERDICTS).map(judged).collect::<Vec<_>>(),
-            more_verdicts => judgment.verdicts.len().saturating_sub(MOST_VERDICTS),
-            broken => judgment.verdicts.iter().filter(fails).take(MOST_VERDICTS).map(judged).collect::<Vec<_>>(),
-            more_broken => judgment.verdicts.iter().filter(fails).count().saturating_sub(MOST_VERDICTS),
+            verdicts => verdicts.shown,
+            more_verdicts => verdicts.more,
+            broken => broken.shown,
+            more_broken => broken.more,
             banner => banner(core::slice::from_ref(&judgment)),
             lines => lines.join(", "),
             many => summary::many_intervals(judgment.tally.intervals),
@@ -276,8 +297,8 @@ pub(super) fn comparison(a: &Results, b: &Results) -> Result<String, ReportError
 fn page(head: Value, sets: &[&Results], shown: &Shown, most_recordings: usize) -> Result<String, ReportError> {
     let tables = tables(sets);
     let (recordings, recorded) = overlay::recordings(sets, most_recordings);
-    let failures: Vec<&str> =
-        sets.iter().flat_map(|set| set.runs.values().filter_map(|record| record.failed())).collect();
+    let failures = sets.iter().flat_map(|set| set.runs.values().filter_map(|record| record.failed()));
+    let failures = Limited::new(failures, MOST_LINES);
     let settings: Vec<(String, String)> = sets
         .iter()
         .enumerate()
@@ -298,9 +319,9 @@ fn page(head: Value, sets: &[&Results], shown: &Shown, most_recordings: usize) -
     let starved: Vec<(String, String)> = starved.collect();
     let html = |pictures: &[Picture]| pictures.iter().map(Picture::html).collect::<Vec<_>>();
     let nav = [
-        ("failures", "Failed runs", !failures.is_empty()),
-        ("delivery", "Delivery over time", !shown.delivery.is_empty()),
-        ("more", "More pictures", !shown.others.is_empty()),
+        ("failures", "Failed runs", !failures.shown.is_empty()),
+        ("delivery", "Delivery over time", !shown.delivery.shown.is_empty()),
+        ("more", "More pictures", !shown.others.shown.is_empty()),
         ("distributions", "Distributions", !shown.distributions.is_empty()),
         ("time", "Time plots", !recordings.is_empty()),
         ("compared", "Tables", !shown.compared.is_empty()),
@@ -318,9 +339,12 @@ fn page(head: Value, sets: &[&Results], shown: &Shown, most_recordings: usize) -
         starved => serde(&starved),
         sentences => serde(&shown.sentences),
         picture => shown.main.as_ref().map(Picture::html),
-        others => html(&shown.others),
+        others => html(&shown.others.shown),
+        more_others => shown.others.more,
+        more_links => shown.more_links,
+        more_delivery => shown.delivery.more,
         distributions => html(&shown.distributions),
-        delivery => html(&shown.delivery),
+        delivery => html(&shown.delivery.shown),
         compared => serde(&shown.compared),
         uncompared => shown.uncompared.clone(),
         policies => thalweg_recovery::Policies::default().to_string(),
@@ -328,8 +352,8 @@ fn page(head: Value, sets: &[&Results], shown: &Shown, most_recordings: usize) -
         settings => serde(&settings),
         facts => facts(sets),
         nav => serde(&nav),
-        failures => serde(&failures[..failures.len().min(MOST_LINES)]),
-        more_failures => failures.len().saturating_sub(MOST_LINES),
+        failures => serde(&failures.shown),
+        more_failures => failures.more,
         tables => serde(&tables),
         recordings => recordings.len(),
         recorded => recorded,
@@ -347,7 +371,8 @@ fn page(head: Value, sets: &[&Results], shown: &Shown, most_recordings: usize) -
 /// The command that puts so many recordings into the page.
 fn more_recordings(set: &Results, recorded: usize) -> String {
     let directory = crate::runner::quoted(&set.store.directory().display().to_string());
-    format!("thalweg lab report {directory} --recordings {recorded}")
+    let program = crate::runner::program(set.scenario.points.iter().any(|point| point.rival.is_some()));
+    format!("{program} lab report {directory} --recordings {recorded}")
 }
 
 /// A value for the template.
@@ -576,22 +601,19 @@ pub(super) fn manifest(set: &Results, prefix: &str) -> Value {
         ("run it".to_owned(), crate::runner::again(&set.scenario, manifest)),
         ("check it".to_owned(), format!("{program} lab verify {}", crate::runner::quoted(&directory.to_string()))),
     ];
-    let runs: Vec<(String, u64, String, String)> = manifest
-        .runs
-        .iter()
-        .take(MOST_LINES)
-        .map(|run| {
-            let name = manifest.points.get(run.point).map(|point| point.name.clone()).unwrap_or_default();
-            (name, run.seed, run.wire_hash.clone(), run.decisions_hash.clone())
-        })
-        .collect();
+    let notes = Limited::new(notes, MOST_NOTES);
+    let listed = |run: &ManifestRun| {
+        let name = manifest.points.get(run.point).map(|point| point.name.clone()).unwrap_or_default();
+        (name, run.seed, run.wire_hash.clone(), run.decisions_hash.clone())
+    };
+    let runs = Limited::new(manifest.runs.iter().map(listed), MOST_LINES);
     context! {
         name => manifest.scenario.name.clone(),
         text => manifest.scenario.text.clone(),
         lines => serde(&lines),
-        notes => serde(&notes[..notes.len().min(MOST_NOTES)]),
-        more_notes => notes.len().saturating_sub(MOST_NOTES),
-        more_runs => manifest.runs.len().saturating_sub(MOST_LINES),
-        runs => serde(&runs),
+        notes => serde(&notes.shown),
+        more_notes => notes.more,
+        more_runs => runs.more,
+        runs => serde(&runs.shown),
     }
 }

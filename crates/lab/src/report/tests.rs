@@ -149,7 +149,8 @@ fn several_scenarios_are_one_page() {
     assert!(page.contains("2 of 4 expectations do not hold"));
     assert!(page.contains("href=\"a&#x2f;report.html\"") && page.contains("href=\"b&#x2f;report.html\""));
     assert!(page.contains("id=\"scenario-1\"") && page.contains("What does not hold"));
-    // The shipped start is the reference and the better of the stand-in's; the matrix shows how much worse the other is.
+    // The shipped start is the reference and the better of the stand-in's; the matrix shows how much worse the other
+    // is.
     let heads = "<tr class=\"heads\"><th>completion over floor</th><th class=\"n\">peak-bandwidth</th><th class=\"n\">standard</th>";
     assert_eq!(page.matches(heads).count(), 2);
     assert_eq!(page.matches(" × ▼</td>").count(), 2, "a place in each of two scenarios");
@@ -256,4 +257,29 @@ fn a_page_of_thousands_of_points_stays_below_15_megabytes_and_says_what_is_left_
     for left_out in ["Not shown: 2800 more rows; results.json has them.", "and 2000 more in results.json"] {
         assert!(page.contains(left_out), "{left_out}");
     }
+}
+
+/// More boxes than a picture of panels holds are drawn below each other, and their numbers are saved.
+#[test]
+fn every_value_of_a_box_that_is_drawn_is_saved() {
+    let rates: Vec<String> = (1..=20).map(|rate| format!("\"{rate} Mbps\"")).collect();
+    let text = format!(
+        "title = \"t\"\nquestion = \"q?\"\nseeds = 4\nrecord = \"none\"\n[path.p]\npreset = \"satellite\"\n[[flow]]\n\
+         transfer = {{ download = \"1 MB\" }}\n[vary]\n\"path.p.down.rate\" = [{}]\n",
+        rates.join(", ")
+    );
+    let directory = tempfile::tempdir().unwrap();
+    let results = results_of(&text, directory.path(), &Toy::default());
+    let grid = crate::choices::Grid::of(&results.scenario);
+    let (matrices, _) = crate::matrix::matrices(&results.scenario, &results.runs, &grid);
+    let picture = figures::distribution(&results, &grid, &matrices[0]).unwrap();
+    assert!(picture.caption.starts_with("Box: quartiles"), "{}", picture.caption);
+    assert_eq!(picture.csv.lines().count(), 1 + 20 * 4);
+    // Curves leave values out, and say so.
+    let text = text.replace("seeds = 4", "seeds = 30");
+    let results = results_of(&text, &directory.path().join("more"), &Toy::default());
+    let (matrices, _) = crate::matrix::matrices(&results.scenario, &results.runs, &grid);
+    let picture = figures::distribution(&results, &grid, &matrices[0]).unwrap();
+    assert!(picture.caption.contains("The first 18 of 20 are shown"), "{}", picture.caption);
+    assert_eq!(picture.csv.lines().count(), 1 + 18 * 30, "{}", picture.caption);
 }

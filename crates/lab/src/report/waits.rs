@@ -1,6 +1,7 @@
 //! How long packets waited in a queue, as shares of them: a panel for each place, a line for each choice.
 
 use super::figures::legend;
+use super::limited::{Limited, first_of};
 use super::picture::{Curve, Lines, MOST_PANELS, Picture, Point, Reading, csv_number, csv_row, left_out};
 use super::{Results, csv};
 use crate::choices::{Grid, LOOKS};
@@ -19,10 +20,10 @@ const BUSY: f64 = 0.05;
 const MOST_LINKS: usize = 3;
 
 /// The pictures, one for each link whose queue fills, if the scenario asks how long packets wait.
-pub(super) fn pictures(set: &Results, grid: &Grid) -> Vec<Picture> {
+pub(super) fn pictures(set: &Results, grid: &Grid) -> Limited<Picture> {
     let asked = matrix::asked(&set.scenario);
     if !asked.iter().any(|(answer, _)| answer.metric.name.contains("sojourn")) {
-        return Vec::new();
+        return Limited::new([], 0);
     }
     let mut longest: Vec<(&str, f64)> = Vec::new();
     for (link, run) in set.runs.values().flat_map(|run| run.links().map(move |link| (link, run))) {
@@ -33,8 +34,9 @@ pub(super) fn pictures(set: &Results, grid: &Grid) -> Vec<Picture> {
         }
     }
     let most = longest.iter().map(|(_, wait)| *wait).fold(LEAST, f64::max);
-    let busy = longest.into_iter().filter(|(_, wait)| *wait > BUSY * most).take(MOST_LINKS);
-    busy.filter_map(|(link, _)| picture(set, grid, link)).collect()
+    let busy = longest.into_iter().filter(|(_, wait)| *wait > BUSY * most);
+    let Limited { shown, more } = Limited::new(busy, MOST_LINKS);
+    Limited { shown: shown.into_iter().filter_map(|(link, _)| picture(set, grid, link)).collect(), more }
 }
 
 fn picture(set: &Results, grid: &Grid, link: &str) -> Option<Picture> {
@@ -84,8 +86,9 @@ fn picture(set: &Results, grid: &Grid, link: &str) -> Option<Picture> {
         title: format!("Sojourn time at {link}: distribution over packets"),
         caption: format!(
             "The share of packets that waited so long or less, median over runs; packets that were dropped are not in it. \
-             A sojourn time below 0.1 ms is drawn there.{}{}",
+             A sojourn time below 0.1 ms is drawn there.{}{}{}",
             lines.beneath(),
+            first_of(LOOKS, grid.choices.len(), "choice"),
             left_out(count)
         ),
         svg: lines.svg()?,

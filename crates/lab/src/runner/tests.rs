@@ -326,8 +326,8 @@ fn commands_are_written_as_a_shell_takes_them() {
     assert_eq!(again(&scenario, &manifest), "thalweg lab run 'a b.toml' --seeds 20");
     manifest.first_seed = 101;
     assert_eq!(again(&scenario, &manifest), "thalweg lab run 'a b.toml' --first-seed 101 --seeds 20");
-    let text = format!("first_seed = 101 # as before\n{}", scenario.text);
-    let other = Scenario { text, ..scenario.clone() };
+    let other = self::scenario(&format!("first_seed = 1_01 # as before\n{TEXT}"));
+    let other = Scenario { file: scenario.file.clone(), first_seed: 7, ..other };
     assert_eq!(again(&other, &manifest), "thalweg lab run 'a b.toml' --seeds 20", "the file says so");
     manifest.first_seed = 1;
     manifest.only_point = Some(1);

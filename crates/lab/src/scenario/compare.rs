@@ -68,8 +68,9 @@ pub(crate) fn mark_decisions(axes: &mut [Axis]) {
     }
 }
 
-/// The metric that answers the question, and the flow or link that the scenario names with it. Without a name it is of
-/// the first that has such a metric, for which `first` is asked: one that an expectation speaks of, if there is one.
+/// The metric that answers the question, and the flow or link that it is of; none of the run as a whole. Without a name
+/// it is of what `first` says, which an expectation names; else of the first flow that can have such a metric, or of
+/// the way down of the first path that a flow takes.
 pub(crate) fn answer(
     field: &Field<'_>,
     points: &[Point],
@@ -79,9 +80,14 @@ pub(crate) fn answer(
     let world = points.first().map(|point| &point.world)?;
     if !field.is_table() {
         let answer = judging(field)?;
-        if answer.metric.scope != Scope::Flow {
-            let spoken = first(answer.metric);
-            return Some((answer, spoken));
+        match answer.metric.scope {
+            Scope::Flow => {}
+            Scope::Link => {
+                let first_taken = || world.paths.iter().find(|path| world.takes(&path.name));
+                let taken = || first_taken().map(|path| format!("{}.down", path.name));
+                return Some((answer, first(answer.metric).or_else(taken)));
+            }
+            Scope::Run => return Some((answer, None)),
         }
         let has = |flow: &str| has(points, flow, answer.metric);
         let flows = first(answer.metric).into_iter().chain(world.flows.iter().map(|flow| flow.name.clone()));
@@ -118,6 +124,7 @@ pub(crate) fn answer(
         }
         (Some((_, flow)), _) => return Some((answer, Some(flow.to_owned()))),
         (None, Some((_, link))) => return Some((answer, Some(link.to_owned()))),
+        (None, None) if scope == Scope::Run => return Some((answer, None)),
         (None, None) => {
             field.complain(format!("names neither flow nor link; write {EXAMPLE}"));
         }
@@ -151,7 +158,7 @@ fn can_have(traffic: &Traffic, metric: &Metric) -> bool {
         "response" => matches!(traffic, Traffic::Requests { .. } | Traffic::Page(_)),
         "flow_completion" => matches!(traffic, Traffic::Flows { .. }),
         "frame_delay" | "frames_missing" => is_media || matches!(traffic, Traffic::Call(_)),
-        "deadline_misses" | "stall" => super::traffic::has_deadline(traffic),
+        "deadline_misses" | "stall" => matches!(traffic, Traffic::Media { deadline: Some(_), .. }),
         name if name.starts_with("call_") || name.starts_with("audio_") || name.starts_with("video_") => {
             matches!(traffic, Traffic::Call(_))
         }
@@ -284,6 +291,12 @@ media = { rate = "100 kbps", deadline = "100 ms", duration = "10 s" }
         assert_eq!(read("answer = { flow = \"voice\", metric = \"frame_delay.p99\" }"), of("voice"));
         assert_eq!(read("answer = { link = \"p.up\", metric = \"sojourn_p99.p50\" }"), of("p.up"));
         assert_eq!(read("answer = \"completion_mean.p50\""), Ok(Some(None)));
+        assert_eq!(read("answer = { metric = \"fairness.p50\" }"), Ok(Some(None)), "the run has no name");
+        // Without a name, the link that the page and the verdict are about is one and the same, and one that is taken.
+        let text = FLOWS.replace("HERE", "answer = \"sojourn_max.p50\"\n[path.aside]\npreset = \"wifi\"");
+        let text = text.replace("[[flow]]\n", "[[flow]]\npath = \"p\"\n");
+        let aside = Scenario::parse("t.toml", &text, std::path::Path::new(""), &[StackInfo::new("thalweg")]).unwrap();
+        assert_eq!(aside.answer.unwrap().1.as_deref(), Some("p.down"));
         for (wrong, why) in [
             (
                 "answer = \"flow_completion.p50\"",
@@ -295,6 +308,7 @@ media = { rate = "100 kbps", deadline = "100 ms", duration = "10 s" }
             ("answer = { flow = \"game\", metric = \"sojourn_max.p50\" }", "leave flow out"),
             ("answer = { link = \"p.up\", metric = \"goodput.p50\" }", "leave link out"),
             ("answer = { metric = \"goodput.p50\" }", "names neither flow nor link"),
+            ("answer = { flow = \"bulk\", metric = \"fairness.p50\" }", "leave flow out"),
         ] {
             let error = read(wrong).unwrap_err();
             assert!(error.contains(why), "{wrong}: {error}");

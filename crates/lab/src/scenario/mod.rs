@@ -52,7 +52,6 @@ pub use diagnostic::{Diagnostic, ScenarioError};
 pub use expect::{Expectation, Until};
 pub use keys::keys;
 pub use rivals::{OURS, STACK};
-pub(crate) use traffic::has_deadline;
 
 use crate::hash::Digest;
 use crate::metric::Metric;
@@ -95,6 +94,8 @@ pub struct Scenario {
     pub seeds: u64,
     /// The first of them.
     pub first_seed: u64,
+    /// The first seed that the file itself asks for, whatever `first_seed` has been set to since.
+    pub own_first_seed: u64,
     /// Of which runs time series are kept.
     pub record: RecordWhich,
     /// More seeds until an interval is narrow.
@@ -369,6 +370,7 @@ fn read(
         question: question?.to_owned(),
         seeds: seeds?,
         first_seed: first_seed?,
+        own_first_seed: first_seed?,
         record: record?,
         until,
         answer,

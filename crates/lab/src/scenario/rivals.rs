@@ -68,8 +68,8 @@ pub(crate) fn read(field: &Field<'_>, axes: &[Varied], stacks: &[StackInfo]) -> 
     Some(rivals)
 }
 
-/// Puts a rival in the place of ours. Its recovery is its own, so what was chosen for ours does not apply, and a rival that
-/// cannot be told of a new address moves without notice. Gives the number of flows that are now the rival's.
+/// Puts a rival in the place of ours. Its recovery is its own, so what was chosen for ours does not apply, and a rival
+/// that cannot be told of a new address moves without notice. Gives the number of flows that are now the rival's.
 pub(crate) fn replace(world: &mut World, rival: &str, stacks: &[StackInfo]) -> usize {
     let hears = stacks.iter().any(|stack| stack.name == rival && stack.hears_of_moves);
     let mut replaced = 0;

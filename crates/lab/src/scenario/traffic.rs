@@ -164,7 +164,7 @@ pub(super) fn traffic(
             (|| {
                 let interval = frame?;
                 let frame = rate?.bytes_in(interval).max(1);
-                Some(constant_rate(up?, interval, frame, deadline?, duration?))
+                Some(constant_rate(up?, interval, frame, Some(deadline?), duration?))
             })()
         }
         CALL => call::call(&table, direction(&table)).map(Traffic::Call),
@@ -174,9 +174,10 @@ pub(super) fn traffic(
             let duration = table.need("duration", "\"30 s\"").and_then(|field| field.span());
             let up = direction(&table);
             (|| {
-                let (size, duration) = (size?, duration?);
+                let size = size?;
                 let interval = rate?.time_for(size).max(Duration::from_nanos(1));
-                Some(constant_rate(up?, interval, size, duration, duration))
+                // Nothing waits for them: none is late.
+                Some(constant_rate(up?, interval, size, None, duration?))
             })()
         }
     };
@@ -184,22 +185,10 @@ pub(super) fn traffic(
     read
 }
 
-/// Frames of so many bytes at this distance for a while.
-fn constant_rate(up: bool, interval: Duration, frame: u64, deadline: Duration, lasts: Duration) -> Traffic {
+/// Frames of so many bytes at this distance for a while, which can be late or not.
+fn constant_rate(up: bool, interval: Duration, frame: u64, deadline: Option<Duration>, lasts: Duration) -> Traffic {
     let frames = Some((lasts.nanos() / interval.nanos().max(1)).max(1));
     Traffic::Media { up, interval, frame, deadline, frames }
-}
-
-/// Whether frames can be late: datagrams that nothing waits for have no deadline, and their "deadline" is the time for
-/// which they are sent.
-pub(crate) fn has_deadline(traffic: &Traffic) -> bool {
-    match traffic {
-        Traffic::Media { interval, deadline, frames: Some(frames), .. } => {
-            u128::from(deadline.nanos()) < u128::from(interval.nanos()) * u128::from(*frames)
-        }
-        Traffic::Media { .. } => true,
-        _ => false,
-    }
 }
 
 /// Sizes with this median: spread lognormally, with a tail of Pareto's, or all alike.

@@ -387,7 +387,8 @@ pub(crate) fn points(axes: &[Varied], concerns: impl Fn(&Axis) -> bool) -> u64 {
     steps(axes, concerns).iter().map(|step| step.rows.len() as u64).fold(1, u64::saturating_mul)
 }
 
-/// Every combination of value numbers, the last axis running fastest; those that `concerns` leaves out stay at the first.
+/// Every combination of value numbers, the last axis running fastest; those that `concerns` leaves out stay at the
+/// first.
 pub(crate) fn combinations(axes: &[Varied], concerns: impl Fn(&Axis) -> bool) -> impl Iterator<Item = Vec<usize>> {
     let (count, steps) = (axes.len(), steps(axes, concerns));
     let total: usize = steps.iter().map(|step| step.rows.len()).product();

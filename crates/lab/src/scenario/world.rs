@@ -43,6 +43,12 @@ impl World {
         }
     }
 
+    /// Whether a flow takes the path of this name, by itself or in a chain.
+    pub fn takes(&self, path: &str) -> bool {
+        let taken = self.flows.iter().flat_map(FlowSpec::paths).filter_map(|name| self.route(name));
+        taken.flatten().any(|at| self.paths[at].name == path)
+    }
+
     /// About how many bytes its flows carry until they end, or the run does: what the effort of a run goes by. At least
     /// one. A flow without end counts with the rate of its slowest link.
     pub fn bytes(&self) -> u64 {

@@ -66,7 +66,7 @@ impl core::fmt::Display for Missing {
 }
 
 /// How often a 95 % interval may miss.
-const MISSES: f64 = 0.05;
+pub(super) const MISSES: f64 = 0.05;
 
 /// The fewest values that have an interval at all.
 const FEWEST: usize = 3;
@@ -142,7 +142,7 @@ fn ends(count: usize, share: f64) -> (usize, usize) {
 
 /// The largest r for which fewer than r of `count` values lie below the quantile with a probability of at most
 /// `misses`; 0 if there is none.
-fn rank(count: usize, share: f64, misses: f64) -> usize {
+pub(super) fn rank(count: usize, share: f64, misses: f64) -> usize {
     // Terms of the binomial distribution through their logarithms: the first of many is too small for a number.
     let odds = math::ln(share) - math::ln(1.0 - share);
     let mut term = count as f64 * math::ln(1.0 - share);

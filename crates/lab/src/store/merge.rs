@@ -156,8 +156,9 @@ fn difference(one: &Manifest, two: &Manifest) -> Option<(&'static str, String, S
     if one.engine != two.engine {
         return Some(("the engine", one.engine.clone(), two.engine.clone()));
     }
-    let differs = (one.seeds, one.first_seed) != (two.seeds, two.first_seed);
-    differs.then(|| ("the number of seeds", one.seeds.to_string(), two.seeds.to_string()))
+    let numbers = [("the number of seeds", one.seeds, two.seeds), ("the first seed", one.first_seed, two.first_seed)];
+    let differing = numbers.into_iter().find(|(_, one, two)| one != two);
+    differing.map(|(what, one, two)| (what, one.to_string(), two.to_string()))
 }
 
 /// Puts a file with the same content elsewhere, whole or not at all: as a second name of the file where the file

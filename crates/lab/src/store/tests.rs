@@ -146,19 +146,22 @@ fn a_write_that_fails_leaves_what_was_there() {
     assert_eq!(left.len(), 2, "{left:?}");
 }
 
-#[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_an_error_and_not_a_result() {
-    let Err(error) = write_full_device() else { return };
-    assert!(error.kind() == io::ErrorKind::StorageFull, "{error}");
-}
-
-/// What a full disk says, where the system offers one for tests.
-#[cfg(target_os = "linux")]
-fn write_full_device() -> io::Result<()> {
-    let mut file = File::options().write(true).open("/dev/full")?;
-    file.write_all(b"x")?;
-    file.sync_data()
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::create(directory.path()).unwrap();
+    store.write("results.json", b"old").unwrap();
+    let error = store
+        .write_with("results.json", |out| {
+            out.write_all(b"half of it")?;
+            Err(io::ErrorKind::StorageFull.into())
+        })
+        .unwrap_err()
+        .to_string();
+    assert!(error.starts_with("cannot write ") && error.contains("results.json"), "{error}");
+    assert!(error.contains(&io::Error::from(io::ErrorKind::StorageFull).to_string()), "{error}");
+    assert_eq!(fs::read(directory.path().join("results.json")).unwrap(), b"old");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left of the new one");
 }
 
 #[test]
@@ -198,6 +201,9 @@ fn what_does_not_belong_together_is_not_merged() {
     let all = Store::create(&directory.path().join("all")).unwrap();
     let error = all.merge(&[one.clone(), other]).unwrap_err().to_string();
     assert!(error.contains("not parts of the same work"), "{error}");
+    let later = Manifest { first_seed: 100, ..manifest("same", &[1]) };
+    let error = all.merge(&[one.clone(), store("later", &later)]).unwrap_err().to_string();
+    assert!(error.contains("the first seed") && error.contains("100"), "{error}");
     let error = all.merge(&[one, disagreeing]).unwrap_err().to_string();
     assert!(error.contains("hashes 0.1 and 0.2 differ"), "{error}");
     assert!(all.merge(&[]).is_err());

@@ -49,19 +49,20 @@ fn tells(pairs: &[(f64, f64)]) -> bool {
 
 /// Medians of runs compared seed by seed; none if there is nothing to tell.
 fn paired(first: (&Scenario, Place<'_>), second: (&Scenario, Place<'_>), metric: &Metric) -> Option<Paired> {
-    let (pairs, tolerance) = on_same_seeds(first, second, metric, Statistic::MEDIAN);
+    let (pairs, tolerance, _) = on_same_seeds(first, second, metric, Statistic::MEDIAN);
     stats::paired(&pairs, tolerance).filter(|_| tells(&pairs))
 }
 
-/// The statistic of each run of two places, and how close two values of one place are one result.
+/// The statistic of each run of two places, how close two values of one place are one result, and the statistic over
+/// runs.
 pub(crate) fn on_same_seeds(
     first: (&Scenario, Place<'_>),
     second: (&Scenario, Place<'_>),
     metric: &Metric,
     statistic: Statistic,
-) -> (Vec<(f64, f64)>, f64) {
-    let Comparison { ways: (within, _), tolerance, .. } = Comparison::new(first, second, metric, statistic);
-    (pairs(first.1, second.1, metric, within), tolerance)
+) -> (Vec<(f64, f64)>, f64, Statistic) {
+    let Comparison { ways: (within, over), tolerance, .. } = Comparison::new(first, second, metric, statistic);
+    (pairs(first.1, second.1, metric, within), tolerance, over)
 }
 
 /// How a point, or another set of results, differs from a base in one metric.

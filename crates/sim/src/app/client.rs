@@ -6,7 +6,7 @@ use bytes::Bytes;
 use thalweg_link::{Dice, Spread, Streams};
 use thalweg_units::{Duration, Instant};
 
-use super::{App, HEAD, MediaSink, MediaSource, Transport, WANT_BYTES, WANT_MEDIA, write_zeros};
+use super::{App, HEAD, MediaSink, MediaSource, Transport, WANT_BYTES, WANT_MEDIA, media_span, write_zeros};
 use crate::meter::Meter;
 use crate::plan::{PageObject, Size};
 
@@ -176,12 +176,10 @@ impl Client {
     pub(super) fn media(
         source: Option<MediaSource>,
         interval: Duration,
-        deadline: Duration,
+        deadline: Option<Duration>,
         frames: Option<u64>,
     ) -> Self {
-        // Frames may be late by a second and more; after that nobody waits for them.
-        let grace = deadline.min(Duration::from_secs(10)) + Duration::from_secs(1);
-        let span = frames.map(|frames| interval.saturating_mul(u32::try_from(frames).unwrap_or(u32::MAX)) + grace);
+        let span = frames.map(|frames| media_span(interval, deadline, frames));
         let media = Media { source, sink: MediaSink::new(deadline), span, asked: false, until: None };
         Client { media: Some(media), ..Client::new(Jobs::Once(None)) }
     }

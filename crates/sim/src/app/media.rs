@@ -74,10 +74,18 @@ impl MediaSource {
 /// How many frames may be incomplete at a time: older ones are given up.
 const INCOMPLETE: usize = 1024;
 
+/// For how long a client takes part in so many frames. They may be late by a second and more, as long as they last where
+/// they have no deadline; after that nobody waits for them.
+pub(crate) fn media_span(interval: Duration, deadline: Option<Duration>, frames: u64) -> Duration {
+    let whole = interval.saturating_mul(u32::try_from(frames).unwrap_or(u32::MAX));
+    let grace = deadline.unwrap_or(whole).min(Duration::from_secs(10)) + Duration::from_secs(1);
+    whole + grace
+}
+
 /// Receives frames.
 #[derive(Debug)]
 pub struct MediaSink {
-    deadline: Duration,
+    deadline: Option<Duration>,
     /// Pieces seen per incomplete frame, as a set of bits in words.
     incomplete: BTreeMap<u32, Pieces>,
     last: Instant,
@@ -90,8 +98,8 @@ struct Pieces {
 }
 
 impl MediaSink {
-    /// Frames later than `deadline` count as late.
-    pub fn new(deadline: Duration) -> Self {
+    /// Frames later than `deadline` count as late; without one none does.
+    pub fn new(deadline: Option<Duration>) -> Self {
         MediaSink { deadline, incomplete: BTreeMap::new(), last: Instant::ZERO }
     }
 
@@ -184,7 +192,7 @@ mod tests {
         let start = Instant::ZERO + ms(1000);
         let (mut wire, mut meter) = (Loop::default(), Meter::new(start, ms(0)));
         let mut source = MediaSource::new(ms(20), 200, Some(3));
-        let mut sink = MediaSink::new(ms(50));
+        let mut sink = MediaSink::new(Some(ms(50)));
         assert!(source.poll(start, &mut wire, &mut meter));
         assert_eq!(source.next(), Some(start + ms(20)));
         assert_eq!(wire.0.len(), 3, "200 bytes in pieces of 84");

@@ -9,11 +9,11 @@ use bytes::Bytes;
 pub use call::Caller;
 pub use client::Client;
 use client::Jobs;
-pub(crate) use media::HEAD as PIECE_HEAD;
+pub(crate) use media::{HEAD as PIECE_HEAD, media_span};
 pub use media::{MediaSink, MediaSource};
 pub use server::Server;
 use thalweg_link::{Dice, Streams};
-use thalweg_units::{Duration, Instant};
+use thalweg_units::Instant;
 
 use crate::meter::Meter;
 use crate::plan::Traffic;
@@ -138,7 +138,7 @@ pub fn server(traffic: &Traffic) -> Box<dyn App> {
         }
         Traffic::Media { deadline, .. } => Server::new(*deadline, None),
         Traffic::Call(call) => return Box::new(Caller::server(call)),
-        _ => Server::new(Duration::MAX, None),
+        _ => Server::new(None, None),
     })
 }
 
@@ -169,6 +169,7 @@ fn write_zeros(transport: &mut dyn Transport, id: u64, left: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use thalweg_link::Spread;
+    use thalweg_units::Duration;
 
     use super::*;
     use crate::plan::Size;

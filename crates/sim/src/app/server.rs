@@ -33,7 +33,7 @@ struct Response {
 }
 
 impl Server {
-    pub(super) fn new(deadline: Duration, source: Option<MediaSource>) -> Self {
+    pub(super) fn new(deadline: Option<Duration>, source: Option<MediaSource>) -> Self {
         let sink = MediaSink::new(deadline);
         Server { reading: Vec::new(), writing: VecDeque::new(), sink, source, sending_media: false }
     }

@@ -72,12 +72,14 @@ impl StackFactory for Thalweg {
             config.observer = Some(factory);
             let datagrams = match &context.flow.traffic {
                 Traffic::Media { interval, frame, deadline, .. } => Some((*interval, *frame, *deadline)),
-                Traffic::Call(call) => Some((call.audio.every, call.audio.size, Duration::MAX)),
+                Traffic::Call(call) => Some((call.audio.every, call.audio.size, None)),
                 _ => None,
             };
             if let Some((interval, frame, deadline)) = datagrams {
+                const SECOND: Duration = Duration::from_secs(1);
                 // Late is worthless: what waits longer than the deadline, or than a second, makes room.
-                let frames = deadline.min(Duration::from_secs(1)).nanos() / interval.nanos().max(1) + 1;
+                let frames =
+                    deadline.map_or(SECOND, |deadline| deadline.min(SECOND)).nanos() / interval.nanos().max(1) + 1;
                 config.datagrams.when_full = WhenFull::DropOldest;
                 config.datagrams.send_buffer = usize::try_from(frames * (frame + 256)).unwrap_or(usize::MAX);
             }

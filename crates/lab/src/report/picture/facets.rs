@@ -64,6 +64,8 @@ pub(super) fn draw(
 pub fn left_out(panels: usize) -> String {
     match panels.checked_sub(MOST).filter(|more| *more > 0) {
         None => String::new(),
-        Some(more) => format!(" The first {MOST} of {panels} are shown; the other {more} are in the tables."),
+        Some(more) => format!(
+            " The first {MOST} of {panels} are shown; thalweg lab export writes the numbers of the other {more}."
+        ),
     }
 }

@@ -18,8 +18,8 @@ pub fn distinct(labels: &[String], most: usize) -> Vec<String> {
     labels.to_vec()
 }
 
-/// The label without its middle: whole words stay, and a number with its unit is one. Only a word that alone is too long
-/// is cut, and no number is.
+/// The label without its middle: whole words stay, and a number with its unit is one. Only a word that alone is too
+/// long is cut, and no number is.
 fn shorten(label: &str, most: usize) -> String {
     if label.chars().count() <= most {
         return label.to_owned();

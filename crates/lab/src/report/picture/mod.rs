@@ -1,5 +1,5 @@
-//! Pictures as SVG: plain text that is the same on every machine, so that reports can be compared with `diff`. Colors come
-//! from the page's style sheet.
+//! Pictures as SVG: plain text that is the same on every machine, so that reports can be compared with `diff`. Colors
+//! come from the page's style sheet.
 
 mod dots;
 mod facets;

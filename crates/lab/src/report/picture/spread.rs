@@ -33,8 +33,8 @@ fn finite(group: &Group) -> (Vec<f64>, usize) {
     (sorted, endless)
 }
 
-/// Boxes from quartile to quartile, whiskers to the last value within 1.5 interquartile ranges (Tukey 1977), every value
-/// a dot, the median's interval a thick line. None if there is nothing to draw.
+/// Boxes from quartile to quartile, whiskers to the last value within 1.5 interquartile ranges (Tukey 1977), every
+/// value a dot, the median's interval a thick line. None if there is nothing to draw.
 pub fn box_plot(name: &str, axis: &str, unit: Unit, groups: &[Group]) -> Option<String> {
     let names: Vec<String> = groups.iter().map(|group| group.label.clone()).collect();
     let labels = distinct(&names, 40);
