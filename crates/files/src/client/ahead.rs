@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
+use super::ask::Answered;
 use super::broken::Broken;
 use super::error::Error;
 use super::part::Origin;
 use super::session::Session;
-use super::transfer::{Answered, Plan, Transfer};
+use super::transfer::{Plan, Transfer};
 use super::url::Location;
 use crate::body::ReadBody as _;
 
