@@ -1,7 +1,7 @@
 //! `thalweg demo`: serves and fetches files on one machine over a lossy relay, and compares every byte.
 //!
-//! It makes a directory of files, serves it, fetches everything over HTTP/3 through a relay on loopback that loses, delays
-//! and reorders datagrams, compares SHA-256 sums, and prints what happened, from both ends' traces.
+//! It makes a directory of files, serves it, fetches everything over HTTP/3 through a relay on loopback that loses,
+//! delays and reorders datagrams, compares SHA-256 sums, and prints what happened, from both ends' traces.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

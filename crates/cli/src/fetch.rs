@@ -46,9 +46,9 @@ pub struct FetchArgs {
     /// Do not resume TLS sessions, and send nothing as early data (0-RTT), when the same server is connected to again
     #[arg(long)]
     no_tickets: bool,
-    /// Keep address tokens and what was learned about the paths to servers in this file. With --policies resume=careful at
-    /// both ends, a later run begins with half of the window that it had. The file tells which servers were visited and
-    /// from how fast a network
+    /// Keep address tokens and what was learned about the paths to servers in this file. With --policies resume=careful
+    /// at both ends, a later run begins with half of the window that it had. The file tells which servers were visited
+    /// and from how fast a network
     #[arg(long, value_name = "FILE", conflicts_with = "no_tickets")]
     known_paths: Option<PathBuf>,
     /// Take and send no more than this, such as "20 Mbps" or 20mbit (bits), "4 MB/s" or 4M (bytes; M is 1024 x 1024)

@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_files::client::Fetcher;
 use tokio::task::JoinHandle;
 
+#[cfg(unix)]
+use tokio::signal::unix::{SignalKind, signal};
+
 use crate::failure::{Failure, Result};
 
 /// Exit code of a program that Ctrl-C has ended, as shells have it, where there are no signals to end by.
@@ -19,17 +22,23 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// From now on.
+    /// From now on: also one that comes before this runtime does anything else. A second one is heard however soon it
+    /// comes.
     pub fn stops(fetcher: &Fetcher) -> Self {
         let came = Arc::new(AtomicBool::new(false));
         let (fetcher, noted) = (fetcher.clone(), came.clone());
+        #[cfg(unix)]
+        let signals = signal(SignalKind::interrupt());
+        #[cfg(windows)]
+        let signals = tokio::signal::windows::ctrl_c();
         let task = tokio::spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
+            let Ok(mut signals) = signals else { return };
+            if signals.recv().await.is_some() {
                 noted.store(true, Ordering::Relaxed);
                 fetcher.stop();
             }
             // Whatever the first one waits for is not worth waiting for.
-            if tokio::signal::ctrl_c().await.is_ok() {
+            if signals.recv().await.is_some() {
                 std::process::exit(i32::from(end()));
             }
         });
@@ -49,8 +58,8 @@ impl Drop for Interrupt {
     }
 }
 
-/// Ends the program by SIGINT, so that a shell, or the script it runs, sees that it was interrupted and stops too. Returns
-/// the exit code to end with where there are no signals.
+/// Ends the program by SIGINT, so that a shell, or the script it runs, sees that it was interrupted and stops too.
+/// Returns the exit code to end with where there are no signals.
 pub fn end() -> u8 {
     #[cfg(unix)]
     let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGINT);

@@ -24,8 +24,8 @@ pub struct TransportArgs {
     /// Give a silent connection up after this long
     #[arg(long, value_name = "TIME", default_value = "30 s", value_parser = duration)]
     pub idle_timeout: Duration,
-    /// Round-trip time assumed until the first is measured, 1 ms to 1 h: longer for paths beyond the Earth, where probes
-    /// would leave long before any answer can arrive
+    /// Round-trip time assumed until the first is measured, 1 ms to 1 h: longer for paths beyond the Earth, where
+    /// probes would leave long before any answer can arrive
     #[arg(long, value_name = "TIME", default_value = "333 ms", value_parser = initial_rtt)]
     pub initial_rtt: Duration,
     /// Largest UDP payload that path MTU discovery tries; 1200 turns it off

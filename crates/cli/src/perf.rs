@@ -1,8 +1,8 @@
 //! `thalweg perf`: raw QUIC from memory to memory, to see what a path and a set of rules can do.
 //!
-//! The protocol is the one of draft-banks-quic-performance (ALPN `perf`): the client opens a bidirectional stream, sends
-//! the number of bytes it wants as eight bytes in network order, then whatever it uploads; the server sends that many
-//! bytes and finishes once it has read everything. Nothing but zeros travels, so nobody's certificate is checked.
+//! The protocol is the one of draft-banks-quic-performance (ALPN `perf`): the client opens a bidirectional stream,
+//! sends the number of bytes it wants as eight bytes in network order, then whatever it uploads; the server sends that
+//! many bytes and finishes once it has read everything. Nothing but zeros travels, so nobody's certificate is checked.
 
 mod client;
 mod server;

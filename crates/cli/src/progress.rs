@@ -106,8 +106,8 @@ fn bar() -> ProgressBar {
     bar
 }
 
-/// One file in fewer than `columns` columns: its name, a bar, how much of it is here, rate and time to go, as much of this as
-/// fits. What is here comes first.
+/// One file in fewer than `columns` columns: its name, a bar, how much of it is here, rate and time to go, as much of
+/// this as fits. What is here comes first.
 fn line(columns: usize, name: &str, bytes: u64, total: Option<u64>, rate_bps: u64) -> String {
     // A full line would move the cursor to the next one.
     let room = columns.saturating_sub(1);

@@ -17,8 +17,8 @@ use crate::failure::{Context, Failure, Result};
 use crate::options::{TransportArgs, bytes, duration};
 use crate::output;
 
-/// Handshakes under way from which on a server asks for proof of address: far above a busy site's, far below what a flood
-/// from forged addresses brings.
+/// Handshakes under way from which on a server asks for proof of address: far above a busy site's, far below what a
+/// flood from forged addresses brings.
 const BUSY_HANDSHAKES: usize = 200;
 
 /// When to send Retry packets.

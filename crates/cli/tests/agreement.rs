@@ -103,8 +103,8 @@ policies = {{ {} }}
     }
 }
 
-/// What happens in real time differs from run to run: the median of so many counts. On the long fat path, one run of eight
-/// takes more than 5 % longer, where the start has measured while the machine paused.
+/// What happens in real time differs from run to run: the median of so many counts. On the long fat path, one run of
+/// eight takes more than 5 % longer, where the start has measured while the machine paused.
 const RUNS: usize = 9;
 
 /// How far the median may be from what the lab foretells.

@@ -1,4 +1,5 @@
-//! `thalweg lab` as people run it: what is wrong with a scenario, runs that cannot end, interrupts, panics, parts of a sweep.
+//! `thalweg lab` as people run it: what is wrong with a scenario, runs that cannot end, interrupts, panics, parts of a
+//! sweep.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
@@ -431,6 +432,11 @@ fn a_replay_and_a_part_go_beside_the_results_and_never_over_them() {
     assert_eq!(lab.json("part/manifest.json")["shard"], "1/2");
     assert_eq!(lab.json("part-2of2/manifest.json")["shard"], "2/2");
     assert!(whole() == before, "results were replaced");
+    // Nor do parts of other seeds.
+    assert!(lab.run("own", &["--point", "1", "--first-seed", "101"]).status.success());
+    assert!(lab.run("own", &["--point", "1"]).status.success());
+    let first_seed = |directory: &str| lab.json(&format!("{directory}/manifest.json"))["first_seed"].clone();
+    assert_eq!((first_seed("own"), first_seed("own-p1")), (101.into(), 1.into()));
     // What else lies there is not replaced.
     std::fs::write(lab.path("out-p0-s1"), "").unwrap();
     assert!(!lab.run("out", &["--point", "0", "--seed", "1"]).status.success());

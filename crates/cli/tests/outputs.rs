@@ -5,8 +5,8 @@
 mod common;
 
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{FileTypeExt as _, symlink};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -14,6 +14,14 @@ use common::{Place, Server, finish, run, text, thalweg, until};
 
 /// Larger than the buffer of a pipe and of the program.
 const SIZE: u64 = 5_000_000;
+
+/// A site with one file, `big`, and its server.
+fn scene() -> (Place, Server) {
+    let place = Place::new();
+    place.add("big", SIZE);
+    let server = Server::start(&place.path("site"), &[]);
+    (place, server)
+}
 
 /// Makes a special file in the test's own directory; says so when that is not possible here.
 fn made(program: &str, path: &Path, arguments: &[&str]) -> bool {
@@ -49,9 +57,7 @@ fn names(place: &Place) -> Vec<String> {
 
 #[test]
 fn a_pipe_gets_every_byte_and_stays_a_pipe() {
-    let place = Place::new();
-    place.add("big", SIZE);
-    let server = Server::start(&place.path("site"), &[]);
+    let (place, server) = scene();
     let pipe = place.path("pipe");
     if !made("mkfifo", &pipe, &[]) {
         return;
@@ -71,9 +77,7 @@ fn a_pipe_gets_every_byte_and_stays_a_pipe() {
 
 #[test]
 fn a_device_is_written_in_place() {
-    let place = Place::new();
-    place.add("big", SIZE);
-    let server = Server::start(&place.path("site"), &[]);
+    let (place, server) = scene();
     // As null(4) and full(4).
     if !device(&place.path("null"), "3") || !device(&place.path("full"), "7") {
         return;
@@ -92,9 +96,7 @@ fn a_device_is_written_in_place() {
 
 #[test]
 fn a_link_stays_a_link() {
-    let place = Place::new();
-    place.add("big", SIZE);
-    let server = Server::start(&place.path("site"), &[]);
+    let (place, server) = scene();
     fs::create_dir(place.path("elsewhere")).unwrap();
     symlink("elsewhere/target", place.path("link")).unwrap();
     // First a link to nothing, then one to a file.
@@ -110,9 +112,7 @@ fn a_link_stays_a_link() {
 
 #[test]
 fn descriptors_are_written_where_they_are() {
-    let place = Place::new();
-    place.add("big", SIZE);
-    let server = Server::start(&place.path("site"), &[]);
+    let (place, server) = scene();
     let url = server.url("big");
     for name in ["/dev/stdout", "/dev/fd/1", "-"] {
         let done = run(&["get", "--pin", &server.pin, "-o", name, &url]);
@@ -133,9 +133,7 @@ fn descriptors_are_written_where_they_are() {
 
 #[test]
 fn a_command_of_the_shell_reads_what_is_fetched() {
-    let place = Place::new();
-    place.add("big", SIZE);
-    let server = Server::start(&place.path("site"), &[]);
+    let (place, server) = scene();
     let script = format!(
         "{} get -q --pin {} -o >(cat >{}) {}",
         env!("CARGO_BIN_EXE_thalweg"),
@@ -249,23 +247,33 @@ fn shells_and_man_know_every_command() {
 #[test]
 fn an_interrupt_does_not_wait_for_whoever_reads_a_pipe() {
     use std::os::unix::process::ExitStatusExt as _;
-    let place = Place::new();
-    place.add("big", SIZE);
-    let server = Server::start(&place.path("site"), &[]);
+    let (place, server) = scene();
     let pipe = place.path("pipe");
     if !made("mkfifo", &pipe, &[]) {
         return;
     }
-    // Nobody opens the pipe in the first round, and nobody reads it in the second.
+    // Nobody opens the pipe in the first round, and nobody reads more than a byte of it in the second.
     for opened in [false, true] {
-        let mut command = thalweg(&["get", "--pin", &server.pin, "-o", &place.arg("pipe"), &server.url("big")]);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let reader = opened.then(|| File::open(&pipe).unwrap());
-        let ready = std::time::Duration::from_millis(if opened { 500 } else { 200 });
-        std::thread::sleep(ready);
+        // Opening it does not wait for the program, which may fail before.
+        let reader = opened.then(|| {
+            let mut options = File::options();
+            options.read(true).custom_flags(libc::O_NONBLOCK);
+            options.open(&pipe).unwrap()
+        });
+        let arguments = ["get", "--resume", "--pin", &server.pin, "-o", &place.arg("pipe"), &server.url("big")];
+        let mut child = thalweg(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut told = String::new();
+        // Told before the pipe is opened.
+        while !told.contains("is a pipe") {
+            assert!(stderr.read_line(&mut told).unwrap() > 0, "{told}");
+        }
+        if let Some(mut reader) = reader.as_ref() {
+            until("the first byte", || reader.read(&mut [0]).is_ok_and(|read| read == 1));
+        }
         common::signal(&child, "INT");
-        let ended = finish(child);
-        assert_eq!(ended.status.signal(), Some(2), "{}", text(&ended.stderr));
-        drop(reader);
+        stderr.read_to_string(&mut told).unwrap();
+        assert_eq!(common::wait(&mut child).signal(), Some(2), "{told}");
+        assert!(told.contains("stopped"), "{told}");
     }
 }

@@ -1,4 +1,5 @@
-//! The server's certificate: read from PEM, or made on the spot; replaced while running; named in the words a client needs.
+//! The server's certificate: read from PEM, or made on the spot; replaced while running; named in the words a client
+//! needs.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -85,8 +86,8 @@ impl Identity {
         ring::hmac::Key::new(ring::hmac::HMAC_SHA256, tag.as_ref())
     }
 
-    /// Makes a self-signed ECDSA P-256 certificate for `localhost`, `127.0.0.1`, `::1` and `names`, valid from a day ago for a
-    /// year.
+    /// Makes a self-signed ECDSA P-256 certificate for `localhost`, `127.0.0.1`, `::1` and `names`, valid from a day
+    /// ago for a year.
     ///
     /// # Errors
     /// [`CertificateError::Generate`] when a name is neither a host name nor an IP address.
@@ -225,8 +226,9 @@ pub(crate) fn certificates(pem: &[u8], place: &str) -> Result<Vec<CertificateDer
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fingerprints {
-    /// SHA-256 of the public key (SubjectPublicKeyInfo), base64: what Chromium's `--ignore-certificate-errors-spki-list` and our
-    /// client's pin take. It stays the same when a certificate is renewed with the same key.
+    /// SHA-256 of the public key (SubjectPublicKeyInfo), base64: what Chromium's
+    /// `--ignore-certificate-errors-spki-list` and our client's pin take. It stays the same when a certificate is
+    /// renewed with the same key.
     pub spki_sha256: String,
     /// SHA-256 of the certificate, hexadecimal with colons: what `openssl x509 -fingerprint -sha256` prints.
     pub certificate_sha256: String,

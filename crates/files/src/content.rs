@@ -22,7 +22,8 @@ use crate::account::{Account, Charge};
 use crate::source::{OpenFiles, Source};
 use crate::stamp::Stamp;
 
-/// Bytes read at once when a body is under way. At 1 GB/s this is 4000 reads and hand-overs per second, about 2 % of a core.
+/// Bytes read at once when a body is under way. At 1 GB/s this is 4000 reads and hand-overs per second, about 2 % of a
+/// core.
 pub(crate) const BLOCK: usize = 256 * 1024;
 
 /// Bytes read first where the transport does not tell what it can take; the size doubles with each block.
@@ -67,7 +68,7 @@ impl Pool {
         wanted.min(share.max(LEAST_BLOCK))
     }
 
-    /// Half of the memory may be used for reading ahead.
+    /// Whether there is room for reading ahead: half of a client's blocks, or [`ROOMY`] of a server's memory.
     fn is_roomy(&self, account: Option<&Arc<Account>>) -> bool {
         account.map_or_else(|| self.left() > POOL_BYTES / 2, |account| account.left() > ROOMY)
     }
@@ -236,8 +237,8 @@ impl Reader {
     ///
     /// # Errors
     /// What the file system says; [`io::ErrorKind::UnexpectedEof`] when the file became shorter than promised,
-    /// [`io::ErrorKind::InvalidData`] when it changed since the answer was made, with the last block at the latest. After an error
-    /// the body must be cut off visibly, never ended as if complete.
+    /// [`io::ErrorKind::InvalidData`] when it changed since the answer was made, with the last block at the latest.
+    /// After an error the body must be cut off visibly, never ended as if complete.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
         let most = self.block;
         let block = ready!(self.poll_block(cx, most))?;

@@ -10,9 +10,9 @@ use crate::calendar::Civil;
 
 /// What happened to one request. [`fmt::Display`] is the log line, without a newline.
 ///
-/// `192.0.2.7 - - [20/Nov/2026:18:57:00 +0000] "GET /a.bin HTTP/3" 200 1048576 "-" "thalweg/0.1.0" 0.031s`, with ` aborted`
-/// at the end when the answer did not get through completely, and the reason in parentheses if it lies with this
-/// server.
+/// `192.0.2.7 - - [20/Nov/2026:18:57:00 +0000] "GET /a.bin HTTP/3" 200 1048576 "-" "thalweg/0.1.0" 0.031s`, with
+/// ` aborted` at the end when the answer did not get through completely, and the reason in parentheses if it lies with
+/// this server.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct AccessRecord {
@@ -30,7 +30,8 @@ pub struct AccessRecord {
     pub status: u16,
     /// Bytes of the body handed to the transport (for uploads: received).
     pub bytes: u64,
-    /// From the request's arrival until the last byte was handed to the transport; over HTTP/3, until it was acknowledged.
+    /// From the request's arrival until the last byte was handed to the transport; over HTTP/3, until it was
+    /// acknowledged.
     pub duration: Duration,
     /// Whether it was answered in early data (0-RTT), before the handshake was complete.
     pub early_data: bool,

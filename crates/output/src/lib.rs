@@ -56,11 +56,13 @@ fn write_to(path: &Path, private: bool, content: impl FnOnce(&mut File) -> io::R
         Place::InPlace(place) => return content(&mut place.open()?),
         Place::File(target) => target,
     };
-    let (beside, mut file) = create_beside(&target, private)?;
+    let replaced = fs::metadata(&target).ok().map(|old| old.permissions());
+    // What replaces a file that few may read is not to be read by others before it has that file's permissions.
+    let (beside, mut file) = create_beside(&target, private || replaced.is_some())?;
     let written = content(&mut file)
-        .and_then(|()| match fs::metadata(&target) {
-            Ok(old) if !private => file.set_permissions(old.permissions()),
-            _ => Ok(()),
+        .and_then(|()| match replaced.filter(|_| !private) {
+            Some(permissions) => file.set_permissions(permissions),
+            None => Ok(()),
         })
         .and_then(|()| file.sync_data())
         .and_then(|()| fs::rename(&beside, &target));
@@ -70,10 +72,10 @@ fn write_to(path: &Path, private: bool, content: impl FnOnce(&mut File) -> io::R
     })
 }
 
-/// A new file in the directory of `target`, under a name that nothing else has.
+/// A new file in the directory of `target`, under a name that nothing else has. The name does not depend on the
+/// target's, which may be as long as the file system allows.
 fn create_beside(target: &Path, private: bool) -> io::Result<(PathBuf, File)> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
     let mut options = File::options();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -85,7 +87,7 @@ fn create_beside(target: &Path, private: bool) -> io::Result<(PathBuf, File)> {
     loop {
         // The process number and the count keep programs and threads from writing into each other's files.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let beside = target.with_file_name(format!(".{name}.{}.{number}.part", std::process::id()));
+        let beside = target.with_file_name(format!(".thalweg-{}-{number}.part", std::process::id()));
         match options.open(&beside) {
             Ok(file) => return Ok((beside, file)),
             // Left by a program that was killed and had the same number.

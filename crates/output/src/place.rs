@@ -55,8 +55,8 @@ impl Place {
     /// Finds out what `path` leads to. Neither opens nor creates anything.
     ///
     /// # Errors
-    /// [`io::ErrorKind::IsADirectory`] for a directory and for a path that ends in `/`; what the file system says when it
-    /// cannot be looked at. That the directory of a new file does not exist shows when the file is created.
+    /// [`io::ErrorKind::IsADirectory`] for a directory and for a path that ends in `/`; what the file system says when
+    /// it cannot be looked at. That the directory of a new file does not exist shows when the file is created.
     pub fn of(path: &Path) -> io::Result<Place> {
         if path.as_os_str().as_encoded_bytes().last().is_some_and(|last| std::path::is_separator(char::from(*last))) {
             return Err(io::ErrorKind::IsADirectory.into());

@@ -25,6 +25,18 @@ fn a_regular_file_is_replaced_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_name_may_be_as_long_as_the_file_system_allows() {
+    let directory = tempfile::tempdir().unwrap();
+    let name = "n".repeat(255);
+    if fs::write(directory.path().join(&name), "").is_err() {
+        println!("skipped: names may not have 255 bytes here");
+        return;
+    }
+    write(&directory.path().join(&name), b"x").unwrap();
+    assert_eq!(names(directory.path()), [name]);
+}
+
+#[test]
 fn a_directory_is_refused_before_anything_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("f/");
@@ -83,7 +95,12 @@ mod unix {
         write_private(&path, b"secret").unwrap();
         assert_eq!(mode(), 0o600);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        write(&path, b"x").unwrap();
+        // Nobody else can read it before.
+        let replace = |file: &mut File| {
+            assert_eq!(file.metadata()?.mode() & 0o777, 0o600);
+            file.write_all(b"x")
+        };
+        write_with(&path, replace).unwrap();
         assert_eq!(mode(), 0o640);
     }
 

@@ -9,7 +9,8 @@ use thalweg_lab::store::write_whole;
 
 use crate::failure::{Failure, Result};
 
-/// Where results go: where the caller says; otherwise `results/NAME` of the one scenario or the one folder named, or `results/all`.
+/// Where results go: where the caller says; otherwise `results/NAME` of the one scenario or the one folder named, or
+/// `results/all`.
 pub(super) fn root(named: &[PathBuf], out: Option<&Path>, first: Option<&Scenario>, several: bool) -> PathBuf {
     if let Some(out) = out {
         return out.to_owned();
@@ -57,8 +58,8 @@ pub(super) fn inside(directory: &Path) -> Vec<PathBuf> {
     if own || folders.is_empty() { vec![directory.to_owned()] } else { folders }
 }
 
-/// The parts of a sharded sweep that belong together: by the name of the scenario's folder, which is empty where a part is the results
-/// of one scenario itself.
+/// The parts of a sharded sweep that belong together: by the name of the scenario's folder, which is empty where a part
+/// is the results of one scenario itself.
 pub(super) fn parts(directories: &[PathBuf]) -> BTreeMap<PathBuf, Vec<PathBuf>> {
     let mut parts: BTreeMap<PathBuf, Vec<PathBuf>> = BTreeMap::new();
     for directory in directories {

@@ -135,7 +135,11 @@ impl RunArgs {
         let root = collection::root(&self.scenarios, self.out.as_deref(), scenarios.first(), several);
         let directories = collection::directories(scenarios, &root, several);
         let part = self.part();
-        if part.is_empty() || self.out.is_some() && directories.iter().all(|directory| self.is_free(directory)) {
+        let taken = |directories: &[PathBuf]| {
+            let mut both = scenarios.iter().zip(directories);
+            both.find(|(scenario, directory)| !self.is_free(scenario, directory)).map(|(_, taken)| taken.clone())
+        };
+        if part.is_empty() || self.out.is_some() && taken(&directories).is_none() {
             return Ok((root, directories));
         }
         let mut beside = root.components().as_path().to_owned();
@@ -145,7 +149,7 @@ impl RunArgs {
             None => beside.push(part.trim_start_matches('-')),
         }
         let directories = collection::directories(scenarios, &beside, several);
-        if let Some(taken) = directories.iter().find(|directory| !self.is_free(directory)) {
+        if let Some(taken) = taken(&directories) {
             let taken = taken.display();
             return Err(Failure::usage(format!("{taken} holds other results; name another folder with --out")));
         }
@@ -174,8 +178,8 @@ impl RunArgs {
         Ok(())
     }
 
-    /// What tells the folder of a part, or of other seeds, from that of the whole: "-p0-s3", "-1of4" or "-from101"; empty
-    /// for the whole.
+    /// What tells the folder of a part, or of other seeds, from that of the whole: "-p0-s3", "-1of4" or "-from101";
+    /// empty for the whole.
     fn part(&self) -> String {
         let part = |letter, number: Option<u64>| number.map_or_else(String::new, |n| format!("-{letter}{n}"));
         let shard = self.shard.map_or_else(String::new, |shard| format!("-{}", shard.to_string().replace('/', "of")));
@@ -183,15 +187,15 @@ impl RunArgs {
         shard + &first + &part('p', self.point.map(|point| point as u64)) + &part('s', self.seed)
     }
 
-    /// Whether a folder has no results, or those of the same part.
-    fn is_free(&self, directory: &Path) -> bool {
+    /// Whether a folder has no results, or those of the same part of the scenario, with the same seeds.
+    fn is_free(&self, scenario: &Scenario, directory: &Path) -> bool {
         if !directory.join("manifest.json").exists() {
             return true;
         }
         let shard = self.shard.map(|shard| shard.to_string());
         Store::open(directory).is_ok_and(|(_, known)| {
-            self.first_seed.is_none_or(|first| first == known.first_seed)
-                && (known.shard, known.only_point, known.only_seed) == (shard, self.point, self.seed)
+            (known.first_seed, known.shard, known.only_point, known.only_seed)
+                == (scenario.first_seed, shard, self.point, self.seed)
         })
     }
 

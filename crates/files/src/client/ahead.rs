@@ -1,8 +1,8 @@
 //! What a download lacks, asked for on a second connection while the first is silent and nobody knows why.
 //!
 //! The request travels with the first packets of the second connection (0-RTT). Whichever connection brings something
-//! first is gone on with: if it is the first, the answer of the second is not wanted; if it is the second, its answer is
-//! kept for the next attempt, which would have asked for the same.
+//! first is gone on with: if it is the first, the answer of the second is not wanted; if it is the second, its answer
+//! is kept for the next attempt, which would have asked for the same.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
+use super::ask::Answered;
 use super::broken::Broken;
 use super::error::Error;
 use super::part::Origin;
 use super::session::Session;
-use super::transfer::{Answered, Plan, Transfer};
+use super::transfer::{Plan, Transfer};
 use super::url::Location;
 use crate::body::ReadBody as _;
 
@@ -76,23 +77,31 @@ impl Transfer<'_> {
             true = &mut elsewhere => return Err(self.superseded(session)),
         };
         // The connection is given up as soon as the other one stands, which is before the other one's answer.
-        if next.is_err() && asks.load(Ordering::Relaxed) && self.patiently(elsewhere).await? {
-            return Err(self.superseded(session));
+        if next.is_err() && asks.load(Ordering::Relaxed) {
+            match self.patiently(elsewhere).await {
+                Ok(true) => return Err(self.superseded(session)),
+                // The next attempt asks again.
+                Ok(false) | Err(Error::Stalled { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(next)
     }
 
-    /// Asks for what follows the first `got` bytes, if they can be recognized. Whether there is an answer.
+    /// Asks for what follows the first `got` bytes, if they can be recognized. Whether there is an answer that brings
+    /// bytes of the file: any other is for those who ask in the ordinary way, which follows redirects and tries again.
     async fn ask_ahead(&self, session: Arc<Session>, location: &Location, got: u64, origin: Origin) -> bool {
         let plan = Plan::of(got, origin);
         if !matches!(&plan, Plan::Rest(have, origin) if *have > 0 && origin.is_recognizable()) {
             return false;
         }
         match self.ask_on(session, location.clone(), &plan, true).await {
-            Ok(answered) => self.run.ahead.keep(got, answered),
-            Err(_) => return false,
+            Ok(answered) if matches!(answered.head.status().as_u16(), 200 | 206) => {
+                self.run.ahead.keep(got, answered);
+                true
+            }
+            _ => false,
         }
-        true
     }
 
     fn superseded(&self, session: &Session) -> Error {

@@ -56,14 +56,26 @@ impl Life {
         self.successor.lock().ok()?.take()
     }
 
-    /// The next second connection that can be used before its handshake is complete.
-    pub(super) async fn early(&self) -> Arc<Session> {
+    /// The second connection that is offered now.
+    async fn offered(&self) -> Arc<Session> {
         let mut offers = self.early.subscribe();
         let offer = offers.wait_for(Option::is_some).await.ok().and_then(|offer| offer.clone());
         match offer {
             Some(session) => session,
             None => std::future::pending().await,
         }
+    }
+}
+
+/// A second connection that can be used before its handshake is complete, once there is one and `http` is silent.
+pub(super) async fn early_successor(http: &Http3) -> Arc<Session> {
+    loop {
+        let session = http.life.offered().await;
+        // The offer is taken back only with the next look.
+        if http.connection.silence() >= patience(http) {
+            return session;
+        }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -145,7 +157,12 @@ async fn second_connection(session: &Weak<Session>, quic: &Quic, name: &str, tic
     // The same session as asked about: by now it may have been heard again. Those who waited for it may have gone on
     // with the other one already.
     let silence = with(session, |_, http| Some(http.connection.silence()).filter(|silence| *silence >= patience(http)));
-    let Some(silence) = silence.flatten() else { return };
+    let Some(silence) = silence.flatten() else {
+        if let Ok(new) = result {
+            withdraw(session, &new).await;
+        }
+        return;
+    };
     let silent = format!("the server was silent for {:.1} s", silence.as_secs_f64());
     let (verdict, successor) = match result {
         Ok(new) => {
@@ -181,13 +198,20 @@ async fn stands(session: &Weak<Session>, new: &Arc<Session>) -> bool {
     if !new.is_early() {
         return true;
     }
-    let offer = |offer| with(session, |_, http| http.life.early.send_replace(offer));
-    offer(Some(Arc::clone(new)));
+    with(session, |_, http| http.life.early.send_replace(Some(Arc::clone(new))));
     let stands = while_in_doubt(session, new.stands()).await.is_some() && !new.never_stood();
     if !stands {
-        offer(None);
+        withdraw(session, new).await;
     }
     stands
+}
+
+/// Offers the second connection no longer, and closes it unless somebody has gone on with it.
+async fn withdraw(session: &Weak<Session>, new: &Session) {
+    with(session, |_, http| http.life.early.send_replace(None));
+    if matches!(&new.kind, Kind::Http3(http) if !http.is_awaited()) {
+        new.close().await;
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! A [`Fetcher`] holds the settings and the connections: one per host and port, shared by all files from there.
 
 mod ahead;
+mod ask;
 mod broken;
 mod dial;
 mod error;
@@ -76,7 +77,8 @@ pub struct FetchOptions {
     pub connect_timeout: Duration,
     /// Longest silence in an exchange. Default 30 s.
     pub idle_timeout: Duration,
-    /// How long QUIC may be silent before TCP is tried beside it. Default 3 s: a handshake over two satellite hops takes 1.2 s.
+    /// How long QUIC may be silent before TCP is tried beside it. Default 3 s: a handshake over two satellite hops
+    /// takes 1.2 s.
     pub quic_patience: Duration,
     /// Whether to remember, for the life of the fetcher, the TLS sessions and address tokens that QUIC servers give. A
     /// later connection to the same host and port then resumes, and its first requests travel with the first packets
@@ -90,16 +92,16 @@ pub struct FetchOptions {
     pub max_redirects: usize,
     /// Addresses to use for host names (in lower case) instead of asking the resolver.
     pub addresses: BTreeMap<String, Vec<IpAddr>>,
-    /// How QUIC connections behave (recovery policies, observers, windows). Default: [`FetchOptions::bulk_transport`]. A rate
-    /// limit lowers the receive windows to a second's worth.
+    /// How QUIC connections behave (recovery policies, observers, windows). Default: [`FetchOptions::bulk_transport`].
+    /// A rate limit lowers the receive windows to a second's worth.
     pub transport: Option<Arc<TransportConfig>>,
     /// Whether to write TLS secrets to the file that the environment variable `SSLKEYLOGFILE` names. Default: no.
     pub key_log: bool,
 }
 
 impl FetchOptions {
-    /// The QUIC settings used when none are given, to change from: the transport's defaults, with 64 MiB of flow-control credit
-    /// from the start.
+    /// The QUIC settings used when none are given, to change from: the transport's defaults, with 64 MiB of
+    /// flow-control credit from the start.
     #[must_use]
     pub fn bulk_transport() -> TransportConfig {
         quic::bulk_transport()
@@ -158,8 +160,8 @@ struct Inner {
 }
 
 impl Inner {
-    /// The connection to a location's authority; made if there is none. Failures are remembered until the next batch, so that
-    /// a hundred files from a dead host do not wait a hundred times; one from before `since` is too old.
+    /// The connection to a location's authority; made if there is none. Failures are remembered until the next batch,
+    /// so that a hundred files from a dead host do not wait a hundred times; one from before `since` is too old.
     async fn session(
         &self,
         location: &Location,
@@ -254,7 +256,8 @@ impl Fetcher {
 
     /// Fetches files, several at once; the results are in the order of the jobs.
     ///
-    /// Dropping the future abandons the transfers and keeps what was written; [`stop`](Self::stop) does so with a message.
+    /// Dropping the future abandons the transfers and keeps what was written; [`stop`](Self::stop) does so with a
+    /// message.
     pub async fn get(&self, jobs: Vec<Job>, events: Option<EventSink>) -> Vec<Result<Report, Error>> {
         let sink = EventSinkRef(events);
         self.inner.forget_failures();

@@ -1,7 +1,8 @@
-//! A file on its way in: `NAME.part` with what is here, `NAME.part.meta` with what it is a part of, and a rename at the end.
+//! A file on its way in: `NAME.part` with what is here, `NAME.part.meta` with what it is a part of, and a rename at the
+//! end.
 
-use std::fs::{self, File};
-use std::io::{self, IoSlice, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSlice, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,8 +117,9 @@ impl Names {
     /// What is on disk to continue from: length and origin. Only if the origin can be recognized again.
     pub(super) fn resumable(&self) -> Option<(u64, Origin)> {
         let have = size(&self.part)?;
-        size(&self.meta)?;
-        let origin = Origin::from_text(&fs::read_to_string(&self.meta).ok()?)?;
+        let mut text = String::new();
+        open_own(File::options().read(true), &self.meta).ok()?.read_to_string(&mut text).ok()?;
+        let origin = Origin::from_text(&text)?;
         let strong = origin.is_recognizable();
         let fits = origin.length.is_none_or(|length| have <= length);
         (have > 0 && strong && fits).then_some((have, origin))
@@ -153,6 +155,24 @@ impl Names {
     }
 }
 
+/// Opens a partial file or its sidecar: neither what a link of that name leads to, nor what is no regular file.
+fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let other = || io::Error::other("it is no regular file; remove or rename it");
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    #[cfg(not(unix))]
+    if fs::symlink_metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(other());
+    }
+    let file = options.open(path).map_err(|error| match error.raw_os_error() {
+        // A link; a pipe that nobody reads, or a socket.
+        #[cfg(unix)]
+        Some(libc::ELOOP | libc::ENXIO) => other(),
+        _ => error,
+    })?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(other()) }
+}
+
 /// Bytes of a regular file; `None` if there is none of that name, or only a link to one.
 fn size(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len())
@@ -179,8 +199,8 @@ pub(super) fn is_strong(etag: &str) -> bool {
     etag.len() >= 2 && etag.starts_with('"') && etag.ends_with('"')
 }
 
-/// Writes the partial file in large pieces on a blocking thread. What was not written when it is dropped is lost, which costs a
-/// resume at most two pieces.
+/// Writes the partial file in large pieces on a blocking thread. What was not written when it is dropped is lost, which
+/// costs a resume at most two pieces.
 #[derive(Debug)]
 pub(super) struct PartWriter {
     names: Names,
@@ -200,20 +220,21 @@ impl PartWriter {
             }
             _ => {}
         }
-        let free = match fs::symlink_metadata(&names.part) {
-            Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is no regular file; remove or rename it")),
-            _ => Ok(()),
+        let create = |path: &Path, text: &str| {
+            let mut file = open_own(File::options().write(true).create(true), path)?;
+            file.set_len(0)?;
+            file.write_all(text.as_bytes())?;
+            Ok(file)
         };
-        let created = free.and_then(|()| File::create(&names.part));
-        let file = created.map_err(|error| names.write_error(error, &names.part))?;
-        fs::write(&names.meta, origin.to_text()).map_err(|error| names.write_error(error, &names.meta))?;
+        let file = create(&names.part, "").map_err(|error| names.write_error(error, &names.part))?;
+        create(&names.meta, &origin.to_text()).map_err(|error| names.write_error(error, &names.meta))?;
         Ok(Self::new(names, file))
     }
 
     /// Continues after the first `have` bytes.
     pub(super) fn resume(names: &Names, have: u64) -> Result<Self, Error> {
         let open = || {
-            let mut file = File::options().write(true).open(&names.part)?;
+            let mut file = open_own(File::options().write(true), &names.part)?;
             // Longer than we told the server about? Then somebody else wrote to it.
             if file.metadata()?.len() != have {
                 return Err(io::Error::other("the partial file changed meanwhile"));
@@ -414,6 +435,19 @@ mod tests {
         let error = PartWriter::create(&names, &origin()).unwrap_err().to_string();
         assert!(error.contains("no regular file"), "{error}");
         fs::remove_file(&names.part).unwrap();
+        // Nor is one that comes after all checks; a pipe does not make anybody wait.
+        let pipe = dir.path().join("pipe");
+        let mut others = vec![dir.path().join("link")];
+        symlink("precious", &others[0]).unwrap();
+        if std::process::Command::new("mkfifo").arg(&pipe).status().is_ok_and(|made| made.success()) {
+            others.push(pipe);
+        }
+        for path in others {
+            for options in [File::options().write(true).create(true), File::options().read(true)] {
+                let error = open_own(options, &path).unwrap_err().to_string();
+                assert!(error.contains("no regular file"), "{error}");
+            }
+        }
         // A link that comes to the target's place while the download runs.
         drop(PartWriter::create(&names, &origin()).unwrap());
         symlink("precious", &names.target).unwrap();

@@ -1,6 +1,7 @@
 //! Sending a file.
 
-use std::fs::File;
+use std::fs::{self, File, Metadata};
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,6 +20,23 @@ use crate::body::ReadBody;
 use crate::content::{Content, Piece, Reader};
 use crate::stamp::Stamp;
 
+/// Opens a regular file. Does not wait: the opening of a pipe would, for somebody who writes to it.
+fn open(path: &Path) -> io::Result<(File, Metadata)> {
+    let check = |metadata: Metadata| match metadata.is_file() {
+        true => Ok(metadata),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "only regular files can be sent")),
+    };
+    check(fs::metadata(path)?)?;
+    let mut options = File::options();
+    options.read(true);
+    // The name may lead to something else by now.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let file = options.open(path)?;
+    let metadata = check(file.metadata()?)?;
+    Ok((file, metadata))
+}
+
 impl Transfer<'_> {
     /// Sends the file at `path` to the URL with PUT. A URL that ends in `/` gets the file's name appended.
     pub(super) async fn put(&self, path: &Path) -> Result<Report, Error> {
@@ -29,14 +47,15 @@ impl Transfer<'_> {
         {
             location = location.join(&crate::site::path::encode_segment(name.as_encoded_bytes()))?;
         }
-        let file = File::open(path).map_err(read_error)?;
-        let metadata = file.metadata().map_err(read_error)?;
-        if !metadata.is_file() {
-            return Err(read_error(std::io::Error::new(
-                std::io::ErrorKind::InvalidInput,
-                "only regular files can be sent",
-            )));
-        }
+        let opening = tokio::task::spawn_blocking({
+            let path = path.to_owned();
+            move || open(&path)
+        });
+        let opened = tokio::select! {
+            opened = opening => opened.unwrap_or_else(|_| Err(io::Error::other("the opening task was cancelled"))),
+            () = self.inner.stopped() => return Err(self.stopped()),
+        };
+        let (file, metadata) = opened.map_err(read_error)?;
         let length = metadata.len();
         let session = self.session(&location).await?;
         self.sink.emit(&Event::Started { job: self.job, total: Some(length), resumed_from: 0 });

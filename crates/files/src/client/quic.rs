@@ -26,8 +26,8 @@ use super::head::MAX_SECTION;
 use super::liveness::Life;
 use super::session::{Body, Kind, SendBody, Session};
 
-/// How long a handshake may be silent before we ask the host whether the port is open at all. Longer than most round trips, so
-/// that the question is rarely asked; shorter than [`super::race::STAGGER`].
+/// How long a handshake may be silent before we ask the host whether the port is open at all. Longer than most round
+/// trips, so that the question is rarely asked; shorter than [`super::race::STAGGER`].
 const ASK_AFTER: Duration = Duration::from_millis(150);
 
 /// How often a handshake under way is asked whether anything came back; it is answered long before, as a rule.
@@ -36,7 +36,8 @@ const LISTEN_EVERY: Duration = Duration::from_millis(100);
 /// How long a server may take to hear that we have closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Credit given at once, bytes, so that flow control is never what limits a download: the window of 250 Mbit/s over 2 s.
+/// Credit given at once, bytes, so that flow control is never what limits a download: the window of
+/// 250 Mbit/s over 2 s.
 const WINDOW: u64 = 64 << 20;
 
 /// Least window under a rate limit, bytes.
@@ -53,8 +54,8 @@ pub(super) fn bulk_transport() -> TransportConfig {
     transport
 }
 
-/// Receive window under a rate limit, bytes: what arrives in a second. More would let the sender run ahead of the limit, less
-/// would not carry the rate over a path of a second.
+/// Receive window under a rate limit, bytes: what arrives in a second. More would let the sender run ahead of the
+/// limit, less would not carry the rate over a path of a second.
 pub(super) fn window_for(limit: u64) -> u64 {
     limit.clamp(LEAST_WINDOW, WINDOW)
 }
@@ -275,8 +276,8 @@ async fn listen(endpoint: &Endpoint, heard: &AtomicBool) {
 
 /// Ready when the host at `address` says by ICMP that nobody listens on the UDP port; never otherwise.
 ///
-/// An unconnected socket, as QUIC uses, is not told about ICMP. A connected one is, so it sends one byte that no QUIC server
-/// takes for a packet (its fixed bit is 0, RFC 9000 section 17.2) and listens for the refusal.
+/// An unconnected socket, as QUIC uses, is not told about ICMP. A connected one is, so it sends one byte that no QUIC
+/// server takes for a packet (its fixed bit is 0, RFC 9000 section 17.2) and listens for the refusal.
 async fn refused(address: SocketAddr) {
     tokio::time::sleep(ASK_AFTER).await;
     let any: SocketAddr = if address.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };

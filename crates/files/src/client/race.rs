@@ -9,8 +9,8 @@ use tokio::task::JoinSet;
 /// Head start of each address before the next is tried (RFC 8305 section 5, Connection Attempt Delay).
 pub(super) const STAGGER: Duration = Duration::from_millis(250);
 
-/// Alternates the address families, beginning with that of the first address (RFC 8305 section 4). The order within a family is
-/// the resolver's, which has sorted by RFC 6724.
+/// Alternates the address families, beginning with that of the first address (RFC 8305 section 4). The order within a
+/// family is the resolver's, which has sorted by RFC 6724.
 pub(super) fn interleave(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let mut unique: Vec<SocketAddr> = Vec::new();
     for address in addresses {
@@ -33,8 +33,8 @@ pub(super) fn interleave(addresses: impl IntoIterator<Item = SocketAddr>) -> Vec
     out
 }
 
-/// Tries the addresses in order, the next one when [`STAGGER`] has passed or an attempt has failed; the first success wins and
-/// the others are dropped.
+/// Tries the addresses in order, the next one when [`STAGGER`] has passed or an attempt has failed; the first success
+/// wins and the others are dropped.
 ///
 /// # Errors
 /// Every attempt's failure, when all have failed.

@@ -24,6 +24,7 @@ use thalweg::{ConnectionError, ConnectionStats};
 
 use super::broken::{Broken, why_tcp};
 use super::head::{MAX_FIELDS, MAX_SECTION};
+use super::liveness;
 use super::pace::Paced;
 use super::quic::{Http3, Http3Body};
 use super::report::Protocol;
@@ -216,7 +217,7 @@ impl Session {
     /// Ready when this connection is silent and another can be used before its handshake is complete.
     pub(super) async fn early_successor(&self) -> Arc<Session> {
         match &self.kind {
-            Kind::Http3(http) => http.life.early().await,
+            Kind::Http3(http) => liveness::early_successor(http).await,
             _ => std::future::pending().await,
         }
     }
@@ -388,8 +389,8 @@ impl ReadBody for Body {
 }
 
 impl Body {
-    /// Reads the body of an answer that is of no use, if it is short and comes at once. Breaking it off would look to the
-    /// server like a client that left, and costs HTTP/1.1 the connection.
+    /// Reads the body of an answer that is of no use, if it is short and comes at once. Breaking it off would look to
+    /// the server like a client that left, and costs HTTP/1.1 the connection.
     pub(super) async fn discard(&mut self) {
         let _ = body::discard(self, USELESS_BODY, USELESS_WAIT).await;
     }

@@ -39,8 +39,8 @@ const FORGET: u64 = 4;
 /// A client is expected to take within a minute what it holds: so many times what counts as taken lately.
 const HORIZON: u64 = 60 / FORGET;
 
-/// A client that takes nothing for so long has stopped, as far as can be told while memory is scarce: what it took before
-/// does not count. Longer than any round trip in which a window is on its way.
+/// A client that takes nothing for so long has stopped, as far as can be told while memory is scarce: what it took
+/// before does not count. Longer than any round trip in which a window is on its way.
 const STOPPED: Duration = Duration::from_secs(1);
 
 /// What a new connection counts as having taken, bytes: it must have the time to begin.
@@ -49,7 +49,7 @@ const WELCOME: u64 = 64 * 1024;
 /// The time between two looks at all connections.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The time between two looks once half is used; the shortest time between two looks when there is no room.
+/// The time between two looks once half is used, and while somebody waits for room.
 const SCARCE_LOOK: Duration = Duration::from_millis(50);
 const FULL_LOOK: Duration = Duration::from_millis(5);
 
@@ -64,14 +64,17 @@ pub(super) struct Memory {
     /// How long a client may take nothing.
     idle: Duration,
     members: Mutex<Members>,
+    /// Somebody waits for room.
+    wanted: Notify,
+    /// There is room again.
+    freed: Notify,
 }
 
 #[derive(Debug)]
 struct Members {
     all: BTreeMap<u64, Meter>,
     next: u64,
-    /// The last time that all were looked at, and that what they took was forgotten a little.
-    looked: Instant,
+    /// The last time that what they took was forgotten a little.
     faded: Instant,
 }
 
@@ -160,7 +163,9 @@ impl Memory {
             // Data leave an eighth to state.
             budget: Budget::of_everything(limit / 8 * 7),
             idle,
-            members: Mutex::new(Members { all: BTreeMap::new(), next: 0, looked: now, faded: now }),
+            members: Mutex::new(Members { all: BTreeMap::new(), next: 0, faded: now }),
+            wanted: Notify::new(),
+            freed: Notify::new(),
         })
     }
 
@@ -195,39 +200,59 @@ impl Memory {
         self.budget.used() <= self.limit
     }
 
-    /// Waits until something new may begin, and makes room for it.
+    /// Waits until something new may begin; [`watch`](Self::watch) makes room for it.
     pub(super) async fn room(&self) {
-        if is_scarce(self.budget.used(), self.limit) {
-            self.look(Instant::now(), SCARCE_LOOK);
-        }
         while !self.has_room() {
-            self.look(Instant::now(), FULL_LOOK);
-            tokio::time::sleep(FULL_LOOK).await;
+            let mut freed = std::pin::pin!(self.freed.notified());
+            // From here on nothing is missed.
+            freed.as_mut().enable();
+            if self.has_room() {
+                return;
+            }
+            self.wanted.notify_one();
+            freed.await;
         }
     }
 
-    /// Drops who takes nothing, and who holds too much, from time to time.
+    /// Drops who takes nothing, and who holds too much, from time to time, and tells those who wait that there is room.
     pub(super) async fn watch(self: Arc<Self>) {
-        let mut bound = Bound::new(self.bytes);
-        loop {
-            let is_half_full = self.budget.used() > self.limit / 2;
-            tokio::time::sleep(if is_half_full { SCARCE_LOOK } else { LOOK }).await;
-            self.look(Instant::now(), FULL_LOOK);
-            bound.keep().await;
-        }
+        let look = async {
+            loop {
+                tokio::select! {
+                    () = tokio::time::sleep(self.pause()) => {}
+                    () = self.wanted.notified() => {}
+                }
+                self.look(Instant::now());
+                while !self.has_room() {
+                    tokio::time::sleep(FULL_LOOK).await;
+                    self.look(Instant::now());
+                }
+                self.freed.notify_waiters();
+            }
+        };
+        // By itself: releasing takes longer than those who wait for room should have to.
+        let keep = async {
+            let mut bound = Bound::new(self.bytes);
+            loop {
+                tokio::time::sleep(self.pause()).await;
+                bound.keep().await;
+            }
+        };
+        tokio::join!(look, keep);
+    }
+
+    /// The time until the next look.
+    fn pause(&self) -> Duration {
+        if self.budget.used() > self.limit / 2 { SCARCE_LOOK } else { LOOK }
     }
 
     fn members(&self) -> MutexGuard<'_, Members> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at all connections, unless that was done less than `pause` ago.
-    fn look(&self, now: Instant, pause: Duration) {
+    /// Looks at all connections.
+    fn look(&self, now: Instant) {
         let mut members = self.members();
-        if now < members.looked + pause {
-            return;
-        }
-        members.looked = now;
         let fades = (now - members.faded).as_secs();
         members.faded += Duration::from_secs(fades);
         let mut weighed = Vec::with_capacity(members.all.len());
@@ -302,9 +327,10 @@ impl Weighed {
 /// Which connections to drop when all together hold `used` of `limit` bytes.
 ///
 /// What a connection holds beyond what it is expected to take soon is dead: in a minute while there is plenty, in four
-/// seconds while memory is scarce, when nothing is expected of a client that has [stopped](STOPPED). Connections with dead memory may hold 5/8 of the limit, once it is scarce together
-/// with all others, but always 1/8: the rest is for those who take. At the limit connections are dropped in any case, but none that holds
-/// less than the mean: it has hardly begun.
+/// seconds while memory is scarce, when nothing is expected of a client that has [stopped](STOPPED). Connections with
+/// dead memory may hold 5/8 of the limit, once it is scarce together with all others, but always 1/8: the rest is for
+/// those who take. At the limit connections are dropped in any case, but none that holds less than the mean: it has
+/// hardly begun.
 fn choose(mut all: Vec<Weighed>, used: u64, limit: u64) -> Vec<u64> {
     let allowed = limit / 8 * 5;
     let is_scarce = is_scarce(used, limit);
@@ -337,6 +363,9 @@ fn choose(mut all: Vec<Weighed>, used: u64, limit: u64) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Context;
+
     use super::*;
 
     const LIMIT: u64 = 64_000;
@@ -415,6 +444,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn room_is_made_by_dropping_and_had_when_what_is_dropped_is_gone() {
         let memory = Memory::new(LEAST, IDLE);
+        let watch = tokio::spawn(Arc::clone(&memory).watch());
         let hog = memory.join();
         let reader = memory.join();
         let held = hog.account().charge(memory.limit / 8 * 7);
@@ -429,5 +459,40 @@ mod tests {
         drop(held);
         room.await;
         assert_eq!(reader.account().why(), None);
+        watch.abort();
+    }
+
+    /// Counts how often a task is woken.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl std::task::Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_room_is_woken_when_there_is_some_and_not_before() {
+        let memory = Memory::new(LEAST, IDLE);
+        let watch = tokio::spawn(Arc::clone(&memory).watch());
+        let member = memory.join();
+        let held = member.account().charge(memory.limit + 1);
+        let wakes: Arc<Wakes> = Arc::default();
+        let waker = std::task::Waker::from(Arc::clone(&wakes));
+        let mut waiting: Vec<_> = (0..100).map(|_| Box::pin(memory.room())).collect();
+        let mut poll = |ready: bool| {
+            for room in &mut waiting {
+                assert_eq!(room.as_mut().poll(&mut Context::from_waker(&waker)).is_ready(), ready);
+            }
+        };
+        poll(false);
+        tokio::time::sleep(IDLE / 2).await;
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+        drop(held);
+        tokio::time::sleep(2 * FULL_LOOK).await;
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 100);
+        poll(true);
+        watch.abort();
     }
 }

@@ -11,27 +11,25 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use super::memory::Memory;
-use crate::account::Account;
 
-/// Longest time in which a client that has asked for something takes none of it. Long enough for a person who pauses a download
-/// over lunch to lose only the connection, short enough that memory comes back from clients that play dead.
+/// Longest time in which a client that has asked for something takes none of it, where no idle timeout of the transport
+/// is shorter. It outlasts most failures of a network, and memory comes back from clients that play dead.
 pub(super) const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A stream whose writes fail when they have waited for [`PATIENCE`], and which reads nothing while the server has no room
-/// for what may come: requests over HTTP/2 begin by themselves.
+/// A stream whose writes fail when they have waited for [`PATIENCE`], and which reads nothing while the server has no
+/// room for what may come: requests over HTTP/2 begin by themselves.
 pub(super) struct Patient<S> {
     stream: S,
     /// Runs while a write waits.
     deadline: Option<Pin<Box<Sleep>>>,
     memory: Arc<Memory>,
-    account: Arc<Account>,
     /// Runs while a read waits for room.
     room: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(stream: S, memory: Arc<Memory>, account: Arc<Account>) -> Self {
-        Self { stream, deadline: None, memory, account, room: None }
+    pub(super) fn new(stream: S, memory: Arc<Memory>) -> Self {
+        Self { stream, deadline: None, memory, room: None }
     }
 
     /// Ready when there is room for what may be read.
@@ -45,14 +43,6 @@ impl<S> Patient<S> {
             self.room = None;
         }
         Poll::Ready(())
-    }
-
-    /// Counts what was written.
-    fn wrote(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(bytes)) = result {
-            self.account.take(bytes);
-        }
-        self.check(cx, result)
     }
 
     fn check<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -73,7 +63,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let result = Pin::new(&mut this.stream).poll_write(cx, data);
-        this.wrote(cx, result)
+        this.check(cx, result)
     }
 
     fn poll_write_vectored(
@@ -83,7 +73,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let result = Pin::new(&mut this.stream).poll_write_vectored(cx, data);
-        this.wrote(cx, result)
+        this.check(cx, result)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -107,10 +97,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         ready!(this.poll_room(cx));
-        let before = buffer.filled().len();
-        let result = Pin::new(&mut this.stream).poll_read(cx, buffer);
-        this.account.take(buffer.filled().len() - before);
-        result
+        Pin::new(&mut this.stream).poll_read(cx, buffer)
     }
 }
 
@@ -124,8 +111,7 @@ mod tests {
     async fn a_client_that_takes_nothing_is_given_up_and_a_slow_one_is_not() {
         let (ours, mut theirs) = tokio::io::duplex(1000);
         let memory = Memory::new(LEAST, Duration::from_secs(30));
-        let account = Arc::clone(memory.join().account());
-        let mut ours = Patient::new(ours, memory, Arc::clone(&account));
+        let mut ours = Patient::new(ours, memory);
         let began = Instant::now();
         let reading = async {
             let mut buffer = [0; 1000];
@@ -136,7 +122,6 @@ mod tests {
         };
         let (result, ()) = tokio::join!(ours.write_all(&[0; 7000]), reading);
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert_eq!(account.taken(), 6000);
         assert_eq!(began.elapsed().as_secs(), PATIENCE.as_secs() * 7 / 2);
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::early;
-use super::memory::REQUEST;
+use super::memory::{Member, REQUEST};
 use super::patience::PATIENCE;
 use super::respond::{Context, head_size, respond};
 use super::stopped;
@@ -43,7 +43,8 @@ pub(super) async fn serve(endpoint: Endpoint, context: Context, mut stop: watch:
                 endpoint.accept().await
             } => match incoming {
                 Some(incoming) => {
-                    // A client that fails the handshake or breaks HTTP/3 is its own affair; requests are in the access log.
+                    // A client that fails the handshake or breaks HTTP/3 is its own affair; requests are in the access
+                    // log.
                     let (context, stop) = (context.clone(), stop.clone());
                     connections.spawn(async move {
                         let _ = connection(incoming, context, stop).await;
@@ -60,11 +61,7 @@ pub(super) async fn serve(endpoint: Endpoint, context: Context, mut stop: watch:
     let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
 }
 
-async fn connection(
-    incoming: Incoming,
-    context: Context,
-    mut stop: watch::Receiver<bool>,
-) -> Result<(), ConnectionError> {
+async fn connection(incoming: Incoming, context: Context, stop: watch::Receiver<bool>) -> Result<(), ConnectionError> {
     let member = context.memory.join();
     let accepted = tokio::select! {
         accepted = early::accept(incoming, context.early_data) => accepted,
@@ -74,9 +71,47 @@ async fn connection(
         return Ok(());
     };
     let http = member.over_quic(&quic);
-    let mut http: h3::server::Connection<Connection, Bytes> =
-        h3::server::builder().max_field_section_size(MAX_HEADERS).build(http).await?;
     let mut requests = JoinSet::new();
+    let dropped = async {
+        let why = member.dropped().await;
+        // Before the other end of `select!` drops `http`, which would close the connection without a reason.
+        quic.close(code(why).value(), why.to_string().as_bytes());
+    };
+    tokio::select! {
+        result = converse(http, &quic, &member, context, stop, &mut requests) => result,
+        () = dropped => {
+            // Not one by one, as each finds out: their memory is needed.
+            requests.shutdown().await;
+            Ok(())
+        }
+    }
+}
+
+/// Answers the requests of a connection until the client leaves, or the server stops and what was asked is answered.
+async fn converse(
+    http: Connection,
+    quic: &thalweg::Connection,
+    member: &Member,
+    context: Context,
+    mut stop: watch::Receiver<bool>,
+    requests: &mut JoinSet<()>,
+) -> Result<(), ConnectionError> {
+    let mut builder = h3::server::builder();
+    builder.max_field_section_size(MAX_HEADERS);
+    let mut http: h3::server::Connection<Connection, Bytes> = tokio::select! {
+        // Needs three streams of the client's credit, and a few bytes on them (RFC 9114 section 6.2).
+        built = tokio::time::timeout(HEAD_TIMEOUT, builder.build(http)) => match built {
+            Ok(built) => built?,
+            Err(_) => {
+                quic.close(Code::H3_GENERAL_PROTOCOL_ERROR.value(), b"no credit for the first streams of HTTP/3");
+                return Ok(());
+            }
+        },
+        () = stopped(&mut stop) => {
+            quic.close(Code::H3_NO_ERROR.value(), b"the server stops");
+            return Ok(());
+        }
+    };
     let mut stopping = false;
     let result = loop {
         tokio::select! {
@@ -104,20 +139,12 @@ async fn connection(
                     break Ok(());
                 }
             }
-            why = member.dropped() => {
-                quic.close(code(why).value(), why.to_string().as_bytes());
-                // Not one by one, as each finds out: their memory is needed.
-                requests.shutdown().await;
-                return Ok(());
-            }
         }
     };
-    // Dropping `http` closes the connection at once. A request is over when its answer is acknowledged to the last byte (see
-    // thalweg-h3), so nothing is cut that was promised; if the connection is lost, the requests find out by themselves.
-    let _ = tokio::select! {
-        () = async { while requests.join_next().await.is_some() {} } => None,
-        why = member.dropped() => Some(why),
-    };
+    // Dropping `http` closes the connection at once. A request is over when its answer is acknowledged to the last byte
+    // (see thalweg-h3), so nothing is cut that was promised; if the connection is lost, the requests find out by
+    // themselves.
+    while requests.join_next().await.is_some() {}
     result
 }
 
@@ -164,7 +191,8 @@ async fn request(
     }
 }
 
-/// Sends an answer; false when its body had to be cut off: the file could not be read to its end, or the client takes nothing.
+/// Sends an answer; false when its body had to be cut off: the file could not be read to its end, or the client takes
+/// nothing.
 async fn send(
     stream: &mut Stream,
     quic: &thalweg::Connection,
@@ -212,7 +240,8 @@ async fn send(
             }
         }
     }
-    // What the client still sends is of no interest; that is no error (RFC 9114 section 4.1). Nothing is said if all is here.
+    // What the client still sends is of no interest; that is no error (RFC 9114 section 4.1). Nothing is said if all is
+    // here.
     stream.stop_sending(Code::H3_NO_ERROR);
     match tokio::time::timeout(PATIENCE, stream.finish()).await {
         // The client left because it had everything; its last acknowledgment is not always heard.

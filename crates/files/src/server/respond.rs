@@ -22,6 +22,13 @@ use crate::site::{Answer, Site, Upload};
 /// Bytes of an upload gathered before they are written: one trip to a blocking thread per MiB.
 const UPLOAD_PIECE: usize = 1 << 20;
 
+/// Pieces of an upload gathered at most. A client may send them of a byte each, and an entry for one takes
+/// [`UPLOAD_ENTRY`].
+const UPLOAD_PIECES: usize = 1024;
+
+/// What keeping a piece of an upload takes beside its bytes, in bytes.
+const UPLOAD_ENTRY: usize = size_of::<(Option<Charge>, Bytes)>();
+
 /// Longest silence in the middle of an upload.
 const UPLOAD_SILENCE: Duration = Duration::from_secs(60);
 
@@ -114,9 +121,10 @@ async fn receive(
         if let Some(bytes) = next {
             entry.add_received(bytes.len());
             size += bytes.len();
-            gathered.push((entry.charge(bytes.len()), bytes));
+            gathered.push((entry.charge(bytes.len() + UPLOAD_ENTRY), bytes));
         }
-        if size >= UPLOAD_PIECE || (entry.is_memory_spent() && size > 0) || (ended && size > 0) {
+        let is_full = size >= UPLOAD_PIECE || gathered.len() >= UPLOAD_PIECES;
+        if is_full || ((ended || entry.is_memory_spent()) && size > 0) {
             let pieces = std::mem::take(&mut gathered);
             size = 0;
             let written = blocking(move || {
@@ -160,15 +168,57 @@ mod tests {
         }
     }
 
-    async fn answered(early: &str) -> (u16, HeaderMap, u64) {
+    /// A site that takes uploads, a connection to it, and its directory.
+    fn scene() -> (Context, Arc<Account>, tempfile::TempDir) {
         let root = tempfile::tempdir().unwrap();
         let options = SiteOptions { upload: Some(UploadOptions::default()), ..SiteOptions::default() };
         let site = Arc::new(Site::new(root.path(), options).unwrap());
         let memory = Memory::new(LEAST, Duration::from_secs(30));
         let account = Arc::clone(memory.join().account());
-        let context = Context { site, pool: Arc::default(), log: None, memory, early_data: false };
+        (Context { site, pool: Arc::default(), log: None, memory, early_data: false }, account, root)
+    }
+
+    fn put(early: &str) -> Parts {
         let request = Request::put("https://a/f").version(Version::HTTP_3).header("early-data", early);
-        let request = request.body(()).unwrap().into_parts().0;
+        request.body(()).unwrap().into_parts().0
+    }
+
+    /// A body in pieces of one byte, and what is counted for its connection, in bytes.
+    struct Crumbs {
+        left: usize,
+        account: Arc<Account>,
+        held: Vec<u64>,
+    }
+
+    impl ReadBody for Crumbs {
+        type Error = io::Error;
+
+        async fn next(&mut self) -> io::Result<Option<Bytes>> {
+            self.held.push(self.account.held());
+            self.left = self.left.saturating_sub(1);
+            Ok((self.left > 0).then(|| Bytes::from_static(b"x")))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_upload_in_single_bytes_holds_little_and_all_of_it_is_counted() {
+        let (context, account, root) = scene();
+        let mut body = Crumbs { left: 10_001, account: Arc::clone(&account), held: Vec::new() };
+        let request = put("0");
+        let mut entry = context.entry(([127, 0, 0, 1], 1).into(), "test", &request, &account);
+        let answer = respond(&context, request, &mut body, &mut entry).await.unwrap();
+        assert_eq!(answer.status, 201);
+        assert_eq!(std::fs::read(root.path().join("f")).unwrap(), [b'x'; 10_000]);
+        // A piece is at least a pointer, a length, and what it is counted in.
+        assert!(body.held[1000] >= 1000 * 24, "{} bytes are counted for 1000 pieces", body.held[1000]);
+        let most = body.held.iter().max().unwrap();
+        assert!(*most <= 64 * 1024, "{most} bytes");
+        assert_eq!(account.held(), 0);
+    }
+
+    async fn answered(early: &str) -> (u16, HeaderMap, u64) {
+        let (context, account, _root) = scene();
+        let request = put(early);
         let mut entry = context.entry(([127, 0, 0, 1], 1).into(), "test", &request, &account);
         let answer = respond(&context, request, &mut Silent, &mut entry).await.unwrap();
         (answer.status.as_u16(), answer.headers, answer.content.len())

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::header::{ALT_SVC, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response, Version};
@@ -25,7 +25,7 @@ use super::memory::{REQUEST, TCP_CONNECTION};
 use super::patience::Patient;
 use super::respond::{Context, head_size, respond};
 use super::stopped;
-use crate::account::{Busy, Request as Counted};
+use crate::account::{Account, Busy, Request as Counted};
 use crate::body::ReadBody;
 use crate::content::Reader;
 use crate::log::Entry;
@@ -99,10 +99,13 @@ async fn connection(
     let member = context.memory.join();
     let account = Arc::clone(member.account());
     let _counted = account.charge(TCP_CONNECTION);
-    let patient = Patient::new(stream, Arc::clone(&context.memory), Arc::clone(&account));
-    let stream = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(patient))
-        .await
-        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    let patient = Patient::new(stream, Arc::clone(&context.memory));
+    let stream = tokio::select! {
+        accepted = tokio::time::timeout(HEAD_TIMEOUT, tls.accept(patient)) => {
+            accepted.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??
+        }
+        _ = member.dropped() => return Ok(()),
+    };
     let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let service = service_fn(move |request: Request<Incoming>| {
         let context = context.clone();
@@ -211,11 +214,34 @@ struct AnswerBody {
     busy: Option<Busy>,
 }
 
+/// Bytes of an answer's body, which count as taken by the client when they are written to its connection: not when
+/// hyper has them, and not the frames around them, which a client can have without taking anything (PING, RFC 9113
+/// section 6.7).
+struct Taken {
+    bytes: Bytes,
+    account: Arc<Account>,
+}
+
+impl Buf for Taken {
+    fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        self.account.take(count);
+    }
+}
+
 impl http_body::Body for AnswerBody {
-    type Data = Bytes;
+    type Data = Taken;
     type Error = io::Error;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Option<Result<Frame<Taken>, io::Error>>> {
         let this = self.get_mut();
         let next = this.reader.poll_next(cx);
         if next.is_ready() {
@@ -230,7 +256,8 @@ impl http_body::Body for AnswerBody {
                 if this.remaining == 0 {
                     this.entry.complete();
                 }
-                Poll::Ready(Some(Ok(Frame::data(bytes))))
+                let account = Arc::clone(this.counted.account());
+                Poll::Ready(Some(Ok(Frame::data(Taken { bytes, account }))))
             }
             Ok(None) => Poll::Ready(None),
             Err(error) => {

@@ -88,10 +88,16 @@ pub fn evaluate(headers: &HeaderMap, current: Option<&Validators>, reading: bool
     Verdict::Proceed
 }
 
+/// Whether the request is to create and never to replace: `If-None-Match: *` (RFC 9110 section 13.1.2).
+#[must_use]
+pub fn must_create(headers: &HeaderMap) -> bool {
+    headers.get_all(IF_NONE_MATCH).iter().any(|value| value.as_bytes().trim_ascii() == b"*")
+}
+
 /// Whether `Range` may be honoured: there is no `If-Range`, or it names this very version (RFC 9110 section 13.1.5).
 ///
-/// A date counts only if it is the exact `Last-Modified` and at least a second old at `now`; within that second the file could
-/// have changed twice.
+/// A date counts only if it is the exact `Last-Modified` and at least a second old at `now`; within that second the
+/// file could have changed twice.
 #[must_use]
 pub fn if_range_holds(headers: &HeaderMap, current: &Validators, now: SystemTime) -> bool {
     let Some(value) = headers.get(IF_RANGE) else {

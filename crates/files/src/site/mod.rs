@@ -1,7 +1,7 @@
 //! What the server answers: a directory of files behind a function from request to answer, without any transport.
 //!
-//! [`Site::answer`] is the whole policy for GET, HEAD and OPTIONS, [`Site::begin_upload`] the one for PUT. Both do file system
-//! calls and therefore belong on a thread that may block; HTTP/3, HTTP/2 and HTTP/1.1 share them.
+//! [`Site::answer`] is the whole policy for GET, HEAD and OPTIONS, [`Site::begin_upload`] the one for PUT. Both do file
+//! system calls and therefore belong on a thread that may block; HTTP/3, HTTP/2 and HTTP/1.1 share them.
 
 pub mod conditional;
 mod page;
@@ -235,7 +235,8 @@ impl Site {
         now: SystemTime,
     ) -> Result<Answer, Refusal> {
         if !path.is_directory() {
-            // Relative links in the page need the slash. The location begins with exactly one slash, so it stays on this host.
+            // Relative links in the page need the slash. The location begins with exactly one slash, so it stays on
+            // this host.
             let mut location = path.encoded(true);
             if let Some(query) = request.uri.query() {
                 location.push('?');

@@ -1,10 +1,9 @@
 //! From a request target to an open file below the root, and to nothing else.
 //!
 //! Two gates stand one behind the other. [`CleanPath::parse`] takes the target apart and refuses whatever could mean
-//! anything but a plain descent (`..`, encoded slashes, NUL, hidden names; where they mean something, backslashes and drive
-//! letters). [`open`] then asks the
-//! kernel where the path really leads, refuses it when symbolic links lead out of the root, opens it, and asks again about
-//! what was *opened*, so that a link swapped in between changes nothing.
+//! anything but a plain descent (`..`, encoded slashes, NUL, hidden names; where they mean something, backslashes and
+//! drive letters). [`open`] then asks the kernel where the path really leads, refuses it when symbolic links lead out
+//! of the root, opens it, and asks again about what was *opened*, so that a link swapped in between changes nothing.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
@@ -69,12 +68,13 @@ pub struct CleanPath {
 impl CleanPath {
     /// Takes the path of a request target (without query) apart.
     ///
-    /// Empty segments and single dots are skipped. Names that begin with a dot are [`Refusal::NotFound`] unless `hidden` is
-    /// set or the first segment is `.well-known` (RFC 8615): dot files hold secrets more often than pages.
+    /// Empty segments and single dots are skipped. Names that begin with a dot are [`Refusal::NotFound`] unless
+    /// `hidden` is set or the first segment is `.well-known` (RFC 8615): dot files hold secrets more often than pages.
     ///
     /// # Errors
-    /// [`Refusal::Malformed`] for a path that is not absolute, a broken percent sequence, NUL, an encoded `/`, `..`, or a
-    /// backslash where that separates names as on Windows; [`Refusal::NotFound`] for hidden names and for names this platform cannot have.
+    /// [`Refusal::Malformed`] for a path that is not absolute, a broken percent sequence, NUL, an encoded `/`, `..`, or
+    /// a backslash where that separates names as on Windows; [`Refusal::NotFound`] for hidden names and for names this
+    /// platform cannot have.
     pub fn parse(path: &str, hidden: bool) -> Result<Self, Refusal> {
         let Some(rest) = path.strip_prefix('/') else {
             return Err(Refusal::Malformed("the path must begin with '/'"));
@@ -273,8 +273,8 @@ impl Opened {
 /// Symbolic links are followed as long as they end inside the root.
 ///
 /// # Errors
-/// [`Refusal::NotFound`] when nothing is there or a link leads out of the root; [`Refusal::Forbidden`] when it is neither a
-/// file nor a directory (devices, FIFOs, sockets) or may not be read.
+/// [`Refusal::NotFound`] when nothing is there or a link leads out of the root; [`Refusal::Forbidden`] when it is
+/// neither a file nor a directory (devices, FIFOs, sockets) or may not be read.
 pub fn open(root: &Path, path: &CleanPath) -> Result<Opened, Refusal> {
     let asked = path.below(root);
     let real = fs::canonicalize(&asked)?;
@@ -341,7 +341,8 @@ fn same_file(_: &Metadata, _: &Metadata) -> bool {
     true
 }
 
-/// The path is canonical, so a link at its end was put there a moment ago; and opening a FIFO must not wait for a writer.
+/// The path is canonical, so a link at its end was put there a moment ago; and opening a FIFO must not wait for a
+/// writer.
 pub(crate) fn open_without_links(path: &Path) -> io::Result<File> {
     let mut options = fs::OpenOptions::new();
     options.read(true);

@@ -1,8 +1,9 @@
 //! Byte ranges: the `Range` header of a request, applied to a length (RFC 9110 section 14).
 //!
-//! What we answer: one range, or several that touch each other, with 206 and `Content-Range`; several separate ones with
-//! `multipart/byteranges` in ascending order; more than [`MAX_RANGES`] with the whole file, because a client that asks so is
-//! broken or attacking (section 14.2 lets a server ignore `Range`). Anything malformed is ignored, as section 14.2 asks.
+//! What we answer: one range, or several that touch each other, with 206 and `Content-Range`; several separate ones
+//! with `multipart/byteranges` in ascending order; more than [`MAX_RANGES`] with the whole file, because a client that
+//! asks so is broken or attacking (section 14.2 lets a server ignore `Range`). Anything malformed is ignored, as
+//! section 14.2 asks.
 
 use std::ops::Range;
 

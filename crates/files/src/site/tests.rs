@@ -349,9 +349,15 @@ fn uploads_follow_links_only_inside() {
     symlink(outside.path().join("victim"), f.dir.path().join("link")).unwrap();
     symlink("nowhere", f.dir.path().join("dangling")).unwrap();
     // What is beyond the link is not told: it makes no difference whether it exists.
-    for target in ["/out/x", "/out/victim", "/out/none/x", "/link", "/dangling"] {
-        assert_eq!(f.put(target, &[], b"x").status, 403, "{target}");
+    symlink(outside.path().join("none"), f.dir.path().join("gone")).unwrap();
+    for target in ["/out/x", "/out/victim", "/out/none/x", "/link", "/gone"] {
+        let answer = f.put(target, &[], b"x");
+        assert_eq!(answer.status, 403, "{target}");
+        assert!(said(&answer).contains("leads out"), "{target}: {}", said(&answer));
     }
+    let answer = f.put("/dangling", &[], b"x");
+    assert_eq!(answer.status, 403);
+    assert!(said(&answer).contains("a link to nothing"), "{}", said(&answer));
     assert_eq!(fs::read(outside.path().join("victim")).unwrap(), b"untouched");
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
     f.dir("d").file("d/real", "old");
@@ -376,6 +382,44 @@ fn made(f: &Fixture, program: &str, name: &str, arguments: &[&str]) -> bool {
         println!("skipped: {program} {} cannot be made here", arguments.join(" "));
     }
     made
+}
+
+fn said(answer: &Answer) -> String {
+    String::from_utf8(body(answer)).unwrap()
+}
+
+/// What comes to the address while an upload is under way is not replaced unless that is what was asked for.
+#[test]
+fn an_upload_that_finds_its_place_taken_says_by_what() {
+    let f = Fixture::with_upload();
+    let late = |target: &str, headers: &[(&str, &str)], take: &dyn Fn()| {
+        let now = SystemTime::now();
+        let mut upload = f.site.begin_upload(&parts("PUT", target, headers), now).unwrap();
+        upload.write(b"late").unwrap();
+        take();
+        upload.finish(now)
+    };
+    let answer = late("/d", &[], &|| {
+        f.dir("d");
+    });
+    assert_eq!(answer.status, 409);
+    assert!(said(&answer).contains("a directory at this address"), "{}", said(&answer));
+    for (number, value) in ["*", "\"a\""].into_iter().enumerate() {
+        let name = format!("f{number}");
+        let answer = late(&format!("/{name}"), &[("if-none-match", value)], &|| {
+            f.file(&name, "first");
+        });
+        let expected = if value == "*" { (412, "first") } else { (201, "late") };
+        assert_eq!((answer.status.as_u16(), f.get(&format!("/{name}"), &[]).1), (expected.0, expected.1.into()));
+    }
+    #[cfg(unix)]
+    {
+        let link = || std::os::unix::fs::symlink("f0", f.dir.path().join("l")).unwrap();
+        let answer = late("/l", &[], &link);
+        assert_eq!(answer.status, 409);
+        assert!(said(&answer).contains("A link has come"), "{}", said(&answer));
+        assert_eq!(f.get("/f0", &[]).1, b"first");
+    }
 }
 
 #[cfg(unix)]

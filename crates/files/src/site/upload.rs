@@ -20,6 +20,8 @@ pub struct Upload {
     temporary: Option<Temporary>,
     target: PathBuf,
     existed: bool,
+    /// Whether anything that is there in the end is in the way (`If-None-Match: *`).
+    must_create: bool,
     expected: Option<u64>,
     received: u64,
     options: UploadOptions,
@@ -34,9 +36,9 @@ impl Site {
 
     /// Begins an upload, or says at once why not. Blocks on the file system.
     ///
-    /// The target's directory must exist (409). A symbolic link is followed as it is for GET, and stays; one that leads out
-    /// of the root, or nowhere, is refused (403). So are devices, pipes and sockets. `If-Match` and `If-None-Match` are
-    /// honoured, so that `If-None-Match: *` creates and never replaces.
+    /// The target's directory must exist (409). A symbolic link is followed as it is for GET, and stays; one that leads
+    /// out of the root, or nowhere, is refused (403). So are devices, pipes and sockets. `If-Match` and `If-None-Match`
+    /// are honoured, so that `If-None-Match: *` creates and never replaces.
     ///
     /// # Errors
     /// The answer to give when the upload is refused; the request's body need not be read.
@@ -83,13 +85,10 @@ impl Site {
         let (target, metadata) = place(self.root(), parent.path.join(name))?;
         let (existed, current) = (metadata.is_some(), metadata.as_ref().map(Validators::of));
         if conditional::evaluate(&request.headers, current.as_ref(), false) != Verdict::Proceed {
-            return Err(Answer::error(
-                StatusCode::PRECONDITION_FAILED,
-                "The file on the server is not in the version the request asked for.",
-            ));
+            return Err(other_version());
         }
         if existed && !options.overwrite {
-            return Err(Answer::error(StatusCode::CONFLICT, "The file exists and this server does not replace files."));
+            return Err(exists());
         }
         let directory = target.parent().unwrap_or(self.root());
         let mut temporary = Temporary::create(directory).map_err(|error| storage(&error))?;
@@ -99,7 +98,8 @@ impl Site {
         if !path::is_inside(self.root(), &asked, temporary.file(), &metadata) {
             return Err(refusal(Refusal::NotFound));
         }
-        Ok(Upload { temporary: Some(temporary), target, existed, expected, received: 0, options })
+        let must_create = conditional::must_create(&request.headers);
+        Ok(Upload { temporary: Some(temporary), target, existed, must_create, expected, received: 0, options })
     }
 }
 
@@ -107,7 +107,8 @@ impl Upload {
     /// Takes the next bytes of the body. Blocks on the file system.
     ///
     /// # Errors
-    /// The answer to give (413 beyond the size limit, 400 beyond `Content-Length`, 507 when the disk is full); drop the upload.
+    /// The answer to give (413 beyond the size limit, 400 beyond `Content-Length`, 507 when the disk is full); drop the
+    /// upload.
     pub fn write(&mut self, data: &[u8]) -> Result<(), Box<Answer>> {
         self.received += data.len() as u64;
         let problem = if self.received > self.options.max_size {
@@ -130,7 +131,8 @@ impl Upload {
         self.received
     }
 
-    /// The body ended regularly: puts the file in its place and answers 201 (new) or 204 (replaced). Blocks on the file system.
+    /// The body ended regularly: puts the file in its place and answers 201 (new) or 204 (replaced). Blocks on the file
+    /// system.
     #[must_use]
     pub fn finish(mut self, now: SystemTime) -> Answer {
         self.put_in_place().unwrap_or_else(|answer| answer).finish(&Method::PUT, now)
@@ -154,16 +156,24 @@ impl Upload {
             temporary.file().sync_all().map_err(|error| storage(&error))?;
         }
         let metadata = temporary.file().metadata().map_err(|error| storage(&error))?;
-        // Another program may have put something there since the upload began.
-        if fs::symlink_metadata(&self.target).is_ok_and(|metadata| !metadata.is_file()) {
-            return Err(special());
-        }
-        temporary.place(self.target.file_name().unwrap_or_default(), self.options.overwrite).map_err(|error| {
-            if !self.options.overwrite && error.kind() == io::ErrorKind::AlreadyExists {
-                Answer::error(StatusCode::CONFLICT, "The file exists and this server does not replace files.")
-            } else {
-                storage(&error)
+        // Another program, or another upload, may have put something there since this one began.
+        if let Ok(there) = fs::symlink_metadata(&self.target) {
+            if self.must_create {
+                return Err(other_version());
             }
+            if there.is_symlink() {
+                return Err(Answer::error(
+                    StatusCode::CONFLICT,
+                    "A link has come to this address during the upload; nothing was stored.",
+                ));
+            }
+            check_replaceable(&there)?;
+        }
+        let replace = self.options.overwrite && !self.must_create;
+        temporary.place(self.target.file_name().unwrap_or_default(), replace).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists if self.must_create => other_version(),
+            io::ErrorKind::AlreadyExists if !replace => exists(),
+            _ => storage(&error),
         })?;
         if self.options.fsync
             && cfg!(unix)
@@ -187,19 +197,55 @@ fn place(root: &Path, asked: PathBuf) -> Result<(PathBuf, Option<Metadata>), Ans
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((asked, None)),
         Err(error) => return Err(refusal(error.into())),
         Ok(metadata) if metadata.is_symlink() => {
-            let real = fs::canonicalize(&asked).ok().filter(|real| real.starts_with(root)).ok_or_else(outside)?;
+            let real = match fs::canonicalize(&asked) {
+                Ok(real) if real.starts_with(root) => real,
+                // What lies beyond a link that leads out is not told, not even that it is nothing.
+                Err(_) if ends_inside(root, &asked) => {
+                    return Err(Answer::error(
+                        StatusCode::FORBIDDEN,
+                        "There is a link to nothing at this address; links are followed to files only.",
+                    ));
+                }
+                _ => return Err(outside()),
+            };
             let metadata = look(&real)?;
             (real, metadata)
         }
         Ok(metadata) => (asked, metadata),
     };
-    if metadata.is_dir() {
+    check_replaceable(&metadata)?;
+    Ok((target, Some(metadata)))
+}
+
+/// Whether the directory that the link `asked` names, with no other link behind it, is below `root`.
+fn ends_inside(root: &Path, asked: &Path) -> bool {
+    let target = fs::read_link(asked).ok().and_then(|target| Some(asked.parent()?.join(target)));
+    let Some(target) = target.filter(|target| !target.is_symlink()) else { return false };
+    target.parent().and_then(|parent| fs::canonicalize(parent).ok()).is_some_and(|parent| parent.starts_with(root))
+}
+
+/// That what is there is a regular file.
+// Both outcomes are answers of about the same size; a box would only add an allocation.
+#[allow(clippy::result_large_err)]
+fn check_replaceable(there: &Metadata) -> Result<(), Answer> {
+    if there.is_dir() {
         return Err(Answer::error(StatusCode::CONFLICT, "There is a directory at this address."));
     }
-    if !metadata.is_file() {
+    if !there.is_file() {
         return Err(special());
     }
-    Ok((target, Some(metadata)))
+    Ok(())
+}
+
+fn exists() -> Answer {
+    Answer::error(StatusCode::CONFLICT, "The file exists and this server does not replace files.")
+}
+
+fn other_version() -> Answer {
+    Answer::error(
+        StatusCode::PRECONDITION_FAILED,
+        "The file on the server is not in the version the request asked for.",
+    )
 }
 
 fn outside() -> Answer {

@@ -11,10 +11,10 @@ use thalweg::{ClientConfig, Endpoint, ServerConfig};
 use thalweg_files::certificate::{CertificateStore, Identity};
 use thalweg_files::client::{Error, Fetcher, Preference, Report, Trust};
 use tokio::net::UdpSocket;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
-/// Time that a datagram takes one way: long enough that a handshake is not over before a request is made, also when other
-/// tests keep the machine busy.
+/// Time that a datagram takes one way: long enough that a handshake is not over before a request is made, also when
+/// other tests keep the machine busy.
 const FAR: Duration = Duration::from_millis(400);
 
 fn by_way_of(relay: &Relay, name: &str) -> String {
@@ -119,13 +119,18 @@ async fn an_early_request_that_nobody_takes_falls_back_to_tcp() {
 /// Time that a datagram takes one way in the tests of silent connections, which are in doubt after 10 round trips.
 const NEAR: Duration = Duration::from_millis(100);
 
+/// The size of a file whose download is disturbed, bytes.
+const SIZE: usize = 3_000_000;
+
 /// Starts a download that takes 3 s, and does `what` when half of it is here.
 async fn disturbed(host: &Host, relay: &Relay, what: impl Fn(&Relay)) -> Report {
-    let data = sample(3_000_000);
+    let data = sample(SIZE);
     host.file("big", &data);
     let downloads = Downloads::new();
     let mut options = host.options(Preference::Quic);
     options.limit_rate = Some(1_000_000);
+    // It is not to run out in an outage, also when other tests keep the machine busy.
+    options.idle_timeout = Duration::from_secs(30);
     let fetcher = Fetcher::new(options).unwrap();
     let (seen, mut seeing) = tokio::sync::mpsc::unbounded_channel();
     let recorder = Recorder::default();
@@ -137,7 +142,21 @@ async fn disturbed(host: &Host, relay: &Relay, what: impl Fn(&Relay)) -> Report 
     });
     let report = report.unwrap();
     assert!(std::fs::read(path).unwrap() == data);
+    assert_eq!(report.bytes, SIZE as u64);
     report
+}
+
+/// The access log once nothing is added to it any more.
+async fn settled(host: &Host) -> Vec<String> {
+    let mut lines = host.log_lines(1).await;
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let now = host.log_lines(1).await;
+        if now.len() == lines.len() {
+            return now;
+        }
+        lines = now;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -165,6 +184,129 @@ async fn an_outage_during_which_another_connection_was_asked_costs_no_byte() {
     })
     .await;
     assert!(report.retries <= 1, "{}", report.retries);
+    let lines = settled(&host).await;
+    assert!(lines.len() <= 3, "{lines:?}");
+}
+
+/// A relay with a way of its own for each client, which carries 1 MB/s at most to it. Told to, it keeps everything of
+/// the first client back until the server answers a second one.
+struct Fork {
+    address: SocketAddr,
+    open: Arc<watch::Sender<bool>>,
+}
+
+impl Fork {
+    async fn new(server: SocketAddr) -> Self {
+        let front = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+        let fork = Self { address: front.local_addr().unwrap(), open: Arc::new(watch::Sender::new(true)) };
+        let open = Arc::clone(&fork.open);
+        tokio::spawn(async move {
+            let mut clients: Vec<(SocketAddr, Arc<UdpSocket>)> = Vec::new();
+            let mut datagram = vec![0; 65536];
+            loop {
+                let Ok((size, from)) = front.recv_from(&mut datagram).await else { continue };
+                // No packet (RFC 9000 section 17.2): whether the port is open is asked from another socket.
+                if datagram[0] & 0x40 == 0 {
+                    continue;
+                }
+                let number = clients.iter().position(|(address, _)| *address == from).unwrap_or(clients.len());
+                if number == clients.len() {
+                    let back = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+                    back.connect(server).await.unwrap();
+                    tokio::spawn(down(number, Arc::clone(&back), Arc::clone(&front), from, Arc::clone(&open)));
+                    clients.push((from, back));
+                }
+                if number > 0 || *open.borrow() {
+                    let _ = clients[number].1.send(&datagram[..size]).await;
+                }
+            }
+        });
+        fork
+    }
+}
+
+/// Carries what a [`Fork`] gets from the server for the client of this number.
+async fn down(
+    number: usize,
+    back: Arc<UdpSocket>,
+    front: Arc<UdpSocket>,
+    client: SocketAddr,
+    open: Arc<watch::Sender<bool>>,
+) {
+    let mut datagram = vec![0; 65536];
+    let mut opened = open.subscribe();
+    while let Ok(size) = back.recv(&mut datagram).await {
+        if number == 0 {
+            opened.wait_for(|open| *open).await.unwrap();
+        } else if !*open.borrow() {
+            open.send_replace(true);
+            // The first client hears of it before the second one does.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        let _ = front.send_to(&datagram[..size], client).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_was_asked_in_vain_is_asked_no_more() {
+    let (host, _) = host_with_early_data().await;
+    let data = sample(SIZE);
+    host.file("big", &data);
+    let fork = Fork::new(host.address).await;
+    let downloads = Downloads::new();
+    let fetcher = host.fetcher(Preference::Quic);
+    let open = Arc::clone(&fork.open);
+    let sink = Recorder::default().when(SIZE as u64 / 4, move || {
+        open.send_replace(false);
+    });
+    let url = format!("https://localhost:{}/big", fork.address.port());
+    let report = get_one(&fetcher, url, &downloads.path("big"), Some(sink)).await.unwrap();
+    assert!(std::fs::read(downloads.path("big")).unwrap() == data);
+    assert_eq!(report.bytes, SIZE as u64);
+    assert!(*fork.open.borrow(), "no other connection was asked");
+    let lines = settled(&host).await;
+    // Of the two connections, either may go on.
+    assert!(lines.len() <= 3, "{} requests: {:?}", lines.len(), lines.last());
+}
+
+/// Behind a load balancer the second connection may come to another server, which has less.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_ahead_that_is_no_part_of_the_file_is_asked_for_again() {
+    let host = Host::new().await;
+    let data = Bytes::from(sample(SIZE));
+    let asked: Arc<Mutex<Vec<(bool, u16)>>> = Arc::default();
+    let (seen, file) = (Arc::clone(&asked), data.clone());
+    let address = scripted(&host.identity, Duration::ZERO, move |connection, request| {
+        let early = connection.is_handshaking();
+        let response = http::Response::builder().header("etag", "\"1\"");
+        let range = request.headers().get("range").map(|range| range.to_str().unwrap());
+        let (response, body) = match range.and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')) {
+            None => (response.status(200), file.clone()),
+            Some(_) if early => (response.status(404), Bytes::from_static(b"not here")),
+            Some(first) => {
+                let range = format!("bytes {first}-{}/{SIZE}", SIZE - 1);
+                (response.status(206).header("content-range", range), file.slice(first.parse::<usize>().unwrap()..))
+            }
+        };
+        let response = response.header("content-length", body.len()).body(()).unwrap();
+        seen.lock().unwrap().push((early, response.status().as_u16()));
+        (response, body)
+    })
+    .await;
+    let relay = Relay::slow(address, NEAR).await;
+    let downloads = Downloads::new();
+    let mut options = host.options(Preference::Quic);
+    options.limit_rate = Some(1_000_000);
+    options.idle_timeout = Duration::from_secs(30);
+    let fetcher = Fetcher::new(options).unwrap();
+    let relay = Arc::new(relay);
+    let forsaken = Arc::clone(&relay);
+    let sink = Recorder::default().when(SIZE as u64 / 2, move || forsaken.forsake());
+    let report = get_one(&fetcher, by_way_of(&relay, "f"), &downloads.path("f"), Some(sink)).await.unwrap();
+    assert!(std::fs::read(downloads.path("f")).unwrap() == data);
+    assert_eq!(report.retries, 1);
+    assert_eq!(*asked.lock().unwrap(), [(false, 200), (true, 404), (false, 206)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -362,11 +504,11 @@ async fn a_replayed_early_request_is_not_answered_again() {
     assert_eq!(host.log_lines(0).await.len(), 2);
 }
 
-/// Answers every request by a script: with what `status` says of it, after a time.
+/// Answers every request by a script: with what `answer` says of it, after a time.
 async fn scripted(
     identity: &Identity,
     wait: Duration,
-    status: impl Fn(&thalweg::Connection) -> u16 + Send + Sync + 'static,
+    answer: impl Fn(&thalweg::Connection, &http::Request<()>) -> (http::Response<()>, Bytes) + Send + Sync + 'static,
 ) -> SocketAddr {
     let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -378,23 +520,23 @@ async fn scripted(
     let config = ServerConfig::with_rustls(Arc::new(tls)).unwrap();
     let endpoint = Endpoint::server(config, "127.0.0.1:0".parse().unwrap()).unwrap();
     let address = endpoint.local_addr().unwrap();
-    let status = Arc::new(status);
+    let answer = Arc::new(answer);
     tokio::spawn(async move {
         while let Some(incoming) = endpoint.accept().await {
-            let status = Arc::clone(&status);
+            let answer = Arc::clone(&answer);
             tokio::spawn(async move {
                 let Ok((connection, _)) = incoming.accept().into_0rtt() else { return };
                 let quic = thalweg_h3::Connection::new(connection.clone());
                 let mut http: h3::server::Connection<_, Bytes> = h3::server::Connection::new(quic).await.unwrap();
                 while let Ok(Some(resolver)) = http.accept().await {
-                    let (_, mut stream) = resolver.resolve_request().await.unwrap();
-                    let status = status(&connection);
+                    let (request, mut stream) = resolver.resolve_request().await.unwrap();
+                    let (response, body) = answer(&connection, &request);
                     tokio::spawn(async move {
                         tokio::time::sleep(wait).await;
-                        let response = http::Response::builder().status(status).body(()).unwrap();
-                        stream.send_response(response).await.unwrap();
-                        stream.send_data(Bytes::from_static(b"at last")).await.unwrap();
-                        stream.finish().await.unwrap();
+                        // Fails if the client leaves.
+                        let _ = stream.send_response(response).await;
+                        let _ = stream.send_data(body).await;
+                        let _ = stream.finish().await;
                     });
                 }
             });
@@ -403,15 +545,19 @@ async fn scripted(
     address
 }
 
+fn at_last(status: u16) -> (http::Response<()>, Bytes) {
+    (http::Response::builder().status(status).body(()).unwrap(), Bytes::from_static(b"at last"))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_too_early_is_made_again_after_the_handshake() {
     let host = Host::new().await;
     let asked: Arc<Mutex<Vec<bool>>> = Arc::default();
     let seen = Arc::clone(&asked);
-    let address = scripted(&host.identity, Duration::ZERO, move |connection| {
+    let address = scripted(&host.identity, Duration::ZERO, move |connection, _| {
         let early = connection.is_handshaking();
         seen.lock().unwrap().push(early);
-        if early { 425 } else { 200 }
+        at_last(if early { 425 } else { 200 })
     })
     .await;
     let relay = Relay::slow(address, FAR).await;
@@ -429,7 +575,7 @@ async fn a_request_that_is_too_early_is_made_again_after_the_handshake() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_thinks_for_two_seconds_finds_a_client_that_was_rebound_meanwhile() {
     let host = Host::new().await;
-    let address = scripted(&host.identity, Duration::from_secs(2), |_| 200).await;
+    let address = scripted(&host.identity, Duration::from_secs(2), |_, _| at_last(200)).await;
     let relay = Relay::new(address).await;
     let downloads = Downloads::new();
     let mut options = host.options(Preference::Quic);

@@ -475,3 +475,21 @@ async fn certificates_can_be_replaced_while_running(preference: Preference) {
     let fetcher = thalweg_files::client::Fetcher::new(options).unwrap();
     get_one(&fetcher, host.url("f"), &downloads.path("f"), None).await.unwrap();
 }
+
+/// Opening a pipe would wait for somebody who writes to it.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pipe_is_not_sent_and_not_waited_for() {
+    let host = Host::new().await;
+    let downloads = Downloads::new();
+    let pipe = downloads.path("pipe");
+    if !std::process::Command::new("mkfifo").arg(&pipe).status().is_ok_and(|made| made.success()) {
+        println!("skipped: a pipe cannot be made here");
+        return;
+    }
+    let fetcher = host.fetcher(Preference::Quic);
+    let put = fetcher.put(&pipe, host.url("up"), None);
+    let error = tokio::time::timeout(Duration::from_secs(10), put).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::Read { .. }) && error.to_string().contains("regular files"), "{error}");
+    assert!(!host.dir.path().join("up").exists());
+}

@@ -78,7 +78,7 @@ impl ServerProcess {
     pub fn memory(&self) -> u64 {
         let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
         let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
-        pages * 4096
+        pages * rustix::param::page_size() as u64
     }
 
     /// The most resident memory since it began, bytes.

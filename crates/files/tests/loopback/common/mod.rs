@@ -3,8 +3,10 @@
 #[cfg(target_os = "linux")]
 pub mod child;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,9 +14,10 @@ use thalweg_files::certificate::{CertificateStore, Identity};
 use thalweg_files::client::{Error, Event, EventSink, FetchOptions, Fetcher, Job, Notice, Preference, Report, Trust};
 use thalweg_files::server::{Server, ServerOptions};
 use thalweg_files::site::{Site, SiteOptions, UploadOptions};
+use tokio::net::UdpSocket;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
 
 pub struct Host {
     pub dir: tempfile::TempDir,
@@ -23,8 +26,8 @@ pub struct Host {
     pub log: Arc<Mutex<Vec<String>>>,
     stop: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
-    /// The server's own, so that a crash takes everything of it: a connection that it left to a shared runtime would keep
-    /// the port for as long as it drains, and turn away clients of the next server.
+    /// The server's own, so that a crash takes everything of it: a connection that it left to a shared runtime would
+    /// keep the port for as long as it drains, and turn away clients of the next server.
     runtime: Option<Runtime>,
 }
 
@@ -229,13 +232,62 @@ impl Downloads {
     }
 }
 
-/// A UDP relay between one client and a server, which can be cut, and which can get another address as a NAT does.
+/// A UDP relay between clients and a server, which can be cut, and which can get another address as a NAT does. Each
+/// socket of a client has a way of its own: what the server sends on one connection never goes to another.
 pub struct Relay {
     pub address: SocketAddr,
-    cut: Arc<std::sync::atomic::AtomicBool>,
-    rebind: Arc<tokio::sync::Notify>,
-    forsake: Arc<tokio::sync::Notify>,
+    cut: Arc<AtomicBool>,
+    rebind: Arc<Notify>,
+    forsake: Arc<Notify>,
     task: JoinHandle<()>,
+}
+
+/// What all ways of a relay have in common.
+#[derive(Clone)]
+struct Line {
+    front: Arc<UdpSocket>,
+    server: SocketAddr,
+    cut: Arc<AtomicBool>,
+    /// How many of a hundred datagrams are lost.
+    percent: u64,
+    delay: Duration,
+    held: mpsc::UnboundedSender<(tokio::time::Instant, Arc<UdpSocket>, Vec<u8>, SocketAddr)>,
+}
+
+impl Line {
+    /// Passes a datagram on, now or later. Errors are what UDP errors are: nothing.
+    async fn pass(&self, chance: &mut u64, socket: &Arc<UdpSocket>, datagram: &[u8], to: SocketAddr) {
+        *chance ^= *chance << 13;
+        *chance ^= *chance >> 7;
+        *chance ^= *chance << 17;
+        if self.cut.load(Ordering::Relaxed) || *chance % 100 < self.percent {
+            return;
+        }
+        if self.delay.is_zero() {
+            let _ = socket.send_to(datagram, to).await;
+        } else {
+            let due = tokio::time::Instant::now() + self.delay;
+            let _ = self.held.send((due, Arc::clone(socket), datagram.to_vec(), to));
+        }
+    }
+
+    /// A way for a client: the socket that the server sees, and the task that carries its answers.
+    async fn way(&self, client: SocketAddr) -> (Arc<UdpSocket>, JoinSet<()>) {
+        let back = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
+        let (line, answers) = (self.clone(), Arc::clone(&back));
+        let mut carrying = JoinSet::new();
+        carrying.spawn(async move {
+            let (mut datagram, mut chance) = (vec![0; 65536], 0x9e37_79b9_7f4a_7c15);
+            loop {
+                if let Ok((size, from)) = answers.recv_from(&mut datagram).await
+                    && from == line.server
+                {
+                    line.pass(&mut chance, &line.front, &datagram[..size], client).await;
+                }
+            }
+        });
+        (back, carrying)
+    }
 }
 
 impl Relay {
@@ -254,75 +306,51 @@ impl Relay {
     }
 
     async fn with(server: SocketAddr, percent: u64, delay: Duration) -> Self {
-        let front = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let fresh = move || async move {
-            let back = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
-            back.connect(server).await.unwrap();
-            Arc::new(back)
-        };
-        let mut back = fresh().await;
+        let front = Arc::new(UdpSocket::bind("127.0.0.1:0").await.unwrap());
         let address = front.local_addr().unwrap();
-        let cut = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let is_cut = Arc::clone(&cut);
-        let rebind = Arc::new(tokio::sync::Notify::new());
-        let rebinding = Arc::clone(&rebind);
-        let forsake = Arc::new(tokio::sync::Notify::new());
-        let forsaking = Arc::clone(&forsake);
-        let front = Arc::new(front);
+        let cut: Arc<AtomicBool> = Arc::default();
+        let (rebind, forsake): (Arc<Notify>, Arc<Notify>) = Default::default();
+        let (rebinding, forsaking) = (Arc::clone(&rebind), Arc::clone(&forsake));
         // In order: a ticket must not be overtaken by the answer behind it.
-        type Held = (tokio::time::Instant, Arc<tokio::net::UdpSocket>, Vec<u8>, SocketAddr);
-        let (line, mut held) = tokio::sync::mpsc::unbounded_channel::<Held>();
+        let (held, mut holding) = mpsc::unbounded_channel();
         tokio::spawn(async move {
-            while let Some((due, socket, bytes, to)) = held.recv().await {
+            while let Some((due, socket, bytes, to)) = holding.recv().await {
                 tokio::time::sleep_until(due).await;
+                let (socket, bytes): (Arc<UdpSocket>, Vec<u8>) = (socket, bytes);
                 let _ = socket.send_to(&bytes, to).await;
             }
         });
-        let send = move |socket: &Arc<tokio::net::UdpSocket>, bytes: Vec<u8>, to: SocketAddr| {
-            let _ = line.send((tokio::time::Instant::now() + delay, Arc::clone(socket), bytes, to));
-        };
+        let line = Line { front, server, cut: Arc::clone(&cut), percent, delay, held };
         let task = tokio::spawn(async move {
-            let (mut up, mut down) = (vec![0; 65536], vec![0; 65536]);
-            let (mut client, mut forsaken) = (None, None);
-            let mut state = 0x2545_f491_4f6c_dd1du64;
-            let mut lost = move || {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                state % 100 < percent
-            };
+            let (mut datagram, mut chance) = (vec![0; 65536], 0x2545_f491_4f6c_dd1d);
+            let mut ways = BTreeMap::new();
+            let mut forsaken = BTreeSet::new();
             loop {
-                // Errors are what UDP errors are: nothing.
                 tokio::select! {
-                    // No packet (RFC 9000 section 17.2), as when a client asks from another socket whether the port is
-                    // open: answers to the client must not go there.
-                    got = front.recv_from(&mut up) => if let Ok((size, from)) = got
-                        && forsaken != Some(from) && up[0] & 0x40 != 0 {
-                        client = Some(from);
-                        if !is_cut.load(std::sync::atomic::Ordering::Relaxed) && !lost() {
-                            match delay.is_zero() {
-                                true => { let _ = back.send(&up[..size]).await; }
-                                false => send(&back, up[..size].to_vec(), server),
-                            }
+                    got = line.front.recv_from(&mut datagram) => {
+                        let Ok((size, from)) = got else { continue };
+                        // No packet (RFC 9000 section 17.2), as when a client asks from another socket whether the port
+                        // is open.
+                        if forsaken.contains(&from) || datagram[0] & 0x40 == 0 {
+                            continue;
                         }
-                    },
-                    got = back.recv(&mut down) => if let (Ok(size), Some(client)) = (got, client)
-                        && !is_cut.load(std::sync::atomic::Ordering::Relaxed) && !lost() {
-                            match delay.is_zero() {
-                                true => { let _ = front.send_to(&down[..size], client).await; }
-                                false => send(&front, down[..size].to_vec(), client),
-                            }
-                        },
-                    () = forsaking.notified() => forsaken = client.take(),
+                        if !ways.contains_key(&from) {
+                            ways.insert(from, line.way(from).await);
+                        }
+                        line.pass(&mut chance, &ways[&from].0, &datagram[..size], server).await;
+                    }
+                    () = forsaking.notified() => forsaken.extend(std::mem::take(&mut ways).into_keys()),
                     // What is on its way to the old address is lost.
-                    () = rebinding.notified() => back = fresh().await,
+                    () = rebinding.notified() => for (client, way) in &mut ways {
+                        *way = line.way(*client).await;
+                    },
                 }
             }
         });
         Self { address, cut, rebind, forsake, task }
     }
 
-    /// From now on nothing passes from or to the present client's address.
+    /// From now on nothing passes from or to the present clients' addresses.
     pub fn forsake(&self) {
         self.forsake.notify_one();
     }
@@ -334,13 +362,13 @@ impl Relay {
     }
 
     pub fn set_cut(&self, cut: bool) {
-        self.cut.store(cut, std::sync::atomic::Ordering::Relaxed);
+        self.cut.store(cut, Ordering::Relaxed);
     }
 
     /// A switch that cuts the relay.
     pub fn cutter(&self) -> impl FnOnce() + Send + 'static {
         let cut = Arc::clone(&self.cut);
-        move || cut.store(true, std::sync::atomic::Ordering::Relaxed)
+        move || cut.store(true, Ordering::Relaxed)
     }
 }
 
