@@ -32,6 +32,7 @@ fn rfc6675(policies: &str) -> Policies {
 fn tcp(name: &str, traffic: Traffic, policies: &str) -> FlowPlan {
     let mut flow = FlowPlan::new(name, traffic).policies(rfc6675(policies));
     flow.stack = "tcp".to_owned();
+    flow.settings = TcpConfig::new(TcpProfile::Shipped).into();
     flow
 }
 
