@@ -190,7 +190,7 @@ impl Growth for Cubic {
             (Some(acks), None) => (acked << FRACTION_BITS) / u64::from(acks.get()),
             _ => 0,
         };
-        if epoch.at(elapsed, view.datagram) < reno && (least == 0 || reno > view.window) {
+        if epoch.at(elapsed, view.datagram) < reno && reno.saturating_sub(view.window) << FRACTION_BITS >= least {
             return reno;
         }
         let aim = epoch.at(elapsed.saturating_add(micros(view.smoothed_rtt)), view.datagram);
