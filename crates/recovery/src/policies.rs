@@ -338,6 +338,17 @@ impl FromStr for Policies {
 
     /// Fields may come in any order.
     fn from_str(text: &str) -> Result<Policies, PolicyError> {
+        Policies::default().with(text)
+    }
+}
+
+impl Policies {
+    /// The same with the fields that `text` names, written as for [`FromStr`], set to what it says. A controller of
+    /// another family drops the fields that this family does not have.
+    ///
+    /// # Errors
+    /// As [`FromStr`].
+    pub fn with(mut self, text: &str) -> Result<Policies, PolicyError> {
         let mut items: Vec<(&str, &str)> = Vec::new();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             let Some((field, value)) = item.split_once('=') else {
@@ -355,10 +366,9 @@ impl FromStr for Policies {
         }
         // The controller first: it decides which other fields there are.
         items.sort_by_key(|(field, _)| *field != congestion::CONTROLLER.name);
-        let mut policies = Policies::default();
         for (field, value) in items {
-            policies.set(field, value)?;
+            self.set(field, value)?;
         }
-        Ok(policies)
+        Ok(self)
     }
 }

@@ -1,5 +1,7 @@
 //! What differs between QUIC and TCP in the eyes of recovery, in one place.
 
+use core::num::NonZeroU8;
+
 /// When a recovery period ends.
 ///
 /// It says when the window may grow again, not which losses count: those of what was sent before the latest reduction
@@ -108,6 +110,10 @@ pub struct Profile {
     pub moderates_end: bool,
     /// What is reduced.
     pub flight: Flight,
+    /// Until its first reduction, and from a timeout to the next, a window of `controller=cubic` that has left slow start
+    /// grows by a datagram for so many acknowledged, at least. Linux has 20, a twentieth per round trip
+    /// (`bictcp_update`); RFC 9438 has none.
+    pub least_growth: Option<NonZeroU8>,
 }
 
 impl Profile {
@@ -122,6 +128,7 @@ impl Profile {
         has_time_threshold: true,
         moderates_end: false,
         flight: Flight::Window,
+        least_growth: None,
     };
 
     /// RFC 5681 with SACK (RFC 6675).
@@ -135,6 +142,7 @@ impl Profile {
         has_time_threshold: false,
         moderates_end: true,
         flight: Flight::Window,
+        least_growth: None,
     };
 }
 

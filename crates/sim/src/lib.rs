@@ -76,7 +76,7 @@ pub use stack::{
     SettingValue, Settings, Stack, StackContext, StackFactory, StackInfo,
 };
 pub use tap::{Seen, Tap};
-pub use tcp::{MinRto, TcpConfig};
+pub use tcp::{MinRto, TcpAcks, TcpConfig, TcpProfile};
 pub use world::{run, run_tapped, run_with};
 
 /// The stacks that come with the crate. Flows that name none run the first.

@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used)]
 
 use thalweg_link::{DirectionConfig, LossModel, QueueLimit, RateModel};
-use thalweg_sim::{FlowPlan, FlowResult, PathPlan, Plan, Record, TcpConfig, Traffic, run};
+use thalweg_sim::{FlowPlan, FlowResult, PathPlan, Plan, Record, TcpConfig, TcpProfile, Traffic, run};
 use thalweg_units::{Duration, Rate};
 
 /// Data in a segment.
@@ -39,7 +39,8 @@ fn flow(name: &str, policies: &str) -> FlowPlan {
     let policies = format!("start=standard, reordering=fixed, pacing=off, undo=off, {policies}");
     let mut flow = FlowPlan::new(name, Traffic::Upload(None)).policies(policies.parse().unwrap());
     flow.stack = "tcp".to_owned();
-    flow.settings = TcpConfig { time_threshold: false, tail_loss_probe: false, ..TcpConfig::default() }.into();
+    flow.settings =
+        TcpConfig { time_threshold: false, tail_loss_probe: false, ..TcpConfig::new(TcpProfile::Shipped) }.into();
     flow
 }
 

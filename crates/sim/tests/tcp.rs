@@ -32,6 +32,7 @@ fn rfc6675(policies: &str) -> Policies {
 fn tcp(name: &str, traffic: Traffic, policies: &str) -> FlowPlan {
     let mut flow = FlowPlan::new(name, traffic).policies(rfc6675(policies));
     flow.stack = "tcp".to_owned();
+    flow.settings = TcpConfig::new(TcpProfile::Shipped).into();
     flow
 }
 
@@ -403,4 +404,38 @@ fn rfc5681_4_3_a_flow_through_a_policer_does_not_stay_in_recovery() {
             assert!(flow.bytes > 10_000_000 / 8 * 60 * 3 / 4, "{policies}: {}", flow.bytes);
         }
     }
+}
+
+/// How many segments of data leave at the same time, in the order in which they leave, by what the profile does to
+/// CUBIC.
+fn trains(profile: TcpProfile) -> Vec<usize> {
+    let mut plan = plan(Traffic::Download(Some(4 * MB)), "");
+    plan.paths[0].down = DirectionConfig { queue: "4 BDP".parse().unwrap(), ..link("50 Mbps", 50) };
+    plan.record.packets = true;
+    let policies = profile.policies("controller=cubic, start=standard").unwrap();
+    plan.flows[0] = plan.flows[0].clone().policies(policies);
+    plan.flows[0].settings = TcpConfig::new(profile).into();
+    let result = ok(&plan);
+    let sent = result.flows[0].server.series.packets.iter().filter(|point| point.what == PacketFate::Sent);
+    let mut trains: Vec<(Duration, usize)> = Vec::new();
+    for point in sent {
+        match trains.last_mut() {
+            Some((at, count)) if *at == point.at => *count += 1,
+            _ => trains.push((point.at, 1)),
+        }
+    }
+    trains.into_iter().map(|(_, count)| count).collect()
+}
+
+#[test]
+fn linux_sends_its_first_window_at_once_and_then_bursts_of_segmentation_offload() {
+    let linux = trains(TcpProfile::Linux);
+    assert_eq!(linux[0], 10, "{linux:?}");
+    let later = &linux[1..];
+    let lone = later.iter().filter(|count| **count == 1).count();
+    assert!(lone * 20 < later.len(), "{lone} of {} bursts are one segment", later.len());
+    // 50 Mbps is four segments in a 1024th of a second, at six fifths of the window more.
+    assert!(later.iter().any(|count| *count >= 4), "{later:?}");
+    let paced = trains(TcpProfile::Paced);
+    assert!(paced.len() > linux.len(), "{} and {}", paced.len(), linux.len());
 }

@@ -6,7 +6,7 @@ use thalweg_link::{Dice, DirectionConfig, LossModel, Probability, RateModel, Spr
 use thalweg_recovery::InitialWindow;
 use thalweg_recovery::trace::State;
 use thalweg_sim::{
-    FlowPlan, FlowResult, PacketFate, PathPlan, Plan, Record, SettingValue, Size, TcpConfig, Traffic, run,
+    FlowPlan, FlowResult, PacketFate, PathPlan, Plan, Record, SettingValue, Size, TcpConfig, TcpProfile, Traffic, run,
 };
 use thalweg_units::{Duration, Rate};
 
@@ -28,8 +28,13 @@ fn plan(reduction: &str, traffic: Traffic, loss: LossModel, window: u16) -> Plan
     let mut flow = FlowPlan::new("f", traffic).policies(policies.parse().unwrap());
     flow.stack = "tcp".to_owned();
     let initial_window = InitialWindow::Datagrams(window);
-    flow.settings =
-        TcpConfig { initial_window, time_threshold: false, tail_loss_probe: false, ..TcpConfig::default() }.into();
+    flow.settings = TcpConfig {
+        initial_window,
+        time_threshold: false,
+        tail_loss_probe: false,
+        ..TcpConfig::new(TcpProfile::Shipped)
+    }
+    .into();
     Plan {
         paths: vec![PathPlan::new("p", up, link)],
         flows: vec![flow],

@@ -8,7 +8,7 @@
 
 use thalweg_link::{DirectionConfig, LossModel, RateModel};
 use thalweg_recovery::{Flight, InitialWindow};
-use thalweg_sim::{FlowPlan, PacketFate, PathPlan, Plan, Record, TcpConfig, Traffic, run};
+use thalweg_sim::{FlowPlan, PacketFate, PathPlan, Plan, Record, TcpConfig, TcpProfile, Traffic, run};
 use thalweg_units::{Duration, Rate};
 
 /// Data in a segment.
@@ -39,7 +39,7 @@ fn upload(policies: &str, flight: Flight, window: u16, lost: &[u64], bytes: u64)
         initial_window: InitialWindow::Datagrams(window),
         flight,
         time_threshold: false,
-        ..TcpConfig::default()
+        ..TcpConfig::new(TcpProfile::Shipped)
     }
     .into();
     let plan = Plan {

@@ -6,7 +6,7 @@ use thalweg_link::{
     Reorder, Schedule, Spread, Streams, Windows,
 };
 use thalweg_recovery::Policies;
-use thalweg_sim::{Crypto, FlowPlan, HostModel, MinRto, PathPlan, Plan, Size, TcpConfig, Traffic, run};
+use thalweg_sim::{Crypto, FlowPlan, HostModel, MinRto, PathPlan, Plan, Size, TcpConfig, TcpProfile, Traffic, run};
 use thalweg_units::{Duration, Rate};
 
 fn ms(ms: u64) -> Duration {
@@ -126,7 +126,7 @@ fn tcp_traffic_finishes_in_every_world_and_repeats() {
             time_threshold: dice.below(2) == 0,
             delayed_ack: ms(40 * dice.below(2)),
             min_rto: [MinRto::Linux, MinRto::Rfc6298, MinRto::At(ms(50))][dice.below(3) as usize],
-            ..TcpConfig::default()
+            ..TcpConfig::new(TcpProfile::ALL[dice.below(3) as usize])
         }
         .into();
         let (first, second) = (run(&plan).unwrap(), run(&plan).unwrap());

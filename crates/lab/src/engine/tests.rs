@@ -241,7 +241,7 @@ fn tcp_runs_as_it_is_told_and_gives_its_figures() {
     let tcp = "stack = \"tcp\"\npolicies = \"start=standard\"\ntransfer = { download = \"200 kB\" }\ntcp = { initial_window = 20, time_threshold = false }";
     let record = run(&path, tcp);
     assert_eq!(record.failed, None);
-    assert!(record.flows[0].notes["settings"].contains("initial window 29200 B"), "{record:?}");
+    assert!(record.flows[0].notes["settings"].contains("initial window 28960 B"), "{record:?}");
     assert_eq!((value(&record, "retransmissions"), value(&record, "timeouts")), (1.0, 0.0));
     assert_eq!((value(&record, "lost_retransmissions"), value(&record, "congestion_events")), (0.0, 1.0));
     assert_eq!(value(&record, "recovery_entry_above"), 1.0);
@@ -250,6 +250,20 @@ fn tcp_runs_as_it_is_told_and_gives_its_figures() {
     let recording = SimEngine::default().run(&world(&path, tcp), 1, true).recording.unwrap();
     let packets = &recording.packets[0];
     assert!(packets.sent.len() >= 138 && packets.acked.len() > 25 && packets.lost.len() == 1, "{packets:?}");
+}
+
+#[test]
+fn a_paced_tcp_is_the_shipped_one_with_cubic() {
+    let of = |tcp: &str| {
+        let flow = format!("stack = \"tcp\"\ntransfer = {{ download = \"2 MB\" }}\n{tcp}");
+        let record = run(HOME, &flow);
+        (value(&record, "completion"), value(&record, "packets_sent"), record.wire_hash)
+    };
+    let paced = of("tcp = { profile = \"paced\" }");
+    assert_eq!(paced, of("tcp = { profile = \"shipped\" }\npolicies = \"controller=cubic\""));
+    assert_ne!(paced, of("tcp = { profile = \"shipped\" }"));
+    assert_ne!(paced, of(""));
+    assert_eq!(of(""), of("tcp = { profile = \"linux\" }\npolicies = \"controller=cubic, start=hystart\""));
 }
 
 #[test]

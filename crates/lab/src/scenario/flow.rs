@@ -263,7 +263,6 @@ pub(crate) fn flows(
     let group = Group::read(&reader, MOST_FLOWS);
     let mut group = group.unwrap_or_default();
     let traffic = traffic(&reader, stack, (path.as_deref(), ways), &mut group);
-    let policies = reader.get("policies").map_or(Some(Policies::default()), |field| policies(&field, stack));
     let transport = reader.get("transport").map_or(Some(TransportSpec::default()), |field| transport(&field));
     let memory = match resuming(&reader, "memory", stack) {
         Some(field) => memory(&field).map(Some),
@@ -271,6 +270,14 @@ pub(crate) fn flows(
     };
     let early_data = resuming(&reader, "early_data", stack).map_or(Some(false), |field| field.boolean());
     let settings = settings(&reader, stack, stacks);
+    let named = |text: &str| match stack {
+        Some(stack) => (stack.policies)(&settings, text),
+        None => text.parse(),
+    };
+    let policies = match reader.get("policies") {
+        Some(field) => policies(&field, stack, named),
+        None => named("").ok(),
+    };
     let host = reader.get("host").map_or(Some(HostModel::IDEAL), |field| host(&field));
     let flow = (|| {
         Some(FlowSpec {
@@ -453,8 +460,12 @@ fn refuse_ignored(field: &Field<'_>, stack: &StackInfo, policy: &str) {
     ));
 }
 
-/// A string as on the command line, or a table of the same fields.
-fn policies(field: &Field<'_>, stack: Option<&StackInfo>) -> Option<Policies> {
+/// A string as on the command line, or a table of the same fields; `named` makes the whole of it.
+fn policies(
+    field: &Field<'_>,
+    stack: Option<&StackInfo>,
+    named: impl Fn(&str) -> Result<Policies, PolicyError>,
+) -> Option<Policies> {
     let refuse = |field: &Field<'_>, policy: &str| {
         if let Some(stack) = stack {
             refuse_ignored(field, stack, policy);
@@ -471,7 +482,7 @@ fn policies(field: &Field<'_>, stack: Option<&StackInfo>) -> Option<Policies> {
         for (policy, _) in text.split(',').filter_map(|item| item.split_once('=')) {
             refuse(field, policy.trim());
         }
-        return text.parse().map_err(|error: PolicyError| field.complain(error)).ok();
+        return named(text).map_err(|error| field.complain(error)).ok();
     }
     let reader =
         field.table("\"controller=cubic, start=hystart++\" or { controller = \"cubic\", start = \"hystart++\" }")?;
@@ -493,7 +504,7 @@ fn policies(field: &Field<'_>, stack: Option<&StackInfo>) -> Option<Policies> {
         return None;
     }
     // Only the whole tells whether the parts go together.
-    items.join(", ").parse().map_err(|error: PolicyError| field.complain(error)).ok()
+    named(&items.join(", ")).map_err(|error| field.complain(error)).ok()
 }
 
 /// The largest initial window that can be asked for, in datagrams: that of the stack "tcp".

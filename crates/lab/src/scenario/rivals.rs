@@ -71,11 +71,13 @@ pub(crate) fn read(field: &Field<'_>, axes: &[Varied], stacks: &[StackInfo]) -> 
 /// Puts a rival in the place of ours. Its recovery is its own, so what was chosen for ours does not apply, and a rival
 /// that cannot be told of a new address moves without notice. Gives the number of flows that are now the rival's.
 pub(crate) fn replace(world: &mut World, rival: &str, stacks: &[StackInfo]) -> usize {
-    let hears = stacks.iter().any(|stack| stack.name == rival && stack.hears_of_moves);
+    let stack = stacks.iter().find(|stack| stack.name == rival);
+    let hears = stack.is_some_and(|stack| stack.hears_of_moves);
     let mut replaced = 0;
     for flow in world.flows.iter_mut().filter(|flow| flow.stack == OURS) {
         rival.clone_into(&mut flow.stack);
-        flow.policies = thalweg_recovery::Policies::default();
+        let own = stack.and_then(|stack| (stack.policies)(&flow.settings, "").ok());
+        flow.policies = own.unwrap_or_default();
         for change in &mut flow.moves {
             change.notice &= hears;
         }

@@ -1,6 +1,6 @@
 use thalweg_link::{LossModel, Probability, QueueLimit, RateModel, Reorder};
 use thalweg_recovery::{Flight, InitialWindow};
-use thalweg_sim::{MinRto, Registry, TcpConfig};
+use thalweg_sim::{MinRto, Registry, TcpAcks, TcpConfig, TcpProfile};
 use thalweg_units::Rate;
 
 use super::world::*;
@@ -443,6 +443,34 @@ fn a_measuring_window_lies_within_the_run() {
     complains(&with("{ from = \"5 s\", to = \"61 s\" }"), "measure", "measure", &["after the run", "60 s"]);
     complains(&with("{ from = \"5 s\" }"), "measure", "measure", &["needs to"]);
     complains(&with("\"5 s..55 s\""), "measure", "measure", &["{ from = \"5 s\", to = \"55 s\" }"]);
+}
+
+#[test]
+fn tcp_is_linux_s_unless_the_flow_says_otherwise() {
+    let stacks: Vec<StackInfo> = Registry::default().stacks().cloned().collect();
+    let of = |flow: &str| {
+        let text = SATELLITE.replace("policies = { controller = \"cubic\", start = \"standard\" }\n", "");
+        let text = text.replace("stack = \"thalweg\"", flow);
+        let (text, _) = text.split_once("[vary]").unwrap();
+        let scenario =
+            Scenario::parse("q.toml", text, Path::new(""), &stacks).unwrap_or_else(|error| panic!("{error}"));
+        let flow = &scenario.points[0].world.flows[0];
+        (flow.policies.to_string(), TcpConfig::from(&flow.settings))
+    };
+    let (linux, config) = of("stack = \"tcp\"");
+    assert!(
+        linux.starts_with("controller=cubic, start=hystart, reduction=prr") && linux.contains("pacing=off"),
+        "{linux}"
+    );
+    assert_eq!(config, TcpConfig::new(TcpProfile::Linux));
+    let (regain, _) = of("stack = \"tcp\"\npolicies = \"controller=regain\"");
+    assert_eq!(regain, linux.replace("=cubic", "=regain"), "what is named, and nothing else");
+    let (shipped, config) = of("stack = \"tcp\"\ntcp = { profile = \"shipped\" }");
+    assert_eq!((shipped, config), (Policies::default().to_string(), TcpConfig::new(TcpProfile::Shipped)));
+    let (paced, _) = of("stack = \"tcp\"\ntcp = { profile = \"paced\" }\npolicies = { start = \"standard\" }");
+    assert_eq!(paced, "controller=cubic, start=standard".parse::<Policies>().unwrap().to_string());
+    let (_, config) = of("stack = \"tcp\"\ntcp = { offload = false, ack = \"every-second\" }");
+    assert_eq!((config.offload, config.acks, config.timestamps), (false, TcpAcks::EverySecond, true));
 }
 
 #[test]

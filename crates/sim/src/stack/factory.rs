@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 
 use thalweg_link::Streams;
 use thalweg_proto::observe::EventHash;
+use thalweg_recovery::{Policies, PolicyError};
 use thalweg_units::Instant;
 
-use super::Schema;
+use super::{Schema, Settings};
 use crate::host::{Host, IP_UDP_HEADERS};
 use crate::plan::{Crypto, FlowPlan, Plan, PlanError, Record};
 use crate::result::SideResult;
@@ -98,6 +99,9 @@ pub struct StackInfo {
     pub carries: Carries,
     /// Which policies of recovery make a difference to it. Default all.
     pub heeds: Heeds,
+    /// The policies of a flow with these [settings](Self::schema) that names these, as text. Default: what it does not
+    /// name is as shipped.
+    pub policies: fn(&Settings, &str) -> Result<Policies, PolicyError>,
     /// Settings that no other stack has. Default none.
     pub schema: Option<&'static Schema>,
     /// Whether the same seed is the same run to the bit. Default true; a stack that draws chance from the system is
@@ -120,6 +124,7 @@ impl StackInfo {
             name: name.to_owned(),
             carries: Carries::Everything,
             heeds: Heeds::All,
+            policies: |_, named| named.parse(),
             schema: None,
             is_repeatable: true,
             hears_of_moves: false,

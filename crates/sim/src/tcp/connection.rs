@@ -8,13 +8,13 @@ use thalweg_proto::connection::ConnectionStats;
 use thalweg_proto::observe::{EventHash, Limit, Observer, ObserverEvent};
 use thalweg_recovery::trace::Event;
 use thalweg_recovery::{Config, PathId};
-use thalweg_units::{Duration, Ecn, Instant};
+use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
 use super::content::Contents;
 use super::receiver::Receiver;
 use super::sender::{Ack, Blocked, Echo, Happening, Sender, Transmit, earliest};
 use super::settings::TcpConfig;
-use super::wire::{self, ACK, AE, CWR, ECE, FIN, Header, MAX_SACKS, RST, SYN, ace, unwrap};
+use super::wire::{ACK, AE, CWR, ECE, FIN, Header, MAX_SACKS, RST, STAMPED_SACKS, SYN, ace, unwrap};
 use crate::app::Transport;
 use crate::host::{Envelope, Outbox};
 use crate::plan::Record;
@@ -115,7 +115,7 @@ impl Connection {
             config,
             contents: shared.contents.clone(),
             sender: Sender::new(shared.recovery, config, now, size, shared.record.packets),
-            receiver: Receiver::new(config.delayed_ack, size),
+            receiver: Receiver::new(config, size),
             scale,
             peer_scale: 0,
             ecn: false,
@@ -183,12 +183,18 @@ impl Connection {
         if self.state != State::Established {
             return;
         }
+        if let Some((stamp, _)) = header.stamps {
+            // The SYN took the first number.
+            let start = if header.has(SYN) { 0 } else { unwrap(header.seq.wrapping_sub(1), self.receiver.next()) };
+            self.receiver.on_stamp(start, stamp);
+        }
         if header.has(ACK) && !header.has(SYN) {
             let samples = self.sender.path().path().rtt_samples();
             self.on_ack(now, header, data > 0);
             let path = self.sender.path().path();
             if path.rtt_samples() > samples {
                 rtt.record(path.rtt().latest);
+                self.receiver.set_rtt(path.rtt().smoothed);
             }
         }
         if data > 0 {
@@ -235,6 +241,7 @@ impl Connection {
         if self.is_client {
             self.handshake_time = Some(now.saturating_since(self.started));
         }
+        self.receiver.set_rtt(self.sender.path().path().rtt().smoothed);
         self.sender.set_window(self.config.receive_window);
     }
 
@@ -253,7 +260,11 @@ impl Connection {
             (true, false) if header.has(ECE) => Echo::Mark,
             (true, false) => Echo::None,
         };
-        self.sender.on_ack(now, Ack { una, blocks, echo, has_data });
+        let stamped = header.stamps.map(|(_, echo)| {
+            let age = millis(now).wrapping_sub(echo);
+            now - Duration::from_millis(u64::from(age.max(1)))
+        });
+        self.sender.on_ack(now, Ack { una, blocks, echo, has_data, stamped });
         if advances && self.record.packets {
             self.point(now, self.sender.una(), PacketFate::Acked, 0);
         }
@@ -322,7 +333,7 @@ impl Connection {
         };
         self.hold(now, Some(limit));
         if self.receiver.is_due(now) {
-            let header = self.header();
+            let header = self.header(now);
             self.send(now, &header, Ecn::NotEct, 0, out);
             has_sent = true;
         }
@@ -357,7 +368,8 @@ impl Connection {
             flags: SYN | ecn | if self.is_client { 0 } else { ACK },
             window: u16::try_from(self.config.receive_window).unwrap_or(u16::MAX),
             scale: self.scale,
-            segment_size: self.config.segment_size(),
+            segment_size: self.config.mtu.saturating_sub(super::HEADERS).max(1),
+            stamps: self.stamps(now),
             ..Header::default()
         };
         self.send(now, &header, Ecn::NotEct, 0, out);
@@ -367,10 +379,17 @@ impl Connection {
         true
     }
 
+    /// The timestamps of a segment that leaves now: milliseconds, as of Linux.
+    fn stamps(&self, now: Instant) -> Option<(u32, u32)> {
+        self.config.timestamps.then(|| (millis(now), self.receiver.stamp_to_echo()))
+    }
+
     /// A header that acknowledges all there is.
-    fn header(&mut self) -> Header {
+    fn header(&mut self, now: Instant) -> Header {
         let mut blocks = [(0, 0); MAX_SACKS];
-        let sack_count = self.receiver.on_ack_sent(&mut blocks);
+        let most = if self.config.timestamps { STAMPED_SACKS } else { MAX_SACKS };
+        let stamps = self.stamps(now);
+        let sack_count = self.receiver.on_ack_sent(&mut blocks[..most]);
         // The SYN took the first number.
         let number = |offset: u64| (offset as u32).wrapping_add(1);
         let window = self.config.receive_window >> self.scale;
@@ -391,12 +410,13 @@ impl Connection {
             window: u16::try_from(window).unwrap_or(u16::MAX),
             sacks: blocks.map(|(start, end)| (number(start), number(end))),
             sack_count,
+            stamps,
             ..Header::default()
         }
     }
 
     fn send_data(&mut self, now: Instant, transmit: Transmit, out: &mut Outbox<'_>) {
-        let mut header = self.header();
+        let mut header = self.header(now);
         header.seq = (transmit.start as u32).wrapping_add(1);
         // A repair must not be marked (RFC 3168 section 6.1.5).
         let ecn = match self.ecn && transmit.is_new {
@@ -452,7 +472,7 @@ impl Connection {
         self.is_closed = true;
         self.hold(now, None);
         self.tell(now);
-        let header = self.header();
+        let header = self.header(now);
         self.send(now, &header, Ecn::NotEct, 0, out);
     }
 
@@ -526,7 +546,7 @@ impl Connection {
         (stats.ssthresh, stats.congestion_state) = (path.ssthresh(), path.state());
         (stats.pacing_rate, stats.delivery_rate) = (path.pacing_rate(), path.delivery_rate());
         stats.path = path.stats();
-        stats.mtu = self.config.segment_size() + wire::HEADER as u16;
+        stats.mtu = self.config.segment_size() + self.config.headers() - super::IP_HEADER as u16;
         SideResult {
             stats,
             repairs: path.repair_stats(),
@@ -542,6 +562,11 @@ impl Connection {
     pub(super) fn contents_closed(&self) {
         self.contents.close(self.id);
     }
+}
+
+/// A clock of timestamps.
+fn millis(now: Instant) -> u32 {
+    (now.saturating_since(Instant::ZERO).nanos() / 1_000_000) as u32
 }
 
 impl Transport for Connection {

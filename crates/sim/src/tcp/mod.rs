@@ -7,13 +7,15 @@
 //! | what is out, and when to send it again | `sender.rs`, over `thalweg_recovery`'s [`SegmentPath`](thalweg_recovery::SegmentPath) |
 //! | handshake, options, the application's view | `connection.rs` |
 //! | what the bytes mean | `content.rs` |
-//! | what can be set | [`TcpConfig`]; the policies are those of the flow |
+//! | how much leaves at once | `bursts.rs` |
+//! | what can be set | [`TcpConfig`]; the policies are those of the flow, over those of its [`TcpProfile`] |
 //!
-//! SYN and SYN/ACK with MSS, window scale and SACK; ACKs with up to four SACK blocks, D-SACK among them; no timestamps. A connection ends with
+//! SYN and SYN/ACK with MSS, window scale, SACK and timestamps; ACKs with up to four SACK blocks, D-SACK among them. A connection ends with
 //! the client's FIN; whoever has gone answers with FIN to what still comes. Requests of one flow follow each other on its connection, or
 //! take one connection each. A server knows a connection by both addresses: to what comes from another one it answers RST, and the
 //! client's connection is over.
 
+mod bursts;
 mod connection;
 mod content;
 mod receiver;
@@ -38,13 +40,15 @@ use crate::stack::{
 
 use connection::{Connection, Shared};
 use content::Contents;
-pub use settings::{MinRto, TcpConfig};
+pub use settings::{MinRto, TcpAcks, TcpConfig, TcpProfile};
 use wire::{FIN, Header, RST, SYN};
 
 /// Bytes of IPv4 and TCP headers without options.
 const HEADERS: u16 = IP_HEADER as u16 + wire::HEADER as u16;
 /// Bytes of a SYN with its options.
 const SYN_SIZE: u32 = HEADERS as u32 + 12;
+/// The same with timestamps, one of whose four bytes of padding SACK permitted takes.
+const STAMPED_SYN_SIZE: u32 = HEADERS as u32 + 20;
 /// Bytes of an IPv4 header: what the network adds to a segment.
 const IP_HEADER: u32 = 20;
 /// The largest number of connections of a flow: what the pairs of ports can name.
@@ -60,6 +64,7 @@ impl StackFactory for Tcp {
         StackInfo {
             carries: Carries::Streams,
             heeds: Heeds::AllBut { policies: TcpConfig::IGNORED_POLICIES, instead },
+            policies: |settings, named| TcpProfile::from(settings).policies(named),
             schema: Some(&settings::SCHEMA),
             ..StackInfo::new("tcp")
         }
@@ -104,9 +109,10 @@ impl StackFactory for Tcp {
     }
 
     fn framing(&self, flow: &FlowPlan, _: bool) -> Framing {
-        let packet = u32::from(TcpConfig::from(&flow.settings).mtu);
+        let config = TcpConfig::from(&flow.settings);
         // The first packet is a SYN; the request follows a round trip later.
-        Framing { packet, overhead: u32::from(HEADERS), first: SYN_SIZE, handshake: 1 }
+        let first = if config.timestamps { STAMPED_SYN_SIZE } else { SYN_SIZE };
+        Framing { packet: u32::from(config.mtu), overhead: u32::from(config.headers()), first, handshake: 1 }
     }
 
     fn settings(&self, flow: &FlowPlan) -> String {

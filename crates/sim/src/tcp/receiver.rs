@@ -3,13 +3,42 @@
 //! Every second full segment is acknowledged, a single one after the delay (RFC 9293 section 3.8.6.3); out of order, filling a hole, or twice:
 //! at once (RFC 5681 section 4.2). SACK blocks name the most recent first (RFC 2018 section 4), a duplicate before all others (D-SACK, RFC
 //! 2883). A mark is echoed until the sender says that it has slowed down (RFC 3168 section 6.1.3).
+//!
+//! As Linux does it (`tcp_input.c`):
+//!
+//! ```text
+//! in order      each of the first 16, and of the 16 after something out of order or twice; then as soon as more than one
+//!               segment's worth is unanswered, or after the delay
+//! delay         40 ms, longer where segments come less often, at most 200 ms and an eighth of the round trip, but 40 ms
+//! out of order  the first three at once, then together: after 1 ms or a twentieth of the round trip, or the 44th
+//! offload       segments that come less than 25 us apart are merged for 50 us or 64 kB, and answered together
+//! ```
 
 use thalweg_units::{Duration, Ecn, Instant};
 
+use super::settings::{TcpAcks, TcpConfig};
+#[cfg(test)]
 use super::wire::MAX_SACKS;
 
 /// Segments that one ACK covers.
 const SEGMENTS_PER_ACK: u32 = 2;
+
+/// Segments that are acknowledged one by one at first, and after something unusual (`TCP_MAX_QUICKACKS`).
+const QUICK_ACKS: u32 = 16;
+/// The longest delay of an ACK (`TCP_DELACK_MAX`).
+const LONGEST_DELAY: Duration = Duration::from_millis(200);
+/// Duplicate ACKs that leave at once, enough for a fast retransmit (`TCP_FASTRETRANS_THRESH`).
+const PROMPT_DUPLICATES: u32 = 3;
+/// Segments out of order that one ACK stands for at most (`tcp_comp_sack_nr`).
+const MOST_COMPRESSED: u32 = 44;
+/// How long it waits for them at most (`tcp_comp_sack_delay_ns`), and in parts of a round trip.
+const COMPRESSION: Duration = Duration::from_millis(1);
+const COMPRESSION_SHARE: u32 = 20;
+/// Segments closer together than this are still in the ring of the network interface when it is looked at.
+const TOGETHER: Duration = Duration::from_micros(25);
+/// For how long, and how many bytes, an interface merges (interrupt moderation; `GRO_LEGACY_MAX_SIZE`).
+const MERGED_FOR: Duration = Duration::from_micros(50);
+const MERGED_BYTES: u64 = 65_536;
 
 /// A run of bytes beyond a hole.
 #[derive(Copy, Clone, Debug)]
@@ -32,6 +61,23 @@ pub(super) struct Receiver {
     /// Segments in order that no ACK covers yet.
     waiting: u32,
     delay: Duration,
+    acks: TcpAcks,
+    merges: bool,
+    /// RCV.NXT as the latest ACK said.
+    told: u64,
+    /// ACKs that are still to leave at once.
+    quick: u32,
+    /// The delay as it follows how often segments come (ato).
+    pace: Duration,
+    /// When the latest segment with data came, and the first of those that are merged with it.
+    latest: Option<Instant>,
+    merged_since: Instant,
+    /// Duplicate ACKs since RCV.NXT advanced, and segments out of order that none was sent for.
+    duplicates: u32,
+    compressed: u32,
+    /// The peer's timestamp to be echoed (TS.Recent).
+    stamp_to_echo: u32,
+    smoothed_rtt: Duration,
     ack_at: Option<Instant>,
     ack_now: bool,
     echoes: bool,
@@ -42,7 +88,8 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(delay: Duration, segment_size: u16) -> Receiver {
+    pub(super) fn new(config: TcpConfig, segment_size: u16) -> Receiver {
+        let delay = config.delayed_ack;
         Receiver {
             next: 0,
             ranges: Vec::new(),
@@ -50,6 +97,17 @@ impl Receiver {
             duplicate: None,
             waiting: 0,
             delay,
+            acks: config.acks,
+            merges: config.offload,
+            told: 0,
+            quick: QUICK_ACKS,
+            pace: delay,
+            latest: None,
+            merged_since: Instant::ZERO,
+            duplicates: 0,
+            compressed: 0,
+            stamp_to_echo: 0,
+            smoothed_rtt: Duration::ZERO,
             ack_at: None,
             ack_now: false,
             echoes: false,
@@ -82,6 +140,23 @@ impl Receiver {
         self.latest_is_marked = is_marked;
     }
 
+    /// A segment that begins at `start` carries this timestamp (RFC 7323 section 4.3).
+    pub(super) fn on_stamp(&mut self, start: u64, stamp: u32) {
+        if start <= self.told {
+            self.stamp_to_echo = stamp;
+        }
+    }
+
+    /// TSecr of the next segment.
+    pub(super) fn stamp_to_echo(&self) -> u32 {
+        self.stamp_to_echo
+    }
+
+    /// The round trip is so long.
+    pub(super) fn set_rtt(&mut self, smoothed: Duration) {
+        self.smoothed_rtt = smoothed;
+    }
+
     /// A segment arrived with the bytes from `start` to `end`.
     pub(super) fn on_segment(&mut self, now: Instant, start: u64, end: u64, ecn: Ecn, has_slowed: bool) {
         if has_slowed {
@@ -92,30 +167,87 @@ impl Receiver {
             // Not part of RFC 3168, but what keeps the echo from waiting for the delay.
             self.ack_now = true;
         }
+        let before = self.latest.replace(now);
         if end <= self.next {
             self.duplicate = Some((start, end));
             self.ack_now = true;
+            self.quick = QUICK_ACKS;
         } else if start <= self.next {
-            self.in_order(now, end);
+            self.in_order(now, before, end);
         } else {
             self.out_of_order(start, end);
-            self.ack_now = true;
+            self.answer_hole(now);
         }
     }
 
-    fn in_order(&mut self, now: Instant, end: u64) {
+    /// Something came beyond a hole, or twice.
+    fn answer_hole(&mut self, now: Instant) {
+        self.quick = QUICK_ACKS;
+        let is_prompt = self.acks == TcpAcks::EverySecond || self.duplicate.is_some();
+        if is_prompt || self.duplicates < PROMPT_DUPLICATES || self.compressed >= MOST_COMPRESSED {
+            self.duplicates += 1;
+            self.ack_now = true;
+            return;
+        }
+        self.compressed += 1;
+        let wait = now + COMPRESSION.min(self.smoothed_rtt / COMPRESSION_SHARE);
+        self.ack_at = Some(self.ack_at.map_or(wait, |at| at.min(wait)));
+    }
+
+    /// The delay follows how often segments come (`tcp_event_data_recv`).
+    fn keep_pace(&mut self, gap: Duration) {
+        if gap <= self.delay / 2 {
+            self.pace = self.pace / 2 + self.delay / 2;
+        } else if gap < self.pace {
+            self.pace = self.pace / 2 + gap;
+        }
+    }
+
+    /// How long the ACK of a single segment waits.
+    fn wait(&self) -> Duration {
+        match self.acks {
+            TcpAcks::EverySecond => self.delay,
+            TcpAcks::Linux => self.pace.min((self.smoothed_rtt / 8).clamp(self.delay, LONGEST_DELAY.max(self.delay))),
+        }
+    }
+
+    /// Until when an ACK that is due waits for segments that come together with this one.
+    fn merged_until(&mut self, now: Instant, before: Option<Instant>) -> Option<Instant> {
+        if before.is_none_or(|before| now.saturating_since(before) > TOGETHER) {
+            self.merged_since = now;
+        }
+        let until = self.merged_since + MERGED_FOR;
+        if until <= now {
+            self.merged_since = now;
+        }
+        let is_merged = self.merges && self.merged_since < now && self.next - self.told < MERGED_BYTES;
+        is_merged.then_some(until)
+    }
+
+    fn in_order(&mut self, now: Instant, before: Option<Instant>, end: u64) {
         let is_full = end - self.next >= self.segment_size;
         self.next = end;
         self.ack_now |= !self.ranges.is_empty();
+        self.duplicates = 0;
         while let Some(first) = self.ranges.first().copied().filter(|first| first.start <= self.next) {
             self.next = self.next.max(first.end);
             self.ranges.remove(0);
         }
         self.waiting += u32::from(is_full);
-        if self.waiting >= SEGMENTS_PER_ACK || self.delay.is_zero() {
-            self.ack_now = true;
+        if let Some(before) = before {
+            self.keep_pace(now.saturating_since(before));
+        }
+        let is_due = match self.acks {
+            TcpAcks::EverySecond => self.waiting >= SEGMENTS_PER_ACK,
+            TcpAcks::Linux => self.quick > 0 || self.next - self.told > self.segment_size,
+        };
+        let merged = self.merged_until(now, before);
+        if !is_due && !self.delay.is_zero() {
+            self.ack_at.get_or_insert(now + self.wait());
+        } else if let Some(until) = merged {
+            self.ack_at = Some(self.ack_at.map_or(until, |at| at.min(until)));
         } else {
-            self.ack_at.get_or_insert(now + self.delay);
+            self.ack_now = true;
         }
     }
 
@@ -157,21 +289,28 @@ impl Receiver {
     }
 
     /// The blocks of the ACK that leaves now; returns how many there are.
-    pub(super) fn on_ack_sent(&mut self, blocks: &mut [(u64, u64); MAX_SACKS]) -> usize {
+    pub(super) fn on_ack_sent(&mut self, blocks: &mut [(u64, u64)]) -> usize {
+        if self.next > self.told || self.ack_now {
+            self.quick = self.quick.saturating_sub(1);
+        }
+        self.told = self.next;
+        self.compressed = 0;
         self.waiting = 0;
         self.ack_at = None;
         self.ack_now = false;
         let mut count = 0;
-        if let Some(duplicate) = self.duplicate.take() {
-            blocks[0] = duplicate;
+        if let Some(duplicate) = self.duplicate.take()
+            && let Some(first) = blocks.first_mut()
+        {
+            *first = duplicate;
             count = 1;
         }
         let mut newest = u64::MAX;
-        while count < MAX_SACKS {
+        while let Some(block) = blocks.get_mut(count) {
             let next = self.ranges.iter().filter(|range| range.stamp < newest).max_by_key(|range| range.stamp);
             let Some(range) = next else { break };
             newest = range.stamp;
-            blocks[count] = (range.start, range.end);
+            *block = (range.start, range.end);
             count += 1;
         }
         count
@@ -180,6 +319,7 @@ impl Receiver {
 
 #[cfg(test)]
 mod tests {
+    use super::super::settings::TcpProfile;
     use super::*;
 
     const DELAY: Duration = Duration::from_millis(40);
@@ -189,7 +329,7 @@ mod tests {
     }
 
     fn receiver() -> Receiver {
-        Receiver::new(DELAY, 1_000)
+        Receiver::new(TcpConfig { delayed_ack: DELAY, ..TcpConfig::new(TcpProfile::Shipped) }, 1_000)
     }
 
     /// Segment `number` of a thousand bytes arrives at `ms`; returns the ACK, if one is due.
@@ -239,6 +379,64 @@ mod tests {
         assert_eq!(segment(&mut receiver, 0, 0), Some((2, vec![(0, 1), (5, 6)])));
         assert_eq!(segment(&mut receiver, 0, 5), Some((2, vec![(5, 6), (5, 6)])));
         assert_eq!(segment(&mut receiver, 0, 7), Some((2, vec![(7, 8), (5, 6)])));
+    }
+
+    fn linux(offload: bool) -> Receiver {
+        let mut receiver = Receiver::new(TcpConfig { offload, ..TcpConfig::new(TcpProfile::Linux) }, 1_000);
+        receiver.set_rtt(Duration::from_millis(100));
+        receiver
+    }
+
+    #[test]
+    fn linux_acknowledges_each_of_the_first_16_and_then_every_second() {
+        let mut receiver = linux(false);
+        let told: Vec<bool> = (0..20).map(|number| segment(&mut receiver, number, number).is_some()).collect();
+        assert_eq!(told[..16], [true; 16]);
+        assert_eq!(told[16..], [false, true, false, true]);
+        // Something out of order begins anew.
+        segment(&mut receiver, 20, 21);
+        assert!(segment(&mut receiver, 20, 20).is_some() && segment(&mut receiver, 20, 22).is_some());
+    }
+
+    #[test]
+    fn linux_delays_by_40_ms_and_by_more_where_segments_come_seldom() {
+        let mut receiver = linux(false);
+        receiver.quick = 0;
+        segment(&mut receiver, 0, 0);
+        assert_eq!(receiver.timer(), Some(at(40)));
+        receiver.set_rtt(Duration::from_secs(2));
+        receiver.on_ack_sent(&mut [(0, 0); MAX_SACKS]);
+        segment(&mut receiver, 38, 1);
+        assert_eq!(receiver.timer(), Some(at(38 + 58)), "half of 40 ms and 38 ms");
+    }
+
+    #[test]
+    fn linux_answers_three_segments_beyond_a_hole_at_once_and_the_others_each_millisecond() {
+        let mut receiver = linux(false);
+        let told: Vec<bool> = (1..6).map(|number| segment(&mut receiver, 10, number).is_some()).collect();
+        assert_eq!(told, [true, true, true, false, false]);
+        assert_eq!(receiver.timer(), Some(at(11)));
+        assert_eq!(segment(&mut receiver, 11, 6), Some((0, vec![(1, 7)])));
+        receiver.set_rtt(Duration::from_millis(10));
+        assert_eq!(segment(&mut receiver, 12, 7), None);
+        assert_eq!(receiver.timer(), Some(at(12) + Duration::from_micros(500)), "a twentieth of the round trip");
+        assert!(segment(&mut receiver, 12, 0).is_some(), "the hole is filled");
+    }
+
+    #[test]
+    fn what_the_interface_merges_is_answered_once() {
+        let mut receiver = linux(true);
+        receiver.quick = 0;
+        let mut acks = 0;
+        for number in 0..1_000u64 {
+            let now = at(1) + Duration::from_micros(12 * number);
+            while receiver.timer().is_some_and(|due| due <= now) || receiver.ack_now {
+                acks += 1;
+                receiver.on_ack_sent(&mut [(0, 0); MAX_SACKS]);
+            }
+            receiver.on_segment(now, number * 1_000, (number + 1) * 1_000, Ecn::NotEct, false);
+        }
+        assert!((180..260).contains(&acks), "12 ms in batches of 50 us: {acks}");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use thalweg_recovery::{Budget, Config, Judgement, LossTrigger, SegmentPath, SegmentRecord};
 use thalweg_units::{Duration, Instant};
 
+use super::bursts::PathView;
 use super::settings::{MinRto, TcpConfig};
 use super::wire::{MAX_SACKS, newly_marked};
 use crate::result::TcpStats;
@@ -117,6 +118,8 @@ pub(super) struct Ack<'a> {
     pub(super) echo: Echo,
     /// The segment carries data, too.
     pub(super) has_data: bool,
+    /// When what it answers left, by its timestamp (RFC 7323 section 4.1).
+    pub(super) stamped: Option<Instant>,
 }
 
 /// Something that happened to a segment, for plots.
@@ -157,6 +160,10 @@ pub(super) struct Sender {
     /// A probe leaves whatever the window says.
     probe_due: bool,
     has_slowed: bool,
+    /// New segments of the burst under way that have still to leave.
+    burst: u64,
+    /// When something left last.
+    latest: Option<Instant>,
     /// Nothing is out, nothing waits, and the path has been told so: it need not be told again before the next
     /// transmission. Only where packets are not paced: a pacer saves up credit with every question.
     is_quiet: bool,
@@ -190,6 +197,8 @@ impl Sender {
             probe: None,
             probe_due: false,
             has_slowed: false,
+            burst: 0,
+            latest: None,
             is_quiet: false,
             ecn: config.ecn,
             peer_marked: 0,
@@ -260,6 +269,7 @@ impl Sender {
             }
         }
         match self.path.budget(now) {
+            Budget::Now(room) if again.is_none() && !self.begins_burst(now, room) => return Err(Blocked::Window),
             Budget::Now(_) => {}
             Budget::Paced(at) => return Err(Blocked::Pacing(at)),
             Budget::WindowFull => return Err(Blocked::Window),
@@ -273,7 +283,34 @@ impl Sender {
         }
     }
 
+    /// Whether new data may leave where the window has room for so many bytes: what segmentation offload hands over at
+    /// once leaves together, or waits together.
+    fn begins_burst(&mut self, now: Instant, room: u64) -> bool {
+        if self.burst > 0 || !self.config.offload || self.path.path().pacing_rate().is_some() {
+            return true;
+        }
+        let path = self.path.path();
+        let (rtt, size) = (path.rtt(), u64::from(path.datagram_size()));
+        let view = PathView {
+            window: path.window(),
+            is_doubling: path.ssthresh().is_none_or(|ssthresh| path.window() < ssthresh / 2),
+            smoothed_rtt: rtt.smoothed,
+            min_rtt: rtt.min,
+            size,
+        };
+        let room = room.min((self.una + self.window).saturating_sub(self.next));
+        let oldest = self.segments.front().map(|first| first.record.sent());
+        let fits = self.unsent() <= room || self.path.is_in_episode();
+        if !fits && view.defers(now, room / size, self.latest, oldest) {
+            return false;
+        }
+        self.burst = view.burst().min(room / size);
+        true
+    }
+
     fn send_new(&mut self, now: Instant) -> Transmit {
+        self.burst = self.burst.saturating_sub(1);
+        self.latest = Some(now);
         let length = self.unsent().min(u64::from(self.path.path().datagram_size())) as u32;
         let start = self.next;
         self.next += u64::from(length);
@@ -292,6 +329,7 @@ impl Sender {
 
     fn repeat(&mut self, now: Instant, index: usize) -> Transmit {
         let (start, length) = (self.segments[index].start, self.segments[index].length);
+        self.latest = Some(now);
         let has_more = !self.lost.is_empty() || self.unsent() > 0;
         let record = self.path.on_sent(now, length, self.next, has_more);
         let ordinal = self.push_order(start);
@@ -387,6 +425,7 @@ impl Sender {
             return;
         }
         self.is_quiet = false;
+        self.burst = 0;
         let newest_before = self.newest.unwrap_or(0);
         let before = (self.una, self.path.path().congestion_events());
         let acked_before = self.path.path().packets_acked();
@@ -418,7 +457,7 @@ impl Sender {
                 is_news |= self.on_block(now, start.max(ack.una), end, newest_before, &mut sample);
             }
         }
-        if let Some((_, sent)) = sample {
+        if let Some(sent) = sample.map(|(_, sent)| sent).or(ack.stamped.filter(|_| advances)) {
             self.path.on_rtt_sample(now, sent, false);
         }
         match ack.echo {

@@ -1,4 +1,5 @@
-//! The TCP header (RFC 9293 section 3.1) with the options that matter here: maximum segment size, window scale and SACK.
+//! The TCP header (RFC 9293 section 3.1) with the options that matter here: maximum segment size, window scale, SACK and
+//! timestamps.
 //!
 //! Data are zeros: what they mean travels beside the link (`content.rs`). Everything else is as on the wire, checksum included, so that
 //! damage is noticed.
@@ -11,6 +12,10 @@ const MOST_HEADER: usize = 60;
 const MOST_OPTIONS: usize = MOST_HEADER - HEADER;
 /// SACK blocks that fit into the options (RFC 2018 section 3).
 pub(super) const MAX_SACKS: usize = 4;
+/// The same beside timestamps (RFC 2018 section 3).
+pub(super) const STAMPED_SACKS: usize = 3;
+/// Bytes of the timestamps option with its padding (RFC 7323 appendix A).
+pub(super) const STAMPS: u16 = 12;
 
 pub(super) const FIN: u16 = 0x01;
 pub(super) const SYN: u16 = 0x02;
@@ -62,6 +67,8 @@ pub(super) struct Header {
     pub(super) segment_size: u16,
     pub(super) sacks: [(u32, u32); MAX_SACKS],
     pub(super) sack_count: usize,
+    /// TSval and TSecr (RFC 7323 section 3.2).
+    pub(super) stamps: Option<(u32, u32)>,
 }
 
 impl Header {
@@ -85,7 +92,7 @@ impl Header {
         let ports = u32::from(client) << 16 | u32::from(server);
         // Most segments have no options: what is done for all of them has a fixed length.
         let mut words = [0u32; MOST_OPTIONS / 4];
-        let has_options = self.has(SYN) || self.sack_count > 0;
+        let has_options = self.has(SYN) || self.sack_count > 0 || self.stamps.is_some();
         let options = if has_options { self.options(&mut words) } else { &[] };
         let length = (HEADER / 4 + options.len()) as u32;
         let mut fixed =
@@ -115,10 +122,17 @@ impl Header {
             }
         };
         if self.has(SYN) {
-            // Maximum segment size, SACK permitted, no-operation, window scale.
             put(0x0204_0000 | u32::from(self.segment_size));
-            put(0x0402_0103);
-            put(0x0300_0101 | u32::from(self.scale) << 16);
+        }
+        match (self.has(SYN), self.stamps) {
+            // SACK permitted with timestamps in the place of padding, no-operation, window scale.
+            (true, Some((value, echo))) => {
+                [0x0402_080a, value, echo, 0x0103_0300 | u32::from(self.scale)].into_iter().for_each(&mut put);
+            }
+            // SACK permitted, no-operation, window scale.
+            (true, None) => [0x0402_0103, 0x0300_0101 | u32::from(self.scale) << 16].into_iter().for_each(&mut put),
+            (false, Some((value, echo))) => [0x0101_080a, value, echo].into_iter().for_each(&mut put),
+            (false, None) => {}
         }
         if self.sack_count > 0 {
             put(0x0101_0500 | (2 + 8 * self.sack_count) as u32);
@@ -167,6 +181,9 @@ impl Header {
                         header.sacks[header.sack_count] = edges;
                         header.sack_count += 1;
                     }
+                }
+                (8, [a, b, c, d, e, f, g, h]) => {
+                    header.stamps = Some((u32::from_be_bytes([*a, *b, *c, *d]), u32::from_be_bytes([*e, *f, *g, *h])));
                 }
                 _ => {}
             }
@@ -245,6 +262,19 @@ mod tests {
         syn.write(&mut bytes);
         assert_eq!(bytes.len(), 32);
         assert_eq!(Header::read(&bytes), Some((syn, 0)));
+    }
+
+    #[test]
+    fn timestamps_take_twelve_bytes_and_eight_more_in_a_syn() {
+        let mut bytes = Vec::new();
+        let stamps = Some((0x0102_0304, u32::MAX));
+        let plain = Header { stamps, flags: ACK, ..Header::default() };
+        let sacked = Header { stamps, sack_count: STAMPED_SACKS, ..header() };
+        let syn = Header { stamps, flags: SYN, scale: 7, segment_size: 1_460, ..Header::default() };
+        for (header, length) in [(plain, 32), (sacked, 60), (syn, 40)] {
+            header.write(&mut bytes);
+            assert_eq!((bytes.len(), Header::read(&bytes)), (length, Some((header, 0))));
+        }
     }
 
     #[test]

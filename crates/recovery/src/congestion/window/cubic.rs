@@ -11,7 +11,9 @@
 //! ```
 //!
 //! Windows are bytes, times microseconds. `t` does not run while the application leaves the window unused. An epoch
-//! begins with the first growth after a reduction, that is when the recovery period is over (section 4.2).
+//! begins with the first growth after a reduction, that is when the recovery period is over (section 4.2). While W_max is
+//! not known the window grows by a datagram per so many acknowledged at least, if the profile says so
+//! ([`Profile::least_growth`](crate::Profile::least_growth)).
 //!
 //! | constant | value | source |
 //! |---|---|---|
@@ -20,6 +22,8 @@
 //! | C | 4/10 datagrams/s³ | section 4.1.2 |
 //! | alpha | 3 (1 - beta) / (1 + beta) = 9/17, 9/37 | section 4.3: the additive increase that is fair to Reno |
 //! | fast convergence | (1 + beta) / 2 = 17/20, 37/40 | section 4.7 |
+
+use core::num::NonZeroU8;
 
 use thalweg_units::math::{icbrt, mul_div};
 use thalweg_units::{Duration, Instant};
@@ -119,6 +123,8 @@ pub(crate) struct Cubic {
     fraction: u64,
     /// Since when the application has been the limit.
     limited_since: Option<Instant>,
+    /// Datagrams acknowledged per one that the window grows by at least while W_max is not known.
+    least_growth: Option<NonZeroU8>,
 }
 
 /// K in microseconds: how long the function takes from `window` to a plateau at `w_max`, both in bytes. Exact to a
@@ -140,6 +146,10 @@ impl Epoch {
 }
 
 impl Cubic {
+    pub(crate) fn new(least_growth: Option<NonZeroU8>) -> Cubic {
+        Cubic { least_growth, ..Cubic::default() }
+    }
+
     fn begin_epoch(&mut self, view: View) -> Epoch {
         // At the minimum window the plateau can lie below the window; then the epoch starts on it (as Linux does).
         let plateau = self.w_max.unwrap_or(0).max(view.window);
@@ -176,14 +186,19 @@ impl Growth for Cubic {
         };
         let elapsed = self.elapsed_micros(epoch, view.now);
         let reno = self.advance_reno(view, acked);
-        if epoch.at(elapsed, view.datagram) < reno {
+        let least = match (self.least_growth, self.w_max) {
+            (Some(acks), None) => (acked << FRACTION_BITS) / u64::from(acks.get()),
+            _ => 0,
+        };
+        if epoch.at(elapsed, view.datagram) < reno && reno.saturating_sub(view.window) << FRACTION_BITS >= least {
             return reno;
         }
         let aim = epoch.at(elapsed.saturating_add(micros(view.smoothed_rtt)), view.datagram);
         let target = aim.clamp(view.window, mul_div(view.window, MAX_TARGET.0, MAX_TARGET.1));
         let step = mul_div((target - view.window) << FRACTION_BITS, acked, view.window.max(1));
-        self.fraction = self.fraction.saturating_add(step);
-        let window = view.window.saturating_add(self.fraction >> FRACTION_BITS).min(target);
+        self.fraction = self.fraction.saturating_add(step.max(least));
+        let most = if least > step { u64::MAX } else { target };
+        let window = view.window.saturating_add(self.fraction >> FRACTION_BITS).min(most);
         self.fraction &= (1 << FRACTION_BITS) - 1;
         window
     }

@@ -55,7 +55,7 @@ algorithms! {
         Cubic "cubic",
             "grows by a cubic function of the time since the last reduction, falls to 0.7 on congestion (RFC 9438)",
             "long or fast paths, on which one datagram per round trip takes minutes to regain a window",
-            |_| Box::new(Cubic::default());
+            |birth| Box::new(Cubic::new(birth.profile.least_growth));
         Cuback "cuback",
             "as cubic, driven by what is acknowledged instead of by the clock (draft-kazuho-ccwg-cuback)",
             "where flows come and go: one that gains share climbs faster, one that loses it more slowly",

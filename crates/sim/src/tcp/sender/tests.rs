@@ -50,7 +50,7 @@ fn check(sender: &Sender) {
 fn converse(seed: u64, policies: &str, config: TcpConfig) -> Sender {
     let dice: &mut Dice = &mut Streams::new(seed).dice("scoreboard");
     let mut sender = sender(policies, config);
-    let mut receiver = Receiver::new(config.delayed_ack, SIZE);
+    let mut receiver = Receiver::new(config, SIZE);
     let total = 50_000 + dice.below(100_000);
     sender.set_written(total);
     let loss = dice.below(30);
@@ -93,7 +93,7 @@ fn converse(seed: u64, policies: &str, config: TcpConfig) -> Sender {
             receiver.on_segment(now, start, end, Ecn::NotEct, false);
         } else if let Some(index) = acks.iter().position(|(at, ..)| *at <= now) {
             let (_, una, blocks) = acks.swap_remove(index);
-            sender.on_ack(now, Ack { una, blocks: &blocks, echo: Echo::None, has_data: false });
+            sender.on_ack(now, Ack { una, blocks: &blocks, echo: Echo::None, has_data: false, stamped: None });
             check(&sender);
         } else {
             sender.on_timer(now);
@@ -126,7 +126,7 @@ fn acks_from_the_past_and_of_the_future_change_nothing() {
     sender.set_written(20_000);
     while sender.poll(at(0)).is_ok() {}
     let ack = |sender: &mut Sender, una: u64, blocks: &[(u64, u64)]| {
-        sender.on_ack(at(20_000), Ack { una, blocks, echo: Echo::None, has_data: false });
+        sender.on_ack(at(20_000), Ack { una, blocks, echo: Echo::None, has_data: false, stamped: None });
         check(sender);
     };
     ack(&mut sender, 2_000, &[]);
@@ -146,7 +146,7 @@ fn a_segment_that_acknowledges_nothing_outstanding_is_no_event_for_the_controlle
     sender.set_window(1 << 30);
     sender.on_handshake(at(0), Instant::ZERO + Duration::from_millis(980), false);
     let events = |sender: &mut Sender, una| {
-        sender.on_ack(at(50_000), Ack { una, blocks: &[], echo: Echo::None, has_data: true });
+        sender.on_ack(at(50_000), Ack { una, blocks: &[], echo: Echo::None, has_data: true, stamped: None });
         let mut count = 0;
         sender.path_mut().drain_trace(|_, _| count += 1);
         count

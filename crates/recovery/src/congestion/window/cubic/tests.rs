@@ -218,6 +218,35 @@ fn rfc9438_4_10_after_slow_start_without_loss_the_function_starts_on_its_plateau
 }
 
 #[test]
+fn a_profile_with_a_least_growth_has_it_until_the_first_reduction() {
+    let grown = |least: Option<u8>, is_reduced: bool| {
+        let mut cubic = Cubic::new(least.and_then(NonZeroU8::new));
+        let mut now = Instant::ZERO;
+        let mut window = 100 * 1_200;
+        cubic.on_start_exit(view(now, window, 100));
+        if is_reduced {
+            window = cubic.reduce(view(now, window, 100), Signal::Loss);
+        }
+        let before = window;
+        // Ten round trips of a window each.
+        for _ in 0..10 {
+            let mut left = window;
+            while left > 0 {
+                let acked = left.min(2_400);
+                window = cubic.grow(view(now, window, 100), acked);
+                left -= acked;
+            }
+            now += Duration::from_millis(100);
+        }
+        window as f64 / before as f64
+    };
+    let twentieth = grown(Some(20), false);
+    assert!((1.60..1.70).contains(&twentieth), "1.05 to the tenth is 1.63: {twentieth}");
+    assert!(grown(None, false) < 1.1, "RFC 9438");
+    assert_eq!(grown(Some(20), true), grown(None, true), "W_max is known");
+}
+
+#[test]
 fn rfc9438_4_8_after_persistent_congestion_k_is_zero() {
     let (mut cubic, _) = reduced(1_000 * DATAGRAM);
     cubic.on_persistent_congestion();
