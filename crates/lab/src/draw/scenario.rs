@@ -218,14 +218,11 @@ impl Rival {
         }
     }
 
-    /// Keys of the flow. Of Linux's TCP, all that differs from what is shipped.
+    /// Keys of the flow.
     fn keys(self) -> &'static str {
         match self {
             Rival::Quic => "policies = { controller = \"cubic\" }",
-            Rival::Tcp => {
-                "stack = \"tcp\"\npolicies = { controller = \"cubic\", start = \"hystart\", reduction = \"prr\", \
-                 pacing = \"off\" }"
-            }
+            Rival::Tcp => "stack = \"tcp\"",
             Rival::Bbr => "policies = { controller = \"bbr\" }",
         }
     }
