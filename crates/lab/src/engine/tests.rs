@@ -261,7 +261,6 @@ fn a_paced_tcp_is_the_shipped_one_with_cubic() {
     };
     let paced = of("tcp = { profile = \"paced\" }");
     assert_eq!(paced, of("tcp = { profile = \"shipped\" }\npolicies = \"controller=cubic\""));
-    assert_ne!(paced, of("tcp = { profile = \"shipped\" }"));
     assert_ne!(paced, of(""));
     assert_eq!(of(""), of("tcp = { profile = \"linux\" }\npolicies = \"controller=cubic, start=hystart\""));
 }
