@@ -89,8 +89,7 @@ pub fn evaluate(headers: &HeaderMap, current: Option<&Validators>, reading: bool
 }
 
 /// Whether the request is to create and never to replace: `If-None-Match: *` (RFC 9110 section 13.1.2).
-#[must_use]
-pub fn must_create(headers: &HeaderMap) -> bool {
+pub(super) fn must_create(headers: &HeaderMap) -> bool {
     headers.get_all(IF_NONE_MATCH).iter().any(|value| value.as_bytes().trim_ascii() == b"*")
 }
 

@@ -3,7 +3,8 @@
 #[cfg(target_os = "linux")]
 pub mod child;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -334,8 +335,8 @@ impl Relay {
                         if forsaken.contains(&from) || datagram[0] & 0x40 == 0 {
                             continue;
                         }
-                        if !ways.contains_key(&from) {
-                            ways.insert(from, line.way(from).await);
+                        if let Entry::Vacant(vacant) = ways.entry(from) {
+                            vacant.insert(line.way(from).await);
                         }
                         line.pass(&mut chance, &ways[&from].0, &datagram[..size], server).await;
                     }
