@@ -111,7 +111,8 @@ fn requests_pages_and_media_run_on_foreign_stacks() {
         let flows = Traffic::Flows { count: 10, arrivals, size: Size::Fixed(50_000), new_connections: true };
         let result = finish(&plan(stack, flows, 1));
         assert_eq!((result.flows[0].transfers.len(), result.flows[0].client.connections), (10, 10), "{stack}");
-        let media = Traffic::Media { up: false, interval: ms(20), frame: 4000, deadline: Some(ms(100)), frames: Some(100) };
+        let media =
+            Traffic::Media { up: false, interval: ms(20), frame: 4000, deadline: Some(ms(100)), frames: Some(100) };
         let result = finish(&plan(stack, media, 1));
         let frames = &result.flows[0].frames;
         assert_eq!((frames.sent, frames.missed()), (100, 0), "{stack}");
