@@ -122,7 +122,8 @@ fn a_suspension_reduces_nothing_and_costs_the_time_held() {
                 assert_eq!(after.congestion_events, before.congestion_events, "{name}");
                 assert!(world.path().window() >= window, "{name}: {window} before, {} after", world.path().window());
                 let end = world.run(SUSPENDED, at(60_000));
-                assert!(end <= undisturbed + hold + ms(25) + slack, "{name}: {undisturbed:?} became {end:?}");
+                // 20 ms of it because what the ACKs free together leaves evenly, at the rate of a round trip that is longer now.
+                assert!(end <= undisturbed + hold + ms(45) + slack, "{name}: {undisturbed:?} became {end:?}");
             }
         }
     }
