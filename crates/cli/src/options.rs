@@ -31,7 +31,8 @@ pub struct TransportArgs {
     /// Largest UDP payload that path MTU discovery tries; 1200 turns it off
     #[arg(long, value_name = "BYTES", default_value_t = 1452, value_parser = clap::value_parser!(u16).range(1200..))]
     pub max_mtu: u16,
-    /// How densely to acknowledge what arrives, where the peer asks for nothing: every-second, thinned or sparse
+    /// How densely to acknowledge what arrives, where the peer asks for nothing: every-second, until-loss, thinned
+    /// or sparse
     #[arg(long, value_name = "NAME", default_value_t)]
     pub acks: AckPolicy,
     /// Let the peer ask for acknowledgments (ACK_FREQUENCY), held back for this long or more; `off`: it may not

@@ -5,8 +5,9 @@
 //!
 //! **Thinning.** An ACK for every second packet takes 5.3 Mbps of uplink for 250 Mbps of downlink. After the first
 //! packets of a connection, in which the peer's start-up wants dense feedback, ACKs thin out to a share of the packets
-//! that arrive in a round trip ([`AckPolicy`]); reordering and CE marks still bring one at once. A peer that has asked
-//! for acknowledgments (ACK_FREQUENCY) gets what it asked for instead.
+//! that arrive in a round trip ([`AckPolicy`]); reordering and CE marks still bring one at once. What one ACK frees, many
+//! senders send at once, and a queue of a few packets has no room for it: ACKs are dense again when packets are missing.
+//! A peer that has asked for acknowledgments (ACK_FREQUENCY) gets what it asked for instead.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,15 +17,15 @@ use thalweg_recovery::{Ecn, EcnCounts};
 use thalweg_units::Instant;
 
 use self::arrivals::Arrivals;
+use self::density::Density;
 use crate::error::TransportError;
 use crate::frame::{self, AckFrequency};
 use crate::range_set::RangeSet;
 
 mod arrivals;
+mod density;
 
-/// How many ack-eliciting packets arrive before ACKs thin out.
-const DENSE_PACKETS: u64 = 100;
-/// … but may be held back this long on any path: less than the timer granularity of common hosts saves nothing.
+/// An ACK may be held back this long on any path: less than the timer granularity of common hosts saves nothing.
 const SHORTEST_HOLD: Duration = Duration::from_millis(1);
 /// How many ranges are remembered for telling duplicates; what is below them counts as duplicate.
 const MAX_KEPT_RANGES: usize = 256;
@@ -45,9 +46,14 @@ const MAX_ACK_DELAY_LIMIT: u64 = (1 << 14) * 1000;
 pub enum AckPolicy {
     /// Every second ack-eliciting packet (RFC 9000 section 13.2.2).
     EverySecond,
-    /// After a hundred packets a quarter of what arrives in a round trip, between every second and every tenth packet:
-    /// enough for a sender to grow and to pace by, and its bursts stay small.
+    /// As `thinned` as long as packets do not go missing, else every second one. Two missing packets among 4,096 are a
+    /// loss and bring 32,768 packets of dense ACKs; four times as many each time that thinning is soon followed by
+    /// another loss.
     #[default]
+    UntilLoss,
+    /// After a hundred packets a quarter of what arrives in a round trip, between every second and every tenth packet:
+    /// enough for a sender to grow and to pace by. A sender that does not spread what an ACK frees loses much of it in a
+    /// queue of fewer packets.
     Thinned,
     /// After a hundred packets half of what arrives in a round trip, between every second and every 64th packet: for
     /// uplinks that carry hardly anything else. A sender that does not pace sends larger bursts.
@@ -56,12 +62,14 @@ pub enum AckPolicy {
 
 impl AckPolicy {
     /// Every policy.
-    pub const ALL: [AckPolicy; 3] = [AckPolicy::EverySecond, AckPolicy::Thinned, AckPolicy::Sparse];
+    pub const ALL: [AckPolicy; 4] =
+        [AckPolicy::EverySecond, AckPolicy::UntilLoss, AckPolicy::Thinned, AckPolicy::Sparse];
 
     /// The name, as written in scenarios and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             AckPolicy::EverySecond => "every-second",
+            AckPolicy::UntilLoss => "until-loss",
             AckPolicy::Thinned => "thinned",
             AckPolicy::Sparse => "sparse",
         }
@@ -70,7 +78,7 @@ impl AckPolicy {
     /// ACKs per round trip.
     const fn per_round_trip(self) -> u32 {
         match self {
-            AckPolicy::EverySecond | AckPolicy::Thinned => 4,
+            AckPolicy::EverySecond | AckPolicy::UntilLoss | AckPolicy::Thinned => 4,
             AckPolicy::Sparse => 2,
         }
     }
@@ -79,7 +87,7 @@ impl AckPolicy {
     const fn most_packets(self) -> u64 {
         match self {
             AckPolicy::EverySecond => 2,
-            AckPolicy::Thinned => 10,
+            AckPolicy::UntilLoss | AckPolicy::Thinned => 10,
             AckPolicy::Sparse => 64,
         }
     }
@@ -123,7 +131,7 @@ impl Default for AckConfig {
         AckConfig {
             max_ack_delay: Duration::from_millis(25),
             exponent: 3,
-            policy: AckPolicy::Thinned,
+            policy: AckPolicy::default(),
             max_ranges: 64,
             min_ack_delay: Duration::from_millis(1),
         }
@@ -194,7 +202,7 @@ pub struct AckTracker {
     reordering_threshold: u64,
     /// The sequence number of the latest ACK_FREQUENCY frame.
     frequency: Option<u64>,
-    rate: ArrivalRate,
+    density: Density,
     arrivals: Arrivals,
 }
 
@@ -223,7 +231,7 @@ impl AckTracker {
             packets_per_ack: 2,
             reordering_threshold: 1,
             frequency: None,
-            rate: ArrivalRate::default(),
+            density: Density::default(),
             arrivals: Arrivals::default(),
         }
     }
@@ -252,7 +260,8 @@ impl AckTracker {
         let ce_edge = is_ce && !self.last_was_ce;
         self.last_was_ce = is_ce;
 
-        match self.largest {
+        let largest_before = self.largest;
+        match largest_before {
             Some(largest) if number < largest => self.note_late(number, largest),
             _ => {
                 self.largest = Some(number);
@@ -273,9 +282,9 @@ impl AckTracker {
             self.first_unacked_at = now;
         }
         self.unacked += 1;
-        if self.frequency.is_none() && self.config.policy != AckPolicy::EverySecond {
-            self.rate.on_packet(now);
-            self.packets_per_ack = self.rate.packets_per_ack(self.config.policy);
+        if self.frequency.is_none() {
+            self.packets_per_ack =
+                self.density.on_packet(now, self.config.policy, number, largest_before, &self.received);
         }
         // RFC 9000 section 13.2.1 wants an ACK for every CE mark; a peer that asked for fewer ACKs wants the edge only.
         let ce_due = if self.frequency.is_some() && self.packets_per_ack > 2 { ce_edge } else { is_ce };
@@ -347,7 +356,7 @@ impl AckTracker {
 
     /// Tells the shortest round-trip time of the path, by which ACKs are thinned and held back.
     pub fn set_rtt(&mut self, rtt: Duration) {
-        self.rate.rtt = rtt;
+        self.density.set_rtt(rtt);
     }
 
     /// Whether an ACK must be sent now, even in a packet of its own.
@@ -379,9 +388,9 @@ impl AckTracker {
     fn hold(&self) -> Duration {
         match self.frequency {
             Some(_) => self.max_ack_delay,
-            None if self.rate.rtt.is_zero() => self.max_ack_delay,
+            None if self.density.rtt().is_zero() => self.max_ack_delay,
             None => {
-                let share = self.rate.rtt / self.config.policy.per_round_trip();
+                let share = self.density.rtt() / self.config.policy.per_round_trip();
                 self.max_ack_delay.min(share.max(SHORTEST_HOLD))
             }
         }
@@ -471,41 +480,6 @@ impl AckTracker {
     #[inline]
     pub fn largest(&self) -> Option<u64> {
         self.largest
-    }
-}
-
-/// How many ack-eliciting packets arrive in a round trip, measured over one round trip at a time.
-#[derive(Debug, Default)]
-struct ArrivalRate {
-    /// Zero while unknown.
-    rtt: Duration,
-    total: u64,
-    window_start: Option<Instant>,
-    in_window: u64,
-    per_round_trip: u64,
-}
-
-impl ArrivalRate {
-    fn on_packet(&mut self, now: Instant) {
-        self.total += 1;
-        let start = *self.window_start.get_or_insert(now);
-        let elapsed = now.saturating_since(start);
-        if elapsed >= self.rtt && !self.rtt.is_zero() {
-            // A window may have lasted longer than a round trip, because nothing came.
-            let rtt = self.rtt.as_nanos();
-            let scaled = u128::from(self.in_window) * rtt / elapsed.as_nanos().max(1);
-            self.per_round_trip = scaled as u64;
-            self.window_start = Some(now);
-            self.in_window = 0;
-        }
-        self.in_window += 1;
-    }
-
-    fn packets_per_ack(&self, policy: AckPolicy) -> u64 {
-        if self.total <= DENSE_PACKETS {
-            return 2;
-        }
-        (self.per_round_trip / u64::from(policy.per_round_trip())).clamp(2, policy.most_packets())
     }
 }
 

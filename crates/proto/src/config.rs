@@ -66,7 +66,7 @@ pub struct TransportConfig {
     ///
     /// Packets that we receive are reported to a peer that asks.
     pub receive_timestamps: u16,
-    /// How densely we acknowledge where the peer has not asked for anything. Default [`AckPolicy::Thinned`].
+    /// How densely we acknowledge where the peer has not asked for anything. Default [`AckPolicy::UntilLoss`].
     pub acks: AckPolicy,
     /// Leave a packet number out now and then, so that a peer that acknowledges what it has not received gives itself
     /// away (RFC 9000 section 21.4). Each costs one acknowledgment. Default on; off for experiments that count single

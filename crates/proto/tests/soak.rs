@@ -68,7 +68,7 @@ fn random_config(rng: &mut ChaCha8Rng) -> TransportConfig {
         keep_alive: pick(rng, &[None, Some(SECOND), Some(20 * SECOND)]),
         initial_mtu: 1200,
         max_mtu: pick(rng, &[1200, 1452, 1472]),
-        acks: pick(rng, &[AckPolicy::Thinned, AckPolicy::Sparse, AckPolicy::EverySecond]),
+        acks: pick(rng, &AckPolicy::ALL),
         min_ack_delay: pick(rng, &[None, Some(Duration::ZERO), Some(Duration::from_millis(25))]),
         receive_timestamps: pick(rng, &[0, 1, 64]),
         policies: pick(rng, &["", "ack-rate=quarter", "ack-rate=phased", "ack-rate=thin"]).parse().unwrap(),

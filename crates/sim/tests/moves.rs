@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use thalweg_link::{DirectionConfig, RateModel, Windows};
+use thalweg_proto::AckPolicy;
 use thalweg_sim::*;
 use thalweg_units::Duration;
 
@@ -27,7 +28,8 @@ fn plan(stack: &str, traffic: Traffic, moves: Vec<Move>) -> Plan {
     // A client that only receives is found again if it owes an acknowledgment when its address changes. At the times of
     // these tests it does with the acknowledgments that a receiver sends by itself.
     let policies = "start=hystart++, ack-rate=off".parse().unwrap();
-    let flow = FlowPlan { stack: stack.to_owned(), moves, ..FlowPlan::new("f", traffic).policies(policies) };
+    let mut flow = FlowPlan { stack: stack.to_owned(), moves, ..FlowPlan::new("f", traffic).policies(policies) };
+    flow.client.acks = AckPolicy::Thinned;
     Plan { paths: vec![path("wifi", "20 Mbps", 10), path("lte", "10 Mbps", 30)], flows: vec![flow], ..Plan::default() }
 }
 

@@ -7,6 +7,7 @@
 //! | `quinn-bbr` | `quinn` with its experimental BBR | no: it draws its cycle from the system |
 //! | `noq`, `noq-shipped`, `noq-bbr` | noq-proto likewise; its BBR is version 3 | to the bit, except `noq-bbr` |
 //! | `quiche`, `quiche-bbr` | quiche with feature `quiche`: CUBIC or its BBR 2, windows likewise | to the bit |
+//! | `…-to-thalweg`, such as `quinn-to-thalweg` | the server is one of these, the client ours | as the server |
 //!
 //! [`register`] adds them to a simulator's registry. What each is run with (version, windows, MTU, ACKs) is part of every flow's
 //! result.
@@ -15,6 +16,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod clock;
+mod mixed;
 mod model;
 mod noq;
 #[cfg(feature = "quiche")]
@@ -26,7 +28,7 @@ mod tls;
 mod virtual_world;
 
 pub use settings::{Controller, Settings, Variant};
-use thalweg_sim::Registry;
+use thalweg_sim::{Registry, StackFactory};
 
 /// The simulator's own stacks and those of this crate.
 pub fn registry() -> Registry {
@@ -43,14 +45,19 @@ pub fn versions() -> String {
     named.join(", ")
 }
 
-/// Adds every stack of this crate.
+/// Adds every stack of this crate, and each again with our client.
 pub fn register(registry: &mut Registry) {
     for variant in Variant::ALL {
-        registry.add(Box::new(quinn::Quinn(variant)));
-        registry.add(Box::new(noq::Noq(variant)));
+        both(registry, || Box::new(quinn::Quinn(variant)));
+        both(registry, || Box::new(noq::Noq(variant)));
         #[cfg(feature = "quiche")]
         if variant != Variant::Shipped {
-            registry.add(Box::new(quiche::Quiche(variant)));
+            both(registry, || Box::new(quiche::Quiche(variant)));
         }
     }
+}
+
+fn both(registry: &mut Registry, make: impl Fn() -> Box<dyn StackFactory>) {
+    registry.add(make());
+    registry.add(Box::new(mixed::ToThalweg(make())));
 }

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use super::density::DENSE_PACKETS;
 use super::*;
 use crate::error::TransportErrorCode;
 use crate::frame::{Frame, FrameIter};
@@ -452,13 +453,86 @@ fn a_sparse_receiver_acknowledges_twice_per_round_trip_or_every_64th_packet() {
     }
 }
 
+/// Numbers from `from` on, eight per millisecond, of which `lost` do not arrive; returns how many ACKs were due and the
+/// next number.
+fn receive_all_but(t: &mut AckTracker, from: u64, count: u64, lost: &[u64]) -> (u64, u64) {
+    let arrived = (from..from + count).filter(|number| !lost.contains(number));
+    let due = arrived.filter(|number| receive(t, at(number / 8), *number)).count() as u64;
+    (due, from + count)
+}
+
+/// A tracker that has thinned to every tenth packet, and the next number.
+fn thinned_by(policy: AckPolicy) -> (AckTracker, u64) {
+    let mut t = AckTracker::new(AckConfig { policy, max_ack_delay: 1000 * MS, ..AckConfig::default() }, false);
+    t.set_rtt(100 * MS);
+    let (_, next) = receive_all_but(&mut t, 0, 4_000, &[]);
+    (t, next)
+}
+
+#[test]
+fn two_missing_packets_make_acks_dense_for_a_while() {
+    for (policy, expected) in [(AckPolicy::UntilLoss, 400), (AckPolicy::Thinned, 80), (AckPolicy::EverySecond, 400)] {
+        let (mut t, from) = thinned_by(policy);
+        // What is missing tells only when it is late no more.
+        let (_, from) = receive_all_but(&mut t, from, 400, &[from + 10, from + 30]);
+        let (due, from) = receive_all_but(&mut t, from, 800, &[]);
+        assert!(due.abs_diff(expected) <= 1, "{policy}: {due}");
+        let (_, from) = receive_all_but(&mut t, from, 33_000, &[]);
+        let (due, _) = receive_all_but(&mut t, from, 800, &[]);
+        let later = if policy == AckPolicy::EverySecond { 400 } else { 80 };
+        assert!(due.abs_diff(later) <= 1, "{policy}: {due}");
+    }
+}
+
+#[test]
+fn a_number_that_the_peer_skipped_and_packets_that_come_late_are_no_loss() {
+    let (mut t, from) = thinned_by(AckPolicy::UntilLoss);
+    let (_, from) = receive_all_but(&mut t, from, 6_000, &[from + 100, from + 5_100]);
+    let (due, from) = receive_all_but(&mut t, from, 800, &[]);
+    assert!(due.abs_diff(80) <= 1, "{due}");
+    let (_, next) = receive_all_but(&mut t, from, 100, &[from + 10, from + 11, from + 12]);
+    for late in [10, 11, 12] {
+        receive(&mut t, at(next / 8), from + late);
+    }
+    let (_, next) = receive_all_but(&mut t, next, 400, &[]);
+    let (due, _) = receive_all_but(&mut t, next, 800, &[]);
+    assert!(due.abs_diff(80) <= 1, "{due}");
+}
+
+#[test]
+fn steady_loss_is_loss() {
+    let (mut t, mut next) = thinned_by(AckPolicy::UntilLoss);
+    for _ in 0..30 {
+        (_, next) = receive_all_but(&mut t, next, 40, &[next + 10]);
+    }
+    let (due, _) = receive_all_but(&mut t, next, 800, &[]);
+    assert!(due.abs_diff(400) <= 1, "{due}");
+}
+
+#[test]
+fn acks_stay_dense_on_a_path_that_loses_whenever_they_are_thin() {
+    let (mut t, mut next) = thinned_by(AckPolicy::UntilLoss);
+    let (mut thin, mut rounds) = (0, 0);
+    while next < 4_000_000 {
+        let (due, after) = receive_all_but(&mut t, next, 200, &[]);
+        next = after;
+        rounds += 1;
+        if due < 50 {
+            thin += 1;
+            (_, next) = receive_all_but(&mut t, next, 400, &[next + 10, next + 11]);
+        }
+    }
+    // 32,768 dense packets after the first, then 131,072, 524,288 and so on.
+    assert!((3..=7).contains(&thin), "thin in {thin} of {rounds}");
+}
+
 #[test]
 fn the_names_of_policies_are_read() {
     for policy in AckPolicy::ALL {
         assert_eq!(policy.to_string().parse(), Ok(policy));
     }
     let error = "dense".parse::<AckPolicy>().unwrap_err();
-    assert!(error.contains("\"dense\"") && error.contains("every-second, thinned, sparse"), "{error}");
+    assert!(error.contains("\"dense\"") && error.contains("every-second, until-loss, thinned, sparse"), "{error}");
 }
 
 #[test]

@@ -141,6 +141,7 @@ impl StackFactory for Thalweg {
                 match config.acks {
                     AckPolicy::EverySecond => "every second packet acknowledged",
                     AckPolicy::Sparse => "acknowledgments sparse",
+                    AckPolicy::UntilLoss => "acknowledgments thinned out until packets are missing",
                     _ => "acknowledgments thinned out",
                 },
             )
@@ -153,6 +154,7 @@ impl StackFactory for Thalweg {
         let (every, share) = match flow.client.acks {
             AckPolicy::EverySecond => ("every second packet", "a quarter"),
             AckPolicy::Sparse => ("sparse after 100 packets", "half"),
+            AckPolicy::UntilLoss => ("thinned after 100 packets until packets are missing", "a quarter"),
             _ => ("thinned after 100 packets", "a quarter"),
         };
         let request = flow.client.min_ack_delay.map_or_else(String::new, |least| {
