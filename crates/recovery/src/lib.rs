@@ -299,12 +299,18 @@ impl<T: Clone> Recovery<T> {
         self.see(now);
         let (path, is_ack_eliciting) = (packet.path, packet.ack_eliciting);
         let in_flight = packet.in_flight || is_ack_eliciting;
-        self.spaces.entry(space).on_sent(packet, &mut self.paths);
+        let packets_per_ack = self.packets_per_ack;
+        // What the deadline of a probe depends on that sending can change.
+        let deadline = |space: &Space<T>| (space.last_eliciting(), space.eliciting().min(packets_per_ack));
+        let space = self.spaces.entry(space);
+        let before = deadline(space);
+        space.on_sent(packet, &mut self.paths);
+        let is_moved = deadline(space) != before;
         if in_flight && let Some(path) = self.paths.get_mut(path) {
             path.set_application_limited(now, !app_has_more, &mut self.trace);
         }
         // A time for loss stays the first, whatever is sent.
-        if is_ack_eliciting && !self.timer.is_some_and(|timer| timer.kind == TimerKind::LossTime) {
+        if is_moved && !self.timer.is_some_and(|timer| timer.kind == TimerKind::LossTime) {
             self.set_timer(now);
         }
     }

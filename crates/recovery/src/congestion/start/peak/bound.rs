@@ -45,7 +45,7 @@ const SLOTS: i128 = 2;
 
 /// By ACKs, it confirms a rate only if it left faster than it arrived by one in so many: ACKs that come late in slots
 /// make any train look as if it had waited.
-const FASTER: u32 = 8;
+const FASTER: u64 = 8;
 
 /// A rate that exceeds another by less than one in so many is the same.
 const SAME: u64 = 16;
@@ -185,7 +185,8 @@ impl Bound {
         self.peak
     }
 
-    /// The most that the path carries as far as its longest trains tell, in the worst case, and the bytes of these.
+    /// The most that the path carries as far as its longest trains tell, in the worst case, and the bytes of these. Only
+    /// ACKs tell it.
     pub(super) fn ceiling(&self) -> Option<(u64, Rate)> {
         self.ceiling
     }
@@ -250,7 +251,7 @@ impl Bound {
         // anyway.
         let late = received - train.arrived;
         train.push(sent, bytes, received);
-        let train = *train;
+        let Train { start, last, bytes, arrived, .. } = *train;
         if self.by_receiver {
             self.add_jitter(late);
         }
@@ -258,49 +259,51 @@ impl Bound {
         // The least delay may be that of a packet that was late itself. Then a round trip with it is longer than the
         // least.
         let doubt = self.way_back.map_or(0, |way_back| way_back + least - i128::from(min_rtt.nanos())).max(0);
-        let span = train.arrived - i128::from(train.start.as_nanos()) - least + doubt;
-        if !is_exact || span <= 0 {
+        let taken = arrived - i128::from(start.as_nanos()) - least + doubt;
+        if !is_exact || taken <= 0 {
             return;
         }
-        let of_acks = match self.by_receiver {
-            true => Rate::MAX,
-            false => {
-                let (unexplained, latest) = train.unexplained();
-                self.find_slot(unexplained);
-                // The next ACK tells whether this one is the first after a slot, or the last of the train.
-                if latest > self.slot.max(LATE) {
-                    return;
-                }
-                let Some(rate) = train.rate_of_acks(self.slot) else { return };
-                rate
-            }
-        };
-        self.shortest = self.shortest.min(span);
-        let span = Duration::from_nanos(u64::try_from(span).unwrap_or(u64::MAX));
+        let nanos = u64::try_from(taken).unwrap_or(u64::MAX);
+        let span = Duration::from_nanos(nanos);
         // Its last packet waited for longer than chance explains: the path was full.
-        let sending = train.last.saturating_since(train.start);
-        let waited = i128::from(span.saturating_sub(sending).nanos());
-        let chance = (CLEAR * self.jitter[1]).min(i128::from((min_rtt / 4).nanos()));
-        let is_full = waited >= chance;
-        let is_faster = waited >= self.slot.max(LATE).max(i128::from((span / FASTER).nanos()));
-        let is_train = is_full && (self.by_receiver || is_faster);
-        // What arrived with the packet of the least delay has had more time than it seems.
-        let most = train.bytes.saturating_sub(self.least_before);
-        if most >= FEWEST * self.datagram {
-            self.widest = self.widest.max(most);
-            self.correct_ceiling(most, Rate::from_bytes_over(most, span), is_full);
+        let waited = i128::from(nanos.saturating_sub(last.saturating_since(start).nanos()));
+        let jitter = self.jitter[1];
+        let is_full = || waited >= (CLEAR * jitter).min(i128::from(min_rtt.nanos() / 4));
+        let (mut is_faster, mut of_acks) = (true, Rate::MAX);
+        if !self.by_receiver {
+            let Some(rate) = self.rate_of_acks() else { return };
+            of_acks = rate;
+            is_faster = waited >= self.slot.max(LATE).max(i128::from(nanos / FASTER));
+            self.shortest = self.shortest.min(taken);
+            // What arrived with the packet of the least delay has had more time than it seems.
+            let most = bytes.saturating_sub(self.least_before);
+            if most >= FEWEST * self.datagram {
+                self.widest = self.widest.max(most);
+                self.correct_ceiling(most, Rate::from_bytes_over(most, span), is_full());
+            }
         }
         // What arrived with this one may have, too.
-        let behind = train.bytes.saturating_sub(before.max(self.least_before));
+        let behind = bytes.saturating_sub(before.max(self.least_before));
         if behind < FEWEST * self.datagram {
             return;
         }
         let rate = Rate::from_bytes_over(behind, span).min(of_acks);
         self.measured = self.measured.max(behind);
         self.peak = self.peak.max(Some(rate));
-        if is_train {
+        if self.is_longest(behind) && is_faster && is_full() {
             self.compare(behind, rate);
         }
+    }
+
+    /// The rate at which ACKs told of the train, if it can be measured by the latest.
+    fn rate_of_acks(&mut self) -> Option<Rate> {
+        let (unexplained, latest) = self.train.as_ref()?.unexplained();
+        self.find_slot(unexplained);
+        // The next ACK tells whether this one is the first after a slot, or the last of the train.
+        if latest > self.slot.max(LATE) {
+            return None;
+        }
+        self.train.as_ref()?.rate_of_acks(self.slot)
     }
 
     /// One ACK may be late for a reason of its own, as that of a lone packet is.
@@ -331,15 +334,17 @@ impl Bound {
         };
     }
 
+    /// Whether a train is long enough to be compared with the longest before, or there was none.
+    fn is_longest(&self, bytes: u64) -> bool {
+        self.longest.is_none_or(|(longest, _)| bytes >= LONGER * longest)
+    }
+
     /// A train whose packets left much faster than they arrived confirms the bound of a shorter one, or replaces it.
     fn compare(&mut self, bytes: u64, rate: Rate) {
-        let Some((shorter, before)) = self.longest else {
+        let Some((_, before)) = self.longest else {
             self.longest = Some((bytes, rate));
             return;
         };
-        if bytes < LONGER * shorter {
-            return;
-        }
         self.longest = Some((bytes, rate.max(before)));
         self.confirmed = rate <= before.mul_ratio(SAME + 1, SAME);
         // The longer, the less the packet times matter by which hosts are late. But a train that met others' packets
