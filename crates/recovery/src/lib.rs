@@ -555,6 +555,12 @@ impl<T: Clone> Recovery<T> {
         }
     }
 
+    /// For how many packets there is room that are neither acknowledged nor declared lost. What a burst has needed is
+    /// given back.
+    pub fn capacity(&self, space: SpaceId) -> usize {
+        self.spaces.get(space).map_or(0, Space::capacity)
+    }
+
     /// The lowest packet number that is neither acknowledged nor declared lost.
     pub fn oldest_unacked(&self, space: SpaceId) -> Option<u64> {
         self.spaces.get(space)?.outstanding().next().map(|(number, _)| number)

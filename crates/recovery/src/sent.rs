@@ -107,6 +107,11 @@ impl<T> SentPackets<T> {
         self.base + self.ring.len() as u64
     }
 
+    /// For how many packets there is room.
+    pub(crate) fn capacity(&self) -> usize {
+        self.ring.capacity()
+    }
+
     /// The lowest number that may still be outstanding.
     pub(crate) fn base(&self) -> u64 {
         self.base

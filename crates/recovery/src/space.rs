@@ -148,6 +148,11 @@ impl<T: Clone> Space<T> {
         self.sent.iter_from(number)
     }
 
+    /// For how many open packets there is room.
+    pub(crate) fn capacity(&self) -> usize {
+        self.sent.capacity()
+    }
+
     /// Whether anything was ever sent.
     pub(crate) fn has_sent(&self) -> bool {
         self.sent.next_number() > 0

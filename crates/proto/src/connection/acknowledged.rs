@@ -86,16 +86,20 @@ impl Connection {
     }
 
     /// Tells everybody what was acknowledged and what was lost.
-    pub(super) fn on_outcome(&mut self, now: Instant, outcome: &mut Outcome<SentFrames>) {
+    pub(super) fn on_outcome(&mut self, now: Instant, outcome: &mut Outcome<Box<SentFrames>>) {
+        // Room for the packets of a burst is given back when recovery gives back its own.
+        self.spare_frames.limit(self.recovery.capacity(SpaceId::DATA));
         for acked in outcome.acked.drain(..) {
             self.on_packet_acked(now, &acked);
+            self.spare_frames.give_back(acked.data);
         }
         for lost in outcome.lost.drain(..) {
             self.on_packet_lost(now, &lost);
+            self.spare_frames.give_back(lost.data);
         }
     }
 
-    fn on_packet_acked(&mut self, now: Instant, packet: &Acked<SentFrames>) {
+    fn on_packet_acked(&mut self, now: Instant, packet: &Acked<Box<SentFrames>>) {
         let frames = &packet.data;
         let space = frames.space;
         if !frames.streams.is_empty() {
@@ -139,7 +143,7 @@ impl Connection {
         }
     }
 
-    fn on_packet_lost(&mut self, now: Instant, packet: &Lost<SentFrames>) {
+    fn on_packet_lost(&mut self, now: Instant, packet: &Lost<Box<SentFrames>>) {
         self.send_again(&packet.data);
         if packet.trigger == thalweg_recovery::LossTrigger::Withdrawn {
             return;

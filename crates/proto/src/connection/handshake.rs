@@ -15,6 +15,7 @@ use super::{
     migrate::PathCredit,
     net_path::NetPath,
     reconfigure::Beginning,
+    sent::SpareFrames,
     space::Space,
     stats::ConnectionStats,
 };
@@ -328,6 +329,7 @@ impl Connection {
             keys: KeyStore::default(),
             spaces: SpaceId::ALL.map(|space| Space::new(space, ack.clone())),
             recovery,
+            spare_frames: SpareFrames::default(),
             outcome: Outcome::default(),
             paths: vec![path],
             active: 0,

@@ -51,7 +51,7 @@ use self::{
     lifecycle::{CloseFrame, IdleTimers, Lifecycle},
     migrate::PathCredit,
     net_path::NetPath,
-    sent::SentFrames,
+    sent::{SentFrames, SpareFrames},
     space::Space,
 };
 pub(crate) use self::{
@@ -168,9 +168,11 @@ pub struct Connection {
     handshake: Handshake,
     keys: KeyStore,
     spaces: [Space; 3],
-    recovery: Recovery<SentFrames>,
+    recovery: Recovery<Box<SentFrames>>,
+    /// Records for packets to come.
+    spare_frames: SpareFrames,
     /// Reused from ACK to ACK.
-    outcome: Outcome<SentFrames>,
+    outcome: Outcome<Box<SentFrames>>,
     /// Reused from ACK to ACK.
     receive_times: Vec<ReceiveTime>,
     paths: Vec<NetPath>,

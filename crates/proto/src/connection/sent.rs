@@ -36,9 +36,54 @@ impl SentFrames {
         }
     }
 
+    fn reset(&mut self, space: SpaceId) {
+        self.space = space;
+        self.streams.clear();
+        self.crypto.clear();
+        self.acked = None;
+        self.control.clear();
+        self.is_copy = false;
+    }
+
     /// Whether anything would be sent again if the packet were lost; a PING or an ACK would not.
     pub(super) fn is_worth_repeating(&self) -> bool {
         !self.streams.is_empty() || !self.crypto.is_empty() || !self.control.is_empty()
+    }
+}
+
+/// Records of frames that are in no packet: a packet on its way holds one, and moving it is to move a pointer.
+#[derive(Debug, Default)]
+pub(super) struct SpareFrames {
+    list: Vec<Box<SentFrames>>,
+    most: usize,
+}
+
+impl SpareFrames {
+    /// Keeps `most` records at most.
+    pub(super) fn limit(&mut self, most: usize) {
+        if most < self.most {
+            self.list.truncate(most);
+            self.list.shrink_to(most);
+        }
+        self.most = most;
+    }
+
+    /// An empty record for a packet of `space`.
+    pub(super) fn take(&mut self, space: SpaceId) -> Box<SentFrames> {
+        match self.list.pop() {
+            Some(mut frames) => {
+                frames.reset(space);
+                frames
+            }
+            None => Box::new(SentFrames::new(space)),
+        }
+    }
+
+    /// A packet is settled, or was not sent.
+    pub(super) fn give_back(&mut self, frames: Box<SentFrames>) {
+        if self.list.len() < self.most {
+            self.list.push(frames);
+        }
     }
 }
 

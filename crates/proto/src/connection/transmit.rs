@@ -34,7 +34,7 @@ pub(super) struct OpenPacket {
     pub(super) space: SpaceId,
     kind: PacketKind,
     mark: HeaderMark,
-    frames: SentFrames,
+    frames: Box<SentFrames>,
     ack_eliciting: bool,
     /// It is one of the packets owed to a probe timeout.
     probe: bool,
@@ -183,6 +183,7 @@ impl Connection {
             // A packet that turns out empty is dropped, unless the one before it counts on its padding.
             if buf.len() == packet.mark.payload_pos() && !pad {
                 buf.truncate(packet.mark.start);
+                self.spare_frames.give_back(packet.frames);
                 continue;
             }
             pad |= space == SpaceId::Initial && (self.side == Side::Client || packet.ack_eliciting);
@@ -273,7 +274,8 @@ impl Connection {
                 (PacketKind::OneRtt, mark)
             }
         };
-        let frames = SentFrames { is_copy: self.tail.is_copying, ..SentFrames::new(space) };
+        let mut frames = self.spare_frames.take(space);
+        frames.is_copy = self.tail.is_copying;
         OpenPacket { space, kind, mark, frames, ack_eliciting: false, probe: false }
     }
 
@@ -484,6 +486,7 @@ impl Connection {
             // Cannot happen with the keys we checked for; the packet is as good as lost, its content is not.
             buf.truncate(mark.start);
             self.send_again(&frames);
+            self.spare_frames.give_back(frames);
             return;
         }
         if kind == PacketKind::OneRtt {
