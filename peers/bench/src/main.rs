@@ -38,7 +38,7 @@ struct Common {
     /// Interleaved repetitions.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Stacks to run; all by default.
+    /// Stacks to run; by default all but thalweg-paced, which takes a minute for each gigabyte of a round.
     #[arg(long, value_delimiter = ',')]
     stacks: Vec<String>,
     /// Socket buffers in bytes, both directions, for every stack.

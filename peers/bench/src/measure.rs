@@ -62,9 +62,10 @@ pub fn run(title: &str, jobs: Vec<(Direction, u64, u64)>, options: Options) -> R
 }
 
 fn choose(names: &[String], handshakes: bool) -> Result<Vec<Box<dyn Stack>>, Failure> {
-    let all = stack::all();
+    let mut all = stack::all();
+    all.extend(stack::on_request().into_iter().filter(|stack| names.iter().any(|name| name == stack.name())));
     if let Some(unknown) = names.iter().find(|name| !all.iter().any(|stack| stack.name() == name.as_str())) {
-        let known: Vec<_> = all.iter().map(|stack| stack.name()).collect();
+        let known: Vec<_> = stack::all().iter().chain(&stack::on_request()).map(|stack| stack.name()).collect();
         return Err(format!("no such stack: {unknown}; there are {}", known.join(", ")).into());
     }
     Ok(all

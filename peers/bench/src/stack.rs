@@ -29,15 +29,24 @@ pub fn all() -> Vec<Box<dyn Stack>> {
     use crate::thalweg::Thalweg;
     vec![
         Box::new(crate::roofline::Roofline),
-        Box::new(Thalweg { ack_every_second: false }),
-        Box::new(Thalweg { ack_every_second: true }),
+        Box::new(Thalweg::Shipped),
+        Box::new(Thalweg::AckEverySecond),
         Box::new(crate::quinn::Quinn),
     ]
 }
 
+/// Stacks that run only where they are named: they take long.
+pub fn on_request() -> Vec<Box<dyn Stack>> {
+    vec![Box::new(crate::thalweg::Thalweg::Paced)]
+}
+
 /// The main function of a child process.
 pub fn child(name: &str, side: Side, job: &Job) -> Result<(), Failure> {
-    let stack = all().into_iter().find(|stack| stack.name() == name).ok_or_else(|| format!("no such stack: {name}"))?;
+    let stack = all()
+        .into_iter()
+        .chain(on_request())
+        .find(|stack| stack.name() == name)
+        .ok_or_else(|| format!("no such stack: {name}"))?;
     let outcome = match side {
         Side::Server => stack.serve(job, &|address| println!("listening={address}"))?,
         Side::Client => stack.fetch(job)?,

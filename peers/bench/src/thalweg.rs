@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use thalweg::{
-    AckPolicy, ClientConfig, Connection, EndpointBuilder, RecvStream, SendStream, ServerConfig, StreamsConfig,
+    AckPolicy, ClientConfig, Connection, EndpointBuilder, Rate, RecvStream, SendStream, ServerConfig, StreamsConfig,
     TransportConfig,
 };
 
@@ -13,26 +13,41 @@ use crate::job::{
 };
 use crate::stack::Stack;
 
-pub struct Thalweg {
-    /// Acknowledge every second packet as quinn does, instead of thinning out as shipped: shows how much of the
-    /// difference comes from fewer ACKs alone.
-    pub ack_every_second: bool,
+/// What differs from what is shipped.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub enum Thalweg {
+    /// Nothing.
+    Shipped,
+    /// Every second packet is acknowledged, as by quinn, instead of thinning out: shows how much of the difference comes
+    /// from fewer ACKs alone.
+    AckEverySecond,
+    /// At most 100 Mbps: the pacer lets few packets go at a time, so that no batch is large.
+    Paced,
 }
+
+/// The rate of [`Thalweg::Paced`].
+const PACED: Rate = Rate::from_bps(100_000_000);
 
 impl Stack for Thalweg {
     fn name(&self) -> &'static str {
-        if self.ack_every_second { "thalweg-ack2" } else { "thalweg" }
+        match self {
+            Thalweg::Shipped => "thalweg",
+            Thalweg::AckEverySecond => "thalweg-ack2",
+            Thalweg::Paced => "thalweg-paced",
+        }
     }
 
     fn options(&self) -> String {
-        if self.ack_every_second {
-            return "thalweg, but an ACK for every second packet throughout".to_owned();
+        match self {
+            Thalweg::Shipped => format!(
+                "windows {WINDOW} bytes, fixed; MTU discovery up to {MAX_DATAGRAM}; one worker; else as shipped: {}; \
+                 ACKs {}",
+                TransportConfig::default().policies,
+                AckPolicy::default()
+            ),
+            Thalweg::AckEverySecond => "thalweg, but an ACK for every second packet throughout".to_owned(),
+            Thalweg::Paced => format!("thalweg, but at most {PACED}"),
         }
-        format!(
-            "windows {WINDOW} bytes, fixed; MTU discovery up to {MAX_DATAGRAM}; one worker; else as shipped: {}; \
-             one ACK per 2 to 10 packets, thinning out after the first hundred",
-            TransportConfig::default().policies
-        )
     }
 
     fn serve(&self, job: &Job, ready: &dyn Fn(SocketAddr)) -> Result<Outcome, Failure> {
@@ -87,7 +102,8 @@ impl Thalweg {
         let window = u64::from(WINDOW);
         TransportConfig {
             max_mtu: MAX_DATAGRAM,
-            acks: if self.ack_every_second { AckPolicy::EverySecond } else { AckPolicy::Thinned },
+            acks: if *self == Thalweg::AckEverySecond { AckPolicy::EverySecond } else { AckPolicy::default() },
+            max_rate: (*self == Thalweg::Paced).then_some(PACED),
             streams: StreamsConfig {
                 stream_receive_window: window,
                 max_stream_receive_window: window,
