@@ -70,10 +70,16 @@ pub(super) struct Send {
     /// Where the scheduler has it.
     pub(super) slot: Slot,
     /// How it was counted last.
-    pub(super) counted: Ready,
-    /// Its bytes that were counted as unsent last.
-    pub(super) counted_unsent: u64,
-    pub(super) counted_unfinished: bool,
+    pub(super) counted: Counted,
+}
+
+/// What a stream adds to the counts of all streams.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Counted {
+    pub(super) ready: Ready,
+    /// Bytes.
+    pub(super) unsent: u64,
+    pub(super) is_unfinished: bool,
 }
 
 /// What `write_frame` did.
@@ -104,9 +110,7 @@ impl Send {
             waiting: false,
             allowed: true,
             slot: Slot::default(),
-            counted: Ready::Idle,
-            counted_unsent: 0,
-            counted_unfinished: false,
+            counted: Counted { ready: Ready::Idle, unsent: 0, is_unfinished: false },
         }
     }
 
