@@ -89,18 +89,19 @@ use thalweg_units::{Duration, Instant};
 pub use choice::{Choice, Field, PolicyError};
 pub use config::Config;
 pub use congestion::{
-    AckEvent, Allowance, Arrival, Birth, Change, Congestion, CongestionEvent, Controller, ControllerFactory,
-    GrowthPolicy, LossSample, ModelPolicy, ModelStats, PathMemory, PathView, ReductionPolicy, ResumePolicy,
-    StartPolicy,
+    AckEvent, Allowance, Arrival, Change, Congestion, CongestionEvent, Controller, ControllerFactory,
+    ControllerPolicies, Decrease, GrowthPolicy, LossSample, MarkPolicy, Marks, ModelPolicy, ModelStats, PathContext,
+    PathMemory, PathView, RecoveryPeriod, ReductionPolicy, SentSpan, StartPolicy, WindowParts,
 };
 pub use delivery::{RateSample, Round};
 pub use path::{Path, PathStats, RepairStats};
 pub use policies::{
-    AckAllowancePolicy, AckRatePolicy, ExitRttPolicy, GrowthLimitPolicy, HandshakePolicy, MarkPolicy, PacingPolicy,
-    PacingRttPolicy, Policies, ProbePolicy, ReorderingPolicy, RestartPolicy, RttPolicy, TailPolicy, UndoPolicy,
+    AckAllowancePolicy, AckRatePolicy, ExitRttPolicy, GrowthLimitPolicy, HandshakePolicy, PacingPolicy,
+    PacingRttPolicy, Policies, ProbePolicy, ReorderingPolicy, RestartPolicy, ResumePolicy, RttPolicy, TailPolicy,
+    UndoPolicy,
 };
 pub use profile::{EpisodeEnd, Flight, InitialWindow, Profile, SafeAck, TimeoutMeaning};
-pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt};
+pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt, RttPolicies};
 pub use segment::{Judgement, SegmentPath, SegmentRecord};
 pub use switch::SwitchError;
 pub use types::{

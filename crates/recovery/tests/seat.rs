@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use thalweg_recovery::{
-    AckEvent, AckFrame, Allowance, Arrival, Birth, Change, Config, Congestion, Controller, ControllerFactory, Ecn,
-    EcnCounts, LossSample, NewPath, Outcome, PathId, PathMemory, PathView, Policies, RateSample, ReceiveTime, Recovery,
-    Sent, SpaceId, Timeout,
+    AckEvent, AckFrame, Allowance, Arrival, Change, Config, Congestion, Controller, ControllerFactory, Ecn, EcnCounts,
+    LossSample, NewPath, Outcome, PathContext, PathId, PathMemory, PathView, Policies, RateSample, ReceiveTime,
+    Recovery, Sent, SpaceId, Timeout,
 };
 use thalweg_units::{Duration, Instant, Rate};
 
@@ -31,7 +31,7 @@ struct Recorder(Arc<Mutex<Log>>);
 
 #[derive(Debug, Default)]
 struct Log {
-    births: Vec<Birth>,
+    contexts: Vec<PathContext>,
     events: Vec<Told>,
     restarts: Vec<Duration>,
     asked: u32,
@@ -46,10 +46,10 @@ impl Controller for Recorder {
             lost: event.lost,
             losses: event.losses.to_vec(),
             arrivals: event.arrivals.to_vec(),
-            ce: event.ce,
+            ce: event.marks.ce,
             delivered: event.delivered,
             sample: event.delivery,
-            newest_sent: event.newest_sent,
+            newest_sent: event.newest_sent(),
         });
         Change::None
     }
@@ -83,8 +83,8 @@ impl ControllerFactory for Recorders {
         "recorder"
     }
 
-    fn build(&self, birth: &Birth) -> Box<dyn Controller> {
-        self.0.lock().unwrap().births.push(*birth);
+    fn build(&self, context: &PathContext) -> Box<dyn Controller> {
+        self.0.lock().unwrap().contexts.push(*context);
         Box::new(Recorder(self.0.clone()))
     }
 }
@@ -308,11 +308,11 @@ fn a_path_is_born_with_its_address_its_memory_and_a_seed_of_its_own() {
     let remote = "192.0.2.1:443".parse().unwrap();
     let mut stage = Stage::on(NewPath::new(SIZE as u16).to(remote).remembered(Some(memory)));
     stage.recovery.add_path(stage.now, NewPath::new(1_200));
-    let births = stage.log.lock().unwrap().births.clone();
-    assert_eq!((births[0].remote, births[0].memory), (Some(remote), Some(memory)));
-    assert_eq!((births[0].seed, births[0].datagram_size, births[0].is_paced), (7, 1_000, true));
-    assert_eq!((births[1].remote, births[1].memory, births[1].datagram_size), (None, None, 1_200));
-    assert_ne!(births[0].seed, births[1].seed);
+    let contexts = stage.log.lock().unwrap().contexts.clone();
+    assert_eq!((contexts[0].remote, contexts[0].memory), (Some(remote), Some(memory)));
+    assert_eq!((contexts[0].seed, contexts[0].datagram_size, contexts[0].is_paced), (7, 1_000, true));
+    assert_eq!((contexts[1].remote, contexts[1].memory, contexts[1].datagram_size), (None, None, 1_200));
+    assert_ne!(contexts[0].seed, contexts[1].seed);
 }
 
 #[test]

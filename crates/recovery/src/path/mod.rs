@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `tally` | what the ACK being processed has shown so far |
 //! | `episode` | which reduction a loss belongs to, its recovery period, taking it back; what differs for TCP |
-//! | `mark` | which congestion marks end slow start, and which are ignored |
+//! | `mark` | what congestion marks call for |
 //! | `usage` | whether the transport makes use of the window |
 //! | `crowding` | what became of the latest packets |
 //! | `narrator` | what the trace has been told |
@@ -19,7 +19,9 @@ use core::cmp::Ordering;
 use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
 use crate::config::Config;
-use crate::congestion::{self, AckEvent, Allowance, Arrival, Birth, Change, Controller, PathMemory, PathView};
+use crate::congestion::{
+    self, AckEvent, Allowance, Arrival, Change, Controller, Decrease, PathContext, PathMemory, PathView, RecoveryPeriod,
+};
 use crate::delivery::{Delivery, Round};
 use crate::ecn::Validation;
 use crate::loss::{Adaptation, PACKET_THRESHOLD, Thresholds};
@@ -119,11 +121,11 @@ impl Path {
         let is_paced = config.policies.pacing == PacingPolicy::On;
         // Paths of a connection differ in their chance; the first has that of the connection.
         let seed = config.seed ^ u64::from(id.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut birth = Birth::new(now, datagram_size);
-        (birth.profile, birth.is_paced, birth.seed) = (config.profile, is_paced, seed);
-        (birth.remote, birth.memory, birth.resume) = (new.remote, new.memory, config.policies.resume);
-        birth.mark = config.policies.mark;
-        let controller = congestion::build(&config.policies.congestion, &birth);
+        let mut context = PathContext::new(now, datagram_size);
+        (context.profile, context.is_paced, context.seed) = (config.profile, is_paced, seed);
+        (context.remote, context.memory, context.resume) = (new.remote, new.memory, config.policies.resume);
+        context.ecn_codepoint = config.policies.mark.ecn_codepoint();
+        let controller = congestion::build(&config.policies.congestion, &context);
         let rtt = Rtt::of(&config.policies, new.initial_rtt.unwrap_or(config.initial_rtt));
         let allowance = controller.allowance(&PathView::new(now, &rtt, 0));
         let mark = if controller.ecn_codepoint() == Ecn::Ect1 { Ecn::Ect1 } else { Ecn::Ect0 };
@@ -139,7 +141,7 @@ impl Path {
             max_rate: config.max_rate,
             is_capped: false,
             delivery: Delivery::new(now),
-            marks: Marks::new(config.policies.mark, mark),
+            marks: Marks::new(config.policies.mark, mark, &context),
             reordering_policy: config.policies.reordering,
             reordering: Adaptation::default(),
             episode: Episode::new(config.profile, config.policies.undo == UndoPolicy::Episode),
@@ -569,7 +571,7 @@ impl Path {
         self.tally.losses.push(sent.delivery.loss(sent, size));
         self.delivery.on_lost(size);
         if !self.episode.answers(sent.order) {
-            self.begin_recovery(CongestionCause::Loss);
+            self.begin_recovery(CongestionCause::Loss, Decrease::AsLoss);
         }
         self.episode.on_lost();
         self.episode.number()
@@ -594,10 +596,10 @@ impl Path {
         self.rtt.on_sample(sample);
     }
 
-    fn begin_recovery(&mut self, cause: CongestionCause) {
+    fn begin_recovery(&mut self, cause: CongestionCause, decrease: Decrease) {
         self.touch();
         self.usage.on_reduction(self.bytes_in_flight);
-        self.tally.congestion = Some(self.episode.begin(cause, self.stats.packets_sent));
+        self.tally.congestion = Some(self.episode.begin(cause, decrease, self.stats.packets_sent));
         self.reordering.on_reduction();
         self.stats.congestion_events += 1;
         self.stats.ecn_events += u64::from(cause == CongestionCause::Ecn);
@@ -631,7 +633,8 @@ impl Path {
         let opening = Opening {
             prior_in_flight: self.tally.prior_in_flight,
             window: self.window(),
-            in_slow_start: self.ssthresh().is_none_or(|threshold| self.window() < threshold),
+            in_slow_start: !self.tally.marks.ends_start
+                && self.ssthresh().is_none_or(|threshold| self.window() < threshold),
             datagram: u64::from(self.datagram_size),
         };
         self.tally.order_arrivals();
@@ -644,20 +647,18 @@ impl Path {
             has_rtt_sample: tally.has_rtt_sample,
             acked: tally.acked,
             growth: if starts_recovery { 0 } else { growth },
-            newest_sent: tally.newest_acked,
-            oldest_sent: tally.oldest_acked,
+            sent: tally.sent(),
             arrivals: &tally.arrivals,
             lost: tally.lost,
             losses: &tally.losses,
-            ce: tally.ce,
+            marks: tally.marks,
             delivered: self.delivery.delivered(),
             prior_in_flight: self.episode.prior_flight(tally.prior_in_flight, starts_recovery),
             bytes_in_flight: self.bytes_in_flight,
             round,
             delivery,
             application_limited: self.usage.is_limited && !self.is_full(tally.prior_in_flight),
-            is_fresh: tally.is_fresh,
-            in_recovery: self.episode.in_recovery,
+            period: RecoveryPeriod { in_recovery: self.episode.in_recovery, is_fresh: tally.is_fresh },
             congestion: tally.congestion,
             persistent_congestion: is_collapse,
         };

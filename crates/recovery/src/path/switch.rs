@@ -3,13 +3,14 @@
 use thalweg_units::{Ecn, Instant, Rate};
 
 use super::Path;
+use crate::congestion::PathContext;
 use crate::policies::{PacingPolicy, Policies, UndoPolicy};
 use crate::rtt::Rtt;
 
 impl Path {
     /// Goes on by other rules; the estimators are rebuilt only if they have seen nothing yet.
     pub(crate) fn set_policies(&mut self, now: Instant, policies: &Policies) {
-        self.controller.on_policies(now, policies);
+        self.controller.on_policies(now, &policies.of_controller());
         if !self.rtt.has_sample {
             self.rtt = Rtt::of(policies, self.rtt.smoothed);
         }
@@ -19,7 +20,7 @@ impl Path {
         self.restart = policies.restart;
         let mark = self.controller.ecn_codepoint();
         self.ecn.set_mark(if mark == Ecn::Ect1 { Ecn::Ect1 } else { Ecn::Ect0 });
-        self.marks.set_policy(policies.mark, mark);
+        self.marks.set_policy(policies.mark, mark, &PathContext::new(now, self.datagram_size));
         self.episode.set_undo(policies.undo == UndoPolicy::Episode);
         self.after_switch(now);
     }

@@ -2,7 +2,7 @@
 
 use thalweg_units::Instant;
 
-use crate::congestion::{Arrival, CongestionEvent, LossSample};
+use crate::congestion::{Arrival, CongestionEvent, LossSample, Marks, SentSpan};
 
 /// What the ACK or timeout being processed has shown about one path so far. Its lists keep their memory from one to the
 /// next.
@@ -16,8 +16,8 @@ pub(super) struct Tally {
     pub(super) lost: u64,
     pub(super) losses: Vec<LossSample>,
     pub(super) arrivals: Vec<Arrival>,
-    /// Packets newly counted as marked CE.
-    pub(super) ce: u64,
+    /// What was said of congestion marks.
+    pub(super) marks: Marks,
     pub(super) has_rtt_sample: bool,
     pub(super) congestion: Option<CongestionEvent>,
     pub(super) persistent_congestion: bool,
@@ -47,6 +47,12 @@ impl Tally {
             arrival.received = arrival.received.min(latest);
         }
         self.arrivals.sort_unstable_by_key(|arrival| (arrival.received, !arrival.is_told, arrival.sent));
+    }
+
+    /// When the acknowledged packets were sent.
+    pub(super) fn sent(&self) -> Option<SentSpan> {
+        let (oldest, newest) = self.oldest_acked.zip(self.newest_acked)?;
+        Some(SentSpan { oldest, newest })
     }
 
     /// Empties it for the next ACK.

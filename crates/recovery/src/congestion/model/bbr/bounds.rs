@@ -137,7 +137,7 @@ impl Bbr {
 
     /// Packets were marked CE: congestion, whatever their share (RFC 3168 section 5).
     pub(super) fn on_marks(&mut self, event: &AckEvent<'_>, sample: Option<Sample>) {
-        if event.ce == 0 {
+        if event.marks.ce == 0 {
             return;
         }
         self.note_loss();

@@ -41,13 +41,13 @@
 //!   requests.
 //! - The budget for trains does not count what the peer was asked to hold back of its acknowledgments: a controller is
 //!   not told of that, and `aggregation` measures it.
-//! - What an earlier connection has learned ([`Birth::memory`]) is not used.
+//! - What an earlier connection has learned ([`PathContext::memory`]) is not used.
 
 use smallvec::SmallVec;
 use thalweg_units::{Duration, Instant, Rate};
 
 use super::ModelStats;
-use crate::congestion::{AckEvent, Allowance, Birth, Change, Controller, PathView};
+use crate::congestion::{AckEvent, Allowance, Change, Controller, PathContext, PathView};
 use crate::profile::Profile;
 use crate::rtt::Rtt;
 use crate::trace::{StartExit, State};
@@ -176,15 +176,15 @@ pub(crate) struct Bbr {
 }
 
 impl Bbr {
-    pub(crate) fn new(birth: &Birth, settings: Settings) -> Bbr {
-        let datagram = u64::from(birth.datagram_size);
+    pub(crate) fn new(context: &PathContext, settings: Settings) -> Bbr {
+        let datagram = u64::from(context.datagram_size);
         let mut bbr = Bbr {
             settings,
-            profile: birth.profile,
+            profile: context.profile,
             datagram,
-            chance: Chance::new(birth.seed),
+            chance: Chance::new(context.seed),
             phase: Phase::Startup,
-            window: birth.profile.initial_window.bytes(birth.datagram_size),
+            window: context.profile.initial_window.bytes(context.datagram_size),
             pacing_rate: Rate::ZERO,
             has_rtt: false,
             delivered: 0,
@@ -194,16 +194,16 @@ impl Bbr {
             rounds: Rounds::default(),
             max_bandwidth: MaxBandwidth::new(),
             bandwidth: Rate::ZERO,
-            min_rtt: MinRtt::new(birth.now),
-            aggregation: Aggregation::new(birth.now),
-            opening: settings.opens_by_trains.then(|| Opening::new(birth)),
+            min_rtt: MinRtt::new(context.now),
+            aggregation: Aggregation::new(context.now),
+            opening: settings.opens_by_trains.then(|| Opening::new(context)),
             full_pipe: FullPipe::default(),
             start_losses: StartLosses::default(),
             drain_start: 0,
             signals: LatestSignals::default(),
             short_term: ShortTerm::UNBOUNDED,
             inflight_long_term: UNBOUNDED,
-            cycle: Cycle::new(birth.now),
+            cycle: Cycle::new(context.now),
             probe_rtt: ProbeRtt::default(),
             prior_window: 0,
             in_recovery: false,

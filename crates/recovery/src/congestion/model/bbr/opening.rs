@@ -9,8 +9,8 @@ use thalweg_units::Instant;
 use super::Bbr;
 use super::phase::Phase;
 use crate::congestion::start::{Departure, LONG, Proposal, Start};
-use crate::congestion::window::View;
-use crate::congestion::{AckEvent, Birth, StartPolicy};
+use crate::congestion::view::View;
+use crate::congestion::{AckEvent, PathContext, RecoveryPeriod, StartPolicy};
 
 /// The start under way, and what it proposed last.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    pub(super) fn new(birth: &Birth) -> Opening {
-        Opening { start: StartPolicy::PeakBandwidth.build(birth), proposal: None }
+    pub(super) fn new(context: &PathContext) -> Opening {
+        Opening { start: StartPolicy::PeakBandwidth.build(context), proposal: None }
     }
 }
 
@@ -42,8 +42,13 @@ impl Bbr {
             min_rtt: event.rtt.min,
         };
         // What is delivered in recovery would open no window of loss-based control.
-        let growth = if event.in_recovery || event.congestion.is_some() { event.acked } else { event.growth };
-        let seen = AckEvent { growth, congestion: None, in_recovery: false, ..*event };
+        let growth = if event.period.in_recovery || event.congestion.is_some() { event.acked } else { event.growth };
+        let seen = AckEvent {
+            growth,
+            congestion: None,
+            period: RecoveryPeriod { in_recovery: false, ..event.period },
+            ..*event
+        };
         let proposal = opening.start.on_ack(view, &seen);
         self.window = before;
         match proposal.exit {

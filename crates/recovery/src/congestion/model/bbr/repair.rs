@@ -40,7 +40,7 @@ impl Bbr {
 
     /// The window of before returns with the end of recovery; what the model says of it comes afterwards.
     pub(super) fn leave_recovery(&mut self, event: &AckEvent<'_>) {
-        if self.in_recovery && !event.in_recovery {
+        if self.in_recovery && !event.period.in_recovery {
             self.in_recovery = false;
             if !event.persistent_congestion {
                 self.restore_window();

@@ -29,7 +29,8 @@ use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, DurationExt, Ecn, Instant, Rate};
 
 use super::ModelStats;
-use crate::congestion::{AckEvent, Allowance, Birth, Change, Controller, PathMemory, PathView, ResumePolicy};
+use crate::congestion::{AckEvent, Allowance, Change, Controller, PathContext, PathMemory, PathView};
+use crate::policies::ResumePolicy;
 use crate::profile::Profile;
 use crate::rtt::Rtt;
 use crate::trace::{StartExit, State};
@@ -162,18 +163,18 @@ fn scaled(rate: Rate, gain: u64) -> Rate {
 }
 
 impl C4 {
-    pub(crate) fn new(birth: &Birth) -> C4 {
-        let memory = birth.memory.filter(|_| birth.resume != ResumePolicy::Off);
+    pub(crate) fn new(context: &PathContext) -> C4 {
+        let memory = context.memory.filter(|_| context.resume != ResumePolicy::Off);
         C4 {
-            profile: birth.profile,
-            datagram: u64::from(birth.datagram_size),
+            profile: context.profile,
+            datagram: u64::from(context.datagram_size),
             memory,
             phase: Phase::Initial,
             gain: 2 * ONE,
             rate: Rate::ZERO,
             max_rtt: Duration::ZERO,
             min_rtt: None,
-            start_window: birth.profile.initial_window.bytes(birth.datagram_size),
+            start_window: context.profile.initial_window.bytes(context.datagram_size),
             seed: (Rate::ZERO, 0),
             era: Era { begun: 0, shortest: None, longest: Duration::ZERO, previous_gain: 2 * ONE },
             push: Push { before: Rate::ZERO, gain: 2 * ONE, was_full: false, had_congestion: false, was_marked: false },
@@ -389,7 +390,7 @@ impl C4 {
 
     fn on_losses(&mut self, event: &AckEvent<'_>) {
         // What a timer has found is no congestion: jitter lets it expire too.
-        if event.newest_sent.is_none() {
+        if event.newest_sent().is_none() {
             return;
         }
         for loss in event.losses {
@@ -411,16 +412,16 @@ impl C4 {
     }
 
     fn on_marks(&mut self, event: &AckEvent<'_>) {
-        let packets = event.acked.div_ceil(self.datagram.max(1)).max(event.ce);
+        let packets = event.acked.div_ceil(self.datagram.max(1)).max(event.marks.ce);
         if packets == 0 {
             return;
         }
-        let share = mul_div(event.ce, ONE, packets);
+        let share = mul_div(event.marks.ce, ONE, packets);
         self.marks.add(share);
         if share >= ONE / 2 {
             self.marks.raise(share);
         }
-        if event.ce > 0 && self.marks.value() > mark_threshold(self.rate) {
+        if event.marks.ce > 0 && self.marks.value() > mark_threshold(self.rate) {
             match self.phase {
                 Phase::Initial if self.eras_without_growth > 1 => {
                     self.leave_initial(StartExit::Congestion, event.delivered);

@@ -73,8 +73,8 @@ proptest! {
         puts_up_with_loss in any::<bool>(),
     ) {
         let mut stage = Stage::new();
-        let birth = Birth::new(Instant::ZERO, DATAGRAM as u16);
-        stage.bbr = Bbr::new(&birth, Settings { opens_by_trains, puts_up_with_loss });
+        let context = PathContext::new(Instant::ZERO, DATAGRAM as u16);
+        stage.bbr = Bbr::new(&context, Settings { opens_by_trains, puts_up_with_loss });
         let mut has_collapsed = false;
         for event in events {
             has_collapsed = happen(&mut stage, event) || has_collapsed && stage.bbr.window < stage.bbr.min_pipe();

@@ -4,8 +4,8 @@ use super::*;
 
 fn stage(settings: Settings) -> Stage {
     let mut stage = Stage::new();
-    let birth = Birth::new(Instant::ZERO, DATAGRAM as u16);
-    stage.bbr = Bbr::new(&birth, settings);
+    let context = PathContext::new(Instant::ZERO, DATAGRAM as u16);
+    stage.bbr = Bbr::new(&context, settings);
     stage
 }
 
