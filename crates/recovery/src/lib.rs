@@ -102,7 +102,7 @@ pub use policies::{
 };
 pub use profile::{EpisodeEnd, Flight, InitialWindow, Profile, SafeAck, TimeoutMeaning};
 pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt, RttPolicies};
-pub use segment::{Judgement, SegmentPath, SegmentRecord};
+pub use segment::{Judgement, SegmentOutcome, SegmentPath, SegmentRecord};
 pub use switch::SwitchError;
 pub use types::{
     AckFrame, AckOfUnsent, Acked, Budget, Ecn, EcnCounts, LossTrigger, Lost, NewPath, Outcome, PathId, ReceiveTime,
@@ -410,7 +410,7 @@ impl<T: Clone> Recovery<T> {
     /// Lets every path draw its conclusions.
     fn finish(&mut self, now: Instant, out: &mut Outcome<T>) {
         for path in self.paths.iter_mut() {
-            out.persistent_congestion |= path.finish(now, &mut self.trace);
+            out.persistent_congestion |= path.finish(now, &mut self.trace).persistent_congestion;
         }
         self.purge();
         self.set_timer(now);

@@ -101,6 +101,17 @@ pub struct Path {
     repairs: RepairStats,
 }
 
+/// What an ACK or a timeout did to a path.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Conclusion {
+    /// It gave a sample of the round trip.
+    pub(crate) has_rtt_sample: bool,
+    /// The reduction that it called for began, for this cause.
+    pub(crate) congestion: Option<CongestionCause>,
+    /// It established persistent congestion.
+    pub(crate) persistent_congestion: bool,
+}
+
 /// Timeouts in a row: since the peer was last heard.
 #[derive(Copy, Clone, Debug, Default)]
 struct Backoff {
@@ -252,21 +263,6 @@ impl Path {
     /// The counters.
     pub fn stats(&self) -> PathStats {
         PathStats { model: self.controller.model(), ..self.stats }
-    }
-
-    /// Reductions of the window: one of the [`stats`](Self::stats), for whoever asks with every ACK.
-    pub fn congestion_events(&self) -> u64 {
-        self.stats.congestion_events
-    }
-
-    /// Packets acknowledged, likewise.
-    pub fn packets_acked(&self) -> u64 {
-        self.stats.packets_acked
-    }
-
-    /// Samples of the round trip, likewise.
-    pub fn rtt_samples(&self) -> u64 {
-        self.stats.rtt_samples
     }
 
     /// How repairs of losses began and ended.
@@ -610,11 +606,10 @@ impl Path {
         self.tally.newest_acked
     }
 
-    /// Draws the conclusions from everything noted since the last time. Returns whether persistent congestion was
-    /// established.
-    pub(crate) fn finish(&mut self, now: Instant, trace: &mut Trace) -> bool {
+    /// Draws the conclusions from everything noted since the last time.
+    pub(crate) fn finish(&mut self, now: Instant, trace: &mut Trace) -> Conclusion {
         if !self.tally.touched {
-            return false;
+            return Conclusion::default();
         }
         let (round, delivery) = self.delivery.finish(self.rtt.min);
         self.take_back_spurious_reductions(now, trace);
@@ -672,8 +667,13 @@ impl Path {
         if trace.is_on() {
             self.tell(now, trace);
         }
+        let conclusion = Conclusion {
+            has_rtt_sample: self.tally.has_rtt_sample,
+            congestion: self.tally.congestion.map(|congestion| congestion.cause),
+            persistent_congestion: is_collapse,
+        };
         self.tally.clear();
-        is_collapse
+        conclusion
     }
 
     /// Counts how the repair of losses begins and ends.
