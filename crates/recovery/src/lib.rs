@@ -447,7 +447,7 @@ impl<T: Clone> Recovery<T> {
                 let (count, datagrams) = path.map_or((1, 1), |path| {
                     let count = path.pto_count().saturating_add(1);
                     let datagrams = match has_eliciting {
-                        true => probe::datagrams(policy, count, agreed, path.is_crowded()),
+                        true => probe::datagrams(policy, count, agreed, path.is_lossy()),
                         false => 1,
                     };
                     path.on_pto(now, datagrams);
@@ -489,7 +489,7 @@ impl<T: Clone> Recovery<T> {
         let silence = Silence {
             base,
             idle_timeout: self.idle_timeout,
-            crowd: path.is_some_and(Path::is_crowded).then_some(self.config.seed),
+            crowd: path.is_some_and(Path::is_lossy).then_some(self.config.seed),
         };
         probe::timeout(self.config.policies.probe, silence, count)
     }

@@ -6,6 +6,7 @@
 use smallvec::SmallVec;
 use thalweg_units::Duration;
 
+use super::stats::RepairStats;
 use super::tally::Tally;
 use crate::congestion::{CongestionEvent, Decrease};
 use crate::loss::Thresholds;
@@ -30,6 +31,8 @@ pub(super) struct Episode {
     pub(super) repair_packet: bool,
     /// A loss is being repaired, and how that ends has not been counted yet.
     pub(super) is_repairing: bool,
+    /// How repairs began and ended so far.
+    pub(super) repairs: RepairStats,
     /// What can still be taken back; `None` when nothing ever is.
     undo: Option<Episodes>,
 }
@@ -69,6 +72,7 @@ impl Episode {
             in_recovery: false,
             repair_packet: false,
             is_repairing: false,
+            repairs: RepairStats::default(),
             undo: takes_back.then(Episodes::default),
         }
     }

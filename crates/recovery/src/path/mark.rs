@@ -1,36 +1,70 @@
-//! What a path does when congestion marks are reported: it asks its response, and begins what that calls for.
+//! How the packets of a path are marked, and what it does when congestion marks are reported: it asks its response, and
+//! begins what that calls for.
 
 use thalweg_units::Instant;
 
 use super::Path;
+use crate::config::Config;
 use crate::congestion::marks::{Mark, MarkAction, MarkCounts, MarkPolicy, MarkResponse};
 use crate::congestion::{Decrease, PathContext};
-use crate::ecn::{Newly, Report};
-use crate::trace::CongestionCause;
+use crate::ecn::{Newly, Report, Validation};
+use crate::trace::{CongestionCause, EcnState};
 use crate::types::Ecn;
 
-/// The response of one path to marks.
+/// How the packets of one path are marked, and its response to congestion marks.
 #[derive(Debug)]
-pub(super) struct Marks {
+pub(super) struct Marking {
+    /// Whether the path carries marks.
+    pub(super) validation: Validation,
     policy: MarkPolicy,
     response: Box<dyn MarkResponse>,
     goes_by_share: bool,
 }
 
-impl Marks {
+impl Marking {
     /// Under a controller that has packets marked `ecn`.
-    pub(super) fn new(policy: MarkPolicy, ecn: Ecn, context: &PathContext) -> Marks {
-        let policy = policy.under(ecn);
+    pub(super) fn new(config: &Config, ecn: Ecn, context: &PathContext) -> Marking {
+        let policy = config.policies.mark.under(ecn);
         let response = policy.build(context);
-        Marks { policy, goes_by_share: response.goes_by_share(), response }
+        let validation = Validation::new(config.ecn, ect(ecn));
+        Marking { validation, policy, goes_by_share: response.goes_by_share(), response }
     }
 
     /// Goes on by another policy; by the same it keeps what it knows.
     pub(super) fn set_policy(&mut self, policy: MarkPolicy, ecn: Ecn, context: &PathContext) {
-        if policy.under(ecn) != self.policy {
-            *self = Marks::new(policy, ecn, context);
+        self.validation.set_mark(ect(ecn));
+        let policy = policy.under(ecn);
+        if policy != self.policy {
+            self.policy = policy;
+            self.response = policy.build(context);
+            self.goes_by_share = self.response.goes_by_share();
         }
     }
+
+    /// How to mark the next packet.
+    pub(super) fn codepoint(&self) -> Ecn {
+        self.validation.codepoint()
+    }
+
+    /// Nothing is marked before the first ACK.
+    pub(super) fn postpone(&mut self) {
+        self.validation.postpone();
+    }
+
+    /// What was sent has not arrived, perhaps because it was marked.
+    pub(super) fn on_silence(&mut self) {
+        self.validation.on_silence();
+    }
+
+    /// Whether the path carries marks.
+    pub(super) fn state(&self) -> EcnState {
+        self.validation.state()
+    }
+}
+
+/// The codepoint of a controller that asks for this one: ECT(1), or else ECT(0).
+fn ect(ecn: Ecn) -> Ecn {
+    if ecn == Ecn::Ect1 { Ecn::Ect1 } else { Ecn::Ect0 }
 }
 
 impl Path {
@@ -38,7 +72,7 @@ impl Path {
     /// ones it newly did.
     pub(crate) fn on_ecn_report(&mut self, now: Instant, report: Report, order: u64, newly: Newly) {
         self.touch();
-        let marked = self.ecn.on_report(report, newly);
+        let marked = self.marking.validation.on_report(report, newly);
         let is_answered = self.episode.answers(order);
         self.on_marks(now, order, newly.ect0 + newly.ect1, marked, is_answered);
     }
@@ -48,9 +82,9 @@ impl Path {
     pub(super) fn on_marks(&mut self, now: Instant, order: u64, acked: u64, marked: u64, is_answered: bool) {
         self.stats.ce_marks += marked;
         self.tally.marks.ce += marked;
-        if self.marks.goes_by_share {
+        if self.marking.goes_by_share {
             let counts = MarkCounts { acked, marked, order, sent: self.stats.packets_sent };
-            let action = self.marks.response.on_counts(counts);
+            let action = self.marking.response.on_counts(counts);
             if marked > 0 {
                 self.respond(action);
             }
@@ -68,7 +102,7 @@ impl Path {
         let can_end_start = !self.tally.marks.ends_start && self.controller.can_end_start();
         let newest_sent = self.tally.newest_acked;
         let mark = Mark { now, smoothed_rtt: self.rtt.smoothed, newest_sent, can_end_start };
-        let action = self.marks.response.on_mark(mark);
+        let action = self.marking.response.on_mark(mark);
         self.respond(action);
     }
 
@@ -86,7 +120,7 @@ impl Path {
     /// What a loss calls for in the same ACK is more.
     fn reduce_in_proportion(&mut self, share: u32) {
         if self.tally.congestion.is_none() {
-            self.usage.on_reduction(self.bytes_in_flight);
+            self.usage.on_reduction(self.flight.bytes);
             self.tally.congestion = Some(self.episode.begin_in_proportion(share));
             self.stats.congestion_events += 1;
             self.stats.ecn_events += 1;

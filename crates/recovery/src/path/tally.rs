@@ -29,8 +29,8 @@ pub(super) struct Tally {
     pub(super) newest_order: u64,
     /// When the oldest was.
     pub(super) oldest_acked: Option<Instant>,
-    /// How many of the losses count for whether the path is crowded.
-    pub(super) fates: u32,
+    /// How many of the losses count for whether the path is lossy.
+    pub(super) counted_losses: u32,
 }
 
 impl Tally {
