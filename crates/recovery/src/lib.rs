@@ -410,7 +410,7 @@ impl<T: Clone> Recovery<T> {
     /// Lets every path draw its conclusions.
     fn finish(&mut self, now: Instant, out: &mut Outcome<T>) {
         for path in self.paths.iter_mut() {
-            out.persistent_congestion |= path.finish(now, &mut self.trace).persistent_congestion;
+            out.persistent_congestion |= path.finish(now, &mut self.trace);
         }
         self.purge();
         self.set_timer(now);

@@ -4,7 +4,7 @@ use thalweg_units::{Duration, Instant};
 
 use crate::config::Config;
 use crate::loss::{self, Verdict};
-use crate::path::{Conclusion, Path};
+use crate::path::Path;
 use crate::rtt::Sample;
 use crate::sent::Transmission;
 use crate::trace::{CongestionCause, Event, Trace};
@@ -212,8 +212,9 @@ impl SegmentPath {
 
     /// Draws the conclusions from everything since the last time, and says what that did.
     pub fn finish(&mut self, now: Instant) -> SegmentOutcome {
-        let Conclusion { congestion, has_rtt_sample, .. } = self.path.finish(now, &mut self.trace);
-        let rtt_sample = has_rtt_sample.then_some(self.path.rtt().latest);
+        let rtt_sample = self.path.gave_rtt_sample().then_some(self.path.rtt().latest);
+        let congestion = self.path.congestion();
+        self.path.finish(now, &mut self.trace);
         SegmentOutcome { acked: core::mem::take(&mut self.acked), rtt_sample, congestion }
     }
 

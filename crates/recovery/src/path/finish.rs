@@ -11,22 +11,22 @@ use crate::delivery::Round;
 use crate::profile::TimeoutMeaning;
 use crate::trace::{CongestionCause, Event, Trace};
 
-/// What an ACK or a timeout did to a path.
-#[derive(Copy, Clone, Debug, Default)]
-pub(crate) struct Conclusion {
-    /// It gave a sample of the round trip.
-    pub(crate) has_rtt_sample: bool,
-    /// The reduction that it called for began, for this cause.
-    pub(crate) congestion: Option<CongestionCause>,
-    /// It established persistent congestion.
-    pub(crate) persistent_congestion: bool,
-}
-
 impl Path {
-    /// Draws the conclusions from everything noted since the last time.
-    pub(crate) fn finish(&mut self, now: Instant, trace: &mut Trace) -> Conclusion {
+    /// The reduction that is called for by what is being processed, if one is.
+    pub(crate) fn congestion(&self) -> Option<CongestionCause> {
+        self.tally.congestion.map(|congestion| congestion.cause)
+    }
+
+    /// Whether what is being processed gave a sample of the round trip.
+    pub(crate) fn gave_rtt_sample(&self) -> bool {
+        self.tally.has_rtt_sample
+    }
+
+    /// Draws the conclusions from everything noted since the last time. Returns whether persistent congestion was
+    /// established.
+    pub(crate) fn finish(&mut self, now: Instant, trace: &mut Trace) -> bool {
         if !self.tally.touched {
-            return Conclusion::default();
+            return false;
         }
         let (round, delivery) = self.delivery.finish(self.rtt.min);
         self.take_back_spurious_reductions(now, trace);
@@ -59,7 +59,7 @@ impl Path {
             has_rtt_sample: tally.has_rtt_sample,
             acked: tally.acked,
             growth: if starts_recovery { 0 } else { growth },
-            sent: tally.sent(),
+            sent: tally.sent,
             arrivals: &tally.arrivals,
             lost: tally.lost,
             losses: &tally.losses,
@@ -85,13 +85,8 @@ impl Path {
         if trace.is_on() {
             self.tell(now, trace);
         }
-        let conclusion = Conclusion {
-            has_rtt_sample: self.tally.has_rtt_sample,
-            congestion: self.tally.congestion.map(|congestion| congestion.cause),
-            persistent_congestion: is_collapse,
-        };
         self.tally.clear();
-        conclusion
+        is_collapse
     }
 
     /// Counts how the repair of losses begins and ends.

@@ -10,8 +10,8 @@ use crate::types::Budget;
 /// How much may leave on one path.
 #[derive(Clone, Debug)]
 pub(super) struct SendLimit {
-    /// What the controller allowed when it was last asked.
-    allowance: Allowance,
+    /// What the controller allowed when it was last asked; to be [put in force](Self::enforce).
+    pub(super) allowance: Allowance,
     /// The hold of the allowance in force: there is none without a pacer, and none below a rate limit.
     hold: u64,
     pacer: Pacer,
@@ -32,10 +32,6 @@ impl SendLimit {
     ) -> SendLimit {
         let pacer = Pacer::new(now, initial_window);
         SendLimit { allowance, hold: 0, pacer, is_paced, max_rate, is_capped: false }
-    }
-
-    pub(super) fn allowance(&self) -> Allowance {
-        self.allowance
     }
 
     pub(super) fn window(&self) -> u64 {
@@ -98,12 +94,11 @@ impl SendLimit {
         bytes_in_flight.saturating_add(hold.max(u64::from(size))) > self.window()
     }
 
-    /// Goes by another allowance; `is_known`: the path has an RTT sample.
-    pub(super) fn set(&mut self, now: Instant, allowance: Allowance, size: u16, initial_window: u64, is_known: bool) {
-        self.allowance = allowance;
+    /// Goes by the allowance from now on; `is_known`: the path has an RTT sample.
+    pub(super) fn enforce(&mut self, now: Instant, size: u16, initial_window: u64, is_known: bool) {
         let allowed = match self.is_paced {
-            true => allowance,
-            false => Allowance { rate: None, quantum: u64::MAX, ..allowance },
+            true => self.allowance,
+            false => Allowance { rate: None, quantum: u64::MAX, ..self.allowance },
         };
         let cap = self.max_rate.filter(|&most| allowed.rate.is_none_or(|rate| rate > most));
         self.is_capped = cap.is_some();

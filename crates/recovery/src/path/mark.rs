@@ -79,7 +79,11 @@ impl Path {
 
     /// Of `acked` packets that an ACK delivered, the newest at the place `order`, `marked` were marked; `is_answered`:
     /// a reduction since they were sent has answered that.
+    #[inline]
     pub(super) fn on_marks(&mut self, now: Instant, order: u64, acked: u64, marked: u64, is_answered: bool) {
+        if marked == 0 && !self.marking.goes_by_share {
+            return;
+        }
         self.stats.ce_marks += marked;
         self.tally.marks.ce += marked;
         if self.marking.goes_by_share {
@@ -88,7 +92,7 @@ impl Path {
             if marked > 0 {
                 self.respond(action);
             }
-        } else if marked > 0 {
+        } else {
             self.on_mark(now, is_answered);
         }
     }
@@ -100,7 +104,7 @@ impl Path {
             return;
         }
         let can_end_start = !self.tally.marks.ends_start && self.controller.can_end_start();
-        let newest_sent = self.tally.newest_acked;
+        let newest_sent = self.tally.newest_sent();
         let mark = Mark { now, smoothed_rtt: self.rtt.smoothed, newest_sent, can_end_start };
         let action = self.marking.response.on_mark(mark);
         self.respond(action);

@@ -48,7 +48,6 @@ mod tally;
 mod usage;
 
 use episode::Episode;
-pub(crate) use finish::Conclusion;
 use flight::InFlight;
 use limit::SendLimit;
 use mark::Marking;
@@ -169,7 +168,7 @@ impl Path {
 
     /// What the controller allows.
     pub fn allowance(&self) -> Allowance {
-        self.limit.allowance()
+        self.limit.allowance
     }
 
     /// What is worth remembering of the path after the connection; `None` if it has carried less than four initial

@@ -71,9 +71,7 @@ impl Path {
         let size = u64::from(sent.size);
         self.stats.packets_acked += 1;
         self.stats.bytes_acked += size;
-        self.tally.newest_acked = self.tally.newest_acked.max(Some(sent.time));
-        self.tally.newest_order = self.tally.newest_order.max(sent.order);
-        self.tally.oldest_acked = Some(self.tally.oldest_acked.map_or(sent.time, |oldest| oldest.min(sent.time)));
+        self.tally.on_delivered(sent.time, sent.order);
         if sent.in_flight {
             self.tally.acked += size;
             self.delivery.on_acked(now, sent.delivery, sent.time, size);
@@ -143,7 +141,7 @@ impl Path {
 
     /// When the newest packet was sent that what is being processed acknowledged.
     pub(crate) fn newest_acked(&self) -> Option<Instant> {
-        self.tally.newest_acked
+        self.tally.newest_sent()
     }
 
     /// What makes a packet of this path lost when its packets from the oldest open one to the next to be sent are

@@ -101,8 +101,8 @@ impl Path {
 
     /// Asks the controller what it allows.
     pub(super) fn ask(&mut self, now: Instant) {
-        let allowance = self.controller.allowance(&PathView::new(now, &self.rtt, self.flight.bytes));
-        self.stats.max_window = self.stats.max_window.max(allowance.window);
-        self.limit.set(now, allowance, self.datagram_size, self.initial_window(), self.rtt.has_sample);
+        self.limit.allowance = self.controller.allowance(&PathView::new(now, &self.rtt, self.flight.bytes));
+        self.stats.max_window = self.stats.max_window.max(self.window());
+        self.limit.enforce(now, self.datagram_size, self.initial_window(), self.rtt.has_sample);
     }
 }

@@ -515,9 +515,9 @@ impl Controller for Window {
         let rate = || pacing::window_rate(self.window.max(self.settled()), path.rtt.paced, gain);
         let Shape { rate: asked, burst, hold_until_credit } = self.shape;
         let rate = asked.unwrap_or_else(rate);
-        let allowance = match self.in_slow_start() {
-            _ if self.is_scalable() => Allowance::even(self.window, rate, self.datagram_size),
-            true => Allowance::new(self.window, Some(rate), self.datagram_size),
+        let allowance = match self.is_scalable() {
+            true => Allowance::even(self.window, rate, self.datagram_size),
+            false if self.in_slow_start() => Allowance::new(self.window, Some(rate), self.datagram_size),
             false => Allowance::steady(self.window, rate, self.datagram_size),
         };
         Allowance { burst, hold_until_credit, ..allowance }
