@@ -102,7 +102,7 @@ impl Stage {
         self.now += step;
         if ack.rtt == RTT {
             // As short as ever: nothing has to be probed for.
-            self.bbr.min_rtt.on_probed(self.now);
+            self.bbr.path.min_rtt.on_probed(self.now);
         }
         let bytes = ack.rate.bytes_in(step);
         // The sender has used its window meanwhile, unless the application has not.

@@ -174,7 +174,7 @@ fn initial_doubles_and_ends_after_three_eras_without_growth() {
     }
     let eras = stage.until_other(&Ack { rate: rate.mul_ratio(1, 2), ..Ack::default() });
     assert!((3..=4).contains(&eras), "{eras}");
-    assert_eq!((stage.c4.phase, stage.c4.start_exit), (Phase::Recovery, Some(StartExit::Plateau)));
+    assert_eq!((stage.c4.phase, stage.c4.initial.exit), (Phase::Recovery, Some(StartExit::Plateau)));
     assert_eq!(stage.allowance().rate, Some(rate.mul_ratio(1, 2).mul_ratio(15, 16)));
 }
 

@@ -83,9 +83,9 @@ proptest! {
             prop_assert!(allowance.window >= least, "{} of {least}", allowance.window);
             prop_assert!(allowance.rate > Some(Rate::ZERO));
             prop_assert!(allowance.quantum >= 2 * bbr.datagram);
-            prop_assert!(bbr.bandwidth <= bbr.max_bandwidth.value());
-            prop_assert!(bbr.bandwidth <= bbr.short_term.bandwidth);
-            prop_assert!(bbr.saved.len() <= crate::undo::DEPTH);
+            prop_assert!(bbr.path.bandwidth <= bbr.path.max_bandwidth.value());
+            prop_assert!(bbr.path.bandwidth <= bbr.path.short_term.bandwidth);
+            prop_assert!(bbr.repair.saved.len() <= crate::undo::DEPTH);
             let model = bbr.model().unwrap();
             prop_assert!(model.ups >= model.ups_ended_by_loss + model.ups_ended_by_care + model.ups_ended_by_plateau);
             prop_assert!(model.downs >= model.downs_ended_by_time);
