@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use thalweg_recovery::{
-    AckEvent, AckFrame, Allowance, Arrival, Change, Config, Congestion, Controller, ControllerFactory, Ecn, EcnCounts,
-    LossSample, NewPath, Outcome, PathContext, PathId, PathMemory, PathView, Policies, RateSample, ReceiveTime,
-    Recovery, Sent, SpaceId, Timeout,
+    AckEvent, AckFrame, Allowance, Arrival, Change, Config, Congestion, Controller, ControllerFactory, Decrease, Ecn,
+    EcnCounts, LossSample, NewPath, Outcome, PathContext, PathId, PathMemory, PathView, Policies, RateSample,
+    ReceiveTime, Recovery, Sent, SpaceId, Timeout,
 };
 use thalweg_units::{Duration, Instant, Rate};
 
@@ -23,6 +23,8 @@ struct Told {
     delivered: u64,
     sample: Option<RateSample>,
     newest_sent: Option<Instant>,
+    ends_start: bool,
+    congestion: Option<Decrease>,
 }
 
 /// Writes down what it is told; an endless window, ECT(1).
@@ -37,6 +39,8 @@ struct Log {
     asked: u32,
     /// A window of so many bytes over a round trip is allowed, instead of everything.
     spreads: Option<u64>,
+    /// Slow start is under way.
+    is_starting: bool,
 }
 
 impl Controller for Recorder {
@@ -50,6 +54,8 @@ impl Controller for Recorder {
             delivered: event.delivered,
             sample: event.delivery,
             newest_sent: event.newest_sent(),
+            ends_start: event.marks.ends_start,
+            congestion: event.congestion.map(|congestion| congestion.decrease),
         });
         Change::None
     }
@@ -72,6 +78,10 @@ impl Controller for Recorder {
 
     fn ecn_codepoint(&self) -> Ecn {
         Ecn::Ect1
+    }
+
+    fn can_end_start(&self) -> bool {
+        self.0.lock().unwrap().is_starting
     }
 }
 
@@ -208,6 +218,32 @@ fn rfc9331_a_controller_that_asks_for_ect1_gets_its_marks_counted() {
     stage.ack(8..=9, ect1(7, 3), &[]);
     assert_eq!(stage.told().ce, 0, "no mark counts twice");
     assert_eq!(stage.recovery.path(stage.path).unwrap().stats().ce_marks, 3);
+}
+
+#[test]
+fn what_a_mark_calls_for_comes_with_the_ack_that_reports_it() {
+    for (mark, is_starting, ends_start, congestion) in [
+        ("reduce", true, false, Some(Decrease::AsLoss)),
+        ("abe", true, false, Some(Decrease::Abe)),
+        ("end-start", true, true, None),
+        ("end-start", false, false, Some(Decrease::AsLoss)),
+        ("end-start/only", false, false, None),
+        // 15/16 of the first share, and 1/16 of one in eight.
+        ("scalable", true, false, Some(Decrease::Share((15 << 16) + (1 << 13)))),
+    ] {
+        let mut stage = Stage::new();
+        let policies = stage.recovery.policies().clone().with(&format!("mark={mark}")).unwrap();
+        stage.recovery.set_policies(stage.now, policies).unwrap();
+        stage.log.lock().unwrap().is_starting = is_starting;
+        stage.send(8);
+        stage.now += ms(100);
+        stage.ack(0..=7, ect1(7, 1), &[]);
+        let told = stage.told();
+        assert_eq!((told.ends_start, told.congestion), (ends_start, congestion), "{mark}");
+        let events = stage.recovery.path(stage.path).unwrap().stats().congestion_events;
+        assert_eq!((told.ce, events), (1, u64::from(congestion.is_some())), "{mark}");
+        assert_eq!(stage.log.lock().unwrap().events.len(), 1, "{mark}");
+    }
 }
 
 #[test]

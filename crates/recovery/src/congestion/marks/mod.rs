@@ -126,3 +126,33 @@ pub(crate) trait MarkResponse: Debug + Send {
         MarkAction::Ignore
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::congestion::PathContext;
+    use crate::testing::{at, ms};
+
+    fn answer(policy: MarkPolicy, can_end_start: bool) -> MarkAction {
+        let mut response = policy.build(&PathContext::new(at(0), 1_200));
+        response.on_mark(Mark { now: at(100), smoothed_rtt: ms(100), newest_sent: Some(at(0)), can_end_start })
+    }
+
+    #[test]
+    fn only_a_response_that_is_made_for_it_ends_slow_start() {
+        for policy in [MarkPolicy::Reduce, MarkPolicy::Abe, MarkPolicy::Scalable] {
+            assert_eq!(answer(policy, true), answer(policy, false), "{policy}");
+        }
+        assert_eq!(answer(MarkPolicy::Reduce, true), MarkAction::Reduce(Decrease::AsLoss));
+        assert_eq!(answer(MarkPolicy::EndStart, true), MarkAction::EndStart);
+        assert_eq!(answer(MarkPolicy::EndStart, false), MarkAction::Reduce(Decrease::AsLoss));
+        assert_eq!(answer(MarkPolicy::EndStartOnly, false), MarkAction::Ignore);
+    }
+
+    #[test]
+    fn a_controller_that_does_not_mark_ect1_answers_as_to_a_loss() {
+        assert_eq!(MarkPolicy::Scalable.under(Ecn::Ect0), MarkPolicy::Reduce);
+        assert_eq!(MarkPolicy::Scalable.under(Ecn::Ect1), MarkPolicy::Scalable);
+        assert_eq!(MarkPolicy::Abe.under(Ecn::Ect1), MarkPolicy::Abe);
+    }
+}
