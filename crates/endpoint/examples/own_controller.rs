@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use thalweg::recovery::{AckEvent, Allowance, Birth, Change, PathView};
+use thalweg::recovery::{AckEvent, Allowance, Change, PathContext, PathView};
 use thalweg::{
     ClientConfig, Congestion, Controller, ControllerFactory, Endpoint, Policies, ServerConfig, TransportConfig,
     pki_types::PrivateKeyDer,
@@ -61,8 +61,8 @@ impl ControllerFactory for Aimds {
         "aimd"
     }
 
-    fn build(&self, birth: &Birth) -> Box<dyn Controller> {
-        let datagram_size = birth.datagram_size;
+    fn build(&self, context: &PathContext) -> Box<dyn Controller> {
+        let datagram_size = context.datagram_size;
         Box::new(Aimd { window: 10 * u64::from(datagram_size), datagram_size, counted: 0, started: false })
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use harness::{Link, Setup, World};
 use thalweg_proto::{PathStore, TransportConfig};
 use thalweg_recovery::{
-    AckEvent, Allowance, Birth, Change, Congestion, Controller, ControllerFactory, PathMemory, PathView, Policies,
+    AckEvent, Allowance, Change, Congestion, Controller, ControllerFactory, PathContext, PathMemory, PathView, Policies,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -35,16 +35,16 @@ impl PathStore for Store {
 
 /// Fifty datagrams, always; and what each path began with.
 #[derive(Debug, Default)]
-struct Fixed(Arc<Mutex<Vec<Birth>>>);
+struct Fixed(Arc<Mutex<Vec<PathContext>>>);
 
 impl ControllerFactory for Fixed {
     fn name(&self) -> &str {
         "fixed"
     }
 
-    fn build(&self, birth: &Birth) -> Box<dyn Controller> {
-        self.0.lock().unwrap().push(*birth);
-        Box::new(Window(birth.datagram_size))
+    fn build(&self, context: &PathContext) -> Box<dyn Controller> {
+        self.0.lock().unwrap().push(*context);
+        Box::new(Window(context.datagram_size))
     }
 }
 
@@ -67,8 +67,8 @@ impl Controller for Window {
 
 #[test]
 fn what_an_upload_learned_reaches_the_controller_of_the_next_connection() {
-    let (store, births) = (Arc::new(Store::default()), Arc::<Mutex<Vec<Birth>>>::default());
-    let congestion = Congestion::Custom(Arc::new(Fixed(births.clone())));
+    let (store, contexts) = (Arc::new(Store::default()), Arc::<Mutex<Vec<PathContext>>>::default());
+    let congestion = Congestion::Custom(Arc::new(Fixed(contexts.clone())));
     let client =
         TransportConfig { policies: Policies { congestion, ..Policies::default() }, ..TransportConfig::default() };
     let paths = store.clone();
@@ -98,8 +98,8 @@ fn what_an_upload_learned_reaches_the_controller_of_the_next_connection() {
     assert!((50_000..100_000).contains(&memory.window), "about fifty datagrams per round trip: {memory:?}");
     assert!((Duration::from_millis(40)..Duration::from_millis(60)).contains(&memory.min_rtt), "{memory:?}");
     assert!(memory.rate.is_some());
-    let births = births.lock().unwrap();
-    assert_eq!(births.iter().map(|birth| birth.memory).collect::<Vec<_>>(), [None, None, Some(memory)]);
-    assert!(births.iter().all(|birth| birth.remote.is_some()));
-    assert_ne!(births[0].seed, births[1].seed);
+    let contexts = contexts.lock().unwrap();
+    assert_eq!(contexts.iter().map(|context| context.memory).collect::<Vec<_>>(), [None, None, Some(memory)]);
+    assert!(contexts.iter().all(|context| context.remote.is_some()));
+    assert_ne!(contexts[0].seed, contexts[1].seed);
 }

@@ -18,7 +18,7 @@ use thalweg_proto::{
     varint,
 };
 use thalweg_recovery::{
-    AckEvent, Allowance, Arrival, Birth, Change, Congestion, Controller, ControllerFactory, PathView, Policies,
+    AckEvent, Allowance, Arrival, Change, Congestion, Controller, ControllerFactory, PathContext, PathView, Policies,
 };
 use thalweg_units::Instant;
 
@@ -53,7 +53,7 @@ impl ControllerFactory for Listener {
         "listener"
     }
 
-    fn build(&self, _birth: &Birth) -> Box<dyn Controller> {
+    fn build(&self, _birth: &PathContext) -> Box<dyn Controller> {
         Box::new(self.clone())
     }
 }

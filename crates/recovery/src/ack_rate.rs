@@ -116,7 +116,7 @@ mod tests {
     use crate::config::Config;
     use crate::rtt::Sample;
     use crate::types::{NewPath, PathId};
-    use crate::{Allowance, Birth, Change, Congestion, PathView, Policies};
+    use crate::{Allowance, Change, Congestion, PathContext, PathView, Policies};
     use thalweg_units::Instant;
 
     const PEER: AckLimits =
@@ -281,7 +281,7 @@ mod tests {
             "fixed"
         }
 
-        fn build(&self, _birth: &Birth) -> Box<dyn crate::Controller> {
+        fn build(&self, _birth: &PathContext) -> Box<dyn crate::Controller> {
             Box::new(Fixed { ..*self })
         }
     }

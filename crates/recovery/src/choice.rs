@@ -191,39 +191,4 @@ macro_rules! choices {
     };
 }
 
-/// Declares the algorithms of one kind of congestion control: [`choices!`] with how each is made from a
-/// [`Birth`](crate::Birth).
-macro_rules! algorithms {
-    (
-        #[doc = $field_doc:literal]
-        $kind:ident: $algorithm:ident, $field_name:literal {
-            $( $( #[$attribute:meta] )* $variant:ident $name:literal, $doc:literal, $when:literal, $make:expr; )*
-        } $( default $default:ident )? $( reserved $reserved:tt )?
-    ) => {
-        $crate::choice::choices! {
-            #[doc = $field_doc]
-            $kind, $field_name {
-                $( $( #[$attribute] )* $variant $name, $doc, $when; )*
-            } $( default $default )? $( reserved $reserved )?
-        }
-
-        impl $kind {
-            /// Makes the algorithm for a new path.
-            pub(crate) fn build(self, birth: &$crate::Birth) -> Box<dyn $algorithm> {
-                let _ = birth;
-                match self {
-                    $(
-                        $( #[$attribute] )*
-                        $kind::$variant => {
-                            let make: fn(&$crate::Birth) -> Box<dyn $algorithm> = $make;
-                            make(birth)
-                        }
-                    )*
-                }
-            }
-        }
-    };
-}
-
-pub(crate) use algorithms;
 pub(crate) use choices;

@@ -89,19 +89,20 @@ use thalweg_units::{Duration, Instant};
 pub use choice::{Choice, Field, PolicyError};
 pub use config::Config;
 pub use congestion::{
-    AckEvent, Allowance, Arrival, Birth, Change, Congestion, CongestionEvent, Controller, ControllerFactory,
-    GrowthPolicy, LossSample, ModelPolicy, ModelStats, PathMemory, PathView, ReductionPolicy, ResumePolicy,
-    StartPolicy,
+    AckEvent, Allowance, Arrival, Change, Congestion, CongestionEvent, Controller, ControllerFactory,
+    ControllerPolicies, Decrease, GrowthPolicy, LossSample, MarkPolicy, Marks, ModelPolicy, ModelStats, PathContext,
+    PathMemory, PathView, RecoveryPeriod, ReductionPolicy, SentSpan, StartPolicy, WindowParts,
 };
 pub use delivery::{RateSample, Round};
 pub use path::{Path, PathStats, RepairStats};
 pub use policies::{
-    AckAllowancePolicy, AckRatePolicy, ExitRttPolicy, GrowthLimitPolicy, HandshakePolicy, MarkPolicy, PacingPolicy,
-    PacingRttPolicy, Policies, ProbePolicy, ReorderingPolicy, RestartPolicy, RttPolicy, TailPolicy, UndoPolicy,
+    AckAllowancePolicy, AckRatePolicy, ExitRttPolicy, GrowthLimitPolicy, HandshakePolicy, PacingPolicy,
+    PacingRttPolicy, Policies, ProbePolicy, ReorderingPolicy, RestartPolicy, ResumePolicy, RttPolicy, TailPolicy,
+    UndoPolicy,
 };
 pub use profile::{EpisodeEnd, Flight, InitialWindow, Profile, SafeAck, TimeoutMeaning};
-pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt};
-pub use segment::{Judgement, SegmentPath, SegmentRecord};
+pub use rtt::{GRANULARITY, INITIAL_RTT, Rtt, RttPolicies};
+pub use segment::{Judgement, SegmentOutcome, SegmentPath, SegmentRecord};
 pub use switch::SwitchError;
 pub use types::{
     AckFrame, AckOfUnsent, Acked, Budget, Ecn, EcnCounts, LossTrigger, Lost, NewPath, Outcome, PathId, ReceiveTime,
@@ -452,7 +453,7 @@ impl<T: Clone> Recovery<T> {
                 let (count, datagrams) = path.map_or((1, 1), |path| {
                     let count = path.pto_count().saturating_add(1);
                     let datagrams = match has_eliciting {
-                        true => probe::datagrams(policy, count, agreed, path.is_crowded()),
+                        true => probe::datagrams(policy, count, agreed, path.is_lossy()),
                         false => 1,
                     };
                     path.on_pto(now, datagrams);
@@ -494,7 +495,7 @@ impl<T: Clone> Recovery<T> {
         let silence = Silence {
             base,
             idle_timeout: self.idle_timeout,
-            crowd: path.is_some_and(Path::is_crowded).then_some(self.config.seed),
+            crowd: path.is_some_and(Path::is_lossy).then_some(self.config.seed),
         };
         probe::timeout(self.config.policies.probe, silence, count)
     }

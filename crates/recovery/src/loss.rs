@@ -102,6 +102,25 @@ impl Adaptation {
     }
 }
 
+/// How much reordering a path tolerates.
+#[derive(Clone, Debug)]
+pub(crate) struct Reordering {
+    pub(crate) policy: ReorderingPolicy,
+    /// What has been learned about the path.
+    pub(crate) learned: Adaptation,
+}
+
+impl Reordering {
+    pub(crate) fn new(policy: ReorderingPolicy) -> Reordering {
+        Reordering { policy, learned: Adaptation::default() }
+    }
+
+    /// The thresholds on a path whose packets from the oldest open one to the next to be sent are `span`.
+    pub(crate) fn thresholds(&self, rtt: &Rtt, span: u64) -> Thresholds {
+        Thresholds::of(self.policy, rtt, &self.learned, span)
+    }
+}
+
 /// What it takes to be lost.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Thresholds {

@@ -7,7 +7,7 @@ use crate::loss::{self, Verdict};
 use crate::path::Path;
 use crate::rtt::Sample;
 use crate::sent::Transmission;
-use crate::trace::{Event, Trace};
+use crate::trace::{CongestionCause, Event, Trace};
 use crate::types::{Budget, Ecn, LossTrigger, NewPath, PathId, SpaceId};
 use crate::undo::NO_EPISODE;
 
@@ -43,6 +43,18 @@ pub enum Judgement {
     NotBefore(Option<Instant>),
 }
 
+/// What an ACK or a timeout did, once everything that it says has been told.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SegmentOutcome {
+    /// Transmissions that it delivered, those declared lost before included.
+    pub acked: u64,
+    /// The sample of the round trip that it gave, as measured.
+    pub rtt_sample: Option<Duration>,
+    /// The reduction that it called for began, for this cause.
+    pub congestion: Option<CongestionCause>,
+}
+
 /// A path under a transport that numbers bytes instead of packets and keeps a scoreboard of its own: TCP.
 ///
 /// [`Recovery`](crate::Recovery) owns the packet numbers of QUIC. TCP has none; what was sent, what a SACK means and when a repair was sent
@@ -69,13 +81,16 @@ pub enum Judgement {
 /// path.on_cumulative_ack(1_448);
 /// path.on_delivered(now, &segment, 0);
 /// path.on_rtt_sample(now, segment.sent(), false);
-/// path.finish(now);
+/// let outcome = path.finish(now);
+/// assert_eq!((outcome.acked, outcome.rtt_sample), (1, Some(Duration::from_millis(50))));
 /// assert_eq!(path.path().rtt().smoothed, Duration::from_millis(50));
 /// assert_eq!(path.path().bytes_in_flight(), 0);
 /// ```
 #[derive(Debug)]
 pub struct SegmentPath {
     path: Path,
+    /// Transmissions that the ACK being processed delivered.
+    acked: u64,
     trace: Trace,
 }
 
@@ -83,7 +98,7 @@ impl SegmentPath {
     /// A path with segments of up to `segment_size` bytes of data.
     pub fn new(config: &Config, now: Instant, segment_size: u16) -> SegmentPath {
         let path = Path::new(config, PathId(0), now, NewPath::new(segment_size));
-        SegmentPath { path, trace: Trace::new(config.trace) }
+        SegmentPath { path, acked: 0, trace: Trace::new(config.trace) }
     }
 
     /// The path: estimates, window, counters.
@@ -119,12 +134,14 @@ impl SegmentPath {
     ///
     /// Of a segment that was sent twice the later transmission is taken to have arrived.
     pub fn on_delivered(&mut self, now: Instant, segment: &SegmentRecord, behind: u64) {
+        self.acked += 1;
         self.path.on_acked(now, &segment.sent, behind);
         self.path.on_heard();
     }
 
     /// It acknowledges a transmission that was declared lost and has not been repeated yet: it was not lost.
     pub fn on_late(&mut self, now: Instant, segment: &SegmentRecord) {
+        self.acked += 1;
         self.path.on_late_ack(now, &segment.sent, segment.episode);
         let late_by = Duration::ZERO;
         let event = Event::SpuriousLoss { space: SpaceId::DATA, number: 0, size: segment.sent.size, late_by };
@@ -151,10 +168,15 @@ impl SegmentPath {
         self.path.on_ecn_echo(now);
     }
 
-    /// The peer counts marked segments one by one (accurate ECN, RFC 9768): of `acked` that this ACK delivers, `marked`
+    /// The peer counts marked segments one by one (accurate ECN, RFC 9768): of those that this ACK delivers, `marked`
     /// were. To be told in place of [`on_ecn_echo`](Self::on_ecn_echo), also where none was marked.
-    pub fn on_ecn_counts(&mut self, now: Instant, acked: u64, marked: u64) {
-        self.path.on_ecn_counts(now, acked, marked);
+    pub fn on_ecn_counts(&mut self, now: Instant, marked: u64) {
+        self.path.on_ecn_counts(now, self.acked, marked);
+    }
+
+    /// Transmissions that the ACK being processed has delivered so far.
+    pub fn acked(&self) -> u64 {
+        self.acked
     }
 
     /// How the next new segment is to be marked where ECN is in use: ECT(1) if marks are answered in proportion.
@@ -188,9 +210,12 @@ impl SegmentPath {
         self.path.on_settled(now, &segment.sent);
     }
 
-    /// Draws the conclusions from everything since the last time.
-    pub fn finish(&mut self, now: Instant) {
+    /// Draws the conclusions from everything since the last time, and says what that did.
+    pub fn finish(&mut self, now: Instant) -> SegmentOutcome {
+        let rtt_sample = self.path.gave_rtt_sample().then_some(self.path.rtt().latest);
+        let congestion = self.path.congestion();
         self.path.finish(now, &mut self.trace);
+        SegmentOutcome { acked: core::mem::take(&mut self.acked), rtt_sample, congestion }
     }
 
     /// The retransmission timer has expired: everything outstanding is lost. To be followed by [`on_lost`](Self::on_lost) for each

@@ -2,7 +2,7 @@
 
 use thalweg_units::{Duration, Instant};
 
-use crate::congestion::{AckEvent, CongestionEvent};
+use crate::congestion::{AckEvent, CongestionEvent, Decrease, Marks, RecoveryPeriod};
 use crate::delivery::Round;
 use crate::policies::RttPolicy;
 use crate::rtt::{Rtt, Sample};
@@ -50,7 +50,9 @@ impl Scene {
 
     pub(crate) fn congestion(&mut self, cause: CongestionCause) -> AckEvent<'_> {
         self.episode += 1;
-        let congestion = Some(CongestionEvent { cause, episode: self.episode, marked_share: None });
+        // What the default answer to marks asks for.
+        let decrease = if cause == CongestionCause::Ecn { Decrease::Abe } else { Decrease::AsLoss };
+        let congestion = Some(CongestionEvent { cause, episode: self.episode, decrease });
         AckEvent { congestion, ..self.event(0, false, false) }
     }
 
@@ -65,20 +67,18 @@ impl Scene {
             has_rtt_sample,
             acked: growth,
             growth,
-            newest_sent: None,
-            oldest_sent: None,
+            sent: None,
             arrivals: &[],
             lost: 0,
             losses: &[],
-            ce: 0,
+            marks: Marks::default(),
             delivered: 0,
             prior_in_flight: 0,
             bytes_in_flight: 0,
             round: Round { count: self.round, started },
             delivery: None,
             application_limited: false,
-            is_fresh: growth > 0,
-            in_recovery: false,
+            period: RecoveryPeriod { in_recovery: false, is_fresh: growth > 0 },
             congestion: None,
             persistent_congestion: false,
         }

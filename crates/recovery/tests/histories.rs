@@ -227,7 +227,7 @@ fn run(policies: Policies, ecn: bool, steps: Vec<Step>) {
                         Timeout::Probe { space, datagrams } => {
                             // A ladder sends no third probe in pairs, and into a crowded path none at all.
                             let is_ladder = policies.probe == ProbePolicy::Ladder;
-                            let is_crowded = stage.recovery.path(stage.recovery.active_path()).unwrap().is_crowded();
+                            let is_crowded = stage.recovery.path(stage.recovery.active_path()).unwrap().is_lossy();
                             let is_one = is_ladder && (is_crowded || stage.recovery.pto_count() > 2);
                             assert_eq!((space, datagrams), (DATA, if is_one { 1 } else { 2 }));
                             assert!(stage.out.lost.is_empty());

@@ -31,8 +31,8 @@ use common::world::{Link, World};
 use common::{SIZE, Stage, at, ms, rfc9002};
 use thalweg_recovery::trace::{Event, State};
 use thalweg_recovery::{
-    AckEvent, Allowance, Birth, Budget, Change, Config, Congestion, Controller, ControllerFactory, LossTrigger,
-    NewPath, PathView, Policies, Recovery, SpaceId, Timeout,
+    AckEvent, Allowance, Budget, Change, Config, Congestion, Controller, ControllerFactory, LossTrigger, NewPath,
+    PathContext, PathView, Policies, Recovery, SpaceId, Timeout,
 };
 use thalweg_units::math::icbrt;
 use thalweg_units::{Duration, Instant};
@@ -349,7 +349,7 @@ impl ControllerFactory for Huge {
         "huge"
     }
 
-    fn build(&self, _birth: &Birth) -> Box<dyn Controller> {
+    fn build(&self, _birth: &PathContext) -> Box<dyn Controller> {
         Box::new(Huge)
     }
 }

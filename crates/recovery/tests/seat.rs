@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use thalweg_recovery::{
-    AckEvent, AckFrame, Allowance, Arrival, Birth, Change, Config, Congestion, Controller, ControllerFactory, Ecn,
-    EcnCounts, LossSample, NewPath, Outcome, PathId, PathMemory, PathView, Policies, RateSample, ReceiveTime, Recovery,
-    Sent, SpaceId, Timeout,
+    AckEvent, AckFrame, Allowance, Arrival, Change, Config, Congestion, Controller, ControllerFactory, Decrease, Ecn,
+    EcnCounts, LossSample, NewPath, Outcome, PathContext, PathId, PathMemory, PathView, Policies, RateSample,
+    ReceiveTime, Recovery, Sent, SpaceId, Timeout,
 };
 use thalweg_units::{Duration, Instant, Rate};
 
@@ -23,6 +23,8 @@ struct Told {
     delivered: u64,
     sample: Option<RateSample>,
     newest_sent: Option<Instant>,
+    ends_start: bool,
+    congestion: Option<Decrease>,
 }
 
 /// Writes down what it is told; an endless window, ECT(1).
@@ -31,12 +33,14 @@ struct Recorder(Arc<Mutex<Log>>);
 
 #[derive(Debug, Default)]
 struct Log {
-    births: Vec<Birth>,
+    contexts: Vec<PathContext>,
     events: Vec<Told>,
     restarts: Vec<Duration>,
     asked: u32,
     /// A window of so many bytes over a round trip is allowed, instead of everything.
     spreads: Option<u64>,
+    /// Slow start is under way.
+    is_starting: bool,
 }
 
 impl Controller for Recorder {
@@ -46,10 +50,12 @@ impl Controller for Recorder {
             lost: event.lost,
             losses: event.losses.to_vec(),
             arrivals: event.arrivals.to_vec(),
-            ce: event.ce,
+            ce: event.marks.ce,
             delivered: event.delivered,
             sample: event.delivery,
-            newest_sent: event.newest_sent,
+            newest_sent: event.newest_sent(),
+            ends_start: event.marks.ends_start,
+            congestion: event.congestion.map(|congestion| congestion.decrease),
         });
         Change::None
     }
@@ -73,6 +79,10 @@ impl Controller for Recorder {
     fn ecn_codepoint(&self) -> Ecn {
         Ecn::Ect1
     }
+
+    fn can_end_start(&self) -> bool {
+        self.0.lock().unwrap().is_starting
+    }
 }
 
 #[derive(Debug, Default)]
@@ -83,8 +93,8 @@ impl ControllerFactory for Recorders {
         "recorder"
     }
 
-    fn build(&self, birth: &Birth) -> Box<dyn Controller> {
-        self.0.lock().unwrap().births.push(*birth);
+    fn build(&self, context: &PathContext) -> Box<dyn Controller> {
+        self.0.lock().unwrap().contexts.push(*context);
         Box::new(Recorder(self.0.clone()))
     }
 }
@@ -211,6 +221,32 @@ fn rfc9331_a_controller_that_asks_for_ect1_gets_its_marks_counted() {
 }
 
 #[test]
+fn what_a_mark_calls_for_comes_with_the_ack_that_reports_it() {
+    for (mark, is_starting, ends_start, congestion) in [
+        ("reduce", true, false, Some(Decrease::AsLoss)),
+        ("abe", true, false, Some(Decrease::Abe)),
+        ("end-start", true, true, None),
+        ("end-start", false, false, Some(Decrease::AsLoss)),
+        ("end-start/only", false, false, None),
+        // 15/16 of the first share, and 1/16 of one in eight.
+        ("scalable", true, false, Some(Decrease::Share((15 << 16) + (1 << 13)))),
+    ] {
+        let mut stage = Stage::new();
+        let policies = stage.recovery.policies().clone().with(&format!("mark={mark}")).unwrap();
+        stage.recovery.set_policies(stage.now, policies).unwrap();
+        stage.log.lock().unwrap().is_starting = is_starting;
+        stage.send(8);
+        stage.now += ms(100);
+        stage.ack(0..=7, ect1(7, 1), &[]);
+        let told = stage.told();
+        assert_eq!((told.ends_start, told.congestion), (ends_start, congestion), "{mark}");
+        let events = stage.recovery.path(stage.path).unwrap().stats().congestion_events;
+        assert_eq!((told.ce, events), (1, u64::from(congestion.is_some())), "{mark}");
+        assert_eq!(stage.log.lock().unwrap().events.len(), 1, "{mark}");
+    }
+}
+
+#[test]
 fn receive_times_reach_the_controller_with_the_packets_they_belong_to() {
     let mut stage = Stage::new();
     stage.send(3);
@@ -308,11 +344,11 @@ fn a_path_is_born_with_its_address_its_memory_and_a_seed_of_its_own() {
     let remote = "192.0.2.1:443".parse().unwrap();
     let mut stage = Stage::on(NewPath::new(SIZE as u16).to(remote).remembered(Some(memory)));
     stage.recovery.add_path(stage.now, NewPath::new(1_200));
-    let births = stage.log.lock().unwrap().births.clone();
-    assert_eq!((births[0].remote, births[0].memory), (Some(remote), Some(memory)));
-    assert_eq!((births[0].seed, births[0].datagram_size, births[0].is_paced), (7, 1_000, true));
-    assert_eq!((births[1].remote, births[1].memory, births[1].datagram_size), (None, None, 1_200));
-    assert_ne!(births[0].seed, births[1].seed);
+    let contexts = stage.log.lock().unwrap().contexts.clone();
+    assert_eq!((contexts[0].remote, contexts[0].memory), (Some(remote), Some(memory)));
+    assert_eq!((contexts[0].seed, contexts[0].datagram_size, contexts[0].is_paced), (7, 1_000, true));
+    assert_eq!((contexts[1].remote, contexts[1].memory, contexts[1].datagram_size), (None, None, 1_200));
+    assert_ne!(contexts[0].seed, contexts[1].seed);
 }
 
 #[test]

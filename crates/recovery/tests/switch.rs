@@ -8,8 +8,8 @@ use std::sync::Arc;
 use common::world::{Link, World};
 use common::{SIZE, Stage, at, ms, of_rfc9002};
 use thalweg_recovery::{
-    AckEvent, Allowance, Birth, Budget, Change, Config, Congestion, Controller, ControllerFactory, NewPath, PathView,
-    Policies, ProbePolicy, Recovery, SwitchError, UndoPolicy,
+    AckEvent, Allowance, Budget, Change, Config, Congestion, Controller, ControllerFactory, NewPath, PathContext,
+    PathView, Policies, ProbePolicy, Recovery, SwitchError, UndoPolicy,
 };
 use thalweg_units::{Duration, Instant, Rate};
 
@@ -202,8 +202,8 @@ impl ControllerFactory for FixedFactory {
     fn name(&self) -> &str {
         "fixed"
     }
-    fn build(&self, birth: &Birth) -> Box<dyn Controller> {
-        Box::new(Fixed { datagrams: self.0, size: birth.datagram_size })
+    fn build(&self, context: &PathContext) -> Box<dyn Controller> {
+        Box::new(Fixed { datagrams: self.0, size: context.datagram_size })
     }
 }
 

@@ -10,7 +10,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use thalweg_recovery::{
-//!     AckEvent, Allowance, Birth, Budget, Change, Config, Congestion, Controller, ControllerFactory, NewPath, PathView,
+//!     AckEvent, Allowance, PathContext, Budget, Change, Config, Congestion, Controller, ControllerFactory, NewPath, PathView,
 //!     Policies, Recovery,
 //! };
 //! use thalweg_units::Instant;
@@ -45,8 +45,8 @@
 //!         "fixed-window"
 //!     }
 //!
-//!     fn build(&self, birth: &Birth) -> Box<dyn Controller> {
-//!         Box::new(FixedWindow { datagrams: self.0, datagram_size: birth.datagram_size })
+//!     fn build(&self, context: &PathContext) -> Box<dyn Controller> {
+//!         Box::new(FixedWindow { datagrams: self.0, datagram_size: context.datagram_size })
 //!     }
 //! }
 //!
@@ -62,28 +62,9 @@ use core::fmt::Debug;
 
 use thalweg_units::{Duration, Ecn, Instant};
 
-use super::{AckEvent, Allowance, Birth, Change, ModelStats};
-use crate::policies::Policies;
+use super::{AckEvent, Allowance, Change, ControllerPolicies, ModelStats, PathContext, PathView};
 use crate::rtt::Rtt;
 use crate::trace::{StartExit, State};
-
-/// What a controller may look at when it is asked what it allows.
-#[derive(Copy, Clone, Debug)]
-#[non_exhaustive]
-pub struct PathView<'a> {
-    /// When it is asked.
-    pub now: Instant,
-    /// The round-trip estimate.
-    pub rtt: &'a Rtt,
-    /// Bytes in flight.
-    pub bytes_in_flight: u64,
-}
-
-impl PathView<'_> {
-    pub(crate) fn new(now: Instant, rtt: &Rtt, bytes_in_flight: u64) -> PathView<'_> {
-        PathView { now, rtt, bytes_in_flight }
-    }
-}
 
 /// Round trips to remember for a controller that does not say: two gain cycles of eight, as BBR's were first.
 const DEFAULT_CYCLE: u32 = 16;
@@ -124,11 +105,10 @@ pub trait Controller: Debug + Send {
         Change::None
     }
 
-    /// A congestion mark arrived, and by the `mark` policy it ends slow start without a reduction. Answers whether slow
-    /// start was under way, and is over now. Otherwise the mark is a congestion as any other, unless the policy ignores
-    /// it. Called before [`on_ack`](Self::on_ack) of the same acknowledgment.
-    fn end_start(&mut self, now: Instant, rtt: &Rtt) -> bool {
-        let _ = (now, rtt);
+    /// Whether slow start is under way and can end where it stands, without a reduction, when a congestion mark asks for
+    /// that ([`Marks::ends_start`](crate::Marks::ends_start)). Otherwise the mark is a congestion as any other, unless
+    /// the policy `mark` ignores it.
+    fn can_end_start(&self) -> bool {
         false
     }
 
@@ -143,7 +123,7 @@ pub trait Controller: Debug + Send {
 
     /// The policies of the connection change ([`Recovery::set_policies`](crate::Recovery::set_policies)). Window and
     /// flight stay as they are.
-    fn on_policies(&mut self, now: Instant, policies: &Policies) {
+    fn on_policies(&mut self, now: Instant, policies: &ControllerPolicies) {
         let _ = (now, policies);
     }
 
@@ -213,5 +193,5 @@ pub trait ControllerFactory: Debug + Send + Sync {
     fn name(&self) -> &str;
 
     /// The controller of a path that begins.
-    fn build(&self, birth: &Birth) -> Box<dyn Controller>;
+    fn build(&self, context: &PathContext) -> Box<dyn Controller>;
 }

@@ -6,6 +6,23 @@ use crate::delivery::{RateSample, Round};
 use crate::rtt::Rtt;
 use crate::trace::CongestionCause;
 
+/// What [`Decrease::Share`] is when every packet arrives marked.
+pub(crate) const MARKED_ALL: u32 = 1 << 20;
+
+/// How far a congestion event asks the window to come down.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decrease {
+    /// As far as a loss does.
+    AsLoss,
+    /// By less than a loss, for the queue that marks is short (Alternative Backoff with ECN, RFC 8511): in congestion
+    /// avoidance, and where nothing is lost besides.
+    Abe,
+    /// By half of this smoothed share of packets that arrive marked, in 2^-20 (RFC 8257 section 3.3). It begins no
+    /// recovery period. Only controllers that mark packets ECT(1) are asked that.
+    Share(u32),
+}
+
 /// A reduction of the window that is called for now; at most one per recovery period (RFC 9002 section 7.3.2).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -14,10 +31,8 @@ pub struct CongestionEvent {
     pub cause: CongestionCause,
     /// Numbers the reductions of a path from 1; [`Controller::undo`](crate::Controller::undo) refers to it.
     pub episode: u32,
-    /// The smoothed share of packets that arrive marked, in 2^-20, where the window is to fall by half of that share
-    /// instead of as for a loss (RFC 8257 section 3.3): the policy `mark=scalable`. Only controllers that mark packets
-    /// ECT(1) are asked that.
-    pub marked_share: Option<u32>,
+    /// How far. Anything else than [`Decrease::AsLoss`] is the answer of the policy `mark` to congestion marks.
+    pub decrease: Decrease,
 }
 
 /// A packet that was declared lost, and what the path looked like when it was sent: what a model needs to judge how
@@ -58,6 +73,38 @@ pub struct Arrival {
     pub is_told: bool,
 }
 
+/// What an acknowledgment tells of congestion marks.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Marks {
+    /// Packets that the peer newly counted as marked CE; in TCP, ACKs that echo a mark.
+    pub ce: u64,
+    /// A mark ends slow start where it stands, without a reduction: the policy `mark=end-start`, under a controller that
+    /// says it can ([`Controller::can_end_start`](crate::Controller::can_end_start)). What else the event tells comes
+    /// after that.
+    pub ends_start: bool,
+}
+
+/// Between which times newly acknowledged packets were sent.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SentSpan {
+    /// When the oldest of them was sent.
+    pub oldest: Instant,
+    /// When the newest was.
+    pub newest: Instant,
+}
+
+/// How the recovery period of a path stands (RFC 9002 section 7.3.2).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecoveryPeriod {
+    /// Whether the path is still in one: nothing sent since the congestion has been acknowledged.
+    pub in_recovery: bool,
+    /// Whether something in flight was acknowledged that was sent since the current or last one began.
+    pub is_fresh: bool,
+}
+
 /// Everything that one acknowledgment, or one loss timeout, taught about one path.
 #[derive(Copy, Clone, Debug)]
 #[non_exhaustive]
@@ -73,10 +120,8 @@ pub struct AckEvent<'a> {
     /// Of these, the bytes that may open the window: they were in flight, were not sent before the current recovery
     /// period began, and the application made use of the window.
     pub growth: u64,
-    /// When the newest of the newly acknowledged packets was sent; `None` after a loss timeout.
-    pub newest_sent: Option<Instant>,
-    /// When the oldest of them was; `None` after a loss timeout.
-    pub oldest_sent: Option<Instant>,
+    /// When the newly acknowledged packets were sent; `None` after a loss timeout.
+    pub sent: Option<SentSpan>,
     /// When newly acknowledged packets arrived, in the order of arrival; empty where the peer does not say, or is not
     /// believed. Those of which it does not say come last, at the time of the latest.
     pub arrivals: &'a [Arrival],
@@ -84,8 +129,8 @@ pub struct AckEvent<'a> {
     pub lost: u64,
     /// The same, packet by packet, in the order of sending.
     pub losses: &'a [LossSample],
-    /// Packets that the peer newly counted as marked CE; in TCP, ACKs that echo a mark.
-    pub ce: u64,
+    /// What the peer tells of congestion marks.
+    pub marks: Marks,
     /// Bytes delivered on the path in all.
     pub delivered: u64,
     /// Bytes in flight before this ACK was processed.
@@ -99,13 +144,17 @@ pub struct AckEvent<'a> {
     pub delivery: Option<RateSample>,
     /// The application left the window unused, so that nothing may be concluded from how much was delivered.
     pub application_limited: bool,
-    /// Whether it acknowledged something in flight that was sent since the current or last recovery period began.
-    pub is_fresh: bool,
-    /// Whether the path is still in a recovery period: nothing sent since the congestion has been acknowledged (RFC
-    /// 9002 section 7.3.2).
-    pub in_recovery: bool,
+    /// How the recovery period of the path stands.
+    pub period: RecoveryPeriod,
     /// The window has to be reduced.
     pub congestion: Option<CongestionEvent>,
     /// Persistent congestion: the window has to fall to its minimum.
     pub persistent_congestion: bool,
+}
+
+impl AckEvent<'_> {
+    /// When the newest of the newly acknowledged packets was sent; `None` after a loss timeout.
+    pub fn newest_sent(&self) -> Option<Instant> {
+        self.sent.map(|span| span.newest)
+    }
 }

@@ -6,7 +6,7 @@
 //! Custom  a controller of the program's own
 //! ```
 //!
-//! [`build`] makes the [`Controller`] of a new path from a choice and a [`Birth`]; a window that changes its parts in use
+//! [`build`] makes the [`Controller`] of a new path from a choice and a [`PathContext`]; a window that changes its parts in use
 //! makes them from the same tables. A new algorithm is one file, and beside those of its kind its `mod` line and its
 //! entry in the table: the name, what it does, when to use it, how it is made.
 
@@ -16,27 +16,36 @@ use std::sync::Arc;
 use crate::choice::{Choice, Field, PolicyError};
 
 mod allowance;
-mod birth;
+mod context;
 pub mod controller;
 mod event;
 mod floor;
+pub(crate) mod marks;
+mod memory;
 pub(crate) mod model;
+mod parts;
 pub(crate) mod reduction;
 pub(crate) mod start;
+mod table;
 #[cfg(test)]
 mod tests;
+mod view;
 pub(crate) mod window;
 
 pub use allowance::{Allowance, Change};
-pub use birth::{Birth, PathMemory};
-pub use controller::{Controller, ControllerFactory, PathView};
-pub use event::{AckEvent, Arrival, CongestionEvent, LossSample};
+pub use context::PathContext;
+pub use controller::{Controller, ControllerFactory};
+pub(crate) use event::MARKED_ALL;
+pub use event::{AckEvent, Arrival, CongestionEvent, Decrease, LossSample, Marks, RecoveryPeriod, SentSpan};
 
+pub use marks::MarkPolicy;
+pub use memory::PathMemory;
 pub use model::{ModelPolicy, ModelStats};
+pub use parts::{ControllerPolicies, WindowParts};
 pub use reduction::ReductionPolicy;
-pub use start::{ResumePolicy, StartPolicy};
+pub use start::StartPolicy;
+pub use view::PathView;
 pub use window::GrowthPolicy;
-pub(crate) use window::MARKED_ALL;
 
 use window::Window;
 
@@ -93,11 +102,14 @@ const fn join<const N: usize>(first: &[Choice], second: &[Choice]) -> [Choice; N
 const CUSTOM: &str = "custom/";
 
 /// Makes the controller of a new path.
-pub(crate) fn build(choice: &Congestion, birth: &Birth) -> Box<dyn Controller> {
+pub(crate) fn build(choice: &Congestion, context: &PathContext) -> Box<dyn Controller> {
     match choice {
-        Congestion::Window { growth, start, reduction } => Box::new(Window::new(*growth, *start, *reduction, birth)),
-        Congestion::Model(model) => model.build(birth),
-        Congestion::Custom(factory) => factory.build(birth),
+        Congestion::Window { growth, start, reduction } => {
+            let parts = WindowParts { growth: *growth, start: *start, reduction: *reduction };
+            Box::new(Window::new(parts, context))
+        }
+        Congestion::Model(model) => model.build(context),
+        Congestion::Custom(factory) => factory.build(context),
     }
 }
 

@@ -190,9 +190,10 @@ fn a_start_sends_one_measured_burst_holds_and_jumps() {
 
 #[test]
 fn a_start_answers_congestion_in_its_own_way() {
-    let birth = Birth::new(Instant::ZERO, DATAGRAM);
+    let context = PathContext::new(Instant::ZERO, DATAGRAM);
     let mut scene = crate::testing::Scene::new();
-    let start = || Window::new(GrowthPolicy::NewReno, StartPolicy::OneBurst, ReductionPolicy::Prr, &birth);
+    let (growth, start, reduction) = (GrowthPolicy::NewReno, StartPolicy::OneBurst, ReductionPolicy::Prr);
+    let start = || Window::new(WindowParts { growth, start, reduction }, &context);
     let mut window = start();
     let allowance = |window: &Window, scene: &crate::testing::Scene| {
         window.allowance(&PathView::new(Instant::ZERO, &scene.rtt, 0)).window

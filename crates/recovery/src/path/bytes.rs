@@ -3,6 +3,7 @@
 use thalweg_units::Instant;
 
 use super::Path;
+use crate::congestion::Decrease;
 use crate::sent::Transmission;
 use crate::trace::CongestionCause;
 
@@ -33,7 +34,7 @@ impl Path {
         let is_repeated = self.backoff.count > 0;
         self.backoff.on_timeout(now);
         if !self.episode.is_open() {
-            self.begin_recovery(CongestionCause::Loss);
+            self.begin_recovery(CongestionCause::Loss, Decrease::AsLoss);
         }
         self.episode.on_timeout(is_repeated, self.stats.packets_sent);
         self.tally.persistent_congestion = true;
@@ -42,37 +43,22 @@ impl Path {
     /// The peer reports a congestion mark. One response per episode. To be told after what the ACK delivers.
     pub(crate) fn on_ecn_echo(&mut self, now: Instant) {
         self.touch();
-        self.tally.ce += 1;
-        if self.episode.is_open() {
-            self.episode.justify_all();
-        } else {
-            self.on_mark(now);
-        }
+        self.tally.marks.ce += 1;
+        self.on_mark(now, self.episode.is_open());
     }
 
     /// The peer counts the packets that arrive marked (RFC 9768): of `acked` that the ACK being processed delivers,
     /// `marked` were. To be told after what the ACK delivers.
     pub(crate) fn on_ecn_counts(&mut self, now: Instant, acked: u64, marked: u64) {
         self.touch();
-        self.stats.ce_marks += marked;
-        self.tally.ce += marked;
-        let order = self.tally.newest_order;
-        if self.marks.is_scalable() {
-            self.on_marked_share(order, acked, marked);
-        } else if marked > 0 {
-            if self.episode.is_open() {
-                self.episode.justify_all();
-            } else {
-                self.on_mark(now);
-            }
-        }
+        self.on_marks(now, self.tally.newest_order, acked, marked, self.episode.is_open());
     }
 
     /// A loss showed only through its repair: a tail loss probe delivered what was missing (RFC 8985 section 7.4.2).
     pub(crate) fn on_repaired_loss(&mut self) {
         self.touch();
         if !self.episode.is_open() {
-            self.begin_recovery(CongestionCause::Loss);
+            self.begin_recovery(CongestionCause::Loss, Decrease::AsLoss);
             // There is no packet left whose late arrival could prove it wrong.
             self.episode.justify_all();
         }

@@ -6,8 +6,9 @@
 use smallvec::SmallVec;
 use thalweg_units::Duration;
 
+use super::stats::RepairStats;
 use super::tally::Tally;
-use crate::congestion::CongestionEvent;
+use crate::congestion::{CongestionEvent, Decrease};
 use crate::loss::Thresholds;
 use crate::profile::{EpisodeEnd, Flight, Profile, SafeAck, TimeoutMeaning};
 use crate::sent::Transmission;
@@ -30,6 +31,8 @@ pub(super) struct Episode {
     pub(super) repair_packet: bool,
     /// A loss is being repaired, and how that ends has not been counted yet.
     pub(super) is_repairing: bool,
+    /// How repairs began and ended so far.
+    pub(super) repairs: RepairStats,
     /// What can still be taken back; `None` when nothing ever is.
     undo: Option<Episodes>,
 }
@@ -69,6 +72,7 @@ impl Episode {
             in_recovery: false,
             repair_packet: false,
             is_repairing: false,
+            repairs: RepairStats::default(),
             undo: takes_back.then(Episodes::default),
         }
     }
@@ -123,7 +127,7 @@ impl Episode {
     }
 
     /// A reduction begins after `sent` packets.
-    pub(super) fn begin(&mut self, cause: CongestionCause, sent: u64) -> CongestionEvent {
+    pub(super) fn begin(&mut self, cause: CongestionCause, decrease: Decrease, sent: u64) -> CongestionEvent {
         self.number += 1;
         if let Some(undo) = &mut self.undo {
             match cause {
@@ -135,15 +139,15 @@ impl Episode {
         self.sequence.begin(self.number, self.in_recovery);
         self.in_recovery = true;
         self.repair_packet = cause == CongestionCause::Loss;
-        CongestionEvent { cause, episode: self.number, marked_share: None }
+        CongestionEvent { cause, episode: self.number, decrease }
     }
 
     /// A reduction in proportion to marks begins. It is no recovery period: it answers no loss, nothing waits for its
     /// end, and it cannot be taken back.
-    pub(super) fn begin_in_proportion(&mut self, marked_share: u32) -> CongestionEvent {
+    pub(super) fn begin_in_proportion(&mut self, share: u32) -> CongestionEvent {
         self.number += 1;
         self.justify_all();
-        CongestionEvent { cause: CongestionCause::Ecn, episode: self.number, marked_share: Some(marked_share) }
+        CongestionEvent { cause: CongestionCause::Ecn, episode: self.number, decrease: Decrease::Share(share) }
     }
 
     /// A loss belongs to the latest reduction.

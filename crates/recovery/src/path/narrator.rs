@@ -38,7 +38,7 @@ impl Path {
             trace.push(now, self.id, Event::StartExit { reason, window });
         }
         self.narrator.start_exit = start_exit;
-        let ecn = self.ecn.state();
+        let ecn = self.marking.state();
         if ecn != self.narrator.ecn {
             trace.push(now, self.id, Event::EcnState { old: self.narrator.ecn, new: ecn });
             self.narrator.ecn = ecn;
@@ -61,7 +61,7 @@ impl Path {
         let metrics = Metrics {
             window: self.window(),
             ssthresh: self.ssthresh(),
-            bytes_in_flight: self.bytes_in_flight,
+            bytes_in_flight: self.flight.bytes,
             state: self.state(),
             latest_rtt: self.rtt.latest,
             smoothed_rtt: self.rtt.smoothed,

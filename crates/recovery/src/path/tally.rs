@@ -2,7 +2,7 @@
 
 use thalweg_units::Instant;
 
-use crate::congestion::{Arrival, CongestionEvent, LossSample};
+use crate::congestion::{Arrival, CongestionEvent, LossSample, Marks, SentSpan};
 
 /// What the ACK or timeout being processed has shown about one path so far. Its lists keep their memory from one to the
 /// next.
@@ -16,21 +16,19 @@ pub(super) struct Tally {
     pub(super) lost: u64,
     pub(super) losses: Vec<LossSample>,
     pub(super) arrivals: Vec<Arrival>,
-    /// Packets newly counted as marked CE.
-    pub(super) ce: u64,
+    /// What was said of congestion marks.
+    pub(super) marks: Marks,
     pub(super) has_rtt_sample: bool,
     pub(super) congestion: Option<CongestionEvent>,
     pub(super) persistent_congestion: bool,
     /// It shows that repairs get through (SafeACK).
     pub(super) is_fresh: bool,
-    /// When the newest of the acknowledged packets was sent.
-    pub(super) newest_acked: Option<Instant>,
+    /// When the acknowledged packets were sent.
+    pub(super) sent: Option<SentSpan>,
     /// The place of the newest of them among all packets of the path; 0 if there is none.
     pub(super) newest_order: u64,
-    /// When the oldest was.
-    pub(super) oldest_acked: Option<Instant>,
-    /// How many of the losses count for whether the path is crowded.
-    pub(super) fates: u32,
+    /// How many of the losses count for whether the path is lossy.
+    pub(super) counted_losses: u32,
 }
 
 impl Tally {
@@ -47,6 +45,19 @@ impl Tally {
             arrival.received = arrival.received.min(latest);
         }
         self.arrivals.sort_unstable_by_key(|arrival| (arrival.received, !arrival.is_told, arrival.sent));
+    }
+
+    /// When the newest of the acknowledged packets was sent.
+    pub(super) fn newest_sent(&self) -> Option<Instant> {
+        self.sent.map(|span| span.newest)
+    }
+
+    /// A packet was acknowledged, sent at this time and at this place among those of the path.
+    #[inline]
+    pub(super) fn on_delivered(&mut self, sent: Instant, order: u64) {
+        let span = self.sent.unwrap_or(SentSpan { oldest: sent, newest: sent });
+        self.sent = Some(SentSpan { oldest: span.oldest.min(sent), newest: span.newest.max(sent) });
+        self.newest_order = self.newest_order.max(order);
     }
 
     /// Empties it for the next ACK.

@@ -26,7 +26,7 @@ mod windowed;
 
 use thalweg_units::{Duration, Instant};
 
-use crate::policies::{ExitRttPolicy, PacingRttPolicy, Policies, RttPolicy};
+use crate::policies::{ExitRttPolicy, PacingRttPolicy, RttPolicy};
 
 use classic::Classic;
 use per_round::PerRound;
@@ -39,6 +39,17 @@ pub const INITIAL_RTT: Duration = Duration::from_millis(333);
 
 /// The timer granularity to assume of both ends (kGranularity, RFC 9002 section 6.1.2).
 pub const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// Which estimate each consumer goes by.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct RttPolicies {
+    /// The probe timer and the time threshold of losses.
+    pub probe: RttPolicy,
+    /// Pacing.
+    pub pacing: PacingRttPolicy,
+    /// The end of slow start.
+    pub exit: ExitRttPolicy,
+}
 
 /// The round-trip time of one path.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -66,9 +77,7 @@ pub struct Rtt {
     pub first_sample: Option<Instant>,
     /// The next sample becomes the minimum.
     restarts_min: bool,
-    probe_policy: RttPolicy,
-    pacing_policy: PacingRttPolicy,
-    exit_policy: ExitRttPolicy,
+    policies: RttPolicies,
     classic: Option<Classic>,
     per_round: Option<PerRound>,
     maxima: Option<Maxima>,
@@ -91,18 +100,19 @@ pub struct Sample {
 impl Rtt {
     /// An estimate that rests on nothing but an assumption, with the default policies for pacing and start.
     pub fn new(policy: RttPolicy, initial: Duration) -> Rtt {
-        Rtt::of(&Policies { rtt: policy, ..Policies::default() }, initial)
+        let (pacing, exit) = (PacingRttPolicy::default(), ExitRttPolicy::default());
+        Rtt::of(RttPolicies { probe: policy, pacing, exit }, initial)
     }
 
     /// The same, with the policies given.
-    pub fn of(policies: &Policies, initial: Duration) -> Rtt {
-        let mut rtt = Rtt::assumed(policies, initial);
+    pub fn of(policies: impl Into<RttPolicies>, initial: Duration) -> Rtt {
+        let mut rtt = Rtt::assumed(policies.into(), initial);
         rtt.base = rtt.persistence_base();
         rtt
     }
 
-    fn assumed(policies: &Policies, initial: Duration) -> Rtt {
-        let (probe, pacing, exit) = (policies.rtt, policies.pacing_rtt, policies.exit_rtt);
+    fn assumed(policies: RttPolicies, initial: Duration) -> Rtt {
+        let RttPolicies { probe, pacing, exit } = policies;
         let uses_classic =
             probe == RttPolicy::Classic || pacing == PacingRttPolicy::Classic || exit == ExitRttPolicy::Classic;
         let uses_rounds =
@@ -120,9 +130,7 @@ impl Rtt {
             has_sample: false,
             first_sample: None,
             restarts_min: false,
-            probe_policy: probe,
-            pacing_policy: pacing,
-            exit_policy: exit,
+            policies,
             classic: uses_classic.then(Classic::default),
             per_round: uses_rounds.then(PerRound::default),
             maxima: (probe == RttPolicy::Windowed).then(Maxima::default),
@@ -176,19 +184,19 @@ impl Rtt {
         let classic = self.classic.map(|classic| (classic.smoothed, classic.variation));
         let per_round = self.per_round.map(|per_round| (per_round.smoothed, per_round.variation));
         let recent = self.recent.map(|recent| recent.min());
-        let main = if self.probe_policy == RttPolicy::Classic { classic } else { per_round };
+        let main = if self.policies.probe == RttPolicy::Classic { classic } else { per_round };
         if let Some((smoothed, variation)) = main {
             (self.smoothed, self.variation) = (smoothed, variation);
         }
         let smoothed =
             |estimate: Option<(Duration, Duration)>| estimate.map_or(self.smoothed, |(smoothed, _)| smoothed);
-        self.paced = match self.pacing_policy {
+        self.paced = match self.policies.pacing {
             PacingRttPolicy::Smoothed => self.smoothed,
             PacingRttPolicy::Classic => smoothed(classic),
             PacingRttPolicy::PerRound => smoothed(per_round),
             PacingRttPolicy::Short => recent.unwrap_or(self.adjusted),
         };
-        self.exit = match self.exit_policy {
+        self.exit = match self.policies.exit {
             ExitRttPolicy::Sample => self.adjusted,
             ExitRttPolicy::Classic => smoothed(classic),
             ExitRttPolicy::PerRound => smoothed(per_round),
@@ -240,7 +248,7 @@ impl Rtt {
         }
         let over = |variations: u32| self.variation.saturating_mul(variations).max(GRANULARITY);
         let risen = self.per_round.map_or(Duration::ZERO, |per_round| per_round.largest_of_round());
-        match self.probe_policy {
+        match self.policies.probe {
             RttPolicy::Classic => self.smoothed.saturating_add(over(4)),
             RttPolicy::PerRound4V => self.smoothed.saturating_add(over(4)).max(risen),
             RttPolicy::PerRound3V => self.smoothed.saturating_add(over(3)).max(risen),

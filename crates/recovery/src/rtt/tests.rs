@@ -93,7 +93,7 @@ fn rfc9002_6_2_1_the_variation_term_is_at_least_the_granularity() {
 }
 
 fn of(policies: &str) -> Rtt {
-    Rtt::of(&policies.parse().unwrap(), INITIAL_RTT)
+    Rtt::of(&policies.parse::<crate::Policies>().unwrap(), INITIAL_RTT)
 }
 
 /// A sample that arrives at `now`.

@@ -230,6 +230,25 @@ fn a_mark_is_responded_to_once_per_episode() {
 }
 
 #[test]
+fn an_ack_says_what_it_did() {
+    let (mut path, mut segments) = (twenty("reduction=immediate", Flight::Window), Vec::new());
+    fill(&mut path, at(0), &mut segments);
+    path.on_cumulative_ack(2_000);
+    segments[..2].iter().for_each(|segment| path.on_delivered(at(100), segment, 0));
+    path.on_rtt_sample(at(100), at(0), false);
+    path.on_ecn_echo(at(100));
+    assert_eq!(path.acked(), 2);
+    let outcome = path.finish(at(100));
+    let rtt_sample = Some(Duration::from_millis(100));
+    assert_eq!(outcome, SegmentOutcome { acked: 2, rtt_sample, congestion: Some(CongestionCause::Ecn) });
+    assert_eq!(path.finish(at(100)), SegmentOutcome::default());
+    // A mark of the same episode calls for nothing.
+    path.on_delivered(at(110), &segments[2], 0);
+    path.on_ecn_echo(at(110));
+    assert_eq!(path.finish(at(110)), SegmentOutcome { acked: 1, ..SegmentOutcome::default() });
+}
+
+#[test]
 fn dup_acks_do_not_open_the_window_and_cumulative_ones_do() {
     let (mut path, mut segments) = (twenty("", Flight::Window), Vec::new());
     fill(&mut path, at(0), &mut segments);

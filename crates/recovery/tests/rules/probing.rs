@@ -265,7 +265,7 @@ fn a_path_that_lost_a_third_of_its_latest_packets_is_probed_as_a_crowded_one() {
     };
     for (rounds, sent, is_crowded) in [(20, 4, false), (20, 5, true), (20, 6, true), (5, 5, false), (6, 5, true)] {
         let stage = losing(rounds, sent);
-        assert_eq!(stage.path().is_crowded(), is_crowded, "{rounds} times {} of {sent}", sent - 3);
+        assert_eq!(stage.path().is_lossy(), is_crowded, "{rounds} times {} of {sent}", sent - 3);
         let (longest, most) = probes(stage);
         assert_eq!((longest >= ms(2_250), most), (is_crowded, if is_crowded { 1 } else { 2 }), "{longest:?}");
     }
@@ -273,19 +273,19 @@ fn a_path_that_lost_a_third_of_its_latest_packets_is_probed_as_a_crowded_one() {
 
 #[test]
 fn an_outage_that_loses_a_whole_flight_does_not_make_a_path_crowded() {
-    assert!(!losing(1, 60).path().is_crowded());
-    assert!(!losing(2, 60).path().is_crowded());
+    assert!(!losing(1, 60).path().is_lossy());
+    assert!(!losing(2, 60).path().is_lossy());
 }
 
 #[test]
 fn losses_that_prove_spurious_do_not_make_a_path_crowded() {
     let mut stage = losing(6, 5);
-    assert!(stage.path().is_crowded());
+    assert!(stage.path().is_lossy());
     let late: Vec<u64> = (0..6).flat_map(|round| [1 + 5 * round, 2 + 5 * round]).collect();
     for number in late {
         stage.ack(number..=number);
     }
-    assert!(!stage.path().is_crowded());
+    assert!(!stage.path().is_lossy());
 }
 
 /// Closing, draining and idle timers are counted in probe timeouts; they do not depend on what happens to be in

@@ -7,7 +7,7 @@ use thalweg_link::Quantiles;
 use thalweg_proto::connection::ConnectionStats;
 use thalweg_proto::observe::{EventHash, Limit, Observer, ObserverEvent};
 use thalweg_recovery::trace::Event;
-use thalweg_recovery::{Config, PathId};
+use thalweg_recovery::{Config, PathId, SegmentOutcome};
 use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
 use super::content::Contents;
@@ -189,12 +189,10 @@ impl Connection {
             self.receiver.on_stamp(start, stamp);
         }
         if header.has(ACK) && !header.has(SYN) {
-            let samples = self.sender.path().path().rtt_samples();
-            self.on_ack(now, header, data > 0);
-            let path = self.sender.path().path();
-            if path.rtt_samples() > samples {
-                rtt.record(path.rtt().latest);
-                self.receiver.set_rtt(path.rtt().smoothed);
+            let outcome = self.on_ack(now, header, data > 0);
+            if let Some(latest) = outcome.rtt_sample {
+                rtt.record(latest);
+                self.receiver.set_rtt(self.sender.path().path().rtt().smoothed);
             }
         }
         if data > 0 {
@@ -245,7 +243,7 @@ impl Connection {
         self.sender.set_window(self.config.receive_window);
     }
 
-    fn on_ack(&mut self, now: Instant, header: &Header, has_data: bool) {
+    fn on_ack(&mut self, now: Instant, header: &Header, has_data: bool) -> SegmentOutcome {
         let una = unwrap(header.ack.wrapping_sub(1), self.sender.una());
         self.sender.set_window(u64::from(header.window) << self.peer_scale);
         let (mut blocks, sacks) = ([(0, 0); MAX_SACKS], header.sacks());
@@ -264,10 +262,11 @@ impl Connection {
             let age = millis(now).wrapping_sub(echo);
             now - Duration::from_millis(u64::from(age.max(1)))
         });
-        self.sender.on_ack(now, Ack { una, blocks, echo, has_data, stamped });
+        let outcome = self.sender.on_ack(now, Ack { una, blocks, echo, has_data, stamped });
         if advances && self.record.packets {
             self.point(now, self.sender.una(), PacketFate::Acked, 0);
         }
+        outcome
     }
 
     /// Hands what TCP has delivered to the streams.

@@ -27,7 +27,7 @@ use std::net::SocketAddr;
 
 use thalweg_link::Quantiles;
 use thalweg_proto::observe::EventHash;
-use thalweg_recovery::{Config, MarkPolicy, Policies};
+use thalweg_recovery::{Config, Policies};
 use thalweg_units::{Ecn, Instant};
 
 use crate::app::Transport;
@@ -79,7 +79,7 @@ impl StackFactory for Tcp {
             });
         }
         let mut config = TcpConfig::from(&flow.settings);
-        let scales = [&flow.client, &flow.server].iter().any(|side| side.policies.mark == MarkPolicy::Scalable);
+        let scales = [&flow.client, &flow.server].iter().any(|side| side.policies.mark.ecn_codepoint() == Ecn::Ect1);
         config.counts_marks = config.ecn && scales;
         let contents = Contents::default();
         let base = |is_client, policies: &Policies| Socket {

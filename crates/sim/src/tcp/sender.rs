@@ -16,7 +16,7 @@
 
 use std::collections::VecDeque;
 
-use thalweg_recovery::{Budget, Config, Judgement, LossTrigger, SegmentPath, SegmentRecord};
+use thalweg_recovery::{Budget, Config, Judgement, LossTrigger, SegmentOutcome, SegmentPath, SegmentRecord};
 use thalweg_units::{Duration, Instant};
 
 use super::bursts::PathView;
@@ -414,21 +414,19 @@ impl Sender {
         }
     }
 
-    /// An ACK arrived.
-    pub(super) fn on_ack(&mut self, now: Instant, ack: Ack<'_>) {
+    /// An ACK arrived. Answers what it did.
+    pub(super) fn on_ack(&mut self, now: Instant, ack: Ack<'_>) -> SegmentOutcome {
         if ack.una > self.next || ack.una < self.una {
-            return;
+            return SegmentOutcome::default();
         }
         if self.una == self.next && ack.blocks.is_empty() && ack.echo != Echo::Mark && self.probe.is_none() {
             // Nothing is outstanding, so there is nothing to acknowledge: every segment of a peer that sends data to an
             // end that sends none. Linux leaves here, too (tcp_ack without packets out).
-            return;
+            return SegmentOutcome::default();
         }
         self.is_quiet = false;
         self.burst = 0;
         let newest_before = self.newest.unwrap_or(0);
-        let before = (self.una, self.path.path().congestion_events());
-        let acked_before = self.path.path().packets_acked();
         let advances = ack.una > self.una;
         self.una = ack.una;
         self.path.on_cumulative_ack(ack.una);
@@ -463,20 +461,19 @@ impl Sender {
         match ack.echo {
             Echo::Mark if self.ecn => self.path.on_ecn_echo(now),
             Echo::Count(flags) if self.ecn => {
-                let acked = self.path.path().packets_acked() - acked_before;
-                if let Some(marked) = newly_marked(flags, self.peer_marked, acked) {
+                if let Some(marked) = newly_marked(flags, self.peer_marked, self.path.acked()) {
                     self.peer_marked += marked;
-                    self.path.on_ecn_counts(now, acked, marked);
+                    self.path.on_ecn_counts(now, marked);
                 }
             }
             _ => {}
         }
         self.judge_probe(ack.una, reports_probe, is_news || ack.has_data);
         self.detect_lost(now);
-        self.path.finish(now);
+        let outcome = self.path.finish(now);
         // A mark that was answered without a reduction has been answered: the peer is to cease repeating it.
         let is_answered = ack.echo == Echo::Mark && !self.path.is_in_episode();
-        if self.path.path().congestion_events() > before.1 || is_answered {
+        if outcome.congestion.is_some() || is_answered {
             self.has_slowed = self.ecn;
         }
         if self.path.is_in_episode() {
@@ -485,13 +482,14 @@ impl Sender {
         if self.una == self.next {
             (self.rto_at, self.probe_at) = (None, None);
         } else {
-            if self.una > before.0 {
+            if advances {
                 self.rto_at = Some(now + self.rto());
             }
             if is_news {
                 self.arm_probe(now);
             }
         }
+        outcome
     }
 
     /// A segment has arrived at the peer.

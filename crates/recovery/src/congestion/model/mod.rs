@@ -12,7 +12,7 @@ mod rate_pacer;
 mod stats;
 
 use super::Controller;
-use crate::choice::algorithms;
+use crate::congestion::table::algorithms;
 use bbr::{Bbr, Settings};
 use c4::C4;
 #[cfg(test)]
@@ -25,28 +25,28 @@ algorithms! {
         Bbr "bbr",
             "sends at the bandwidth that it has measured, and keeps as much in flight as the path holds (BBRv3, draft-ietf-ccwg-bbr)",
             "paths that lose packets by chance, and deep queues that ought to stay short",
-            |birth| Box::new(Bbr::new(birth, Settings::default()));
+            |context| Box::new(Bbr::new(context, Settings::default()));
         BbrPeakStart "bbr/peak-start",
             "as bbr, with a start by trains of packets that measure the rate of a long path, as that of start=peak-bandwidth",
             "long paths: fills the link after two round trips",
-            |birth| Box::new(Bbr::new(birth, Settings { opens_by_trains: true, ..Settings::default() }));
+            |context| Box::new(Bbr::new(context, Settings { opens_by_trains: true, ..Settings::default() }));
         BbrThreshold "bbr/threshold",
             "as bbr, but a round trip that loses no more than 2 % leaves the bandwidth as it is, as a probe does",
             "paths that lose up to 2 % by chance, and that are not shared with flows that back off for less",
-            |birth| Box::new(Bbr::new(birth, Settings { puts_up_with_loss: true, ..Settings::default() }));
+            |context| Box::new(Bbr::new(context, Settings { puts_up_with_loss: true, ..Settings::default() }));
         BbrPeakStartThreshold "bbr/peak-start-threshold",
             "bbr/peak-start and bbr/threshold together",
             "long paths that lose up to 2 % by chance",
-            |birth| Box::new(Bbr::new(birth, Settings { opens_by_trains: true, puts_up_with_loss: true }));
+            |context| Box::new(Bbr::new(context, Settings { opens_by_trains: true, puts_up_with_loss: true }));
         C4 "c4",
             "sends at a rate that it raises by weak and strong probes, and lets as much be in flight as the longest round trip without a queue holds (draft-huitema-ccwg-c4-spec)",
             "real-time media on paths with jitter; to compare with C4",
-            |birth| Box::new(C4::new(birth));
+            |context| Box::new(C4::new(context));
         #[cfg(test)]
         RatePacer "test-rate-pacer",
             "the delivery rate, whatever is lost",
             "in tests of the seat of a model",
-            |birth| Box::new(RatePacer::new(birth));
+            |context| Box::new(RatePacer::new(context));
     } reserved {
         "prague", "a scalable response to L4S marks";
     }

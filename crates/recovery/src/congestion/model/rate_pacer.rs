@@ -2,7 +2,7 @@
 
 use thalweg_units::{Duration, Instant, Rate};
 
-use crate::congestion::{AckEvent, Allowance, Birth, Change, Controller, PathView};
+use crate::congestion::{AckEvent, Allowance, Change, Controller, PathContext, PathView};
 use crate::trace::{StartExit, State};
 
 /// See the [module](self).
@@ -20,12 +20,12 @@ pub(crate) struct RatePacer {
 }
 
 impl RatePacer {
-    pub(crate) fn new(birth: &Birth) -> RatePacer {
+    pub(crate) fn new(context: &PathContext) -> RatePacer {
         RatePacer {
-            datagram_size: birth.datagram_size,
-            initial_window: birth.profile.initial_window.bytes(birth.datagram_size),
-            rate: birth.memory.and_then(|memory| memory.rate),
-            min_rtt: birth.memory.map_or(Duration::ZERO, |memory| memory.min_rtt),
+            datagram_size: context.datagram_size,
+            initial_window: context.profile.initial_window.bytes(context.datagram_size),
+            rate: context.memory.and_then(|memory| memory.rate),
+            min_rtt: context.memory.map_or(Duration::ZERO, |memory| memory.min_rtt),
             after_idle: false,
             timeouts: 0,
         }

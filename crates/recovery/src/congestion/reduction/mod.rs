@@ -20,7 +20,7 @@ mod tests;
 
 use core::fmt::Debug;
 
-use crate::choice::algorithms;
+use crate::congestion::table::algorithms;
 use immediate::Immediate;
 use prr::{Bound, Prr};
 use rate_halving::RateHalving;
@@ -31,7 +31,7 @@ algorithms! {
         Immediate "immediate",
             "at once; nothing leaves until bytes in flight have fallen below the window (RFC 6675, RFC 9002 section 7.3.2)",
             "where a pause of half a round trip does no harm; simplest to reason about",
-            |birth| Box::new(Immediate::new(birth.profile.moderates_end));
+            |context| Box::new(Immediate::new(context.profile.moderates_end));
         RateHalving "rate-halving",
             "one datagram less per two delivered, at most one above bytes in flight (Linux before 3.2)",
             "to compare with Linux before 3.2",

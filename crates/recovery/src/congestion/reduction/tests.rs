@@ -7,7 +7,7 @@
 
 use super::*;
 use crate::ReductionPolicy;
-use crate::congestion::Birth;
+use crate::congestion::PathContext;
 use proptest::prelude::*;
 
 mod claims;
@@ -20,7 +20,7 @@ const DUPLICATES: usize = 3;
 /// The reduction of this name.
 fn build(policy: &str) -> Box<dyn Reduction> {
     let policy: ReductionPolicy = policy.parse().unwrap();
-    policy.build(&Birth::new(thalweg_units::Instant::ZERO, 1_200))
+    policy.build(&PathContext::new(thalweg_units::Instant::ZERO, 1_200))
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

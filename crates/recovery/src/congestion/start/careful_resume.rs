@@ -31,29 +31,11 @@ use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, DurationExt, Instant};
 
 use super::{Congested, Departure, Proposal, Start};
-use crate::choice::choices;
-use crate::congestion::window::View;
-use crate::congestion::{AckEvent, Birth, PathMemory};
+use crate::congestion::view::View;
+use crate::congestion::{AckEvent, PathContext, PathMemory};
 use crate::pacing;
+use crate::policies::ResumePolicy;
 use crate::trace::{StartExit, State};
-
-choices! {
-    #[doc = "How a connection over a known path uses what an earlier one has learned; the start is wrapped by it."]
-    ResumePolicy, "resume" {
-        Off "off",
-            "not at all",
-            "unless the same paths are used again and again";
-        Careful "careful",
-            "a jump to half of the saved window once a first flight has been acknowledged, and a retreat if that was too much (RFC 9959)",
-            "long or fast paths that are used again: saves most round trips of a start";
-        HandshakeHalf "handshake/half",
-            "as careful, but the round-trip time of the handshake confirms the path, and the jump comes with the first flight",
-            "as careful, where one more round trip matters";
-        HandshakeFull "handshake/full",
-            "as handshake/half, with a jump to all of what the earlier connection filled",
-            "links that nobody else uses and whose rate does not change";
-    } default Off
-}
 
 /// A memory older than this is not used. RFC 9959 section 4.1 asks for a limit and leaves it open; an hour is what
 /// TLS tickets of servers that change often live.
@@ -102,10 +84,10 @@ impl ResumePolicy {
 
 /// Wraps `start` by what the path's policy makes of its memory. Without a policy, or without a memory that may be used,
 /// the start is returned as it is.
-pub(crate) fn wrap(start: Box<dyn Start>, birth: &Birth) -> Box<dyn Start> {
-    let usable = birth.memory.filter(|memory| memory.age <= LIFETIME && !memory.min_rtt.is_zero());
-    match (birth.resume.rules(), usable) {
-        (Some(rules), Some(memory)) => Box::new(CarefulResume::new(start, rules, memory, birth)),
+pub(crate) fn wrap(start: Box<dyn Start>, context: &PathContext) -> Box<dyn Start> {
+    let usable = context.memory.filter(|memory| memory.age <= LIFETIME && !memory.min_rtt.is_zero());
+    match (context.resume.rules(), usable) {
+        (Some(rules), Some(memory)) => Box::new(CarefulResume::new(start, rules, memory, context)),
         _ => start,
     }
 }
@@ -192,12 +174,12 @@ pub(crate) struct CarefulResume {
 }
 
 impl CarefulResume {
-    fn new(inner: Box<dyn Start>, rules: Rules, memory: PathMemory, birth: &Birth) -> CarefulResume {
+    fn new(inner: Box<dyn Start>, rules: Rules, memory: PathMemory, context: &PathContext) -> CarefulResume {
         CarefulResume {
             inner,
             rules,
             memory,
-            initial_window: birth.profile.initial_window.bytes(birth.datagram_size),
+            initial_window: context.profile.initial_window.bytes(context.datagram_size),
             phase: Phase::Reconnaissance { first_flight: None },
             sent: 0,
             delivered: 0,
@@ -245,7 +227,7 @@ impl CarefulResume {
     /// The growth of an acknowledgment where the path should be full: takes the place of what the wrapped start
     /// proposes.
     fn fill(&mut self, mut filled: Filled, view: View, event: &AckEvent<'_>) -> Proposal {
-        let is_settled = |jump: &Jump| event.newest_sent.is_some_and(|sent| sent >= jump.last);
+        let is_settled = |jump: &Jump| event.newest_sent().is_some_and(|sent| sent >= jump.last);
         filled.jump = filled.jump.filter(|jump| !is_settled(jump));
         if event.has_rtt_sample {
             filled.on_sample(event.rtt.exit);
@@ -297,7 +279,7 @@ impl CarefulResume {
 
     /// The reconnaissance after an acknowledgment; `None`: it goes on.
     fn reconnoiter(&self, first_flight: Option<u64>, event: &AckEvent<'_>) -> Option<Phase> {
-        if event.lost > 0 || event.ce > 0 || (event.has_rtt_sample && !self.is_known_path(event.rtt.min)) {
+        if event.lost > 0 || event.marks.ce > 0 || (event.has_rtt_sample && !self.is_known_path(event.rtt.min)) {
             return Some(Phase::Normal);
         }
         let is_confirmed = match self.rules.by_handshake {
@@ -331,7 +313,7 @@ impl Start for CarefulResume {
             Phase::Confirmed if inner.exit.is_some() || event.application_limited => inner,
             Phase::Confirmed => self.jump(event.now, inner.window, event.bytes_in_flight).unwrap_or(inner),
             Phase::Unvalidated { jump, ends } => {
-                if event.newest_sent.is_none_or(|sent| sent <= jump.begun) && event.now < ends {
+                if event.newest_sent().is_none_or(|sent| sent <= jump.begun) && event.now < ends {
                     let rate = pacing::window_rate(view.window, self.rtt, (1, 1));
                     return Proposal { rate: Some(rate), ..Proposal::window(view.window) };
                 }
@@ -343,7 +325,7 @@ impl Start for CarefulResume {
                 if inner.exit.is_none() && inner.window >= self.capacity() {
                     return self.reach_capacity(Some(jump), view, event);
                 }
-                if event.newest_sent.is_some_and(|sent| sent >= jump.last) {
+                if event.newest_sent().is_some_and(|sent| sent >= jump.last) {
                     self.phase = Phase::Validated;
                 }
                 inner
@@ -353,7 +335,7 @@ impl Start for CarefulResume {
             }
             Phase::Validated => inner,
             Phase::Filled(filled) => self.fill(filled, view, event),
-            Phase::Retreat { jump } if event.newest_sent.is_none_or(|sent| sent < jump.last) => {
+            Phase::Retreat { jump } if event.newest_sent().is_none_or(|sent| sent < jump.last) => {
                 Proposal::window(view.window)
             }
             Phase::Retreat { jump } => {

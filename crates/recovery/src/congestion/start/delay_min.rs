@@ -24,7 +24,7 @@ use thalweg_units::{Duration, Instant};
 
 use super::{Proposal, Start};
 use crate::congestion::AckEvent;
-use crate::congestion::window::View;
+use crate::congestion::view::View;
 use crate::pacing;
 use crate::trace::StartExit;
 

@@ -26,8 +26,8 @@
 use thalweg_units::{Duration, Instant};
 
 use super::{Proposal, Start};
-use crate::congestion::window::View;
-use crate::congestion::{AckEvent, Birth};
+use crate::congestion::view::View;
+use crate::congestion::{AckEvent, PathContext};
 use crate::pacing;
 use crate::trace::StartExit;
 
@@ -80,13 +80,13 @@ fn allowance(view: View) -> Duration {
 }
 
 impl HyStart {
-    pub(crate) fn new(birth: &Birth) -> HyStart {
+    pub(crate) fn new(context: &PathContext) -> HyStart {
         HyStart {
             active: true,
-            is_paced: birth.is_paced,
+            is_paced: context.is_paced,
             smallest: None,
-            round_began: birth.now,
-            train: birth.now,
+            round_began: context.now,
+            train: context.now,
             round_smallest: None,
             samples: 0,
         }
@@ -182,8 +182,8 @@ mod tests {
 
     impl Run {
         fn new(is_paced: bool, window: u64) -> Run {
-            let birth = Birth { is_paced, ..Birth::new(Instant::ZERO, DATAGRAM as u16) };
-            Run { start: HyStart::new(&birth), scene: Scene::new(), window, exit: None }
+            let context = PathContext { is_paced, ..PathContext::new(Instant::ZERO, DATAGRAM as u16) };
+            Run { start: HyStart::new(&context), scene: Scene::new(), window, exit: None }
         }
 
         /// An ACK of a datagram, so long after the one before.

@@ -14,8 +14,8 @@
 use thalweg_units::Duration;
 
 use super::{Proposal, Start};
-use crate::congestion::window::View;
-use crate::congestion::{AckEvent, Birth};
+use crate::congestion::view::View;
+use crate::congestion::{AckEvent, PathContext};
 use crate::trace::{StartExit, State};
 
 /// The least rise that counts (MIN_RTT_THRESH): smaller ones are jitter.
@@ -64,10 +64,10 @@ fn threshold(last_round: Duration) -> Duration {
 }
 
 impl HyStartPlusPlus {
-    pub(crate) fn new(birth: &Birth) -> HyStartPlusPlus {
+    pub(crate) fn new(context: &PathContext) -> HyStartPlusPlus {
         HyStartPlusPlus {
             active: true,
-            limit: (!birth.is_paced).then_some(UNPACED_LIMIT),
+            limit: (!context.is_paced).then_some(UNPACED_LIMIT),
             last_round: None,
             this_round: None,
             samples: 0,
@@ -159,8 +159,8 @@ mod tests {
 
     impl Run {
         fn new(is_paced: bool) -> Run {
-            let birth = Birth { is_paced, ..Birth::new(Instant::ZERO, DATAGRAM as u16) };
-            Run { start: HyStartPlusPlus::new(&birth), scene: Scene::new(), window: 12_000 }
+            let context = PathContext { is_paced, ..PathContext::new(Instant::ZERO, DATAGRAM as u16) };
+            Run { start: HyStartPlusPlus::new(&context), scene: Scene::new(), window: 12_000 }
         }
 
         /// One round of ACKs, one datagram each, with these samples.

@@ -3,8 +3,8 @@
 use thalweg_units::{Instant, Rate};
 
 use super::{Congested, Departure, Proposal, Start};
-use crate::congestion::window::View;
-use crate::congestion::{AckEvent, Birth};
+use crate::congestion::view::View;
+use crate::congestion::{AckEvent, PathContext};
 use crate::trace::StartExit;
 
 /// Bytes of the burst.
@@ -28,8 +28,8 @@ pub(crate) struct OneBurst {
 }
 
 impl OneBurst {
-    pub(crate) fn new(birth: &Birth) -> OneBurst {
-        OneBurst { phase: Phase::Waiting, datagram: u64::from(birth.datagram_size) }
+    pub(crate) fn new(context: &PathContext) -> OneBurst {
+        OneBurst { phase: Phase::Waiting, datagram: u64::from(context.datagram_size) }
     }
 }
 
@@ -43,7 +43,7 @@ impl Start for OneBurst {
                 Proposal { hold_until_credit: BURST, ..shape }
             }
             Phase::Sending { .. } => Proposal::window(view.window),
-            Phase::Holding { begun, .. } if event.newest_sent < Some(*begun) => Proposal::window(self.datagram),
+            Phase::Holding { begun, .. } if event.newest_sent() < Some(*begun) => Proposal::window(self.datagram),
             Phase::Holding { acked, first, .. } => {
                 *acked += event.acked;
                 let (since, before) = *first.get_or_insert((event.now, *acked));

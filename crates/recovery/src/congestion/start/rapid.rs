@@ -26,8 +26,8 @@ use thalweg_units::{Duration, DurationExt};
 
 use super::{Congested, Proposal, Start};
 use crate::congestion::floor::Floor;
-use crate::congestion::window::View;
-use crate::congestion::{AckEvent, Birth};
+use crate::congestion::view::View;
+use crate::congestion::{AckEvent, PathContext};
 use crate::pacing;
 use crate::trace::StartExit;
 
@@ -82,10 +82,10 @@ pub(crate) struct RapidStart {
 }
 
 impl RapidStart {
-    pub(crate) fn new(birth: &Birth) -> RapidStart {
+    pub(crate) fn new(context: &PathContext) -> RapidStart {
         RapidStart {
             active: true,
-            initial_window: birth.profile.initial_window.bytes(birth.datagram_size),
+            initial_window: context.profile.initial_window.bytes(context.datagram_size),
             is_first_flight: true,
             smallest: None,
             floor: Floor::default(),
@@ -104,7 +104,7 @@ impl RapidStart {
         recovery.lost = recovery.lost.saturating_add(event.lost);
         self.recovery = Some(recovery);
         let window = recovery.window(self.initial_window);
-        if event.in_recovery {
+        if event.period.in_recovery {
             return Proposal::window(window);
         }
         let held = Some(mul_div(window, BETA.1, BETA.0));
@@ -162,6 +162,7 @@ impl Start for RapidStart {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::congestion::RecoveryPeriod;
     use crate::testing::{Scene, ms};
     use crate::trace::CongestionCause;
     use proptest::prelude::*;
@@ -178,8 +179,8 @@ mod tests {
 
     impl Run {
         fn new() -> Run {
-            let birth = Birth::new(Instant::ZERO, DATAGRAM as u16);
-            Run { start: RapidStart::new(&birth), scene: Scene::new(), window: INITIAL }
+            let context = PathContext::new(Instant::ZERO, DATAGRAM as u16);
+            Run { start: RapidStart::new(&context), scene: Scene::new(), window: INITIAL }
         }
 
         fn ack(&mut self, bytes: u64, sample_ms: u64) -> Proposal {
@@ -201,7 +202,11 @@ mod tests {
 
         fn recover(&mut self, acked: u64, lost: u64, is_over: bool) -> Proposal {
             let view = View::new(self.scene.now, self.window, DATAGRAM, ms(100));
-            let event = AckEvent { lost, in_recovery: !is_over, ..self.scene.ack(acked, None, false) };
+            let event = AckEvent {
+                lost,
+                period: RecoveryPeriod { in_recovery: !is_over, is_fresh: acked > 0 },
+                ..self.scene.ack(acked, None, false)
+            };
             let proposal = self.start.on_ack(view, &event);
             self.window = proposal.window;
             proposal

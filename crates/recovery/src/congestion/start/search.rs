@@ -27,7 +27,7 @@ use thalweg_units::{Duration, DurationExt, Instant};
 
 use super::{Departure, Proposal, Start};
 use crate::congestion::AckEvent;
-use crate::congestion::window::View;
+use crate::congestion::view::View;
 use crate::trace::StartExit;
 
 /// Bins of the time over which bytes are compared (W): finer costs memory, coarser decides less often.

@@ -3,7 +3,7 @@
 
 use super::{Proposal, Start};
 use crate::congestion::AckEvent;
-use crate::congestion::window::View;
+use crate::congestion::view::View;
 
 /// See the [module](self).
 #[derive(Copy, Clone, Debug)]

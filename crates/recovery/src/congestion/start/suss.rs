@@ -29,8 +29,8 @@ use thalweg_units::{Duration, DurationExt, Instant};
 
 use super::hystart::HyStart;
 use super::{Proposal, Start};
-use crate::congestion::window::View;
-use crate::congestion::{AckEvent, Birth};
+use crate::congestion::view::View;
+use crate::congestion::{AckEvent, PathContext};
 use crate::pacing;
 
 /// The round trip above which it is worth it (`delay_min > 10000`).
@@ -94,12 +94,12 @@ fn quadruples(
 }
 
 impl Suss {
-    pub(crate) fn new(birth: &Birth) -> Suss {
+    pub(crate) fn new(context: &PathContext) -> Suss {
         Suss {
-            hystart: HyStart::new(birth),
-            active: birth.is_paced,
-            initial_window: birth.profile.initial_window.bytes(birth.datagram_size),
-            round: Round { number: 1, began: birth.now, acked: 0, rtt: None, is_judged: true, rate: None },
+            hystart: HyStart::new(context),
+            active: context.is_paced,
+            initial_window: context.profile.initial_window.bytes(context.datagram_size),
+            round: Round { number: 1, began: context.now, acked: 0, rtt: None, is_judged: true, rate: None },
             dispersion: None,
             smallest: None,
         }
@@ -206,7 +206,7 @@ mod tests {
     impl Run {
         fn new(path: u64) -> Run {
             let mut run = Run {
-                start: Suss::new(&Birth::new(Instant::ZERO, DATAGRAM as u16)),
+                start: Suss::new(&PathContext::new(Instant::ZERO, DATAGRAM as u16)),
                 scene: Scene::new(),
                 window: INITIAL,
                 exit: None,

@@ -35,9 +35,10 @@
 use thalweg_units::{Duration, DurationExt, Instant};
 
 use super::cubic::Backoff;
-use super::{Growth, Signal, View};
+use super::growth::{Growth, Signal};
 use crate::congestion::AckEvent;
 use crate::congestion::floor::Floor;
+use crate::congestion::view::View;
 
 /// How far apart the two round-trip times have to be (RTT_SPAN_THRESH).
 const SPAN: Duration = Duration::from_millis(5);

@@ -23,7 +23,8 @@ use thalweg_units::Instant;
 use thalweg_units::math::mul_div;
 
 use super::cubic::{Backoff, k_micros, micros};
-use super::{Growth, Signal, View};
+use super::growth::{Growth, Signal};
+use crate::congestion::view::View;
 
 /// The fewest datagrams that have to be acknowledged before the window grows by one.
 const LEAST: u64 = 2;

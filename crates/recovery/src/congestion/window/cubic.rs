@@ -28,7 +28,8 @@ use core::num::NonZeroU8;
 use thalweg_units::math::{icbrt, mul_div};
 use thalweg_units::{Duration, Instant};
 
-use super::{Growth, Signal, View};
+use super::growth::{Growth, Signal};
+use crate::congestion::view::View;
 
 /// How far a signal reduces the window, as beta, and what follows from that.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -19,21 +19,24 @@
 mod abba;
 mod cuback;
 mod cubic;
+mod growth;
 mod new_reno;
 mod regain;
 mod switch;
 
-use core::fmt::Debug;
-
 use smallvec::SmallVec;
 use thalweg_units::{Duration, Ecn, Instant, Rate, math};
 
+use super::marks::abe;
 use super::reduction::{Progress, Reduction, Step};
 use super::start::{Congested, Departure, Proposal, Start};
-use super::{AckEvent, Allowance, Birth, Change, CongestionEvent, Controller, PathView, ReductionPolicy, StartPolicy};
-use crate::choice::algorithms;
+use super::view::View;
+use super::{
+    AckEvent, Allowance, Change, CongestionEvent, Controller, ControllerPolicies, Decrease, MARKED_ALL, PathContext,
+    PathView, WindowParts,
+};
+use crate::congestion::table::algorithms;
 use crate::pacing;
-use crate::policies::{MarkPolicy, Policies};
 use crate::profile::Flight;
 use crate::rtt::Rtt;
 use crate::trace::{CongestionCause, StartExit, State};
@@ -42,6 +45,7 @@ use crate::undo;
 use abba::Abba;
 use cuback::Cuback;
 use cubic::Cubic;
+pub(crate) use growth::{Growth, Signal};
 use new_reno::NewReno;
 use regain::Regain;
 
@@ -55,7 +59,7 @@ algorithms! {
         Cubic "cubic",
             "grows by a cubic function of the time since the last reduction, falls to 0.7 on congestion (RFC 9438)",
             "long or fast paths, on which one datagram per round trip takes minutes to regain a window",
-            |birth| Box::new(Cubic::new(birth.profile.least_growth));
+            |context| Box::new(Cubic::new(context.profile.least_growth));
         Cuback "cuback",
             "as cubic, driven by what is acknowledged instead of by the clock (draft-kazuho-ccwg-cuback)",
             "where flows come and go: one that gains share climbs faster, one that loses it more slowly",
@@ -80,79 +84,6 @@ const MINIMUM_THRESHOLD: u64 = 2;
 /// mark came when two windows per round trip first exceeded the link, so that half of the window may be half of the
 /// path: by one datagram per round trip it takes hundreds of round trips to find out.
 const SEARCH_DIVISOR: u64 = 4;
-
-/// The share of packets that arrive marked when all do: [`CongestionEvent::marked_share`].
-pub(crate) const MARKED_ALL: u32 = 1 << 20;
-
-/// What the parts may look at.
-#[derive(Copy, Clone, Debug)]
-pub(crate) struct View {
-    pub(crate) now: Instant,
-    /// The congestion window in bytes.
-    pub(crate) window: u64,
-    /// Bytes of a full datagram: the "segment" of the formulas.
-    pub(crate) datagram: u64,
-    /// The smoothed round-trip time.
-    pub(crate) smoothed_rtt: Duration,
-    /// The newest sample, and the smallest.
-    pub(crate) latest_rtt: Duration,
-    pub(crate) min_rtt: Duration,
-}
-
-#[cfg(test)]
-impl View {
-    /// A path on which every sample is `rtt`.
-    pub(crate) fn new(now: Instant, window: u64, datagram: u64, rtt: Duration) -> View {
-        View { now, window, datagram, smoothed_rtt: rtt, latest_rtt: rtt, min_rtt: rtt }
-    }
-}
-
-/// What tells of congestion, and how it is to be answered.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
-    /// A loss.
-    Loss,
-    /// A mark that is answered as a loss is.
-    Mark,
-    /// A mark that is answered by less than a loss: a queue that marks is short (Alternative Backoff with ECN, RFC 8511).
-    AbeMark,
-}
-
-/// How the window grows after slow start, and how far congestion reduces it.
-pub(crate) trait Growth: Debug + Send {
-    /// `acked` more bytes were delivered in full use of the window. Returns the window to have now; a smaller one is
-    /// ignored.
-    fn grow(&mut self, view: View, acked: u64) -> u64;
-
-    /// An ACK or a loss timeout, before the window follows from it; `recovering`: within a recovery period, in which
-    /// nothing grows.
-    fn observe(&mut self, view: View, event: &AckEvent<'_>, recovering: bool) {
-        let _ = (view, event, recovering);
-    }
-
-    /// Congestion, told by this signal: returns the window to come down to.
-    fn reduce(&mut self, view: View, signal: Signal) -> u64;
-
-    /// How many round trips two of its sawteeth last.
-    fn cycle(&self, view: View) -> u32;
-
-    /// Slow start ended without congestion.
-    fn on_start_exit(&mut self, view: View);
-
-    /// Persistent congestion: nothing known about the path holds any more.
-    fn on_persistent_congestion(&mut self);
-
-    /// The application began or ceased to leave the window unused.
-    fn on_application_limited(&mut self, now: Instant, limited: bool) {
-        let _ = (now, limited);
-    }
-
-    /// The datagram size changed.
-    fn on_datagram_size(&mut self) {}
-
-    /// A copy, to return to if a reduction is taken back.
-    fn snapshot(&self) -> Box<dyn Growth>;
-}
 
 /// How a start wants packets to leave; what it leaves open is the frame's.
 #[derive(Copy, Clone, Debug, Default)]
@@ -183,8 +114,8 @@ pub(crate) struct Window {
     ssthresh: Option<u64>,
     datagram_size: u16,
     /// What the parts were built from.
-    birth: Birth,
-    parts: (GrowthPolicy, StartPolicy, ReductionPolicy),
+    context: PathContext,
+    parts: WindowParts,
     start: Box<dyn Start>,
     /// How the start wants packets to leave, while it lasts.
     shape: Shape,
@@ -205,17 +136,18 @@ pub(crate) struct Window {
 
 impl Window {
     /// A new path's window, of these parts.
-    pub(crate) fn new(growth: GrowthPolicy, start: StartPolicy, reduction: ReductionPolicy, birth: &Birth) -> Window {
+    pub(crate) fn new(parts: WindowParts, context: &PathContext) -> Window {
+        let WindowParts { growth, start, reduction } = parts;
         Window {
-            window: birth.profile.initial_window.bytes(birth.datagram_size),
+            window: context.profile.initial_window.bytes(context.datagram_size),
             ssthresh: None,
-            datagram_size: birth.datagram_size,
-            birth: *birth,
-            parts: (growth, start, reduction),
-            start: super::start::wrap(start.build(birth), birth),
+            datagram_size: context.datagram_size,
+            context: *context,
+            parts,
+            start: super::start::wrap(start.build(context), context),
             shape: Shape::default(),
-            growth: growth.build(birth),
-            reduction: reduction.build(birth),
+            growth: growth.build(context),
+            reduction: reduction.build(context),
             next_reduction: None,
             reducing: false,
             start_exit: None,
@@ -237,8 +169,13 @@ impl Window {
         }
     }
 
+    /// Packets are ECT(1): queues that mark early do so for it.
+    fn is_scalable(&self) -> bool {
+        self.context.ecn_codepoint == Ecn::Ect1
+    }
+
     fn minimum(&self) -> u64 {
-        u64::from(self.birth.profile.minimum_window) * u64::from(self.datagram_size)
+        u64::from(self.context.profile.minimum_window) * u64::from(self.datagram_size)
     }
 
     fn minimum_threshold(&self) -> u64 {
@@ -316,13 +253,20 @@ impl Window {
         self.start.on_exit();
     }
 
+    /// A mark ends slow start, and asks for no reduction.
+    fn end_start(&mut self, event: &AckEvent<'_>) {
+        self.ssthresh = Some(self.window);
+        self.leave_start(StartExit::Mark);
+        self.growth.on_start_exit(self.view(event.now, event.rtt));
+    }
+
     /// The window falls by half of the share of packets that arrive marked (RFC 8257 section 3.3). Whatever the growth,
     /// it goes on from there as after a start that ended by itself: what Reno adds in a round trip, at least. After the
     /// first mark of all it searches on in smaller steps ([`SEARCH_DIVISOR`]).
     ///
     /// A loss that is being repaired has reduced the window already by more.
     fn reduce_in_proportion(&mut self, event: &AckEvent<'_>, share: u32) {
-        if self.reducing || event.in_recovery {
+        if self.reducing || event.period.in_recovery {
             return;
         }
         self.searching = self.ssthresh.is_none();
@@ -333,14 +277,11 @@ impl Window {
         self.growth.on_start_exit(self.view(event.now, event.rtt));
     }
 
-    fn signal(&self, event: &AckEvent<'_>, cause: CongestionCause) -> Signal {
-        // In congestion avoidance only (RFC 8511 section 3.1): slow start overshoots by up to a window. A start that ended
-        // by itself has given that back already. And where packets are lost besides, the queue is not short.
-        let is_alone = event.lost == 0 && !self.in_slow_start();
-        match cause {
-            CongestionCause::Loss => Signal::Loss,
-            CongestionCause::Ecn if self.birth.mark == MarkPolicy::Abe && is_alone => Signal::AbeMark,
-            CongestionCause::Ecn => Signal::Mark,
+    fn signal(&self, event: &AckEvent<'_>, congestion: CongestionEvent) -> Signal {
+        match (congestion.cause, congestion.decrease) {
+            (CongestionCause::Loss, _) => Signal::Loss,
+            (CongestionCause::Ecn, Decrease::Abe) if abe::is_enough(event, self.in_slow_start()) => Signal::AbeMark,
+            (CongestionCause::Ecn, _) => Signal::Mark,
         }
     }
 
@@ -353,14 +294,14 @@ impl Window {
         let (ended, in_flight) = self.before_exit?;
         let newest = match cause {
             CongestionCause::Loss => event.losses.last().map(|loss| loss.sent),
-            CongestionCause::Ecn => event.newest_sent,
+            CongestionCause::Ecn => event.newest_sent(),
         };
         (newest? <= ended && in_flight > self.window).then_some(in_flight)
     }
 
     fn reduce(&mut self, event: &AckEvent<'_>, congestion: CongestionEvent) {
         let is_starting = self.in_slow_start();
-        let signal = self.signal(event, congestion.cause);
+        let signal = self.signal(event, congestion);
         // What the next reduction reduces is what this one was to arrive at.
         self.window = self.settled();
         self.remember(congestion.episode);
@@ -371,7 +312,7 @@ impl Window {
             self.retreat(window, threshold);
             return;
         }
-        if self.birth.profile.flight == Flight::Outstanding {
+        if self.context.profile.flight == Flight::Outstanding {
             view.window = event.prior_in_flight;
         }
         let mut target = self.growth.reduce(view, signal);
@@ -416,8 +357,8 @@ impl Window {
             prior_in_flight: event.prior_in_flight,
             in_flight: event.bytes_in_flight,
             datagram: u64::from(self.datagram_size),
-            is_fresh: event.is_fresh,
-            is_over: !event.in_recovery,
+            is_fresh: event.period.is_fresh,
+            is_over: !event.period.in_recovery,
             application_limited: event.application_limited,
         }
     }
@@ -465,15 +406,20 @@ impl Controller for Window {
     }
 
     fn on_ack(&mut self, event: &AckEvent<'_>) -> Change {
-        self.growth.observe(self.view(event.now, event.rtt), event, event.in_recovery || self.reducing);
+        if event.marks.ends_start && self.can_end_start() {
+            self.end_start(event);
+        }
+        self.growth.observe(self.view(event.now, event.rtt), event, event.period.in_recovery || self.reducing);
         match event.congestion {
-            Some(CongestionEvent { marked_share: Some(share), .. }) => self.reduce_in_proportion(event, share),
+            Some(CongestionEvent { decrease: Decrease::Share(share), .. }) => self.reduce_in_proportion(event, share),
             Some(congestion) => self.reduce(event, congestion),
             None => {}
         }
         if event.persistent_congestion {
             self.collapse();
-        } else if event.congestion.is_none_or(|congestion| congestion.marked_share.is_some()) && self.reducing {
+        } else if event.congestion.is_none_or(|congestion| matches!(congestion.decrease, Decrease::Share(_)))
+            && self.reducing
+        {
             self.carry_on_reducing(event);
         } else if event.congestion.is_none() {
             self.grow(event);
@@ -481,14 +427,8 @@ impl Controller for Window {
         Change::Allowance
     }
 
-    fn end_start(&mut self, now: Instant, rtt: &Rtt) -> bool {
-        let ends = self.in_slow_start() && self.start.may_end_where_it_stands();
-        if ends {
-            self.ssthresh = Some(self.window);
-            self.leave_start(StartExit::Mark);
-            self.growth.on_start_exit(self.view(now, rtt));
-        }
-        ends
+    fn can_end_start(&self) -> bool {
+        self.in_slow_start() && self.start.may_end_where_it_stands()
     }
 
     fn on_restart(&mut self, now: Instant, idle: Duration) -> Change {
@@ -539,7 +479,7 @@ impl Controller for Window {
         }
     }
 
-    fn on_policies(&mut self, now: Instant, policies: &Policies) {
+    fn on_policies(&mut self, now: Instant, policies: &ControllerPolicies) {
         self.switch(now, policies);
     }
 
@@ -551,17 +491,17 @@ impl Controller for Window {
 
     /// RFC 9002 section 7.2: the initial window follows the datagram size; later, only the minimum does.
     fn on_datagram_size(&mut self, size: u16) {
-        let initial = self.birth.profile.initial_window;
+        let initial = self.context.profile.initial_window;
         let is_untouched = self.window == initial.bytes(self.datagram_size) && self.ssthresh.is_none();
         self.datagram_size = size;
-        self.birth.datagram_size = size;
+        self.context.datagram_size = size;
         self.window = if is_untouched { initial.bytes(size) } else { self.window.max(self.minimum()) };
         self.ssthresh = self.ssthresh.map(|threshold| threshold.max(self.minimum_threshold()));
         self.growth.on_datagram_size();
     }
 
     fn ecn_codepoint(&self) -> Ecn {
-        if self.birth.mark == MarkPolicy::Scalable { Ecn::Ect1 } else { Ecn::Ect0 }
+        self.context.ecn_codepoint
     }
 
     fn ssthresh(&self) -> Option<u64> {
@@ -575,10 +515,10 @@ impl Controller for Window {
         let rate = || pacing::window_rate(self.window.max(self.settled()), path.rtt.paced, gain);
         let Shape { rate: asked, burst, hold_until_credit } = self.shape;
         let rate = asked.unwrap_or_else(rate);
-        let allowance = match self.birth.mark {
-            MarkPolicy::Scalable => Allowance::even(self.window, rate, self.datagram_size),
-            _ if self.in_slow_start() => Allowance::new(self.window, Some(rate), self.datagram_size),
-            _ => Allowance::steady(self.window, rate, self.datagram_size),
+        let allowance = match self.is_scalable() {
+            true => Allowance::even(self.window, rate, self.datagram_size),
+            false if self.in_slow_start() => Allowance::new(self.window, Some(rate), self.datagram_size),
+            false => Allowance::steady(self.window, rate, self.datagram_size),
         };
         Allowance { burst, hold_until_credit, ..allowance }
     }

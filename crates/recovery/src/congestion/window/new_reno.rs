@@ -9,7 +9,8 @@
 
 use thalweg_units::{Instant, math};
 
-use super::{Growth, Signal, View};
+use super::growth::{Growth, Signal};
+use crate::congestion::view::View;
 
 /// What congestion leaves of the window (kLossReductionFactor, RFC 9002 appendix B.1) …
 const BETA: (u64, u64) = (1, 2);

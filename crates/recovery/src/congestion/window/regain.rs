@@ -61,8 +61,9 @@ mod longer;
 
 use thalweg_units::{Duration, Instant, math};
 
-use super::{Growth, Signal, View};
+use super::growth::{Growth, Signal};
 use crate::congestion::AckEvent;
+use crate::congestion::view::View;
 use longer::Longer;
 
 /// Gains are in sixteenths: what a window of acknowledgments adds, as a share of the window.

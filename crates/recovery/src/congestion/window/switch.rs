@@ -3,8 +3,7 @@
 use thalweg_units::Instant;
 
 use super::{Shape, Start, Window};
-use crate::congestion::Congestion;
-use crate::policies::{MarkPolicy, PacingPolicy, Policies};
+use crate::congestion::{ControllerPolicies, WindowParts};
 
 impl Window {
     /// Goes on with the parts that `policies` names; those that stay the same keep what they know.
@@ -12,35 +11,36 @@ impl Window {
     /// A new growth begins where the window stands, as after a slow start without a loss. A new start begins afresh,
     /// unless slow start is over. A new reduction takes over with the next congestion: one that is under way is
     /// completed by the rule that began it.
-    pub(super) fn switch(&mut self, now: Instant, policies: &Policies) {
-        let Congestion::Window { growth, start, reduction } = policies.congestion else {
+    pub(super) fn switch(&mut self, now: Instant, policies: &ControllerPolicies) {
+        let Some(parts) = policies.window else {
             return;
         };
-        self.birth.mark = policies.mark;
-        let searches = policies.mark == MarkPolicy::Scalable;
+        self.context.ecn_codepoint = policies.ecn_codepoint;
+        let searches = self.is_scalable();
         self.searching &= searches;
-        let (old_growth, old_start, old_reduction) = core::mem::replace(&mut self.parts, (growth, start, reduction));
+        let old = core::mem::replace(&mut self.parts, parts);
+        let WindowParts { growth, start, reduction } = parts;
         // The parts begin now, and what was remembered of the path was for its beginning.
-        (self.birth.now, self.birth.memory) = (now, None);
-        let was_paced = core::mem::replace(&mut self.birth.is_paced, policies.pacing == PacingPolicy::On);
-        if growth != old_growth {
-            self.growth = growth.build(&self.birth);
+        (self.context.now, self.context.memory) = (now, None);
+        let was_paced = core::mem::replace(&mut self.context.is_paced, policies.is_paced);
+        if growth != old.growth {
+            self.growth = growth.build(&self.context);
             self.growth.on_application_limited(now, self.application_limited);
         }
         // How much one ACK may open the window by depends on pacing.
-        let restarts = start != old_start || was_paced != self.birth.is_paced;
+        let restarts = start != old.start || was_paced != self.context.is_paced;
         if restarts {
             self.start = self.another_start(self.start_exit.is_some());
             self.shape = Shape::default();
         }
-        if reduction != old_reduction {
-            self.next_reduction = Some(reduction.build(&self.birth));
+        if reduction != old.reduction {
+            self.next_reduction = Some(reduction.build(&self.context));
         }
         // A reduction that is taken back must not bring the old parts back.
         let mut snapshots = core::mem::take(&mut self.snapshots);
         for snapshot in &mut snapshots {
             snapshot.searching &= searches;
-            if growth != old_growth {
+            if growth != old.growth {
                 snapshot.growth = self.growth.snapshot();
             }
             if restarts {
@@ -53,7 +53,7 @@ impl Window {
 
     /// A start as it is at the beginning, or after its end.
     fn another_start(&self, is_over: bool) -> Box<dyn Start> {
-        let mut start = self.parts.1.build(&self.birth);
+        let mut start = self.parts.start.build(&self.context);
         if is_over {
             start.on_exit();
         }

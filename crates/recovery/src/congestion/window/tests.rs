@@ -1,21 +1,20 @@
 //! The frame: slow start, reductions, limits, undo; and the whole controller against the theory.
 
 use super::*;
-use crate::congestion::{Congestion, LossSample};
+use crate::Policies;
+use crate::congestion::{LossSample, SentSpan};
 use crate::profile::Profile;
 use crate::testing::{Scene, ms};
-use crate::{PacingPolicy, Policies};
 use proptest::prelude::*;
 
 const DATAGRAM: u64 = 1_200;
 
 fn window(policies: &str) -> Window {
     let policies: Policies = policies.parse().unwrap();
-    let Congestion::Window { growth, start, reduction } = policies.congestion else { unreachable!() };
-    let mut birth = Birth::new(Instant::ZERO, DATAGRAM as u16);
-    birth.is_paced = policies.pacing == PacingPolicy::On;
-    birth.mark = policies.mark;
-    Window::new(growth, start, reduction, &birth)
+    let ControllerPolicies { window, is_paced, ecn_codepoint } = policies.of_controller();
+    let mut context = PathContext::new(Instant::ZERO, DATAGRAM as u16);
+    (context.is_paced, context.ecn_codepoint) = (is_paced, ecn_codepoint);
+    Window::new(window.unwrap(), &context)
 }
 
 fn reno() -> Window {
@@ -134,7 +133,8 @@ fn the_end_of_a_start_is_part_of_the_answer_to_its_last_round_trip() {
             window.before_exit = Some((exit, in_flight * DATAGRAM));
             let losses = [lost_of(sent)];
             let losses = if cause == CongestionCause::Loss { &losses[..] } else { &[] };
-            let event = AckEvent { newest_sent: Some(sent), losses, ..scene.congestion(cause) };
+            let event =
+                AckEvent { sent: Some(SentSpan { oldest: sent, newest: sent }), losses, ..scene.congestion(cause) };
             let _ = window.on_ack(&event);
             assert_eq!(window.window, expected * DATAGRAM, "{cause:?}, {in_flight} in flight, sent {sent:?}");
         }

@@ -91,18 +91,18 @@ fn inflight_at_loss(loss: &LossSample, lost: u64) -> u64 {
 
 impl Bbr {
     pub(super) fn update_latest_signals(&mut self, sample: Option<Sample>) {
-        self.signals.update(sample, self.delivered);
+        self.path.signals.update(sample, self.connection.delivered);
     }
 
     /// UpdateCongestionSignals. Returns whether a round has ended that began with congestion.
     pub(super) fn update_congestion_signals(&mut self, sample: Option<Sample>) -> bool {
         self.update_max_bandwidth(sample);
-        if !self.signals.loss_round_started {
+        if !self.path.signals.loss_round_started {
             return false;
         }
-        let is_loss_round = core::mem::take(&mut self.signals.is_loss_in_round);
+        let is_loss_round = core::mem::take(&mut self.path.signals.is_loss_in_round);
         if is_loss_round && !self.phase.is_probing() && !self.puts_up_with_round(sample) {
-            self.short_term.on_loss_round(&self.signals, self.max_bandwidth.value(), self.window);
+            self.path.short_term.on_loss_round(&self.path.signals, self.path.max_bandwidth.value(), self.window);
         }
         is_loss_round
     }
@@ -110,24 +110,24 @@ impl Bbr {
     /// The round that ends with this sample has lost no more than a probe may (`bbr/threshold`).
     fn puts_up_with_round(&self, sample: Option<Sample>) -> bool {
         let is_low = sample.is_some_and(|sample| !sample.is_too_high());
-        self.settings.puts_up_with_loss && is_low && !self.start_losses.is_marked()
+        self.settings.puts_up_with_loss && is_low && !self.startup.losses.is_marked()
     }
 
     /// NoteLoss.
     fn note_loss(&mut self) {
-        if !self.signals.is_loss_in_round {
-            self.signals.loss_round_end = self.delivered;
+        if !self.path.signals.is_loss_in_round {
+            self.path.signals.loss_round_end = self.connection.delivered;
         }
-        self.signals.is_loss_in_round = true;
+        self.path.signals.is_loss_in_round = true;
     }
 
     /// HandleLostPacket, for each.
     pub(super) fn on_losses(&mut self, event: &AckEvent<'_>) {
         for loss in event.losses {
-            self.lost = self.lost.saturating_add(loss.bytes);
+            self.connection.lost = self.connection.lost.saturating_add(loss.bytes);
             self.note_loss();
-            self.start_losses.on_loss(loss);
-            let lost = self.lost.saturating_sub(loss.lost);
+            self.startup.losses.on_loss(loss);
+            let lost = self.connection.lost.saturating_sub(loss.lost);
             if self.cycle.is_probe_sample && is_too_much_lost(lost, loss.in_flight) {
                 let is_limited = loss.application_limited || self.is_limited_by_probe(loss.delivered);
                 self.on_inflight_too_high(event.now, inflight_at_loss(loss, lost), is_limited);
@@ -137,11 +137,11 @@ impl Bbr {
 
     /// Packets were marked CE: congestion, whatever their share (RFC 3168 section 5).
     pub(super) fn on_marks(&mut self, event: &AckEvent<'_>, sample: Option<Sample>) {
-        if event.ce == 0 {
+        if event.marks.ce == 0 {
             return;
         }
         self.note_loss();
-        self.start_losses.on_mark();
+        self.startup.losses.on_mark();
         if let Some(sample) = sample.filter(|_| self.cycle.is_probe_sample) {
             self.on_inflight_too_high(event.now, sample.in_flight, sample.application_limited);
         }
@@ -151,7 +151,7 @@ impl Bbr {
     fn on_inflight_too_high(&mut self, now: Instant, inflight: u64, application_limited: bool) {
         self.cycle.on_too_high();
         if !application_limited {
-            self.inflight_long_term = inflight.max(mul_div(self.target_inflight(), BETA.0, BETA.1));
+            self.path.inflight_long_term = inflight.max(mul_div(self.target_inflight(), BETA.0, BETA.1));
         }
         if self.phase == Phase::Up {
             self.note_exit_by_loss(Phase::Up);

@@ -17,7 +17,11 @@ const UP_DATAGRAMS: u64 = 2;
 impl Bbr {
     /// InitPacingRate: an initial window per round trip, at the gain of Startup.
     pub(super) fn init_pacing_rate(&mut self) {
-        let rtt = if self.has_rtt { self.smoothed_rtt.max(Duration::from_nanos(1)) } else { NOMINAL_RTT };
+        let rtt = if self.connection.has_rtt {
+            self.connection.smoothed_rtt.max(Duration::from_nanos(1))
+        } else {
+            NOMINAL_RTT
+        };
         self.pacing_rate = pacing::window_rate(self.initial_window(), rtt, STARTUP_PACING_GAIN);
     }
 
@@ -27,19 +31,19 @@ impl Bbr {
 
     /// SetPacingRateWithGain. In Startup the rate only rises: what the application has limited says nothing against it.
     pub(super) fn set_pacing_rate_with(&mut self, gain: Gain) {
-        let rate = self.bandwidth.mul_ratio(gain.0 * PACING_MARGIN.0, gain.1 * PACING_MARGIN.1);
-        if rate > Rate::ZERO && (self.full_pipe.reached || rate > self.pacing_rate) {
+        let rate = self.path.bandwidth.mul_ratio(gain.0 * PACING_MARGIN.0, gain.1 * PACING_MARGIN.1);
+        if rate > Rate::ZERO && (self.startup.full_pipe.reached || rate > self.pacing_rate) {
             self.pacing_rate = rate;
         }
     }
 
     /// BDPMultiple: what the path holds at the bandwidth to go by, times `gain`.
     pub(super) fn bdp(&self, gain: Gain) -> u64 {
-        self.bdp_at(self.bandwidth, gain)
+        self.bdp_at(self.path.bandwidth, gain)
     }
 
     fn bdp_at(&self, bandwidth: Rate, gain: Gain) -> u64 {
-        match self.min_rtt.value {
+        match self.path.min_rtt.value {
             Some(min_rtt) => mul_div(bandwidth.bytes_in(min_rtt), gain.0, gain.1),
             None => self.initial_window(),
         }
@@ -52,7 +56,7 @@ impl Bbr {
 
     /// The same at the maximum of the bandwidth.
     pub(super) fn inflight_at_max(&self) -> u64 {
-        self.quantized(self.bdp_at(self.max_bandwidth.value(), (1, 1)))
+        self.quantized(self.bdp_at(self.path.max_bandwidth.value(), (1, 1)))
     }
 
     /// QuantizationBudget.
@@ -71,11 +75,11 @@ impl Bbr {
 
     /// InflightWithHeadroom.
     pub(super) fn inflight_with_headroom(&self) -> u64 {
-        if self.inflight_long_term == UNBOUNDED {
+        if self.path.inflight_long_term == UNBOUNDED {
             return UNBOUNDED;
         }
-        let headroom = mul_div(self.inflight_long_term, HEADROOM.0, HEADROOM.1).max(self.datagram);
-        self.inflight_long_term.saturating_sub(headroom).max(self.min_pipe())
+        let headroom = mul_div(self.path.inflight_long_term, HEADROOM.0, HEADROOM.1).max(self.datagram);
+        self.path.inflight_long_term.saturating_sub(headroom).max(self.min_pipe())
     }
 
     /// ProbeRTTCwnd.
@@ -85,11 +89,11 @@ impl Bbr {
 
     /// SetCwnd. Above what the model asks for the window falls at once; below it rises by what is acknowledged.
     pub(super) fn set_window(&mut self, acked: u64) {
-        let inflight = self.bdp(self.phase.window_gain()).saturating_add(self.aggregation.extra());
+        let inflight = self.bdp(self.phase.window_gain()).saturating_add(self.path.aggregation.extra());
         let most = self.quantized(inflight);
-        if self.full_pipe.reached {
+        if self.startup.full_pipe.reached {
             self.window = self.window.saturating_add(acked).min(most);
-        } else if self.window < most || self.delivered < self.initial_window() {
+        } else if self.window < most || self.connection.delivered < self.initial_window() {
             self.window = self.window.saturating_add(acked);
         }
         if acked > 0 || self.window > self.min_pipe() {
@@ -105,9 +109,9 @@ impl Bbr {
     fn volume_cap(&self) -> u64 {
         let long_term = match self.phase {
             Phase::Startup => UNBOUNDED,
-            Phase::Drain | Phase::Down | Phase::Refill | Phase::Up => self.inflight_long_term,
+            Phase::Drain | Phase::Down | Phase::Refill | Phase::Up => self.path.inflight_long_term,
             Phase::Cruise | Phase::ProbeRtt => self.inflight_with_headroom(),
         };
-        long_term.min(self.short_term.inflight).max(self.min_pipe())
+        long_term.min(self.path.short_term.inflight).max(self.min_pipe())
     }
 }

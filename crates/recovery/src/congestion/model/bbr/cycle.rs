@@ -89,7 +89,7 @@ impl Cycle {
 impl Bbr {
     /// StartProbeBW_DOWN.
     pub(super) fn start_down(&mut self, now: Instant) {
-        self.signals.reset();
+        self.path.signals.reset();
         self.cycle.up_acked_per_datagram = UNBOUNDED;
         self.cycle.rounds_since_up = self.chance.bit();
         self.cycle.wait = PROBE_WAIT + self.chance.part_of_second();
@@ -101,7 +101,7 @@ impl Bbr {
 
     /// StartProbeBW_REFILL.
     pub(super) fn start_refill(&mut self) {
-        self.short_term.reset();
+        self.path.short_term.reset();
         (self.cycle.up_rounds, self.cycle.up_acked) = (0, 0);
         self.cycle.was_precautionary = false;
         self.cycle.ack_phase = AckPhase::Refilling;
@@ -120,12 +120,12 @@ impl Bbr {
     }
 
     fn reset_full_pipe(&mut self, sample: Option<Sample>) {
-        self.full_pipe.reset(sample.map(|sample| sample.rate).unwrap_or_default());
+        self.startup.full_pipe.reset(sample.map(|sample| sample.rate).unwrap_or_default());
     }
 
     /// UpdateProbeBWCyclePhase.
     pub(super) fn update_cycle(&mut self, event: &AckEvent<'_>, sample: Option<Sample>) {
-        if !self.full_pipe.reached || self.adapt_long_term(event, sample) {
+        if !self.startup.full_pipe.reached || self.adapt_long_term(event, sample) {
             return;
         }
         match self.phase {
@@ -176,9 +176,9 @@ impl Bbr {
             }
         }
         if let Some(sample) = sample.filter(|sample| !sample.is_too_high())
-            && self.inflight_long_term != UNBOUNDED
+            && self.path.inflight_long_term != UNBOUNDED
         {
-            self.inflight_long_term = self.inflight_long_term.max(sample.in_flight);
+            self.path.inflight_long_term = self.path.inflight_long_term.max(sample.in_flight);
             if self.phase == Phase::Up {
                 self.probe_upward(event.acked);
             }
@@ -192,7 +192,7 @@ impl Bbr {
         let is_cycle = self.phase.is_in_cycle() && !sample.application_limited;
         let is_interrupted = self.phase == Phase::ProbeRtt && self.cycle.has_probed && !sample.by_application;
         if is_cycle || is_interrupted {
-            self.max_bandwidth.advance();
+            self.path.max_bandwidth.advance();
             self.cycle.has_probed = false;
         }
     }
@@ -214,23 +214,24 @@ impl Bbr {
 
     /// IsTimeToCruise.
     fn is_time_to_cruise(&self) -> bool {
-        self.in_flight <= self.inflight_with_headroom() && self.in_flight <= self.inflight_at_max()
+        self.connection.in_flight <= self.inflight_with_headroom()
+            && self.connection.in_flight <= self.inflight_at_max()
     }
 
     /// IsTimeToGoDown.
     fn is_time_to_go_down(&mut self, event: &AckEvent<'_>, sample: Option<Sample>) -> bool {
         // A window that is no multiple of a datagram is never filled to the byte.
         let reached = event.prior_in_flight.saturating_add(self.datagram);
-        if self.cycle.was_too_high && reached > self.inflight_long_term {
+        if self.cycle.was_too_high && reached > self.path.inflight_long_term {
             self.cycle.was_precautionary = true;
             return true;
         }
-        if self.is_window_limited() && self.window >= self.inflight_long_term {
+        if self.is_window_limited() && self.window >= self.path.inflight_long_term {
             // It is the bound that limits the rate, not the path.
             self.reset_full_pipe(sample);
             return false;
         }
-        self.full_pipe.now
+        self.startup.full_pipe.now
     }
 
     /// RaiseInflightLongtermSlope.
@@ -242,13 +243,14 @@ impl Bbr {
 
     /// ProbeInflightLongtermUpward.
     fn probe_upward(&mut self, acked: u64) {
-        if !self.is_window_limited() || self.window < self.inflight_long_term {
+        if !self.is_window_limited() || self.window < self.path.inflight_long_term {
             return;
         }
         self.cycle.up_acked = self.cycle.up_acked.saturating_add(acked);
         let datagrams = self.cycle.up_acked / self.cycle.up_acked_per_datagram;
         self.cycle.up_acked -= datagrams * self.cycle.up_acked_per_datagram;
-        self.inflight_long_term = self.inflight_long_term.saturating_add(datagrams.saturating_mul(self.datagram));
+        self.path.inflight_long_term =
+            self.path.inflight_long_term.saturating_add(datagrams.saturating_mul(self.datagram));
         if self.rounds.started {
             self.raise_slope();
         }

@@ -65,33 +65,35 @@ pub(super) struct ProbeRtt {
 impl Bbr {
     /// CheckProbeRTT.
     pub(super) fn check_probe_rtt(&mut self, now: Instant, is_due: bool) {
-        self.stats.rtt_probes_skipped += u64::from(self.phase != Phase::ProbeRtt && is_due && self.idle_restart);
-        if self.phase != Phase::ProbeRtt && is_due && !self.idle_restart {
+        self.stats.rtt_probes_skipped +=
+            u64::from(self.phase != Phase::ProbeRtt && is_due && self.connection.idle_restart);
+        if self.phase != Phase::ProbeRtt && is_due && !self.connection.idle_restart {
             // With the window of before: in ProbeRTT only a larger one would be kept.
             self.save_window();
             self.go_to(Phase::ProbeRtt);
             self.probe_rtt = ProbeRtt::default();
-            self.limited_by_probe = None;
+            self.connection.limited_by_probe = None;
             self.cycle.on_probe_stopped();
             self.begin_round();
         }
         if self.phase == Phase::ProbeRtt {
             self.carry_on_probe_rtt(now);
         }
-        self.idle_restart = false;
+        self.connection.idle_restart = false;
     }
 
     /// HandleProbeRTT.
     fn carry_on_probe_rtt(&mut self, now: Instant) {
         // Low rates are of its own making.
-        let from = self.limited_by_probe.map_or(self.delivered, |(from, _)| from);
-        self.limited_by_probe = Some((from, self.delivered.saturating_add(self.in_flight).max(1)));
+        let from = self.connection.limited_by_probe.map_or(self.connection.delivered, |(from, _)| from);
+        self.connection.limited_by_probe =
+            Some((from, self.connection.delivered.saturating_add(self.connection.in_flight).max(1)));
         if self.probe_rtt.done_at.is_some() {
             self.probe_rtt.round_done |= self.rounds.started;
             if self.probe_rtt.round_done {
                 self.check_probe_rtt_done(now);
             }
-        } else if self.in_flight <= self.probe_rtt_window() {
+        } else if self.connection.in_flight <= self.probe_rtt_window() {
             self.probe_rtt = ProbeRtt { done_at: Some(now + PROBE_DURATION), ..ProbeRtt::default() };
             self.begin_round();
         }
@@ -100,7 +102,7 @@ impl Bbr {
     /// Whether the acknowledgment of a packet sent now comes when ProbeRTT may end, and not before. Where a round trip
     /// takes longer than the probe, that is the first packet after the flight has become small, which ends the round.
     pub(super) fn can_end_probe_rtt(&self, now: Instant) -> bool {
-        let arrives = now + self.min_rtt.value.unwrap_or_default();
+        let arrives = now + self.path.min_rtt.value.unwrap_or_default();
         self.phase == Phase::ProbeRtt && self.probe_rtt.done_at.is_some_and(|done| arrives > done)
     }
 
@@ -112,7 +114,7 @@ impl Bbr {
     /// CheckProbeRTTDone.
     pub(super) fn check_probe_rtt_done(&mut self, now: Instant) {
         if self.probe_rtt.done_at.is_some_and(|done| now > done) {
-            self.min_rtt.on_probed(now);
+            self.path.min_rtt.on_probed(now);
             self.restore_window();
             self.exit_probe_rtt(now);
         }
@@ -120,8 +122,8 @@ impl Bbr {
 
     /// ExitProbeRTT. The queue is gone already, so that nothing is left to do in Down.
     fn exit_probe_rtt(&mut self, now: Instant) {
-        self.short_term.reset();
-        if self.full_pipe.reached {
+        self.path.short_term.reset();
+        if self.startup.full_pipe.reached {
             self.start_down(now);
             self.go_to(Phase::Cruise);
         } else {

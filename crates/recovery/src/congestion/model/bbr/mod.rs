@@ -41,40 +41,41 @@
 //!   requests.
 //! - The budget for trains does not count what the peer was asked to hold back of its acknowledgments: a controller is
 //!   not told of that, and `aggregation` measures it.
-//! - What an earlier connection has learned ([`Birth::memory`]) is not used.
+//! - What an earlier connection has learned ([`PathContext::memory`]) is not used.
 
-use smallvec::SmallVec;
 use thalweg_units::{Duration, Instant, Rate};
 
 use super::ModelStats;
-use crate::congestion::{AckEvent, Allowance, Birth, Change, Controller, PathView};
+use crate::congestion::{AckEvent, Allowance, Change, Controller, PathContext, PathView};
 use crate::profile::Profile;
 use crate::rtt::Rtt;
 use crate::trace::{StartExit, State};
-use crate::undo;
 
 mod aggregation;
 mod bounds;
+mod connection;
 mod control;
 mod cycle;
 mod filter;
 mod min_rtt;
 mod opening;
+mod path_model;
 mod phase;
 mod repair;
 mod startup;
 #[cfg(test)]
 mod tests;
 
-use aggregation::{Acked, Aggregation};
-use bounds::{LatestSignals, ShortTerm};
+use aggregation::Acked;
+use connection::Connection;
 use cycle::Cycle;
-use filter::{Chance, MaxBandwidth, Rounds};
-use min_rtt::{MinRtt, ProbeRtt};
+use filter::{Chance, Rounds};
+use min_rtt::ProbeRtt;
 use opening::Opening;
+use path_model::PathModel;
 use phase::Phase;
-use repair::Saved;
-use startup::{FullPipe, StartLosses};
+use repair::Repair;
+use startup::Startup;
 
 /// LossThresh: the largest share of a flight whose loss is put up with while probing.
 const LOSS_THRESHOLD: (u64, u64) = (2, 100);
@@ -134,85 +135,33 @@ pub(crate) struct Bbr {
     phase: Phase,
     window: u64,
     pacing_rate: Rate,
-    /// The pacing rate has been set by a round-trip time.
-    has_rtt: bool,
-    /// Bytes delivered, lost and in flight.
-    delivered: u64,
-    lost: u64,
-    in_flight: u64,
-    /// The smoothed round-trip time.
-    smoothed_rtt: Duration,
+    connection: Connection,
     rounds: Rounds,
-    max_bandwidth: MaxBandwidth,
-    /// The bandwidth to go by: the maximum, within the short-term bound.
-    bandwidth: Rate,
-    min_rtt: MinRtt,
-    aggregation: Aggregation,
-    /// The start that Startup begins with, while it lasts.
-    opening: Option<Opening>,
-    full_pipe: FullPipe,
-    start_losses: StartLosses,
-    /// The round in which Drain began.
-    drain_start: u64,
-    signals: LatestSignals,
-    short_term: ShortTerm,
-    /// The largest flight that is known, or hoped, to be carried without too much loss.
-    inflight_long_term: u64,
+    path: PathModel,
+    startup: Startup,
     cycle: Cycle,
     probe_rtt: ProbeRtt,
-    /// The last window that neither recovery nor ProbeRTT had reduced.
-    prior_window: u64,
-    in_recovery: bool,
-    saved: SmallVec<[Saved; undo::DEPTH]>,
-    /// Nothing has been acknowledged since it began to send again.
-    idle_restart: bool,
-    application_limited: bool,
-    /// Samples of packets sent when the delivered bytes were within this range are limited by ProbeRTT.
-    limited_by_probe: Option<(u64, u64)>,
-    /// The window was full at some point in this round, and in the one before.
-    window_full: (bool, bool),
-    start_exit: Option<StartExit>,
+    repair: Repair,
     stats: ModelStats,
 }
 
 impl Bbr {
-    pub(crate) fn new(birth: &Birth, settings: Settings) -> Bbr {
-        let datagram = u64::from(birth.datagram_size);
+    pub(crate) fn new(context: &PathContext, settings: Settings) -> Bbr {
         let mut bbr = Bbr {
             settings,
-            profile: birth.profile,
-            datagram,
-            chance: Chance::new(birth.seed),
+            profile: context.profile,
+            datagram: u64::from(context.datagram_size),
+            chance: Chance::new(context.seed),
             phase: Phase::Startup,
-            window: birth.profile.initial_window.bytes(birth.datagram_size),
+            window: context.profile.initial_window.bytes(context.datagram_size),
             pacing_rate: Rate::ZERO,
-            has_rtt: false,
-            delivered: 0,
-            lost: 0,
-            in_flight: 0,
-            smoothed_rtt: Duration::ZERO,
+            connection: Connection::default(),
             rounds: Rounds::default(),
-            max_bandwidth: MaxBandwidth::new(),
-            bandwidth: Rate::ZERO,
-            min_rtt: MinRtt::new(birth.now),
-            aggregation: Aggregation::new(birth.now),
-            opening: settings.opens_by_trains.then(|| Opening::new(birth)),
-            full_pipe: FullPipe::default(),
-            start_losses: StartLosses::default(),
-            drain_start: 0,
-            signals: LatestSignals::default(),
-            short_term: ShortTerm::UNBOUNDED,
-            inflight_long_term: UNBOUNDED,
-            cycle: Cycle::new(birth.now),
+            path: PathModel::new(context.now),
+            startup: Startup::new(settings.opens_by_trains.then(|| Opening::new(context))),
+            cycle: Cycle::new(context.now),
             probe_rtt: ProbeRtt::default(),
-            prior_window: 0,
-            in_recovery: false,
-            saved: SmallVec::new(),
-            idle_restart: false,
-            application_limited: false,
-            limited_by_probe: None,
-            window_full: (false, false),
-            start_exit: None,
+            repair: Repair::default(),
             stats: ModelStats { startups: 1, ..ModelStats::default() },
         };
         bbr.init_pacing_rate();
@@ -245,77 +194,78 @@ impl Bbr {
 
     /// Whether a packet that left when so many bytes had been delivered was held back by ProbeRTT.
     fn is_limited_by_probe(&self, delivered: u64) -> bool {
-        self.limited_by_probe.is_some_and(|(from, until)| (from..=until).contains(&delivered))
+        self.connection.limited_by_probe.is_some_and(|(from, until)| (from..=until).contains(&delivered))
     }
 
     /// UpdateModelAndState: what the acknowledgment changes, in the order of the draft.
     fn update(&mut self, event: &AckEvent<'_>, sample: Option<Sample>) {
         self.update_latest_signals(sample);
         let loss_round = self.update_congestion_signals(sample);
-        self.aggregation.on_ack(Acked {
+        self.path.aggregation.on_ack(Acked {
             now: event.now,
             bytes: event.acked,
-            bandwidth: self.bandwidth,
+            bandwidth: self.path.bandwidth,
             window: self.window,
             round: self.rounds.count,
-            is_full: self.full_pipe.reached,
+            is_full: self.startup.full_pipe.reached,
         });
         self.check_full_pipe(sample);
         self.check_startup_done(sample, loss_round);
         self.check_drain_done(event.now);
         self.update_cycle(event, sample);
-        let expired = self.min_rtt.update(event.now, event.has_rtt_sample.then_some(event.rtt.latest));
+        let expired = self.path.min_rtt.update(event.now, event.has_rtt_sample.then_some(event.rtt.latest));
         self.check_probe_rtt(event.now, expired);
-        self.signals.advance(sample);
-        self.bandwidth = self.max_bandwidth.value().min(self.short_term.bandwidth);
+        self.path.signals.advance(sample);
+        self.path.bandwidth = self.path.max_bandwidth.value().min(self.path.short_term.bandwidth);
     }
 
     /// UpdateRound and UpdateMaxBw.
     fn update_max_bandwidth(&mut self, sample: Option<Sample>) {
         self.rounds.started = false;
         let Some(sample) = sample else { return };
-        self.rounds.update(sample.prior_delivered, self.delivered);
+        self.rounds.update(sample.prior_delivered, self.connection.delivered);
         if self.rounds.started {
             self.cycle.rounds_since_up += 1;
-            self.window_full = (false, self.window_full.0);
+            self.connection.window_full = (false, self.connection.window_full.0);
         }
-        self.max_bandwidth.update(sample.rate, sample.application_limited);
+        self.path.max_bandwidth.update(sample.rate, sample.application_limited);
     }
 
     /// The window was full at some point in the last round trip (is_cwnd_limited).
     fn is_window_limited(&self) -> bool {
-        self.window_full.0 || self.window_full.1
+        self.connection.window_full.0 || self.connection.window_full.1
     }
 
     /// Notes what it has learned.
     fn note_model(&mut self) {
-        if self.phase == Phase::Startup || self.bandwidth == Rate::ZERO {
+        if self.phase == Phase::Startup || self.path.bandwidth == Rate::ZERO {
             return;
         }
         let stats = &mut self.stats;
         let is_first = stats.least_bandwidth == Rate::ZERO;
-        stats.least_bandwidth = if is_first { self.bandwidth } else { stats.least_bandwidth.min(self.bandwidth) };
-        stats.most_extra = stats.most_extra.max(self.aggregation.extra());
+        stats.least_bandwidth =
+            if is_first { self.path.bandwidth } else { stats.least_bandwidth.min(self.path.bandwidth) };
+        stats.most_extra = stats.most_extra.max(self.path.aggregation.extra());
     }
 
     fn begin_round(&mut self) {
-        self.rounds.begin(self.delivered);
+        self.rounds.begin(self.connection.delivered);
     }
 }
 
 impl Controller for Bbr {
     fn on_sent(&mut self, now: Instant, bytes: u64, bytes_in_flight: u64) -> Change {
-        self.in_flight = bytes_in_flight;
+        self.connection.in_flight = bytes_in_flight;
         self.note_prompt_ack(now);
-        self.window_full.0 |= bytes_in_flight.saturating_add(self.datagram) > self.window;
+        self.connection.window_full.0 |= bytes_in_flight.saturating_add(self.datagram) > self.window;
         if self.open_between_acks(now, bytes, bytes_in_flight) { Change::Allowance } else { Change::None }
     }
 
     fn on_ack(&mut self, event: &AckEvent<'_>) -> Change {
-        (self.delivered, self.in_flight) = (event.delivered, event.bytes_in_flight);
-        self.smoothed_rtt = event.rtt.smoothed;
-        if event.has_rtt_sample && !self.has_rtt {
-            self.has_rtt = true;
+        (self.connection.delivered, self.connection.in_flight) = (event.delivered, event.bytes_in_flight);
+        self.connection.smoothed_rtt = event.rtt.smoothed;
+        if event.has_rtt_sample && !self.connection.has_rtt {
+            self.connection.has_rtt = true;
             self.init_pacing_rate();
         }
         self.enter_recovery(event);
@@ -339,11 +289,11 @@ impl Controller for Bbr {
 
     /// HandleRestartFromIdle. The window stays: that it is not sent at once is what the rate is for.
     fn on_restart(&mut self, now: Instant, _idle: Duration) -> Change {
-        if !self.application_limited {
+        if !self.connection.application_limited {
             return Change::None;
         }
-        self.idle_restart = true;
-        self.aggregation.restart(now);
+        self.connection.idle_restart = true;
+        self.path.aggregation.restart(now);
         if self.phase.is_in_cycle() {
             self.set_pacing_rate_with((1, 1));
         } else if self.phase == Phase::ProbeRtt {
@@ -362,22 +312,22 @@ impl Controller for Bbr {
     }
 
     fn on_application_limited(&mut self, _now: Instant, limited: bool) -> Change {
-        self.application_limited = limited;
+        self.connection.application_limited = limited;
         Change::None
     }
 
     fn on_datagram_size(&mut self, size: u16) {
-        let is_untouched = self.window == self.initial_window() && self.delivered == 0;
+        let is_untouched = self.window == self.initial_window() && self.connection.delivered == 0;
         self.datagram = u64::from(size);
         self.window = if is_untouched { self.initial_window() } else { self.window.max(self.min_pipe()) };
-        if !self.has_rtt {
+        if !self.connection.has_rtt {
             self.init_pacing_rate();
         }
     }
 
     fn allowance(&self, _path: &PathView<'_>) -> Allowance {
         let size = u16::try_from(self.datagram).unwrap_or(u16::MAX);
-        let opening = self.opening.as_ref().filter(|_| self.phase == Phase::Startup);
+        let opening = self.startup.opening.as_ref().filter(|_| self.phase == Phase::Startup);
         let Some(proposal) = opening.and_then(|opening| opening.proposal) else {
             return match self.phase {
                 Phase::Startup => Allowance::new(self.window, Some(self.pacing_rate), size),
@@ -411,11 +361,11 @@ impl Controller for Bbr {
     }
 
     fn model(&self) -> Option<ModelStats> {
-        let bound = if self.inflight_long_term == UNBOUNDED { 0 } else { self.inflight_long_term };
-        Some(ModelStats { bandwidth: self.max_bandwidth.value(), inflight_bound: bound, ..self.stats })
+        let bound = if self.path.inflight_long_term == UNBOUNDED { 0 } else { self.path.inflight_long_term };
+        Some(ModelStats { bandwidth: self.path.max_bandwidth.value(), inflight_bound: bound, ..self.stats })
     }
 
     fn start_exit(&self) -> Option<StartExit> {
-        self.start_exit
+        self.startup.exit
     }
 }

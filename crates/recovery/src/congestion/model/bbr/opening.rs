@@ -9,8 +9,8 @@ use thalweg_units::Instant;
 use super::Bbr;
 use super::phase::Phase;
 use crate::congestion::start::{Departure, LONG, Proposal, Start};
-use crate::congestion::window::View;
-use crate::congestion::{AckEvent, Birth, StartPolicy};
+use crate::congestion::view::View;
+use crate::congestion::{AckEvent, PathContext, RecoveryPeriod, StartPolicy};
 
 /// The start under way, and what it proposed last.
 #[derive(Debug)]
@@ -20,17 +20,17 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    pub(super) fn new(birth: &Birth) -> Opening {
-        Opening { start: StartPolicy::PeakBandwidth.build(birth), proposal: None }
+    pub(super) fn new(context: &PathContext) -> Opening {
+        Opening { start: StartPolicy::PeakBandwidth.build(context), proposal: None }
     }
 }
 
 impl Bbr {
     /// After BBR has had its say; the window was `before` until then.
     pub(super) fn open(&mut self, event: &AckEvent<'_>, before: u64) {
-        let Some(opening) = &mut self.opening else { return };
+        let Some(opening) = &mut self.startup.opening else { return };
         if self.phase != Phase::Startup || (event.rtt.has_sample && event.rtt.min < LONG) {
-            self.opening = None;
+            self.startup.opening = None;
             return;
         }
         let view = View {
@@ -42,16 +42,21 @@ impl Bbr {
             min_rtt: event.rtt.min,
         };
         // What is delivered in recovery would open no window of loss-based control.
-        let growth = if event.in_recovery || event.congestion.is_some() { event.acked } else { event.growth };
-        let seen = AckEvent { growth, congestion: None, in_recovery: false, ..*event };
+        let growth = if event.period.in_recovery || event.congestion.is_some() { event.acked } else { event.growth };
+        let seen = AckEvent {
+            growth,
+            congestion: None,
+            period: RecoveryPeriod { in_recovery: false, ..event.period },
+            ..*event
+        };
         let proposal = opening.start.on_ack(view, &seen);
         self.window = before;
         match proposal.exit {
             None => self.take_up(proposal),
             Some(reason) => {
-                self.opening = None;
-                self.full_pipe.reached = true;
-                self.start_exit.get_or_insert(reason);
+                self.startup.opening = None;
+                self.startup.full_pipe.reached = true;
+                self.startup.exit.get_or_insert(reason);
                 self.enter_drain();
                 self.check_drain_done(event.now);
                 self.set_pacing_rate();
@@ -62,9 +67,9 @@ impl Bbr {
 
     /// A packet leaves. Answers whether that changes how packets leave.
     pub(super) fn open_between_acks(&mut self, now: Instant, bytes: u64, bytes_in_flight: u64) -> bool {
-        let is_full = self.window_full.0;
+        let is_full = self.connection.window_full.0;
         let departure = Departure { now, bytes, bytes_in_flight, window: self.window, is_full };
-        let proposal = self.opening.as_mut().and_then(|opening| opening.start.on_sent(departure));
+        let proposal = self.startup.opening.as_mut().and_then(|opening| opening.start.on_sent(departure));
         proposal.is_some_and(|proposal| {
             self.take_up(proposal);
             true
@@ -73,7 +78,7 @@ impl Bbr {
 
     fn take_up(&mut self, proposal: Proposal) {
         self.window = self.window.max(proposal.window);
-        if let Some(opening) = &mut self.opening {
+        if let Some(opening) = &mut self.startup.opening {
             opening.proposal = Some(proposal);
         }
     }

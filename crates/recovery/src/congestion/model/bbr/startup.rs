@@ -2,6 +2,7 @@
 
 use thalweg_units::{Instant, Rate};
 
+use super::opening::Opening;
 use super::phase::Phase;
 use super::{Bbr, Sample};
 use crate::congestion::LossSample;
@@ -76,23 +77,42 @@ impl StartLosses {
     }
 }
 
+/// How far Startup and Drain have come.
+#[derive(Debug)]
+pub(super) struct Startup {
+    /// The start that Startup begins with, while it lasts.
+    pub(super) opening: Option<Opening>,
+    pub(super) full_pipe: FullPipe,
+    pub(super) losses: StartLosses,
+    /// The round in which Drain began.
+    drain_start: u64,
+    pub(super) exit: Option<StartExit>,
+}
+
+impl Startup {
+    pub(super) fn new(opening: Option<Opening>) -> Startup {
+        let (full_pipe, losses) = (FullPipe::default(), StartLosses::default());
+        Startup { opening, full_pipe, losses, drain_start: 0, exit: None }
+    }
+}
+
 impl Bbr {
     /// CheckFullBWReached.
     pub(super) fn check_full_pipe(&mut self, sample: Option<Sample>) {
         let Some(sample) = sample.filter(|sample| !sample.application_limited) else { return };
-        if !self.full_pipe.now && self.rounds.started {
-            self.full_pipe.on_round(sample.rate);
+        if !self.startup.full_pipe.now && self.rounds.started {
+            self.startup.full_pipe.on_round(sample.rate);
         }
     }
 
     /// CheckStartupDone. `loss_round` says that the acknowledgment ended a round that began with congestion.
     pub(super) fn check_startup_done(&mut self, sample: Option<Sample>, loss_round: bool) {
         if loss_round {
-            let losses = core::mem::take(&mut self.start_losses);
+            let losses = core::mem::take(&mut self.startup.losses);
             self.check_startup_high_loss(sample, losses);
         }
-        if self.phase == Phase::Startup && self.full_pipe.reached {
-            self.start_exit.get_or_insert(StartExit::Plateau);
+        if self.phase == Phase::Startup && self.startup.full_pipe.reached {
+            self.startup.exit.get_or_insert(StartExit::Plateau);
             self.enter_drain();
         }
     }
@@ -100,34 +120,34 @@ impl Bbr {
     /// CheckStartupHighLoss: a full round after the first loss, more than is put up with is lost in many places, or
     /// marks go on.
     fn check_startup_high_loss(&mut self, sample: Option<Sample>, losses: StartLosses) {
-        if self.full_pipe.reached || self.phase != Phase::Startup {
+        if self.startup.full_pipe.reached || self.phase != Phase::Startup {
             return;
         }
         let is_high = losses.ranges >= LOSS_RANGES && sample.is_some_and(|sample| sample.is_too_high());
         if is_high || losses.is_marked {
             self.note_exit_by_loss(Phase::Startup);
             self.stats.startups_ended_by_loss += 1;
-            self.full_pipe.reached = true;
-            self.inflight_long_term = self.bdp((1, 1)).max(self.signals.inflight);
-            self.start_exit.get_or_insert(StartExit::Congestion);
+            self.startup.full_pipe.reached = true;
+            self.path.inflight_long_term = self.bdp((1, 1)).max(self.path.signals.inflight);
+            self.startup.exit.get_or_insert(StartExit::Congestion);
         }
     }
 
     pub(super) fn enter_startup(&mut self) {
         self.go_to(Phase::Startup);
-        self.start_exit = None;
+        self.startup.exit = None;
     }
 
     pub(super) fn enter_drain(&mut self) {
         self.go_to(Phase::Drain);
-        self.stats.start_bandwidth = self.max_bandwidth.value();
-        self.drain_start = self.rounds.count;
+        self.stats.start_bandwidth = self.path.max_bandwidth.value();
+        self.startup.drain_start = self.rounds.count;
     }
 
     /// CheckDrainDone.
     pub(super) fn check_drain_done(&mut self, now: Instant) {
-        let is_late = self.rounds.count > self.drain_start + DRAIN_ROUNDS;
-        let is_drained = self.in_flight <= self.inflight((1, 1));
+        let is_late = self.rounds.count > self.startup.drain_start + DRAIN_ROUNDS;
+        let is_drained = self.connection.in_flight <= self.inflight((1, 1));
         if self.phase == Phase::Drain && (is_late || is_drained) {
             self.stats.drains_ended_by_time += u64::from(!is_drained);
             self.start_down(now);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use thalweg_units::{Duration, Instant, Rate};
 
 use super::*;
-use crate::congestion::{CongestionEvent, LossSample};
+use crate::congestion::{CongestionEvent, Decrease, LossSample, Marks, RecoveryPeriod, SentSpan};
 use crate::delivery::{RateSample, Round};
 use crate::policies::RttPolicy;
 use crate::rtt::Sample as RttSample;
@@ -81,10 +81,10 @@ impl Stage {
     }
 
     fn seeded(seed: u64) -> Stage {
-        let mut birth = Birth::new(Instant::ZERO, DATAGRAM as u16);
-        birth.seed = seed;
+        let mut context = PathContext::new(Instant::ZERO, DATAGRAM as u16);
+        context.seed = seed;
         Stage {
-            bbr: Bbr::new(&birth, Settings::default()),
+            bbr: Bbr::new(&context, Settings::default()),
             rtt: Rtt::new(RttPolicy::Classic, ms(333)),
             now: Instant::ZERO,
             delivered: 0,
@@ -102,7 +102,7 @@ impl Stage {
         self.now += step;
         if ack.rtt == RTT {
             // As short as ever: nothing has to be probed for.
-            self.bbr.min_rtt.on_probed(self.now);
+            self.bbr.path.min_rtt.on_probed(self.now);
         }
         let bytes = ack.rate.bytes_in(step);
         // The sender has used its window meanwhile, unless the application has not.
@@ -120,7 +120,7 @@ impl Stage {
             self.episode += 1;
             self.recovers_until = Some(self.delivered);
             let cause = if ack.ce > 0 { CongestionCause::Ecn } else { CongestionCause::Loss };
-            CongestionEvent { cause, episode: self.episode, marked_share: None }
+            CongestionEvent { cause, episode: self.episode, decrease: Decrease::AsLoss }
         });
         if congestion.is_none() && self.recovers_until.is_some_and(|until| prior >= until) {
             self.recovers_until = None;
@@ -140,20 +140,18 @@ impl Stage {
             has_rtt_sample: true,
             acked: bytes,
             growth: bytes,
-            newest_sent: Some(self.now - ack.rtt),
-            oldest_sent: None,
+            sent: Some(SentSpan { oldest: self.now - ack.rtt, newest: self.now - ack.rtt }),
             arrivals: &[],
             lost: ack.losses.iter().map(|loss| loss.bytes).sum(),
             losses: &ack.losses,
-            ce: ack.ce,
+            marks: Marks { ce: ack.ce, ends_start: false },
             delivered: self.delivered,
             prior_in_flight: flight + bytes,
             bytes_in_flight: flight,
             round: Round::default(),
             delivery: Some(delivery),
             application_limited: ack.limited,
-            is_fresh: true,
-            in_recovery: self.recovers_until.is_some(),
+            period: RecoveryPeriod { in_recovery: self.recovers_until.is_some(), is_fresh: true },
             congestion,
             persistent_congestion: ack.persistent,
         };

@@ -29,7 +29,8 @@ use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, DurationExt, Ecn, Instant, Rate};
 
 use super::ModelStats;
-use crate::congestion::{AckEvent, Allowance, Birth, Change, Controller, PathMemory, PathView, ResumePolicy};
+use crate::congestion::{AckEvent, Allowance, Change, Controller, PathContext, PathMemory, PathView};
+use crate::policies::ResumePolicy;
 use crate::profile::Profile;
 use crate::rtt::Rtt;
 use crate::trace::{StartExit, State};
@@ -119,6 +120,30 @@ struct Push {
     was_marked: bool,
 }
 
+/// How far Initial has come.
+#[derive(Copy, Clone, Debug)]
+struct Initial {
+    /// The window of Initial.
+    window: u64,
+    /// Packets known of in this Initial.
+    packets: u64,
+    eras_without_growth: u32,
+    /// It is not the first.
+    has_restarted: bool,
+    exit: Option<StartExit>,
+}
+
+/// The signs of congestion.
+#[derive(Copy, Clone, Debug, Default)]
+struct Signs {
+    /// How much longer the latest round trip was than congestion allows.
+    delay_excess: Duration,
+    losses: Average,
+    /// The place of the last loss that counted, and of the first packet that may.
+    last_loss: u64,
+    marks: Average,
+}
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct C4 {
@@ -132,27 +157,16 @@ pub(crate) struct C4 {
     /// The longest round trip without a queue; zero before the first sample.
     max_rtt: Duration,
     min_rtt: Option<Duration>,
-    /// The window of Initial.
-    start_window: u64,
+    initial: Initial,
     /// The rate and the window of Resuming.
     seed: (Rate, u64),
     era: Era,
     push: Push,
-    /// How much longer the latest round trip was than congestion allows.
-    delay_excess: Duration,
-    losses: Average,
-    /// The place of the last loss that counted, and of the first packet that may.
-    last_loss: u64,
-    marks: Average,
-    /// Packets known of in this Initial.
-    packets: u64,
-    eras_without_growth: u32,
+    signs: Signs,
     eras_in_phase: u32,
     cruises_left: u32,
     pushes: u32,
-    has_restarted: bool,
     is_limited: bool,
-    start_exit: Option<StartExit>,
     stats: ModelStats,
 }
 
@@ -162,33 +176,32 @@ fn scaled(rate: Rate, gain: u64) -> Rate {
 }
 
 impl C4 {
-    pub(crate) fn new(birth: &Birth) -> C4 {
-        let memory = birth.memory.filter(|_| birth.resume != ResumePolicy::Off);
+    pub(crate) fn new(context: &PathContext) -> C4 {
+        let memory = context.memory.filter(|_| context.resume != ResumePolicy::Off);
         C4 {
-            profile: birth.profile,
-            datagram: u64::from(birth.datagram_size),
+            profile: context.profile,
+            datagram: u64::from(context.datagram_size),
             memory,
             phase: Phase::Initial,
             gain: 2 * ONE,
             rate: Rate::ZERO,
             max_rtt: Duration::ZERO,
             min_rtt: None,
-            start_window: birth.profile.initial_window.bytes(birth.datagram_size),
+            initial: Initial {
+                window: context.profile.initial_window.bytes(context.datagram_size),
+                packets: 0,
+                eras_without_growth: 0,
+                has_restarted: false,
+                exit: None,
+            },
             seed: (Rate::ZERO, 0),
             era: Era { begun: 0, shortest: None, longest: Duration::ZERO, previous_gain: 2 * ONE },
             push: Push { before: Rate::ZERO, gain: 2 * ONE, was_full: false, had_congestion: false, was_marked: false },
-            delay_excess: Duration::ZERO,
-            losses: Average::default(),
-            last_loss: 0,
-            marks: Average::default(),
-            packets: 0,
-            eras_without_growth: 0,
+            signs: Signs::default(),
             eras_in_phase: 0,
             cruises_left: CRUISES.0,
             pushes: 0,
-            has_restarted: false,
             is_limited: false,
-            start_exit: None,
             stats: ModelStats { startups: 1, ..ModelStats::default() },
         }
     }
@@ -242,7 +255,7 @@ impl C4 {
             self.max_rtt = rtt.max(LEAST_RTT);
         }
         let longest = self.max_rtt + delay_threshold(self.rate, self.max_rtt);
-        self.delay_excess = rtt.saturating_sub(longest);
+        self.signs.delay_excess = rtt.saturating_sub(longest);
     }
 
     /// At the end of an era: what it tells of the path, if nothing it measures was sent faster than the rate.
@@ -266,9 +279,10 @@ impl C4 {
             self.rate = sample.rate;
         }
         if self.phase == Phase::Initial {
-            self.packets += event.acked / self.datagram.max(1);
+            self.initial.packets += event.acked / self.datagram.max(1);
             // More slowly while it may be close to the end.
-            self.start_window = self.start_window.saturating_add(event.acked >> (3 * self.eras_without_growth).min(63));
+            self.initial.window =
+                self.initial.window.saturating_add(event.acked >> (3 * self.initial.eras_without_growth).min(63));
         }
         if self.phase == Phase::Resuming && event.prior_in_flight / 16 * 17 < self.seed.1 {
             // It measures nothing until the path is as full as it was.
@@ -287,7 +301,7 @@ impl C4 {
         }
         self.learn_round_trips();
         if self.has_high_jitter() {
-            self.has_restarted = true;
+            self.initial.has_restarted = true;
             self.enter_initial(event.delivered);
             return;
         }
@@ -310,11 +324,11 @@ impl C4 {
 
     fn on_initial_era(&mut self, delivered: u64) {
         if self.growth() != Growth::None {
-            self.eras_without_growth = 0;
+            self.initial.eras_without_growth = 0;
         } else if self.push.was_full && self.rate > Rate::ZERO {
-            self.eras_without_growth += 1;
+            self.initial.eras_without_growth += 1;
         }
-        if self.eras_without_growth >= PLATEAU_ERAS {
+        if self.initial.eras_without_growth >= PLATEAU_ERAS {
             self.leave_initial(StartExit::Plateau, delivered);
         } else {
             self.begin_era(delivered);
@@ -323,11 +337,11 @@ impl C4 {
     }
 
     fn enter_initial(&mut self, delivered: u64) {
-        self.start_window = self.window();
+        self.initial.window = self.window();
         self.go_to(Phase::Initial, 2 * ONE, delivered);
-        (self.packets, self.eras_without_growth, self.pushes) = (0, 0, 0);
-        self.marks = Average::default();
-        self.start_exit = None;
+        (self.initial.packets, self.initial.eras_without_growth, self.pushes) = (0, 0, 0);
+        self.signs.marks = Average::default();
+        self.initial.exit = None;
         self.begin_push();
     }
 
@@ -335,10 +349,10 @@ impl C4 {
         if self.rate == Rate::ZERO {
             return;
         }
-        self.start_exit = Some(exit);
+        self.initial.exit = Some(exit);
         self.stats.startups_ended_by_loss += u64::from(exit == StartExit::Congestion);
         self.stats.start_bandwidth = self.rate;
-        self.eras_without_growth = 0;
+        self.initial.eras_without_growth = 0;
         self.begin_push();
         self.enter_recovery(delivered);
     }
@@ -355,8 +369,8 @@ impl C4 {
         } else if self.push.was_full || was_marked {
             self.pushes = 0;
         }
-        self.delay_excess = Duration::ZERO;
-        (self.losses, self.marks) = (Average::default(), Average::default());
+        self.signs.delay_excess = Duration::ZERO;
+        (self.signs.losses, self.signs.marks) = (Average::default(), Average::default());
         if self.pushes >= PUSHES {
             self.enter_initial(delivered);
         } else if self.pushes > 0 && has_grown {
@@ -384,24 +398,24 @@ impl C4 {
     /// Round trips vary so much that Initial cannot have known the path; once.
     fn has_high_jitter(&self) -> bool {
         let is_varied = self.min_rtt.is_some_and(|min| min < self.max_rtt * 2 / 5);
-        !self.has_restarted && is_varied && self.max_rtt > JITTER_RTT && self.rate < JITTER_RATE
+        !self.initial.has_restarted && is_varied && self.max_rtt > JITTER_RTT && self.rate < JITTER_RATE
     }
 
     fn on_losses(&mut self, event: &AckEvent<'_>) {
         // What a timer has found is no congestion: jitter lets it expire too.
-        if event.newest_sent.is_none() {
+        if event.newest_sent().is_none() {
             return;
         }
         for loss in event.losses {
             // Of what is found late, the average has gone on.
-            if let Some(zeros) = loss.order.checked_sub(self.last_loss + 1) {
-                self.losses.add_after(zeros);
-                self.last_loss = loss.order;
+            if let Some(zeros) = loss.order.checked_sub(self.signs.last_loss + 1) {
+                self.signs.losses.add_after(zeros);
+                self.signs.last_loss = loss.order;
             }
         }
-        if !event.losses.is_empty() && self.losses.value() > loss_threshold(self.rate) {
+        if !event.losses.is_empty() && self.signs.losses.value() > loss_threshold(self.rate) {
             match self.phase {
-                Phase::Initial if self.packets > PACKETS_BEFORE_LOSS => {
+                Phase::Initial if self.initial.packets > PACKETS_BEFORE_LOSS => {
                     self.leave_initial(StartExit::Congestion, event.delivered);
                 }
                 Phase::Initial => {}
@@ -411,18 +425,18 @@ impl C4 {
     }
 
     fn on_marks(&mut self, event: &AckEvent<'_>) {
-        let packets = event.acked.div_ceil(self.datagram.max(1)).max(event.ce);
+        let packets = event.acked.div_ceil(self.datagram.max(1)).max(event.marks.ce);
         if packets == 0 {
             return;
         }
-        let share = mul_div(event.ce, ONE, packets);
-        self.marks.add(share);
+        let share = mul_div(event.marks.ce, ONE, packets);
+        self.signs.marks.add(share);
         if share >= ONE / 2 {
-            self.marks.raise(share);
+            self.signs.marks.raise(share);
         }
-        if event.ce > 0 && self.marks.value() > mark_threshold(self.rate) {
+        if event.marks.ce > 0 && self.signs.marks.value() > mark_threshold(self.rate) {
             match self.phase {
-                Phase::Initial if self.eras_without_growth > 1 => {
+                Phase::Initial if self.initial.eras_without_growth > 1 => {
                     self.leave_initial(StartExit::Congestion, event.delivered);
                 }
                 Phase::Initial => {}
@@ -433,11 +447,13 @@ impl C4 {
 
     /// A queue of one's own: what was sent no faster than the rate builds none.
     fn on_delay(&mut self, event: &AckEvent<'_>) {
-        if self.delay_excess.is_zero() {
+        if self.signs.delay_excess.is_zero() {
             return;
         }
         match self.phase {
-            Phase::Initial if self.eras_without_growth > 1 => self.leave_initial(StartExit::Delay, event.delivered),
+            Phase::Initial if self.initial.eras_without_growth > 1 => {
+                self.leave_initial(StartExit::Delay, event.delivered)
+            }
             Phase::Initial => {}
             _ if self.era.previous_gain > ONE => self.on_congestion(Signal::Delay, event),
             _ => {}
@@ -451,11 +467,11 @@ impl C4 {
             Signal::Loss => BETA,
             Signal::Delay => {
                 let threshold = delay_threshold(self.rate, self.max_rtt).nanos().max(1);
-                mul_div(self.delay_excess.nanos(), ONE, threshold).min(BETA)
+                mul_div(self.signs.delay_excess.nanos(), ONE, threshold).min(BETA)
             }
             Signal::Mark => {
                 let threshold = mark_threshold(self.rate);
-                mul_div(self.marks.value().saturating_sub(threshold), ONE, threshold).min(BETA)
+                mul_div(self.signs.marks.value().saturating_sub(threshold), ONE, threshold).min(BETA)
             }
         };
         match self.phase {
@@ -493,7 +509,7 @@ impl C4 {
     fn pacing_rate(&self) -> Rate {
         match self.phase {
             Phase::Initial => {
-                let spread = Rate::from_bytes_over(self.start_window, self.max_rtt.max(LEAST_RTT));
+                let spread = Rate::from_bytes_over(self.initial.window, self.max_rtt.max(LEAST_RTT));
                 scaled(self.rate, self.gain).max(spread).max(START_RATE)
             }
             Phase::Resuming => self.seed.0,
@@ -505,7 +521,7 @@ impl C4 {
         let least = u64::from(self.profile.minimum_window) * self.datagram;
         let held = scaled(self.rate, self.gain).bytes_in(self.max_rtt);
         let window = match self.phase {
-            Phase::Initial => self.start_window.max(held),
+            Phase::Initial => self.initial.window.max(held),
             Phase::Resuming => self.seed.1.max(held),
             _ => {
                 let margin = scaled(self.rate, self.gain).bytes_in(MARGIN.min(self.max_rtt / 4));
@@ -539,10 +555,10 @@ impl Controller for C4 {
         self.on_delay(event);
         if event.persistent_congestion {
             self.rate = Rate::ZERO;
-            self.start_window = u64::from(self.profile.minimum_window) * self.datagram;
-            let window = self.start_window;
+            self.initial.window = u64::from(self.profile.minimum_window) * self.datagram;
+            let window = self.initial.window;
             self.enter_initial(event.delivered);
-            self.start_window = window;
+            self.initial.window = window;
         }
         self.note_model();
         Change::Allowance
@@ -552,7 +568,7 @@ impl Controller for C4 {
         let before = self.window();
         if window < before {
             self.rate = self.rate.mul_ratio(window, before.max(1));
-            self.start_window = self.start_window.min(window);
+            self.initial.window = self.initial.window.min(window);
         }
         Change::Allowance
     }
@@ -564,7 +580,7 @@ impl Controller for C4 {
 
     fn on_datagram_size(&mut self, size: u16) {
         if self.rate == Rate::ZERO && self.phase == Phase::Initial && self.stats.startups == 1 {
-            self.start_window = self.profile.initial_window.bytes(size);
+            self.initial.window = self.profile.initial_window.bytes(size);
         }
         self.datagram = u64::from(size);
     }
@@ -606,6 +622,6 @@ impl Controller for C4 {
     }
 
     fn start_exit(&self) -> Option<StartExit> {
-        self.start_exit
+        self.initial.exit
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::congestion::{CongestionEvent, LossSample};
+use crate::congestion::{CongestionEvent, Decrease, LossSample, Marks, RecoveryPeriod, SentSpan};
 use crate::delivery::{RateSample, Round};
 use crate::policies::RttPolicy;
 use crate::rtt::Sample as RttSample;
@@ -51,12 +51,12 @@ struct Stage {
 
 impl Stage {
     fn new() -> Stage {
-        Stage::born(Birth::new(Instant::ZERO, DATAGRAM as u16))
+        Stage::of(PathContext::new(Instant::ZERO, DATAGRAM as u16))
     }
 
-    fn born(birth: Birth) -> Stage {
+    fn of(context: PathContext) -> Stage {
         let rtt = Rtt::new(RttPolicy::Classic, ms(333));
-        Stage { c4: C4::new(&birth), rtt, now: at(0), delivered: 0, before: VecDeque::from([0]) }
+        Stage { c4: C4::new(&context), rtt, now: at(0), delivered: 0, before: VecDeque::from([0]) }
     }
 
     fn ack(&mut self, ack: &Ack) {
@@ -80,7 +80,7 @@ impl Stage {
         let congestion = (ack.persistent || !losses.is_empty()).then_some(CongestionEvent {
             cause: CongestionCause::Loss,
             episode: 1,
-            marked_share: None,
+            decrease: Decrease::AsLoss,
         });
         let event = AckEvent {
             now: self.now,
@@ -88,20 +88,18 @@ impl Stage {
             has_rtt_sample: !ack.by_timer,
             acked: if ack.by_timer { 0 } else { bytes },
             growth: bytes,
-            newest_sent: (!ack.by_timer).then_some(self.now - ack.rtt),
-            oldest_sent: None,
+            sent: (!ack.by_timer).then_some(SentSpan { oldest: self.now - ack.rtt, newest: self.now - ack.rtt }),
             arrivals: &[],
             lost: losses.len() as u64 * DATAGRAM,
             losses: &losses,
-            ce: ack.ce,
+            marks: Marks { ce: ack.ce, ends_start: false },
             delivered: self.delivered,
             prior_in_flight: ack.in_flight,
             bytes_in_flight: ack.in_flight,
             round: Round::default(),
             delivery: Some(delivery),
             application_limited: ack.limited,
-            is_fresh: true,
-            in_recovery: false,
+            period: RecoveryPeriod { in_recovery: false, is_fresh: true },
             congestion,
             persistent_congestion: ack.persistent,
         };
@@ -176,7 +174,7 @@ fn initial_doubles_and_ends_after_three_eras_without_growth() {
     }
     let eras = stage.until_other(&Ack { rate: rate.mul_ratio(1, 2), ..Ack::default() });
     assert!((3..=4).contains(&eras), "{eras}");
-    assert_eq!((stage.c4.phase, stage.c4.start_exit), (Phase::Recovery, Some(StartExit::Plateau)));
+    assert_eq!((stage.c4.phase, stage.c4.initial.exit), (Phase::Recovery, Some(StartExit::Plateau)));
     assert_eq!(stage.allowance().rate, Some(rate.mul_ratio(1, 2).mul_ratio(15, 16)));
 }
 
@@ -314,9 +312,9 @@ fn marks_beyond_the_threshold_reduce_in_proportion_and_weaken_the_next_probe() {
 #[test]
 fn a_path_that_is_known_is_resumed_at_its_rate_for_two_eras() {
     let memory = PathMemory { window: 1_000_000, min_rtt: RTT, rate: None, age: Duration::ZERO };
-    let mut birth = Birth::new(Instant::ZERO, DATAGRAM as u16);
-    (birth.memory, birth.resume) = (Some(memory), ResumePolicy::Careful);
-    let mut stage = Stage::born(birth);
+    let mut context = PathContext::new(Instant::ZERO, DATAGRAM as u16);
+    (context.memory, context.resume) = (Some(memory), ResumePolicy::Careful);
+    let mut stage = Stage::of(context);
     let first = Ack { rate: Rate::from_bps(800_000), in_flight: DATAGRAM, ..Ack::default() };
     stage.ack(&first);
     assert_eq!(stage.c4.phase, Phase::Resuming);
@@ -327,12 +325,12 @@ fn a_path_that_is_known_is_resumed_at_its_rate_for_two_eras() {
     stage.until_other(&Ack::default());
     assert_eq!((stage.c4.phase, stage.c4.rate), (Phase::Recovery, LINK));
     // Another path, and a policy that says no.
-    birth.memory = Some(PathMemory { min_rtt: ms(300), ..memory });
-    let mut other = Stage::born(birth);
+    context.memory = Some(PathMemory { min_rtt: ms(300), ..memory });
+    let mut other = Stage::of(context);
     other.ack(&first);
     assert_eq!(other.c4.phase, Phase::Initial);
-    (birth.memory, birth.resume) = (Some(memory), ResumePolicy::Off);
-    let mut off = Stage::born(birth);
+    (context.memory, context.resume) = (Some(memory), ResumePolicy::Off);
+    let mut off = Stage::of(context);
     off.ack(&first);
     assert_eq!(off.c4.phase, Phase::Initial);
 }

@@ -5,7 +5,7 @@ use thalweg_units::Rate;
 
 use super::*;
 use crate::congestion::window::Window;
-use crate::congestion::{Controller, GrowthPolicy, PathView, ReductionPolicy, StartPolicy};
+use crate::congestion::{Controller, GrowthPolicy, PathView, ReductionPolicy, SentSpan, StartPolicy, WindowParts};
 use crate::testing::{Scene, ms};
 use crate::trace::CongestionCause;
 
@@ -17,8 +17,8 @@ fn memory(packets: u64) -> PathMemory {
     PathMemory { window: packets * PACKET, min_rtt: ms(RTT), rate: None, age: Duration::ZERO }
 }
 
-fn birth(resume: ResumePolicy, memory: Option<PathMemory>) -> Birth {
-    Birth { resume, memory, ..Birth::new(Instant::ZERO, PACKET as u16) }
+fn context(resume: ResumePolicy, memory: Option<PathMemory>) -> PathContext {
+    PathContext { resume, memory, ..PathContext::new(Instant::ZERO, PACKET as u16) }
 }
 
 /// A sender and its packets, all of them for a path without a queue.
@@ -34,10 +34,10 @@ struct Path {
 
 impl Path {
     fn new(resume: ResumePolicy, memory: Option<PathMemory>) -> Path {
-        let birth = birth(resume, memory);
-        let parts = (GrowthPolicy::NewReno, StartPolicy::Standard, ReductionPolicy::Immediate);
+        let context = context(resume, memory);
+        let (growth, start, reduction) = (GrowthPolicy::NewReno, StartPolicy::Standard, ReductionPolicy::Immediate);
         Path {
-            window: Window::new(parts.0, parts.1, parts.2, &birth),
+            window: Window::new(WindowParts { growth, start, reduction }, &context),
             scene: Scene::new(),
             flying: VecDeque::new(),
             delivered: 0,
@@ -98,14 +98,16 @@ impl Path {
 
     fn ack_after(&mut self, packets: u64, rtt: u64) {
         let prior_in_flight = self.flight();
-        let newest_sent = self.flying.drain(..packets as usize).next_back();
+        let packets_sent: Vec<Instant> = self.flying.drain(..packets as usize).collect();
+        let sent = packets_sent.first().zip(packets_sent.last());
+        let sent = sent.map(|(oldest, newest)| SentSpan { oldest: *oldest, newest: *newest });
         self.delivered += packets * PACKET;
         let flight = self.flight();
         let delivered = self.delivered;
         let application_limited = self.is_idle;
         let event = self.scene.ack(packets * PACKET, Some(ms(rtt)), true);
         let event =
-            AckEvent { newest_sent, delivered, prior_in_flight, bytes_in_flight: flight, application_limited, ..event };
+            AckEvent { sent, delivered, prior_in_flight, bytes_in_flight: flight, application_limited, ..event };
         let _ = self.window.on_ack(&event);
     }
 
@@ -438,9 +440,9 @@ fn without_a_memory_or_a_rule_the_start_is_left_alone() {
         (CAREFUL, Some(stale)),
         (ResumePolicy::HandshakeFull, Some(nonsense)),
     ] {
-        let birth = birth(resume, memory);
-        let start = wrap(StartPolicy::default().build(&birth), &birth);
-        assert_eq!(format!("{start:?}"), format!("{:?}", StartPolicy::default().build(&birth)));
+        let context = context(resume, memory);
+        let start = wrap(StartPolicy::default().build(&context), &context);
+        assert_eq!(format!("{start:?}"), format!("{:?}", StartPolicy::default().build(&context)));
     }
 }
 

@@ -25,7 +25,7 @@ impl Interval {
     }
 
     pub(super) fn on_ack(&mut self, event: &AckEvent<'_>) {
-        let Some(sent) = event.newest_sent else { return };
+        let Some(sent) = event.newest_sent() else { return };
         let delay = event.rtt.latest.saturating_sub(event.rtt.adjusted);
         let came = event.now - delay;
         let here = (came, sent, event.delivered);

@@ -43,8 +43,8 @@ use thalweg_units::{Duration, DurationExt, Instant, Rate};
 use super::delay_min::DelayMin;
 use super::hystart_plus_plus::HyStartPlusPlus;
 use super::{Congested, Departure, Proposal, Start};
-use crate::congestion::window::View;
-use crate::congestion::{AckEvent, Birth};
+use crate::congestion::view::View;
+use crate::congestion::{AckEvent, PathContext};
 use crate::pacing;
 use crate::trace::StartExit;
 use interval::Interval;
@@ -151,14 +151,14 @@ fn is_jittery(event: &AckEvent<'_>) -> bool {
 }
 
 impl Peak {
-    pub(super) fn new(birth: &Birth, settings: Settings) -> Peak {
+    pub(super) fn new(context: &PathContext, settings: Settings) -> Peak {
         Peak {
             settings,
-            trains: Trains::new(u64::from(birth.datagram_size)),
+            trains: Trains::new(u64::from(context.datagram_size)),
             interval: Interval::default(),
             delay: DelayMin::new(),
-            hystart: HyStartPlusPlus::new(birth),
-            initial_window: birth.profile.initial_window.bytes(birth.datagram_size),
+            hystart: HyStartPlusPlus::new(context),
+            initial_window: context.profile.initial_window.bytes(context.datagram_size),
             is_scaled: !settings.scales_initial_window,
             rest_is_out: !settings.waits_for_trains,
             full: None,
@@ -285,7 +285,7 @@ impl Peak {
         if is_blocked {
             window = window.max(self.first_window(event).min(retreat.from / 2));
         }
-        let is_over = event.newest_sent.is_some_and(|sent| sent > retreat.until);
+        let is_over = event.newest_sent().is_some_and(|sent| sent > retreat.until);
         self.retreat = Some(retreat).filter(|_| !is_over || !is_blocked);
         if is_over && is_blocked {
             self.search = Some(retreat.from / 2);
@@ -296,7 +296,7 @@ impl Peak {
 
     /// Slow start up to `most`, also while losses are being repaired.
     fn search(&self, view: View, event: &AckEvent<'_>, most: u64) -> Proposal {
-        let opening = if event.in_recovery { event.acked } else { event.growth };
+        let opening = if event.period.in_recovery { event.acked } else { event.growth };
         let window = (view.window + opening).min(most.max(view.window));
         Proposal { exit: (window >= most).then_some(StartExit::Congestion), ..Proposal::window(window) }
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::congestion::Arrival;
+use crate::congestion::{Arrival, RecoveryPeriod, SentSpan};
 use crate::testing::{Scene, ms};
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ struct Path {
 
 impl Path {
     fn new(rate: Rate, settings: Settings) -> Path {
-        let birth = Birth::new(Instant::ZERO, DATAGRAM as u16);
+        let context = PathContext::new(Instant::ZERO, DATAGRAM as u16);
         let begin = Instant::ZERO + ms(10_000);
         let mut scene = Scene::new();
         scene.now = begin;
@@ -40,7 +40,7 @@ impl Path {
             busy: begin,
             arrived: begin,
             scene,
-            start: Peak::new(&birth, settings),
+            start: Peak::new(&context, settings),
             window: 10 * DATAGRAM,
             delivered: 0,
             exit: None,
@@ -64,7 +64,8 @@ impl Path {
         let rtt = newest_sent.map(|sent| self.scene.now.saturating_since(sent)).filter(|rtt| *rtt >= self.rtt);
         let event = self.scene.ack(bytes, rtt, round_started);
         let oldest_sent = arrivals.iter().map(|arrival| arrival.sent).min();
-        let proposal = self.start.on_ack(view, &AckEvent { arrivals, newest_sent, oldest_sent, delivered, ..event });
+        let sent = oldest_sent.zip(newest_sent).map(|(oldest, newest)| SentSpan { oldest, newest });
+        let proposal = self.start.on_ack(view, &AckEvent { arrivals, sent, delivered, ..event });
         self.window = proposal.window;
         self.exit = self.exit.or(proposal.exit);
     }
@@ -315,8 +316,8 @@ fn after_losses(lost: u64) -> u64 {
     let proposal = path.start.on_ack(view, &event);
     assert_eq!(proposal.exit, None, "the flight has not been answered for");
     path.scene.now += RTT;
-    let newest_sent = Some(path.scene.now);
-    let event = AckEvent { newest_sent, ..path.scene.ack(0, None, false) };
+    let sent = Some(SentSpan { oldest: path.scene.now, newest: path.scene.now });
+    let event = AckEvent { sent, ..path.scene.ack(0, None, false) };
     assert_eq!(path.start.on_ack(view, &event).exit, Some(StartExit::Congestion));
     proposal.window * 100 / before
 }
@@ -348,8 +349,9 @@ impl Path {
     /// An acknowledgment of so many bytes that repair losses, or of the first packet after these.
     fn repaired(&mut self, acked: u64) {
         let view = View::new(self.scene.now, self.window, DATAGRAM, RTT);
-        let newest_sent = Some(self.scene.now);
-        let event = AckEvent { acked, growth: 0, newest_sent, in_recovery: true, ..self.scene.ack(acked, None, false) };
+        let sent = Some(SentSpan { oldest: self.scene.now, newest: self.scene.now });
+        let period = RecoveryPeriod { in_recovery: true, is_fresh: acked > 0 };
+        let event = AckEvent { acked, growth: 0, sent, period, ..self.scene.ack(acked, None, false) };
         let proposal = self.start.on_ack(view, &event);
         self.window = proposal.window;
         self.exit = self.exit.or(proposal.exit);
@@ -460,8 +462,8 @@ fn where_the_round_trip_varies_by_more_than_twice_the_smallest_the_rate_says_not
 #[test]
 fn a_delay_that_has_grown_ends_it_unless_the_round_trip_varies_by_more_than_twice_the_smallest() {
     for (early, late, expected) in [([20, 20], [60, 60], Some(StartExit::Delay)), ([20, 160], [60, 200], None)] {
-        let birth = Birth::new(Instant::ZERO, DATAGRAM as u16);
-        let (mut start, mut scene) = (Peak::new(&birth, FILL), Scene::new());
+        let context = PathContext::new(Instant::ZERO, DATAGRAM as u16);
+        let (mut start, mut scene) = (Peak::new(&context, FILL), Scene::new());
         let (mut window, mut exit) = (10 * DATAGRAM, None);
         for round in 0..8 {
             let samples = if round < 2 { early } else { late };

@@ -97,7 +97,7 @@ impl Trains {
 
     /// Takes in what an ACK tells.
     pub(super) fn on_ack(&mut self, event: &AckEvent<'_>) {
-        let newest = event.arrivals.iter().rfind(|arrival| Some(arrival.sent) == event.newest_sent);
+        let newest = event.arrivals.iter().rfind(|arrival| Some(arrival.sent) == event.newest_sent());
         if let Some(newest) = newest.filter(|_| event.has_rtt_sample) {
             let delay = i128::from(newest.received.nanos()) - i128::from(newest.sent.as_nanos());
             self.told.on_round_trip(delay, event.rtt.adjusted);
@@ -109,10 +109,10 @@ impl Trains {
             self.told.on_arrival(point, event.rtt.min);
         }
         // An ACK without an RTT sample may be late by anything.
-        if let Some(sent) = event.newest_sent.filter(|_| event.has_rtt_sample) {
+        if let Some(sent) = event.newest_sent().filter(|_| event.has_rtt_sample) {
             let delay = event.rtt.latest.saturating_sub(event.rtt.adjusted);
             let point = Point {
-                first: event.oldest_sent.unwrap_or(sent),
+                first: event.sent.map_or(sent, |span| span.oldest),
                 sent,
                 bytes: event.acked,
                 before: event.acked.saturating_sub(self.datagram),

@@ -31,7 +31,8 @@
 
 use thalweg_units::{Duration, DurationExt, Instant, math};
 
-use super::{GAIN, GAIN_DIVISOR, View, allowance};
+use super::{GAIN, GAIN_DIVISOR, allowance};
+use crate::congestion::view::View;
 
 /// What the window grows by in a trial: a part of it …
 const TRIAL_DIVISOR: u32 = 16;

@@ -16,7 +16,7 @@ fn it_goes_down_cruises_refills_and_probes() {
 #[test]
 fn down_lasts_until_there_is_headroom_and_no_queue() {
     let mut stage = Stage::at(Phase::Drain);
-    stage.bbr.inflight_long_term = BDP;
+    stage.bbr.path.inflight_long_term = BDP;
     stage.to(Phase::Down);
     let mut stage = stage;
     stage.ack(&Ack { in_flight: Some(BDP * 86 / 100), ..Ack::default() });
@@ -75,9 +75,9 @@ fn refill_forgets_the_short_term_and_lasts_a_round() {
     let losses = stage.losses(&[1], BDP);
     stage.ack(&Ack { losses, congestion: true, in_flight: Some(BDP * 9 / 10), ..Ack::default() });
     stage.round(&Ack { in_flight: Some(BDP * 9 / 10), ..Ack::default() });
-    assert_ne!(stage.bbr.short_term.bandwidth, Rate::MAX);
+    assert_ne!(stage.bbr.path.short_term.bandwidth, Rate::MAX);
     stage.to(Phase::Refill);
-    assert_eq!((stage.bbr.short_term.bandwidth, stage.bbr.short_term.inflight), (Rate::MAX, UNBOUNDED));
+    assert_eq!((stage.bbr.path.short_term.bandwidth, stage.bbr.path.short_term.inflight), (Rate::MAX, UNBOUNDED));
     assert_eq!(stage.allowance().rate, Some(LINK.mul_ratio(99, 100)));
     let rounds = stage.until_other(&Ack::default(), 10);
     assert_eq!((stage.bbr.phase, rounds), (Phase::Up, 1));
@@ -90,7 +90,7 @@ fn what_the_application_limits_in_refill_does_not_lower_the_bandwidth() {
     let slow = Ack { limited: true, rate: LINK.mul_ratio(1, 10), in_flight: Some(BDP / 10), ..Ack::default() };
     stage.until_other(&slow, 10);
     assert_eq!(stage.bbr.phase, Phase::Up);
-    assert_eq!(stage.bbr.max_bandwidth.value(), LINK);
+    assert_eq!(stage.bbr.path.max_bandwidth.value(), LINK);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn up_takes_what_it_finds() {
         stage.round(&Ack { rate, ..Ack::default() });
         assert_eq!(stage.bbr.phase, Phase::Up, "{rate}");
     }
-    assert_eq!(stage.bbr.max_bandwidth.value(), rate);
+    assert_eq!(stage.bbr.path.max_bandwidth.value(), rate);
 }
 
 /// The third of 100 losses in a flight crosses 2 %.
@@ -122,7 +122,7 @@ fn lose_in_up(limited: bool) -> (Stage, u64) {
     let flight = 120 * DATAGRAM;
     let mut losses = stage.losses(&[3], flight);
     losses.iter_mut().for_each(|loss| loss.application_limited = limited);
-    let before = stage.bbr.inflight_long_term;
+    let before = stage.bbr.path.inflight_long_term;
     stage.ack(&Ack { losses, limited, congestion: true, in_flight: Some(QUEUED), ..Ack::default() });
     (stage, before)
 }
@@ -133,7 +133,7 @@ fn too_much_loss_ends_up_and_bounds_the_flight_where_it_was_crossed() {
     assert_eq!(before, UNBOUNDED);
     assert_eq!(stage.bbr.phase, Phase::Down);
     // (0.02 × 119000 − 2000) / 0.98 = 387.
-    assert_eq!(stage.bbr.inflight_long_term, 119_387);
+    assert_eq!(stage.bbr.path.inflight_long_term, 119_387);
     assert!(stage.bbr.cycle_is_wary());
 }
 
@@ -141,7 +141,7 @@ fn too_much_loss_ends_up_and_bounds_the_flight_where_it_was_crossed() {
 fn loss_ends_up_while_the_application_limits_it_but_says_nothing_of_the_flight() {
     let (stage, before) = lose_in_up(true);
     assert_eq!(stage.bbr.phase, Phase::Down);
-    assert_eq!(stage.bbr.inflight_long_term, before);
+    assert_eq!(stage.bbr.path.inflight_long_term, before);
 }
 
 #[test]
@@ -150,17 +150,17 @@ fn the_bound_never_falls_below_beta_of_the_target() {
     let losses = stage.losses(&[3], 4 * DATAGRAM);
     stage.bbr.window = BDP;
     stage.ack(&Ack { losses, congestion: true, in_flight: Some(DATAGRAM), ..Ack::default() });
-    assert_eq!(stage.bbr.inflight_long_term, BDP * 7 / 10);
+    assert_eq!(stage.bbr.path.inflight_long_term, BDP * 7 / 10);
 }
 
 #[test]
 fn a_probe_is_answered_once() {
     let (mut stage, _) = lose_in_up(false);
-    let bound = stage.bbr.inflight_long_term;
+    let bound = stage.bbr.path.inflight_long_term;
     let losses = stage.losses(&[50], 80 * DATAGRAM);
     let lost_of_sample = 50 * DATAGRAM;
     stage.ack(&Ack { losses, lost_of_sample, in_flight: Some(BDP), ..Ack::default() });
-    assert_eq!(stage.bbr.inflight_long_term, bound);
+    assert_eq!(stage.bbr.path.inflight_long_term, bound);
 }
 
 #[test]
@@ -168,25 +168,28 @@ fn two_percent_of_loss_are_put_up_with() {
     let mut stage = Stage::at(Phase::Up);
     let losses = stage.losses(&[2], 120 * DATAGRAM);
     stage.ack(&Ack { losses, congestion: true, in_flight: Some(BDP), ..Ack::default() });
-    assert_eq!((stage.bbr.phase, stage.bbr.inflight_long_term), (Phase::Up, UNBOUNDED));
-    assert_eq!(stage.bbr.short_term.bandwidth, Rate::MAX);
+    assert_eq!((stage.bbr.phase, stage.bbr.path.inflight_long_term), (Phase::Up, UNBOUNDED));
+    assert_eq!(stage.bbr.path.short_term.bandwidth, Rate::MAX);
 }
 
 #[test]
 fn the_probe_after_one_that_was_too_high_stops_at_the_bound_and_another_follows_at_once() {
     let (mut stage, _) = lose_in_up(false);
-    let bound = stage.bbr.inflight_long_term;
+    let bound = stage.bbr.path.inflight_long_term;
     stage.to(Phase::Up);
     let low = Some(bound - 10 * DATAGRAM);
     stage.ack(&Ack { in_flight: low, ..Ack::default() });
     assert_eq!(stage.bbr.phase, Phase::Up, "below the bound");
     stage.ack(&Ack { in_flight: Some(bound), ..Ack::default() });
-    assert_eq!((stage.bbr.phase, stage.bbr.inflight_long_term), (Phase::Down, bound.max(stage.bbr.inflight_long_term)));
+    assert_eq!(
+        (stage.bbr.phase, stage.bbr.path.inflight_long_term),
+        (Phase::Down, bound.max(stage.bbr.path.inflight_long_term))
+    );
     assert!(!stage.bbr.cycle_is_wary());
     let rounds = stage.until_other(&Ack { in_flight: Some(2 * BDP), ..Ack::default() }, 10);
     assert_eq!((stage.bbr.phase, rounds), (Phase::Refill, 1), "without a cruise");
     stage.to(Phase::Up);
-    stage.ack(&Ack { in_flight: Some(stage.bbr.inflight_long_term), ..Ack::default() });
+    stage.ack(&Ack { in_flight: Some(stage.bbr.path.inflight_long_term), ..Ack::default() });
     assert_eq!(stage.bbr.phase, Phase::Up, "this one goes on");
 }
 
@@ -199,14 +202,14 @@ fn the_bound_grows_by_one_two_four_datagrams_in_successive_rounds() {
     stage.to(Phase::Up);
     let mut grown = Vec::new();
     for _ in 0..5 {
-        let before = stage.bbr.inflight_long_term;
+        let before = stage.bbr.path.inflight_long_term;
         // Full, but below what the samples would prove by themselves.
         (0..ACKS).for_each(|_| {
-            stage.bbr.window = stage.bbr.inflight_long_term;
-            stage.bbr.window_full = (true, true);
+            stage.bbr.window = stage.bbr.path.inflight_long_term;
+            stage.bbr.connection.window_full = (true, true);
             stage.ack(&Ack { in_flight: Some(BDP), ..Ack::default() });
         });
-        grown.push((stage.bbr.inflight_long_term - before) / DATAGRAM);
+        grown.push((stage.bbr.path.inflight_long_term - before) / DATAGRAM);
     }
     let mut total = 0;
     for (round, datagrams) in grown.iter().enumerate() {
@@ -224,14 +227,14 @@ fn a_mark_ends_a_probe_and_at_other_times_lowers_the_short_term_bounds() {
     stage.round(&Ack { in_flight: Some(BDP), ..Ack::default() });
     stage.ack(&Ack { ce: 1, congestion: true, in_flight: Some(QUEUED), ..Ack::default() });
     assert_eq!(stage.bbr.phase, Phase::Down);
-    assert!(stage.bbr.inflight_long_term < 2 * BDP);
+    assert!(stage.bbr.path.inflight_long_term < 2 * BDP);
 
     let mut stage = Stage::at(Phase::Cruise);
     let slower = Ack { rate: LINK.mul_ratio(1, 2), in_flight: Some(BDP * 9 / 10), ..Ack::default() };
     (0..2).for_each(|_| stage.round(&slower));
     stage.ack(&Ack { ce: 1, congestion: true, ..slower.clone() });
     (0..2).for_each(|_| stage.round(&slower));
-    assert_eq!(stage.bbr.short_term.bandwidth, LINK.mul_ratio(7, 10));
+    assert_eq!(stage.bbr.path.short_term.bandwidth, LINK.mul_ratio(7, 10));
 }
 
 #[test]

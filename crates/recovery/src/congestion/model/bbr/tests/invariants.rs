@@ -73,8 +73,8 @@ proptest! {
         puts_up_with_loss in any::<bool>(),
     ) {
         let mut stage = Stage::new();
-        let birth = Birth::new(Instant::ZERO, DATAGRAM as u16);
-        stage.bbr = Bbr::new(&birth, Settings { opens_by_trains, puts_up_with_loss });
+        let context = PathContext::new(Instant::ZERO, DATAGRAM as u16);
+        stage.bbr = Bbr::new(&context, Settings { opens_by_trains, puts_up_with_loss });
         let mut has_collapsed = false;
         for event in events {
             has_collapsed = happen(&mut stage, event) || has_collapsed && stage.bbr.window < stage.bbr.min_pipe();
@@ -83,9 +83,9 @@ proptest! {
             prop_assert!(allowance.window >= least, "{} of {least}", allowance.window);
             prop_assert!(allowance.rate > Some(Rate::ZERO));
             prop_assert!(allowance.quantum >= 2 * bbr.datagram);
-            prop_assert!(bbr.bandwidth <= bbr.max_bandwidth.value());
-            prop_assert!(bbr.bandwidth <= bbr.short_term.bandwidth);
-            prop_assert!(bbr.saved.len() <= crate::undo::DEPTH);
+            prop_assert!(bbr.path.bandwidth <= bbr.path.max_bandwidth.value());
+            prop_assert!(bbr.path.bandwidth <= bbr.path.short_term.bandwidth);
+            prop_assert!(bbr.repair.saved.len() <= crate::undo::DEPTH);
             let model = bbr.model().unwrap();
             prop_assert!(model.ups >= model.ups_ended_by_loss + model.ups_ended_by_care + model.ups_ended_by_plateau);
             prop_assert!(model.downs >= model.downs_ended_by_time);

@@ -20,7 +20,7 @@ fn it_halves_the_flight_for_200_ms_and_a_round_and_returns_to_cruise() {
     let since = stage.now.saturating_since(at(0));
     assert!(since > ms(5_000) && since < ms(8_000), "{since:?}");
     assert_eq!(stage.allowance().window, stage.bbr.bdp((1, 2)));
-    let window = stage.bbr.prior_window;
+    let window = stage.bbr.repair.prior_window;
     assert!(window > BDP);
     // It waits for the flight, and from then on 200 ms and a round trip.
     (0..2).for_each(|_| stage.round(&Ack { in_flight: Some(BDP), ..Ack::default() }));
@@ -31,8 +31,8 @@ fn it_halves_the_flight_for_200_ms_and_a_round_and_returns_to_cruise() {
     let took = stage.now.saturating_since(begun);
     assert!((ms(200)..ms(320)).contains(&took), "{took:?}");
     assert_eq!(stage.bbr.phase, Phase::Cruise);
-    assert_eq!(stage.bbr.max_bandwidth.value(), LINK, "its own low rate says nothing");
-    assert_eq!(stage.bbr.min_rtt.value, Some(RTT));
+    assert_eq!(stage.bbr.path.max_bandwidth.value(), LINK, "its own low rate says nothing");
+    assert_eq!(stage.bbr.path.min_rtt.value, Some(RTT));
     assert!(stage.allowance().window > BDP, "{}", stage.allowance().window);
 }
 
@@ -80,7 +80,7 @@ fn a_probe_that_it_interrupts_ages_the_bandwidth_all_the_same() {
             stage.ack(&Ack { rtt: RTT, in_flight: Some(4 * DATAGRAM), ..slow.clone() });
         }
     }
-    assert_eq!(stage.bbr.max_bandwidth.value(), LINK.mul_ratio(1, 2));
+    assert_eq!(stage.bbr.path.max_bandwidth.value(), LINK.mul_ratio(1, 2));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn before_the_path_was_full_it_returns_to_the_start() {
     assert_eq!(stage.bbr.phase, Phase::ProbeRtt);
     stage.until_other(&Ack { limited: true, in_flight: Some(4 * DATAGRAM), ..Ack::default() }, 10);
     assert_eq!(stage.bbr.phase, Phase::Startup);
-    assert!(!stage.bbr.full_pipe.reached);
+    assert!(!stage.bbr.startup.full_pipe.reached);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn idleness_is_a_probe_too() {
     assert_eq!(stage.bbr.on_application_limited(stage.now, true), Change::None);
     stage.now += ms(6_000);
     assert_eq!(stage.bbr.on_restart(stage.now, ms(6_000)), Change::Allowance);
-    assert!(stage.bbr.idle_restart);
+    assert!(stage.bbr.connection.idle_restart);
     stage.ack(&Ack { limited: true, in_flight: Some(4 * DATAGRAM), ..Ack::default() });
     assert!(stage.phases.iter().all(|phase| *phase != Phase::ProbeRtt), "{:?}", stage.phases);
     stage.until_other(&Ack { in_flight: Some(BDP * 9 / 10), ..Ack::default() }, 5);

@@ -14,12 +14,12 @@ fn a_round_with_loss_lowers_the_bounds_once_and_the_next_without_does_not() {
         stage.ack(&Ack { losses, ..slow.clone() });
     }
     (0..2).for_each(|_| stage.round(&slow));
-    assert_eq!(stage.bbr.short_term.bandwidth, LINK.mul_ratio(7, 10));
-    assert_eq!(stage.bbr.bandwidth, LINK.mul_ratio(7, 10));
-    assert_eq!(stage.bbr.max_bandwidth.value(), LINK, "the long term is not touched");
+    assert_eq!(stage.bbr.path.short_term.bandwidth, LINK.mul_ratio(7, 10));
+    assert_eq!(stage.bbr.path.bandwidth, LINK.mul_ratio(7, 10));
+    assert_eq!(stage.bbr.path.max_bandwidth.value(), LINK, "the long term is not touched");
     (0..3).for_each(|_| stage.round(&slow));
-    assert_eq!(stage.bbr.short_term.bandwidth, LINK.mul_ratio(7, 10));
-    assert!(stage.allowance().window <= stage.bbr.short_term.inflight);
+    assert_eq!(stage.bbr.path.short_term.bandwidth, LINK.mul_ratio(7, 10));
+    assert!(stage.allowance().window <= stage.bbr.path.short_term.inflight);
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn loss_by_chance_that_costs_no_delivery_costs_no_bandwidth() {
         stage.round(&Ack { in_flight: Some(BDP * 9 / 10), ..Ack::default() });
     }
     assert_eq!(stage.bbr.phase, Phase::Cruise);
-    assert_eq!(stage.bbr.bandwidth, LINK);
+    assert_eq!(stage.bbr.path.bandwidth, LINK);
 }
 
 #[test]
@@ -43,5 +43,5 @@ fn loss_while_probing_leaves_the_bounds_alone() {
         stage.ack(&Ack { losses, congestion: true, limited: true, ..Ack::default() });
         stage.round(&Ack { limited: true, ..Ack::default() });
     }
-    assert_eq!((stage.bbr.phase, stage.bbr.short_term.bandwidth), (Phase::Startup, Rate::MAX));
+    assert_eq!((stage.bbr.phase, stage.bbr.path.short_term.bandwidth), (Phase::Startup, Rate::MAX));
 }

@@ -1,5 +1,6 @@
 //! Startup and Drain.
 
+use super::super::startup::StartLosses;
 use super::*;
 
 #[test]
@@ -24,10 +25,10 @@ fn three_rounds_without_a_quarter_of_growth_end_it() {
     let plateau = Rate::from_bps(rate);
     let rounds = stage.until_other(&Ack { rate: plateau, ..Ack::default() }, 10);
     assert_eq!((stage.bbr.phase, rounds), (Phase::Drain, 4), "the first still shows growth");
-    assert!(stage.bbr.full_pipe.now && stage.bbr.full_pipe.reached);
-    assert_eq!(stage.bbr.max_bandwidth.value(), plateau);
+    assert!(stage.bbr.startup.full_pipe.now && stage.bbr.startup.full_pipe.reached);
+    assert_eq!(stage.bbr.path.max_bandwidth.value(), plateau);
     assert_eq!(stage.bbr.start_exit(), Some(StartExit::Plateau));
-    assert_eq!(stage.bbr.inflight_long_term, UNBOUNDED);
+    assert_eq!(stage.bbr.path.inflight_long_term, UNBOUNDED);
 }
 
 #[test]
@@ -53,10 +54,10 @@ fn lose(ranges: &[u64], lost_of_sample: u64, limited: bool) -> Stage {
 fn a_round_with_much_loss_in_six_places_ends_it_even_if_the_application_limits_it() {
     let stage = lose(&[1, 2, 1, 1, 1, 1], 7 * DATAGRAM, true);
     assert_eq!(stage.bbr.phase, Phase::Drain, "{:?}", stage.phases);
-    assert!(stage.bbr.full_pipe.reached);
-    let latest = stage.bbr.signals.inflight;
+    assert!(stage.bbr.startup.full_pipe.reached);
+    let latest = stage.bbr.path.signals.inflight;
     assert!(latest > 0);
-    assert_eq!(stage.bbr.inflight_long_term, stage.bbr.bdp((1, 1)).max(latest));
+    assert_eq!(stage.bbr.path.inflight_long_term, stage.bbr.bdp((1, 1)).max(latest));
     assert_eq!(stage.bbr.start_exit(), Some(StartExit::Congestion));
 }
 
@@ -115,5 +116,5 @@ fn a_mark_ends_it_a_round_later() {
     stage.ack(&Ack { ce: 1, limited: true, congestion: true, ..Ack::default() });
     assert_eq!(stage.until_other(&Ack { limited: true, in_flight: Some(3 * BDP), ..Ack::default() }, 5), 1);
     assert_eq!(stage.bbr.start_exit(), Some(StartExit::Congestion));
-    assert_ne!(stage.bbr.inflight_long_term, UNBOUNDED);
+    assert_ne!(stage.bbr.path.inflight_long_term, UNBOUNDED);
 }

@@ -12,8 +12,8 @@ fn loss_that_was_none_returns_to_the_start() {
     stage.until_other(&lost, 2);
     assert!(stage.phases.contains(&Phase::Drain), "{:?}", stage.phases);
     assert!(stage.bbr.undo(stage.now, stage.episode));
-    assert_eq!((stage.bbr.phase, stage.bbr.inflight_long_term), (Phase::Startup, UNBOUNDED));
-    assert!(!stage.bbr.full_pipe.reached);
+    assert_eq!((stage.bbr.phase, stage.bbr.path.inflight_long_term), (Phase::Startup, UNBOUNDED));
+    assert!(!stage.bbr.startup.full_pipe.reached);
     assert_eq!(stage.bbr.start_exit(), None);
     assert!(!stage.bbr.undo(stage.now, stage.episode), "once");
 }
@@ -25,9 +25,9 @@ fn loss_that_was_none_returns_to_the_probe() {
     let losses = stage.losses(&[5], 120 * DATAGRAM);
     stage.ack(&Ack { losses, congestion: true, in_flight: Some(QUEUED), ..Ack::default() });
     assert_eq!(stage.bbr.phase, Phase::Down);
-    assert_ne!(stage.bbr.inflight_long_term, UNBOUNDED);
+    assert_ne!(stage.bbr.path.inflight_long_term, UNBOUNDED);
     assert!(stage.bbr.undo(stage.now, stage.episode));
-    assert_eq!((stage.bbr.phase, stage.bbr.inflight_long_term), (Phase::Refill, UNBOUNDED));
+    assert_eq!((stage.bbr.phase, stage.bbr.path.inflight_long_term), (Phase::Refill, UNBOUNDED));
 }
 
 #[test]
@@ -38,19 +38,19 @@ fn the_bounds_return_to_what_they_were_at_least() {
     let losses = stage.losses(&[1], BDP);
     stage.ack(&Ack { losses, congestion: true, ..slow.clone() });
     stage.round(&slow);
-    let first = (stage.bbr.short_term.bandwidth, stage.bbr.short_term.inflight);
+    let first = (stage.bbr.path.short_term.bandwidth, stage.bbr.path.short_term.inflight);
     let window = stage.allowance().window;
     stage.round(&slow);
     let losses = stage.losses(&[1], BDP);
     stage.ack(&Ack { losses, congestion: true, ..slow.clone() });
     (0..2).for_each(|_| stage.round(&slow));
-    assert!(stage.bbr.short_term.bandwidth < first.0);
+    assert!(stage.bbr.path.short_term.bandwidth < first.0);
     assert!(stage.bbr.undo(stage.now, stage.episode));
-    assert_eq!((stage.bbr.short_term.bandwidth, stage.bbr.short_term.inflight), first);
+    assert_eq!((stage.bbr.path.short_term.bandwidth, stage.bbr.path.short_term.inflight), first);
     assert!(stage.allowance().window >= window);
     assert!(stage.bbr.undo(stage.now, stage.episode - 1));
-    assert_eq!(stage.bbr.short_term.bandwidth, Rate::MAX);
-    assert_eq!(stage.bbr.bandwidth, LINK);
+    assert_eq!(stage.bbr.path.short_term.bandwidth, Rate::MAX);
+    assert_eq!(stage.bbr.path.bandwidth, LINK);
 }
 
 #[test]

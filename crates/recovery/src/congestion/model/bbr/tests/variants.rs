@@ -4,8 +4,8 @@ use super::*;
 
 fn stage(settings: Settings) -> Stage {
     let mut stage = Stage::new();
-    let birth = Birth::new(Instant::ZERO, DATAGRAM as u16);
-    stage.bbr = Bbr::new(&birth, settings);
+    let context = PathContext::new(Instant::ZERO, DATAGRAM as u16);
+    stage.bbr = Bbr::new(&context, settings);
     stage
 }
 
@@ -21,7 +21,7 @@ fn cruise_with_loss(settings: Settings, lost_of_sample: u64, ce: u64) -> Rate {
     let losses = stage.losses(&[1], BDP);
     stage.ack(&Ack { losses, ce, congestion: true, ..slow.clone() });
     (0..2).for_each(|_| stage.round(&slow));
-    stage.bbr.bandwidth
+    stage.bbr.path.bandwidth
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn trains_open_a_long_path_wider_than_startup_and_hold_back_for_credit() {
 fn trains_end_with_the_start_and_never_come_back() {
     let mut stage = stage(TRAINS);
     stage.to(Phase::Cruise);
-    assert!(stage.bbr.opening.is_none());
-    assert!(stage.bbr.full_pipe.reached && stage.bbr.start_exit().is_some());
+    assert!(stage.bbr.startup.opening.is_none());
+    assert!(stage.bbr.startup.full_pipe.reached && stage.bbr.start_exit().is_some());
     assert_eq!(stage.allowance().hold_until_credit, 0);
 }

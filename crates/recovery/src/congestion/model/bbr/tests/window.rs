@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn it_is_twice_what_the_path_holds_and_what_comes_in_batches() {
     let mut stage = Stage::at(Phase::Refill);
-    let most = 2 * BDP + stage.bbr.aggregation.extra();
+    let most = 2 * BDP + stage.bbr.path.aggregation.extra();
     (0..40).for_each(|_| stage.ack(&Ack { in_flight: Some(BDP), ..Ack::default() }));
     assert!(stage.allowance().window <= most + BDP / 4 + 2 * DATAGRAM);
     assert!(stage.allowance().window >= 2 * BDP);
@@ -20,7 +20,7 @@ fn it_rises_by_what_is_acknowledged_and_falls_at_once() {
     assert_eq!(stage.allowance().window, 15 * DATAGRAM, "an acknowledgment brings five");
     stage.bbr.window = 100 * BDP;
     stage.ack(&low);
-    assert!(stage.allowance().window <= 2 * BDP + stage.bbr.aggregation.extra());
+    assert!(stage.allowance().window <= 2 * BDP + stage.bbr.path.aggregation.extra());
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn it_is_never_below_four_datagrams() {
     let mut stage = Stage::new();
     let thin = Ack { rate: Rate::from_bps(64_000), rtt: ms(10), in_flight: Some(DATAGRAM), ..Ack::default() };
     (0..400).for_each(|_| stage.ack(&thin));
-    assert!(stage.bbr.full_pipe.reached);
+    assert!(stage.bbr.startup.full_pipe.reached);
     assert!(stage.allowance().window >= 4 * DATAGRAM && stage.allowance().window <= 6 * DATAGRAM + 1_000);
     let rate = stage.allowance().rate.unwrap();
     assert!(rate <= Rate::from_bps(64_000 * 5 / 4) && rate >= Rate::from_bps(64_000 * 85 / 100), "{rate}");

@@ -1,17 +1,17 @@
-//! What a controller is told when its path begins.
+//! What a controller, and every part of one, is told when its path begins.
 
 use core::net::SocketAddr;
 
-use thalweg_units::{Duration, Instant, Rate};
+use thalweg_units::{Ecn, Instant};
 
-use super::ResumePolicy;
-use crate::policies::MarkPolicy;
+use super::memory::PathMemory;
+use crate::policies::ResumePolicy;
 use crate::profile::Profile;
 
 /// Everything that a controller is told when its path begins.
 #[derive(Copy, Clone, Debug)]
 #[non_exhaustive]
-pub struct Birth {
+pub struct PathContext {
     /// When the path begins.
     pub now: Instant,
     /// Bytes of a full datagram.
@@ -28,15 +28,16 @@ pub struct Birth {
     pub memory: Option<PathMemory>,
     /// What may be made of that. Windows see to it; a model, or a controller of the program's own, has to do so itself.
     pub resume: ResumePolicy,
-    /// How the path responds to congestion marks. In proportion to their share only where the controller marks packets
-    /// ECT(1) ([`Controller::ecn_codepoint`](crate::Controller::ecn_codepoint)).
-    pub mark: MarkPolicy,
+    /// How the policy `mark` has packets marked: ECT(1) where it responds to marks as low latency, low loss and scalable
+    /// throughput demand. Only a controller that then says the same gets that response
+    /// ([`Controller::ecn_codepoint`](crate::Controller::ecn_codepoint)).
+    pub ecn_codepoint: Ecn,
 }
 
-impl Birth {
+impl PathContext {
     /// A QUIC path with pacing, about which nothing else is known.
-    pub fn new(now: Instant, datagram_size: u16) -> Birth {
-        Birth {
+    pub fn new(now: Instant, datagram_size: u16) -> PathContext {
+        PathContext {
             now,
             datagram_size,
             profile: Profile::QUIC,
@@ -45,24 +46,7 @@ impl Birth {
             remote: None,
             memory: None,
             resume: ResumePolicy::Off,
-            mark: MarkPolicy::Reduce,
+            ecn_codepoint: Ecn::Ect0,
         }
     }
-}
-
-/// What is worth remembering about a path after a connection: the saved parameters of Careful Resume (RFC 9959 section
-/// 3), and a rate.
-///
-/// Plain data: where it is kept, for how long and under which name is decided by whoever keeps it. The window is a
-/// statement about the path at one time, so the one that uses it has to tread carefully.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct PathMemory {
-    /// The largest number of bytes that were acknowledged within a round trip (saved_cwnd).
-    pub window: u64,
-    /// The minimum round-trip time (saved_rtt).
-    pub min_rtt: Duration,
-    /// How fast the path delivered last; `None` if that was never measured.
-    pub rate: Option<Rate>,
-    /// How long ago this was learned.
-    pub age: Duration,
 }

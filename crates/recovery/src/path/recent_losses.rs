@@ -1,14 +1,14 @@
-//! Whether a path is crowded: what became of its latest packets.
+//! Whether a path is lossy: what became of its latest packets.
 
-/// How many of the losses that one ACK or timeout shows count for whether a path is crowded. A crowded path loses a few
+/// How many of the losses that one ACK or timeout shows count for whether a path is lossy. A crowded path loses a few
 /// packets of every small flight; an outage loses a whole flight at once, and says nothing about what follows.
-pub(super) const MAX_FATES: u32 = 4;
+pub(super) const MAX_COUNTED: u32 = 4;
 
 /// What became of the last 32 packets in flight, the newest in the lowest bit: 1 for a packet that was declared lost.
 #[derive(Copy, Clone, Debug, Default)]
-pub(super) struct Crowding(u32);
+pub(super) struct RecentLosses(u32);
 
-impl Crowding {
+impl RecentLosses {
     /// A packet in flight was acknowledged.
     pub(super) fn on_acked(&mut self) {
         self.0 <<= 1;
@@ -25,7 +25,7 @@ impl Crowding {
     }
 
     /// A third of them was lost.
-    pub(super) fn is_crowded(self) -> bool {
+    pub(super) fn is_lossy(self) -> bool {
         3 * self.0.count_ones() >= u32::BITS
     }
 }

@@ -1,14 +1,6 @@
-//! Which policies are in force, and how they are written down.
-//!
-//! Each choice has a field in [`Policies`] and one line per possible value in a table: below, or beside the algorithms
-//! that it chooses ([`congestion`](crate::congestion)). A value can be *reserved*: its name is known, but it is not
-//! built yet; asking for it says so.
+//! The values of the policies that are a rule or a number rather than an algorithm with a file of its own.
 
-use core::fmt;
-use core::str::FromStr;
-
-use crate::choice::{Field, PolicyError, choices};
-use crate::congestion::{self, Congestion, ResumePolicy};
+use crate::choice::choices;
 
 choices! {
     #[doc = "How much reordering to tolerate before declaring a packet lost."]
@@ -218,157 +210,19 @@ choices! {
 }
 
 choices! {
-    #[doc = "How the window responds to a congestion mark (ECN-CE)."]
-    MarkPolicy, "mark" {
-        Reduce "reduce",
-            "reduces it, in slow start and afterwards (RFC 9002 section 7.1, RFC 3168 section 6.1.2)",
-            "beside flows that answer marks as losses; to follow RFC 9002";
-        Abe "abe",
-            "as reduce in slow start; afterwards by less than a loss, to 0.85 of the window with CUBIC and 0.8 with NewReno (Alternative Backoff with ECN, RFC 8511). Models answer as reduce",
-            "behind queues that mark before they are long, such as codel, pie and dualpi2";
-        EndStart "end-start",
-            "the first mark ends slow start without a reduction, those of the following 1.5 round trips are ignored, later ones reduce the window (what Predict expects of senders)",
-            "behind queues that mark slow start before they fill, such as predict";
-        EndStartOnly "end-start/only",
-            "as end-start, but later marks are ignored, too",
-            "to measure a queue that forecasts without what it does to congestion avoidance; not for networks";
-        Scalable "scalable",
-            "packets are ECT(1) and leave evenly, and the window falls once per round trip by half of the smoothed share of marked packets (RFC 8257, RFC 9331 section 4); the first mark ends slow start and nearly halves the window, which grows by a quarter per round trip until the second. Models answer as reduce",
-            "behind queues that mark scalable senders early, such as dualpi2; elsewhere a queue may give ECT(1) no signal but loss";
-    } default Abe
-}
-
-/// Declares [`Policies`]: congestion control, and the fields that have one value each.
-macro_rules! policies {
-    ($( $field:ident: $kind:ident, )+) => {
-        /// Which rule decides each of the things that can be decided in more than one way.
-        ///
-        /// Written as `controller=cubic, start=hystart++, …`; fields left out keep their defaults, and what is printed
-        /// reads back, except for a controller of the program's own. What a family of controllers does not have is not
-        /// printed.
-        ///
-        /// ```
-        /// use thalweg_recovery::Policies;
-        ///
-        /// let policies: Policies = "controller=new-reno, pacing=off".parse()?;
-        /// assert_eq!(
-        ///     policies.to_string(),
-        ///     "controller=new-reno, start=peak-bandwidth, reduction=immediate, reordering=rack, rtt=classic, pacing-rtt=smoothed, exit-rtt=sample, probe=ladder, ack-allowance=lone, ack-rate=phased, undo=episode, pacing=off, growth-limit=unused, restart=keep, handshake=plain, tail=once, resume=off, mark=abe",
-        /// );
-        /// # Ok::<(), thalweg_recovery::PolicyError>(())
-        /// ```
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct Policies {
-            /// Congestion control: a window made of parts, a model, or a controller of the program's own.
-            pub congestion: Congestion,
-            $(
-                #[doc = concat!("The value of `", stringify!($field), "` in text: see [`", stringify!($kind), "`].")]
-                pub $field: $kind,
-            )+
-        }
-
-        impl Policies {
-            /// Every field and every value, built or reserved, in the order in which they are printed.
-            pub const fn catalogue() -> &'static [Field] {
-                &[congestion::CONTROLLER, congestion::START, congestion::REDUCTION, $( $kind::FIELD, )+]
-            }
-
-            /// Whether policies with this controller have a field: a model has no `start`, for example. True of a
-            /// controller that is not known.
-            pub fn has(controller: &str, field: &str) -> bool {
-                let mut policies = Policies::default();
-                let is_named = |item: &str| item.split_once('=').is_some_and(|(name, _)| name == field);
-                policies.set(congestion::CONTROLLER.name, controller).is_err()
-                    || policies.to_string().split(", ").any(is_named)
-            }
-
-            /// Sets one field by name. A controller of another family drops the fields that this family does not have.
-            ///
-            /// # Errors
-            /// When there is no such field, it does not accept the value, or the controller has no such field. The
-            /// message lists what would be accepted.
-            pub fn set(&mut self, field: &str, value: &str) -> Result<(), PolicyError> {
-                if let Some(done) = self.congestion.set(field, value) {
-                    return done;
-                }
-                $(
-                    if field == $kind::FIELD.name {
-                        self.$field = value.parse()?;
-                        return Ok(());
-                    }
-                )+
-                Err(PolicyError::UnknownField { field: field.to_owned(), fields: field_names() })
-            }
-        }
-
-        impl fmt::Display for Policies {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}", self.congestion)?;
-                $( write!(f, ", {}={}", $kind::FIELD.name, self.$field)?; )+
-                Ok(())
-            }
-        }
-    };
-}
-
-policies! {
-    reordering: ReorderingPolicy,
-    rtt: RttPolicy,
-    pacing_rtt: PacingRttPolicy,
-    exit_rtt: ExitRttPolicy,
-    probe: ProbePolicy,
-    ack_allowance: AckAllowancePolicy,
-    ack_rate: AckRatePolicy,
-    undo: UndoPolicy,
-    pacing: PacingPolicy,
-    growth_limit: GrowthLimitPolicy,
-    restart: RestartPolicy,
-    handshake: HandshakePolicy,
-    tail: TailPolicy,
-    resume: ResumePolicy,
-    mark: MarkPolicy,
-}
-
-fn field_names() -> String {
-    Policies::catalogue().iter().map(|field| field.name).collect::<Vec<_>>().join(", ")
-}
-
-impl FromStr for Policies {
-    type Err = PolicyError;
-
-    /// Fields may come in any order.
-    fn from_str(text: &str) -> Result<Policies, PolicyError> {
-        Policies::default().with(text)
-    }
-}
-
-impl Policies {
-    /// The same with the fields that `text` names, written as for [`FromStr`], set to what it says. A controller of
-    /// another family drops the fields that this family does not have.
-    ///
-    /// # Errors
-    /// As [`FromStr`].
-    pub fn with(mut self, text: &str) -> Result<Policies, PolicyError> {
-        let mut items: Vec<(&str, &str)> = Vec::new();
-        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-            let Some((field, value)) = item.split_once('=') else {
-                return Err(PolicyError::Malformed { item: item.to_owned(), fields: field_names() });
-            };
-            let (field, value) = (field.trim(), value.trim());
-            if let Some((_, first)) = items.iter().find(|(known, _)| *known == field) {
-                return Err(PolicyError::Repeated {
-                    field: field.to_owned(),
-                    first: (*first).to_owned(),
-                    second: value.to_owned(),
-                });
-            }
-            items.push((field, value));
-        }
-        // The controller first: it decides which other fields there are.
-        items.sort_by_key(|(field, _)| *field != congestion::CONTROLLER.name);
-        for (field, value) in items {
-            self.set(field, value)?;
-        }
-        Ok(self)
-    }
+    #[doc = "How a connection over a known path uses what an earlier one has learned; the start is wrapped by it."]
+    ResumePolicy, "resume" {
+        Off "off",
+            "not at all",
+            "unless the same paths are used again and again";
+        Careful "careful",
+            "a jump to half of the saved window once a first flight has been acknowledged, and a retreat if that was too much (RFC 9959)",
+            "long or fast paths that are used again: saves most round trips of a start";
+        HandshakeHalf "handshake/half",
+            "as careful, but the round-trip time of the handshake confirms the path, and the jump comes with the first flight",
+            "as careful, where one more round trip matters";
+        HandshakeFull "handshake/full",
+            "as handshake/half, with a jump to all of what the earlier connection filled",
+            "links that nobody else uses and whose rate does not change";
+    } default Off
 }

@@ -1,0 +1,55 @@
+//! What grows a window after its start: the interface of growths.
+
+use core::fmt::Debug;
+
+use thalweg_units::Instant;
+
+use crate::congestion::AckEvent;
+use crate::congestion::view::View;
+
+/// What tells of congestion, and how it is to be answered.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// A loss.
+    Loss,
+    /// A mark that is answered as a loss is.
+    Mark,
+    /// A mark that is answered by less than a loss: a queue that marks is short (Alternative Backoff with ECN, RFC 8511).
+    AbeMark,
+}
+
+/// How the window grows after slow start, and how far congestion reduces it.
+pub(crate) trait Growth: Debug + Send {
+    /// `acked` more bytes were delivered in full use of the window. Returns the window to have now; a smaller one is
+    /// ignored.
+    fn grow(&mut self, view: View, acked: u64) -> u64;
+
+    /// An ACK or a loss timeout, before the window follows from it; `recovering`: within a recovery period, in which
+    /// nothing grows.
+    fn observe(&mut self, view: View, event: &AckEvent<'_>, recovering: bool) {
+        let _ = (view, event, recovering);
+    }
+
+    /// Congestion, told by this signal: returns the window to come down to.
+    fn reduce(&mut self, view: View, signal: Signal) -> u64;
+
+    /// How many round trips two of its sawteeth last.
+    fn cycle(&self, view: View) -> u32;
+
+    /// Slow start ended without congestion.
+    fn on_start_exit(&mut self, view: View);
+
+    /// Persistent congestion: nothing known about the path holds any more.
+    fn on_persistent_congestion(&mut self);
+
+    /// The application began or ceased to leave the window unused.
+    fn on_application_limited(&mut self, now: Instant, limited: bool) {
+        let _ = (now, limited);
+    }
+
+    /// The datagram size changed.
+    fn on_datagram_size(&mut self) {}
+
+    /// A copy, to return to if a reduction is taken back.
+    fn snapshot(&self) -> Box<dyn Growth>;
+}
