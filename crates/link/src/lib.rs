@@ -46,6 +46,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod config;
+mod context;
 mod dice;
 mod direction;
 mod error;
@@ -64,6 +65,7 @@ pub mod trace;
 mod wifi;
 
 pub use config::{DIRECTION_KEYS, DelayModel, DirectionConfig, EcnTreatment, Jitter, Key, Reorder};
+pub use context::Context;
 pub use dice::{Dice, Probability, Spread, Streams};
 pub use direction::Direction;
 pub use error::ConfigError;
@@ -71,7 +73,7 @@ pub use gate::{Window, Windows};
 pub use impair::LossModel;
 pub use interruption::{HeldWhere, Interruption};
 pub use packet::{DropCause, Packet, Payload, Sink};
-pub use path::{Chain, Context, PATH_KEYS, PathConfig};
+pub use path::{Chain, PATH_KEYS, PathConfig};
 pub use policer::Policer;
 pub use queue::{Discipline, QueueLimit};
 pub use rate::RateModel;
