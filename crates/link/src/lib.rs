@@ -8,6 +8,7 @@
 //! | what | where |
 //! |---|---|
 //! | a direction, a path of two, a chain of paths | [`Direction`], [`DirectionConfig`], [`PathConfig`], [`Chain`] |
+//! | running chains of links that packets cross one after the other | [`Pipe`], [`Watcher`] |
 //! | reading descriptions from a tree such as a scenario file | [`read`] |
 //! | queues and queue disciplines | [`queue`] |
 //! | rates: constant, scheduled, recorded | [`RateModel`], [`Schedule`], [`trace`] |
@@ -45,6 +46,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod agenda;
 mod config;
 mod context;
 mod dice;
@@ -55,6 +57,7 @@ mod impair;
 mod interruption;
 mod packet;
 mod path;
+mod pipe;
 mod policer;
 pub mod queue;
 mod rate;
@@ -64,6 +67,7 @@ mod stats;
 pub mod trace;
 mod wifi;
 
+pub use agenda::Agenda;
 pub use config::{DIRECTION_KEYS, DelayModel, DirectionConfig, EcnTreatment, Jitter, Key, Reorder};
 pub use context::Context;
 pub use dice::{Dice, Probability, Spread, Streams};
@@ -74,6 +78,7 @@ pub use impair::LossModel;
 pub use interruption::{HeldWhere, Interruption};
 pub use packet::{DropCause, Packet, Payload, Sink};
 pub use path::{Chain, PATH_KEYS, PathConfig};
+pub use pipe::{Carried, Pipe, Watcher, Way};
 pub use policer::Policer;
 pub use queue::{Discipline, QueueLimit};
 pub use rate::RateModel;
