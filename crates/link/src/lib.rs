@@ -9,7 +9,8 @@
 //! |---|---|
 //! | a direction, a path of two, a chain of paths | [`Direction`], [`DirectionConfig`], [`PathConfig`], [`Chain`] |
 //! | running chains of links that packets cross one after the other | [`Pipe`], [`Watcher`] |
-//! | reading descriptions from a tree such as a scenario file | [`read`] |
+//! | reading `[path.NAME]` from TOML, presets | [`Paths`], [`presets`], [`document`] |
+//! | reading descriptions from any other tree | [`read`] |
 //! | queues and queue disciplines | [`queue`] |
 //! | rates: constant, scheduled, recorded | [`RateModel`], [`Schedule`], [`trace`] |
 //! | loss, jitter, reordering, policing, damage | [`LossModel`], [`Jitter`], [`Reorder`], [`Policer`] |
@@ -51,14 +52,17 @@ mod config;
 mod context;
 mod dice;
 mod direction;
+pub mod document;
 mod error;
 mod gate;
 mod impair;
 mod interruption;
 mod packet;
 mod path;
+mod paths;
 mod pipe;
 mod policer;
+pub mod presets;
 pub mod queue;
 mod rate;
 pub mod read;
@@ -78,6 +82,7 @@ pub use impair::LossModel;
 pub use interruption::{HeldWhere, Interruption};
 pub use packet::{DropCause, Packet, Payload, Sink};
 pub use path::{Chain, PATH_KEYS, PathConfig};
+pub use paths::{Paths, route};
 pub use pipe::{Carried, Pipe, Watcher, Way};
 pub use policer::Policer;
 pub use queue::{Discipline, QueueLimit};

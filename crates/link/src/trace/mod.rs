@@ -58,6 +58,16 @@ pub trait Traces {
     fn get(&self, name: &str) -> Result<Trace, String>;
 }
 
+/// Knows the synthetic traces, "lte" and "leo", and no files.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Synthetic;
+
+impl Traces for Synthetic {
+    fn get(&self, name: &str) -> Result<Trace, String> {
+        Trace::synthetic(name).ok_or_else(|| format!("there is no trace \"{name}\" here; write lte or leo"))
+    }
+}
+
 impl Trace {
     /// The synthetic trace of that name.
     pub fn synthetic(name: &str) -> Option<Trace> {
