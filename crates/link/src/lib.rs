@@ -8,7 +8,9 @@
 //! | what | where |
 //! |---|---|
 //! | a direction, a path of two, a chain of paths | [`Direction`], [`DirectionConfig`], [`PathConfig`], [`Chain`] |
-//! | reading descriptions from a tree such as a scenario file | [`read`] |
+//! | running chains of links that packets cross one after the other | [`Pipe`], [`Watcher`] |
+//! | reading `[path.NAME]` from TOML, presets | [`Paths`], [`presets`], [`document`] |
+//! | reading descriptions from any other tree | [`read`] |
 //! | queues and queue disciplines | [`queue`] |
 //! | rates: constant, scheduled, recorded | [`RateModel`], [`Schedule`], [`trace`] |
 //! | loss, jitter, reordering, policing, damage | [`LossModel`], [`Jitter`], [`Reorder`], [`Policer`] |
@@ -45,16 +47,22 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod agenda;
 mod config;
+mod context;
 mod dice;
 mod direction;
+pub mod document;
 mod error;
 mod gate;
 mod impair;
 mod interruption;
 mod packet;
 mod path;
+mod paths;
+mod pipe;
 mod policer;
+pub mod presets;
 pub mod queue;
 mod rate;
 pub mod read;
@@ -63,7 +71,9 @@ mod stats;
 pub mod trace;
 mod wifi;
 
+pub use agenda::Agenda;
 pub use config::{DIRECTION_KEYS, DelayModel, DirectionConfig, EcnTreatment, Jitter, Key, Reorder};
+pub use context::Context;
 pub use dice::{Dice, Probability, Spread, Streams};
 pub use direction::Direction;
 pub use error::ConfigError;
@@ -71,7 +81,9 @@ pub use gate::{Window, Windows};
 pub use impair::LossModel;
 pub use interruption::{HeldWhere, Interruption};
 pub use packet::{DropCause, Packet, Payload, Sink};
-pub use path::{Chain, Context, PATH_KEYS, PathConfig};
+pub use path::{Chain, PATH_KEYS, PathConfig};
+pub use paths::{Paths, route};
+pub use pipe::{Carried, Pipe, Watcher, Way};
 pub use policer::Policer;
 pub use queue::{Discipline, QueueLimit};
 pub use rate::RateModel;

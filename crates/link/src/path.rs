@@ -5,17 +5,7 @@ use thalweg_units::{Duration, Rate, exact_duration};
 
 use crate::config::{outages, suspensions};
 use crate::read::{Field, Table};
-use crate::trace::Traces;
-use crate::{ConfigError, DirectionConfig, QueueLimit, Streams, WifiProfile, Windows};
-
-/// What reading a description needs from outside.
-#[derive(Copy, Clone)]
-pub struct Context<'a> {
-    /// Where traces come from.
-    pub traces: &'a dyn Traces,
-    /// Keys of paths and directions that the caller has read itself.
-    pub also: &'a [&'static str],
-}
+use crate::{ConfigError, Context, DirectionConfig, QueueLimit, Streams, WifiProfile, Windows};
 
 /// A path: two directions, each with a queue of its own.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -7,14 +7,15 @@ use thalweg_units::Rate;
 
 use crate::{
     ack::AckPolicy,
-    crypto::{ClientCrypto, ServerCrypto, StartError},
+    crypto::{ClientCrypto, ServerCrypto},
     datagrams::DatagramsConfig,
-    error::TransportError,
     observe::ObserverFactory,
     streams::StreamsConfig,
     token::TokenKey,
     version::Version,
 };
+
+pub use crate::error::ConnectError;
 
 /// How a connection behaves, independent of its role.
 ///
@@ -250,38 +251,4 @@ impl fmt::Debug for ServerConfig {
             .field("retry", &self.retry)
             .finish_non_exhaustive()
     }
-}
-
-/// Why a connection could not even be started.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConnectError {
-    /// TLS could not be started with this name, version or configuration.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// The remote address cannot be sent to.
-    #[error("{0} cannot be connected to: give an address with a port other than 0")]
-    InvalidRemoteAddress(SocketAddr),
-    /// The endpoint's socket is of IPv4 and the remote address of IPv6.
-    #[error(
-        "{0} is an IPv6 address and the endpoint's socket is IPv4: bind the endpoint to an IPv6 address such as [::]:0"
-    )]
-    AddressFamily(SocketAddr),
-    /// TLS failed before anything was sent.
-    #[error("the TLS configuration does not allow a QUIC connection: {0}")]
-    Tls(TransportError),
-    /// The endpoint's connection limit is reached.
-    #[error("the endpoint already holds its maximum of {0} connections")]
-    TooManyConnections(usize),
-    /// The endpoint was closed.
-    #[error("the endpoint is closed")]
-    EndpointClosed,
-    /// A connection was to begin anew with another configuration, but has handled a datagram before.
-    #[error("the connection has begun: its configuration can be chosen until the first datagram is handled")]
-    AlreadyBegun,
-    /// The endpoint was not told how to connect.
-    #[error(
-        "no client configuration, and so no application protocol (ALPN): make one, such as ClientConfig::with_native_roots(&[b\"h3\"]), for Endpoint::connect_with, Endpoint::set_default_client_config or EndpointBuilder::client"
-    )]
-    NoClientConfig,
 }

@@ -23,6 +23,8 @@ use crate::{
     version::Version,
 };
 
+pub use crate::packet::{issued_cid, short_header_cid};
+
 /// The smallest datagram a server answers with a new connection (RFC 9000 section 14.1).
 const MIN_INITIAL_DATAGRAM: usize = 1200;
 /// Stateless resets per second at most: a looping peer or a flood of stray packets must not make us talk for ever.

@@ -95,6 +95,29 @@ pub fn destination_cid(datagram: &[u8], local_cid_len: usize) -> Option<&[u8]> {
     }
 }
 
+/// The destination connection ID of a datagram that begins with a short header (RFC 9000 section 17.3), where all IDs
+/// that we issue have `LEN` bytes.
+#[inline]
+pub fn short_header_cid<const LEN: usize>(datagram: &[u8]) -> Option<[u8; LEN]> {
+    let (first, rest) = datagram.split_first()?;
+    if first & LONG == 0 { rest.first_chunk().copied() } else { None }
+}
+
+/// The destination connection ID of a datagram whose sender has it from us: it begins with a 1-RTT packet, where all
+/// IDs that we issue have `local_cid_len` bytes, or with a Handshake packet. The ID of an Initial or 0-RTT packet may be
+/// the client's invention (RFC 9000 section 7.2).
+#[inline]
+pub fn issued_cid(datagram: &[u8], local_cid_len: usize) -> Option<&[u8]> {
+    let first = *datagram.first()?;
+    if first & LONG == 0 {
+        return datagram.get(1..1 + local_cid_len);
+    }
+    let header = Invariants::parse(datagram)?;
+    let is_handshake =
+        header.version != Version::NEGOTIATION && header.version.long_type((first >> 4) & 0b11) == LongType::Handshake;
+    is_handshake.then_some(header.dcid)
+}
+
 /// The unprotected fields of a header. Ranges count from the start of the packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Header {

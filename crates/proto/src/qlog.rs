@@ -8,20 +8,23 @@
 //! Steady state allocates nothing: every record is built in a string that is used again. A write error ends the trace
 //! and is kept for [`QlogWriter::error`]; it never reaches the connection.
 
+mod data;
 mod frames;
+mod json;
 
-use std::fmt::Write as _;
 use std::io;
-use std::net::SocketAddr;
 
-use thalweg_recovery::{Ecn, PathId, SpaceId};
+use thalweg_recovery::{PathId, SpaceId};
 use thalweg_units::Instant;
 
-use self::frames::{frame, transport_error};
+use self::data::{
+    blocked_reason, chosen_alpn, closed, endpoint, key_type, key_updated, packet, parameters, side_label, started,
+    state_updated, unread,
+};
+use self::json::{hex, put, string};
 use crate::Side;
 use crate::observe::{
-    CloseTrigger, ConnectionState, Limit, ObservedConnection, Observer, ObserverEvent, Owner, PacketInfo, PacketKind,
-    ParameterValues, PathState,
+    ConnectionState, Limit, ObservedConnection, Observer, ObserverEvent, Owner, PacketKind, PathState,
 };
 
 /// RFC 7464: what stands before each record.
@@ -131,6 +134,17 @@ impl<W: io::Write + Send> QlogWriter<W> {
         }
     }
 
+    /// Both directions' keys of a kind have gone at once; the drafts want a record for each key.
+    fn keys_discarded(&mut self, now: Instant, kind: PacketKind) {
+        for side in [Side::Client, Side::Server] {
+            self.data.clear();
+            self.data.push('{');
+            key_type(&mut self.data, side, kind);
+            self.data.push('}');
+            self.emit(now, None, "quic:key_discarded");
+        }
+    }
+
     fn flush(&mut self) {
         if let Err(error) = self.out.flush() {
             self.error.get_or_insert(error);
@@ -151,20 +165,11 @@ impl<W: io::Write + Send> Observer for QlogWriter<W> {
         let mut path = None;
         let name = match *event {
             ObserverEvent::ConnectionStarted { local, remote, local_cid, remote_cid, version } => {
-                data.push_str(r#"{"local":"#);
-                endpoint(data, local, Some(local_cid));
-                data.push_str(r#","remote":"#);
-                endpoint(data, Some(remote), Some(remote_cid));
-                put(data, format_args!(r#","version":"{version:08x}"}}"#));
+                started(data, (local, local_cid), (remote, remote_cid), version);
                 "quic:connection_started"
             }
             ObserverEvent::StateUpdated(new) => {
-                let old = self.state.replace(new);
-                data.push('{');
-                if let Some(old) = old {
-                    put(data, format_args!(r#""old":"{}","#, old.label()));
-                }
-                put(data, format_args!(r#""new":"{}"}}"#, new.label()));
+                state_updated(data, self.state.replace(new), new);
                 "quic:connection_state_updated"
             }
             ObserverEvent::ConnectionClosed { by, trigger, application, code, reason } => {
@@ -176,14 +181,7 @@ impl<W: io::Write + Send> Observer for QlogWriter<W> {
                 "quic:version_information"
             }
             ObserverEvent::AlpnSet { alpn } => {
-                data.push_str(r#"{"chosen_alpn":{"byte_value":""#);
-                hex(data, alpn);
-                data.push('"');
-                if let Ok(text) = std::str::from_utf8(alpn) {
-                    data.push_str(r#","string_value":"#);
-                    string(data, text);
-                }
-                data.push_str("}}");
+                chosen_alpn(data, alpn);
                 "quic:alpn_information"
             }
             ObserverEvent::ParametersSet { owner, values, restored } => {
@@ -201,37 +199,20 @@ impl<W: io::Write + Send> Observer for QlogWriter<W> {
                 "quic:packet_received"
             }
             ObserverEvent::PacketDropped { kind, number, size, reason } => {
-                data.push_str(r#"{"header":"#);
-                header(data, kind.map_or("unknown", PacketKind::label), number);
-                put(data, format_args!(r#","raw":{{"length":{size}}},"trigger":"{}"}}"#, reason.label()));
+                unread(data, kind.map_or("unknown", PacketKind::label), number, size, reason.label());
                 "quic:packet_dropped"
             }
             ObserverEvent::PacketBuffered { kind, size } => {
-                data.push_str(r#"{"header":"#);
-                header(data, kind.label(), None);
-                put(data, format_args!(r#","raw":{{"length":{size}}},"trigger":"keys_unavailable"}}"#));
+                unread(data, kind.label(), None, size, "keys_unavailable");
                 "quic:packet_buffered"
             }
             ObserverEvent::KeyUpdated { kind, owner, generation, trigger } => {
                 let side = if owner == Owner::Local { self.side } else { self.side.peer() };
-                data.push('{');
-                key_type(data, side, kind);
-                if kind == PacketKind::OneRtt {
-                    put(data, format_args!(r#","key_phase":{generation}"#));
-                }
-                put(data, format_args!(r#","trigger":"{}"}}"#, trigger.label()));
+                key_updated(data, side, kind, generation, trigger);
                 "quic:key_updated"
             }
             ObserverEvent::KeyDiscarded { kind } => {
-                // Both directions go at once; the drafts want a record for each key.
-                for side in [Side::Client, Side::Server] {
-                    self.data.clear();
-                    self.data.push('{');
-                    key_type(&mut self.data, side, kind);
-                    self.data.push('}');
-                    self.emit(now, None, "quic:key_discarded");
-                }
-                return;
+                return self.keys_discarded(now, kind);
             }
             ObserverEvent::MtuUpdated { path: on, old, new, done } => {
                 path = Some(on);
@@ -278,174 +259,6 @@ impl<W: io::Write + Send> Observer for QlogWriter<W> {
     }
 }
 
-/// Formats into a string, which cannot fail.
-fn put(out: &mut String, arguments: std::fmt::Arguments<'_>) {
-    let _ = out.write_fmt(arguments);
-}
-
-fn side_label(side: Side) -> &'static str {
-    if side.is_client() { "client" } else { "server" }
-}
-
-fn hex(out: &mut String, bytes: &[u8]) {
-    for byte in bytes {
-        put(out, format_args!("{byte:02x}"));
-    }
-}
-
-/// A JSON string (RFC 8259 section 7): whatever a peer puts into a reason phrase stays inside the quotes.
-fn string(out: &mut String, text: &str) {
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            control if control < ' ' => put(out, format_args!("\\u{:04x}", u32::from(control))),
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-}
-
-fn endpoint(out: &mut String, address: Option<SocketAddr>, cid: Option<&[u8]>) {
-    out.push('{');
-    match address {
-        Some(SocketAddr::V4(v4)) => {
-            put(out, format_args!(r#""ip_v4":"{}","port_v4":{}"#, v4.ip(), v4.port()));
-        }
-        Some(SocketAddr::V6(v6)) => {
-            put(out, format_args!(r#""ip_v6":"{}","port_v6":{}"#, v6.ip(), v6.port()));
-        }
-        None => {}
-    }
-    if let Some(cid) = cid {
-        if address.is_some() {
-            out.push(',');
-        }
-        out.push_str(r#""connection_ids":[""#);
-        hex(out, cid);
-        out.push_str("\"]");
-    }
-    out.push('}');
-}
-
-fn owner_label(owner: Owner) -> &'static str {
-    match owner {
-        Owner::Local => "local",
-        Owner::Remote => "remote",
-    }
-}
-
-fn blocked_reason(limit: Limit) -> &'static str {
-    match limit {
-        Limit::Application => "application",
-        Limit::Window => "congestion_control",
-        Limit::Pacing => "pacing",
-        Limit::FlowControl => "connection_flow_control",
-        Limit::Amplification => "amplification_protection",
-    }
-}
-
-fn closed(out: &mut String, by: Owner, trigger: CloseTrigger, application: bool, code: u64, reason: &str) {
-    put(out, format_args!(r#"{{"initiator":"{}""#, owner_label(by)));
-    if application {
-        put(out, format_args!(r#","application_error":"unknown","error_code":{code}"#));
-    } else if matches!(trigger, CloseTrigger::Error | CloseTrigger::Application) {
-        out.push_str(r#","connection_error":"#);
-        transport_error(out, code);
-    }
-    if !reason.is_empty() {
-        out.push_str(r#","reason":"#);
-        string(out, reason);
-    }
-    put(out, format_args!(r#","trigger":"{}"}}"#, trigger.label()));
-}
-
-fn key_type(out: &mut String, side: Side, kind: PacketKind) {
-    let level = match kind {
-        PacketKind::Handshake => "handshake",
-        PacketKind::ZeroRtt => "0rtt",
-        PacketKind::OneRtt => "1rtt",
-        _ => "initial",
-    };
-    put(out, format_args!(r#""key_type":"{}_{level}_secret""#, side_label(side)));
-}
-
-fn parameters(out: &mut String, owner: Owner, values: &ParameterValues) {
-    put(
-        out,
-        format_args!(
-            concat!(
-                r#"{{"initiator":"{}","disable_active_migration":{},"max_idle_timeout":{},"#,
-                r#""max_udp_payload_size":{},"ack_delay_exponent":{},"max_ack_delay":{},"#,
-                r#""active_connection_id_limit":{},"initial_max_data":{},"#,
-                r#""initial_max_stream_data_bidi_local":{},"initial_max_stream_data_bidi_remote":{},"#,
-                r#""initial_max_stream_data_uni":{},"initial_max_streams_bidi":{},"initial_max_streams_uni":{}"#,
-            ),
-            owner_label(owner),
-            values.disable_active_migration,
-            values.max_idle_timeout_ms,
-            values.max_udp_payload_size,
-            values.ack_delay_exponent,
-            values.max_ack_delay_ms,
-            values.active_connection_id_limit,
-            values.initial_max_data,
-            values.initial_max_stream_data_bidi_local,
-            values.initial_max_stream_data_bidi_remote,
-            values.initial_max_stream_data_uni,
-            values.initial_max_streams_bidi,
-            values.initial_max_streams_uni,
-        ),
-    );
-    if let Some(size) = values.max_datagram_frame_size {
-        put(out, format_args!(r#","max_datagram_frame_size":{size}"#));
-    }
-    out.push_str(r#","unknown_parameters":["#);
-    if let Some(delay) = values.min_ack_delay_us {
-        // draft-ietf-quic-ack-frequency; the drafts' schema has no name for it. The value in a four-byte varint's form.
-        put(out, format_args!(r#"{{"id":{},"value":"{:08x}"}}"#, 0xff04_de1b_u64, delay | 0x8000_0000));
-    }
-    if let Some(most) = values.max_receive_timestamps_per_ack {
-        // draft-ietf-quic-receive-ts, in an eight-byte varint's form.
-        let comma = if values.min_ack_delay_us.is_some() { "," } else { "" };
-        let value = most | 0xc000_0000_0000_0000;
-        put(out, format_args!(r#"{comma}{{"id":{},"value":"{value:016x}"}}"#, 0x4_ac07));
-    }
-    out.push_str("]}");
-}
-
-fn header(out: &mut String, kind: &str, number: Option<u64>) {
-    put(out, format_args!(r#"{{"packet_type":"{kind}""#));
-    if let Some(number) = number {
-        put(out, format_args!(r#","packet_number":{number}"#));
-    }
-    out.push('}');
-}
-
-fn packet(out: &mut String, info: &PacketInfo<'_>) {
-    out.push_str(r#"{"header":"#);
-    header(out, info.kind.label(), info.number);
-    put(out, format_args!(r#","raw":{{"length":{}}}"#, info.size));
-    let ecn = match info.ecn {
-        Ecn::NotEct => None,
-        Ecn::Ect0 => Some("ECT(0)"),
-        Ecn::Ect1 => Some("ECT(1)"),
-        Ecn::Ce => Some("CE"),
-    };
-    if let Some(ecn) = ecn {
-        put(out, format_args!(r#","ecn":"{ecn}""#));
-    }
-    out.push_str(r#","frames":["#);
-    for (index, info) in info.frames.iter().enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        frame(out, info);
-    }
-    out.push_str("]}");
-}
-
 /// The name of a packet-number space in the drafts; for whoever writes recovery events.
 pub fn space_label(space: SpaceId) -> &'static str {
     match space {
@@ -457,12 +270,15 @@ pub fn space_label(space: SpaceId) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use qlog::events::EventData;
     use qlog::events::quic as schema;
     use qlog::reader::{Event, QlogSeqReader};
+    use thalweg_recovery::Ecn;
 
     use super::*;
-    use crate::observe::{DropReason, FrameInfo, KeyTrigger};
+    use crate::observe::{CloseTrigger, DropReason, FrameInfo, KeyTrigger, PacketInfo, ParameterValues};
 
     const ODCID: [u8; 8] = [0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08];
 

@@ -1,6 +1,6 @@
 //! The hash over what the links do.
 
-use thalweg_link::{DropCause, Packet};
+use thalweg_link::{Carried, DropCause, Packet};
 use thalweg_units::{Ecn, Instant};
 
 use crate::world::Datagram;
@@ -26,7 +26,7 @@ impl Hash {
         &mut self,
         at: Instant,
         link: usize,
-        packet: &Packet<Box<Datagram>>,
+        packet: &Packet<Carried<Box<Datagram>>>,
         dropped: Option<DropCause>,
     ) {
         let fate = dropped.map_or(0, |cause| cause.index() as u64 + 1);

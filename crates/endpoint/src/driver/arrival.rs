@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use thalweg_proto::{
     cid::WorkerCid,
     connection::Connection,
-    endpoint::{ConnectionHandle, Route},
+    endpoint::{ConnectionHandle, Route, issued_cid, short_header_cid},
     udp::DatagramMeta,
 };
 use thalweg_units::Instant;
@@ -62,7 +62,7 @@ impl Driver {
             let state = &mut *guard;
             loop {
                 let datagram = front(rest, stride);
-                let cid = short_header_cid(datagram);
+                let cid = short_header_cid::<{ WorkerCid::LEN }>(datagram);
                 match &mut state.undecided {
                     // A connection that was turned away only waits to be forgotten.
                     None if state.verdict.is_some() => {}
@@ -74,7 +74,8 @@ impl Driver {
                 if rest.is_empty() {
                     break;
                 }
-                // Bulk data: the same connection ID leads to the same connection.
+                // Bulk data: the same connection ID leads to the same connection. An endpoint whose IDs have no length
+                // has one connection, so it does not matter which bytes are compared.
                 if cid.is_some() && short_header_cid(rest) == cid {
                     continue;
                 }
@@ -105,26 +106,13 @@ impl Driver {
 
     /// The other worker that a datagram belongs to, if it is not this one's.
     ///
-    /// Initial and 0-RTT packets stay where they arrive: their connection ID may be the client's invention.
+    /// Initial and 0-RTT packets stay where they arrive: see [`issued_cid`].
     fn owner(&self, datagram: &[u8]) -> Option<u8> {
         let workers = self.shared.workers().len();
         if workers < 2 {
             return None;
         }
-        let first = *datagram.first()?;
-        let cid = if first & 0x80 == 0 {
-            datagram.get(1..1 + WorkerCid::LEN)?
-        } else {
-            // Long header: the two bits that tell Initial and 0-RTT (RFC 9000 section 17.2; version 2 adds one to each,
-            // RFC 9369 section 3.2). Handshake packets follow their ID.
-            let version = u32::from_be_bytes(*datagram.get(1..5)?.first_chunk()?);
-            let handshake = if version == 0x6b33_43cf { 3 } else { 2 };
-            if version == 0 || (first >> 4) & 0b11 != handshake {
-                return None;
-            }
-            let len = usize::from(*datagram.get(5)?);
-            datagram.get(6..6 + len)?
-        };
+        let cid = issued_cid(datagram, WorkerCid::LEN)?;
         let owner = WorkerCid::worker_of(cid, u8::try_from(workers).ok()?, self.shared.cid_key)?;
         (owner != self.worker.index).then_some(owner)
     }
@@ -188,14 +176,6 @@ impl Driver {
         }
         Some(key)
     }
-}
-
-/// The connection ID of a packet with a short header (RFC 9000 section 17.3), all of which have the length that we issue.
-/// Of an endpoint whose IDs have no length, bytes of which nothing is known: there is one connection, so that it does
-/// not matter if they agree.
-fn short_header_cid(datagram: &[u8]) -> Option<[u8; WorkerCid::LEN]> {
-    let (first, rest) = datagram.split_first()?;
-    if first & 0x80 == 0 { rest.first_chunk().copied() } else { None }
 }
 
 /// The first datagram.

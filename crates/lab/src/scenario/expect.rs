@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use thalweg_link::PathConfig;
 
 use super::Axis;
-use super::diagnostic::nearest;
 use super::read::{Field, Reader};
 use super::rivals::{OURS, STACK};
 use super::tree::Value;
 use super::world::FlowSpec;
 use crate::metric::{self, METRICS, Metric, Scope, Unit};
 use crate::stats::Statistic;
+use thalweg_link::read::nearest;
 
 /// Something that has to hold.
 #[derive(Clone, Debug, PartialEq)]

@@ -24,38 +24,34 @@
 //! ```
 
 mod compare;
-mod diagnostic;
 mod expect;
 mod files;
 mod flow;
 mod group;
 mod keys;
-mod link;
-pub mod presets;
-mod read;
 mod rivals;
 mod traffic;
-mod tree;
 mod vary;
 pub mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use thalweg_link::Chain;
+pub use thalweg_link::document::{Diagnostic, DocumentError as ScenarioError};
+use thalweg_link::document::{Source, read, tree};
+pub use thalweg_link::presets;
+use thalweg_link::{Chain, Paths};
 use thalweg_recovery::Policies;
 pub use thalweg_sim::StackInfo;
 use thalweg_units::Duration;
 
 pub use compare::Answer;
-pub use diagnostic::{Diagnostic, ScenarioError};
 pub use expect::{Expectation, Until};
 pub use keys::keys;
 pub use rivals::{OURS, STACK};
 
 use crate::hash::Digest;
 use crate::metric::Metric;
-use diagnostic::Source;
 use files::Traces;
 use read::{Field, Reader};
 use tree::{Node, Value};
@@ -420,14 +416,7 @@ fn varied(
 
 /// The world at one point: everything but what is varied and what is expected.
 fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: &Source<'_>) -> Option<World> {
-    if let Value::Table(entries) = &mut document.value
-        && let Some(entry) = entries.iter_mut().find(|entry| entry.key == "path")
-        && let Value::Table(paths) = &mut entry.node.value
-    {
-        for path in paths {
-            link::expand_presets(&mut path.node);
-        }
-    }
+    Paths::expand(&mut document);
     let root = Reader::root(&document, source)?;
     let time_limit = root.get("time_limit").map_or(Some(Duration::from_secs(60)), |field| {
         let limit = field.span()?;
@@ -453,30 +442,15 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
         }),
     };
     let measure = root.get("measure").map_or(Some(None), |field| measure(&field, time_limit).map(Some));
-    let (mut paths, mut chains) = (Vec::new(), Vec::new());
-    let (mut names, mut fields) = (Vec::new(), Vec::new());
+    let (mut described, mut names, mut fields) = (Paths::default(), Vec::new(), Vec::new());
     if let Some(table) = root.need("path", "[path.NAME] with up and down").and_then(|field| field.table("[path.NAME]"))
     {
-        let all = table.all();
-        if all.len() > MOST_PATHS {
-            table.complain(format!("has {} paths; at most {MOST_PATHS} are accepted", all.len()));
+        names.extend(table.all().iter().map(|(name, ..)| (*name).to_owned()));
+        if names.len() > MOST_PATHS {
+            table.complain(format!("has {} paths; at most {MOST_PATHS} are accepted", names.len()));
             return None;
         }
-        let is_chain = |field: &Field<'_>| field.node.get("hops").is_some();
-        let plain: Vec<&str> = all.iter().filter(|(.., field)| !is_chain(field)).map(|(name, ..)| *name).collect();
-        for (name, _, field) in &all {
-            names.push((*name).to_owned());
-            let Some(reader) = field.table("a table with up and down, or hops") else { continue };
-            if is_chain(field) {
-                chains.extend(Chain::read(name, Box::new(reader), &plain));
-            } else if let Some(path) = link::path(name, reader, traces) {
-                paths.push(path);
-                fields.push(field.clone());
-            }
-        }
-        if names.is_empty() {
-            table.complain("is empty; write [path.NAME] with up and down");
-        }
+        (described, fields) = Paths::read(&table, traces);
     }
     let mut flows: Vec<world::FlowSpec> = Vec::new();
     let mut taken = BTreeSet::new();
@@ -494,7 +468,7 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
             too_many(items.len());
             return None;
         }
-        let ways = group::Ways { paths: &paths, chains: &chains };
+        let ways = group::Ways { paths: &described.paths, chains: &described.chains };
         let mut read = 0;
         for (index, field) in items.iter().enumerate() {
             let Some(reader) = field.table("[[flow]]") else { continue };
@@ -515,7 +489,7 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
                     "changes its address at {at}, when the run is over; write a time before time_limit"
                 ));
             }
-            if let Some(idle) = flow.idle_move(&chains) {
+            if let Some(idle) = flow.idle_move(&described.chains) {
                 moves_of(field).complain(format!(
                     "leads at {} to the path that the flow is on already; write another path or leave it out",
                     thalweg_units::exact_duration(idle.at)
@@ -532,12 +506,12 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
         }
         // As long as a flow cannot be read it may take any chain.
         let is_taken = |name: &str| read < items.len() || flows.iter().any(|flow| flow.takes(name));
-        let ways: Vec<&Chain> = chains.iter().filter(|chain| is_taken(&chain.name)).collect();
-        link::check_queues(&paths, &fields, &ways);
+        let ways: Vec<&Chain> = described.chains.iter().filter(|chain| is_taken(&chain.name)).collect();
+        described.check_queues(&fields, &ways);
     }
     Some(World {
-        paths,
-        chains,
+        paths: described.paths,
+        chains: described.chains,
         flows,
         time_limit: time_limit?,
         crypto: crypto?,

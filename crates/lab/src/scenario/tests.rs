@@ -1,3 +1,5 @@
+mod paths;
+
 use thalweg_link::{LossModel, Probability, QueueLimit, RateModel, Reorder};
 use thalweg_recovery::{Flight, InitialWindow};
 use thalweg_sim::{MinRto, Registry, TcpAcks, TcpConfig, TcpProfile};

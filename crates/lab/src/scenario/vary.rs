@@ -4,11 +4,12 @@
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::diagnostic::{Source, nearest};
 use super::read::{Field, Reader};
 use super::traffic::KINDS as TRAFFIC;
 use super::tree::{Entry, Node, Value};
 use super::{Axis, HasPolicy, MOST_POINTS, StackInfo};
+use thalweg_link::document::Source;
+use thalweg_link::read::nearest;
 use thalweg_recovery::{Field as PolicyField, Policies};
 
 /// An axis and its values.

@@ -37,10 +37,7 @@ pub struct World {
 impl World {
     /// The paths that packets to a path or chain of this name cross, from client to server; none if there is none.
     pub fn route(&self, name: &str) -> Option<Vec<usize>> {
-        match self.paths.iter().position(|path| path.name == name) {
-            Some(path) => Some(vec![path]),
-            None => self.chains.iter().find(|chain| chain.name == name)?.route(&self.paths),
-        }
+        thalweg_link::route(name, &self.paths, &self.chains)
     }
 
     /// Whether a flow takes the path of this name, by itself or in a chain.

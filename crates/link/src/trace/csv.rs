@@ -2,7 +2,7 @@
 
 use thalweg_units::{Duration, Rate, parse_duration};
 
-use super::TraceError;
+use super::error::TraceError;
 use crate::{ConfigError, DelayModel, DirectionConfig, LossModel, Probability, RateModel, Schedule};
 
 const EXPECTED: &str = "\"t_ms,rate_bps,delay_ms,loss\": time in ms, bits per second, one-way delay in ms, loss as a share from 0 to 1; \

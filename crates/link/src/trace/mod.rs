@@ -1,12 +1,14 @@
 //! Traces of links: mahimahi's delivery opportunities, a CSV form, and synthetic mobile and satellite links.
 
 mod csv;
+mod error;
 mod mahimahi;
 mod synthetic;
 
 use std::sync::Arc;
 
 pub use csv::{CsvTrace, TracePoint};
+pub use error::TraceError;
 pub use mahimahi::Mahimahi;
 pub(crate) use mahimahi::Opportunities;
 
@@ -54,6 +56,16 @@ pub trait Traces {
     /// # Errors
     /// A sentence about what is wrong with it, and what would be accepted.
     fn get(&self, name: &str) -> Result<Trace, String>;
+}
+
+/// Knows the synthetic traces, "lte" and "leo", and no files.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Synthetic;
+
+impl Traces for Synthetic {
+    fn get(&self, name: &str) -> Result<Trace, String> {
+        Trace::synthetic(name).ok_or_else(|| format!("there is no trace \"{name}\" here; write lte or leo"))
+    }
 }
 
 impl Trace {
@@ -106,36 +118,4 @@ impl Trace {
         }
         Ok(())
     }
-}
-
-/// Why a trace could not be read. The message names the line and says what would be accepted.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TraceError {
-    /// A line is not what it should be.
-    #[error("line {line}: \"{text}\" is not {expected}")]
-    Line {
-        /// Counted from 1.
-        line: usize,
-        /// What it says.
-        text: String,
-        /// What would be accepted.
-        expected: &'static str,
-    },
-    /// Times go back.
-    #[error("line {line}: time {time} ms is earlier than {previous} ms on the line before; times must not decrease")]
-    Backwards {
-        /// Counted from 1.
-        line: usize,
-        /// Time on this line, ms.
-        time: String,
-        /// Time on the line before, ms.
-        previous: String,
-    },
-    /// Nothing in it.
-    #[error("the trace has no lines; {0}")]
-    Empty(&'static str),
-    /// It takes no time, so that repeating it would never end.
-    #[error("the trace lasts for no time at all; its last line must be later than 0 ms")]
-    NoTime,
 }

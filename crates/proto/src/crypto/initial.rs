@@ -4,8 +4,8 @@ use ::ring::aead;
 use ::rustls::quic;
 use smallvec::SmallVec;
 
-use super::rustls::tls_version;
-use super::{Keys, TAG_LEN};
+use super::keys::{Keys, TAG_LEN};
+use super::tls_keys::tls_version;
 use crate::Side;
 use crate::version::Version;
 
@@ -87,7 +87,7 @@ mod tests {
     use ::rustls::crypto::cipher::{AeadKey, Iv};
 
     use super::super::DirectionKeys;
-    use super::super::rustls::{TlsHeaderKey, TlsPacketKey};
+    use super::super::tls_keys::{TlsHeaderKey, TlsPacketKey};
     use super::samples::{protect, sample};
     use super::*;
 

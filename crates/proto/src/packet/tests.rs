@@ -117,6 +117,8 @@ proptest! {
             prop_assert_eq!(&packet[at.clone()], &token[..]);
         }
         prop_assert_eq!(destination_cid(packet, 8), Some(dcid.as_slice()));
+        prop_assert_eq!(issued_cid(packet, 8), (ty == LongType::Handshake).then_some(dcid.as_slice()));
+        prop_assert_eq!(short_header_cid::<8>(packet), None);
         let (open, plain) = open(packet, &partial, &keys(version, Side::Server), acked);
         prop_assert_eq!(open.number, number);
         prop_assert!(check_reserved_bits(open.first).is_ok());
@@ -138,6 +140,8 @@ proptest! {
         mark.seal(&mut buf, 0, &*sender.local.packet, &*sender.local.header).unwrap();
 
         prop_assert_eq!(destination_cid(&buf, dcid.len()), Some(dcid.as_slice()));
+        prop_assert_eq!(issued_cid(&buf, dcid.len()), Some(dcid.as_slice()));
+        prop_assert_eq!(short_header_cid::<8>(&buf).map(|cid| cid.to_vec()), buf.get(1..9).map(<[u8]>::to_vec));
         let (partial, rest) = Partial::parse(&buf, dcid.len()).unwrap();
         prop_assert_eq!(rest, buf.len());
         prop_assert_eq!(&partial.header, &Header::Short { dcid, spin });
@@ -192,6 +196,8 @@ proptest! {
         }
         let _ = Invariants::parse(&bytes);
         let _ = destination_cid(&bytes, local_cid_len);
+        let _ = issued_cid(&bytes, local_cid_len);
+        let _ = short_header_cid::<8>(&bytes);
         let _ = possible_reset_token(&bytes);
         let _ = verify_retry(&bytes, |_| [0; 16]);
         if let Ok((partial, rest)) = Partial::parse(&bytes, local_cid_len) {

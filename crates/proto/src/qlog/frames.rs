@@ -1,6 +1,6 @@
 //! The qlog form of frames and of the error codes inside them.
 
-use super::put;
+use super::json::put;
 use crate::observe::{ACK_RANGES_KEPT, FrameInfo};
 
 /// The drafts' names of RFC 9000 section 20.1's codes.
@@ -42,6 +42,26 @@ fn stream_type(bidi: bool) -> &'static str {
     if bidi { "bidirectional" } else { "unidirectional" }
 }
 
+/// The delay and the ranges of an ACK frame, as many as are kept; `range_count` is how many it has.
+fn ack_ranges(out: &mut String, delay_us: u64, ranges: &[(u64, u64); ACK_RANGES_KEPT], range_count: u32) {
+    put(out, format_args!(r#"ack","ack_delay":{}.{:03},"acked_ranges":["#, delay_us / 1000, delay_us % 1000));
+    let kept = (range_count as usize).min(ACK_RANGES_KEPT);
+    for (index, (first, last)) in ranges.iter().take(kept).enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        if first == last {
+            put(out, format_args!("[{first}]"));
+        } else {
+            put(out, format_args!("[{first},{last}]"));
+        }
+    }
+    out.push(']');
+    if range_count as usize > kept {
+        put(out, format_args!(r#","range_count":{range_count}"#));
+    }
+}
+
 /// Writes one frame object.
 pub(super) fn frame(out: &mut String, info: &FrameInfo) {
     out.push_str(r#"{"frame_type":""#);
@@ -51,22 +71,7 @@ pub(super) fn frame(out: &mut String, info: &FrameInfo) {
         }
         FrameInfo::Ping => out.push_str("ping\""),
         FrameInfo::Ack { delay_us, range_count, ranges, ecn, timestamps } => {
-            put(out, format_args!(r#"ack","ack_delay":{}.{:03},"acked_ranges":["#, delay_us / 1000, delay_us % 1000));
-            let kept = (range_count as usize).min(ACK_RANGES_KEPT);
-            for (index, (first, last)) in ranges.iter().take(kept).enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                if first == last {
-                    put(out, format_args!("[{first}]"));
-                } else {
-                    put(out, format_args!("[{first},{last}]"));
-                }
-            }
-            out.push(']');
-            if range_count as usize > kept {
-                put(out, format_args!(r#","range_count":{range_count}"#));
-            }
+            ack_ranges(out, delay_us, &ranges, range_count);
             if let Some([ect0, ect1, ce]) = ecn {
                 put(out, format_args!(r#","ect1":{ect1},"ect0":{ect0},"ce":{ce}"#));
             }

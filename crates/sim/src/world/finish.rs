@@ -1,10 +1,10 @@
 //! The end of a run: what was counted in the measuring window, what became of each flow, why the run failed.
 
-use thalweg_link::{DirectionStats, DropCause};
+use thalweg_link::{DirectionStats, DropCause, Pipe};
 use thalweg_proto::observe::EventHash;
 use thalweg_units::{Duration, Instant};
 
-use super::{Link, ORIGIN, World};
+use super::{Datagram, Link, ORIGIN, World};
 use crate::call::Outcome;
 use crate::host::Status;
 use crate::meter::Due;
@@ -24,14 +24,15 @@ pub(super) struct Snapshot {
 
 /// What the paths dropped and why, for the reason of a run that failed: "; path "p" down dropped 31 of 40 packets:
 /// queue full (limit 3 kB) 31". Empty if they dropped nothing.
-fn drops(links: &[Link]) -> String {
+fn drops(links: &[Link], pipe: &Pipe<Box<Datagram>>) -> String {
     /// Directions that are named one by one.
     const NAMED: usize = 4;
     let mut text = String::new();
-    let dropping = || links.iter().filter(|link| link.is_path && link.direction.stats().dropped_total() > 0);
-    for link in dropping().take(NAMED) {
-        let stats = link.direction.stats();
-        let (path, direction) = link.name.rsplit_once('/').unwrap_or((&link.name, ""));
+    let of_paths = || links.iter().zip(pipe.links()).filter(|(link, _)| link.is_path);
+    let dropping = || of_paths().filter(|(_, direction)| direction.stats().dropped_total() > 0);
+    for (link, direction) in dropping().take(NAMED) {
+        let stats = direction.stats();
+        let (path, name) = link.name.rsplit_once('/').unwrap_or((&link.name, ""));
         let causes = DropCause::ALL.into_iter().filter(|cause| stats.dropped_by(*cause) > 0).map(|cause| {
             let limit = match cause {
                 DropCause::QueueFull => format!(" (limit {})", link.limit),
@@ -41,7 +42,7 @@ fn drops(links: &[Link]) -> String {
         });
         let causes = causes.collect::<Vec<_>>().join(", ");
         let (dropped, offered) = (stats.dropped_total(), stats.offered);
-        text += &format!("; path \"{path}\" {direction} dropped {dropped} of {offered} packets: {causes}");
+        text += &format!("; path \"{path}\" {name} dropped {dropped} of {offered} packets: {causes}");
     }
     let more = dropping().count().saturating_sub(NAMED);
     if more > 0 {
@@ -68,7 +69,8 @@ impl World<'_> {
             bytes: ends.iter().map(|machine| machine.host.meter().bytes()).sum(),
             packets: [0, 1].map(|end| ends.get(end).and_then(|machine| machine.host.packets())),
         });
-        let links = self.links.iter().filter(|link| link.is_path).map(|link| link.direction.stats().clone());
+        let links = self.links.iter().zip(self.pipe.links()).filter(|(link, _)| link.is_path);
+        let links = links.map(|(_, direction)| direction.stats().clone());
         Snapshot { at, flows: flows.collect(), links: links.collect() }
     }
 
@@ -197,16 +199,17 @@ impl World<'_> {
             });
         }
         if let Some(reason) = &mut failed {
-            reason.push_str(&drops(&self.links));
+            reason.push_str(&drops(&self.links, &self.pipe));
             let astray: u64 = self.routes.iter().map(|routes| routes.astray).sum();
             if astray > 0 {
                 reason.push_str(&format!("; {astray} datagrams were for an address that their client no longer had"));
             }
         }
-        let events = self.links.iter().map(|link| link.direction.stats().events()).sum();
-        let links = self.links.into_iter().filter(|link| link.is_path).map(|link| LinkResult {
-            busy: link.direction.busy_until(now),
-            stats: link.direction.stats().clone(),
+        let events = self.pipe.links().iter().map(|direction| direction.stats().events()).sum();
+        let links = self.links.into_iter().zip(self.pipe.links()).filter(|(link, _)| link.is_path);
+        let links = links.map(|(link, direction)| LinkResult {
+            busy: direction.busy_until(now),
+            stats: direction.stats().clone(),
             name: link.name,
             queue: link.series,
             signals: link.signals,

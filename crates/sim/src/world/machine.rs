@@ -4,7 +4,7 @@ use thalweg_link::Packet;
 use thalweg_units::{Duration, DurationExt, Instant};
 
 use super::route::Datagram;
-use super::{ORIGIN, World};
+use super::{MACHINES, ORIGIN, World};
 use crate::departures::Departures;
 use crate::host::{Host, Outbox, Status, whole};
 use crate::plan::HostModel;
@@ -117,7 +117,7 @@ impl World<'_> {
             // Not seen yet, so nothing is sent in answer yet.
             machine.inbox_at = machine.inbox_at.min(self.now + machine.model.receive_delay);
             machine.inbox.push(packet);
-            self.schedule(self.links.len() + index);
+            self.schedule(MACHINES + index);
         }
     }
 

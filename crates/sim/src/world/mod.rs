@@ -1,13 +1,14 @@
 //! The event loop of a run: links, machines and changes of addresses, each in the order of their next event.
 
-mod agenda;
 mod finish;
 mod machine;
 mod route;
 
 use std::collections::VecDeque;
 
-use thalweg_link::{Direction, DirectionConfig, DropCause, Packet, QueueLimit, Sink, Streams};
+use thalweg_link::{
+    Agenda, Carried, Direction, DirectionConfig, DropCause, Packet, Pipe, QueueLimit, Streams, Watcher, Way,
+};
 use thalweg_proto::observe::EventHash;
 use thalweg_units::{Duration, Instant};
 
@@ -17,7 +18,6 @@ use crate::plan::{Plan, PlanError};
 use crate::result::{RunResult, Signal};
 use crate::stack::{Registry, StackFactory};
 use crate::tap::Tap;
-use agenda::Agenda;
 use finish::Snapshot;
 use machine::Machine;
 use route::Routes;
@@ -59,13 +59,20 @@ fn run_world<'a>(plan: &'a Plan, registry: &'a Registry, tap: Option<&'a mut dyn
     Ok(world.finish(failed))
 }
 
-/// Something that has a next event: links first, then machines, then the changes of addresses.
+/// Something that has a next event: the links together first, then machines, then the changes of addresses.
 type Entity = usize;
+/// The links.
+const PIPE: Entity = 0;
+/// The first machine.
+const MACHINES: Entity = PIPE + 1;
 
 struct World<'a> {
     plan: &'a Plan,
     now: Instant,
     end: Instant,
+    /// Directions of paths, and network cards.
+    pipe: Pipe<Box<Datagram>>,
+    /// What is recorded of each link of the pipe.
     links: Vec<Link>,
     /// The client and the server of the first flow, of the second, and so on.
     machines: Vec<Machine>,
@@ -75,7 +82,7 @@ struct World<'a> {
     changes: VecDeque<(Instant, usize, usize)>,
     /// The next event of each entity. Between two events it holds for all of them.
     agenda: Agenda,
-    /// Packets that the link at work has delivered.
+    /// Packets that have come to the end of their way.
     arrivals: VecDeque<Packet<Box<Datagram>>>,
     pool: Pool,
     /// Datagrams of the host at work.
@@ -97,28 +104,29 @@ struct World<'a> {
     tap: Option<&'a mut dyn Tap>,
 }
 
-/// A direction of a path, or the network card of a host.
+/// What is recorded of a direction of a path, or of the network card of a host.
 struct Link {
     name: String,
-    direction: Direction<Box<Datagram>>,
     limit: QueueLimit,
     is_path: bool,
     series: Vec<(Duration, u64, Duration)>,
     signals: Vec<Signal>,
     next_point: Instant,
+    /// The first packet that has left since then: when, and how long it waited.
+    departed: Option<(Instant, Duration)>,
 }
 
 impl Link {
     /// Takes note of what a packet that left `at` that time tells about the queue.
-    fn note(&mut self, at: Instant, sojourn: Duration) {
+    fn note(&mut self, at: Instant, sojourn: Duration, direction: &Direction<Carried<Box<Datagram>>>) {
         let time = at.saturating_since(ORIGIN);
-        self.series.push((time, self.direction.queue_bytes(), sojourn));
+        self.series.push((time, direction.queue_bytes(), sojourn));
         let mut values: Vec<(&'static str, f64)> = Vec::new();
-        self.direction.signals(&mut |name, value| values.push((name, value)));
+        direction.signals(&mut |name, value| values.push((name, value)));
         if values.is_empty() {
             return;
         }
-        let stats = self.direction.stats();
+        let stats = direction.stats();
         values.push(("early_dropped", stats.dropped_by(DropCause::Aqm) as f64));
         values.push(("marked", stats.marked as f64));
         for (name, value) in values {
@@ -130,31 +138,45 @@ impl Link {
     }
 }
 
-/// Hears what a link does.
+/// Hears what the links do.
 struct Listener<'a> {
-    link: usize,
+    links: &'a mut [Link],
     arrivals: &'a mut VecDeque<Packet<Box<Datagram>>>,
     pool: &'a mut Pool,
     hash: &'a mut Hash,
-    /// Time of the next point of the series, and the last packet that left since.
-    departed: Option<(Instant, Duration)>,
-    next_point: Instant,
+    /// Time between two points of the series of a link; zero for none.
+    step: Duration,
 }
 
-impl Sink<Box<Datagram>> for Listener<'_> {
-    fn deliver(&mut self, at: Instant, packet: Packet<Box<Datagram>>) {
-        self.hash.packet(at, self.link, &packet, None);
+impl Watcher<Box<Datagram>> for Listener<'_> {
+    fn deliver(&mut self, _: Instant, packet: Packet<Box<Datagram>>) {
         self.arrivals.push_back(packet);
     }
 
-    fn dropped(&mut self, at: Instant, packet: Packet<Box<Datagram>>, cause: DropCause) {
-        self.hash.packet(at, self.link, &packet, Some(cause));
-        self.pool.put(packet.payload);
+    fn crossed(&mut self, at: Instant, link: usize, packet: &Packet<Carried<Box<Datagram>>>) {
+        self.hash.packet(at, link, packet, None);
     }
 
-    fn departed(&mut self, at: Instant, _: &Packet<Box<Datagram>>, queued: Instant) {
-        if at >= self.next_point && self.departed.is_none() {
-            self.departed = Some((at, at.saturating_since(queued)));
+    fn dropped(&mut self, at: Instant, link: usize, packet: Packet<Carried<Box<Datagram>>>, cause: DropCause) {
+        self.hash.packet(at, link, &packet, Some(cause));
+        self.pool.put(packet.payload.payload);
+    }
+
+    fn departed(&mut self, at: Instant, link: usize, _: &Packet<Carried<Box<Datagram>>>, queued: Instant) {
+        let link = &mut self.links[link];
+        if at >= link.next_point && link.departed.is_none() {
+            link.departed = Some((at, at.saturating_since(queued)));
+        }
+    }
+
+    fn worked(&mut self, link: usize, direction: &Direction<Carried<Box<Datagram>>>) {
+        let link = &mut self.links[link];
+        if let Some((at, sojourn)) = link.departed.take()
+            && link.is_path
+            && self.step > Duration::ZERO
+        {
+            link.note(at, sojourn, direction);
+            link.next_point = at + self.step;
         }
     }
 }
@@ -168,6 +190,7 @@ impl<'a> World<'a> {
             plan,
             now: ORIGIN,
             end: ORIGIN + plan.time_limit,
+            pipe: Pipe::default(),
             links: Vec::new(),
             machines: Vec::new(),
             routes: Vec::new(),
@@ -192,9 +215,9 @@ impl<'a> World<'a> {
             world.add_flow(flow, registry, [&streams, &endpoints])?;
         }
         world.changes.make_contiguous().sort_by_key(|(at, ..)| *at);
-        let entities = world.links.len() + world.machines.len() + 1;
+        let entities = MACHINES + world.machines.len() + 1;
         world.agenda = Agenda::new(entities);
-        for entity in world.links.len()..entities {
+        for entity in MACHINES..entities {
             world.schedule(entity);
         }
         Ok(world)
@@ -211,18 +234,17 @@ impl<'a> World<'a> {
             let (path, direction) = name.rsplit_once('/').unwrap_or((&name, ""));
             PlanError::Link { path: path.to_owned(), direction: if direction == "up" { "up" } else { "down" }, error }
         };
-        let direction = Direction::new(config, ORIGIN, &streams.scope("path").scope(&name)).map_err(refuse)?;
-        let limit = config.queue_limit();
+        let number = self.pipe.add_link(config, ORIGIN, &streams.scope("path").scope(&name)).map_err(refuse)?;
         self.links.push(Link {
             name,
-            direction,
-            limit,
+            limit: config.queue_limit(),
             is_path,
             series: Vec::new(),
             signals: Vec::new(),
             next_point: ORIGIN,
+            departed: None,
         });
-        Ok(self.links.len() - 1)
+        Ok(number)
     }
 
     fn add_paths(&mut self, streams: &Streams) -> Result<(), PlanError> {
@@ -291,19 +313,19 @@ impl<'a> World<'a> {
             }
             debug_assert_eq!(at, self.next_event(entity), "the agenda is out of date");
             self.now = self.now.max(at);
-            match entity.checked_sub(self.links.len()) {
-                None => self.advance(entity),
+            match entity.checked_sub(MACHINES) {
+                None => self.advance(),
                 Some(machine) if machine < self.machines.len() => self.wake(machine),
                 Some(_) => self.change_address(),
             }
             // A machine that something happened to is asked below, when it has sent what it has to send.
-            let is_flushed = entity.checked_sub(self.links.len()).and_then(|it| self.machines.get(it));
+            let is_flushed = entity.checked_sub(MACHINES).and_then(|it| self.machines.get(it));
             if !is_flushed.is_some_and(Machine::is_touched) {
                 self.schedule(entity);
             }
             while let Some(machine) = self.touched.pop() {
                 self.flush(machine);
-                self.schedule(self.links.len() + machine);
+                self.schedule(MACHINES + machine);
             }
         }
         None
@@ -311,8 +333,8 @@ impl<'a> World<'a> {
 
     /// When an entity has something to do.
     fn next_event(&self, entity: Entity) -> Instant {
-        match entity.checked_sub(self.links.len()) {
-            None => self.links[entity].direction.next_event().unwrap_or(Instant::FAR_FUTURE),
+        match entity.checked_sub(MACHINES) {
+            None => self.pipe.next_event().unwrap_or(Instant::FAR_FUTURE),
             Some(machine) => self.machines.get(machine).map_or_else(|| self.next_change(), Machine::next),
         }
     }
@@ -326,40 +348,30 @@ impl<'a> World<'a> {
     }
 
     /// A link has something to do.
-    fn advance(&mut self, index: usize) {
-        self.with_link(index, |direction, now, listener| direction.advance(now, listener));
-        while let Some(packet) = self.arrivals.pop_front() {
-            self.forward(packet);
-        }
+    fn advance(&mut self) {
+        self.with_pipe(|pipe, listener| pipe.step(listener));
     }
 
-    /// Calls a link and takes note of what it says.
-    fn with_link(
-        &mut self,
-        index: usize,
-        call: impl FnOnce(&mut Direction<Box<Datagram>>, Instant, &mut Listener<'_>),
-    ) {
-        let link = &mut self.links[index];
+    /// Gives a packet to the first link of its way.
+    fn send(&mut self, way: Way, packet: Packet<Box<Datagram>>) {
+        let now = self.now;
+        self.with_pipe(|pipe, listener| pipe.send(now, way, packet, listener));
+        self.schedule(PIPE);
+    }
+
+    /// Calls the links, and hands over to the machines what has come to the end of its way.
+    fn with_pipe(&mut self, call: impl FnOnce(&mut Pipe<Box<Datagram>>, &mut Listener<'_>)) {
         let mut listener = Listener {
-            link: index,
+            links: &mut self.links,
             arrivals: &mut self.arrivals,
             pool: &mut self.pool,
             hash: &mut self.hash,
-            departed: None,
-            next_point: link.next_point,
+            step: self.plan.record.step,
         };
-        call(&mut link.direction, self.now, &mut listener);
-        if let Some((at, sojourn)) = listener.departed
-            && link.is_path
-            && self.plan.record.step > Duration::ZERO
-        {
-            link.note(at, sojourn);
-            link.next_point = at + self.plan.record.step;
+        call(&mut self.pipe, &mut listener);
+        while let Some(packet) = self.arrivals.pop_front() {
+            let (flow, is_up) = (packet.flow as usize, packet.payload.is_up());
+            self.arrive(2 * flow + usize::from(is_up), packet);
         }
-    }
-
-    fn send(&mut self, index: usize, packet: Packet<Box<Datagram>>) {
-        self.with_link(index, |direction, now, listener| direction.send(now, packet, listener));
-        self.schedule(index);
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses and routes: which links a datagram takes from one address to another, and how a client's address changes.
+//! Addresses and routes: which way a datagram takes from one address to another, and how a client's address changes.
 //!
 //! The routing table has an entry per pair of addresses. A server has one address. A client has one on every route that
 //! it takes, and what the server sees of it is that address with the port that a NAT on the way has chosen: an entry
@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use thalweg_link::{DirectionConfig, LossModel, Packet, Payload, QueueLimit, RateModel, Streams};
+use thalweg_link::{DirectionConfig, LossModel, Packet, Payload, QueueLimit, RateModel, Streams, Way};
 use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
 use super::machine::Machine;
@@ -24,7 +24,7 @@ use crate::stack::{Registry, StackContext};
 const CLIENT_PORT: u16 = 50_000;
 const SERVER_PORT: u16 = 443;
 
-/// The content of a packet and where it is on its way. Packets carry it in a box, so that little is copied on the way
+/// The content of a packet and the addresses that it goes by. Packets carry it in a box, so that little is copied on the way
 /// from queue to queue; the boxes are used again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Datagram {
@@ -33,12 +33,15 @@ pub(crate) struct Datagram {
     pub(crate) zeros: usize,
     /// Number of the entry that it was sent by.
     entry: u32,
-    /// Links that it has been given to.
-    hops: u16,
     is_up: bool,
 }
 
 impl Datagram {
+    /// Whether it goes from the client to the server.
+    pub(super) fn is_up(&self) -> bool {
+        self.is_up
+    }
+
     /// Bytes, the zeros included.
     pub(super) fn size(&self) -> usize {
         self.bytes.len() + self.zeros
@@ -93,9 +96,9 @@ pub(super) struct Routes {
 struct Entry {
     local: SocketAddr,
     public: SocketAddr,
-    /// Links from the client to the server, and back.
-    up: Vec<usize>,
-    down: Vec<usize>,
+    /// From the client to the server, and back.
+    up: Way,
+    down: Way,
     /// A NAT has forgotten it: nothing gets through to the client any more.
     is_forgotten: bool,
 }
@@ -114,11 +117,10 @@ impl Routes {
         self.entries.get(datagram.entry as usize)
     }
 
-    /// The link that a datagram is to be given to next; `None` at the end of its way.
-    fn next(&self, datagram: &Datagram) -> Option<usize> {
+    /// The way of a datagram across the links.
+    fn way(&self, datagram: &Datagram) -> Option<Way> {
         let entry = self.entry(datagram)?;
-        let way = if datagram.is_up { &entry.up } else { &entry.down };
-        way.get(usize::from(datagram.hops)).copied()
+        Some(if datagram.is_up { entry.up } else { entry.down })
     }
 
     /// Source and destination of a datagram as its client or its server sees them.
@@ -265,7 +267,7 @@ impl<'a> World<'a> {
             }
             self.machines.push(Machine::new(host, model, index, n == 0, departures));
         }
-        let [up, down] = ways;
+        let [up, down] = ways.map(|links| self.pipe.add_way(links));
         let entry = Entry { local: client, public: client, up, down, is_forgotten: false };
         self.routes.push(Routes { server, entries: vec![entry], numbers, rebinds: 0, astray: 0 });
         self.changes.extend(flow.moves.iter().enumerate().map(|(number, change)| (ORIGIN + change.at, index, number)));
@@ -293,8 +295,8 @@ impl<'a> World<'a> {
                 }
                 for (way, links) in [&mut entry.up, &mut entry.down].into_iter().zip(links(route)) {
                     // The network card stays the same.
-                    let card = way.first().copied().filter(|link| !self.links[*link].is_path);
-                    *way = card.into_iter().chain(links).collect();
+                    let card = self.pipe.way(*way).first().copied().filter(|link| !self.links[*link].is_path);
+                    *way = self.pipe.add_way(card.into_iter().chain(links).collect());
                 }
                 let local = entry.local;
                 routes.entries.push(entry);
@@ -320,19 +322,14 @@ impl<'a> World<'a> {
             self.pool.put(datagram);
             return None;
         };
-        (datagram.entry, datagram.hops, datagram.is_up) = (entry, 0, is_up);
+        (datagram.entry, datagram.is_up) = (entry, is_up);
         Some(datagram)
     }
 
-    /// Gives a packet to the link that comes next, or to the host at the end of its way.
-    pub(super) fn forward(&mut self, mut packet: Packet<Box<Datagram>>) {
-        let flow = packet.flow as usize;
-        match self.routes[flow].next(&packet.payload) {
-            Some(link) => {
-                packet.payload.hops += 1;
-                self.send(link, packet);
-            }
-            None => self.arrive(2 * flow + usize::from(packet.payload.is_up), packet),
+    /// Sends a packet on the way that its datagram goes by.
+    pub(super) fn forward(&mut self, packet: Packet<Box<Datagram>>) {
+        if let Some(way) = self.routes[packet.flow as usize].way(&packet.payload) {
+            self.send(way, packet);
         }
     }
 }

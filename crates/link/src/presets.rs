@@ -1,8 +1,7 @@
 //! Paths by name: what users of other tools ask for, written as the TOML they could have written themselves.
 
-use super::diagnostic::{Source, nearest};
-use super::read::Field;
-use super::tree::{Node, Value};
+use crate::document::{Field, Node, Source, Value};
+use crate::read::nearest;
 
 /// A path that can be asked for by name.
 #[derive(Copy, Clone, Debug)]
@@ -129,8 +128,25 @@ down = { rate = "100 Mbps", delay = "20 ms", queue = "1 BDP" }"#,
     },
 ];
 
+/// Replaces `preset = "NAME"` in a path, or in one of its directions, by what the preset says, under what the document
+/// says.
+pub fn expand(path: &mut Node) {
+    if let Some(preset) = of(path) {
+        let whole = std::mem::replace(path, Node { value: Value::Boolean(false), span: 0..0 });
+        *path = whole.over(preset);
+    }
+    let Value::Table(entries) = &mut path.value else { return };
+    for entry in entries.iter_mut().filter(|entry| entry.key == "up" || entry.key == "down") {
+        if let Some(preset) = of(&entry.node)
+            && let Some(direction) = preset.get(&entry.key)
+        {
+            entry.node = entry.node.clone().over(direction.node.clone());
+        }
+    }
+}
+
 /// What the `preset` key of a path or direction stands for, as if it were written where that key is.
-pub(crate) fn of(node: &Node) -> Option<Node> {
+fn of(node: &Node) -> Option<Node> {
     let entry = node.get("preset")?;
     let Value::Text(name) = &entry.node.value else { return None };
     let preset = PRESETS.iter().find(|preset| preset.name == name)?;

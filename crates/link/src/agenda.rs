@@ -1,8 +1,8 @@
-//! The order of events: when each entity of a world is to be called next, and whose turn is first.
+//! The order of events: when each of several entities is to be called next, and whose turn is first.
 //!
-//! A world has few entities (links, machines) and very many events, so this is no heap of events but a tournament of
-//! entities: the first of every sixteen plays against the first of the next, and so on up to one. An entity has one
-//! time, nothing goes stale, and nothing is allocated while a world runs. Most worlds have no more than sixteen
+//! A pipe, or a simulated world, has few entities (links, machines) and very many events, so this is no heap of events
+//! but a tournament of entities: the first of every sixteen plays against the first of the next, and so on up to one. An
+//! entity has one time, nothing goes stale, and nothing is allocated once it is made. Most have no more than sixteen
 //! entities, and then a change looks through one group at most.
 
 use thalweg_units::Instant;
@@ -34,7 +34,7 @@ impl Turn {
 
 /// When each entity is to be called.
 #[derive(Debug)]
-pub(super) struct Agenda {
+pub struct Agenda {
     /// The groups of each round: of the entities in order, of the winners of these groups in order, and so on to a
     /// round of one group. A last group is filled up with times that never come.
     rounds: Vec<Vec<[Turn; GROUP]>>,
@@ -50,7 +50,7 @@ impl Default for Agenda {
 
 impl Agenda {
     /// For so many entities, none of which is to be called.
-    pub(super) fn new(entities: usize) -> Agenda {
+    pub fn new(entities: usize) -> Agenda {
         let turn = |number: usize| Turn { entity: number as u32, ..Turn::NEVER };
         let mut members: Vec<Turn> = (0..entities.max(1)).map(turn).collect();
         let mut rounds = Vec::new();
@@ -67,17 +67,23 @@ impl Agenda {
     }
 
     /// When an entity is to be called; the far future if it is not.
-    pub(super) fn at(&self, entity: usize) -> Instant {
+    ///
+    /// # Panics
+    /// If there is no such entity.
+    pub fn at(&self, entity: usize) -> Instant {
         self.rounds[0][entity / GROUP][entity % GROUP].at
     }
 
     /// Whose turn is first, and when; of equal times the first entity. None if nobody is to be called.
-    pub(super) fn first(&self) -> Option<(Instant, usize)> {
+    pub fn first(&self) -> Option<(Instant, usize)> {
         (self.first.at < Instant::FAR_FUTURE).then_some((self.first.at, self.first.entity as usize))
     }
 
-    /// From now on an entity is to be called at this time.
-    pub(super) fn set(&mut self, entity: usize, at: Instant) {
+    /// From now on an entity is to be called at this time; never, if that is the far future.
+    ///
+    /// # Panics
+    /// If there is no such entity.
+    pub fn set(&mut self, entity: usize, at: Instant) {
         let (mut turn, mut place) = (Turn { at, entity: entity as u32 }, entity);
         for round in 0..self.rounds.len() {
             let (group, member) = (place / GROUP, place % GROUP);
@@ -98,9 +104,8 @@ impl Agenda {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_link::Streams;
-
     use super::*;
+    use crate::Streams;
 
     fn at(nanos: u64) -> Instant {
         Instant::from_nanos(nanos)

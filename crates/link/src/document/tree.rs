@@ -6,33 +6,46 @@ use std::collections::BTreeMap;
 
 use toml_edit::{Item, TableLike};
 
-use super::diagnostic::{Source, nearest};
+use super::diagnostic::Source;
+use crate::read::nearest;
 
 /// A value and its position in the file.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) value: Value,
-    pub(crate) span: Range<usize>,
+pub struct Node {
+    /// The value.
+    pub value: Value,
+    /// The bytes that it is written in.
+    pub span: Range<usize>,
 }
 
-/// The kinds of values in a scenario.
+/// The kinds of values in a document.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub enum Value {
+    /// A string.
     Text(String),
+    /// A whole number.
     Integer(i64),
+    /// A number with decimals.
     Float(f64),
+    /// True or false.
     Boolean(bool),
+    /// A date or a time.
     Moment,
+    /// A list.
     List(Vec<Node>),
+    /// A table; no two of its keys are the same.
     Table(Vec<Entry>),
 }
 
 /// A key and its value.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    pub(crate) key: String,
-    pub(crate) key_span: Range<usize>,
-    pub(crate) node: Node,
+pub struct Entry {
+    /// The key.
+    pub key: String,
+    /// The bytes that the key is written in.
+    pub key_span: Range<usize>,
+    /// The value.
+    pub node: Node,
 }
 
 /// Whether a table is merged into another; see [`Node::over_where`].
@@ -40,7 +53,7 @@ type Merges<'a> = dyn Fn(&[String], &[Entry], &mut Vec<Entry>) -> bool + 'a;
 
 impl Node {
     /// The kind of value, in words for errors.
-    pub(crate) fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match &self.value {
             Value::Text(_) => "a string",
             Value::Integer(_) | Value::Float(_) => "a bare number",
@@ -51,7 +64,8 @@ impl Node {
         }
     }
 
-    pub(crate) fn entries(&self) -> Option<&[Entry]> {
+    /// The entries of a table; none if it is something else.
+    pub fn entries(&self) -> Option<&[Entry]> {
         match &self.value {
             Value::Table(entries) => Some(entries),
             _ => None,
@@ -59,7 +73,7 @@ impl Node {
     }
 
     /// How many values it consists of, itself included.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         match &self.value {
             Value::List(items) => 1 + items.iter().map(Node::count).sum::<u64>(),
             Value::Table(entries) => 1 + entries.iter().map(|entry| entry.node.count()).sum::<u64>(),
@@ -67,12 +81,13 @@ impl Node {
         }
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
+    /// The entry of `key`; none if it is not there, or this is no table.
+    pub fn get(&self, key: &str) -> Option<&Entry> {
         self.entries()?.iter().find(|entry| entry.key == key)
     }
 
     /// Reads a whole document; what is wrong goes to `source`.
-    pub(crate) fn parse(text: &str, source: &Source<'_>) -> Option<Node> {
+    pub fn parse(text: &str, source: &Source<'_>) -> Option<Node> {
         match toml_edit::Document::parse(text) {
             Ok(document) => Some(from_table(document.as_table(), 0..text.len())),
             Err(error) => {
@@ -84,14 +99,14 @@ impl Node {
     }
 
     /// Lays `self` over `base`: tables are merged key by key, anything else replaces what was there.
-    pub(crate) fn over(self, base: Node) -> Node {
+    pub fn over(self, base: Node) -> Node {
         self.over_where(base, &mut Vec::new(), &|_, _, _| true)
     }
 
     /// As [`over`](Self::over), but a table is merged only if `merges` says so; otherwise it replaces what was there.
     /// `merges` gets the keys that lead to the table, beginning with `place`, then its entries and those below it, of
     /// which it may remove some.
-    pub(crate) fn over_where(self, base: Node, place: &mut Vec<String>, merges: &Merges<'_>) -> Node {
+    pub fn over_where(self, base: Node, place: &mut Vec<String>, merges: &Merges<'_>) -> Node {
         match (self.value, base.value) {
             (Value::Table(over), Value::Table(mut merged)) => {
                 if !merges(place, &over, &mut merged) {
@@ -118,7 +133,7 @@ impl Node {
     }
 
     /// Marks everything as standing at `span`: for fragments that do not come from the file itself.
-    pub(crate) fn moved_to(mut self, span: &Range<usize>) -> Node {
+    pub fn moved_to(mut self, span: &Range<usize>) -> Node {
         self.span = span.clone();
         match &mut self.value {
             Value::List(items) => {
@@ -142,12 +157,7 @@ impl Node {
     ///
     /// # Errors
     /// A sentence about the first step that leads nowhere.
-    pub(crate) fn change(
-        &mut self,
-        path: &[&str],
-        key_span: &Range<usize>,
-        change: &dyn Fn(&mut Node),
-    ) -> Result<(), String> {
+    pub fn change(&mut self, path: &[&str], key_span: &Range<usize>, change: &dyn Fn(&mut Node)) -> Result<(), String> {
         let Some((step, rest)) = path.split_first() else {
             change(self);
             return Ok(());
@@ -194,7 +204,7 @@ impl Node {
     }
 
     /// The value as it would be written, short: for labels.
-    pub(crate) fn label(&self) -> String {
+    pub fn label(&self) -> String {
         match &self.value {
             Value::Text(text) => text.clone(),
             Value::Integer(number) => number.to_string(),

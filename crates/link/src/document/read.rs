@@ -1,18 +1,17 @@
 //! Typed reading of a [`Node`] tree: complaints name file, line, key and what would be accepted, and reading carries on
 //! with a harmless value, so that one reading finds all mistakes. The typed getters are those of
-//! [`thalweg_link::read`].
+//! [`crate::read`].
 
 use core::cell::RefCell;
 use core::fmt;
 use core::ops::{Deref, Range};
 
-use thalweg_link::read::{self, nearest};
-
 use super::diagnostic::Source;
 use super::tree::{Entry, Node, Value};
+use crate::read::{self, nearest};
 
 /// A table being read. Keys asked for are remembered; [`Reader::finish`] complains about the others.
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     entries: &'a [Entry],
     span: Range<usize>,
     path: String,
@@ -22,27 +21,29 @@ pub(crate) struct Reader<'a> {
 
 /// A value being read.
 #[derive(Clone)]
-pub(crate) struct Field<'a> {
-    pub(crate) node: &'a Node,
-    pub(crate) path: String,
+pub struct Field<'a> {
+    /// The value itself.
+    pub node: &'a Node,
+    /// Its key as a dotted path.
+    pub path: String,
     source: &'a Source<'a>,
 }
 
 impl<'a> Reader<'a> {
     /// Reads the document itself.
-    pub(crate) fn root(node: &'a Node, source: &'a Source<'a>) -> Option<Self> {
-        Field { node, path: String::new(), source }.table("a scenario")
+    pub fn root(node: &'a Node, source: &'a Source<'a>) -> Option<Self> {
+        Field { node, path: String::new(), source }.table("a document")
     }
 
     /// The value of `key`, if it is there.
-    pub(crate) fn get(&self, key: &'static str) -> Option<Field<'a>> {
+    pub fn get(&self, key: &'static str) -> Option<Field<'a>> {
         self.note(key);
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
         Some(Field { node: &entry.node, path: self.inside(key), source: self.source })
     }
 
     /// The value of `key`, which has to be there.
-    pub(crate) fn need(&self, key: &'static str, example: &str) -> Option<Field<'a>> {
+    pub fn need(&self, key: &'static str, example: &str) -> Option<Field<'a>> {
         let field = self.get(key);
         if field.is_none() {
             self.complain(format!("needs {key}, for example {key} = {example}"));
@@ -51,7 +52,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Every key with its value, all of them accepted by name.
-    pub(crate) fn all(&self) -> Vec<(&'a str, &'a Range<usize>, Field<'a>)> {
+    pub fn all(&self) -> Vec<(&'a str, &'a Range<usize>, Field<'a>)> {
         self.entries
             .iter()
             .map(|entry| {
@@ -62,23 +63,25 @@ impl<'a> Reader<'a> {
     }
 
     /// Accepts a key without reading it.
-    pub(crate) fn note(&self, key: &'static str) {
+    pub fn note(&self, key: &'static str) {
         let mut known = self.known.borrow_mut();
         if !known.contains(&key) {
             known.push(key);
         }
     }
 
-    pub(crate) fn has(&self, key: &str) -> bool {
+    /// Whether `key` is there.
+    pub fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key)
     }
 
-    pub(crate) fn complain(&self, message: impl fmt::Display) {
+    /// Notes that the table as a whole is wrong. The message says why, and what would be accepted.
+    pub fn complain(&self, message: impl fmt::Display) {
         self.source.complain(&self.span, &self.path, message);
     }
 
     /// Complains about keys that nobody asked for.
-    pub(crate) fn finish(self) {
+    pub fn finish(self) {
         let mut sorted = self.known.into_inner();
         sorted.sort_unstable();
         for entry in self.entries {
@@ -107,16 +110,18 @@ fn inside(path: &str, key: &str) -> String {
 }
 
 impl<'a> Field<'a> {
-    pub(crate) fn complain(&self, message: impl fmt::Display) {
+    /// Notes that it is wrong. The message says why, and what would be accepted.
+    pub fn complain(&self, message: impl fmt::Display) {
         self.source.complain(&self.node.span, &self.path, message);
     }
 
     /// The line that it begins in, from 1.
-    pub(crate) fn line(&self) -> usize {
+    pub fn line(&self) -> usize {
         self.source.line(self.node.span.start)
     }
 
-    pub(crate) fn text(&self, expected: &str) -> Option<&'a str> {
+    /// A string; `expected` says which.
+    pub fn text(&self, expected: &str) -> Option<&'a str> {
         match &self.node.value {
             Value::Text(text) => Some(text),
             _ => {
@@ -126,7 +131,8 @@ impl<'a> Field<'a> {
         }
     }
 
-    pub(crate) fn table(&self, expected: &str) -> Option<Reader<'a>> {
+    /// A table; `expected` says what it looks like.
+    pub fn table(&self, expected: &str) -> Option<Reader<'a>> {
         match &self.node.value {
             Value::Table(entries) => Some(Reader {
                 entries,
@@ -143,7 +149,7 @@ impl<'a> Field<'a> {
     }
 
     /// The items of a list; a value that is no list counts as a list of one.
-    pub(crate) fn items(&self) -> Vec<Field<'a>> {
+    pub fn items(&self) -> Vec<Field<'a>> {
         match &self.node.value {
             Value::List(items) => items
                 .iter()

@@ -1,3 +1,5 @@
+//! Paths in scenarios: presets, every key of a direction, chains.
+
 use thalweg_link::queue::{Discipline, HeadDrop};
 use thalweg_link::trace::Trace;
 use thalweg_link::{
@@ -6,8 +8,8 @@ use thalweg_link::{
 };
 use thalweg_units::{Duration, Rate};
 
-use super::presets;
-use crate::scenario::tests::{SATELLITE, parse, share};
+use super::super::presets;
+use super::{SATELLITE, parse, share};
 use crate::scenario::{Scenario, StackInfo};
 
 #[test]

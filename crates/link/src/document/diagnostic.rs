@@ -1,10 +1,8 @@
-//! What is wrong with a scenario file: where it is, which key, and what would be accepted instead.
+//! What is wrong with a document: where it is, which key, and what would be accepted instead.
 
 use core::fmt;
 use core::ops::Range;
 use std::cell::{Cell, RefCell};
-
-pub(crate) use thalweg_link::read::nearest;
 
 /// One thing wrong in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,14 +38,14 @@ impl fmt::Display for Diagnostic {
 
 /// Everything wrong with one file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct ScenarioError {
+pub struct DocumentError {
     /// At least one, and 20 at most.
     pub diagnostics: Vec<Diagnostic>,
     /// How many more were found before reading ended.
     pub more: usize,
 }
 
-impl fmt::Display for ScenarioError {
+impl fmt::Display for DocumentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, diagnostic) in self.diagnostics.iter().enumerate() {
             if index > 0 {
@@ -72,7 +70,7 @@ const MOST_MESSAGE: usize = 2000;
 
 /// A file's text, and what has been found wrong with it so far.
 #[derive(Debug)]
-pub(crate) struct Source<'a> {
+pub struct Source<'a> {
     file: &'a str,
     text: &'a str,
     /// Where each line begins.
@@ -82,18 +80,19 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
+    /// A file of this name and text, with which nothing is wrong yet.
+    pub fn new(file: &'a str, text: &'a str) -> Self {
         let lines = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         Source { file, text, lines, found: RefCell::new(Vec::new()), more: Cell::new(0) }
     }
 
     /// The line that holds the byte at `at`, from 1.
-    pub(crate) fn line(&self, at: usize) -> usize {
+    pub fn line(&self, at: usize) -> usize {
         self.lines.partition_point(|start| *start <= at).max(1)
     }
 
     /// Notes that `key`, written at `span`, is wrong. The same complaint about the same place is noted once.
-    pub(crate) fn complain(&self, span: &Range<usize>, key: &str, message: impl fmt::Display) {
+    pub fn complain(&self, span: &Range<usize>, key: &str, message: impl fmt::Display) {
         if self.is_full() {
             return self.more.set(self.more.get() + 1);
         }
@@ -125,23 +124,28 @@ impl<'a> Source<'a> {
         format!("{}{}{}", cut(from > 0), &rest[..shown], cut(shown < rest.len()))
     }
 
-    pub(crate) fn is_clean(&self) -> bool {
+    /// Whether nothing has been found wrong so far.
+    pub fn is_clean(&self) -> bool {
         self.found.borrow().is_empty()
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    /// Whether so much has been found wrong that more is only counted.
+    pub fn is_full(&self) -> bool {
         self.found.borrow().len() >= MOST_DIAGNOSTICS
     }
 
     /// `value` if nothing was wrong.
-    pub(crate) fn verdict<T>(self, value: T) -> Result<T, ScenarioError> {
+    ///
+    /// # Errors
+    /// What was found wrong, in the order of the file.
+    pub fn verdict<T>(self, value: T) -> Result<T, DocumentError> {
         let mut found = self.found.into_inner();
         if found.is_empty() {
             return Ok(value);
         }
         found.sort_by_key(|(span, _)| span.start);
         let diagnostics = found.into_iter().map(|(_, diagnostic)| diagnostic).collect();
-        Err(ScenarioError { diagnostics, more: self.more.get() })
+        Err(DocumentError { diagnostics, more: self.more.get() })
     }
 }
 
