@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::{Downloads, Host, get_one, sample};
 use thalweg::recovery::{
-    AckEvent, Allowance, Birth, Change, Congestion, Controller, ControllerFactory, PathView, Policies,
+    AckEvent, Allowance, Change, Congestion, Controller, ControllerFactory, PathContext, PathView, Policies,
 };
 use thalweg::{KnownPaths, TransportConfig};
 use thalweg_files::client::{Fetcher, Preference};
@@ -14,16 +14,16 @@ use thalweg_files::server::ServerOptions;
 
 /// A hundred datagrams, always; and what each path began with.
 #[derive(Debug, Default)]
-struct Fixed(Arc<Mutex<Vec<Birth>>>);
+struct Fixed(Arc<Mutex<Vec<PathContext>>>);
 
 impl ControllerFactory for Fixed {
     fn name(&self) -> &str {
         "fixed"
     }
 
-    fn build(&self, birth: &Birth) -> Box<dyn Controller> {
-        self.0.lock().unwrap().push(*birth);
-        Box::new(Window(birth.datagram_size))
+    fn build(&self, context: &PathContext) -> Box<dyn Controller> {
+        self.0.lock().unwrap().push(*context);
+        Box::new(Window(context.datagram_size))
     }
 }
 
@@ -44,19 +44,19 @@ impl Controller for Window {
     }
 }
 
-async fn host(resume: &str) -> (Host, Arc<Mutex<Vec<Birth>>>) {
-    let births: Arc<Mutex<Vec<Birth>>> = Arc::default();
-    let congestion = Congestion::Custom(Arc::new(Fixed(births.clone())));
+async fn host(resume: &str) -> (Host, Arc<Mutex<Vec<PathContext>>>) {
+    let contexts: Arc<Mutex<Vec<PathContext>>> = Arc::default();
+    let congestion = Congestion::Custom(Arc::new(Fixed(contexts.clone())));
     let policies = Policies { congestion, resume: resume.parse().unwrap(), ..Policies::default() };
     let transport = TransportConfig { policies, ..ServerOptions::bulk_transport() };
     let host = Host::with(move |options| options.transport = Some(Arc::new(transport))).await;
     host.file("f", &sample(3_000_000));
-    (host, births)
+    (host, contexts)
 }
 
 /// What the server knows of the path when a second run fetches the file, after `between` has had the file of paths.
 async fn second_run(resume: &str, between: impl FnOnce(&std::path::Path)) -> Vec<bool> {
-    let (host, births) = host(resume).await;
+    let (host, contexts) = host(resume).await;
     let downloads = Downloads::new();
     let file = downloads.path("known");
     let mut between = Some(between);
@@ -72,8 +72,8 @@ async fn second_run(resume: &str, between: impl FnOnce(&std::path::Path)) -> Vec
             between(&file);
         }
     }
-    let births = births.lock().unwrap();
-    births.iter().map(|birth| birth.memory.is_some_and(|memory| memory.window >= 48_000)).collect()
+    let contexts = contexts.lock().unwrap();
+    contexts.iter().map(|context| context.memory.is_some_and(|memory| memory.window >= 48_000)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
