@@ -63,33 +63,65 @@ pub(super) struct Connection {
     contents: Contents,
     sender: Sender,
     receiver: Receiver,
+    agreed: Agreed,
+    opening: Opening,
+    /// The application is done with it.
+    pub(super) is_closed: bool,
+    failed: Option<&'static str>,
+    streams: Streams,
+    pace_at: Option<Instant>,
+    limited: Limited,
+    stats: ConnectionStats,
+    recording: Recording,
+}
+
+/// What both ends agreed on in the handshake.
+#[derive(Copy, Clone, Debug)]
+struct Agreed {
     /// The shift of our window field, and of the peer's.
     scale: u8,
     peer_scale: u8,
     ecn: bool,
     /// The peer counts marks one by one (RFC 9768), and so do we.
     is_accurate: bool,
-    syn_at: Option<Instant>,
-    syn_sent: Instant,
+}
+
+/// The handshake, and how long it took.
+#[derive(Copy, Clone, Debug)]
+struct Opening {
+    /// When to send the SYN again.
+    at: Option<Instant>,
+    sent: Instant,
     syns: u32,
     started: Instant,
-    handshake_time: Option<Duration>,
-    /// The application is done with it.
-    pub(super) is_closed: bool,
-    failed: Option<&'static str>,
-    written: u64,
-    streams: Vec<Stream>,
-    /// Streams that we have written to, while they are open.
+    took: Option<Duration>,
+}
+
+/// The streams of the application.
+#[derive(Debug, Default)]
+struct Streams {
+    /// Those with something to be read.
+    incoming: Vec<Stream>,
+    /// Those that we have written to, while they are open.
     open: Vec<(u64, bool)>,
     opened: u64,
-    pace_at: Option<Instant>,
-    limit: Option<Limit>,
-    limit_since: Instant,
-    limited_by: [Duration; Limit::ALL.len()],
+    /// Bytes written to all of them.
+    written: u64,
+}
+
+/// What has held the sender back, and for how long.
+#[derive(Debug)]
+struct Limited {
+    by: Option<Limit>,
+    since: Instant,
+    times: [Duration; Limit::ALL.len()],
+}
+
+/// What is kept of the connection for plots and hashes.
+struct Recording {
     origin: Instant,
-    record: Record,
+    wanted: Record,
     log: Option<EventHash>,
-    stats: ConnectionStats,
     points: Vec<PacketPoint>,
     metrics: Vec<(Duration, thalweg_recovery::trace::Metrics)>,
 }
@@ -116,31 +148,21 @@ impl Connection {
             contents: shared.contents.clone(),
             sender: Sender::new(shared.recovery, config, now, size, shared.record.packets),
             receiver: Receiver::new(config, size),
-            scale,
-            peer_scale: 0,
-            ecn: false,
-            is_accurate: false,
-            syn_at: Some(now),
-            syn_sent: now,
-            syns: 0,
-            started: now,
-            handshake_time: None,
+            agreed: Agreed { scale, peer_scale: 0, ecn: false, is_accurate: false },
+            opening: Opening { at: Some(now), sent: now, syns: 0, started: now, took: None },
             is_closed: false,
             failed: None,
-            written: 0,
-            streams: Vec::new(),
-            open: Vec::new(),
-            opened: 0,
+            streams: Streams::default(),
             pace_at: None,
-            limit: None,
-            limit_since: now,
-            limited_by: [Duration::ZERO; Limit::ALL.len()],
-            origin: shared.origin,
-            record: shared.record,
-            log,
+            limited: Limited { by: None, since: now, times: [Duration::ZERO; Limit::ALL.len()] },
             stats: ConnectionStats::default(),
-            points: Vec::new(),
-            metrics: Vec::new(),
+            recording: Recording {
+                origin: shared.origin,
+                wanted: shared.record,
+                log,
+                points: Vec::new(),
+                metrics: Vec::new(),
+            },
         }
     }
 
@@ -178,7 +200,7 @@ impl Connection {
         if header.has(SYN) {
             self.on_syn(now, header);
         } else if self.state == State::SynReceived && header.has(ACK) {
-            self.establish(now, self.syn_sent, self.syns > 1);
+            self.establish(now, self.opening.sent, self.opening.syns > 1);
         }
         if self.state != State::Established {
             return;
@@ -198,7 +220,7 @@ impl Connection {
         if data > 0 {
             // The SYN took the first number.
             let start = unwrap(header.seq.wrapping_sub(1), self.receiver.next());
-            if self.is_accurate {
+            if self.agreed.is_accurate {
                 self.receiver.count_mark(ecn);
                 self.receiver.on_segment(now, start, start + data, Ecn::NotEct, false);
             } else {
@@ -209,21 +231,21 @@ impl Connection {
     }
 
     fn on_syn(&mut self, now: Instant, header: &Header) {
-        self.peer_scale = header.scale;
+        self.agreed.peer_scale = header.scale;
         self.sender.set_window(u64::from(header.window));
         match self.state {
             State::SynSent if header.has(ACK) => {
                 // RFC 9768 section 3.1.2; ECE alone is the answer of RFC 3168.
-                self.is_accurate = self.config.counts_marks && header.has(CWR) && !header.has(ECE);
-                self.ecn = self.config.ecn && (header.has(ECE) || self.is_accurate);
-                self.establish(now, self.syn_sent, self.syns > 1);
+                self.agreed.is_accurate = self.config.counts_marks && header.has(CWR) && !header.has(ECE);
+                self.agreed.ecn = self.config.ecn && (header.has(ECE) || self.agreed.is_accurate);
+                self.establish(now, self.opening.sent, self.opening.syns > 1);
                 self.receiver.acknowledge();
             }
             // Our SYN/ACK was lost, or is on its way.
             State::SynReceived => {
-                self.ecn = self.config.ecn && header.has(ECE) && header.has(CWR);
-                self.is_accurate = self.config.counts_marks && self.ecn && header.has(AE);
-                self.syn_at = Some(now);
+                self.agreed.ecn = self.config.ecn && header.has(ECE) && header.has(CWR);
+                self.agreed.is_accurate = self.config.counts_marks && self.agreed.ecn && header.has(AE);
+                self.opening.at = Some(now);
             }
             _ => self.receiver.acknowledge(),
         }
@@ -231,13 +253,13 @@ impl Connection {
 
     fn establish(&mut self, now: Instant, sent: Instant, is_repeated: bool) {
         self.state = State::Established;
-        self.syn_at = None;
-        self.sender.stats.handshake_retransmissions += u64::from(self.syns.saturating_sub(1));
+        self.opening.at = None;
+        self.sender.stats.handshake_retransmissions += u64::from(self.opening.syns.saturating_sub(1));
         // Nothing larger can be said in a SYN; the first ACK says more.
         self.sender.set_window(self.config.receive_window.min(u64::from(u16::MAX)).max(1));
         self.sender.on_handshake(now, sent, is_repeated);
         if self.is_client {
-            self.handshake_time = Some(now.saturating_since(self.started));
+            self.opening.took = Some(now.saturating_since(self.opening.started));
         }
         self.receiver.set_rtt(self.sender.path().path().rtt().smoothed);
         self.sender.set_window(self.config.receive_window);
@@ -245,14 +267,14 @@ impl Connection {
 
     fn on_ack(&mut self, now: Instant, header: &Header, has_data: bool) -> SegmentOutcome {
         let una = unwrap(header.ack.wrapping_sub(1), self.sender.una());
-        self.sender.set_window(u64::from(header.window) << self.peer_scale);
+        self.sender.set_window(u64::from(header.window) << self.agreed.peer_scale);
         let (mut blocks, sacks) = ([(0, 0); MAX_SACKS], header.sacks());
         for (block, (start, end)) in blocks.iter_mut().zip(sacks) {
             *block = (unwrap(start.wrapping_sub(1), una), unwrap(end.wrapping_sub(1), una));
         }
         let blocks = &blocks[..sacks.len()];
         let advances = una > self.sender.una();
-        let echo = match (self.ecn, self.is_accurate) {
+        let echo = match (self.agreed.ecn, self.agreed.is_accurate) {
             (false, _) => Echo::None,
             (true, true) => Echo::Count(header.flags),
             (true, false) if header.has(ECE) => Echo::Mark,
@@ -263,7 +285,7 @@ impl Connection {
             now - Duration::from_millis(u64::from(age.max(1)))
         });
         let outcome = self.sender.on_ack(now, Ack { una, blocks, echo, has_data, stamped });
-        if advances && self.record.packets {
+        if advances && self.recording.wanted.packets {
             self.point(now, self.sender.una(), PacketFate::Acked, 0);
         }
         outcome
@@ -272,6 +294,7 @@ impl Connection {
     /// Hands what TCP has delivered to the streams.
     fn take_delivered(&mut self) {
         let Connection { contents, streams, receiver, id, is_client, .. } = self;
+        let streams = &mut streams.incoming;
         contents.read(*id, !*is_client, receiver.next(), |piece| {
             let at = match streams.iter().position(|stream| stream.id == piece.id) {
                 Some(at) => at,
@@ -296,8 +319,8 @@ impl Connection {
             return None;
         }
         match self.state {
-            State::Established => earliest([self.sender.timer(), self.receiver.timer(), self.pace_at, self.syn_at]),
-            State::SynSent | State::SynReceived => self.syn_at,
+            State::Established => earliest([self.sender.timer(), self.receiver.timer(), self.pace_at, self.opening.at]),
+            State::SynSent | State::SynReceived => self.opening.at,
         }
     }
 
@@ -342,22 +365,22 @@ impl Connection {
 
     /// Whether only the application has held the sender back.
     pub(super) fn wants_data(&self) -> bool {
-        matches!(self.limit, None | Some(Limit::Application))
+        matches!(self.limited.by, None | Some(Limit::Application))
     }
 
     fn send_syn(&mut self, now: Instant, out: &mut Outbox<'_>) -> bool {
-        if self.syn_at.is_none_or(|at| at > now) {
+        if self.opening.at.is_none_or(|at| at > now) {
             return false;
         }
-        if self.syns > SYN_REPEATS {
+        if self.opening.syns > SYN_REPEATS {
             self.failed = Some("the peer does not answer");
-            self.syn_at = None;
+            self.opening.at = None;
             return false;
         }
-        let ecn = match (self.is_client, self.config.ecn, self.ecn) {
+        let ecn = match (self.is_client, self.config.ecn, self.agreed.ecn) {
             (true, true, _) if self.config.counts_marks => AE | ECE | CWR,
             (true, true, _) => ECE | CWR,
-            (false, _, true) if self.is_accurate => CWR,
+            (false, _, true) if self.agreed.is_accurate => CWR,
             (false, _, true) => ECE,
             _ => 0,
         };
@@ -366,15 +389,15 @@ impl Connection {
             ack: u32::from(!self.is_client),
             flags: SYN | ecn | if self.is_client { 0 } else { ACK },
             window: u16::try_from(self.config.receive_window).unwrap_or(u16::MAX),
-            scale: self.scale,
+            scale: self.agreed.scale,
             segment_size: self.config.mtu.saturating_sub(super::HEADERS).max(1),
             stamps: self.stamps(now),
             ..Header::default()
         };
         self.send(now, &header, Ecn::NotEct, 0, out);
-        self.syn_sent = now;
-        self.syn_at = Some(now + SYN_TIMEOUT * (1 << self.syns.min(SYN_REPEATS)));
-        self.syns += 1;
+        self.opening.sent = now;
+        self.opening.at = Some(now + SYN_TIMEOUT * (1 << self.opening.syns.min(SYN_REPEATS)));
+        self.opening.syns += 1;
         true
     }
 
@@ -391,11 +414,11 @@ impl Connection {
         let sack_count = self.receiver.on_ack_sent(&mut blocks[..most]);
         // The SYN took the first number.
         let number = |offset: u64| (offset as u32).wrapping_add(1);
-        let window = self.config.receive_window >> self.scale;
+        let window = self.config.receive_window >> self.agreed.scale;
         let mut flags = ACK;
-        if self.is_accurate {
+        if self.agreed.is_accurate {
             flags |= ace(self.receiver.marked());
-        } else if self.receiver.echoes() && self.ecn {
+        } else if self.receiver.echoes() && self.agreed.ecn {
             flags |= ECE;
         }
         if self.is_closed {
@@ -418,12 +441,12 @@ impl Connection {
         let mut header = self.header(now);
         header.seq = (transmit.start as u32).wrapping_add(1);
         // A repair must not be marked (RFC 3168 section 6.1.5).
-        let ecn = match self.ecn && transmit.is_new {
-            true if self.is_accurate => self.sender.path().ecn_codepoint(),
+        let ecn = match self.agreed.ecn && transmit.is_new {
+            true if self.agreed.is_accurate => self.sender.path().ecn_codepoint(),
             true => Ecn::Ect0,
             false => Ecn::NotEct,
         };
-        if transmit.has_slowed && self.ecn && !self.is_accurate {
+        if transmit.has_slowed && self.agreed.ecn && !self.agreed.is_accurate {
             header.flags |= CWR;
         }
         self.send(now, &header, ecn, transmit.length as usize, out);
@@ -431,7 +454,7 @@ impl Connection {
             // The application has nothing more to say for the moment.
             out.mark_tail();
         }
-        if self.record.packets {
+        if self.recording.wanted.packets {
             self.point(now, transmit.start, PacketFate::Sent, transmit.length);
         }
     }
@@ -449,7 +472,7 @@ impl Connection {
 
     /// Adds a segment that was sent (1) or received (2) to the event log.
     fn log_segment(&self, now: Instant, way: u64, ecn: Ecn, header: &Header, data: u64) {
-        if let Some(log) = &self.log {
+        if let Some(log) = &self.recording.log {
             let [flags, window] = [header.flags, header.window].map(u64::from);
             let [seq, ack] = [header.seq, header.ack].map(u64::from);
             let fixed = [way, u64::from(ecn.bits()), flags, seq, data, ack, window];
@@ -489,29 +512,29 @@ impl Connection {
 
     /// Something else holds the sender back from now on.
     fn hold(&mut self, now: Instant, limit: Option<Limit>) {
-        if limit != self.limit {
-            if let Some(before) = self.limit {
-                self.limited_by[before.index()] += now.saturating_since(self.limit_since);
+        if limit != self.limited.by {
+            if let Some(before) = self.limited.by {
+                self.limited.times[before.index()] += now.saturating_since(self.limited.since);
             }
-            self.limit = limit;
-            self.limit_since = now;
+            self.limited.by = limit;
+            self.limited.since = now;
         }
     }
 
     fn point(&mut self, now: Instant, start: u64, what: PacketFate, size: u32) {
         let number = start / u64::from(self.config.segment_size());
-        self.points.push(PacketPoint { at: now.saturating_since(self.origin), number, what, size });
+        self.recording.points.push(PacketPoint { at: now.saturating_since(self.recording.origin), number, what, size });
     }
 
     /// Passes on what recovery has decided.
     fn tell(&mut self, now: Instant) {
-        let Connection { sender, log, metrics, record, origin, .. } = self;
+        let Connection { sender, recording: Recording { log, metrics, wanted, origin, .. }, .. } = self;
         sender.path_mut().drain_trace(|at, event| {
             if let Some(log) = log {
                 log.on_event(at, &ObserverEvent::Recovery { path: PathId(0), event });
             }
             if let Event::Metrics(numbers) = event
-                && record.metrics
+                && wanted.metrics
             {
                 metrics.push((at.saturating_since(*origin), *numbers));
             }
@@ -538,7 +561,7 @@ impl Connection {
         self.hold(now, None);
         let path = self.sender.path().path();
         let mut stats = self.stats.clone();
-        stats.handshake_time = self.handshake_time;
+        stats.handshake_time = self.opening.took;
         (stats.rtt, stats.min_rtt) = (path.rtt().smoothed, path.rtt().min);
         (stats.latest_rtt, stats.rtt_variation) = (path.rtt().latest, path.rtt().variation);
         (stats.window, stats.bytes_in_flight) = (path.window(), path.bytes_in_flight());
@@ -549,9 +572,12 @@ impl Connection {
         SideResult {
             stats,
             repairs: path.repair_stats(),
-            limited_by: self.limited_by,
+            limited_by: self.limited.times,
             retransmitted: self.sender.stats.retransmitted_bytes,
-            series: Series { packets: std::mem::take(&mut self.points), metrics: std::mem::take(&mut self.metrics) },
+            series: Series {
+                packets: std::mem::take(&mut self.recording.points),
+                metrics: std::mem::take(&mut self.recording.metrics),
+            },
             tcp: Some(self.sender.stats),
             ..SideResult::default()
         }
@@ -574,13 +600,13 @@ impl Transport for Connection {
     }
 
     fn open(&mut self) -> Option<u64> {
-        let id = self.opened;
-        self.opened += 1;
+        let id = self.streams.opened;
+        self.streams.opened += 1;
         Some(id)
     }
 
     fn accept(&mut self) -> Option<u64> {
-        let stream = self.streams.iter_mut().find(|stream| !stream.is_accepted)?;
+        let stream = self.streams.incoming.iter_mut().find(|stream| !stream.is_accepted)?;
         stream.is_accepted = true;
         Some(stream.id)
     }
@@ -591,31 +617,31 @@ impl Transport for Connection {
         if length == 0 {
             return 0;
         }
-        match self.open.iter_mut().find(|(open, _)| *open == id) {
+        match self.streams.open.iter_mut().find(|(open, _)| *open == id) {
             Some((_, is_empty)) => *is_empty = false,
-            None => self.open.push((id, false)),
+            None => self.streams.open.push((id, false)),
         }
-        self.written = self.contents.write(self.id, self.is_client, id, data.split_to(length));
-        self.sender.set_written(self.written);
+        self.streams.written = self.contents.write(self.id, self.is_client, id, data.split_to(length));
+        self.sender.set_written(self.streams.written);
         length
     }
 
     fn finish(&mut self, id: u64) {
-        let at = self.open.iter().position(|(open, _)| *open == id);
-        let is_empty = at.is_none_or(|at| self.open.swap_remove(at).1);
-        self.written = self.contents.finish(self.id, self.is_client, id, is_empty);
-        self.sender.set_written(self.written);
+        let at = self.streams.open.iter().position(|(open, _)| *open == id);
+        let is_empty = at.is_none_or(|at| self.streams.open.swap_remove(at).1);
+        self.streams.written = self.contents.finish(self.id, self.is_client, id, is_empty);
+        self.sender.set_written(self.streams.written);
     }
 
     fn read(&mut self, id: u64, take: &mut dyn FnMut(&[u8])) -> bool {
-        let Some(at) = self.streams.iter().position(|stream| stream.id == id) else { return false };
-        let stream = &mut self.streams[at];
+        let Some(at) = self.streams.incoming.iter().position(|stream| stream.id == id) else { return false };
+        let stream = &mut self.streams.incoming[at];
         while let Some(bytes) = stream.data.pop_front() {
             take(&bytes);
         }
         let is_ended = stream.is_ended;
         if is_ended {
-            self.streams.swap_remove(at);
+            self.streams.incoming.swap_remove(at);
         }
         is_ended
     }

@@ -49,6 +49,22 @@ struct Range {
     stamp: u64,
 }
 
+/// What an ACK is owed for, and when.
+#[derive(Debug)]
+struct Owed {
+    /// Segments in order that no ACK covers yet.
+    waiting: u32,
+    /// ACKs that are still to leave at once.
+    quick: u32,
+    /// The delay as it follows how often segments come (ato).
+    pace: Duration,
+    /// Duplicate ACKs since RCV.NXT advanced, and segments out of order that none was sent for.
+    duplicates: u32,
+    compressed: u32,
+    at: Option<Instant>,
+    is_due: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct Receiver {
     /// RCV.NXT: everything below has arrived.
@@ -58,28 +74,18 @@ pub(super) struct Receiver {
     stamp: u64,
     /// Bytes that arrived twice.
     duplicate: Option<(u64, u64)>,
-    /// Segments in order that no ACK covers yet.
-    waiting: u32,
     delay: Duration,
     acks: TcpAcks,
     merges: bool,
     /// RCV.NXT as the latest ACK said.
     told: u64,
-    /// ACKs that are still to leave at once.
-    quick: u32,
-    /// The delay as it follows how often segments come (ato).
-    pace: Duration,
+    owed: Owed,
     /// When the latest segment with data came, and the first of those that are merged with it.
     latest: Option<Instant>,
     merged_since: Instant,
-    /// Duplicate ACKs since RCV.NXT advanced, and segments out of order that none was sent for.
-    duplicates: u32,
-    compressed: u32,
     /// The peer's timestamp to be echoed (TS.Recent).
     stamp_to_echo: u32,
     smoothed_rtt: Duration,
-    ack_at: Option<Instant>,
-    ack_now: bool,
     echoes: bool,
     /// Segments that arrived marked, and whether the latest did.
     marked: u64,
@@ -95,21 +101,23 @@ impl Receiver {
             ranges: Vec::new(),
             stamp: 0,
             duplicate: None,
-            waiting: 0,
             delay,
             acks: config.acks,
             merges: config.offload,
             told: 0,
-            quick: QUICK_ACKS,
-            pace: delay,
+            owed: Owed {
+                waiting: 0,
+                quick: QUICK_ACKS,
+                pace: delay,
+                duplicates: 0,
+                compressed: 0,
+                at: None,
+                is_due: false,
+            },
             latest: None,
             merged_since: Instant::ZERO,
-            duplicates: 0,
-            compressed: 0,
             stamp_to_echo: 0,
             smoothed_rtt: Duration::ZERO,
-            ack_at: None,
-            ack_now: false,
             echoes: false,
             marked: 0,
             latest_is_marked: false,
@@ -136,7 +144,7 @@ impl Receiver {
     pub(super) fn count_mark(&mut self, ecn: Ecn) {
         let is_marked = ecn == Ecn::Ce;
         self.marked += u64::from(is_marked);
-        self.ack_now |= is_marked != self.latest_is_marked;
+        self.owed.is_due |= is_marked != self.latest_is_marked;
         self.latest_is_marked = is_marked;
     }
 
@@ -165,13 +173,13 @@ impl Receiver {
         if ecn == Ecn::Ce && !self.echoes {
             self.echoes = true;
             // Not part of RFC 3168, but what keeps the echo from waiting for the delay.
-            self.ack_now = true;
+            self.owed.is_due = true;
         }
         let before = self.latest.replace(now);
         if end <= self.next {
             self.duplicate = Some((start, end));
-            self.ack_now = true;
-            self.quick = QUICK_ACKS;
+            self.owed.is_due = true;
+            self.owed.quick = QUICK_ACKS;
         } else if start <= self.next {
             self.in_order(now, before, end);
         } else {
@@ -182,24 +190,24 @@ impl Receiver {
 
     /// Something came beyond a hole, or twice.
     fn answer_hole(&mut self, now: Instant) {
-        self.quick = QUICK_ACKS;
+        self.owed.quick = QUICK_ACKS;
         let is_prompt = self.acks == TcpAcks::EverySecond || self.duplicate.is_some();
-        if is_prompt || self.duplicates < PROMPT_DUPLICATES || self.compressed >= MOST_COMPRESSED {
-            self.duplicates += 1;
-            self.ack_now = true;
+        if is_prompt || self.owed.duplicates < PROMPT_DUPLICATES || self.owed.compressed >= MOST_COMPRESSED {
+            self.owed.duplicates += 1;
+            self.owed.is_due = true;
             return;
         }
-        self.compressed += 1;
+        self.owed.compressed += 1;
         let wait = now + COMPRESSION.min(self.smoothed_rtt / COMPRESSION_SHARE);
-        self.ack_at = Some(self.ack_at.map_or(wait, |at| at.min(wait)));
+        self.owed.at = Some(self.owed.at.map_or(wait, |at| at.min(wait)));
     }
 
     /// The delay follows how often segments come (`tcp_event_data_recv`).
     fn keep_pace(&mut self, gap: Duration) {
         if gap <= self.delay / 2 {
-            self.pace = self.pace / 2 + self.delay / 2;
-        } else if gap < self.pace {
-            self.pace = self.pace / 2 + gap;
+            self.owed.pace = self.owed.pace / 2 + self.delay / 2;
+        } else if gap < self.owed.pace {
+            self.owed.pace = self.owed.pace / 2 + gap;
         }
     }
 
@@ -207,7 +215,9 @@ impl Receiver {
     fn wait(&self) -> Duration {
         match self.acks {
             TcpAcks::EverySecond => self.delay,
-            TcpAcks::Linux => self.pace.min((self.smoothed_rtt / 8).clamp(self.delay, LONGEST_DELAY.max(self.delay))),
+            TcpAcks::Linux => {
+                self.owed.pace.min((self.smoothed_rtt / 8).clamp(self.delay, LONGEST_DELAY.max(self.delay)))
+            }
         }
     }
 
@@ -227,27 +237,27 @@ impl Receiver {
     fn in_order(&mut self, now: Instant, before: Option<Instant>, end: u64) {
         let is_full = end - self.next >= self.segment_size;
         self.next = end;
-        self.ack_now |= !self.ranges.is_empty();
-        self.duplicates = 0;
+        self.owed.is_due |= !self.ranges.is_empty();
+        self.owed.duplicates = 0;
         while let Some(first) = self.ranges.first().copied().filter(|first| first.start <= self.next) {
             self.next = self.next.max(first.end);
             self.ranges.remove(0);
         }
-        self.waiting += u32::from(is_full);
+        self.owed.waiting += u32::from(is_full);
         if let Some(before) = before {
             self.keep_pace(now.saturating_since(before));
         }
         let is_due = match self.acks {
-            TcpAcks::EverySecond => self.waiting >= SEGMENTS_PER_ACK,
-            TcpAcks::Linux => self.quick > 0 || self.next - self.told > self.segment_size,
+            TcpAcks::EverySecond => self.owed.waiting >= SEGMENTS_PER_ACK,
+            TcpAcks::Linux => self.owed.quick > 0 || self.next - self.told > self.segment_size,
         };
         let merged = self.merged_until(now, before);
         if !is_due && !self.delay.is_zero() {
-            self.ack_at.get_or_insert(now + self.wait());
+            self.owed.at.get_or_insert(now + self.wait());
         } else if let Some(until) = merged {
-            self.ack_at = Some(self.ack_at.map_or(until, |at| at.min(until)));
+            self.owed.at = Some(self.owed.at.map_or(until, |at| at.min(until)));
         } else {
-            self.ack_now = true;
+            self.owed.is_due = true;
         }
     }
 
@@ -275,29 +285,29 @@ impl Receiver {
 
     /// Something else than data asks for an ACK.
     pub(super) fn acknowledge(&mut self) {
-        self.ack_now = true;
+        self.owed.is_due = true;
     }
 
     /// Whether an ACK is due.
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        self.ack_now || self.ack_at.is_some_and(|at| at <= now)
+        self.owed.is_due || self.owed.at.is_some_and(|at| at <= now)
     }
 
     /// When an ACK will be due.
     pub(super) fn timer(&self) -> Option<Instant> {
-        self.ack_at
+        self.owed.at
     }
 
     /// The blocks of the ACK that leaves now; returns how many there are.
     pub(super) fn on_ack_sent(&mut self, blocks: &mut [(u64, u64)]) -> usize {
-        if self.next > self.told || self.ack_now {
-            self.quick = self.quick.saturating_sub(1);
+        if self.next > self.told || self.owed.is_due {
+            self.owed.quick = self.owed.quick.saturating_sub(1);
         }
         self.told = self.next;
-        self.compressed = 0;
-        self.waiting = 0;
-        self.ack_at = None;
-        self.ack_now = false;
+        self.owed.compressed = 0;
+        self.owed.waiting = 0;
+        self.owed.at = None;
+        self.owed.is_due = false;
         let mut count = 0;
         if let Some(duplicate) = self.duplicate.take()
             && let Some(first) = blocks.first_mut()
@@ -401,7 +411,7 @@ mod tests {
     #[test]
     fn linux_delays_by_40_ms_and_by_more_where_segments_come_seldom() {
         let mut receiver = linux(false);
-        receiver.quick = 0;
+        receiver.owed.quick = 0;
         segment(&mut receiver, 0, 0);
         assert_eq!(receiver.timer(), Some(at(40)));
         receiver.set_rtt(Duration::from_secs(2));
@@ -426,11 +436,11 @@ mod tests {
     #[test]
     fn what_the_interface_merges_is_answered_once() {
         let mut receiver = linux(true);
-        receiver.quick = 0;
+        receiver.owed.quick = 0;
         let mut acks = 0;
         for number in 0..1_000u64 {
             let now = at(1) + Duration::from_micros(12 * number);
-            while receiver.timer().is_some_and(|due| due <= now) || receiver.ack_now {
+            while receiver.timer().is_some_and(|due| due <= now) || receiver.owed.is_due {
                 acks += 1;
                 receiver.on_ack_sent(&mut [(0, 0); MAX_SACKS]);
             }

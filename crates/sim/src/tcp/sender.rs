@@ -20,6 +20,7 @@ use thalweg_recovery::{Budget, Config, Judgement, LossTrigger, SegmentOutcome, S
 use thalweg_units::{Duration, Instant};
 
 use super::bursts::PathView;
+use super::order::{Order, Slot};
 use super::settings::{MinRto, TcpConfig};
 use super::wire::{MAX_SACKS, newly_marked};
 use crate::result::TcpStats;
@@ -61,16 +62,6 @@ impl Segment {
     fn end(&self) -> u64 {
         self.start + u64::from(self.length)
     }
-}
-
-/// A transmission, in order of time.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Slot {
-    /// Of the segment that starts here.
-    Open(u64),
-    Delivered,
-    /// Lost or superseded.
-    Gone,
 }
 
 /// A segment that was acknowledged after having been sent again.
@@ -129,18 +120,42 @@ pub(super) enum Happening {
     Spurious(u64, u32),
 }
 
+/// When something is to be done without an ACK.
+#[derive(Copy, Clone, Debug, Default)]
+struct Timers {
+    /// The retransmission timeout.
+    rto: Option<Instant>,
+    /// A transmission counts as lost.
+    loss: Option<Instant>,
+    /// The tail loss probe.
+    probe: Option<Instant>,
+}
+
+/// The tail loss probe (RFC 8985 section 7).
+#[derive(Copy, Clone, Debug, Default)]
+struct Probe {
+    /// SND.NXT when the one under way was sent, and whether it repeated something.
+    under_way: Option<(u64, bool)>,
+    /// One leaves whatever the window says.
+    is_due: bool,
+}
+
+/// What there is to know of marks (RFC 3168, RFC 9768).
+#[derive(Copy, Clone, Debug)]
+struct Marks {
+    ecn: bool,
+    /// Marks that the peer has counted so far.
+    counted: u64,
+    /// The peer is to be told that marks have been heeded (CWR).
+    has_slowed: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct Sender {
     path: SegmentPath,
     config: TcpConfig,
     segments: VecDeque<Segment>,
-    order: VecDeque<Slot>,
-    /// Place of the first slot.
-    base: u64,
-    /// Delivered slots in the ring.
-    delivered: u64,
-    /// The newest transmission that was delivered.
-    newest: Option<u64>,
+    order: Order,
     /// SACKed ranges above SND.UNA, ascending and disjoint.
     sacked: Vec<(u64, u64)>,
     /// Starts of lost segments, ascending.
@@ -152,14 +167,8 @@ pub(super) struct Sender {
     written: u64,
     /// The peer's window beyond SND.UNA.
     window: u64,
-    rto_at: Option<Instant>,
-    loss_at: Option<Instant>,
-    probe_at: Option<Instant>,
-    /// SND.NXT when the tail loss probe under way was sent, and whether it repeated something.
-    probe: Option<(u64, bool)>,
-    /// A probe leaves whatever the window says.
-    probe_due: bool,
-    has_slowed: bool,
+    timers: Timers,
+    probe: Probe,
     /// New segments of the burst under way that have still to leave.
     burst: u64,
     /// When something left last.
@@ -167,9 +176,7 @@ pub(super) struct Sender {
     /// Nothing is out, nothing waits, and the path has been told so: it need not be told again before the next
     /// transmission. Only where packets are not paced: a pacer saves up credit with every question.
     is_quiet: bool,
-    ecn: bool,
-    /// Marks that the peer has counted so far.
-    peer_marked: u64,
+    marks: Marks,
     pub(super) stats: TcpStats,
     pub(super) happenings: Option<Vec<Happening>>,
 }
@@ -180,10 +187,7 @@ impl Sender {
             path: SegmentPath::new(recovery, now, segment_size),
             config,
             segments: VecDeque::new(),
-            order: VecDeque::new(),
-            base: 0,
-            delivered: 0,
-            newest: None,
+            order: Order::default(),
             sacked: Vec::new(),
             lost: VecDeque::new(),
             repeated: VecDeque::new(),
@@ -191,17 +195,12 @@ impl Sender {
             next: 0,
             written: 0,
             window: 0,
-            rto_at: None,
-            loss_at: None,
-            probe_at: None,
-            probe: None,
-            probe_due: false,
-            has_slowed: false,
+            timers: Timers::default(),
+            probe: Probe::default(),
             burst: 0,
             latest: None,
             is_quiet: false,
-            ecn: config.ecn,
-            peer_marked: 0,
+            marks: Marks { ecn: config.ecn, counted: 0, has_slowed: false },
             stats: TcpStats::default(),
             happenings: plots.then(Vec::new),
         }
@@ -249,7 +248,7 @@ impl Sender {
 
     /// What leaves now, if anything may.
     pub(super) fn poll(&mut self, now: Instant) -> Result<Transmit, Blocked> {
-        if std::mem::take(&mut self.probe_due)
+        if std::mem::take(&mut self.probe.is_due)
             && let Some(transmit) = self.send_probe(now)
         {
             return Ok(transmit);
@@ -316,14 +315,14 @@ impl Sender {
         self.next += u64::from(length);
         self.is_quiet = false;
         let record = self.path.on_sent(now, length, self.next, self.unsent() > 0);
-        let ordinal = self.push_order(start);
+        let ordinal = self.order.push(start);
         let state = State::InFlight;
         self.segments.push_back(Segment { start, length, state, transmissions: 1, ordinal, record, original: None });
-        if self.rto_at.is_none() {
-            self.rto_at = Some(now + self.rto());
+        if self.timers.rto.is_none() {
+            self.timers.rto = Some(now + self.rto());
         }
         self.arm_probe(now);
-        let has_slowed = std::mem::take(&mut self.has_slowed);
+        let has_slowed = std::mem::take(&mut self.marks.has_slowed);
         Transmit { start, length, is_new: true, has_slowed }
     }
 
@@ -332,7 +331,7 @@ impl Sender {
         self.latest = Some(now);
         let has_more = !self.lost.is_empty() || self.unsent() > 0;
         let record = self.path.on_sent(now, length, self.next, has_more);
-        let ordinal = self.push_order(start);
+        let ordinal = self.order.push(start);
         let segment = &mut self.segments[index];
         segment.record = record;
         segment.ordinal = ordinal;
@@ -340,16 +339,11 @@ impl Sender {
         segment.transmissions += 1;
         self.stats.retransmissions += 1;
         self.stats.retransmitted_bytes += u64::from(length);
-        if index == 0 || self.rto_at.is_none() {
+        if index == 0 || self.timers.rto.is_none() {
             // The timer runs for the oldest; its repair starts it anew (RFC 6298 section 5.1).
-            self.rto_at = Some(now + self.rto());
+            self.timers.rto = Some(now + self.rto());
         }
         Transmit { start, length, is_new: false, has_slowed: false }
-    }
-
-    fn push_order(&mut self, start: u64) -> u64 {
-        self.order.push_back(Slot::Open(start));
-        self.base + self.order.len() as u64 - 1
     }
 
     /// New data if there are any, else the last segment again (RFC 8985 section 7.3).
@@ -365,22 +359,15 @@ impl Sender {
                 return None;
             }
             self.path.withdraw(now, &last.record);
-            self.set_slot(last.ordinal, Slot::Gone);
+            self.order.forget(last.ordinal);
             self.repeat(now, index)
         };
         self.stats.tail_probes += 1;
         self.path.on_tail_probe(now);
-        self.probe = Some((self.next, !is_new));
-        self.probe_at = None;
-        self.rto_at = Some(now + self.rto());
+        self.probe.under_way = Some((self.next, !is_new));
+        self.timers.probe = None;
+        self.timers.rto = Some(now + self.rto());
         Some(transmit)
-    }
-
-    fn set_slot(&mut self, ordinal: u64, slot: Slot) {
-        if let Some(at) = ordinal.checked_sub(self.base).and_then(|at| self.order.get_mut(at as usize)) {
-            self.delivered += u64::from(slot == Slot::Delivered);
-            *at = slot;
-        }
     }
 
     fn rto(&self) -> Duration {
@@ -399,10 +386,13 @@ impl Sender {
 
     /// RFC 8985 section 7.2.
     fn arm_probe(&mut self, now: Instant) {
-        self.probe_at = None;
+        self.timers.probe = None;
         let rtt = self.path.path().rtt();
         let is_calm = !self.path.is_in_episode() && self.sacked.is_empty() && self.lost.is_empty();
-        let can = self.config.tail_loss_probe && self.probe.is_none() && rtt.has_sample && self.path.timeouts() == 0;
+        let can = self.config.tail_loss_probe
+            && self.probe.under_way.is_none()
+            && rtt.has_sample
+            && self.path.timeouts() == 0;
         if can && is_calm && self.una < self.next {
             let mut wait = rtt.smoothed * 2;
             if self.segments.len() == 1 {
@@ -410,7 +400,7 @@ impl Sender {
             }
             let at = now + wait;
             // It takes the place of a timeout that would come first.
-            self.probe_at = Some(self.rto_at.map_or(at, |rto| at.min(rto)));
+            self.timers.probe = Some(self.timers.rto.map_or(at, |rto| at.min(rto)));
         }
     }
 
@@ -419,14 +409,14 @@ impl Sender {
         if ack.una > self.next || ack.una < self.una {
             return SegmentOutcome::default();
         }
-        if self.una == self.next && ack.blocks.is_empty() && ack.echo != Echo::Mark && self.probe.is_none() {
+        if self.una == self.next && ack.blocks.is_empty() && ack.echo != Echo::Mark && self.probe.under_way.is_none() {
             // Nothing is outstanding, so there is nothing to acknowledge: every segment of a peer that sends data to an
             // end that sends none. Linux leaves here, too (tcp_ack without packets out).
             return SegmentOutcome::default();
         }
         self.is_quiet = false;
         self.burst = 0;
-        let newest_before = self.newest.unwrap_or(0);
+        let newest_before = self.order.newest().unwrap_or(0);
         let advances = ack.una > self.una;
         self.una = ack.una;
         self.path.on_cumulative_ack(ack.una);
@@ -459,10 +449,10 @@ impl Sender {
             self.path.on_rtt_sample(now, sent, false);
         }
         match ack.echo {
-            Echo::Mark if self.ecn => self.path.on_ecn_echo(now),
-            Echo::Count(flags) if self.ecn => {
-                if let Some(marked) = newly_marked(flags, self.peer_marked, self.path.acked()) {
-                    self.peer_marked += marked;
+            Echo::Mark if self.marks.ecn => self.path.on_ecn_echo(now),
+            Echo::Count(flags) if self.marks.ecn => {
+                if let Some(marked) = newly_marked(flags, self.marks.counted, self.path.acked()) {
+                    self.marks.counted += marked;
                     self.path.on_ecn_counts(now, marked);
                 }
             }
@@ -474,16 +464,16 @@ impl Sender {
         // A mark that was answered without a reduction has been answered: the peer is to cease repeating it.
         let is_answered = ack.echo == Echo::Mark && !self.path.is_in_episode();
         if outcome.congestion.is_some() || is_answered {
-            self.has_slowed = self.ecn;
+            self.marks.has_slowed = self.marks.ecn;
         }
         if self.path.is_in_episode() {
-            self.probe = None;
+            self.probe.under_way = None;
         }
         if self.una == self.next {
-            (self.rto_at, self.probe_at) = (None, None);
+            (self.timers.rto, self.timers.probe) = (None, None);
         } else {
             if advances {
-                self.rto_at = Some(now + self.rto());
+                self.timers.rto = Some(now + self.rto());
             }
             if is_news {
                 self.arm_probe(now);
@@ -510,10 +500,9 @@ impl Sender {
                     *sample = Some((ordinal, sent));
                 }
                 if is_first {
-                    self.set_slot(ordinal, Slot::Gone);
+                    self.order.forget(ordinal);
                 } else {
-                    self.newest = self.newest.max(Some(ordinal));
-                    self.set_slot(ordinal, Slot::Delivered);
+                    self.order.deliver(ordinal);
                 }
             }
             State::Lost => {
@@ -606,55 +595,45 @@ impl Sender {
 
     /// What the ACK says about a tail loss probe (RFC 8985 section 7.4.2).
     fn judge_probe(&mut self, una: u64, is_reported: bool, is_news: bool) {
-        let Some((end, is_repeat)) = self.probe.filter(|(end, _)| una >= *end) else { return };
+        let Some((end, is_repeat)) = self.probe.under_way.filter(|(end, _)| una >= *end) else { return };
         // An ACK that says nothing new is the answer to the original.
         if !is_repeat || is_reported || !is_news {
-            self.probe = None;
+            self.probe.under_way = None;
         } else if una > end {
-            self.probe = None;
+            self.probe.under_way = None;
             self.path.on_repaired_loss();
         }
     }
 
     fn detect_lost(&mut self, now: Instant) {
-        self.loss_at = None;
-        let Some(newest) = self.newest else { return };
+        self.timers.loss = None;
+        let Some(newest) = self.order.newest() else { return };
         let mut passed = 0;
-        let mut at = 0;
-        self.trim();
-        while let Some(slot) = self.order.get(at).copied() {
-            let ordinal = self.base + at as u64;
+        self.order.trim();
+        let mut ordinal = self.order.base;
+        while let Some(slot) = self.order.get(ordinal) {
             match slot {
                 Slot::Delivered => passed += 1,
                 Slot::Gone => {}
                 Slot::Open(_) if ordinal > newest => break,
                 Slot::Open(start) => {
                     let Some(index) = self.index_of(start) else { break };
-                    let span = self.order.len() as u64;
-                    match self.path.judge(now, &self.segments[index].record, self.delivered - passed, span) {
+                    let span = self.order.len();
+                    match self.path.judge(now, &self.segments[index].record, self.order.delivered - passed, span) {
                         Judgement::Lost(trigger) => {
-                            self.set_slot(ordinal, Slot::Gone);
+                            self.order.forget(ordinal);
                             self.declare_lost(now, index, trigger);
                         }
                         Judgement::NotBefore(at) => {
-                            self.loss_at = at;
+                            self.timers.loss = at;
                             break;
                         }
                     }
                 }
             }
-            at += 1;
+            ordinal += 1;
         }
-        self.trim();
-    }
-
-    /// Forgets what is settled at the front of the order.
-    fn trim(&mut self) {
-        while let Some(slot @ (Slot::Delivered | Slot::Gone)) = self.order.front() {
-            self.delivered -= u64::from(*slot == Slot::Delivered);
-            self.order.pop_front();
-            self.base += 1;
-        }
+        self.order.trim();
     }
 
     fn declare_lost(&mut self, now: Instant, index: usize, trigger: LossTrigger) {
@@ -680,19 +659,19 @@ impl Sender {
 
     /// When [`on_timer`](Self::on_timer) is to be called.
     pub(super) fn timer(&self) -> Option<Instant> {
-        earliest([self.rto_at, self.loss_at, self.probe_at])
+        earliest([self.timers.rto, self.timers.loss, self.timers.probe])
     }
 
     pub(super) fn on_timer(&mut self, now: Instant) {
         self.is_quiet = false;
-        if self.loss_at.is_some_and(|at| at <= now) {
+        if self.timers.loss.is_some_and(|at| at <= now) {
             self.detect_lost(now);
             self.path.finish(now);
         }
-        if self.probe_at.is_some_and(|at| at <= now) {
-            self.probe_at = None;
-            self.probe_due = true;
-        } else if self.rto_at.is_some_and(|at| at <= now) {
+        if self.timers.probe.is_some_and(|at| at <= now) {
+            self.timers.probe = None;
+            self.probe.is_due = true;
+        } else if self.timers.rto.is_some_and(|at| at <= now) {
             self.time_out(now);
         }
     }
@@ -700,17 +679,17 @@ impl Sender {
     /// RFC 6298 section 5.4 and following: all that is not SACKed is lost, and the oldest goes first.
     fn time_out(&mut self, now: Instant) {
         self.stats.timeouts += 1;
-        (self.probe, self.probe_at, self.loss_at) = (None, None, None);
+        (self.probe.under_way, self.timers.probe, self.timers.loss) = (None, None, None);
         self.path.on_timeout(now);
         for index in 0..self.segments.len() {
             if self.segments[index].state == State::InFlight {
-                self.set_slot(self.segments[index].ordinal, Slot::Gone);
+                self.order.forget(self.segments[index].ordinal);
                 self.declare_lost(now, index, LossTrigger::Timeout);
             }
         }
-        self.trim();
+        self.order.trim();
         self.path.finish(now);
-        self.rto_at = Some(now + self.rto());
+        self.timers.rto = Some(now + self.rto());
     }
 }
 

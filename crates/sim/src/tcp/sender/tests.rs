@@ -35,14 +35,17 @@ fn check(sender: &Sender) {
     let sacked: u64 = of(State::Delivered).map(|segment| u64::from(segment.length)).sum();
     assert_eq!(sacked, sender.sacked.iter().map(|(start, end)| end - start.max(&sender.una)).sum::<u64>());
     assert!(sender.sacked.windows(2).all(|pair| pair[0].1 < pair[1].0), "{:?}", sender.sacked);
-    let delivered = sender.order.iter().filter(|slot| **slot == Slot::Delivered).count() as u64;
-    assert_eq!(delivered, sender.delivered);
+    let delivered = sender.order.slots.iter().filter(|slot| **slot == Slot::Delivered).count() as u64;
+    assert_eq!(delivered, sender.order.delivered);
     for segment in of(State::InFlight) {
-        assert_eq!(sender.order[(segment.ordinal - sender.base) as usize], Slot::Open(segment.start));
+        assert_eq!(sender.order.slots[(segment.ordinal - sender.order.base) as usize], Slot::Open(segment.start));
     }
-    assert_eq!(sender.order.iter().filter(|slot| matches!(slot, Slot::Open(_))).count(), of(State::InFlight).count());
+    assert_eq!(
+        sender.order.slots.iter().filter(|slot| matches!(slot, Slot::Open(_))).count(),
+        of(State::InFlight).count()
+    );
     if sender.una < sender.next {
-        assert!(sender.rto_at.is_some(), "something is out and nobody waits for it");
+        assert!(sender.timers.rto.is_some(), "something is out and nobody waits for it");
     }
 }
 
