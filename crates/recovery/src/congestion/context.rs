@@ -28,8 +28,8 @@ pub struct PathContext {
     pub memory: Option<PathMemory>,
     /// What may be made of that. Windows see to it; a model, or a controller of the program's own, has to do so itself.
     pub resume: ResumePolicy,
-    /// How the policy `mark` has packets marked: ECT(1) where it responds to marks as low latency, low loss and scalable
-    /// throughput demand. Only a controller that then says the same gets that response
+    /// How the policy `mark` has packets marked: ECT(1) where it responds to marks as low latency, low loss and
+    /// scalable throughput demand. Only a controller that then says the same gets that response
     /// ([`Controller::ecn_codepoint`](crate::Controller::ecn_codepoint)).
     pub ecn_codepoint: Ecn,
 }

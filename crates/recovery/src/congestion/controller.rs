@@ -10,8 +10,8 @@
 //! ```
 //! use std::sync::Arc;
 //! use thalweg_recovery::{
-//!     AckEvent, Allowance, PathContext, Budget, Change, Config, Congestion, Controller, ControllerFactory, NewPath, PathView,
-//!     Policies, Recovery,
+//!     AckEvent, Allowance, Budget, Change, Config, Congestion, Controller, ControllerFactory, NewPath, PathContext,
+//!     PathView, Policies, Recovery,
 //! };
 //! use thalweg_units::Instant;
 //!
@@ -105,8 +105,8 @@ pub trait Controller: Debug + Send {
         Change::None
     }
 
-    /// Whether slow start is under way and can end where it stands, without a reduction, when a congestion mark asks for
-    /// that ([`Marks::ends_start`](crate::Marks::ends_start)). Otherwise the mark is a congestion as any other, unless
+    /// Whether slow start is under way and can end where it stands, without a reduction, when a congestion mark asks
+    /// for that ([`Marks::ends_start`](crate::Marks::ends_start)). Otherwise the mark is a congestion as any other, unless
     /// the policy `mark` ignores it.
     fn can_end_start(&self) -> bool {
         false

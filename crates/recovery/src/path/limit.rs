@@ -87,7 +87,8 @@ impl SendLimit {
         }
     }
 
-    /// The window has no room for what leaves next: a datagram of `size`, or a train where the controller waits for one.
+    /// The window has no room for what leaves next: a datagram of `size`, or a train where the controller waits for
+    /// one.
     #[inline]
     pub(super) fn is_full(&self, size: u16, bytes_in_flight: u64) -> bool {
         let hold = if self.pacer.is_in_train(size) { 0 } else { self.hold.min(self.window()) };

@@ -1,8 +1,8 @@
 //! Which policies are in force, and how they are written down.
 //!
 //! Each choice has a field in [`Policies`] and one line per possible value in a table: in `names`, or beside the
-//! algorithms that it chooses ([`congestion`](crate::congestion)). A value can be *reserved*: its name is known, but it is not
-//! built yet; asking for it says so.
+//! algorithms that it chooses ([`congestion`](crate::congestion)). A value can be *reserved*: its name is known, but it
+//! is not built yet; asking for it says so.
 
 use core::fmt;
 use core::str::FromStr;

@@ -1,8 +1,8 @@
 //! A mark is answered by less than a loss (Alternative Backoff with ECN, RFC 8511): a queue that marks is short.
 //!
 //! How much less is the growth's: it regains what it gives up. Slow start overshoots by up to a window, so that only
-//! congestion avoidance gets away with less (section 3.1); a start that ended by itself has given that back already. And
-//! where packets are lost besides, the queue is not short. Both are known when the whole ACK is.
+//! congestion avoidance gets away with less (section 3.1); a start that ended by itself has given that back already.
+//! And where packets are lost besides, the queue is not short. Both are known when the whole ACK is.
 
 use super::{Mark, MarkAction, MarkResponse};
 use crate::congestion::{AckEvent, Decrease};

@@ -4,7 +4,7 @@
 //! stop doubling, not to send less. The first mark ends slow start where it stands:
 //!
 //! ```text
-//! slow start ── mark: threshold = window ──► quiet span ── everything is older than 3/2 round trips ──► a reduction, or nothing
+//! slow start ── mark: threshold = window ──► quiet span ── older than 3/2 round trips ──► a reduction, or nothing
 //! ```
 //!
 //! In the quiet span marks are counted and ignored: packets that left before the response carry the same message, and

@@ -14,7 +14,8 @@ pub(crate) enum Signal {
     Loss,
     /// A mark that is answered as a loss is.
     Mark,
-    /// A mark that is answered by less than a loss: a queue that marks is short (Alternative Backoff with ECN, RFC 8511).
+    /// A mark that is answered by less than a loss: a queue that marks is short (Alternative Backoff with ECN, RFC
+    /// 8511).
     AbeMark,
 }
 
