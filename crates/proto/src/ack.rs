@@ -157,6 +157,31 @@ struct Late {
     largest_then: u64,
 }
 
+/// The acknowledgment that is owed.
+#[derive(Debug)]
+struct Owed {
+    /// Ack-eliciting packets since the last ACK.
+    unacked: u64,
+    /// When the first of them arrived.
+    first_unacked_at: Instant,
+    /// An ACK must go out with the next transmission.
+    due: bool,
+    /// The caller, or the peer by IMMEDIATE_ACK, wants an ACK for the packet in hand.
+    forced: bool,
+}
+
+/// How often to acknowledge: what the peer has asked for, or what is done without that.
+#[derive(Debug)]
+struct Frequency {
+    /// The sequence number of the latest ACK_FREQUENCY frame.
+    asked: Option<u64>,
+    /// An ACK is due after this many ack-eliciting packets.
+    packets_per_ack: u64,
+    max_ack_delay: Duration,
+    /// See draft-ietf-quic-ack-frequency section 6.2.
+    reordering_threshold: u64,
+}
+
 /// Received packets of one space and the acknowledgment they are owed.
 #[derive(Debug)]
 pub struct AckTracker {
@@ -181,27 +206,14 @@ pub struct AckTracker {
     /// ACKs written since the peer last acknowledged one.
     unconfirmed_acks: u32,
 
-    /// Ack-eliciting packets since the last ACK.
-    unacked: u64,
-    /// When the first of them arrived.
-    first_unacked_at: Instant,
-    /// An ACK must go out with the next transmission.
-    due: bool,
-    /// The caller, or the peer by IMMEDIATE_ACK, wants an ACK for the packet in hand.
-    forced: bool,
+    owed: Owed,
     /// The previous packet was marked CE.
     last_was_ce: bool,
     largest_eliciting: Option<u64>,
     /// The largest number in an ACK we wrote.
     largest_acked: Option<u64>,
 
-    /// An ACK is due after this many ack-eliciting packets.
-    packets_per_ack: u64,
-    max_ack_delay: Duration,
-    /// See draft-ietf-quic-ack-frequency section 6.2.
-    reordering_threshold: u64,
-    /// The sequence number of the latest ACK_FREQUENCY frame.
-    frequency: Option<u64>,
+    frequency: Frequency,
     density: Density,
     arrivals: Arrivals,
 }
@@ -210,7 +222,12 @@ impl AckTracker {
     /// A tracker for one space. `immediate`: the Initial and Handshake spaces, where nothing may be held back.
     pub fn new(config: AckConfig, immediate: bool) -> AckTracker {
         AckTracker {
-            max_ack_delay: config.max_ack_delay,
+            frequency: Frequency {
+                asked: None,
+                packets_per_ack: 2,
+                max_ack_delay: config.max_ack_delay,
+                reordering_threshold: 1,
+            },
             config,
             immediate,
             received: RangeSet::new(),
@@ -221,16 +238,10 @@ impl AckTracker {
             reported: RangeSet::new(),
             late: VecDeque::new(),
             unconfirmed_acks: 0,
-            unacked: 0,
-            first_unacked_at: Instant::ZERO,
-            due: false,
-            forced: false,
+            owed: Owed { unacked: 0, first_unacked_at: Instant::ZERO, due: false, forced: false },
             last_was_ce: false,
             largest_eliciting: None,
             largest_acked: None,
-            packets_per_ack: 2,
-            reordering_threshold: 1,
-            frequency: None,
             density: Density::default(),
             arrivals: Arrivals::default(),
         }
@@ -278,24 +289,27 @@ impl AckTracker {
             return;
         }
         self.arrivals.on_packet(now, number);
-        if self.unacked == 0 {
-            self.first_unacked_at = now;
+        if self.owed.unacked == 0 {
+            self.owed.first_unacked_at = now;
         }
-        self.unacked += 1;
-        if self.frequency.is_none() {
-            self.packets_per_ack =
+        self.owed.unacked += 1;
+        if self.frequency.asked.is_none() {
+            self.frequency.packets_per_ack =
                 self.density.on_packet(now, self.config.policy, number, largest_before, &self.received);
         }
         // RFC 9000 section 13.2.1 wants an ACK for every CE mark; a peer that asked for fewer ACKs wants the edge only.
-        let ce_due = if self.frequency.is_some() && self.packets_per_ack > 2 { ce_edge } else { is_ce };
-        self.due |= self.immediate || ce_due || self.unacked >= self.packets_per_ack || self.is_reordered(number);
+        let ce_due = if self.frequency.asked.is_some() && self.frequency.packets_per_ack > 2 { ce_edge } else { is_ce };
+        self.owed.due |= self.immediate
+            || ce_due
+            || self.owed.unacked >= self.frequency.packets_per_ack
+            || self.is_reordered(number);
         self.largest_eliciting = self.largest_eliciting.max(Some(number));
     }
 
     /// Whether this ack-eliciting packet shows reordering that the peer wants to know of at once (RFC 9000 section 13.2.1,
     /// draft-ietf-quic-ack-frequency section 6.2).
     fn is_reordered(&self, number: u64) -> bool {
-        let threshold = self.reordering_threshold;
+        let threshold = self.frequency.reordering_threshold;
         let largest = self.largest_eliciting.map_or(number, |largest| largest.max(number));
         if threshold == 0 {
             return false;
@@ -325,12 +339,12 @@ impl AckTracker {
 
     /// Wants an ACK for the ack-eliciting packet in hand, or for those not acknowledged yet: at the end of a stream, for instance.
     pub fn force_due(&mut self) {
-        self.forced = true;
+        self.owed.forced = true;
     }
 
     /// The peer sent IMMEDIATE_ACK.
     pub fn on_immediate_ack(&mut self) {
-        self.forced = true;
+        self.owed.forced = true;
     }
 
     /// The peer sent ACK_FREQUENCY. Returns whether it is news: frames that do not raise the sequence number are ignored.
@@ -343,14 +357,14 @@ impl AckTracker {
             return Err(TransportError::protocol_violation("ACK_FREQUENCY asks for an impossible delay")
                 .in_frame(frame::ty::ACK_FREQUENCY));
         }
-        if self.frequency.is_some_and(|latest| request.sequence <= latest) {
+        if self.frequency.asked.is_some_and(|latest| request.sequence <= latest) {
             return Ok(false);
         }
-        self.frequency = Some(request.sequence);
-        self.max_ack_delay = delay;
-        self.packets_per_ack = request.threshold.saturating_add(1);
-        self.reordering_threshold = request.reordering_threshold;
-        self.due |= self.unacked >= self.packets_per_ack;
+        self.frequency.asked = Some(request.sequence);
+        self.frequency.max_ack_delay = delay;
+        self.frequency.packets_per_ack = request.threshold.saturating_add(1);
+        self.frequency.reordering_threshold = request.reordering_threshold;
+        self.owed.due |= self.owed.unacked >= self.frequency.packets_per_ack;
         Ok(true)
     }
 
@@ -362,23 +376,24 @@ impl AckTracker {
     /// Whether an ACK must be sent now, even in a packet of its own.
     #[inline]
     pub fn due(&self, now: Instant) -> bool {
-        self.unacked > 0 && (self.due || self.forced || self.deadline() <= now)
+        self.owed.unacked > 0 && (self.owed.due || self.owed.forced || self.deadline() <= now)
     }
 
     /// Whether there are ack-eliciting packets not acknowledged yet: an ACK should ride in any packet that is sent anyway.
     #[inline]
     pub fn pending(&self) -> bool {
-        self.unacked > 0
+        self.owed.unacked > 0
     }
 
     /// When the ACK that is held back becomes due; `None` if there is nothing to acknowledge. In the past when it is due.
     #[inline]
     pub fn timer(&self) -> Option<Instant> {
-        self.pending().then(|| if self.due || self.forced { self.first_unacked_at } else { self.deadline() })
+        self.pending()
+            .then(|| if self.owed.due || self.owed.forced { self.owed.first_unacked_at } else { self.deadline() })
     }
 
     fn deadline(&self) -> Instant {
-        self.first_unacked_at + self.hold()
+        self.owed.first_unacked_at + self.hold()
     }
 
     /// How long an acknowledgment may be held back. No longer than the transport parameter says, and no longer than its
@@ -386,12 +401,12 @@ impl AckTracker {
     /// many round trips, for which a sender with a small window has nothing else to go by. A peer that asked for a
     /// delay (ACK_FREQUENCY) gets that.
     fn hold(&self) -> Duration {
-        match self.frequency {
-            Some(_) => self.max_ack_delay,
-            None if self.density.rtt().is_zero() => self.max_ack_delay,
+        match self.frequency.asked {
+            Some(_) => self.frequency.max_ack_delay,
+            None if self.density.rtt().is_zero() => self.frequency.max_ack_delay,
             None => {
                 let share = self.density.rtt() / self.config.policy.per_round_trip();
-                self.max_ack_delay.min(share.max(SHORTEST_HOLD))
+                self.frequency.max_ack_delay.min(share.max(SHORTEST_HOLD))
             }
         }
     }
@@ -418,9 +433,7 @@ impl AckTracker {
         drop(rest);
 
         self.arrivals.clear();
-        self.unacked = 0;
-        self.due = false;
-        self.forced = false;
+        (self.owed.unacked, self.owed.due, self.owed.forced) = (0, false, false);
         self.unconfirmed_acks = self.unconfirmed_acks.saturating_add(1);
         self.largest_acked = self.largest;
         self.largest.map(|largest| Reported { from, largest })

@@ -209,32 +209,32 @@ impl Outgoing {
 
     pub(super) fn inserted(&mut self, stream: &Send) {
         self.share.add_state(SEND_STATE);
-        self.counts[stream.counted.index()] += 1;
+        self.counts[stream.counted.ready.index()] += 1;
     }
 
     pub(super) fn removed(&mut self, stream: &mut Send) {
         let cleared = stream.buffer.clear(&mut self.pool);
         self.share.sub(cleared);
         self.share.sub_state(SEND_STATE);
-        self.unsent -= stream.counted_unsent;
-        self.counts[stream.counted.index()] -= 1;
-        self.unfinished -= usize::from(stream.counted_unfinished);
+        self.unsent -= stream.counted.unsent;
+        self.counts[stream.counted.ready.index()] -= 1;
+        self.unfinished -= usize::from(stream.counted.unfinished);
     }
 
     /// Something about a stream changed: counts and schedules it anew.
     pub(super) fn refresh(&mut self, control: &mut Control, id: StreamId, stream: &mut Send) {
         let ready = stream.ready();
-        if ready != stream.counted {
-            self.counts[stream.counted.index()] -= 1;
+        if ready != stream.counted.ready {
+            self.counts[stream.counted.ready.index()] -= 1;
             self.counts[ready.index()] += 1;
-            stream.counted = ready;
+            stream.counted.ready = ready;
         }
         let unsent = stream.buffer.unsent();
-        self.unsent = self.unsent + unsent - stream.counted_unsent;
-        stream.counted_unsent = unsent;
+        self.unsent = self.unsent + unsent - stream.counted.unsent;
+        stream.counted.unsent = unsent;
         let unfinished = stream.is_unfinished();
-        if unfinished != stream.counted_unfinished {
-            stream.counted_unfinished = unfinished;
+        if unfinished != stream.counted.unfinished {
+            stream.counted.unfinished = unfinished;
             if unfinished {
                 self.unfinished += 1;
             } else {

@@ -35,6 +35,15 @@ impl Ready {
     }
 }
 
+/// What the totals over all streams hold of one.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Counted {
+    pub(super) ready: Ready,
+    /// Bytes not sent yet.
+    pub(super) unsent: u64,
+    pub(super) unfinished: bool,
+}
+
 /// The sending part of a stream. Removed once everything, or the reset, is acknowledged.
 #[derive(Debug)]
 pub(super) struct Send {
@@ -70,10 +79,7 @@ pub(super) struct Send {
     /// Where the scheduler has it.
     pub(super) slot: Slot,
     /// How it was counted last.
-    pub(super) counted: Ready,
-    /// Its bytes that were counted as unsent last.
-    pub(super) counted_unsent: u64,
-    pub(super) counted_unfinished: bool,
+    pub(super) counted: Counted,
 }
 
 /// What `write_frame` did.
@@ -104,9 +110,7 @@ impl Send {
             waiting: false,
             allowed: true,
             slot: Slot::default(),
-            counted: Ready::Idle,
-            counted_unsent: 0,
-            counted_unfinished: false,
+            counted: Counted { ready: Ready::Idle, unsent: 0, unfinished: false },
         }
     }
 
