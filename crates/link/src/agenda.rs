@@ -22,11 +22,13 @@ impl Turn {
     const NEVER: Turn = Turn { at: Instant::FAR_FUTURE, entity: 0 };
 
     /// Whether its turn comes before another's: it is earlier, or at the same time and has the lower number.
+    #[inline]
     fn is_before(self, other: Turn) -> bool {
         self.at < other.at || (self.at == other.at && self.entity < other.entity)
     }
 
     /// The winner of a group, whose members stand in the order of their numbers.
+    #[inline]
     fn first_of(group: &[Turn; GROUP]) -> Turn {
         group.iter().fold(group[0], |first, turn| if turn.at < first.at { *turn } else { first })
     }
@@ -70,11 +72,13 @@ impl Agenda {
     ///
     /// # Panics
     /// If there is no such entity.
+    #[inline]
     pub fn at(&self, entity: usize) -> Instant {
         self.rounds[0][entity / GROUP][entity % GROUP].at
     }
 
     /// Whose turn is first, and when; of equal times the first entity. None if nobody is to be called.
+    #[inline]
     pub fn first(&self) -> Option<(Instant, usize)> {
         (self.first.at < Instant::FAR_FUTURE).then_some((self.first.at, self.first.entity as usize))
     }
@@ -83,6 +87,7 @@ impl Agenda {
     ///
     /// # Panics
     /// If there is no such entity.
+    #[inline]
     pub fn set(&mut self, entity: usize, at: Instant) {
         let (mut turn, mut place) = (Turn { at, entity: entity as u32 }, entity);
         for round in 0..self.rounds.len() {

@@ -190,6 +190,7 @@ impl<P: Payload + 'static> Pipe<P> {
     }
 
     /// The links of a way; none if another pipe has made it.
+    #[inline]
     pub fn way(&self, way: Way) -> &[usize] {
         self.ways.get(way.0 as usize).map_or(&[], Vec::as_slice)
     }
@@ -242,6 +243,7 @@ impl<P: Payload + 'static> Pipe<P> {
     }
 
     /// A link has been called: its next event may have changed.
+    #[inline]
     fn worked(&mut self, link: usize, watcher: &mut impl Watcher<P>) {
         watcher.worked(link, &self.links[link]);
         let next = self.links[link].next_event().unwrap_or(Instant::FAR_FUTURE);
@@ -252,6 +254,7 @@ impl<P: Payload + 'static> Pipe<P> {
 }
 
 /// The same packet with another payload.
+#[inline]
 fn with_payload<P, Q>(packet: Packet<P>, change: impl FnOnce(P) -> Q) -> Packet<Q> {
     let Packet { payload, size, flow, connection, ecn, sent, tail } = packet;
     Packet { payload: change(payload), size, flow, connection, ecn, sent, tail }

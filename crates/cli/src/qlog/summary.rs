@@ -226,35 +226,47 @@ impl Spans {
     }
 }
 
+/// What became of the connection.
+#[derive(Debug, Default)]
+struct Course {
+    version: Option<String>,
+    alpn: Option<String>,
+    handshake: Option<f64>,
+    first_one_rtt: Option<f64>,
+    closed: Option<String>,
+    ecn: Option<String>,
+    key_updates: u64,
+    path_changes: u64,
+}
+
+/// What the sender's recovery saw and did.
+#[derive(Debug, Default)]
+struct Recovery {
+    rtt: Vec<(f64, f64)>,
+    window: Vec<(f64, u64)>,
+    loss: Loss,
+    phases: Spans,
+    limits: Spans,
+    pto_count: u64,
+    heard: bool,
+}
+
 /// Takes a trace's items one by one, so that a trace of any length needs little memory.
 #[derive(Debug)]
 pub struct Builder {
     file: String,
     header: Header,
     traces: u64,
-    version: Option<String>,
-    alpn: Option<String>,
     events: u64,
     damaged: u64,
     first: Option<f64>,
     last: f64,
-    handshake: Option<f64>,
-    first_one_rtt: Option<f64>,
-    closed: Option<String>,
     sent: Direction,
     received: Direction,
-    rtt: Vec<(f64, f64)>,
-    window: Vec<(f64, u64)>,
-    loss: Loss,
     mtu: Mtu,
-    phases: Spans,
-    limits: Spans,
     dropped: BTreeMap<String, u64>,
-    ecn: Option<String>,
-    key_updates: u64,
-    path_changes: u64,
-    pto_count: u64,
-    heard: bool,
+    course: Course,
+    recovery: Recovery,
 }
 
 impl Builder {
@@ -264,29 +276,16 @@ impl Builder {
             file,
             header: Header::default(),
             traces: 0,
-            version: None,
-            alpn: None,
             events: 0,
             damaged: 0,
             first: None,
             last: 0.0,
-            handshake: None,
-            first_one_rtt: None,
-            closed: None,
             sent: Direction::default(),
             received: Direction::default(),
-            rtt: Vec::new(),
-            window: Vec::new(),
-            loss: Loss::default(),
             mtu: Mtu::default(),
-            phases: Spans::default(),
-            limits: Spans::default(),
             dropped: BTreeMap::new(),
-            ecn: None,
-            key_updates: 0,
-            path_changes: 0,
-            pto_count: 0,
-            heard: false,
+            course: Course::default(),
+            recovery: Recovery::default(),
         }
     }
 
@@ -318,34 +317,34 @@ impl Builder {
             }
             "packet_received" => {
                 self.received.add(time, data);
-                self.heard |= may_hold_an_ack(data);
+                self.recovery.heard |= may_hold_an_ack(data);
                 self.note_one_rtt(time, data);
             }
             "connection_state_updated" => {
                 let done = ["handshake_complete", "handshake_completed", "handshake_confirmed"];
                 if label("new").is_some_and(|new| done.contains(&new)) {
-                    self.handshake.get_or_insert(time);
+                    self.course.handshake.get_or_insert(time);
                 }
             }
             "recovery_metrics_updated" | "metrics_updated" => self.metrics(time, data),
             "congestion_state_updated" => {
                 if let Some(new) = label("new") {
-                    self.phases.begin(time, new);
+                    self.recovery.phases.begin(time, new);
                 }
             }
             "connection_data_blocked_updated" => match (label("new"), label("reason")) {
-                (Some("blocked"), Some(reason)) => self.limits.begin(time, reason),
-                (Some("blocked"), None) => self.limits.begin(time, "unknown"),
-                _ => self.limits.begin(time, "nothing"),
+                (Some("blocked"), Some(reason)) => self.recovery.limits.begin(time, reason),
+                (Some("blocked"), None) => self.recovery.limits.begin(time, "unknown"),
+                _ => self.recovery.limits.begin(time, "nothing"),
             },
             "packet_lost" => self.lost(data),
-            "spurious_loss" | "spurious_loss_detected" => self.loss.spurious += 1,
-            "congestion_event" => self.loss.congestion_events += 1,
-            "persistent_congestion" => self.loss.persistent_congestion += 1,
-            "congestion_undone" => self.loss.undone += 1,
+            "spurious_loss" | "spurious_loss_detected" => self.recovery.loss.spurious += 1,
+            "congestion_event" => self.recovery.loss.congestion_events += 1,
+            "persistent_congestion" => self.recovery.loss.persistent_congestion += 1,
+            "congestion_undone" => self.recovery.loss.undone += 1,
             "timer_updated" | "loss_timer_updated" => {
                 let expired = label("event_type") == Some("expired") && label("timer_type") == Some("pto");
-                self.loss.probe_timeouts += u64::from(expired);
+                self.recovery.loss.probe_timeouts += u64::from(expired);
             }
             "mtu_updated" => {
                 self.mtu.last = data.get("new").and_then(integer).or(self.mtu.last);
@@ -355,25 +354,25 @@ impl Builder {
                 let reason = label("trigger").unwrap_or("unknown").to_owned();
                 *self.dropped.entry(reason).or_insert(0) += 1;
             }
-            "ecn_state_updated" => self.ecn = label("new").map(str::to_owned),
+            "ecn_state_updated" => self.course.ecn = label("new").map(str::to_owned),
             "key_updated" => {
                 let update = matches!(label("trigger"), Some("local_update" | "remote_update"));
-                self.key_updates += u64::from(update);
+                self.course.key_updates += u64::from(update);
             }
             "migration_state_updated" => {
-                self.path_changes += u64::from(label("new") == Some("migration_complete"));
+                self.course.path_changes += u64::from(label("new") == Some("migration_complete"));
             }
             "version_information" => {
-                self.version = label("chosen_version").map(str::to_owned).or(self.version.take());
+                self.course.version = label("chosen_version").map(str::to_owned).or(self.course.version.take());
             }
             "connection_started" => {
-                self.version = self.version.take().or_else(|| label("version").map(str::to_owned));
+                self.course.version = self.course.version.take().or_else(|| label("version").map(str::to_owned));
             }
             "alpn_information" => {
                 let chosen = data.pointer("/chosen_alpn/string_value").or_else(|| data.get("chosen_alpn"));
-                self.alpn = chosen.and_then(Value::as_str).map(str::to_owned).or(self.alpn.take());
+                self.course.alpn = chosen.and_then(Value::as_str).map(str::to_owned).or(self.course.alpn.take());
             }
-            "connection_closed" => self.closed = Some(closed(data)),
+            "connection_closed" => self.course.closed = Some(closed(data)),
             _ => {}
         }
     }
@@ -381,31 +380,31 @@ impl Builder {
     fn note_one_rtt(&mut self, time: f64, data: &Value) {
         let kind = data.pointer("/header/packet_type").or_else(|| data.get("packet_type"));
         if matches!(kind.and_then(Value::as_str), Some("1RTT" | "1rtt")) {
-            self.first_one_rtt.get_or_insert(time);
+            self.course.first_one_rtt.get_or_insert(time);
         }
     }
 
     fn metrics(&mut self, time: f64, data: &Value) {
         // Before the first ACK there is no sample; what is written then is the initial guess.
-        if let (true, Some(rtt)) = (self.heard, data.get("latest_rtt").and_then(Value::as_f64)) {
-            self.rtt.push((time, rtt));
+        if let (true, Some(rtt)) = (self.recovery.heard, data.get("latest_rtt").and_then(Value::as_f64)) {
+            self.recovery.rtt.push((time, rtt));
         }
         if let Some(window) = data.get("congestion_window").and_then(integer) {
-            self.window.push((time, window));
+            self.recovery.window.push((time, window));
         }
         if let Some(count) = data.get("pto_count").and_then(integer) {
-            self.pto_count += u64::from(count > 0);
+            self.recovery.pto_count += u64::from(count > 0);
         }
     }
 
     fn lost(&mut self, data: &Value) {
         if data.get("is_mtu_probe_packet").and_then(Value::as_bool) == Some(true) {
-            self.loss.mtu_probes += 1;
+            self.recovery.loss.mtu_probes += 1;
             return;
         }
-        self.loss.packets += 1;
+        self.recovery.loss.packets += 1;
         let trigger = data.get("trigger").and_then(Value::as_str).unwrap_or("unknown").to_owned();
-        *self.loss.by_trigger.entry(trigger).or_insert(0) += 1;
+        *self.recovery.loss.by_trigger.entry(trigger).or_insert(0) += 1;
     }
 
     /// The summary, with `width` points in the series; an error when there was no event at all.
@@ -414,8 +413,8 @@ impl Builder {
             return Err("no qlog event in it");
         };
         let duration = self.last - first;
-        if self.loss.probe_timeouts == 0 {
-            self.loss.probe_timeouts = self.pto_count;
+        if self.recovery.loss.probe_timeouts == 0 {
+            self.recovery.loss.probe_timeouts = self.recovery.pto_count;
         }
         self.mtu.largest_packet_sent = self.sent.largest;
         self.mtu.largest_packet_received = self.received.largest;
@@ -423,38 +422,38 @@ impl Builder {
         let series = Series {
             step_ms: duration / width as f64,
             goodput_bps: rates(&main.progress, first, duration, width),
-            window: steps(self.window.iter().map(|(t, w)| (*t, *w as f64)), first, duration, width),
-            rtt_ms: steps(self.rtt.iter().copied(), first, duration, width),
+            window: steps(self.recovery.window.iter().map(|(t, w)| (*t, *w as f64)), first, duration, width),
+            rtt_ms: steps(self.recovery.rtt.iter().copied(), first, duration, width),
         };
         Ok(Summary {
             events: self.events,
             damaged_records: self.damaged,
             duration_ms: duration,
-            handshake_ms: self.handshake.or(self.first_one_rtt).map(|time| time - first),
+            handshake_ms: self.course.handshake.or(self.course.first_one_rtt).map(|time| time - first),
             sent: self.sent.traffic(),
             received: self.received.traffic(),
-            rtt: distribution(self.rtt.iter().map(|(_, rtt)| *rtt).collect()),
-            congestion_window: self.window.first().map(|(_, first)| Window {
+            rtt: distribution(self.recovery.rtt.iter().map(|(_, rtt)| *rtt).collect()),
+            congestion_window: self.recovery.window.first().map(|(_, first)| Window {
                 first: *first,
-                max: self.window.iter().map(|(_, window)| *window).max().unwrap_or(0),
-                last: self.window.last().map_or(0, |(_, window)| *window),
+                max: self.recovery.window.iter().map(|(_, window)| *window).max().unwrap_or(0),
+                last: self.recovery.window.last().map_or(0, |(_, window)| *window),
             }),
-            phases: self.phases.shares(self.last),
-            limits: self.limits.shares(self.last),
+            phases: self.recovery.phases.shares(self.last),
+            limits: self.recovery.limits.shares(self.last),
             file: self.file,
             title: self.header.title,
             vantage_point: self.header.vantage_point,
             odcid: self.header.odcid,
             schema: self.header.schema,
-            version: self.version,
-            alpn: self.alpn,
-            closed: self.closed,
-            loss: self.loss,
+            version: self.course.version,
+            alpn: self.course.alpn,
+            closed: self.course.closed,
+            loss: self.recovery.loss,
             mtu: self.mtu,
             dropped_on_arrival: self.dropped,
-            ecn: self.ecn,
-            key_updates: self.key_updates,
-            path_changes: self.path_changes,
+            ecn: self.course.ecn,
+            key_updates: self.course.key_updates,
+            path_changes: self.course.path_changes,
             series,
         })
     }
