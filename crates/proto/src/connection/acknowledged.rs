@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use thalweg_recovery::{AckFrame, Acked, Lost, Outcome, PathId, ReceiveTime, SpaceId};
+use thalweg_recovery::{AckFrame, Acked, Lost, Outcome, ReceiveTime, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
-    Connection, Event, PathEvent,
+    Connection, PathEvent,
     sent::{Control, SentFrames},
 };
-use crate::{error::TransportError, frame, mtu::MtuDiscovery, observe::ObserverEvent};
+use crate::{error::TransportError, frame};
 
 impl Connection {
     /// Processes an ACK frame of `space` that came `at` a time that is now or in the past.
@@ -81,7 +81,7 @@ impl Connection {
         }
         if let Some(since) = self.suspended.take() {
             let silence = now.saturating_since(since);
-            self.events.push_back(Event::Path(PathEvent::Resumed { silence }));
+            self.reports.tell_path(PathEvent::Resumed { silence });
         }
     }
 
@@ -109,7 +109,7 @@ impl Connection {
         }
         for control in &frames.control {
             match *control {
-                Control::RetireConnectionId(sequence) => self.remote_cids.on_retire_acked(sequence),
+                Control::RetireConnectionId(sequence) => self.cids.remote.on_retire_acked(sequence),
                 Control::AckFrequency(sequence) => {
                     if let Some((delay, packets)) = self.ack_requests.on_acked(sequence) {
                         self.recovery.set_ack_rate(delay, packets);
@@ -122,21 +122,12 @@ impl Connection {
             let three_pto = self.recovery.pto(SpaceId::DATA) * 3;
             self.keys.on_acked(now, packet.number, three_pto);
         }
-        self.tell_mtu_discovery(now, packet.path, |mtu| match packet.mtu_probe {
-            true => mtu.on_probe_acked(now, packet.number),
-            false => mtu.on_acked(now, packet.size as u16, packet.number),
-        });
-    }
-
-    /// Several addresses can share a path: a NAT that gave the peer another port changed nothing else.
-    fn tell_mtu_discovery(&mut self, now: Instant, path: PathId, tell: impl Fn(&mut MtuDiscovery) -> Option<u16>) {
-        for index in 0..self.paths.len() {
-            if self.paths[index].id == path
-                && let Some(size) = tell(&mut self.paths[index].mtu)
-            {
-                self.set_mtu(now, index, size);
+        self.paths.tell_mtu_discovery(now, packet.path, &mut self.recovery, &mut self.reports, |mtu| {
+            match packet.mtu_probe {
+                true => mtu.on_probe_acked(now, packet.number),
+                false => mtu.on_acked(now, packet.size as u16, packet.number),
             }
-        }
+        });
     }
 
     fn on_packet_lost(&mut self, now: Instant, packet: &Lost<SentFrames>) {
@@ -145,7 +136,7 @@ impl Connection {
             return;
         }
         self.note_loss(packet.data.space);
-        self.tell_mtu_discovery(now, packet.path, |mtu| {
+        self.paths.tell_mtu_discovery(now, packet.path, &mut self.recovery, &mut self.reports, |mtu| {
             if packet.mtu_probe {
                 mtu.on_probe_lost(now, packet.number);
                 return None;
@@ -166,24 +157,10 @@ impl Connection {
             match control {
                 Control::HandshakeDone => self.handshake.done_pending = true,
                 Control::NewToken => self.handshake.new_token_pending = true,
-                Control::NewConnectionId(sequence) => self.local_cids.on_lost(sequence),
-                Control::RetireConnectionId(sequence) => self.remote_cids.on_retire_lost(sequence),
+                Control::NewConnectionId(sequence) => self.cids.local.on_lost(sequence),
+                Control::RetireConnectionId(sequence) => self.cids.remote.on_retire_lost(sequence),
                 Control::AckFrequency(sequence) => self.ack_requests.on_lost(sequence),
             }
         }
-    }
-
-    /// The path's datagrams get another size.
-    pub(super) fn set_mtu(&mut self, now: Instant, index: usize, size: u16) {
-        let path = self.paths[index].id;
-        let Some(known) = self.recovery.path_mut(path) else { return };
-        let old = known.datagram_size();
-        if old == size {
-            return;
-        }
-        known.set_datagram_size(now, size);
-        let done = self.paths[index].mtu.next_probe_time().is_none_or(|at| at > now);
-        self.observe(now, &ObserverEvent::MtuUpdated { path, old, new: size, done });
-        self.events.push_back(Event::Path(PathEvent::Mtu { size }));
     }
 }

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use thalweg_recovery::{HandshakePolicy, SpaceId};
 use thalweg_units::Instant;
 
-use super::Connection;
+use super::{Connection, paths::PathKey};
 use crate::{Side, udp::Transmit};
 
 /// The most datagrams of a flight that leaves twice: two copies fit into an initial window (RFC 9002 section 7.2).
@@ -91,12 +91,18 @@ impl Connection {
     }
 
     /// The copies of the flight that has just ended.
-    pub(super) fn transmit_copies(&mut self, now: Instant, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if self.copies.is_over || !self.owe_copies(now) {
+    pub(super) fn transmit_copies(
+        &mut self,
+        now: Instant,
+        path: PathKey,
+        max_segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if self.copies.is_over || !self.owe_copies(now, path) {
             return None;
         }
-        let transmit = self.transmit_batch(now, max_segments, buf);
-        if transmit.is_none() && !self.is_blocked() {
+        let transmit = self.transmit_batch(now, path, max_segments, buf);
+        if transmit.is_none() && !self.is_blocked(path) {
             // What was to be copied has been acknowledged, or its keys are gone.
             self.spaces.iter_mut().for_each(|space| space.probes = 0);
             self.settle_copies();
@@ -115,14 +121,14 @@ impl Connection {
     }
 
     /// The peer's next datagram is waited for: nothing may leave.
-    fn is_blocked(&self) -> bool {
-        self.paths[self.active].amplification_budget() < u64::from(super::transmit::MIN_INITIAL)
+    fn is_blocked(&self, path: PathKey) -> bool {
+        self.paths[path].amplification_budget() < u64::from(super::sizes::MIN_INITIAL)
     }
 
     /// Makes copies of the flight that has just ended due. Returns whether any are.
-    fn owe_copies(&mut self, now: Instant) -> bool {
+    fn owe_copies(&mut self, now: Instant, path: PathKey) -> bool {
         if self.copies.is_owed {
-            return !self.is_blocked();
+            return !self.is_blocked(path);
         }
         if self.copies.flight.is_empty() && !self.copies.is_repair || self.wants_data() {
             // There is none, or window, pacer or amplification limit interrupt it.
@@ -132,9 +138,9 @@ impl Connection {
         let Copies { datagrams, bytes, sent, is_repair, .. } = self.copies;
         let flight = std::mem::take(&mut self.copies.flight);
         self.copies.start_flight();
-        let path = self.paths[self.active].id;
-        let window = self.recovery.path(path).map_or(0, thalweg_recovery::Path::window);
-        let fits = self.recovery.bytes_in_flight(path).saturating_add(bytes) <= window;
+        let id = self.paths[path].id;
+        let window = self.recovery.path(id).map_or(0, thalweg_recovery::Path::window);
+        let fits = self.recovery.bytes_in_flight(id).saturating_add(bytes) <= window;
         let is_short = (1..=MAX_FLIGHT).contains(&datagrams) && sent.saturating_add(datagrams) <= MAX_COPIES;
         let is_probing = self.spaces.iter().any(|space| space.probes > 0);
         if !is_wanted || !fits || !is_short || is_repair || is_probing {
@@ -154,7 +160,7 @@ impl Connection {
         self.copies.is_owed = true;
         // A peer that sends its flight twice as well has not asked for ours again.
         self.owe_datagrams(datagrams, now + self.rtt());
-        !self.is_blocked()
+        !self.is_blocked(path)
     }
 
     /// The peer's packets begin with number 0 in every space (RFC 9000 section 12.3): one that is missing was lost on

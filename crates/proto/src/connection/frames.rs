@@ -4,15 +4,17 @@ use bytes::Bytes;
 use thalweg_recovery::SpaceId;
 use thalweg_units::Instant;
 
-use super::{Connection, Event, crypto_stream};
+use super::{
+    Connection, Event, crypto_stream,
+    paths::{PathKey, Spin},
+};
 use crate::{
     Side,
     cid::ConnectionId,
     crypto::Level,
     error::{ConnectionError, TransportError, TransportErrorCode},
     frame::{Frame, FrameIter},
-    observe::{CloseTrigger, FrameInfo, ObserverEvent, Owner, PacketKind},
-    streams::Dir,
+    observe::{CloseTrigger, Owner, PacketKind},
 };
 
 /// What a packet's frames amount to.
@@ -33,7 +35,7 @@ impl Connection {
         at: Instant,
         space: SpaceId,
         kind: PacketKind,
-        path: usize,
+        path: PathKey,
         dcid: &ConnectionId,
         payload: &[u8],
     ) -> Result<Effects, TransportError> {
@@ -63,7 +65,7 @@ impl Connection {
         now: Instant,
         at: Instant,
         space: SpaceId,
-        path: usize,
+        path: PathKey,
         dcid: &ConnectionId,
         frame: Frame<'_>,
     ) -> Result<(), TransportError> {
@@ -106,24 +108,26 @@ impl Connection {
             Frame::StreamDataBlocked { id, limit } => self.streams.on_stream_data_blocked(id, limit),
             Frame::StreamsBlocked { dir, limit } => self.streams.on_streams_blocked(dir, limit),
             Frame::NewConnectionId(new) => {
-                let before = self.remote_cids.active_sequence();
-                self.remote_cids.on_new(&new)?;
-                if self.remote_cids.active_sequence() != before {
-                    self.paths[self.active].spin = self.new_spin();
+                let before = self.cids.remote.active_sequence();
+                self.cids.remote.on_new(&new)?;
+                if self.cids.remote.active_sequence() != before {
+                    self.paths.active_mut().spin = Spin::new(self.config.spin_bit, &mut self.rng);
                 }
-                self.announce_reset_token();
+                self.paths.announce_reset_token(&self.cids, &mut self.reports);
                 Ok(())
             }
             Frame::RetireConnectionId(sequence) => {
                 let until = now + self.recovery.pto(SpaceId::DATA) * super::RETIRED_FOR_PTOS;
-                self.local_cids.on_retire(sequence, dcid, until)
+                self.cids.local.on_retire(sequence, dcid, until)
             }
             Frame::PathChallenge(data) => {
-                self.paths[path].on_challenge(data);
+                self.paths[path].validation.on_challenge(data);
                 Ok(())
             }
             Frame::PathResponse(data) => {
-                self.on_path_response(now, data);
+                let side = self.side;
+                let (paths, mut with) = self.migration();
+                paths.on_response(now, data, side, &mut with);
                 Ok(())
             }
             Frame::NewToken(token) => self.on_new_token(token),
@@ -134,21 +138,23 @@ impl Connection {
             Frame::Datagram(data) => {
                 let frame_size = Frame::Datagram(data).encoded_len();
                 if self.datagrams.on_datagram(data, frame_size)? {
-                    self.events.push_back(Event::DatagramReceived);
+                    self.reports.tell(Event::DatagramReceived);
                 }
                 Ok(())
             }
             Frame::ConnectionClose { error_code, frame_type, reason } => {
                 let code = TransportErrorCode(error_code);
                 let reason = Bytes::copy_from_slice(reason);
-                self.observe_peer_close(now, false, error_code, &reason);
+                let trigger = CloseTrigger::Error;
+                self.reports.observe_close(now, Owner::Remote, trigger, false, error_code, &reason);
                 let frame = (frame_type != 0).then_some(frame_type);
                 self.drain(now, ConnectionError::PeerTransport { code, frame, reason });
                 Ok(())
             }
             Frame::ApplicationClose { error_code, reason } => {
                 let reason = Bytes::copy_from_slice(reason);
-                self.observe_peer_close(now, true, error_code, &reason);
+                let trigger = CloseTrigger::Application;
+                self.reports.observe_close(now, Owner::Remote, trigger, true, error_code, &reason);
                 self.drain(now, ConnectionError::PeerApplication { code: error_code, reason });
                 Ok(())
             }
@@ -164,85 +170,6 @@ impl Connection {
                 self.spaces[space.index()].acks.on_immediate_ack();
                 Ok(())
             }
-        }
-    }
-
-    fn observe_peer_close(&mut self, now: Instant, application: bool, code: u64, reason: &[u8]) {
-        let trigger = if application { CloseTrigger::Application } else { CloseTrigger::Error };
-        self.observe(
-            now,
-            &ObserverEvent::ConnectionClosed {
-                by: Owner::Remote,
-                trigger,
-                application,
-                code,
-                reason: &String::from_utf8_lossy(reason),
-            },
-        );
-    }
-}
-
-/// The frames of a payload in brief, for an observer.
-pub(super) fn summarise(payload: &[u8], out: &mut Vec<FrameInfo>) {
-    out.clear();
-    out.extend(FrameIter::new(payload).filter_map(Result::ok).map(|frame| FrameInfo::from(&frame)));
-}
-
-impl From<&Frame<'_>> for FrameInfo {
-    fn from(frame: &Frame<'_>) -> FrameInfo {
-        let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-        match frame {
-            Frame::Padding(len) => FrameInfo::Padding { len: count(*len) },
-            Frame::Ping => FrameInfo::Ping,
-            Frame::Ack(ack) => {
-                let mut ranges = [(0, 0); crate::observe::ACK_RANGES_KEPT];
-                for (slot, range) in ranges.iter_mut().zip(ack.ranges()) {
-                    *slot = (*range.start(), *range.end());
-                }
-                FrameInfo::Ack {
-                    delay_us: u64::try_from(ack.delay(3).as_micros()).unwrap_or(u64::MAX),
-                    range_count: u32::try_from(ack.range_count()).unwrap_or(u32::MAX),
-                    ranges,
-                    ecn: ack.ecn.map(|ecn| [ecn.ect0, ecn.ect1, ecn.ce]),
-                    timestamps: ack.times.map_or(0, |times| u32::try_from(times.count()).unwrap_or(u32::MAX)),
-                }
-            }
-            Frame::ResetStream { id, error_code, final_size } => {
-                FrameInfo::ResetStream { id: id.as_u64(), code: *error_code, final_size: *final_size }
-            }
-            Frame::StopSending { id, error_code } => FrameInfo::StopSending { id: id.as_u64(), code: *error_code },
-            Frame::Crypto { offset, data } => FrameInfo::Crypto { offset: *offset, len: count(data.len()) },
-            Frame::NewToken(token) => FrameInfo::NewToken { len: count(token.len()) },
-            Frame::Stream { id, offset, fin, data } => {
-                FrameInfo::Stream { id: id.as_u64(), offset: *offset, len: count(data.len()), fin: *fin }
-            }
-            Frame::MaxData(max) => FrameInfo::MaxData { max: *max },
-            Frame::MaxStreamData { id, max } => FrameInfo::MaxStreamData { id: id.as_u64(), max: *max },
-            Frame::MaxStreams { dir, max } => FrameInfo::MaxStreams { bidi: *dir == Dir::Bi, max: *max },
-            Frame::DataBlocked(limit) => FrameInfo::DataBlocked { limit: *limit },
-            Frame::StreamDataBlocked { id, limit } => FrameInfo::StreamDataBlocked { id: id.as_u64(), limit: *limit },
-            Frame::StreamsBlocked { dir, limit } => FrameInfo::StreamsBlocked { bidi: *dir == Dir::Bi, limit: *limit },
-            Frame::NewConnectionId(new) => {
-                FrameInfo::NewConnectionId { sequence: new.sequence, retire_prior_to: new.retire_prior_to }
-            }
-            Frame::RetireConnectionId(sequence) => FrameInfo::RetireConnectionId { sequence: *sequence },
-            Frame::PathChallenge(_) => FrameInfo::PathChallenge,
-            Frame::PathResponse(_) => FrameInfo::PathResponse,
-            Frame::ConnectionClose { error_code, .. } => {
-                FrameInfo::ConnectionClose { application: false, code: *error_code }
-            }
-            Frame::ApplicationClose { error_code, .. } => {
-                FrameInfo::ConnectionClose { application: true, code: *error_code }
-            }
-            Frame::HandshakeDone => FrameInfo::HandshakeDone,
-            Frame::Datagram(data) => FrameInfo::Datagram { len: count(data.len()) },
-            Frame::AckFrequency(f) => FrameInfo::AckFrequency {
-                sequence: f.sequence,
-                threshold: f.threshold,
-                max_ack_delay_us: f.max_ack_delay,
-                reordering: f.reordering_threshold,
-            },
-            Frame::ImmediateAck => FrameInfo::ImmediateAck,
         }
     }
 }

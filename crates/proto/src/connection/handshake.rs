@@ -9,14 +9,14 @@ use thalweg_units::Instant;
 
 use super::{
     Connection, EndpointEvent, Event,
+    cids::Cids,
     keys::KeyStore,
     known_path::KnownPath,
     lifecycle::{IdleTimers, Lifecycle},
-    migrate::PathCredit,
-    net_path::NetPath,
+    paths::{Path, PathSet, Spin, mtu_discovery},
     reconfigure::Beginning,
+    reports::Reports,
     space::Space,
-    stats::ConnectionStats,
 };
 use crate::{
     Side,
@@ -26,7 +26,6 @@ use crate::{
     crypto::{ClientCrypto, KeyChange, Keys, Session},
     datagrams::Datagrams,
     error::{ConnectionError, TransportError},
-    mtu::{MtuConfig, MtuDiscovery},
     observe::{ConnectionState, KeyTrigger, ObservedConnection, ObserverEvent, Owner, PacketKind, ParameterValues},
     streams::{StreamLimits, Streams},
     transport_parameters::{self, ExpectedIds, TransportParameters, VersionInformation, check_version_information},
@@ -251,7 +250,7 @@ impl Connection {
             let first = config.crypto.initial_keys(accept.first_version, accept.dcid.as_slice(), Side::Server);
             this.keys.install_first_version(first.remote);
             let (chosen, original) = (accept.version.0, accept.first_version.0);
-            this.observe(now, &ObserverEvent::VersionNegotiated { chosen, original });
+            this.reports.observe(now, &ObserverEvent::VersionNegotiated { chosen, original });
         }
         this.keys.install_initial(config.crypto.initial_keys(accept.version, accept.dcid.as_slice(), Side::Server));
         this.observe_parameters(now, Owner::Local, &params, false);
@@ -290,13 +289,8 @@ impl Connection {
             policy: config.acks,
             ..AckConfig::default()
         };
-        let mtu = MtuConfig {
-            initial: config.initial_mtu,
-            max: config.max_mtu.max(config.initial_mtu),
-            ..MtuConfig::default()
-        };
-        let mtu = MtuDiscovery::new(now, mtu, u16::MAX);
-        let path = NetPath::new(id, remote, birth.local_ip, birth.validated, mtu);
+        let mtu = mtu_discovery(now, &config, u64::MAX);
+        let path = Path::new(id, remote, birth.local_ip, birth.validated, mtu);
         let mut this = Connection {
             side,
             version,
@@ -329,12 +323,12 @@ impl Connection {
             spaces: SpaceId::ALL.map(|space| Space::new(space, ack.clone())),
             recovery,
             outcome: Outcome::default(),
-            paths: vec![path],
-            active: 0,
-            path_credit: PathCredit::new(now),
-            paths_settled: false,
-            local_cids: LocalCids::new(birth.local_cid),
-            remote_cids: RemoteCids::new(birth.remote_cid, config.active_connection_ids),
+            paths: PathSet::new(now, path),
+            cids: Cids {
+                local: LocalCids::new(birth.local_cid),
+                remote: RemoteCids::new(birth.remote_cid, config.active_connection_ids),
+                own: birth.local_cid,
+            },
             peer_params: TransportParameters::default(),
             streams,
             datagrams: Datagrams::new(config.datagrams.clone()),
@@ -342,31 +336,23 @@ impl Connection {
             idle: IdleTimers::new(now, config.max_idle_timeout, None),
             close_when_done: None,
             error: None,
-            events: Default::default(),
-            endpoint_events: Default::default(),
             undecryptable: Vec::new(),
             probing: Default::default(),
             ack_requests: Default::default(),
             copies: Default::default(),
             tail: Default::default(),
             receive_times: Vec::new(),
-            paced_until: None,
             suspended: None,
-            local_cid: birth.local_cid,
-            local_cid_len: birth.local_cid.len(),
             largest_received_data: None,
-            limit: None,
-            frames: Vec::new(),
-            stats: ConnectionStats::default(),
-            observer,
+            reports: Reports::new(observer),
             config,
         };
-        this.paths[0].spin = this.new_spin();
+        this.paths.active_mut().spin = Spin::new(this.config.spin_bit, &mut this.rng);
         // Handshakes are short, and a gap in theirs would look like a loss: only application data are worth the trap.
         if this.config.skip_packet_numbers {
             this.spaces[SpaceId::DATA.index()].numbers.start_skipping(&mut this.rng);
         }
-        this.observe(
+        this.reports.observe(
             now,
             &ObserverEvent::ConnectionStarted {
                 local: None,
@@ -376,7 +362,7 @@ impl Connection {
                 version: version.0,
             },
         );
-        this.observe_state(now, ConnectionState::Attempted);
+        this.reports.observe_state(now, ConnectionState::Attempted);
         this
     }
 
@@ -399,7 +385,7 @@ impl Connection {
         let server = self.side == Side::Server;
         if server && !self.handshake.params_applied && self.session.transport_parameters().is_some() {
             self.apply_peer_parameters(now)?;
-            self.events.push_back(Event::HandshakeDataReady);
+            self.reports.tell(Event::HandshakeDataReady);
         }
         if server
             && !self.handshake.complete
@@ -427,7 +413,7 @@ impl Connection {
                     self.handshake.write_level = SpaceId::DATA;
                     self.observe_key(now, PacketKind::OneRtt, Owner::Local);
                     if server {
-                        self.observe_state(now, ConnectionState::EarlyWrite);
+                        self.reports.observe_state(now, ConnectionState::EarlyWrite);
                     } else {
                         self.keys.discard_early();
                     }
@@ -449,30 +435,30 @@ impl Connection {
         }
         if !self.handshake.params_applied {
             self.apply_peer_parameters(now)?;
-            self.events.push_back(Event::HandshakeDataReady);
+            self.reports.tell(Event::HandshakeDataReady);
         }
         self.handshake.complete = true;
-        self.stats.handshake_time = Some(now.saturating_since(self.handshake.started));
-        self.stats.resumed = self.session.resumed();
-        self.observe_state(now, ConnectionState::HandshakeComplete);
+        self.reports.stats.handshake_time = Some(now.saturating_since(self.handshake.started));
+        self.reports.stats.resumed = self.session.resumed();
+        self.reports.observe_state(now, ConnectionState::HandshakeComplete);
         if let Some(alpn) = self.session.alpn().map(<[u8]>::to_vec) {
-            self.observe(now, &ObserverEvent::AlpnSet { alpn: &alpn });
+            self.reports.observe(now, &ObserverEvent::AlpnSet { alpn: &alpn });
         }
         self.idle.set_keep_alive(now, self.config.keep_alive);
-        self.events.push_back(Event::Connected);
+        self.reports.tell(Event::Connected);
         match self.side {
             Side::Client => {
                 if let Some(accepted) = self.handshake.early_accepted {
-                    self.events.push_back(Event::EarlyData { accepted });
+                    self.reports.tell(Event::EarlyData { accepted });
                 }
-                self.announce_reset_token();
+                self.paths.announce_reset_token(&self.cids, &mut self.reports);
             }
             Side::Server => {
                 // RFC 9001 section 4.1.2: complete is confirmed at the server.
                 self.handshake.done_pending = true;
                 self.handshake.new_token_pending = self.handshake.new_token.is_some();
                 self.keys.discard_early_at(now + self.recovery.pto(SpaceId::DATA) * 3);
-                self.paths[self.active].validated = true;
+                self.paths.active_mut().validated = true;
                 self.update_amplification_limit(now);
                 self.confirm(now);
             }
@@ -507,9 +493,9 @@ impl Connection {
         self.recovery.set_peer_validated();
         self.recovery.set_handshake_confirmed(now);
         self.discard_space(now, SpaceId::Handshake);
-        self.events.push_back(Event::HandshakeConfirmed);
-        self.endpoint_events.push_back(EndpointEvent::HandshakeOver);
-        self.observe_state(now, ConnectionState::HandshakeConfirmed);
+        self.reports.tell(Event::HandshakeConfirmed);
+        self.reports.tell_endpoint(EndpointEvent::HandshakeOver);
+        self.reports.observe_state(now, ConnectionState::HandshakeConfirmed);
     }
 
     /// Forgets the keys and packets of a space (RFC 9001 section 4.9).
@@ -523,7 +509,7 @@ impl Connection {
         let ack = AckConfig { max_ack_delay: self.config.max_ack_delay, ..AckConfig::default() };
         self.spaces[space.index()] = Space::new(space, ack);
         let kind = if space == SpaceId::Initial { PacketKind::Initial } else { PacketKind::Handshake };
-        self.observe(now, &ObserverEvent::KeyDiscarded { kind });
+        self.reports.observe(now, &ObserverEvent::KeyDiscarded { kind });
     }
 
     /// Validates the peer's transport parameters and lets them bind us (RFC 9000 section 7.4).
@@ -561,16 +547,16 @@ impl Connection {
         acks.report_arrivals(params.max_receive_timestamps_per_ack, params.receive_timestamps_exponent);
         self.idle.set_peer(self.config.max_idle_timeout, params.max_idle_timeout);
         self.recovery.set_idle_timeout(self.idle.timeout);
-        self.local_cids.set_peer_limit(params.active_connection_id_limit);
+        self.cids.local.set_peer_limit(params.active_connection_id_limit);
         if let Some(token) = params.stateless_reset_token {
-            self.remote_cids.set_initial_reset_token(token);
+            self.cids.remote.set_initial_reset_token(token);
         }
         if self.side.is_client() {
             self.handshake.migration_allowed = !params.disable_active_migration;
         }
         self.peer_params = params;
-        for index in 0..self.paths.len() {
-            self.paths[index].mtu = self.new_mtu_discovery(now);
+        for path in self.paths.iter_mut() {
+            path.mtu = mtu_discovery(now, &self.config, self.peer_params.max_udp_payload_size);
         }
         let params = self.peer_params.clone();
         self.observe_parameters(now, Owner::Remote, &params, false);
@@ -582,10 +568,10 @@ impl Connection {
         if !self.handshake.complete || !self.lifecycle.is_open() {
             return;
         }
-        for _ in 0..self.local_cids.wanted() {
+        for _ in 0..self.cids.local.wanted() {
             let Some((cid, token)) = issue() else { return };
-            self.local_cids.issue(cid, token);
-            self.endpoint_events.push_back(EndpointEvent::CidIssued(cid));
+            self.cids.local.issue(cid, token);
+            self.reports.tell_endpoint(EndpointEvent::CidIssued(cid));
         }
     }
 
@@ -607,7 +593,7 @@ impl Connection {
         self.handshake.token = token.to_vec();
         self.handshake.retry_scid = Some(scid);
         self.idle.on_answer();
-        self.remote_cids.set_initial(scid);
+        self.cids.remote.set_initial(scid);
         self.withdraw(now, SpaceId::Initial);
         self.withdraw(now, SpaceId::DATA);
         true
@@ -621,7 +607,7 @@ impl Connection {
         }
         self.drain(now, ConnectionError::VersionMismatch);
         self.lifecycle = Lifecycle::Closed;
-        self.endpoint_events.push_back(EndpointEvent::Drained);
+        self.reports.tell_endpoint(EndpointEvent::Drained);
     }
 
     /// Client: the server handed out a token for next time.
@@ -640,11 +626,11 @@ impl Connection {
 
     fn observe_key(&mut self, now: Instant, kind: PacketKind, owner: Owner) {
         let generation = self.keys.updates;
-        self.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger: KeyTrigger::Tls });
+        self.reports.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger: KeyTrigger::Tls });
     }
 
     fn observe_parameters(&mut self, now: Instant, owner: Owner, params: &TransportParameters, restored: bool) {
-        if self.observer.is_none() {
+        if !self.reports.is_observed() {
             return;
         }
         let values = ParameterValues {
@@ -665,7 +651,7 @@ impl Connection {
             max_receive_timestamps_per_ack: (params.max_receive_timestamps_per_ack > 0)
                 .then_some(params.max_receive_timestamps_per_ack),
         };
-        self.observe(now, &ObserverEvent::ParametersSet { owner, values: &values, restored });
+        self.reports.observe(now, &ObserverEvent::ParametersSet { owner, values: &values, restored });
     }
 }
 

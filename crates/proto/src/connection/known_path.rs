@@ -56,7 +56,7 @@ impl Connection {
         let since = now.saturating_since(self.handshake.started);
         let older = |memory: PathMemory| PathMemory { age: memory.age.saturating_add(since), ..memory };
         if let Some(memory) = learned.or_else(|| taken.filter(|_| !is_refuted).map(older)) {
-            paths.insert(server_name, self.paths[self.active].remote, memory);
+            paths.insert(server_name, self.paths.active().remote, memory);
         }
     }
 
@@ -67,7 +67,7 @@ impl Connection {
             return;
         }
         let Some(memory) = self.active_path().and_then(thalweg_recovery::Path::memory) else { return };
-        let ip = self.paths[self.active].remote.ip();
+        let ip = self.paths.active().remote.ip();
         let Some(known) = self.handshake.known_path.as_mut().filter(|known| known.is_news(&memory)) else { return };
         known.told = Some(memory);
         known.left -= 1;

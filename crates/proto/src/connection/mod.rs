@@ -10,29 +10,32 @@
 mod ack_frequency;
 mod acknowledged;
 mod adjust;
+mod cids;
 mod copies;
 mod crypto_stream;
+mod event;
+mod frame_info;
 mod frames;
 mod handshake;
 mod keys;
 mod known_path;
 mod lifecycle;
-mod migrate;
-mod net_path;
 mod numbers;
+mod open_packet;
+mod paths;
 mod probes;
 mod receive;
 mod reconfigure;
+mod reports;
 mod sent;
+mod sizes;
 mod space;
-mod spin;
 mod stats;
 mod tail;
 mod transmit;
 mod versions;
 
 use std::{
-    collections::VecDeque,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -40,19 +43,24 @@ use std::{
 
 use bytes::Bytes;
 use rand_chacha::ChaCha8Rng;
-use thalweg_recovery::{Outcome, PathId, ReceiveTime, Recovery, RepairStats, SpaceId, Timeout};
+use thalweg_recovery::{Outcome, ReceiveTime, Recovery, RepairStats, SpaceId, Timeout};
 use thalweg_units::Instant;
 
-pub use self::stats::{ConnectionStats, UdpStats};
+pub(crate) use self::event::EndpointEvent;
 use self::{
     ack_frequency::AckRequests,
+    cids::Cids,
     handshake::Handshake,
     keys::KeyStore,
     lifecycle::{CloseFrame, IdleTimers, Lifecycle},
-    migrate::PathCredit,
-    net_path::NetPath,
+    paths::{Migration, PathSet},
+    reports::Reports,
     sent::SentFrames,
     space::Space,
+};
+pub use self::{
+    event::{Event, PathEvent},
+    stats::{ConnectionStats, UdpStats},
 };
 pub(crate) use self::{
     handshake::Accept,
@@ -60,97 +68,17 @@ pub(crate) use self::{
 };
 use crate::{
     Side,
-    cid::{ConnectionId, LocalCids, RemoteCids, ResetToken},
+    cid::ConnectionId,
     config::TransportConfig,
     crypto::{Session, TAG_LEN},
     datagrams::Datagrams,
     error::{ConnectionError, TransportError, TransportErrorCode},
-    observe::{
-        CloseTrigger, ConnectionState, FrameInfo, KeyTrigger, Limit, Observer, ObserverEvent, Owner, PacketKind,
-    },
+    observe::{CloseTrigger, ConnectionState, KeyTrigger, ObserverEvent, Owner, PacketKind},
     packet,
-    streams::{StreamEvent, Streams},
+    streams::Streams,
     transport_parameters::TransportParameters,
     version::Version,
 };
-
-/// Something the application wants to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event {
-    /// The peer's transport parameters and the application protocol are known.
-    HandshakeDataReady,
-    /// The handshake is complete: the connection can be used in both directions.
-    Connected,
-    /// The peer has the handshake too (RFC 9001 section 4.1.2).
-    HandshakeConfirmed,
-    /// Client: the server's verdict on the 0-RTT data; rejected data are sent again by themselves.
-    EarlyData {
-        /// Whether the server took them.
-        accepted: bool,
-    },
-    /// The connection is over; the last event.
-    ConnectionLost(ConnectionError),
-    /// Something happened to a stream.
-    Stream(StreamEvent),
-    /// A DATAGRAM frame can be read.
-    DatagramReceived,
-    /// DATAGRAM frames can be queued again.
-    DatagramsUnblocked,
-    /// Something happened to the way the connection takes.
-    Path(PathEvent),
-}
-
-/// What happened to a path.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PathEvent {
-    /// The peer has moved to this address, or we have.
-    Changed {
-        /// The peer's address now.
-        remote: SocketAddr,
-    },
-    /// The peer proved that it receives at this address.
-    Validated {
-        /// The address.
-        remote: SocketAddr,
-    },
-    /// Datagrams carry at most this many bytes of UDP payload now.
-    Mtu {
-        /// Bytes.
-        size: u16,
-    },
-    /// Two probe timeouts went unanswered: the path holds or loses everything.
-    Suspended {
-        /// Silence so far.
-        silence: Duration,
-    },
-    /// The peer was heard again after a suspension.
-    Resumed {
-        /// How long the silence lasted.
-        silence: Duration,
-    },
-}
-
-/// Something the [`Endpoint`](crate::endpoint::Endpoint) has to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum EndpointEvent {
-    /// Datagrams to this connection ID belong to the connection.
-    CidIssued(ConnectionId),
-    /// They no longer do: the peer retired it, and what was under way then has arrived or never will.
-    CidForgotten(ConnectionId),
-    /// A datagram from `remote` that ends with `token` is a stateless reset of the connection.
-    ResetToken {
-        /// From where.
-        remote: SocketAddr,
-        /// The last 16 bytes.
-        token: ResetToken,
-    },
-    /// The handshake is over, well or not: the connection no longer counts among those in their handshake.
-    HandshakeOver,
-    /// The connection can be forgotten.
-    Drained,
-}
 
 /// Probe timeouts for which a connection ID that the peer has retired still leads to the connection. Datagrams that the
 /// RETIRE_CONNECTION_ID frame has overtaken are as good as those before it; without its ID they would be answered with
@@ -173,14 +101,8 @@ pub struct Connection {
     outcome: Outcome<SentFrames>,
     /// Reused from ACK to ACK.
     receive_times: Vec<ReceiveTime>,
-    paths: Vec<NetPath>,
-    /// Index into `paths` of the one data go by.
-    active: usize,
-    path_credit: PathCredit,
-    /// The active path was validated: the others can be forgotten.
-    paths_settled: bool,
-    local_cids: LocalCids,
-    remote_cids: RemoteCids,
+    paths: PathSet,
+    cids: Cids,
     peer_params: TransportParameters,
     streams: Streams,
     datagrams: Datagrams,
@@ -189,26 +111,15 @@ pub struct Connection {
     /// Close with this once every stream is delivered.
     close_when_done: Option<CloseFrame>,
     error: Option<ConnectionError>,
-    events: VecDeque<Event>,
-    endpoint_events: VecDeque<EndpointEvent>,
+    reports: Reports,
     undecryptable: Vec<receive::Waiting>,
     probing: probes::Probing,
     ack_requests: AckRequests,
     copies: copies::Copies,
     tail: tail::Tail,
-    /// Until when the pacer holds us.
-    paced_until: Option<Instant>,
     /// Since when nothing is heard, if a suspension was reported.
     suspended: Option<Instant>,
     largest_received_data: Option<u64>,
-    limit: Option<Limit>,
-    stats: ConnectionStats,
-    observer: Option<Box<dyn Observer>>,
-    /// Reused by [`Self::observe`]'s callers.
-    frames: Vec<FrameInfo>,
-    /// The ID in our long headers, and the length of all our IDs.
-    local_cid: ConnectionId,
-    local_cid_len: usize,
 }
 
 impl std::fmt::Debug for Connection {
@@ -252,7 +163,7 @@ impl Connection {
 
     /// Room for frames in a 1-RTT packet of the current size, whatever its number.
     pub(super) fn datagram_room(&self) -> usize {
-        let header = packet::short_header_len(self.remote_cids.active().len(), 4);
+        let header = packet::short_header_len(self.cids.remote.active().len(), 4);
         usize::from(self.path_mtu()).saturating_sub(header + TAG_LEN)
     }
 
@@ -263,17 +174,17 @@ impl Connection {
 
     /// The peer's address on the active path.
     pub fn remote_address(&self) -> SocketAddr {
-        self.paths[self.active].remote
+        self.paths.active().remote
     }
 
     /// Whether the peer has proven that it receives at its address (RFC 9000 section 8.1).
     pub fn is_address_validated(&self) -> bool {
-        self.paths[self.active].validated
+        self.paths.active().validated
     }
 
     /// The local address on the active path, if known.
     pub fn local_ip(&self) -> Option<IpAddr> {
-        self.paths[self.active].local
+        self.paths.active().local
     }
 
     /// What the peer told about itself.
@@ -372,14 +283,14 @@ impl Connection {
             self.ping();
             let (kind, owner, trigger) = (PacketKind::OneRtt, Owner::Local, KeyTrigger::LocalUpdate);
             let generation = self.keys.updates;
-            self.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
+            self.reports.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
         }
         may
     }
 
     /// Figures so far.
     pub fn stats(&self) -> ConnectionStats {
-        let mut stats = self.stats.clone();
+        let mut stats = self.reports.stats.clone();
         if let Some(path) = self.active_path() {
             stats.path = path.stats();
             stats.rtt = path.rtt().smoothed;
@@ -409,7 +320,7 @@ impl Connection {
 
     /// What recovery knows of the active path.
     fn active_path(&self) -> Option<&thalweg_recovery::Path> {
-        self.recovery.path(self.paths[self.active].id)
+        self.recovery.path(self.paths.active().id)
     }
 
     /// The smoothed RTT of the active path.
@@ -434,7 +345,7 @@ impl Connection {
 
     /// The next thing that happened.
     pub fn poll_event(&mut self) -> Option<Event> {
-        if let Some(event) = self.events.pop_front() {
+        if let Some(event) = self.reports.poll() {
             return Some(event);
         }
         self.streams.poll_event().map(Event::Stream)
@@ -442,14 +353,14 @@ impl Connection {
 
     /// The next thing the endpoint has to know.
     pub(crate) fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
-        self.endpoint_events.pop_front()
+        self.reports.poll_endpoint()
     }
 
     /// Has the endpoint forget the connection IDs that were retired long enough ago. No timer of its own: until
     /// something else happens they do no harm.
     fn forget_retired_cids(&mut self, now: Instant) {
-        while let Some(cid) = self.local_cids.poll_forgotten(now) {
-            self.endpoint_events.push_back(EndpointEvent::CidForgotten(cid));
+        while let Some(cid) = self.cids.local.poll_forgotten(now) {
+            self.reports.tell_endpoint(EndpointEvent::CidForgotten(cid));
         }
     }
 
@@ -458,11 +369,11 @@ impl Connection {
         if !self.lifecycle.is_open() {
             return self.lifecycle.timer();
         }
-        let active = &self.paths[self.active];
+        let active = self.paths.active();
         // At the amplification limit not even an acknowledgement can leave: only the peer's next datagram changes that.
-        let may_speak = active.amplification_budget() >= transmit::MIN_PACKET as u64;
+        let may_speak = active.amplification_budget() >= sizes::MIN_PACKET as u64;
         let acks = self.spaces.iter().filter_map(|space| space.acks.timer()).filter(|_| may_speak);
-        let paths = self.paths.iter().filter_map(NetPath::timer);
+        let paths = self.paths.iter().filter_map(|path| path.validation.timer());
         let mtu = active.mtu.next_probe_time().filter(|_| self.handshake.confirmed);
         acks.chain(paths)
             .chain(self.recovery.timer())
@@ -471,7 +382,7 @@ impl Connection {
             .chain(self.idle.connect_deadline())
             .chain(self.idle.keep_alive_at())
             .chain(self.ask_at())
-            .chain(self.paced_until)
+            .chain(self.paths.iter().filter_map(|path| path.paced_until))
             .chain(mtu)
             .min()
     }
@@ -483,8 +394,8 @@ impl Connection {
             Lifecycle::Closing { until, .. } | Lifecycle::Draining { until } => {
                 if until <= now {
                     self.lifecycle = Lifecycle::Closed;
-                    self.endpoint_events.push_back(EndpointEvent::Drained);
-                    self.observe_state(now, ConnectionState::Closed);
+                    self.reports.tell_endpoint(EndpointEvent::Drained);
+                    self.reports.observe_state(now, ConnectionState::Closed);
                 }
                 return;
             }
@@ -506,18 +417,18 @@ impl Connection {
             self.idle.on_asked(now);
             self.ping();
         }
-        if self.paced_until.is_some_and(|t| t <= now) {
-            self.paced_until = None;
+        for path in self.paths.iter_mut() {
+            path.paced_until = path.paced_until.filter(|until| *until > now);
         }
         self.keys.on_timeout(now);
         self.forget_retired_cids(now);
         self.on_path_timeouts(now);
         // Begins a new search if it is time; its probe leaves when the window permits.
-        let _ = self.paths[self.active].mtu.poll_probe(now);
+        let _ = self.paths.active_mut().mtu.poll_probe(now);
         if self.recovery.timer().is_some_and(|t| t <= now) {
             self.on_recovery_timeout(now);
         }
-        self.drain_trace();
+        self.reports.drain_trace(&mut self.recovery);
     }
 
     fn on_recovery_timeout(&mut self, now: Instant) {
@@ -533,19 +444,55 @@ impl Connection {
 
     /// Ends the connection without a word: the peer was silent for too long.
     fn on_silence(&mut self, now: Instant, reason: &str, error: ConnectionError) {
-        self.observe(
-            now,
-            &ObserverEvent::ConnectionClosed {
-                by: Owner::Local,
-                trigger: CloseTrigger::IdleTimeout,
-                application: false,
-                code: 0,
-                reason,
-            },
-        );
+        self.reports.observe_close(now, Owner::Local, CloseTrigger::IdleTimeout, false, 0, reason.as_bytes());
         self.end(now, error);
         self.lifecycle = Lifecycle::Closed;
-        self.endpoint_events.push_back(EndpointEvent::Drained);
+        self.reports.tell_endpoint(EndpointEvent::Drained);
+    }
+
+    // Paths.
+
+    /// Client: our own address may have changed (the socket was bound anew, the network switched). The path is new,
+    /// nothing is known of it, and the server has to see us there.
+    pub fn local_address_changed(&mut self, now: Instant, local: Option<IpAddr>) {
+        if !self.lifecycle.is_open() || !self.handshake.confirmed {
+            return;
+        }
+        let (paths, mut with) = self.migration();
+        paths.renew_active(now, local, &mut with);
+        self.ping();
+    }
+
+    /// Whether a datagram from an unknown address may be looked at: only a server's, only after the handshake, and
+    /// only if migration is permitted (RFC 9000 section 9).
+    fn may_come_from_new_path(&self) -> bool {
+        self.side == Side::Server && self.handshake.confirmed && self.handshake.migration_allowed
+    }
+
+    /// The paths, and what a change of them touches.
+    fn migration(&mut self) -> (&mut PathSet, Migration<'_>) {
+        let with = Migration {
+            config: &self.config,
+            peer_max: self.peer_params.max_udp_payload_size,
+            keys: &self.keys,
+            recovery: &mut self.recovery,
+            cids: &mut self.cids,
+            reports: &mut self.reports,
+            rng: &mut self.rng,
+        };
+        (&mut self.paths, with)
+    }
+
+    fn update_amplification_limit(&mut self, now: Instant) {
+        self.paths.update_amplification_limit(now, &self.keys, &mut self.recovery);
+    }
+
+    fn on_path_timeouts(&mut self, now: Instant) {
+        let (paths, mut with) = self.migration();
+        if paths.on_timeouts(now, &mut with) {
+            let error = TransportError::no_viable_path("no address of the peer could be validated");
+            self.drain(now, ConnectionError::Transport(error));
+        }
     }
 
     // Closing.
@@ -572,20 +519,11 @@ impl Connection {
             CloseFrame::Transport { code, reason, .. } => (false, code.0, reason.clone()),
             CloseFrame::Application { code, reason } => (true, *code, reason.clone()),
         };
-        self.observe(
-            now,
-            &ObserverEvent::ConnectionClosed {
-                by: Owner::Local,
-                trigger,
-                application,
-                code,
-                reason: &String::from_utf8_lossy(&reason),
-            },
-        );
+        self.reports.observe_close(now, Owner::Local, trigger, application, code, &reason);
         let until = now + self.recovery.pto(SpaceId::DATA) * 3;
         self.lifecycle = Lifecycle::Closing { until, frame, send: true, received: 0, reply_at: 1 };
         self.end(now, error);
-        self.observe_state(now, ConnectionState::Closing);
+        self.reports.observe_state(now, ConnectionState::Closing);
     }
 
     /// The peer closed.
@@ -595,7 +533,7 @@ impl Connection {
         }
         self.end(now, error);
         self.lifecycle = Lifecycle::Draining { until: now + self.recovery.pto(SpaceId::DATA) * 3 };
-        self.observe_state(now, ConnectionState::Draining);
+        self.reports.observe_state(now, ConnectionState::Draining);
     }
 
     /// Tells the application, once.
@@ -606,8 +544,8 @@ impl Connection {
             self.streams.drop_unsent();
             self.datagrams.drop_unsent();
             self.remember_path(now);
-            self.endpoint_events.push_back(EndpointEvent::HandshakeOver);
-            self.events.push_back(Event::ConnectionLost(error));
+            self.reports.tell_endpoint(EndpointEvent::HandshakeOver);
+            self.reports.tell(Event::ConnectionLost(error));
         }
     }
 
@@ -618,40 +556,6 @@ impl Connection {
         {
             self.close_with(now, frame, ConnectionError::LocallyClosed);
         }
-    }
-
-    // Observing.
-
-    fn observe(&mut self, now: Instant, event: &ObserverEvent<'_>) {
-        if let Some(observer) = self.observer.as_mut() {
-            observer.on_event(now, event);
-        }
-    }
-
-    fn observe_state(&mut self, now: Instant, state: ConnectionState) {
-        self.observe(now, &ObserverEvent::StateUpdated(state));
-    }
-
-    /// Hands recovery's decisions to the observer, in order.
-    fn drain_trace(&mut self) {
-        if let Some(observer) = self.observer.as_mut() {
-            self.recovery.drain_trace(|now, path, event| {
-                observer.on_event(now, &ObserverEvent::Recovery { path, event });
-            });
-        }
-    }
-
-    /// Notes what holds the sender back, when that changes.
-    fn set_limit(&mut self, now: Instant, limit: Limit) {
-        if self.limit != Some(limit) {
-            self.limit = Some(limit);
-            let path = self.paths[self.active].id;
-            self.observe(now, &ObserverEvent::LimitedBy { path, limit });
-        }
-    }
-
-    fn path_index(&self, id: PathId) -> Option<usize> {
-        self.paths.iter().position(|path| path.id == id)
     }
 }
 

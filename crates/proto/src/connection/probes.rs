@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use thalweg_recovery::SpaceId;
 use thalweg_units::Instant;
 
-use super::{Connection, Event, PathEvent, transmit::OpenPacket};
+use super::{Connection, PathEvent, open_packet::OpenPacket};
 
 /// How often a connection repeats handshake messages ahead of its probe timer. Once makes good a single loss; each
 /// further time costs a server that does not know its client's address two datagrams.
@@ -40,7 +40,7 @@ impl Connection {
         if self.recovery.pto_count() >= 2 && self.suspended.is_none() && self.handshake.complete {
             self.suspended = Some(self.idle.last_received);
             let silence = now.saturating_since(self.idle.last_received);
-            self.events.push_back(Event::Path(PathEvent::Suspended { silence }));
+            self.reports.tell_path(PathEvent::Suspended { silence });
         }
     }
 
@@ -132,7 +132,7 @@ impl Connection {
         self.settle_copies();
         if !self.side.is_client() {
             // All that is known is that the client's packets get through.
-            if let Some(path) = self.recovery.path_mut(self.paths[self.active].id) {
+            if let Some(path) = self.recovery.path_mut(self.paths.active().id) {
                 path.suspend_ecn();
             }
         }

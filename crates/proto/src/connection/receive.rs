@@ -3,7 +3,7 @@
 use thalweg_recovery::{Ecn, SpaceId};
 use thalweg_units::Instant;
 
-use super::{Connection, keys::Opened, lifecycle::Lifecycle};
+use super::{Connection, keys::Opened, lifecycle::Lifecycle, paths::PathKey};
 use crate::{
     Side,
     cid::{ConnectionId, ResetToken},
@@ -22,7 +22,7 @@ pub(super) struct Arrival {
     /// When it arrived: earlier than it is processed if it waited for keys.
     pub(super) at: Instant,
     /// Its path, once known.
-    pub(super) path: Option<usize>,
+    pub(super) path: Option<PathKey>,
     /// Bytes of the whole datagram.
     size: usize,
     /// The destination of its first packet; coalesced packets must agree (RFC 9000 section 12.2).
@@ -54,13 +54,13 @@ impl Connection {
         self.handshake.beginning = None;
         let size = datagram.len();
         self.forget_retired_cids(now);
-        self.stats.udp_received.datagrams += 1;
-        self.stats.udp_received.bytes += size as u64;
-        let path = self.find_path(meta);
+        self.reports.stats.udp_received.datagrams += 1;
+        self.reports.stats.udp_received.bytes += size as u64;
+        let path = self.paths.find(meta, self.side);
         match path {
-            Some(index) => self.on_bytes_received(now, index, size),
+            Some(path) => self.on_bytes_received(now, path, size),
             None if self.may_come_from_new_path() => {}
-            None => return self.drop_packet(now, None, size, DropReason::UnknownPath),
+            None => return self.reports.drop_packet(now, None, size, DropReason::UnknownPath),
         }
         let mut arrival = Arrival { meta: *meta, at: now, path, size, dcid: None };
         let rtt = self.rtt();
@@ -71,7 +71,7 @@ impl Connection {
         if !self.undecryptable.is_empty() && self.stage() != before {
             self.retry_undecryptable(now);
         }
-        self.drain_trace();
+        self.reports.drain_trace(&mut self.recovery);
     }
 
     fn stage(&self) -> Stage {
@@ -83,8 +83,8 @@ impl Connection {
         )
     }
 
-    fn on_bytes_received(&mut self, now: Instant, index: usize, size: usize) {
-        let path = &mut self.paths[index];
+    fn on_bytes_received(&mut self, now: Instant, path: PathKey, size: usize) {
+        let path = &mut self.paths[path];
         path.received += size as u64;
         if !path.validated {
             self.update_amplification_limit(now);
@@ -94,15 +94,15 @@ impl Connection {
     fn handle_coalesced(&mut self, now: Instant, arrival: &mut Arrival, datagram: &mut [u8]) {
         let mut rest = datagram;
         while !rest.is_empty() && self.lifecycle.is_open() {
-            let (partial, len) = match Partial::parse(rest, self.local_cid_len) {
+            let (partial, len) = match Partial::parse(rest, self.cids.own.len()) {
                 Ok(parsed) => parsed,
-                Err(_) => return self.drop_packet(now, None, rest.len(), DropReason::Invalid),
+                Err(_) => return self.reports.drop_packet(now, None, rest.len(), DropReason::Invalid),
             };
             let (packet, tail) = rest.split_at_mut(len);
             rest = tail;
             let dcid = *partial.header.dcid();
             if *arrival.dcid.get_or_insert(dcid) != dcid {
-                self.drop_packet(now, None, len, DropReason::Invalid);
+                self.reports.drop_packet(now, None, len, DropReason::Invalid);
                 continue;
             }
             if let Err(error) = self.handle_packet(now, arrival, &partial, packet) {
@@ -114,7 +114,7 @@ impl Connection {
     /// Gives packets that came too early another chance, now that there are new keys.
     fn retry_undecryptable(&mut self, now: Instant) {
         for Waiting { meta, at, mut packet } in std::mem::take(&mut self.undecryptable) {
-            let path = self.find_path(&meta);
+            let path = self.paths.find(&meta, self.side);
             let mut arrival = Arrival { meta, at, path, size: packet.len(), dcid: None };
             self.handle_coalesced(now, &mut arrival, &mut packet);
         }
@@ -140,13 +140,13 @@ impl Connection {
                     self.on_retry(now, *scid, &token, packet)
                 };
                 if !taken {
-                    self.drop_packet(now, Some(PacketKind::Retry), size, DropReason::Unexpected);
+                    self.reports.drop_packet(now, Some(PacketKind::Retry), size, DropReason::Unexpected);
                 }
                 return Ok(());
             }
             Header::VersionNegotiation { dcid, scid, versions } => {
                 // Only an answer to our own packet carries both of its IDs.
-                let ours = self.local_cids.sequence_of(dcid.as_slice()).is_some() && scid == self.remote_cids.active();
+                let ours = self.cids.local.sequence_of(dcid.as_slice()).is_some() && scid == self.cids.remote.active();
                 if ours {
                     let offered: Vec<_> = packet::versions(&packet[versions.clone()]).collect();
                     self.on_version_negotiation(now, &offered);
@@ -158,22 +158,22 @@ impl Connection {
         if let Some(version) = partial.header.version().filter(|version| *version != self.version) {
             first_version = self.is_of_first_flight(version, kind);
             if !first_version && !self.follow_version(now, version, kind, partial, packet) {
-                self.drop_packet(now, Some(kind), size, DropReason::UnexpectedVersion);
+                self.reports.drop_packet(now, Some(kind), size, DropReason::UnexpectedVersion);
                 return Ok(());
             }
         }
         // RFC 9000 section 17.2.2: only a client's Initial carries a token.
         let has_token = matches!(&partial.header, Header::Initial { token, .. } if !token.is_empty());
         if has_token && self.side == Side::Client {
-            self.drop_packet(now, Some(kind), size, DropReason::Invalid);
+            self.reports.drop_packet(now, Some(kind), size, DropReason::Invalid);
             return Ok(());
         }
         // RFC 9000 section 14.1: no datagram with a client's Initial is this small.
         let too_small = kind == PacketKind::Initial
             && self.side == Side::Server
-            && arrival.size < usize::from(super::transmit::MIN_INITIAL);
+            && arrival.size < usize::from(super::sizes::MIN_INITIAL);
         if too_small || !partial.fixed_bit || (kind == PacketKind::ZeroRtt && self.side == Side::Client) {
-            self.drop_packet(now, Some(kind), size, DropReason::Invalid);
+            self.reports.drop_packet(now, Some(kind), size, DropReason::Invalid);
             return Ok(());
         }
         // RFC 9001 section 5.7: a server must not look at 1-RTT packets before the handshake is complete.
@@ -201,26 +201,27 @@ impl Connection {
                 self.keys.commit_remote_update(open.number, &mut *self.session)?;
                 let generation = self.keys.updates;
                 let (owner, trigger) = (Owner::Remote, KeyTrigger::RemoteUpdate);
-                self.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
+                self.reports.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
                 len
             }
         };
         packet::check_reserved_bits(open.first)?;
         if self.spaces[space.index()].acks.is_duplicate(open.number) {
-            self.drop_packet(now, Some(kind), size, DropReason::Duplicate);
+            self.reports.drop_packet(now, Some(kind), size, DropReason::Duplicate);
             return Ok(());
         }
         if let Some(scid) = partial.header.scid()
             && !self.accept_source(scid)
         {
-            self.drop_packet(now, Some(kind), size, DropReason::Invalid);
+            self.reports.drop_packet(now, Some(kind), size, DropReason::Invalid);
             return Ok(());
         }
         let path = match arrival.path {
             Some(path) => path,
             None => {
-                let Some(path) = self.add_net_path(now, &arrival.meta) else {
-                    self.drop_packet(now, Some(kind), size, DropReason::UnknownPath);
+                let (paths, mut with) = self.migration();
+                let Some(path) = paths.add(now, &arrival.meta, &mut with) else {
+                    self.reports.drop_packet(now, Some(kind), size, DropReason::UnknownPath);
                     return Ok(());
                 };
                 self.on_bytes_received(now, path, arrival.size);
@@ -228,7 +229,7 @@ impl Connection {
                 path
             }
         };
-        self.stats.packets_received += 1;
+        self.reports.stats.packets_received += 1;
         if !self.handshake.heard && self.side == Side::Server && arrival.meta.ecn == Ecn::NotEct {
             // The client may have tried with marks before, and got no answer.
             if let Some(path) = self.recovery.path_mut(self.paths[path].id) {
@@ -241,9 +242,20 @@ impl Connection {
             self.on_handshake_packet_at_server(now, path);
         }
         let payload = &payload[..len];
-        self.observe_received(now, kind, open.number, size, path, arrival, payload);
+        let info = PacketInfo {
+            kind,
+            number: Some(open.number),
+            size: size as u32,
+            ecn: arrival.meta.ecn,
+            path: self.paths[path].id,
+            frames: &[],
+        };
+        self.reports.observe_received(now, info, payload);
         let effects = self.on_frames(now, arrival.at, space, kind, path, partial.header.dcid(), payload)?;
-        self.forget_settled_paths();
+        if self.paths.is_settled() {
+            let (paths, mut with) = self.migration();
+            paths.forget_settled(&mut with);
+        }
         if effects.ack_eliciting {
             self.idle.on_eliciting_received();
         }
@@ -254,16 +266,17 @@ impl Connection {
         acks.on_packet(arrival.at, open.number, arrival.meta.ecn, effects.ack_eliciting);
         if space == SpaceId::DATA && self.largest_received_data.is_none_or(|largest| open.number > largest) {
             self.largest_received_data = Some(open.number);
-            // The frames may have made us forget paths, which moves the others.
-            arrival.path = self.find_path(&arrival.meta);
+            // The frames may have made us forget the path.
+            arrival.path = self.paths.find(&arrival.meta, self.side);
             if let (Some(path), Header::Short { spin, .. }) = (arrival.path, &partial.header) {
                 self.paths[path].spin.on_newest(self.side, *spin);
             }
-            if let Some(path) = arrival.path.filter(|&path| path != self.active)
+            if let Some(path) = arrival.path.filter(|path| !self.paths.is_active(*path))
                 && !effects.probing_only
                 && self.may_come_from_new_path()
             {
-                self.follow_peer(now, path);
+                let (paths, mut with) = self.migration();
+                paths.follow_peer(now, path, &mut with);
             }
         }
         Ok(())
@@ -276,7 +289,7 @@ impl Connection {
             Some(known) => known == *scid,
             None => {
                 self.handshake.peer_scid = Some(*scid);
-                self.remote_cids.set_initial(*scid);
+                self.cids.remote.set_initial(*scid);
                 true
             }
         }
@@ -284,11 +297,11 @@ impl Connection {
 
     /// A Handshake packet proves the client's address, and that Initial keys are needed no more
     /// (RFC 9000 section 8.1, RFC 9001 section 4.9.1).
-    fn on_handshake_packet_at_server(&mut self, now: Instant, path: usize) {
+    fn on_handshake_packet_at_server(&mut self, now: Instant, path: PathKey) {
         if !self.paths[path].validated {
             self.paths[path].validated = true;
             self.update_amplification_limit(now);
-            self.observe_state(now, ConnectionState::PeerValidated);
+            self.reports.observe_state(now, ConnectionState::PeerValidated);
         }
         self.discard_space(now, SpaceId::Initial);
     }
@@ -306,7 +319,7 @@ impl Connection {
             return Ok(());
         }
         self.keys.failed += 1;
-        self.drop_packet(now, Some(kind), size, DropReason::DecryptionFailure);
+        self.reports.drop_packet(now, Some(kind), size, DropReason::DecryptionFailure);
         if self.keys.exhausted() {
             return Err(TransportError::aead_limit("too many packets failed authentication"));
         }
@@ -314,7 +327,7 @@ impl Connection {
     }
 
     fn is_stateless_reset(&self, token: &ResetToken) -> bool {
-        self.handshake.complete && self.remote_cids.is_reset(token)
+        self.handshake.complete && self.cids.remote.is_reset(token)
     }
 
     /// The peer has lost its state.
@@ -322,16 +335,7 @@ impl Connection {
         if !self.lifecycle.is_open() {
             return;
         }
-        self.observe(
-            now,
-            &ObserverEvent::ConnectionClosed {
-                by: Owner::Remote,
-                trigger: CloseTrigger::StatelessReset,
-                application: false,
-                code: 0,
-                reason: "",
-            },
-        );
+        self.reports.observe_close(now, Owner::Remote, CloseTrigger::StatelessReset, false, 0, b"");
         self.drain(now, ConnectionError::Reset);
     }
 
@@ -347,44 +351,10 @@ impl Connection {
             self.speed_up_handshake(now);
         }
         if coming && self.undecryptable.len() < MAX_UNDECRYPTABLE {
-            self.observe(now, &ObserverEvent::PacketBuffered { kind, size: packet.len() as u32 });
+            self.reports.observe(now, &ObserverEvent::PacketBuffered { kind, size: packet.len() as u32 });
             self.undecryptable.push(Waiting { meta: arrival.meta, at: arrival.at, packet: packet.to_vec() });
         } else {
-            self.drop_packet(now, Some(kind), packet.len(), DropReason::KeyUnavailable);
-        }
-    }
-
-    fn drop_packet(&mut self, now: Instant, kind: Option<PacketKind>, size: usize, reason: DropReason) {
-        self.stats.packets_dropped += 1;
-        self.observe(now, &ObserverEvent::PacketDropped { kind, number: None, size: size as u32, reason });
-    }
-
-    #[allow(clippy::too_many_arguments)] // the columns of one log line
-    fn observe_received(
-        &mut self,
-        now: Instant,
-        kind: PacketKind,
-        number: u64,
-        size: usize,
-        path: usize,
-        arrival: &Arrival,
-        payload: &[u8],
-    ) {
-        if self.observer.is_some() {
-            let mut frames = std::mem::take(&mut self.frames);
-            super::frames::summarise(payload, &mut frames);
-            self.observe(
-                now,
-                &ObserverEvent::PacketReceived(PacketInfo {
-                    kind,
-                    number: Some(number),
-                    size: size as u32,
-                    ecn: arrival.meta.ecn,
-                    path: self.paths[path].id,
-                    frames: &frames,
-                }),
-            );
-            self.frames = frames;
+            self.reports.drop_packet(now, Some(kind), packet.len(), DropReason::KeyUnavailable);
         }
     }
 }

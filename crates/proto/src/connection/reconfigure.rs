@@ -42,9 +42,9 @@ impl Connection {
         };
         let config = ServerConfig { token_key, new_tokens, ..config.clone() };
         // It may write to a file that the next observer of this connection opens again.
-        self.observer = None;
+        self.reports.drop_observer();
         let rng = ChaCha8Rng::from_rng(&mut self.rng);
-        *self = Self::server(now, rng, &config, accept, self.local_cid)?;
+        *self = Self::server(now, rng, &config, accept, self.cids.own)?;
         Ok(())
     }
 }

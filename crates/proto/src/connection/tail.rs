@@ -17,7 +17,7 @@ use std::ops::Range;
 use thalweg_recovery::{Budget, SpaceId, TailPolicy};
 use thalweg_units::Instant;
 
-use super::Connection;
+use super::{Connection, paths::PathKey};
 use crate::udp::Transmit;
 
 /// The tail that is under way.
@@ -35,7 +35,13 @@ pub(super) struct Tail {
 
 impl Connection {
     /// Copies of what is not acknowledged, where nothing else is left to send.
-    pub(super) fn transmit_tail(&mut self, now: Instant, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+    pub(super) fn transmit_tail(
+        &mut self,
+        now: Instant,
+        path: PathKey,
+        max_segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         if self.recovery.policies().tail == TailPolicy::Once || !self.handshake.complete {
             return None;
         }
@@ -43,13 +49,14 @@ impl Connection {
         if self.wants_data() || self.streams.is_flow_blocked() {
             return None;
         }
-        let path = self.recovery.path(self.paths[self.active].id)?;
-        if path.stats().packets_lost == 0 {
+        let id = self.paths[path].id;
+        let known = self.recovery.path(id)?;
+        if known.stats().packets_lost == 0 {
             return None;
         }
-        let most = path.delivery_rate()?.bytes_in(path.rtt().min);
-        let size = u64::from(path.datagram_size());
-        let Budget::Now(room) = self.recovery.budget(now, self.paths[self.active].id) else { return None };
+        let most = known.delivery_rate()?.bytes_in(known.rtt().min);
+        let size = u64::from(known.datagram_size());
+        let Budget::Now(room) = self.recovery.budget(now, id) else { return None };
         let data_sent = self.streams.data_sent();
         if self.tail.data_sent != data_sent {
             let next = self.spaces[SpaceId::DATA.index()].numbers.next();
@@ -60,7 +67,7 @@ impl Connection {
             return None;
         }
         self.tail.is_copying = true;
-        let transmit = self.transmit_batch(now, max_segments, buf);
+        let transmit = self.transmit_batch(now, path, max_segments, buf);
         self.tail.is_copying = false;
         let bytes = transmit.as_ref().map_or(0, |transmit| transmit.size as u64);
         self.tail.spent = self.tail.spent.saturating_add(bytes);

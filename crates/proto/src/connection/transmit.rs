@@ -2,43 +2,29 @@
 
 use bytes::Bytes;
 use smallvec::SmallVec;
-use thalweg_recovery::{Budget, Ecn, Sent, SpaceId};
+use thalweg_recovery::{Budget, Ecn, PathId, Sent, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
-    Connection,
+    Connection, Event,
     lifecycle::{CloseFrame, Lifecycle},
-    net_path::NetPath,
+    open_packet::OpenPacket,
+    paths::{Path, PathKey, challenge_data},
     sent::{Control, SentFrames},
+    sizes::{MIN_INITIAL, MIN_PACKET},
 };
 use crate::{
     Side,
-    cid::ConnectionId,
     crypto::TAG_LEN,
     error::TransportError,
     frame::{self, Frame},
-    observe::{Limit, ObserverEvent, PacketInfo, PacketKind},
-    packet::{self, HeaderMark, LongType},
+    observe::{Limit, PacketInfo, PacketKind},
+    packet::{self, LongType},
     udp::Transmit,
 };
 
-/// The smallest datagram that may carry an ack-eliciting Initial packet (RFC 9000 section 14.1).
-pub(super) const MIN_INITIAL: u16 = 1200;
-/// Do not begin another packet in a datagram with less room than this: header, tag and a frame worth having.
-pub(super) const MIN_PACKET: usize = 96;
 /// The most bytes of reason phrase sent with a close.
 const MAX_REASON: usize = 256;
-
-/// A packet being written.
-pub(super) struct OpenPacket {
-    pub(super) space: SpaceId,
-    kind: PacketKind,
-    mark: HeaderMark,
-    frames: SentFrames,
-    ack_eliciting: bool,
-    /// It is one of the packets owed to a probe timeout.
-    probe: bool,
-}
 
 /// What a packet may hold.
 #[derive(Copy, Clone, PartialEq, Eq)]
@@ -60,94 +46,103 @@ impl Connection {
         buf.clear();
         let transmit = match self.lifecycle {
             Lifecycle::Open => {
-                self.paced_until = None;
+                self.paths.iter_mut().for_each(|path| path.paced_until = None);
+                let path = self.paths.next_to_send(&self.recovery);
                 self.transmit_probing(now, buf)
-                    .or_else(|| self.transmit_mtu_probe(now, buf))
-                    .or_else(|| self.transmit_batch(now, max_segments.max(1), buf))
-                    .or_else(|| self.transmit_copies(now, max_segments.max(1), buf))
-                    .or_else(|| self.transmit_tail(now, max_segments.max(1), buf))
+                    .or_else(|| self.transmit_mtu_probe(now, path, buf))
+                    .or_else(|| self.transmit_batch(now, path, max_segments.max(1), buf))
+                    .or_else(|| self.transmit_copies(now, path, max_segments.max(1), buf))
+                    .or_else(|| self.transmit_tail(now, path, max_segments.max(1), buf))
             }
             Lifecycle::Closing { .. } => self.transmit_close(now, buf),
             Lifecycle::Draining { .. } | Lifecycle::Closed => None,
         };
         if let Some(transmit) = &transmit {
-            self.stats.udp_sent.datagrams +=
+            self.reports.stats.udp_sent.datagrams +=
                 transmit.segment.map_or(1, |segment| transmit.size.div_ceil(segment)) as u64;
-            self.stats.udp_sent.bytes += transmit.size as u64;
+            self.reports.stats.udp_sent.bytes += transmit.size as u64;
         }
-        self.drain_trace();
+        self.reports.drain_trace(&mut self.recovery);
         transmit
     }
 
-    /// The bulk of all traffic: as many full datagrams on the active path as window, pacer and content allow.
-    pub(super) fn transmit_batch(&mut self, now: Instant, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let path = self.paths[self.active].id;
-        let known = self.recovery.path(path)?;
+    /// The bulk of all traffic: as many full datagrams on `path` as window, pacer and content allow.
+    pub(super) fn transmit_batch(
+        &mut self,
+        now: Instant,
+        path: PathKey,
+        max_segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let id = self.paths[path].id;
+        let known = self.recovery.path(id)?;
         let (size, ecn) = (known.datagram_size(), known.ecn_codepoint());
         self.streams.set_congestion_window(known.window());
         // After several unanswered probe timeouts the size itself may be what the path does not carry.
-        let small = self.paths[self.active].mtu.pto_size(self.recovery.pto_count());
+        let small = self.paths[path].mtu.pto_size(self.recovery.pto_count());
         let mtu = usize::from(size.min(small));
-        let mut allowance = match self.recovery.budget(now, path) {
-            Budget::Now(bytes) => bytes,
-            Budget::Paced(until) => {
-                self.paced_until = Some(until);
-                if self.wants_data() {
-                    self.set_limit(now, Limit::Pacing);
-                }
-                0
-            }
-            Budget::WindowFull => {
-                if self.wants_data() {
-                    self.set_limit(now, Limit::Window);
-                }
-                0
-            }
-        };
-        let held_back = if self.paced_until.is_some() && self.is_capped() { Content::Control } else { Content::Acks };
+        let (mut allowance, held_back) = self.allowance(now, path);
         let had_allowance = allowance > 0;
         let mut segments = 0;
         while segments < max_segments {
             let start = buf.len();
-            let amplification = self.paths[self.active].amplification_budget();
+            let amplification = self.paths[path].amplification_budget();
             let room = mtu.min(usize::try_from(amplification).unwrap_or(usize::MAX));
             if room < mtu.min(usize::from(MIN_INITIAL)) && (segments > 0 || room < MIN_PACKET) {
                 if self.wants_data() {
-                    self.set_limit(now, Limit::Amplification);
+                    self.reports.set_limit(now, id, Limit::Amplification);
                 }
                 break;
             }
             let content = if allowance > 0 { Content::All } else { held_back };
-            self.write_datagram(now, buf, room, content, ecn);
+            self.write_datagram(now, path, buf, room, content, ecn);
             let len = buf.len() - start;
             if len == 0 {
                 break;
             }
             segments += 1;
-            self.paths[self.active].sent += len as u64;
+            self.paths[path].sent += len as u64;
             allowance = allowance.saturating_sub(len as u64);
             // Only full datagrams can be followed by another in the same batch.
             if len < mtu || allowance == 0 {
                 break;
             }
         }
-        if !self.paths[self.active].validated {
+        if !self.paths[path].validated {
             self.update_amplification_limit(now);
         }
         if had_allowance && allowance > 0 && segments < max_segments {
-            self.on_nothing_more(now);
+            self.on_nothing_more(now, id);
         }
-        self.datagram_batch(buf, self.active, ecn, mtu)
+        self.datagram_batch(buf, path, ecn, mtu)
+    }
+
+    /// The bytes that window and pacer let out on `path`, and what may leave without any.
+    fn allowance(&mut self, now: Instant, path: PathKey) -> (u64, Content) {
+        let id = self.paths[path].id;
+        let limit = match self.recovery.budget(now, id) {
+            Budget::Now(bytes) => return (bytes, Content::Acks),
+            Budget::Paced(until) => {
+                self.paths[path].paced_until = Some(until);
+                Limit::Pacing
+            }
+            Budget::WindowFull => Limit::Window,
+        };
+        if self.wants_data() {
+            self.reports.set_limit(now, id, limit);
+        }
+        let is_capped = limit == Limit::Pacing && self.is_capped(id);
+        (0, if is_capped { Content::Control } else { Content::Acks })
     }
 
     /// Window and pacer would let more out, but there is nothing.
-    fn on_nothing_more(&mut self, now: Instant) {
+    fn on_nothing_more(&mut self, now: Instant, path: PathId) {
         let flow_blocked = self.streams.is_flow_blocked();
-        self.recovery.on_app_limited(self.paths[self.active].id);
-        self.set_limit(now, if flow_blocked { Limit::FlowControl } else { Limit::Application });
+        self.recovery.on_app_limited(path);
+        self.reports.set_limit(now, path, if flow_blocked { Limit::FlowControl } else { Limit::Application });
     }
 
-    fn datagram_batch(&self, buf: &[u8], path: usize, ecn: Ecn, mtu: usize) -> Option<Transmit> {
+    fn datagram_batch(&self, buf: &[u8], path: PathKey, ecn: Ecn, mtu: usize) -> Option<Transmit> {
         let path = &self.paths[path];
         (!buf.is_empty()).then(|| Transmit {
             remote: path.remote,
@@ -159,7 +154,15 @@ impl Connection {
     }
 
     /// One datagram of at most `room` bytes: a packet of each space that has something to say.
-    fn write_datagram(&mut self, now: Instant, buf: &mut Vec<u8>, room: usize, content: Content, ecn: Ecn) {
+    fn write_datagram(
+        &mut self,
+        now: Instant,
+        path: PathKey,
+        buf: &mut Vec<u8>,
+        room: usize,
+        content: Content,
+        ecn: Ecn,
+    ) {
         let start = buf.len();
         let mut open: Option<OpenPacket> = None;
         let mut pad = false;
@@ -176,9 +179,9 @@ impl Connection {
                 continue;
             }
             if let Some(previous) = open.take() {
-                self.finish_packet(now, buf, previous, None, ecn);
+                self.finish_packet(now, buf, previous, None);
             }
-            let mut packet = self.begin_packet(buf, space);
+            let mut packet = self.begin_packet(buf, space, path, ecn);
             self.fill_packet(now, buf, start + room - TAG_LEN, &mut packet, content);
             // A packet that turns out empty is dropped, unless the one before it counts on its padding.
             if buf.len() == packet.mark.payload_pos() && !pad {
@@ -197,7 +200,7 @@ impl Connection {
         }
         if let Some(last) = open {
             let pad_to = pad.then_some(start + usize::from(MIN_INITIAL).min(room));
-            self.finish_packet(now, buf, last, pad_to, ecn);
+            self.finish_packet(now, buf, last, pad_to);
         }
         self.note_flight(&flight, buf.len() - start);
     }
@@ -221,10 +224,10 @@ impl Connection {
         (can_ack && state.acks.due(now)).then_some(Content::Acks)
     }
 
-    /// Whether it is the application's limit that paces the active path.
-    fn is_capped(&self) -> bool {
+    /// Whether it is the application's limit that paces the path.
+    fn is_capped(&self, path: PathId) -> bool {
         let most = self.recovery.max_rate();
-        most.is_some() && self.active_path().and_then(thalweg_recovery::Path::pacing_rate) == most
+        most.is_some() && self.recovery.path(path).and_then(thalweg_recovery::Path::pacing_rate) == most
     }
 
     /// Whether any space has something that waits for the window.
@@ -247,19 +250,15 @@ impl Connection {
     fn has_control(&self) -> bool {
         self.handshake.done_pending
             || self.handshake.new_token_pending
-            || self.local_cids.has_announcements()
-            || self.remote_cids.has_retirements()
+            || self.cids.local.has_announcements()
+            || self.cids.remote.has_retirements()
     }
 
-    fn begin_packet(&mut self, buf: &mut Vec<u8>, space: SpaceId) -> OpenPacket {
-        let dcid = *self.remote_cids.active();
-        self.begin_packet_to(buf, space, self.active, &dcid)
-    }
-
-    fn begin_packet_to(&mut self, buf: &mut Vec<u8>, space: SpaceId, path: usize, dcid: &ConnectionId) -> OpenPacket {
+    fn begin_packet(&mut self, buf: &mut Vec<u8>, space: SpaceId, path: PathKey, ecn: Ecn) -> OpenPacket {
+        let dcid = &self.cids.remote_on(self.paths.cid_of(path));
         let number = self.spaces[space.index()].numbers.next();
         let number_len = packet::number_len(number, self.recovery.largest_acked(space));
-        let scid = self.local_cid;
+        let scid = self.cids.own;
         let mut long =
             |ty, token: &[u8]| packet::write_long_header(buf, ty, self.version, dcid, &scid, token, number, number_len);
         let (kind, mark) = match space {
@@ -274,7 +273,7 @@ impl Connection {
             }
         };
         let frames = SentFrames { is_copy: self.tail.is_copying, ..SentFrames::new(space) };
-        OpenPacket { space, kind, mark, frames, ack_eliciting: false, probe: false }
+        OpenPacket { space, path, ecn, kind, mark, frames, ack_eliciting: false, probe: false, mtu_probe: false }
     }
 
     /// Appends frames until `limit` (an offset in `buf`) or until there is nothing left to say.
@@ -395,8 +394,8 @@ impl Connection {
             Frame::HandshakeDone.encode(buf);
             record.push(Control::HandshakeDone);
         }
-        while self.remote_cids.has_retirements() && buf.len() + 9 <= limit {
-            let Some(sequence) = self.remote_cids.poll_retire() else {
+        while self.cids.remote.has_retirements() && buf.len() + 9 <= limit {
+            let Some(sequence) = self.cids.remote.poll_retire() else {
                 break;
             };
             Frame::RetireConnectionId(sequence).encode(buf);
@@ -404,8 +403,8 @@ impl Connection {
         }
         // Type, two varints, length, ID, token.
         const NEW_CID_LEN: usize = 1 + 8 + 8 + 1 + 20 + 16;
-        while self.local_cids.has_announcements() && buf.len() + NEW_CID_LEN <= limit {
-            let Some(new) = self.local_cids.poll_announce() else {
+        while self.cids.local.has_announcements() && buf.len() + NEW_CID_LEN <= limit {
+            let Some(new) = self.cids.local.poll_announce() else {
                 break;
             };
             Frame::NewConnectionId(new).encode(buf);
@@ -431,28 +430,14 @@ impl Connection {
             }
         }
         if self.datagrams.poll_unblocked() {
-            self.events.push_back(super::Event::DatagramsUnblocked);
+            self.reports.tell(Event::DatagramsUnblocked);
         }
     }
 
     /// Pads, seals and records a packet. `pad_to` is the offset in `buf` the datagram has to reach.
-    fn finish_packet(&mut self, now: Instant, buf: &mut Vec<u8>, packet: OpenPacket, pad_to: Option<usize>, ecn: Ecn) {
-        let path = self.paths[self.active].id;
-        self.finish_packet_on(now, buf, packet, pad_to, ecn, path, false);
-    }
-
-    #[allow(clippy::too_many_arguments)] // what distinguishes the few kinds of packet
-    fn finish_packet_on(
-        &mut self,
-        now: Instant,
-        buf: &mut Vec<u8>,
-        packet: OpenPacket,
-        pad_to: Option<usize>,
-        ecn: Ecn,
-        path: thalweg_recovery::PathId,
-        mtu_probe: bool,
-    ) {
-        let OpenPacket { space, kind, mark, frames, ack_eliciting, .. } = packet;
+    fn finish_packet(&mut self, now: Instant, buf: &mut Vec<u8>, packet: OpenPacket, pad_to: Option<usize>) {
+        let OpenPacket { space, path, ecn, kind, mark, frames, ack_eliciting, mtu_probe, .. } = packet;
+        let path = self.paths[path].id;
         // Room for the header protection sample, then what the datagram demands (RFC 9001 section 5.4.2).
         let before = buf.len();
         let least = mark.payload_pos() + mark.min_payload();
@@ -461,20 +446,15 @@ impl Connection {
             buf.resize(target, 0);
         }
         let padded = buf.len() > before;
-        if self.observer.is_some() {
-            let mut infos = std::mem::take(&mut self.frames);
-            super::frames::summarise(&buf[mark.payload_pos()..], &mut infos);
-            let info = PacketInfo {
-                kind,
-                number: Some(mark.number),
-                size: (buf.len() + TAG_LEN - mark.start) as u32,
-                ecn,
-                path,
-                frames: &infos,
-            };
-            self.observe(now, &ObserverEvent::PacketSent(info));
-            self.frames = infos;
-        }
+        let info = PacketInfo {
+            kind,
+            number: Some(mark.number),
+            size: (buf.len() + TAG_LEN - mark.start) as u32,
+            ecn,
+            path,
+            frames: &[],
+        };
+        self.reports.observe_sent(now, info, &buf[mark.payload_pos()..]);
         let sealed = match self.keys.local(space) {
             Some((header, key)) => mark.seal(buf, 0, key, header).is_ok(),
             None => false,
@@ -534,61 +514,53 @@ impl Connection {
             return None;
         }
         // RFC 9000 sections 8.2.1 and 8.2.2: full size, unless the address is not validated and has not earned so much.
-        let room = |path: &NetPath| path.amplification_budget().min(u64::from(MIN_INITIAL)) as usize;
-        let index = self.paths.iter().position(|path| path.has_probing_frames() && room(path) >= MIN_PACKET)?;
-        let room = room(&self.paths[index]);
-        let fresh = self.challenge_data();
-        let dcid = self.cid_for(index);
-        let mut packet = self.begin_packet_to(buf, SpaceId::DATA, index, &dcid);
+        let room = |path: &Path| path.amplification_budget().min(u64::from(MIN_INITIAL)) as usize;
+        let may_send = |path: &&Path| path.validation.has_frames() && room(path) >= MIN_PACKET;
+        let (key, space, room) = self.paths.iter().find(may_send).map(|path| (path.key(), path.space(), room(path)))?;
+        let is_active = self.paths.is_active(key);
+        let fresh = challenge_data(&mut self.rng);
+        let mut packet = self.begin_packet(buf, space, key, Ecn::NotEct);
         packet.ack_eliciting = true;
-        let path = &mut self.paths[index];
-        if let Some(data) = path.take_challenge(fresh, room >= usize::from(MIN_INITIAL)) {
+        let validation = &mut self.paths[key].validation;
+        if let Some(data) = validation.take_challenge(fresh, room >= usize::from(MIN_INITIAL)) {
             Frame::PathChallenge(data).encode(buf);
         }
-        if index == self.active && path.owes_response() {
+        if is_active && validation.owes_response() {
             // RFC 9000 section 9.3.3: not just a probe, so that the peer returns here if a forger has led it away.
             Frame::Ping.encode(buf);
         }
         const RESPONSE_LEN: usize = 9;
         while buf.len() + RESPONSE_LEN + TAG_LEN <= room {
-            let Some(data) = path.take_response() else { break };
+            let Some(data) = validation.take_response() else { break };
             Frame::PathResponse(data).encode(buf);
         }
-        let id = path.id;
-        self.finish_packet_on(now, buf, packet, Some(room), Ecn::NotEct, id, false);
-        self.paths[index].sent += buf.len() as u64;
-        if index == self.active {
+        self.finish_packet(now, buf, packet, Some(room));
+        self.paths[key].sent += buf.len() as u64;
+        if is_active {
             self.update_amplification_limit(now);
         }
-        self.datagram_batch(buf, index, Ecn::NotEct, usize::MAX)
-    }
-
-    /// The connection ID for datagrams on a path (RFC 9000 section 9.5: paths do not share one if it can be avoided).
-    fn cid_for(&self, path: usize) -> ConnectionId {
-        let own = self.paths[path].cid.filter(|_| path != self.active);
-        own.and_then(|sequence| self.remote_cids.get(sequence)).map_or(*self.remote_cids.active(), |known| known.cid)
+        self.datagram_batch(buf, key, Ecn::NotEct, usize::MAX)
     }
 
     /// A probe of path MTU discovery: a PING padded to the size in question (RFC 8899). It waits for the window like
     /// everything else, so that RFC 9002 section 7 holds.
-    fn transmit_mtu_probe(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if !self.handshake.confirmed || !self.paths[self.active].validated {
+    fn transmit_mtu_probe(&mut self, now: Instant, path: PathKey, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if !self.handshake.confirmed || !self.paths[path].validated {
             return None;
         }
-        let path = self.paths[self.active].id;
-        if !matches!(self.recovery.budget(now, path), Budget::Now(_)) {
+        if !matches!(self.recovery.budget(now, self.paths[path].id), Budget::Now(_)) {
             return None;
         }
-        let size = self.paths[self.active].mtu.poll_probe(now)?;
-        let mut packet = self.begin_packet(buf, SpaceId::DATA);
+        let size = self.paths[path].mtu.poll_probe(now)?;
+        let mut packet = self.begin_packet(buf, self.paths[path].space(), path, Ecn::NotEct);
         Frame::Ping.encode(buf);
-        packet.ack_eliciting = true;
+        (packet.ack_eliciting, packet.mtu_probe) = (true, true);
         let number = packet.mark.number;
-        self.finish_packet_on(now, buf, packet, Some(usize::from(size)), Ecn::NotEct, path, true);
-        let active = &mut self.paths[self.active];
-        active.mtu.on_probe_sent(number, size);
-        active.sent += buf.len() as u64;
-        self.datagram_batch(buf, self.active, Ecn::NotEct, usize::MAX)
+        self.finish_packet(now, buf, packet, Some(usize::from(size)));
+        let probed = &mut self.paths[path];
+        probed.mtu.on_probe_sent(number, size);
+        probed.sent += buf.len() as u64;
+        self.datagram_batch(buf, path, Ecn::NotEct, usize::MAX)
     }
 
     /// CONNECTION_CLOSE in every space the peer may be able to read (RFC 9000 section 10.2.3).
@@ -600,7 +572,8 @@ impl Connection {
             return None;
         }
         let close = frame.clone();
-        let budget = self.paths[self.active].amplification_budget();
+        let path = self.paths.active().key();
+        let budget = self.paths[path].amplification_budget();
         let room = usize::from(MIN_INITIAL).min(usize::try_from(budget).unwrap_or(usize::MAX));
         if room < MIN_PACKET {
             return None;
@@ -616,9 +589,9 @@ impl Connection {
                 continue;
             }
             if let Some(previous) = open.take() {
-                self.finish_packet(now, buf, previous, None, Ecn::NotEct);
+                self.finish_packet(now, buf, previous, None);
             }
-            let packet = self.begin_packet(buf, space);
+            let packet = self.begin_packet(buf, space, path, Ecn::NotEct);
             let limit = room - TAG_LEN;
             // What arrived last is acknowledged along with the close, so that the peer does not take it for lost.
             let acks = &mut self.spaces[space.index()].acks;
@@ -635,9 +608,9 @@ impl Connection {
             open = Some(packet);
         }
         let last = open?;
-        self.finish_packet(now, buf, last, pad.then_some(room), Ecn::NotEct);
-        self.paths[self.active].sent += buf.len() as u64;
-        self.datagram_batch(buf, self.active, Ecn::NotEct, usize::MAX)
+        self.finish_packet(now, buf, last, pad.then_some(room));
+        self.paths[path].sent += buf.len() as u64;
+        self.datagram_batch(buf, path, Ecn::NotEct, usize::MAX)
     }
 }
 

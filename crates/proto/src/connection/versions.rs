@@ -68,7 +68,7 @@ impl Connection {
         if self.handshake.heard || kind != PacketKind::Initial || !original.is_compatible_with(version) {
             return false;
         }
-        let dcid = *self.remote_cids.active();
+        let dcid = *self.cids.remote.active();
         let Some(keys) = self.handshake.initial_keys(version, &dcid) else { return false };
         if open_copy(&keys, partial, packet).is_none() || !self.session.switch_version(version) {
             return false;
@@ -78,7 +78,7 @@ impl Connection {
         // What we sent in the first version is known to the server; what is lost of it goes out in the new one.
         debug_assert!(self.keys.has(SpaceId::Initial));
         let (chosen, original) = (version.0, original.0);
-        self.observe(now, &ObserverEvent::VersionNegotiated { chosen, original });
+        self.reports.observe(now, &ObserverEvent::VersionNegotiated { chosen, original });
         true
     }
 }
