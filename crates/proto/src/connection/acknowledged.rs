@@ -9,7 +9,7 @@ use super::{
     Connection, PathEvent,
     sent::{Control, SentFrames},
 };
-use crate::{error::TransportError, frame};
+use crate::{Side, error::TransportError, frame};
 
 impl Connection {
     /// Processes an ACK frame of `space` that came `at` a time that is now or in the past.
@@ -26,12 +26,13 @@ impl Connection {
             SpaceId::Initial | SpaceId::Handshake => Duration::ZERO,
         };
         self.read_timestamps(ack)?;
-        let mut outcome = std::mem::take(&mut self.outcome);
+        let mut outcome = std::mem::take(&mut self.spaces.outcome);
         outcome.clear();
-        let frame = AckFrame { ranges: ack.ranges(), arrived: at, delay, ecn: ack.ecn, arrivals: &self.receive_times };
+        let frame =
+            AckFrame { ranges: ack.ranges(), arrived: at, delay, ecn: ack.ecn, arrivals: &self.spaces.receive_times };
         let result = self.recovery.on_ack(now, space, frame, &mut outcome);
         if result.is_err() {
-            self.outcome = outcome;
+            self.spaces.outcome = outcome;
             return Err(TransportError::protocol_violation("acknowledgement of a packet that was never sent"));
         }
         if !outcome.acked.is_empty() {
@@ -39,7 +40,7 @@ impl Connection {
         }
         let has_news = !outcome.acked.is_empty() || !outcome.lost.is_empty();
         self.on_outcome(now, &mut outcome);
-        self.outcome = outcome;
+        self.spaces.outcome = outcome;
         if has_news && space == SpaceId::DATA {
             self.consider_ack_request();
         }
@@ -50,7 +51,7 @@ impl Connection {
 
     /// Decodes the timestamps of an ACK, by descending packet number, into `receive_times`.
     fn read_timestamps(&mut self, ack: &frame::Ack<'_>) -> Result<(), TransportError> {
-        self.receive_times.clear();
+        self.spaces.receive_times.clear();
         let Some(times) = ack.times else { return Ok(()) };
         match self.config.timestamps_asked_for() {
             // To who has not asked for any this is a frame of an unknown type (RFC 9000 section 12.4).
@@ -65,9 +66,9 @@ impl Connection {
                 let times = ack
                     .timestamps()
                     .map(|time| ReceiveTime { number: time.number, at: Duration::from_micros(time.units) });
-                self.receive_times.extend(times);
-                self.receive_times.sort_by_key(|time| std::cmp::Reverse(time.number));
-                self.receive_times.dedup_by_key(|time| time.number);
+                self.spaces.receive_times.extend(times);
+                self.spaces.receive_times.sort_by_key(|time| std::cmp::Reverse(time.number));
+                self.spaces.receive_times.dedup_by_key(|time| time.number);
                 Ok(())
             }
         }
@@ -75,9 +76,9 @@ impl Connection {
 
     /// Something of ours arrived.
     fn on_progress(&mut self, now: Instant, space: SpaceId) {
-        self.spaces[space.index()].probes = 0;
-        if space == SpaceId::DATA {
-            self.on_data_acked();
+        self.repeat.on_progress(space);
+        if space.is_data() && self.side == Side::Server && self.handshake.complete {
+            self.repeat.end_copies();
         }
         if let Some(since) = self.suspended.take() {
             let silence = now.saturating_since(since);
@@ -102,10 +103,10 @@ impl Connection {
             self.streams.on_acked(&frames.streams);
         }
         for range in &frames.crypto {
-            self.spaces[space.index()].crypto.on_acked(range);
+            self.spaces[space].crypto.on_acked(range);
         }
         if let Some(reported) = frames.acked {
-            self.spaces[space.index()].acks.on_ack_acked(reported);
+            self.spaces[space].acks.on_ack_acked(reported);
         }
         for control in &frames.control {
             match *control {
@@ -135,7 +136,7 @@ impl Connection {
         if packet.trigger == thalweg_recovery::LossTrigger::Withdrawn {
             return;
         }
-        self.note_loss(packet.data.space);
+        self.repeat.on_loss(packet.data.space, &self.spaces);
         self.paths.tell_mtu_discovery(now, packet.path, &mut self.recovery, &mut self.reports, |mtu| {
             if packet.mtu_probe {
                 mtu.on_probe_lost(now, packet.number);
@@ -151,7 +152,7 @@ impl Connection {
             self.streams.on_lost(&frames.streams);
         }
         for range in &frames.crypto {
-            self.spaces[frames.space.index()].crypto.on_lost(range);
+            self.spaces[frames.space].crypto.on_lost(range);
         }
         for &control in &frames.control {
             match control {

@@ -21,6 +21,7 @@ impl Connection {
     /// [`Recovery::set_policies`]: thalweg_recovery::Recovery::set_policies
     pub fn set_policies(&mut self, now: Instant, policies: Policies) -> Result<(), SwitchError> {
         self.recovery.set_policies(now, policies)?;
+        self.repeat.set_policies(self.recovery.policies());
         self.reports.drain_trace(&mut self.recovery);
         Ok(())
     }

@@ -5,8 +5,9 @@ use thalweg_recovery::SpaceId;
 use thalweg_units::Instant;
 
 use super::{
-    Connection, Event, crypto_stream,
+    Connection, Event,
     paths::{PathKey, Spin},
+    spaces::{MAX_BUFFERED, MAX_UNPROVEN},
 };
 use crate::{
     Side,
@@ -72,7 +73,7 @@ impl Connection {
         match frame {
             Frame::Stream { id, offset, fin, data } => {
                 if fin {
-                    self.spaces[space.index()].acks.force_due();
+                    self.spaces[space].acks.force_due();
                 }
                 self.streams.on_stream(id, offset, fin, data)
             }
@@ -80,11 +81,11 @@ impl Connection {
             Frame::Padding(_) | Frame::Ping => Ok(()),
             Frame::Crypto { offset, data } => {
                 let unproven = space == SpaceId::Initial && self.side == Side::Server;
-                let crypto = &self.spaces[space.index()].crypto;
+                let crypto = &self.spaces[space].crypto;
                 let is_repeated =
                     unproven && !data.is_empty() && crypto.has_read(offset.saturating_add(data.len() as u64));
-                let ahead = if unproven { crypto_stream::MAX_UNPROVEN } else { crypto_stream::MAX_BUFFERED };
-                self.spaces[space.index()].crypto.receive(offset, data, ahead)?;
+                let ahead = if unproven { MAX_UNPROVEN } else { MAX_BUFFERED };
+                self.spaces[space].crypto.receive(offset, data, ahead)?;
                 if is_repeated {
                     // The client has not got our answer, or only parts it cannot read.
                     self.speed_up_handshake(now);
@@ -163,11 +164,11 @@ impl Connection {
                 Err(TransportError::frame_encoding("frame of an extension that was not negotiated: min_ack_delay"))
             }
             Frame::AckFrequency(request) => {
-                self.spaces[space.index()].acks.on_ack_frequency(&request)?;
+                self.spaces[space].acks.on_ack_frequency(&request)?;
                 Ok(())
             }
             Frame::ImmediateAck => {
-                self.spaces[space.index()].acks.on_immediate_ack();
+                self.spaces[space].acks.on_immediate_ack();
                 Ok(())
             }
         }

@@ -4,7 +4,7 @@ use std::{net::IpAddr, net::SocketAddr, sync::Arc, time::Duration};
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng as _;
-use thalweg_recovery::{Config as RecoveryConfig, NewPath, Outcome, PathMemory, Profile, Recovery, SpaceId};
+use thalweg_recovery::{Config as RecoveryConfig, NewPath, PathMemory, Profile, Recovery, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
@@ -15,8 +15,9 @@ use super::{
     lifecycle::{IdleTimers, Lifecycle},
     paths::{Path, PathSet, Spin, mtu_discovery},
     reconfigure::Beginning,
+    repeat::Repeat,
     reports::Reports,
-    space::Space,
+    spaces::Spaces,
 };
 use crate::{
     Side,
@@ -320,9 +321,8 @@ impl Connection {
                 beginning: None,
             },
             keys: KeyStore::default(),
-            spaces: SpaceId::ALL.map(|space| Space::new(space, ack.clone())),
+            spaces: Spaces::new(&ack),
             recovery,
-            outcome: Outcome::default(),
             paths: PathSet::new(now, path),
             cids: Cids {
                 local: LocalCids::new(birth.local_cid),
@@ -337,20 +337,16 @@ impl Connection {
             close_when_done: None,
             error: None,
             undecryptable: Vec::new(),
-            probing: Default::default(),
+            repeat: Repeat::new(&config.policies),
             ack_requests: Default::default(),
-            copies: Default::default(),
-            tail: Default::default(),
-            receive_times: Vec::new(),
             suspended: None,
-            largest_received_data: None,
             reports: Reports::new(observer),
             config,
         };
         this.paths.active_mut().spin = Spin::new(this.config.spin_bit, &mut this.rng);
         // Handshakes are short, and a gap in theirs would look like a loss: only application data are worth the trap.
         if this.config.skip_packet_numbers {
-            this.spaces[SpaceId::DATA.index()].numbers.start_skipping(&mut this.rng);
+            this.spaces[SpaceId::DATA].numbers.start_skipping(&mut this.rng);
         }
         this.reports.observe(
             now,
@@ -369,7 +365,7 @@ impl Connection {
     /// Feeds TLS what is readable in `space`, and takes what it says.
     pub(super) fn read_crypto(&mut self, now: Instant, space: SpaceId) -> Result<(), TransportError> {
         loop {
-            let crypto = &mut self.spaces[space.index()].crypto;
+            let crypto = &mut self.spaces[space].crypto;
             let len = crypto.readable().len();
             if len == 0 {
                 return Ok(());
@@ -400,7 +396,7 @@ impl Connection {
         loop {
             bytes.clear();
             let change = self.session.write_handshake(&mut bytes);
-            self.spaces[self.handshake.write_level.index()].crypto.write(&bytes);
+            self.spaces[self.handshake.write_level].crypto.write(&bytes);
             match change {
                 Some(KeyChange::Handshake(keys)) => {
                     self.keys.install_handshake(keys);
@@ -474,11 +470,11 @@ impl Connection {
 
     /// Takes back all that is in flight in `space` without blaming the network, and queues its content again.
     fn withdraw(&mut self, now: Instant, space: SpaceId) {
-        let mut outcome = std::mem::take(&mut self.outcome);
+        let mut outcome = std::mem::take(&mut self.spaces.outcome);
         outcome.clear();
         self.recovery.withdraw(now, space, &mut outcome);
         self.on_outcome(now, &mut outcome);
-        self.outcome = outcome;
+        self.spaces.outcome = outcome;
     }
 
     /// The handshake is confirmed.
@@ -488,7 +484,7 @@ impl Connection {
         }
         self.handshake.confirmed = true;
         if self.side.is_client() {
-            self.end_copies();
+            self.repeat.end_copies();
         }
         self.recovery.set_peer_validated();
         self.recovery.set_handshake_confirmed(now);
@@ -503,11 +499,12 @@ impl Connection {
         if !self.keys.has(space) {
             return;
         }
-        self.note_missed_packets();
+        self.repeat.note_missed_packets(&self.spaces);
         self.keys.discard(space);
         self.recovery.discard(now, space);
         let ack = AckConfig { max_ack_delay: self.config.max_ack_delay, ..AckConfig::default() };
-        self.spaces[space.index()] = Space::new(space, ack);
+        self.spaces.discard(space, ack);
+        self.repeat.discard(space);
         let kind = if space == SpaceId::Initial { PacketKind::Initial } else { PacketKind::Handshake };
         self.reports.observe(now, &ObserverEvent::KeyDiscarded { kind });
     }
@@ -543,7 +540,7 @@ impl Connection {
         self.streams.set_peer_limits(&stream_limits(&params));
         self.datagrams.set_peer_max_frame_size(Some(params.max_datagram_frame_size));
         self.recovery.set_max_ack_delay(params.max_ack_delay);
-        let acks = &mut self.spaces[SpaceId::DATA.index()].acks;
+        let acks = &mut self.spaces[SpaceId::DATA].acks;
         acks.report_arrivals(params.max_receive_timestamps_per_ack, params.receive_timestamps_exponent);
         self.idle.set_peer(self.config.max_idle_timeout, params.max_idle_timeout);
         self.recovery.set_idle_timeout(self.idle.timeout);

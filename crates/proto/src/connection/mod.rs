@@ -11,8 +11,6 @@ mod ack_frequency;
 mod acknowledged;
 mod adjust;
 mod cids;
-mod copies;
-mod crypto_stream;
 mod event;
 mod frame_info;
 mod frames;
@@ -20,18 +18,16 @@ mod handshake;
 mod keys;
 mod known_path;
 mod lifecycle;
-mod numbers;
 mod open_packet;
 mod paths;
-mod probes;
 mod receive;
 mod reconfigure;
+mod repeat;
 mod reports;
 mod sent;
 mod sizes;
-mod space;
+mod spaces;
 mod stats;
-mod tail;
 mod transmit;
 mod versions;
 
@@ -43,7 +39,7 @@ use std::{
 
 use bytes::Bytes;
 use rand_chacha::ChaCha8Rng;
-use thalweg_recovery::{Outcome, ReceiveTime, Recovery, RepairStats, SpaceId, Timeout};
+use thalweg_recovery::{Recovery, RepairStats, SpaceId, Timeout};
 use thalweg_units::Instant;
 
 pub(crate) use self::event::EndpointEvent;
@@ -54,9 +50,10 @@ use self::{
     keys::KeyStore,
     lifecycle::{CloseFrame, IdleTimers, Lifecycle},
     paths::{Migration, PathSet},
+    repeat::{Repeat, Underway},
     reports::Reports,
     sent::SentFrames,
-    space::Space,
+    spaces::Spaces,
 };
 pub use self::{
     event::{Event, PathEvent},
@@ -95,12 +92,8 @@ pub struct Connection {
     session: Box<dyn Session>,
     handshake: Handshake,
     keys: KeyStore,
-    spaces: [Space; 3],
+    spaces: Spaces,
     recovery: Recovery<SentFrames>,
-    /// Reused from ACK to ACK.
-    outcome: Outcome<SentFrames>,
-    /// Reused from ACK to ACK.
-    receive_times: Vec<ReceiveTime>,
     paths: PathSet,
     cids: Cids,
     peer_params: TransportParameters,
@@ -113,13 +106,10 @@ pub struct Connection {
     error: Option<ConnectionError>,
     reports: Reports,
     undecryptable: Vec<receive::Waiting>,
-    probing: probes::Probing,
+    repeat: Repeat,
     ack_requests: AckRequests,
-    copies: copies::Copies,
-    tail: tail::Tail,
     /// Since when nothing is heard, if a suspension was reported.
     suspended: Option<Instant>,
-    largest_received_data: Option<u64>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -248,7 +238,7 @@ impl Connection {
 
     /// Sends a PING.
     pub fn ping(&mut self) {
-        self.spaces[SpaceId::DATA.index()].ping = true;
+        self.spaces[SpaceId::DATA].ping = true;
     }
 
     /// Changes the keep-alive interval; `None` stops it.
@@ -306,7 +296,7 @@ impl Connection {
             stats.delivery_rate = path.delivery_rate();
         }
         stats.key_updates = self.keys.updates;
-        let ecn = self.spaces[SpaceId::DATA.index()].acks.counts();
+        let ecn = self.spaces[SpaceId::DATA].acks.counts();
         stats.ecn_received = [ecn.ect0, ecn.ect1, ecn.ce];
         stats.bytes_counted = self.streams.bytes_counted();
         stats.stream_bytes_acked = self.streams.bytes_acked();
@@ -432,14 +422,36 @@ impl Connection {
     }
 
     fn on_recovery_timeout(&mut self, now: Instant) {
-        let mut outcome = std::mem::take(&mut self.outcome);
+        let mut outcome = std::mem::take(&mut self.spaces.outcome);
         outcome.clear();
         match self.recovery.on_timeout(now, &mut outcome) {
             Timeout::None => {}
             Timeout::Lost => self.on_outcome(now, &mut outcome),
             Timeout::Probe { space, datagrams } => self.on_probe_timeout(now, space, datagrams),
         }
-        self.outcome = outcome;
+        self.spaces.outcome = outcome;
+    }
+
+    fn on_probe_timeout(&mut self, now: Instant, space: SpaceId, datagrams: u8) {
+        let underway = Underway { keys: &self.keys, spaces: &self.spaces, recovery: &self.recovery };
+        self.repeat.on_probe_timeout(space, datagrams, &underway);
+        if self.recovery.pto_count() >= 2 && self.suspended.is_none() && self.handshake.complete {
+            self.suspended = Some(self.idle.last_received);
+            let silence = now.saturating_since(self.idle.last_received);
+            self.reports.tell_path(PathEvent::Suspended { silence });
+        }
+    }
+
+    /// Handshake messages of ours must have been lost: repeats them.
+    fn speed_up_handshake(&mut self, now: Instant) {
+        let underway = Underway { keys: &self.keys, spaces: &self.spaces, recovery: &self.recovery };
+        let is_repeated = self.repeat.speed_up_handshake(now, self.handshake.started, self.side, &underway);
+        if is_repeated && !self.side.is_client() {
+            // All that is known is that the client's packets get through.
+            if let Some(path) = self.recovery.path_mut(self.paths.active().id) {
+                path.suspend_ecn();
+            }
+        }
     }
 
     /// Ends the connection without a word: the peer was silent for too long.

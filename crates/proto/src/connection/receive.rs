@@ -65,7 +65,8 @@ impl Connection {
         let mut arrival = Arrival { meta: *meta, at: now, path, size, dcid: None };
         let rtt = self.rtt();
         self.streams.set_clock(now, rtt);
-        self.spaces[SpaceId::DATA.index()].acks.set_rtt(self.min_rtt());
+        let min_rtt = self.min_rtt();
+        self.spaces[SpaceId::DATA].acks.set_rtt(min_rtt);
         let before = self.stage();
         self.handle_coalesced(now, &mut arrival, datagram);
         if !self.undecryptable.is_empty() && self.stage() != before {
@@ -184,7 +185,7 @@ impl Connection {
             self.keep_undecryptable(now, arrival, kind, space, packet);
             return Ok(());
         };
-        let largest = self.spaces[space.index()].acks.largest();
+        let largest = self.spaces[space].acks.largest();
         let reset_token = if kind == PacketKind::OneRtt { packet.last_chunk().copied().map(ResetToken) } else { None };
         let Ok(open) = partial.unprotect(packet, key, largest) else {
             return self.on_undecryptable(now, kind, size, reset_token);
@@ -206,7 +207,7 @@ impl Connection {
             }
         };
         packet::check_reserved_bits(open.first)?;
-        if self.spaces[space.index()].acks.is_duplicate(open.number) {
+        if self.spaces[space].acks.is_duplicate(open.number) {
             self.reports.drop_packet(now, Some(kind), size, DropReason::Duplicate);
             return Ok(());
         }
@@ -262,10 +263,9 @@ impl Connection {
         if !self.lifecycle.is_open() || !self.keys.has(space) && !early {
             return Ok(());
         }
-        let acks = &mut self.spaces[space.index()].acks;
+        let acks = &mut self.spaces[space].acks;
         acks.on_packet(arrival.at, open.number, arrival.meta.ecn, effects.ack_eliciting);
-        if space == SpaceId::DATA && self.largest_received_data.is_none_or(|largest| open.number > largest) {
-            self.largest_received_data = Some(open.number);
+        if space.is_data() && self.spaces[space].on_number(open.number) {
             // The frames may have made us forget the path.
             arrival.path = self.paths.find(&arrival.meta, self.side);
             if let (Some(path), Header::Short { spin, .. }) = (arrival.path, &partial.header) {

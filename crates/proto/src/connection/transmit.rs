@@ -10,6 +10,7 @@ use super::{
     lifecycle::{CloseFrame, Lifecycle},
     open_packet::OpenPacket,
     paths::{Path, PathKey, challenge_data},
+    repeat::Underway,
     sent::{Control, SentFrames},
     sizes::{MIN_INITIAL, MIN_PACKET},
 };
@@ -23,6 +24,8 @@ use crate::{
     udp::Transmit,
 };
 
+/// A packet owed with less room than this is full, in bytes.
+const MIN_REPEAT: usize = 32;
 /// The most bytes of reason phrase sent with a close.
 const MAX_REASON: usize = 256;
 
@@ -51,8 +54,7 @@ impl Connection {
                 self.transmit_probing(now, buf)
                     .or_else(|| self.transmit_mtu_probe(now, path, buf))
                     .or_else(|| self.transmit_batch(now, path, max_segments.max(1), buf))
-                    .or_else(|| self.transmit_copies(now, path, max_segments.max(1), buf))
-                    .or_else(|| self.transmit_tail(now, path, max_segments.max(1), buf))
+                    .or_else(|| self.transmit_again(now, path, max_segments.max(1), buf))
             }
             Lifecycle::Closing { .. } => self.transmit_close(now, buf),
             Lifecycle::Draining { .. } | Lifecycle::Closed => None,
@@ -135,6 +137,45 @@ impl Connection {
         (0, if is_capped { Content::Control } else { Content::Acks })
     }
 
+    /// What leaves a second time, once nothing else is left to send.
+    fn transmit_again(
+        &mut self,
+        now: Instant,
+        path: PathKey,
+        max_segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if self.repeat.has_flight() && self.owe_copies(now, path) {
+            let copies = self.transmit_batch(now, path, max_segments, buf);
+            if copies.is_some() {
+                return copies;
+            }
+            self.repeat.forgo_copies(&self.paths[path]);
+        }
+        if !self.repeat.copies_tails() || !self.handshake.complete {
+            return None;
+        }
+        // What waits for the peer's credit is still to come.
+        if self.wants_data() || self.streams.is_flow_blocked() {
+            return None;
+        }
+        let path_state = &self.paths[path];
+        let next = self.spaces[path_state.space()].numbers.next();
+        let (recovery, streams) = (&mut self.recovery, &mut self.streams);
+        if !self.repeat.owe_tail(now, path_state, max_segments, next, recovery, streams) {
+            return None;
+        }
+        let tail = self.transmit_batch(now, path, max_segments, buf);
+        self.repeat.on_tail(tail.as_ref().map_or(0, |tail| tail.size));
+        tail
+    }
+
+    fn owe_copies(&mut self, now: Instant, path: PathKey) -> bool {
+        let is_waiting = self.wants_data();
+        let underway = Underway { keys: &self.keys, spaces: &self.spaces, recovery: &self.recovery };
+        self.repeat.owe_copies(now, &self.paths[path], is_waiting, &underway)
+    }
+
     /// Window and pacer would let more out, but there is nothing.
     fn on_nothing_more(&mut self, now: Instant, path: PathId) {
         let flow_blocked = self.streams.is_flow_blocked();
@@ -196,23 +237,23 @@ impl Connection {
             open = Some(packet);
         }
         if probe {
-            self.on_probe_datagram();
+            self.repeat.on_owed_datagram();
         }
         if let Some(last) = open {
             let pad_to = pad.then_some(start + usize::from(MIN_INITIAL).min(room));
             self.finish_packet(now, buf, last, pad_to);
         }
-        self.note_flight(&flight, buf.len() - start);
+        self.repeat.on_flight(&flight, buf.len() - start);
     }
 
     /// What a space has to say, if it may: `None` if nothing.
     fn wanted(&self, now: Instant, space: SpaceId, content: Content) -> Option<Content> {
         self.keys.local(space)?;
-        let state = &self.spaces[space.index()];
+        let state = &self.spaces[space];
         // Handshake bytes that wait behind a window full of other data, with nothing of their own in flight, have no
         // timer to free them: 1-RTT packets arm none before the handshake is confirmed (RFC 9002 section 6.2.1).
         let stuck = space != SpaceId::DATA && state.crypto.can_send() && !self.recovery.in_flight(space);
-        let probing = state.probes > 0 || stuck;
+        let probing = self.repeat.is_owed(space) || stuck;
         if (content == Content::All || probing) && (probing || self.has_new_data(space) || state.ping) {
             return Some(Content::All);
         }
@@ -237,7 +278,7 @@ impl Connection {
 
     /// Whether `space` has frames to send other than acknowledgements.
     pub(super) fn has_new_data(&self, space: SpaceId) -> bool {
-        let crypto = self.spaces[space.index()].crypto.can_send();
+        let crypto = self.spaces[space].crypto.can_send();
         match space {
             SpaceId::Initial | SpaceId::Handshake => crypto,
             SpaceId::DATA if !self.keys.has(SpaceId::DATA) => {
@@ -256,7 +297,7 @@ impl Connection {
 
     fn begin_packet(&mut self, buf: &mut Vec<u8>, space: SpaceId, path: PathKey, ecn: Ecn) -> OpenPacket {
         let dcid = &self.cids.remote_on(self.paths.cid_of(path));
-        let number = self.spaces[space.index()].numbers.next();
+        let number = self.spaces[space].numbers.next();
         let number_len = packet::number_len(number, self.recovery.largest_acked(space));
         let scid = self.cids.own;
         let mut long =
@@ -272,7 +313,7 @@ impl Connection {
                 (PacketKind::OneRtt, mark)
             }
         };
-        let frames = SentFrames { is_copy: self.tail.is_copying, ..SentFrames::new(space) };
+        let frames = SentFrames { is_copy: self.repeat.is_copying_tail(), ..SentFrames::new(space) };
         OpenPacket { space, path, ecn, kind, mark, frames, ack_eliciting: false, probe: false, mtu_probe: false }
     }
 
@@ -287,7 +328,7 @@ impl Connection {
     ) {
         let early = packet.kind == PacketKind::ZeroRtt;
         let space = packet.space;
-        let state = &mut self.spaces[space.index()];
+        let state = &mut self.spaces[space];
         if !early && (state.acks.pending() || state.acks.due(now)) {
             packet.frames.acked = state.acks.write(now, buf, limit);
         }
@@ -304,7 +345,7 @@ impl Connection {
         if content == Content::Control {
             self.write_connection_control(buf, limit, packet);
             self.streams.write_control(buf, limit, &mut packet.frames.streams);
-            let state = &mut self.spaces[space.index()];
+            let state = &mut self.spaces[space];
             if buf.len() == acks_end && state.ping && buf.len() < limit {
                 Frame::Ping.encode(buf);
             }
@@ -312,10 +353,10 @@ impl Connection {
             state.ping &= !packet.ack_eliciting;
             return;
         }
-        packet.probe = state.probes > 0;
+        packet.probe = self.repeat.is_owed(space);
         let asks = packet.probe && self.probes_ask(space) || self.controller_asks(now, space);
         let (end, limit) = (limit, limit - usize::from(asks));
-        let is_copy = packet.probe && self.owes_copies();
+        let is_copy = packet.probe && self.repeat.owes_copies();
         if packet.probe && space != SpaceId::DATA {
             // What follows cannot be read without it.
             self.write_repeats(buf, acks_end, limit, packet);
@@ -329,15 +370,43 @@ impl Connection {
             // waits for. What the controller wants to know goes along with data.
             Frame::ImmediateAck.encode(buf);
         }
-        let state = &mut self.spaces[space.index()];
-        if buf.len() == acks_end && (state.probes > 0 && !is_copy || state.ping) && buf.len() < limit {
+        let state = &mut self.spaces[space];
+        if buf.len() == acks_end && (self.repeat.is_owed(space) && !is_copy || state.ping) && buf.len() < limit {
             Frame::Ping.encode(buf);
         }
         packet.ack_eliciting = buf.len() > acks_end;
         packet.probe &= packet.ack_eliciting;
         if packet.ack_eliciting {
             state.ping = false;
-            state.probes = state.probes.saturating_sub(1);
+            self.repeat.on_packet(space);
+        }
+    }
+
+    /// Appends what is outstanding, the oldest first, as far as it fits: what no probe of this timeout has repeated yet
+    /// or, if there is no more of that and the packet has nothing beyond `acks_end` yet, the oldest once again (RFC
+    /// 9002 section 6.2.4).
+    fn write_repeats(&mut self, buf: &mut Vec<u8>, acks_end: usize, limit: usize, packet: &mut OpenPacket) {
+        let space = packet.space;
+        let mut is_first_round = true;
+        loop {
+            let room = limit.saturating_sub(buf.len());
+            // Handshake bytes are gathered first, so that none that were never sent come between them.
+            let waiting = if space.is_data() { 0 } else { self.spaces[space].crypto.lost_len() };
+            if room < MIN_REPEAT || waiting >= room as u64 {
+                return;
+            }
+            if let Some(sent) = self.repeat.next(space, &self.recovery) {
+                self.send_again(&sent);
+                if space.is_data() {
+                    self.write_frames(buf, limit, packet);
+                }
+                continue;
+            }
+            // A probe has at least something.
+            let is_empty = buf.len() == acks_end && (space.is_data() || !self.has_new_data(space));
+            if !(is_empty && std::mem::take(&mut is_first_round) && self.repeat.begin_again(space)) {
+                return;
+            }
         }
     }
 
@@ -370,7 +439,7 @@ impl Connection {
     }
 
     fn write_crypto(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
-        let crypto = &mut self.spaces[packet.space.index()].crypto;
+        let crypto = &mut self.spaces[packet.space].crypto;
         while crypto.can_send() {
             let offset = crypto.next_offset();
             let room = limit.saturating_sub(buf.len());
@@ -459,7 +528,7 @@ impl Connection {
             Some((header, key)) => mark.seal(buf, 0, key, header).is_ok(),
             None => false,
         };
-        self.spaces[space.index()].numbers.on_used(&mut self.rng);
+        self.spaces[space].numbers.on_used(&mut self.rng);
         if !sealed {
             // Cannot happen with the keys we checked for; the packet is as good as lost, its content is not.
             buf.truncate(mark.start);
@@ -594,7 +663,7 @@ impl Connection {
             let packet = self.begin_packet(buf, space, path, Ecn::NotEct);
             let limit = room - TAG_LEN;
             // What arrived last is acknowledged along with the close, so that the peer does not take it for lost.
-            let acks = &mut self.spaces[space.index()].acks;
+            let acks = &mut self.spaces[space].acks;
             if acks.pending() || acks.due(now) {
                 acks.write(now, buf, limit.saturating_sub(MIN_PACKET));
             }

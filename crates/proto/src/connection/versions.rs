@@ -5,7 +5,7 @@ use thalweg_units::Instant;
 
 use super::{
     Connection,
-    crypto_stream::{CryptoStream, MAX_UNPROVEN},
+    spaces::{CryptoStream, MAX_UNPROVEN},
 };
 use crate::{
     Side,
