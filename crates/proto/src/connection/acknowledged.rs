@@ -22,7 +22,7 @@ impl Connection {
     ) -> Result<(), TransportError> {
         // Initial and Handshake packets are acknowledged at once and carry no meaningful delay (RFC 9000 section 13.2.1).
         let delay = match space {
-            SpaceId::Data(_) => ack.delay(self.peer_params.ack_delay_exponent),
+            SpaceId::Data(_) => ack.delay(self.handshake.peer_params.ack_delay_exponent),
             SpaceId::Initial | SpaceId::Handshake => Duration::ZERO,
         };
         self.read_timestamps(ack)?;
@@ -42,9 +42,14 @@ impl Connection {
         self.on_outcome(now, &mut outcome);
         self.spaces.outcome = outcome;
         if has_news && space == SpaceId::DATA {
-            self.consider_ack_request();
+            let active = self.recovery.path(self.paths.active().id);
+            self.ack_requests.consider(self.recovery.policies().ack_rate, &self.handshake, active);
         }
-        self.tell_path(now);
+        if self.handshake.confirmed && self.handshake.tokens.may_tell() {
+            let active = self.paths.active();
+            let (known, ip) = (self.recovery.path(active.id), active.remote.ip());
+            self.handshake.tokens.tell_path(now, ip, known, &mut self.rng);
+        }
         self.finish_close_when_done(now);
         Ok(())
     }
@@ -80,7 +85,7 @@ impl Connection {
         if space.is_data() && self.side == Side::Server && self.handshake.complete {
             self.repeat.end_copies();
         }
-        if let Some(since) = self.suspended.take() {
+        if let Some(since) = self.lifecycle.idle.suspended.take() {
             let silence = now.saturating_since(since);
             self.reports.tell_path(PathEvent::Resumed { silence });
         }
@@ -157,7 +162,7 @@ impl Connection {
         for &control in &frames.control {
             match control {
                 Control::HandshakeDone => self.handshake.done_pending = true,
-                Control::NewToken => self.handshake.new_token_pending = true,
+                Control::NewToken => self.handshake.tokens.is_pending = true,
                 Control::NewConnectionId(sequence) => self.cids.local.on_lost(sequence),
                 Control::RetireConnectionId(sequence) => self.cids.remote.on_retire_lost(sequence),
                 Control::AckFrequency(sequence) => self.ack_requests.on_lost(sequence),

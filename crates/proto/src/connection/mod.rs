@@ -1,35 +1,39 @@
 //! One QUIC connection, sans IO: datagrams and the time go in; datagrams, a deadline and events come out.
 //!
-//! The parts: `keys` (encryption levels, key update), `handshake` (TLS, transport parameters, 0-RTT, Retry), `receive`
-//! (datagram to frames), `frames` (what each frame does), `transmit` (state to datagrams), `probes` (what is sent ahead
-//! of or after a timeout), `copies` (second copies of the handshake's flights), `numbers` (packet numbers),
-//! `acknowledged` (what acknowledgement and loss do), `ack_frequency` (how often to be acknowledged), `migrate`
-//! (paths), `lifecycle` (closing, idle). Recovery, streams and acknowledgement tracking are modules of their own, with
-//! no knowledge of this one.
+//! [`Connection`] is the facade over its parts, which know nothing of it: `handshake` (TLS session, keys, versions,
+//! tokens, Retry, 0-RTT), `spaces` (packet numbers, acknowledgments, CRYPTO), `paths` (address pairs, validation,
+//! migration, the scheduler), `repeat` (what may leave twice), `ack_frequency` (how often to be acknowledged),
+//! `lifecycle` and `idle`, `reports` (what it tells). A part takes what it needs of the others as arguments.
+//!
+//! The ways through it are methods, a file each: `begin`, `receive` (datagram to frames), `frames` (what each frame
+//! does), `tls`, `acknowledged` (what acknowledgment and loss do), `transmit` (which datagrams leave), `write` (what is
+//! in them), `timers`, `close`, `adjust`. Recovery, streams and acknowledgment tracking are modules of their own.
 
 mod ack_frequency;
 mod acknowledged;
 mod adjust;
+mod begin;
 mod cids;
+mod close;
 mod event;
 mod frame_info;
 mod frames;
 mod handshake;
-mod keys;
-mod known_path;
+mod idle;
 mod lifecycle;
 mod open_packet;
 mod paths;
 mod receive;
-mod reconfigure;
 mod repeat;
 mod reports;
 mod sent;
 mod sizes;
 mod spaces;
 mod stats;
+mod timers;
+mod tls;
 mod transmit;
-mod versions;
+mod write;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -39,29 +43,27 @@ use std::{
 
 use bytes::Bytes;
 use rand_chacha::ChaCha8Rng;
-use thalweg_recovery::{Recovery, RepairStats, SpaceId, Timeout};
+use thalweg_recovery::{Recovery, RepairStats, SpaceId};
 use thalweg_units::Instant;
 
-pub(crate) use self::event::EndpointEvent;
 use self::{
     ack_frequency::AckRequests,
     cids::Cids,
-    handshake::Handshake,
-    keys::KeyStore,
-    lifecycle::{CloseFrame, IdleTimers, Lifecycle},
+    handshake::{Handshake, KeyStore},
+    lifecycle::{CloseFrame, Lifecycle, Phase},
     paths::{Migration, PathSet},
     repeat::{Repeat, Underway},
     reports::Reports,
     sent::SentFrames,
     spaces::Spaces,
 };
+pub(crate) use self::{
+    event::EndpointEvent,
+    handshake::{Accept, choose_version, open_copy},
+};
 pub use self::{
     event::{Event, PathEvent},
     stats::{ConnectionStats, UdpStats},
-};
-pub(crate) use self::{
-    handshake::Accept,
-    versions::{choose_version, open_copy},
 };
 use crate::{
     Side,
@@ -69,54 +71,38 @@ use crate::{
     config::TransportConfig,
     crypto::{Session, TAG_LEN},
     datagrams::Datagrams,
-    error::{ConnectionError, TransportError, TransportErrorCode},
-    observe::{CloseTrigger, ConnectionState, KeyTrigger, ObserverEvent, Owner, PacketKind},
+    error::ConnectionError,
+    observe::{KeyTrigger, ObserverEvent, Owner, PacketKind},
     packet,
     streams::Streams,
     transport_parameters::TransportParameters,
     version::Version,
 };
 
-/// Probe timeouts for which a connection ID that the peer has retired still leads to the connection. Datagrams that the
-/// RETIRE_CONNECTION_ID frame has overtaken are as good as those before it; without its ID they would be answered with
-/// a stateless reset, which is for endpoints without state (RFC 9000 section 10.3). RFC 9000 gives no time (section
-/// 5.1.2); three probe timeouts are what it waits for late packets elsewhere (section 10.2).
-const RETIRED_FOR_PTOS: u32 = 3;
-
 /// A QUIC connection. See the [module](self) for its parts and the crate for how to drive it.
 pub struct Connection {
     side: Side,
     config: Arc<TransportConfig>,
-    version: Version,
     rng: ChaCha8Rng,
-    session: Box<dyn Session>,
     handshake: Handshake,
     keys: KeyStore,
     spaces: Spaces,
     recovery: Recovery<SentFrames>,
     paths: PathSet,
     cids: Cids,
-    peer_params: TransportParameters,
     streams: Streams,
     datagrams: Datagrams,
-    lifecycle: Lifecycle,
-    idle: IdleTimers,
-    /// Close with this once every stream is delivered.
-    close_when_done: Option<CloseFrame>,
-    error: Option<ConnectionError>,
-    reports: Reports,
-    undecryptable: Vec<receive::Waiting>,
-    repeat: Repeat,
     ack_requests: AckRequests,
-    /// Since when nothing is heard, if a suspension was reported.
-    suspended: Option<Instant>,
+    repeat: Repeat,
+    lifecycle: Lifecycle,
+    reports: Reports,
 }
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection")
             .field("side", &self.side)
-            .field("version", &self.version)
+            .field("version", &self.handshake.version)
             .field("remote", &self.remote_address())
             .field("lifecycle", &self.lifecycle)
             .finish_non_exhaustive()
@@ -133,7 +119,7 @@ impl Connection {
 
     /// The version in use.
     pub fn version(&self) -> Version {
-        self.version
+        self.handshake.version
     }
 
     /// The streams, to open, read and write them.
@@ -159,7 +145,7 @@ impl Connection {
 
     /// TLS: application protocol, certificates, exporter.
     pub fn session(&self) -> &dyn Session {
-        &*self.session
+        &*self.handshake.session
     }
 
     /// The peer's address on the active path.
@@ -179,13 +165,13 @@ impl Connection {
 
     /// What the peer told about itself.
     pub fn peer_transport_parameters(&self) -> &TransportParameters {
-        &self.peer_params
+        &self.handshake.peer_params
     }
 
     /// The destination of the client's very first Initial (RFC 9000 section 7.2): names the connection at both ends and in
     /// qlog.
     pub fn original_destination_cid(&self) -> ConnectionId {
-        self.handshake.original_dcid
+        self.handshake.ids.original_dcid
     }
 
     /// Whether TLS is not complete yet.
@@ -205,7 +191,7 @@ impl Connection {
 
     /// Whether 0-RTT data were accepted; `None` while open or if there were none.
     pub fn early_data_accepted(&self) -> Option<bool> {
-        self.handshake.early_accepted
+        self.handshake.early.accepted
     }
 
     /// Whether the connection can no longer be used.
@@ -215,12 +201,12 @@ impl Connection {
 
     /// Whether nothing is left to do, not even for late packets.
     pub fn is_drained(&self) -> bool {
-        matches!(self.lifecycle, Lifecycle::Closed)
+        matches!(self.lifecycle.phase, Phase::Closed)
     }
 
     /// Why the connection ended.
     pub fn error(&self) -> Option<&ConnectionError> {
-        self.error.as_ref()
+        self.lifecycle.error.as_ref()
     }
 
     /// Closes at once; data in flight are abandoned. `code` and `reason` go to the peer's application.
@@ -231,7 +217,7 @@ impl Connection {
     /// Closes once everything written and finished has been acknowledged; streams still finishing are never cut.
     pub fn close_when_done(&mut self, now: Instant, code: u64, reason: Bytes) {
         if self.lifecycle.is_open() {
-            self.close_when_done = Some(CloseFrame::Application { code, reason });
+            self.lifecycle.close_when_done = Some(CloseFrame::Application { code, reason });
             self.finish_close_when_done(now);
         }
     }
@@ -243,7 +229,7 @@ impl Connection {
 
     /// Changes the keep-alive interval; `None` stops it.
     pub fn set_keep_alive(&mut self, now: Instant, interval: Option<Duration>) {
-        self.idle.set_keep_alive(now, interval);
+        self.lifecycle.idle.set_keep_alive(now, interval);
     }
 
     /// Says whether the application waits for something of the peer, such as the answer to a request. While it does, a
@@ -252,24 +238,19 @@ impl Connection {
     /// stateless reset if the peer has lost its state (section 10.3); a receiver that is merely silent would learn
     /// neither. Nothing is sent while nothing is awaited. Default: it does not wait.
     pub fn set_awaiting(&mut self, now: Instant, awaiting: bool) {
-        self.idle.set_awaiting(now, awaiting);
+        self.lifecycle.idle.set_awaiting(now, awaiting);
     }
 
     /// How long no packet of the peer was received.
     pub fn silence(&self, now: Instant) -> Duration {
-        now.saturating_since(self.idle.last_received)
-    }
-
-    /// When a silent peer is asked whether it is still there. Until the handshake is complete its own timers do that.
-    fn ask_at(&self) -> Option<Instant> {
-        self.idle.ask_at(self.recovery.pto(SpaceId::DATA)).filter(|_| self.handshake.complete)
+        now.saturating_since(self.lifecycle.idle.last_received)
     }
 
     /// Starts a key update as soon as RFC 9001 section 6.1 permits. Returns whether that was now.
     pub fn force_key_update(&mut self, now: Instant) -> bool {
         let may = self.handshake.confirmed && self.keys.may_update();
         if may {
-            self.keys.update(&mut *self.session);
+            self.keys.update(&mut *self.handshake.session);
             self.ping();
             let (kind, owner, trigger) = (PacketKind::OneRtt, Owner::Local, KeyTrigger::LocalUpdate);
             let generation = self.keys.updates;
@@ -354,94 +335,6 @@ impl Connection {
         }
     }
 
-    /// When [`Self::handle_timeout`] wants to be called next. Ask again after every other call.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        if !self.lifecycle.is_open() {
-            return self.lifecycle.timer();
-        }
-        let active = self.paths.active();
-        // At the amplification limit not even an acknowledgement can leave: only the peer's next datagram changes that.
-        let may_speak = active.amplification_budget() >= sizes::MIN_PACKET as u64;
-        let acks = self.spaces.iter().filter_map(|space| space.acks.timer()).filter(|_| may_speak);
-        let paths = self.paths.iter().filter_map(|path| path.validation.timer());
-        let mtu = active.mtu.next_probe_time().filter(|_| self.handshake.confirmed);
-        acks.chain(paths)
-            .chain(self.recovery.timer())
-            .chain(self.keys.timer())
-            .chain(self.idle.deadline(self.recovery.pto(SpaceId::DATA)))
-            .chain(self.idle.connect_deadline())
-            .chain(self.idle.keep_alive_at())
-            .chain(self.ask_at())
-            .chain(self.paths.iter().filter_map(|path| path.paced_until))
-            .chain(mtu)
-            .min()
-    }
-
-    /// Does what time has made due. Follow with [`Self::poll_transmit`].
-    pub fn handle_timeout(&mut self, now: Instant) {
-        match self.lifecycle {
-            Lifecycle::Open => {}
-            Lifecycle::Closing { until, .. } | Lifecycle::Draining { until } => {
-                if until <= now {
-                    self.lifecycle = Lifecycle::Closed;
-                    self.reports.tell_endpoint(EndpointEvent::Drained);
-                    self.reports.observe_state(now, ConnectionState::Closed);
-                }
-                return;
-            }
-            Lifecycle::Closed => return,
-        }
-        if self.idle.deadline(self.recovery.pto(SpaceId::DATA)).is_some_and(|t| t <= now) {
-            self.on_silence(now, "idle timeout", ConnectionError::TimedOut);
-            return;
-        }
-        if let Some(after) = self.idle.connect_timed_out(now) {
-            self.on_silence(now, "connect timeout", ConnectionError::ConnectTimedOut { after });
-            return;
-        }
-        if self.idle.keep_alive_at().is_some_and(|t| t <= now) {
-            self.idle.on_keep_alive();
-            self.ping();
-        }
-        if self.ask_at().is_some_and(|t| t <= now) {
-            self.idle.on_asked(now);
-            self.ping();
-        }
-        for path in self.paths.iter_mut() {
-            path.paced_until = path.paced_until.filter(|until| *until > now);
-        }
-        self.keys.on_timeout(now);
-        self.forget_retired_cids(now);
-        self.on_path_timeouts(now);
-        // Begins a new search if it is time; its probe leaves when the window permits.
-        let _ = self.paths.active_mut().mtu.poll_probe(now);
-        if self.recovery.timer().is_some_and(|t| t <= now) {
-            self.on_recovery_timeout(now);
-        }
-        self.reports.drain_trace(&mut self.recovery);
-    }
-
-    fn on_recovery_timeout(&mut self, now: Instant) {
-        let mut outcome = std::mem::take(&mut self.spaces.outcome);
-        outcome.clear();
-        match self.recovery.on_timeout(now, &mut outcome) {
-            Timeout::None => {}
-            Timeout::Lost => self.on_outcome(now, &mut outcome),
-            Timeout::Probe { space, datagrams } => self.on_probe_timeout(now, space, datagrams),
-        }
-        self.spaces.outcome = outcome;
-    }
-
-    fn on_probe_timeout(&mut self, now: Instant, space: SpaceId, datagrams: u8) {
-        let underway = Underway { keys: &self.keys, spaces: &self.spaces, recovery: &self.recovery };
-        self.repeat.on_probe_timeout(space, datagrams, &underway);
-        if self.recovery.pto_count() >= 2 && self.suspended.is_none() && self.handshake.complete {
-            self.suspended = Some(self.idle.last_received);
-            let silence = now.saturating_since(self.idle.last_received);
-            self.reports.tell_path(PathEvent::Suspended { silence });
-        }
-    }
-
     /// Handshake messages of ours must have been lost: repeats them.
     fn speed_up_handshake(&mut self, now: Instant) {
         let underway = Underway { keys: &self.keys, spaces: &self.spaces, recovery: &self.recovery };
@@ -452,14 +345,6 @@ impl Connection {
                 path.suspend_ecn();
             }
         }
-    }
-
-    /// Ends the connection without a word: the peer was silent for too long.
-    fn on_silence(&mut self, now: Instant, reason: &str, error: ConnectionError) {
-        self.reports.observe_close(now, Owner::Local, CloseTrigger::IdleTimeout, false, 0, reason.as_bytes());
-        self.end(now, error);
-        self.lifecycle = Lifecycle::Closed;
-        self.reports.tell_endpoint(EndpointEvent::Drained);
     }
 
     // Paths.
@@ -485,7 +370,7 @@ impl Connection {
     fn migration(&mut self) -> (&mut PathSet, Migration<'_>) {
         let with = Migration {
             config: &self.config,
-            peer_max: self.peer_params.max_udp_payload_size,
+            peer_max: self.handshake.peer_params.max_udp_payload_size,
             keys: &self.keys,
             recovery: &mut self.recovery,
             cids: &mut self.cids,
@@ -498,80 +383,4 @@ impl Connection {
     fn update_amplification_limit(&mut self, now: Instant) {
         self.paths.update_amplification_limit(now, &self.keys, &mut self.recovery);
     }
-
-    fn on_path_timeouts(&mut self, now: Instant) {
-        let (paths, mut with) = self.migration();
-        if paths.on_timeouts(now, &mut with) {
-            let error = TransportError::no_viable_path("no address of the peer could be validated");
-            self.drain(now, ConnectionError::Transport(error));
-        }
-    }
-
-    // Closing.
-
-    /// Ends the connection because the peer broke a rule.
-    fn close_on_error(&mut self, now: Instant, error: TransportError) {
-        let frame = CloseFrame::Transport {
-            code: error.code,
-            frame: error.frame.unwrap_or(0),
-            reason: Bytes::copy_from_slice(error.reason.as_bytes()),
-        };
-        self.close_with(now, frame, ConnectionError::Transport(error));
-    }
-
-    fn close_with(&mut self, now: Instant, frame: CloseFrame, error: ConnectionError) {
-        if !self.lifecycle.is_open() {
-            return;
-        }
-        let trigger = match &frame {
-            CloseFrame::Transport { .. } => CloseTrigger::Error,
-            CloseFrame::Application { .. } => CloseTrigger::Application,
-        };
-        let (application, code, reason) = match &frame {
-            CloseFrame::Transport { code, reason, .. } => (false, code.0, reason.clone()),
-            CloseFrame::Application { code, reason } => (true, *code, reason.clone()),
-        };
-        self.reports.observe_close(now, Owner::Local, trigger, application, code, &reason);
-        let until = now + self.recovery.pto(SpaceId::DATA) * 3;
-        self.lifecycle = Lifecycle::Closing { until, frame, send: true, received: 0, reply_at: 1 };
-        self.end(now, error);
-        self.reports.observe_state(now, ConnectionState::Closing);
-    }
-
-    /// The peer closed.
-    fn drain(&mut self, now: Instant, error: ConnectionError) {
-        if matches!(self.lifecycle, Lifecycle::Draining { .. } | Lifecycle::Closed) {
-            return;
-        }
-        self.end(now, error);
-        self.lifecycle = Lifecycle::Draining { until: now + self.recovery.pto(SpaceId::DATA) * 3 };
-        self.reports.observe_state(now, ConnectionState::Draining);
-    }
-
-    /// Tells the application, once.
-    fn end(&mut self, now: Instant, error: ConnectionError) {
-        if self.error.is_none() {
-            self.error = Some(error.clone());
-            // Three probe timeouts are to come in which nothing of it can be sent.
-            self.streams.drop_unsent();
-            self.datagrams.drop_unsent();
-            self.remember_path(now);
-            self.reports.tell_endpoint(EndpointEvent::HandshakeOver);
-            self.reports.tell(Event::ConnectionLost(error));
-        }
-    }
-
-    fn finish_close_when_done(&mut self, now: Instant) {
-        if self.close_when_done.is_some()
-            && self.streams.unfinished_sends() == 0
-            && let Some(frame) = self.close_when_done.take()
-        {
-            self.close_with(now, frame, ConnectionError::LocallyClosed);
-        }
-    }
-}
-
-/// The reason phrase of a transport error as the peer's close frame carries it.
-fn application_error_in_handshake() -> CloseFrame {
-    CloseFrame::Transport { code: TransportErrorCode::APPLICATION_ERROR, frame: 0, reason: Bytes::new() }
 }

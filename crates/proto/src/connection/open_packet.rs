@@ -1,11 +1,11 @@
-//! A packet being written.
+//! A packet being written, and what it may hold.
 
 use thalweg_recovery::{Ecn, SpaceId};
 
 use super::{paths::PathKey, sent::SentFrames};
 use crate::{observe::PacketKind, packet::HeaderMark};
 
-/// See the [module](self).
+/// A packet being written.
 pub(super) struct OpenPacket {
     pub(super) space: SpaceId,
     /// The path it goes by.
@@ -20,4 +20,16 @@ pub(super) struct OpenPacket {
     pub(super) probe: bool,
     /// It asks whether the path carries datagrams of its size.
     pub(super) mtu_probe: bool,
+}
+
+/// What a packet may hold.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Acknowledgements only: the window is full.
+    Acks,
+    /// Those, PING, and control frames: the window has room, but the application's rate limit holds back what is large.
+    /// Without them a paused connection would die of idleness, and starve its peer of credit.
+    Control,
+    /// Anything there is.
+    All,
 }

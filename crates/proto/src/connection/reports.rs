@@ -99,26 +99,17 @@ impl Reports {
 
     /// A packet was sent whose frames are `payload`.
     pub(super) fn observe_sent(&mut self, now: Instant, packet: PacketInfo<'_>, payload: &[u8]) {
-        self.observe_packet(now, packet, payload, |packet| ObserverEvent::PacketSent(packet));
+        if let Some(observer) = self.observer.as_mut() {
+            let frames = summarise(payload, &mut self.frames);
+            observer.on_event(now, &ObserverEvent::PacketSent(PacketInfo { frames, ..packet }));
+        }
     }
 
     /// A packet was accepted whose frames are `payload`.
     pub(super) fn observe_received(&mut self, now: Instant, packet: PacketInfo<'_>, payload: &[u8]) {
-        self.observe_packet(now, packet, payload, |packet| ObserverEvent::PacketReceived(packet));
-    }
-
-    fn observe_packet(
-        &mut self,
-        now: Instant,
-        packet: PacketInfo<'_>,
-        payload: &[u8],
-        event: impl for<'a> Fn(PacketInfo<'a>) -> ObserverEvent<'a>,
-    ) {
         if let Some(observer) = self.observer.as_mut() {
-            self.frames.clear();
-            let frames = FrameIter::new(payload).filter_map(Result::ok);
-            self.frames.extend(frames.map(|frame| FrameInfo::from(&frame)));
-            observer.on_event(now, &event(PacketInfo { frames: &self.frames, ..packet }));
+            let frames = summarise(payload, &mut self.frames);
+            observer.on_event(now, &ObserverEvent::PacketReceived(PacketInfo { frames, ..packet }));
         }
     }
 
@@ -144,4 +135,11 @@ impl Reports {
             self.observe(now, &ObserverEvent::LimitedBy { path, limit });
         }
     }
+}
+
+/// The frames of a payload in brief.
+fn summarise<'a>(payload: &[u8], frames: &'a mut Vec<FrameInfo>) -> &'a [FrameInfo] {
+    frames.clear();
+    frames.extend(FrameIter::new(payload).filter_map(Result::ok).map(|frame| FrameInfo::from(&frame)));
+    frames
 }

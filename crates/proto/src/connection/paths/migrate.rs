@@ -19,7 +19,7 @@ use crate::{
     connection::{
         cids::Cids,
         event::{EndpointEvent, PathEvent},
-        keys::KeyStore,
+        handshake::KeyStore,
         reports::Reports,
         sent::SentFrames,
     },

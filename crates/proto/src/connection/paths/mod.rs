@@ -25,7 +25,7 @@ pub(crate) use self::{
 };
 use super::{
     event::PathEvent,
-    keys::KeyStore,
+    handshake::KeyStore,
     reports::Reports,
     sent::SentFrames,
     sizes::{MIN_INITIAL, MIN_PACKET},

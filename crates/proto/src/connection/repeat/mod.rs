@@ -16,7 +16,7 @@ use thalweg_units::Instant;
 
 use self::{copies::Copies, owed::Owed, policy::RepeatPolicy, probes::Probing, tail::Tail};
 use super::{
-    keys::KeyStore,
+    handshake::KeyStore,
     paths::Path,
     sent::SentFrames,
     sizes::MIN_INITIAL,

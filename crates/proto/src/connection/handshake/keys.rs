@@ -40,7 +40,7 @@ struct Previous {
 
 /// Every key a connection holds right now.
 #[derive(Default)]
-pub(super) struct KeyStore {
+pub(crate) struct KeyStore {
     initial: Option<Keys>,
     /// Server: opens Initial packets of the version the client began with, if we answered in another (RFC 9369 section 4.1).
     first_version: Option<DirectionKeys>,
@@ -50,14 +50,14 @@ pub(super) struct KeyStore {
     early_until: Option<Instant>,
     one_rtt: Option<OneRtt>,
     /// Packets that failed authentication, over the whole connection (RFC 9001 section 6.6).
-    pub(super) failed: u64,
+    pub failed: u64,
     /// Key updates so far, ours and the peer's.
-    pub(super) updates: u64,
+    pub updates: u64,
 }
 
 /// What opening a 1-RTT packet told us about key generations; the number is the length of the plain text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Opened {
+pub(crate) enum Opened {
     /// Current or previous keys: nothing to do.
     Known(usize),
     /// The peer has updated; the caller must call [`KeyStore::commit_remote_update`].
@@ -65,23 +65,23 @@ pub(super) enum Opened {
 }
 
 impl KeyStore {
-    pub(super) fn install_initial(&mut self, keys: Keys) {
+    pub fn install_initial(&mut self, keys: Keys) {
         self.initial = Some(keys);
     }
 
-    pub(super) fn install_first_version(&mut self, remote: DirectionKeys) {
+    pub fn install_first_version(&mut self, remote: DirectionKeys) {
         self.first_version = Some(remote);
     }
 
-    pub(super) fn install_handshake(&mut self, keys: Keys) {
+    pub fn install_handshake(&mut self, keys: Keys) {
         self.handshake = Some(keys);
     }
 
-    pub(super) fn install_early(&mut self, keys: DirectionKeys) {
+    pub fn install_early(&mut self, keys: DirectionKeys) {
         self.early = Some(keys);
     }
 
-    pub(super) fn install_one_rtt(&mut self, keys: Keys, session: &mut dyn Session) {
+    pub fn install_one_rtt(&mut self, keys: Keys, session: &mut dyn Session) {
         self.one_rtt = Some(OneRtt {
             local_header: keys.local.header,
             remote_header: keys.remote.header,
@@ -98,7 +98,7 @@ impl KeyStore {
         });
     }
 
-    pub(super) fn discard(&mut self, space: SpaceId) {
+    pub fn discard(&mut self, space: SpaceId) {
         match space {
             SpaceId::Initial => {
                 self.initial = None;
@@ -110,15 +110,15 @@ impl KeyStore {
     }
 
     /// Server: the handshake is complete; late 0-RTT packets are welcome until `until` (RFC 9001 section 4.9.3).
-    pub(super) fn discard_early_at(&mut self, until: Instant) {
+    pub fn discard_early_at(&mut self, until: Instant) {
         self.early_until = self.early.is_some().then_some(until);
     }
 
-    pub(super) fn discard_early(&mut self) {
+    pub fn discard_early(&mut self) {
         self.early = None;
     }
 
-    pub(super) fn has(&self, space: SpaceId) -> bool {
+    pub fn has(&self, space: SpaceId) -> bool {
         match space {
             SpaceId::Initial => self.initial.is_some(),
             SpaceId::Handshake => self.handshake.is_some(),
@@ -126,12 +126,12 @@ impl KeyStore {
         }
     }
 
-    pub(super) fn has_early(&self) -> bool {
+    pub fn has_early(&self) -> bool {
         self.early.is_some()
     }
 
     /// Keys that seal packets of `space`; 0-RTT keys stand in for 1-RTT ones until those exist.
-    pub(super) fn local(&self, space: SpaceId) -> Option<(&dyn HeaderKey, &dyn PacketKey)> {
+    pub fn local(&self, space: SpaceId) -> Option<(&dyn HeaderKey, &dyn PacketKey)> {
         match space {
             SpaceId::Initial => self.initial.as_ref().map(|k| (&*k.local.header, &*k.local.packet)),
             SpaceId::Handshake => self.handshake.as_ref().map(|k| (&*k.local.header, &*k.local.packet)),
@@ -150,7 +150,7 @@ impl KeyStore {
 
     /// The key that removes header protection from a packet of `space`, or from 0-RTT. `first_version`: the packet is in
     /// the version the client began with, not the one in use.
-    pub(super) fn remote_header(&self, space: SpaceId, early: bool, first_version: bool) -> Option<&dyn HeaderKey> {
+    pub fn remote_header(&self, space: SpaceId, early: bool, first_version: bool) -> Option<&dyn HeaderKey> {
         match space {
             SpaceId::Initial => self.initial_remote(first_version).map(|k| &*k.header),
             SpaceId::Handshake => self.handshake.as_ref().map(|k| &*k.remote.header),
@@ -160,7 +160,7 @@ impl KeyStore {
     }
 
     /// Opens a long-header packet; `Data` means 0-RTT. `None` when it does not authenticate.
-    pub(super) fn open_long(
+    pub fn open_long(
         &self,
         space: SpaceId,
         number: u64,
@@ -182,7 +182,7 @@ impl KeyStore {
     /// # Errors
     /// `KEY_UPDATE_ERROR` if the packet shows that a higher number was protected with older keys (RFC 9001 section
     /// 6.4).
-    pub(super) fn open_short(
+    pub fn open_short(
         &mut self,
         number: u64,
         phase: bool,
@@ -227,11 +227,7 @@ impl KeyStore {
     ///
     /// # Errors
     /// `KEY_UPDATE_ERROR` if a packet of the generation before has a higher number (RFC 9001 section 6.4).
-    pub(super) fn commit_remote_update(
-        &mut self,
-        number: u64,
-        session: &mut dyn Session,
-    ) -> Result<(), TransportError> {
+    pub fn commit_remote_update(&mut self, number: u64, session: &mut dyn Session) -> Result<(), TransportError> {
         let Some(keys) = self.one_rtt.as_ref() else {
             return Ok(());
         };
@@ -247,24 +243,24 @@ impl KeyStore {
     }
 
     /// Whether we may start a key update (RFC 9001 section 6.1): the last one was acknowledged and its old keys are gone.
-    pub(super) fn may_update(&self) -> bool {
+    pub fn may_update(&self) -> bool {
         self.one_rtt.as_ref().is_some_and(|k| k.confirmed && k.previous.is_none() && k.next.is_some())
     }
 
     /// Whether the current keys have protected nearly as many packets as they may (RFC 9001 section 6.6).
-    pub(super) fn wants_update(&self) -> bool {
+    pub fn wants_update(&self) -> bool {
         self.one_rtt.as_ref().is_some_and(|k| k.sealed > k.current.local.confidentiality_limit() / 8 * 7)
     }
 
     /// Whether a limit of RFC 9001 section 6.6 is reached, so that the connection has to end.
-    pub(super) fn exhausted(&self) -> bool {
+    pub fn exhausted(&self) -> bool {
         self.one_rtt.as_ref().is_some_and(|k| {
             k.sealed >= k.current.local.confidentiality_limit() || self.failed >= k.current.remote.integrity_limit()
         })
     }
 
     /// Moves to the next generation on our own initiative. Check [`Self::may_update`] first.
-    pub(super) fn update(&mut self, session: &mut dyn Session) {
+    pub fn update(&mut self, session: &mut dyn Session) {
         self.rotate(session);
     }
 
@@ -284,12 +280,12 @@ impl KeyStore {
     }
 
     /// The key phase bit of packets we send.
-    pub(super) fn phase(&self) -> bool {
+    pub fn phase(&self) -> bool {
         self.one_rtt.as_ref().is_some_and(|k| k.phase)
     }
 
     /// A 1-RTT packet was sealed under the current keys.
-    pub(super) fn on_sealed(&mut self, number: u64) {
+    pub fn on_sealed(&mut self, number: u64) {
         if let Some(keys) = self.one_rtt.as_mut() {
             keys.sealed += 1;
             keys.first_sent.get_or_insert(number);
@@ -297,7 +293,7 @@ impl KeyStore {
     }
 
     /// 1-RTT packet `number` was acknowledged; once that confirms an update, old keys live another three PTO.
-    pub(super) fn on_acked(&mut self, now: Instant, number: u64, three_pto: Duration) {
+    pub fn on_acked(&mut self, now: Instant, number: u64, three_pto: Duration) {
         let Some(keys) = self.one_rtt.as_mut() else { return };
         if !keys.confirmed && keys.first_sent.is_some_and(|first| number >= first) {
             keys.confirmed = true;
@@ -308,13 +304,13 @@ impl KeyStore {
     }
 
     /// When keys are to be dropped: the previous generation, or a server's 0-RTT keys.
-    pub(super) fn timer(&self) -> Option<Instant> {
+    pub fn timer(&self) -> Option<Instant> {
         let previous = self.one_rtt.as_ref().and_then(|k| k.previous.as_ref()).and_then(|previous| previous.until);
         previous.into_iter().chain(self.early_until).min()
     }
 
     /// Drops the keys whose time has come.
-    pub(super) fn on_timeout(&mut self, now: Instant) {
+    pub fn on_timeout(&mut self, now: Instant) {
         if self.early_until.is_some_and(|t| t <= now) {
             self.early_until = None;
             self.early = None;
