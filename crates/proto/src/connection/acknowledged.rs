@@ -41,7 +41,7 @@ impl Connection {
         let has_news = !outcome.acked.is_empty() || !outcome.lost.is_empty();
         self.on_outcome(now, &mut outcome);
         self.spaces.outcome = outcome;
-        if has_news && space == SpaceId::DATA {
+        if has_news && space.is_data() {
             let active = self.recovery.path(self.paths.active().id);
             self.ack_requests.consider(self.recovery.policies().ack_rate, &self.handshake, active);
         }
@@ -124,8 +124,8 @@ impl Connection {
                 _ => {}
             }
         }
-        if space == SpaceId::DATA {
-            let three_pto = self.recovery.pto(SpaceId::DATA) * 3;
+        if space.is_data() {
+            let three_pto = self.recovery.pto(space) * 3;
             self.keys.on_acked(now, packet.number, three_pto);
         }
         self.paths.tell_mtu_discovery(now, packet.path, &mut self.recovery, &mut self.reports, |mtu| {

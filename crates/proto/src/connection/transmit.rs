@@ -67,7 +67,7 @@ impl Connection {
             let amplification = self.paths[path].amplification_budget();
             let room = mtu.min(usize::try_from(amplification).unwrap_or(usize::MAX));
             if room < mtu.min(usize::from(MIN_INITIAL)) && (segments > 0 || room < MIN_PACKET) {
-                if self.wants_data() {
+                if self.wants_data(path) {
                     self.reports.set_limit(now, id, Limit::Amplification);
                 }
                 break;
@@ -106,7 +106,7 @@ impl Connection {
             }
             Budget::WindowFull => Limit::Window,
         };
-        if self.wants_data() {
+        if self.wants_data(path) {
             self.reports.set_limit(now, id, limit);
         }
         let is_capped = limit == Limit::Pacing && self.is_capped(id);
@@ -132,7 +132,7 @@ impl Connection {
             return None;
         }
         // What waits for the peer's credit is still to come.
-        if self.wants_data() || self.streams.is_flow_blocked() {
+        if self.wants_data(path) || self.streams.is_flow_blocked() {
             return None;
         }
         let path_state = &self.paths[path];
@@ -147,7 +147,7 @@ impl Connection {
     }
 
     fn owe_copies(&mut self, now: Instant, path: PathKey) -> bool {
-        let is_waiting = self.wants_data();
+        let is_waiting = self.wants_data(path);
         let underway = Underway { keys: &self.keys, spaces: &self.spaces, recovery: &self.recovery };
         self.repeat.owe_copies(now, &self.paths[path], is_waiting, &underway)
     }
@@ -249,10 +249,10 @@ impl Connection {
         }
         let mut open: Option<OpenPacket> = None;
         let mut pad = false;
-        for space in SpaceId::ALL {
+        for space in self.paths[path].spaces() {
             // Once the handshake is confirmed only 1-RTT is left; before, the peer may lack the later keys.
-            let usable = self.keys.has(space)
-                && (space != SpaceId::DATA || self.handshake.complete || self.side == Side::Server);
+            let usable =
+                self.keys.has(space) && (!space.is_data() || self.handshake.complete || self.side == Side::Server);
             let used = buf.len() + if open.is_some() { TAG_LEN } else { 0 };
             if !usable || room < used + MIN_PACKET {
                 continue;
@@ -267,7 +267,7 @@ impl Connection {
             if acks.pending() || acks.due(now) {
                 acks.write(now, buf, limit.saturating_sub(MIN_PACKET));
             }
-            if space != SpaceId::DATA && matches!(close, CloseFrame::Application { .. }) {
+            if !space.is_data() && matches!(close, CloseFrame::Application { .. }) {
                 // The application's code must not leak into packets that anyone can read.
                 encode_close(&application_error_in_handshake(), buf, limit);
             } else {

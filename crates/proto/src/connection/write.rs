@@ -41,7 +41,7 @@ impl Connection {
         let mut pad = false;
         let mut probe = false;
         let mut flight: SmallVec<[(SpaceId, u64); 3]> = SmallVec::new();
-        for space in SpaceId::ALL {
+        for space in self.paths[path].spaces() {
             let wanted = self.wanted(now, space, content);
             let Some(content) = wanted else { continue };
             let tag = if open.is_some() { TAG_LEN } else { 0 };
@@ -84,22 +84,22 @@ impl Connection {
         let state = &self.spaces[space];
         // Handshake bytes that wait behind a window full of other data, with nothing of their own in flight, have no
         // timer to free them: 1-RTT packets arm none before the handshake is confirmed (RFC 9002 section 6.2.1).
-        let stuck = space != SpaceId::DATA && state.crypto.can_send() && !self.recovery.in_flight(space);
+        let stuck = !space.is_data() && state.crypto.can_send() && !self.recovery.in_flight(space);
         let probing = self.repeat.is_owed(space) || stuck;
         if (content == Content::All || probing) && (probing || self.has_new_data(space) || state.ping) {
             return Some(Content::All);
         }
         let is_small = state.ping || self.has_control() || self.streams.can_send_control();
-        if content == Content::Control && space == SpaceId::DATA && self.keys.has(space) && is_small {
+        if content == Content::Control && space.is_data() && self.keys.has(space) && is_small {
             return Some(Content::Control);
         }
-        let can_ack = space != SpaceId::DATA || self.keys.has(SpaceId::DATA);
+        let can_ack = !space.is_data() || self.keys.has(space);
         (can_ack && state.acks.due(now)).then_some(Content::Acks)
     }
 
-    /// Whether any space has something that waits for the window.
-    pub(super) fn wants_data(&self) -> bool {
-        SpaceId::ALL.into_iter().any(|space| self.keys.local(space).is_some() && self.has_new_data(space))
+    /// Whether anything waits for the window of the path.
+    pub(super) fn wants_data(&self, path: PathKey) -> bool {
+        self.paths[path].spaces().into_iter().any(|space| self.keys.local(space).is_some() && self.has_new_data(space))
     }
 
     /// Whether `space` has frames to send other than acknowledgements.
@@ -107,7 +107,7 @@ impl Connection {
         let crypto = self.spaces[space].crypto.can_send();
         match space {
             SpaceId::Initial | SpaceId::Handshake => crypto,
-            SpaceId::DATA if !self.keys.has(SpaceId::DATA) => {
+            SpaceId::Data(_) if !self.keys.has(space) => {
                 self.keys.has_early() && (self.streams.can_send() || self.datagrams.can_send())
             }
             SpaceId::Data(_) => crypto || self.has_control() || self.streams.can_send() || self.datagrams.can_send(),
@@ -129,7 +129,7 @@ impl Connection {
         let (kind, mark) = match space {
             SpaceId::Initial => (PacketKind::Initial, long(LongType::Initial, &self.handshake.tokens.initial)),
             SpaceId::Handshake => (PacketKind::Handshake, long(LongType::Handshake, &[])),
-            SpaceId::DATA if !self.keys.has(SpaceId::DATA) => (PacketKind::ZeroRtt, long(LongType::ZeroRtt, &[])),
+            SpaceId::Data(_) if !self.keys.has(space) => (PacketKind::ZeroRtt, long(LongType::ZeroRtt, &[])),
             SpaceId::Data(_) => {
                 let phase = self.keys.phase();
                 let spin = self.paths[path].spin.value();
@@ -181,12 +181,12 @@ impl Connection {
         let asks = space.is_data() && self.asks_at_once(now, packet);
         let (end, limit) = (limit, limit - usize::from(asks));
         let is_copy = packet.probe && self.repeat.owes_copies();
-        if packet.probe && space != SpaceId::DATA {
+        if packet.probe && !space.is_data() {
             // What follows cannot be read without it.
             self.write_repeats(buf, acks_end, limit, packet);
         }
         self.write_frames(buf, limit, packet);
-        if packet.probe && space == SpaceId::DATA {
+        if packet.probe && space.is_data() {
             self.write_repeats(buf, acks_end, limit, packet);
         }
         if asks && buf.len() < end && (packet.probe || buf.len() > acks_end) {
@@ -244,7 +244,7 @@ impl Connection {
 
     /// Appends what waits to be sent.
     fn write_frames(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
-        let is_data = packet.space == SpaceId::DATA;
+        let is_data = packet.space.is_data();
         if packet.kind != PacketKind::ZeroRtt {
             self.write_crypto(buf, limit, packet);
             if is_data {

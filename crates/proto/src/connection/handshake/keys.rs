@@ -154,7 +154,7 @@ impl KeyStore {
         match space {
             SpaceId::Initial => self.initial_remote(first_version).map(|k| &*k.header),
             SpaceId::Handshake => self.handshake.as_ref().map(|k| &*k.remote.header),
-            SpaceId::DATA if early => self.early.as_ref().map(|k| &*k.header),
+            SpaceId::Data(_) if early => self.early.as_ref().map(|k| &*k.header),
             SpaceId::Data(_) => self.one_rtt.as_ref().map(|k| &*k.remote_header),
         }
     }

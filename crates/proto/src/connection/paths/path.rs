@@ -80,6 +80,11 @@ impl Path {
         SpaceId::DATA
     }
 
+    /// The spaces whose packets this path carries, in the order in which they come into use.
+    pub fn spaces(&self) -> [SpaceId; 3] {
+        [SpaceId::Initial, SpaceId::Handshake, self.space()]
+    }
+
     /// Bytes that may still be sent before the peer's address is validated (RFC 9000 section 8.1: three times what came).
     pub fn amplification_budget(&self) -> u64 {
         if self.validated { u64::MAX } else { (self.received * 3).saturating_sub(self.sent) }
