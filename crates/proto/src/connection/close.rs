@@ -64,7 +64,7 @@ impl Connection {
     }
 
     /// Tells the application, once.
-    pub(super) fn end(&mut self, now: Instant, error: ConnectionError) {
+    fn end(&mut self, now: Instant, error: ConnectionError) {
         if self.lifecycle.error.is_none() {
             self.lifecycle.error = Some(error.clone());
             // Three probe timeouts are to come in which nothing of it can be sent.

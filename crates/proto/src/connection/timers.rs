@@ -83,7 +83,7 @@ impl Connection {
         self.reports.drain_trace(&mut self.recovery);
     }
 
-    pub(super) fn on_recovery_timeout(&mut self, now: Instant) {
+    fn on_recovery_timeout(&mut self, now: Instant) {
         let mut outcome = std::mem::take(&mut self.spaces.outcome);
         outcome.clear();
         match self.recovery.on_timeout(now, &mut outcome) {
@@ -94,7 +94,7 @@ impl Connection {
         self.spaces.outcome = outcome;
     }
 
-    pub(super) fn on_probe_timeout(&mut self, now: Instant, space: SpaceId, datagrams: u8) {
+    fn on_probe_timeout(&mut self, now: Instant, space: SpaceId, datagrams: u8) {
         let underway = Underway { keys: &self.keys, spaces: &self.spaces, recovery: &self.recovery };
         self.repeat.on_probe_timeout(space, datagrams, &underway);
         if self.recovery.pto_count() >= 2 && self.lifecycle.idle.suspended.is_none() && self.handshake.complete {
@@ -105,11 +105,11 @@ impl Connection {
     }
 
     /// When a silent peer is asked whether it is still there. Until the handshake is complete its own timers do that.
-    pub(super) fn ask_at(&self) -> Option<Instant> {
+    fn ask_at(&self) -> Option<Instant> {
         self.lifecycle.idle.ask_at(self.recovery.pto(SpaceId::DATA)).filter(|_| self.handshake.complete)
     }
 
-    pub(super) fn on_path_timeouts(&mut self, now: Instant) {
+    fn on_path_timeouts(&mut self, now: Instant) {
         let (paths, mut with) = self.migration();
         if paths.on_timeouts(now, &mut with) {
             let error = TransportError::no_viable_path("no address of the peer could be validated");

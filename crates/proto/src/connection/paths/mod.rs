@@ -189,3 +189,57 @@ impl IndexMut<PathKey> for PathSet {
         &mut self.known[position]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TransportConfig;
+
+    fn path(port: u16) -> Path {
+        let remote = ([192, 0, 2, 1], port).into();
+        let mtu = mtu_discovery(Instant::ZERO, &TransportConfig::default(), u64::MAX);
+        Path::new(PathId(u32::from(port)), remote, None, true, mtu)
+    }
+
+    #[test]
+    fn keys_stay_when_other_paths_are_forgotten_and_are_never_given_twice() {
+        let mut paths = PathSet::new(Instant::ZERO, path(1));
+        let first = paths.active().key();
+        let [second, third] = [2, 3].map(|port| paths.push(path(port)));
+        paths.set_active(third);
+        assert!(paths.remove(first).is_some());
+        assert_eq!((paths[second].remote.port(), paths[third].remote.port()), (2, 3));
+        assert!(paths.is_active(third));
+        let fourth = paths.push(path(4));
+        assert!(![first, second, third].contains(&fourth));
+        assert_eq!(paths[first].key(), third, "a path that was forgotten is the active one");
+    }
+
+    #[test]
+    fn the_active_path_is_never_forgotten() {
+        let mut paths = PathSet::new(Instant::ZERO, path(1));
+        let first = paths.active().key();
+        let second = paths.push(path(2));
+        assert!(paths.remove(first).is_none());
+        paths.set_active(second);
+        assert!(paths.remove(first).is_some());
+        assert!(paths.remove(first).is_none(), "it is gone");
+    }
+
+    #[test]
+    fn a_datagram_belongs_to_the_active_path_before_others_with_its_address() {
+        let mut paths = PathSet::new(Instant::ZERO, path(1));
+        let second = paths.push(Path { local: Some([192, 0, 2, 9].into()), ..path(1) });
+        let meta = |port, last| DatagramMeta {
+            remote: ([192, 0, 2, 1], port).into(),
+            local_ip: Some([192, 0, 2, last].into()),
+            ecn: thalweg_recovery::Ecn::NotEct,
+        };
+        assert_eq!(paths.find(&meta(1, 9), Side::Server), Some(paths.active().key()), "its local address is unknown");
+        paths.set_active(second);
+        assert_eq!(paths.find(&meta(1, 9), Side::Server), Some(second));
+        assert_ne!(paths.find(&meta(1, 8), Side::Server), Some(second));
+        assert_eq!(paths.find(&meta(1, 8), Side::Client), Some(second), "only the server's address counts");
+        assert_eq!(paths.find(&meta(2, 9), Side::Server), None);
+    }
+}
