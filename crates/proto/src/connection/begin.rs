@@ -18,7 +18,7 @@ use super::{
     },
     idle::IdleTimers,
     lifecycle::Lifecycle,
-    paths::{Path, PathSet, Spin, mtu_discovery},
+    paths::{Path, PathSet, Scheduler, Spin, mtu_discovery},
     repeat::Repeat,
     reports::Reports,
     spaces::Spaces,
@@ -220,7 +220,7 @@ impl Connection {
             keys: KeyStore::default(),
             spaces: Spaces::new(&ack),
             recovery,
-            paths: PathSet::new(now, path),
+            paths: PathSet::new(now, path, Scheduler::default()),
             cids: Cids {
                 local: LocalCids::new(birth.local_cid),
                 remote: RemoteCids::new(birth.remote_cid, config.active_connection_ids),

@@ -144,7 +144,10 @@ impl Connection {
             Header::Initial { .. } => (SpaceId::Initial, PacketKind::Initial),
             Header::ZeroRtt { .. } => (SpaceId::DATA, PacketKind::ZeroRtt),
             Header::Handshake { .. } => (SpaceId::Handshake, PacketKind::Handshake),
-            Header::Short { .. } => (SpaceId::DATA, PacketKind::OneRtt),
+            Header::Short { .. } => {
+                let space = arrival.path.map_or(SpaceId::DATA, |path| self.paths[path].space());
+                (space, PacketKind::OneRtt)
+            }
             Header::Retry { .. } | Header::VersionNegotiation { .. } => {
                 self.handle_unnumbered(now, &partial.header, packet);
                 return Ok(());
@@ -172,7 +175,7 @@ impl Connection {
         };
         let (header, payload) = packet.split_at_mut(open.payload.start);
         let opened = match kind {
-            PacketKind::OneRtt => self.keys.open_short(open.number, open.key_phase(), header, payload)?,
+            PacketKind::OneRtt => self.keys.open_short(space, open.number, open.key_phase(), header, payload)?,
             _ => self.keys.open_long(space, open.number, header, payload, first_version).map(Opened::Known),
         };
         let len = match opened {

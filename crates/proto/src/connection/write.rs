@@ -8,6 +8,7 @@ use super::{
     Connection,
     ack_frequency::may_ask_at_once,
     event::Event,
+    handshake::nonce_path,
     open_packet::{Content, OpenPacket},
     paths::PathKey,
     sent::{Control, SentFrames},
@@ -359,7 +360,7 @@ impl Connection {
         };
         self.reports.observe_sent(now, info, &buf[mark.payload_pos()..]);
         let sealed = match self.keys.local(space) {
-            Some((header, key)) => mark.seal(buf, 0, key, header).is_ok(),
+            Some((header, key)) => mark.seal(buf, nonce_path(space), key, header).is_ok(),
             None => false,
         };
         self.spaces[space].numbers.on_used(&mut self.rng);

@@ -55,6 +55,14 @@ pub(crate) struct KeyStore {
     pub updates: u64,
 }
 
+/// The path identifier in the nonces of a space's packets: that of the space, 0 where there is one space for all paths.
+pub(crate) fn nonce_path(space: SpaceId) -> u32 {
+    match space {
+        SpaceId::Data(path) => path.0,
+        SpaceId::Initial | SpaceId::Handshake => 0,
+    }
+}
+
 /// What opening a 1-RTT packet told us about key generations; the number is the length of the plain text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
@@ -184,14 +192,16 @@ impl KeyStore {
     /// 6.4).
     pub fn open_short(
         &mut self,
+        space: SpaceId,
         number: u64,
         phase: bool,
         header: &[u8],
         payload: &mut [u8],
     ) -> Result<Option<Opened>, TransportError> {
         let Some(keys) = self.one_rtt.as_mut() else { return Ok(None) };
+        let path = nonce_path(space);
         if phase == keys.phase {
-            let Ok(len) = keys.current.remote.open(0, number, header, payload) else { return Ok(None) };
+            let Ok(len) = keys.current.remote.open(path, number, header, payload) else { return Ok(None) };
             if keys.last_before.is_some_and(|last| number < last) {
                 return Err(TransportError::key_update("a packet number carries newer keys than a higher one"));
             }
@@ -204,7 +214,7 @@ impl KeyStore {
         // The other phase: an older number than any of this generation is a delayed packet of the last one.
         let delayed = keys.first_received.is_none_or(|first| number < first);
         if let Some(previous) = keys.previous.as_ref().filter(|_| delayed) {
-            let Ok(len) = previous.remote.open(0, number, header, payload) else { return Ok(None) };
+            let Ok(len) = previous.remote.open(path, number, header, payload) else { return Ok(None) };
             keys.last_before = keys.last_before.max(Some(number));
             keys.last_received = keys.last_received.max(Some(number));
             return Ok(Some(Opened::Known(len)));
@@ -212,11 +222,11 @@ impl KeyStore {
         let Some(next) = keys.next.as_ref() else { return Ok(None) };
         // Opening in place destroys what does not open, and the old keys may have to try too.
         let copy = keys.previous.as_ref().map(|previous| (previous, payload.to_vec()));
-        if let Ok(len) = next.remote.open(0, number, header, payload) {
+        if let Ok(len) = next.remote.open(path, number, header, payload) {
             return Ok(Some(Opened::Updated(len)));
         }
         if let Some((previous, mut copy)) = copy
-            && previous.remote.open(0, number, header, &mut copy).is_ok()
+            && previous.remote.open(path, number, header, &mut copy).is_ok()
         {
             return Err(TransportError::key_update("a packet number carries older keys than a lower one"));
         }
@@ -378,7 +388,11 @@ mod tests {
         /// The server opens one. `Ok(false)`: it does not authenticate.
         fn open(&mut self, (number, phase, packet): &Sealed) -> Result<bool, TransportErrorCode> {
             let mut packet = packet.clone();
-            match self.server.open_short(*number, *phase, b"header", &mut packet).map_err(|error| error.code)? {
+            match self
+                .server
+                .open_short(SpaceId::DATA, *number, *phase, b"header", &mut packet)
+                .map_err(|error| error.code)?
+            {
                 None => Ok(false),
                 Some(Opened::Known(20)) => Ok(true),
                 Some(Opened::Updated(20)) => {

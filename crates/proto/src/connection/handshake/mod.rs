@@ -18,7 +18,7 @@ pub(crate) use self::{
     accept::{Accept, Beginning},
     client::ClientSide,
     early::Early,
-    keys::{KeyStore, Opened},
+    keys::{KeyStore, Opened, nonce_path},
     parameters::{local_parameters, min_ack_delay, parameter_values, stream_limits},
     saved_path::SavedPath,
     tokens::Tokens,

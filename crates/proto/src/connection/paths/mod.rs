@@ -3,12 +3,10 @@
 //! `path` is one address pair, `validate` its challenges, `credit` how many new ones a peer may make up, `migrate` how
 //! either end moves from one to another, `scheduler` which of them sends next.
 
-mod choice;
 mod credit;
 mod migrate;
 mod path;
 mod scheduler;
-mod single;
 mod spin;
 mod validate;
 
@@ -17,10 +15,11 @@ use std::ops::{Index, IndexMut};
 use thalweg_recovery::{PathId, Recovery, SpaceId};
 use thalweg_units::Instant;
 
-use self::{choice::Choice, credit::PathCredit, scheduler::Scheduler};
+use self::{credit::PathCredit, scheduler::Choice};
 pub(crate) use self::{
     migrate::{Migration, challenge_data},
     path::{Path, PathKey, mtu_discovery},
+    scheduler::Scheduler,
     spin::Spin,
 };
 use super::{
@@ -49,14 +48,14 @@ pub(crate) struct PathSet {
 
 impl PathSet {
     /// Of a connection that begins with one path.
-    pub fn new(now: Instant, first: Path) -> PathSet {
+    pub fn new(now: Instant, first: Path, scheduler: Scheduler) -> PathSet {
         PathSet {
             known: vec![first],
             active: 0,
             latest: PathKey::FIRST,
             credit: PathCredit::new(now),
             is_settled: false,
-            scheduler: Scheduler::default(),
+            scheduler,
         }
     }
 
@@ -203,7 +202,7 @@ mod tests {
 
     #[test]
     fn keys_stay_when_other_paths_are_forgotten_and_are_never_given_twice() {
-        let mut paths = PathSet::new(Instant::ZERO, path(1));
+        let mut paths = PathSet::new(Instant::ZERO, path(1), Scheduler::default());
         let first = paths.active().key();
         let [second, third] = [2, 3].map(|port| paths.push(path(port)));
         paths.set_active(third);
@@ -217,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_active_path_is_never_forgotten() {
-        let mut paths = PathSet::new(Instant::ZERO, path(1));
+        let mut paths = PathSet::new(Instant::ZERO, path(1), Scheduler::default());
         let first = paths.active().key();
         let second = paths.push(path(2));
         assert!(paths.remove(first).is_none());
@@ -228,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_datagram_belongs_to_the_active_path_before_others_with_its_address() {
-        let mut paths = PathSet::new(Instant::ZERO, path(1));
+        let mut paths = PathSet::new(Instant::ZERO, path(1), Scheduler::default());
         let second = paths.push(Path { local: Some([192, 0, 2, 9].into()), ..path(1) });
         let meta = |port, last| DatagramMeta {
             remote: ([192, 0, 2, 1], port).into(),

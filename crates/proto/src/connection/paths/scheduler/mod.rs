@@ -1,10 +1,15 @@
 //! Which path sends next: the seat of a scheduler.
 
-use super::{choice::Choice, path::PathKey, single::Single};
+mod choice;
+mod single;
 
-/// The schedulers there are.
+pub(crate) use self::choice::Choice;
+use self::single::Single;
+use super::path::PathKey;
+
+/// The schedulers there are. Each is a file beside `single`, which has the least to decide.
 #[derive(Debug)]
-pub(super) enum Scheduler {
+pub(crate) enum Scheduler {
     /// One path at a time.
     Single(Single),
 }
@@ -17,7 +22,7 @@ impl Default for Scheduler {
 
 impl Scheduler {
     /// The path that the next datagrams go by.
-    pub(super) fn next(&mut self, choice: &Choice<'_>) -> PathKey {
+    pub fn next(&mut self, choice: &Choice<'_>) -> PathKey {
         match self {
             Scheduler::Single(single) => single.next(choice),
         }
