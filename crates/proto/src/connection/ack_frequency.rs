@@ -7,11 +7,13 @@
 use std::time::Duration;
 
 use thalweg_recovery::ack_rate::{self, AckLimits, AckRequest};
-use thalweg_recovery::{AckRatePolicy, SpaceId};
-use thalweg_units::Instant;
+use thalweg_recovery::{AckRatePolicy, Path, Recovery};
 
-use super::Connection;
-use crate::frame::{AckFrequency, Frame};
+use super::{handshake::Handshake, sent::SentFrames};
+use crate::{
+    frame::{AckFrequency, Frame},
+    transport_parameters::TransportParameters,
+};
 
 /// A window that is so many times as large as it was has jumped: slow start doubles it per round trip.
 const JUMP: u64 = 4;
@@ -99,57 +101,55 @@ impl AckRequests {
     }
 }
 
-impl Connection {
-    /// Whether we ask for acknowledgments, and the peer takes requests.
-    fn may_ask(&self) -> Option<AckLimits> {
-        let min_ack_delay = self.peer_params.min_ack_delay?;
-        // Complete, not confirmed: a client's first data leave in between.
-        let is_asking = self.recovery.policies().ack_rate != AckRatePolicy::Off && self.handshake.complete;
-        is_asking.then_some(AckLimits { min_ack_delay, max_ack_delay: self.peer_params.max_ack_delay })
-    }
-
-    /// An acknowledgment of application data may have changed how we want to be acknowledged.
-    pub(super) fn consider_ack_request(&mut self) {
-        self.ack_requests.window = self.active_path().map_or(0, thalweg_recovery::Path::window);
-        let Some(limits) = self.may_ask() else { return };
-        let policy = self.recovery.policies().ack_rate;
-        if let Some(path) = self.active_path()
+impl AckRequests {
+    /// An acknowledgment of application data may have changed how we want to be acknowledged on `path`.
+    pub(super) fn consider(&mut self, policy: AckRatePolicy, handshake: &Handshake, path: Option<&Path>) {
+        self.window = path.map_or(0, Path::window);
+        let Some(limits) = limits(policy, handshake) else { return };
+        if let Some(path) = path
             && let Some(request) = ack_rate::request(policy, path, limits)
         {
-            self.ack_requests.want(request);
+            self.want(request);
         }
     }
 
     /// A controller may open its window by far without an acknowledgment.
-    pub(super) fn consider_ack_request_after_jump(&mut self) {
-        let window = self.active_path().map_or(0, thalweg_recovery::Path::window);
-        if window / JUMP >= self.ack_requests.window {
-            self.consider_ack_request();
+    pub(super) fn consider_after_jump(&mut self, policy: AckRatePolicy, handshake: &Handshake, path: Option<&Path>) {
+        if path.map_or(0, Path::window) / JUMP >= self.window {
+            self.consider(policy, handshake, path);
         }
     }
 
     /// Appends ACK_FREQUENCY if one is wanted and fits. Returns its number.
-    pub(super) fn write_ack_request(&mut self, buf: &mut Vec<u8>, limit: usize) -> Option<u64> {
-        let unasked = (self.peer_params.max_ack_delay, 2);
-        let most = self.ack_requests.most.unwrap_or(unasked);
-        let frame = self.ack_requests.take(limit.saturating_sub(buf.len()), most)?;
+    pub(super) fn write(
+        &mut self,
+        buf: &mut Vec<u8>,
+        limit: usize,
+        peer_params: &TransportParameters,
+        recovery: &mut Recovery<Box<SentFrames>>,
+    ) -> Option<u64> {
+        let unasked = (peer_params.max_ack_delay, 2);
+        let most = self.most.unwrap_or(unasked);
+        let frame = self.take(limit.saturating_sub(buf.len()), most)?;
         Frame::AckFrequency(frame).encode(buf);
-        if let Some((delay, packets)) = self.ack_requests.most {
-            self.recovery.set_ack_rate(delay, packets);
+        if let Some((delay, packets)) = self.most {
+            recovery.set_ack_rate(delay, packets);
         }
         Some(frame.sequence)
     }
+}
 
-    /// Whether a probe in this space asks to be acknowledged at once.
-    pub(super) fn probes_ask(&self, space: SpaceId) -> bool {
-        space == SpaceId::DATA && self.keys.has(SpaceId::DATA) && self.may_ask().is_some()
-    }
+/// What we may ask for, if we ask for acknowledgments and the peer takes requests.
+fn limits(policy: AckRatePolicy, handshake: &Handshake) -> Option<AckLimits> {
+    let TransportParameters { min_ack_delay, max_ack_delay, .. } = handshake.peer_params;
+    // Complete, not confirmed: a client's first data leave in between.
+    let is_asking = policy != AckRatePolicy::Off && handshake.complete;
+    min_ack_delay.filter(|_| is_asking).map(|min_ack_delay| AckLimits { min_ack_delay, max_ack_delay })
+}
 
-    /// Whether the controller wants the acknowledgment of the next packet in this space at once.
-    pub(super) fn controller_asks(&self, now: Instant, space: SpaceId) -> bool {
-        let wants = || self.active_path().is_some_and(|path| path.wants_prompt_ack(now));
-        space == SpaceId::DATA && wants() && self.probes_ask(space)
-    }
+/// Whether the peer can be asked to acknowledge a packet at once.
+pub(super) fn may_ask_at_once(policy: AckRatePolicy, handshake: &Handshake) -> bool {
+    limits(policy, handshake).is_some()
 }
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use thalweg_recovery::{AckFrame, Acked, Lost, Outcome, PathId, ReceiveTime, SpaceId};
+use thalweg_recovery::{AckFrame, Acked, Lost, Outcome, ReceiveTime, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
-    Connection, Event, PathEvent,
+    Connection, PathEvent,
     sent::{Control, SentFrames},
 };
-use crate::{error::TransportError, frame, mtu::MtuDiscovery, observe::ObserverEvent};
+use crate::{Side, error::TransportError, frame};
 
 impl Connection {
     /// Processes an ACK frame of `space` that came `at` a time that is now or in the past.
@@ -22,16 +22,17 @@ impl Connection {
     ) -> Result<(), TransportError> {
         // Initial and Handshake packets are acknowledged at once and carry no meaningful delay (RFC 9000 section 13.2.1).
         let delay = match space {
-            SpaceId::Data(_) => ack.delay(self.peer_params.ack_delay_exponent),
+            SpaceId::Data(_) => ack.delay(self.handshake.peer_params.ack_delay_exponent),
             SpaceId::Initial | SpaceId::Handshake => Duration::ZERO,
         };
         self.read_timestamps(ack)?;
-        let mut outcome = std::mem::take(&mut self.outcome);
+        let mut outcome = std::mem::take(&mut self.spaces.outcome);
         outcome.clear();
-        let frame = AckFrame { ranges: ack.ranges(), arrived: at, delay, ecn: ack.ecn, arrivals: &self.receive_times };
+        let frame =
+            AckFrame { ranges: ack.ranges(), arrived: at, delay, ecn: ack.ecn, arrivals: &self.spaces.receive_times };
         let result = self.recovery.on_ack(now, space, frame, &mut outcome);
         if result.is_err() {
-            self.outcome = outcome;
+            self.spaces.outcome = outcome;
             return Err(TransportError::protocol_violation("acknowledgement of a packet that was never sent"));
         }
         if !outcome.acked.is_empty() {
@@ -39,18 +40,23 @@ impl Connection {
         }
         let has_news = !outcome.acked.is_empty() || !outcome.lost.is_empty();
         self.on_outcome(now, &mut outcome);
-        self.outcome = outcome;
-        if has_news && space == SpaceId::DATA {
-            self.consider_ack_request();
+        self.spaces.outcome = outcome;
+        if has_news && space.is_data() {
+            let active = self.recovery.path(self.paths.active().id);
+            self.ack_requests.consider(self.recovery.policies().ack_rate, &self.handshake, active);
         }
-        self.tell_path(now);
+        if self.handshake.confirmed && self.handshake.tokens.may_tell() {
+            let active = self.paths.active();
+            let (known, ip) = (self.recovery.path(active.id), active.remote.ip());
+            self.handshake.tokens.tell_path(now, ip, known, &mut self.rng);
+        }
         self.finish_close_when_done(now);
         Ok(())
     }
 
     /// Decodes the timestamps of an ACK, by descending packet number, into `receive_times`.
     fn read_timestamps(&mut self, ack: &frame::Ack<'_>) -> Result<(), TransportError> {
-        self.receive_times.clear();
+        self.spaces.receive_times.clear();
         let Some(times) = ack.times else { return Ok(()) };
         match self.config.timestamps_asked_for() {
             // To who has not asked for any this is a frame of an unknown type (RFC 9000 section 12.4).
@@ -65,9 +71,9 @@ impl Connection {
                 let times = ack
                     .timestamps()
                     .map(|time| ReceiveTime { number: time.number, at: Duration::from_micros(time.units) });
-                self.receive_times.extend(times);
-                self.receive_times.sort_by_key(|time| std::cmp::Reverse(time.number));
-                self.receive_times.dedup_by_key(|time| time.number);
+                self.spaces.receive_times.extend(times);
+                self.spaces.receive_times.sort_by_key(|time| std::cmp::Reverse(time.number));
+                self.spaces.receive_times.dedup_by_key(|time| time.number);
                 Ok(())
             }
         }
@@ -75,27 +81,27 @@ impl Connection {
 
     /// Something of ours arrived.
     fn on_progress(&mut self, now: Instant, space: SpaceId) {
-        self.spaces[space.index()].probes = 0;
-        if space == SpaceId::DATA {
-            self.on_data_acked();
+        self.repeat.on_progress(space);
+        if space.is_data() && self.side == Side::Server && self.handshake.complete {
+            self.repeat.end_copies();
         }
-        if let Some(since) = self.suspended.take() {
+        if let Some(since) = self.lifecycle.idle.suspended.take() {
             let silence = now.saturating_since(since);
-            self.events.push_back(Event::Path(PathEvent::Resumed { silence }));
+            self.reports.tell_path(PathEvent::Resumed { silence });
         }
     }
 
     /// Tells everybody what was acknowledged and what was lost.
     pub(super) fn on_outcome(&mut self, now: Instant, outcome: &mut Outcome<Box<SentFrames>>) {
         // Room for the packets of a burst is given back when recovery gives back its own.
-        self.spare_frames.limit(self.recovery.capacity(SpaceId::DATA));
+        self.spaces.spare.limit(self.recovery.capacity(SpaceId::DATA));
         for acked in outcome.acked.drain(..) {
             self.on_packet_acked(now, &acked);
-            self.spare_frames.give_back(acked.data);
+            self.spaces.spare.give_back(acked.data);
         }
         for lost in outcome.lost.drain(..) {
             self.on_packet_lost(now, &lost);
-            self.spare_frames.give_back(lost.data);
+            self.spaces.spare.give_back(lost.data);
         }
     }
 
@@ -106,14 +112,14 @@ impl Connection {
             self.streams.on_acked(&frames.streams);
         }
         for range in &frames.crypto {
-            self.spaces[space.index()].crypto.on_acked(range);
+            self.spaces[space].crypto.on_acked(range);
         }
         if let Some(reported) = frames.acked {
-            self.spaces[space.index()].acks.on_ack_acked(reported);
+            self.spaces[space].acks.on_ack_acked(reported);
         }
         for control in &frames.control {
             match *control {
-                Control::RetireConnectionId(sequence) => self.remote_cids.on_retire_acked(sequence),
+                Control::RetireConnectionId(sequence) => self.cids.remote.on_retire_acked(sequence),
                 Control::AckFrequency(sequence) => {
                     if let Some((delay, packets)) = self.ack_requests.on_acked(sequence) {
                         self.recovery.set_ack_rate(delay, packets);
@@ -122,25 +128,16 @@ impl Connection {
                 _ => {}
             }
         }
-        if space == SpaceId::DATA {
-            let three_pto = self.recovery.pto(SpaceId::DATA) * 3;
+        if space.is_data() {
+            let three_pto = self.recovery.pto(space) * 3;
             self.keys.on_acked(now, packet.number, three_pto);
         }
-        self.tell_mtu_discovery(now, packet.path, |mtu| match packet.mtu_probe {
-            true => mtu.on_probe_acked(now, packet.number),
-            false => mtu.on_acked(now, packet.size as u16, packet.number),
-        });
-    }
-
-    /// Several addresses can share a path: a NAT that gave the peer another port changed nothing else.
-    fn tell_mtu_discovery(&mut self, now: Instant, path: PathId, tell: impl Fn(&mut MtuDiscovery) -> Option<u16>) {
-        for index in 0..self.paths.len() {
-            if self.paths[index].id == path
-                && let Some(size) = tell(&mut self.paths[index].mtu)
-            {
-                self.set_mtu(now, index, size);
+        self.paths.tell_mtu_discovery(now, packet.path, &mut self.recovery, &mut self.reports, |mtu| {
+            match packet.mtu_probe {
+                true => mtu.on_probe_acked(now, packet.number),
+                false => mtu.on_acked(now, packet.size as u16, packet.number),
             }
-        }
+        });
     }
 
     fn on_packet_lost(&mut self, now: Instant, packet: &Lost<Box<SentFrames>>) {
@@ -148,8 +145,8 @@ impl Connection {
         if packet.trigger == thalweg_recovery::LossTrigger::Withdrawn {
             return;
         }
-        self.note_loss(packet.data.space);
-        self.tell_mtu_discovery(now, packet.path, |mtu| {
+        self.repeat.on_loss(packet.data.space, &self.spaces);
+        self.paths.tell_mtu_discovery(now, packet.path, &mut self.recovery, &mut self.reports, |mtu| {
             if packet.mtu_probe {
                 mtu.on_probe_lost(now, packet.number);
                 return None;
@@ -164,30 +161,16 @@ impl Connection {
             self.streams.on_lost(&frames.streams);
         }
         for range in &frames.crypto {
-            self.spaces[frames.space.index()].crypto.on_lost(range);
+            self.spaces[frames.space].crypto.on_lost(range);
         }
         for &control in &frames.control {
             match control {
                 Control::HandshakeDone => self.handshake.done_pending = true,
-                Control::NewToken => self.handshake.new_token_pending = true,
-                Control::NewConnectionId(sequence) => self.local_cids.on_lost(sequence),
-                Control::RetireConnectionId(sequence) => self.remote_cids.on_retire_lost(sequence),
+                Control::NewToken => self.handshake.tokens.is_pending = true,
+                Control::NewConnectionId(sequence) => self.cids.local.on_lost(sequence),
+                Control::RetireConnectionId(sequence) => self.cids.remote.on_retire_lost(sequence),
                 Control::AckFrequency(sequence) => self.ack_requests.on_lost(sequence),
             }
         }
-    }
-
-    /// The path's datagrams get another size.
-    pub(super) fn set_mtu(&mut self, now: Instant, index: usize, size: u16) {
-        let path = self.paths[index].id;
-        let Some(known) = self.recovery.path_mut(path) else { return };
-        let old = known.datagram_size();
-        if old == size {
-            return;
-        }
-        known.set_datagram_size(now, size);
-        let done = self.paths[index].mtu.next_probe_time().is_none_or(|at| at > now);
-        self.observe(now, &ObserverEvent::MtuUpdated { path, old, new: size, done });
-        self.events.push_back(Event::Path(PathEvent::Mtu { size }));
     }
 }

@@ -21,7 +21,8 @@ impl Connection {
     /// [`Recovery::set_policies`]: thalweg_recovery::Recovery::set_policies
     pub fn set_policies(&mut self, now: Instant, policies: Policies) -> Result<(), SwitchError> {
         self.recovery.set_policies(now, policies)?;
-        self.drain_trace();
+        self.repeat.set_policies(self.recovery.policies());
+        self.reports.drain_trace(&mut self.recovery);
         Ok(())
     }
 
@@ -37,6 +38,6 @@ impl Connection {
     /// Follow with [`Self::poll_transmit`].
     pub fn set_max_rate(&mut self, now: Instant, most: Option<Rate>) {
         self.recovery.set_max_rate(now, most);
-        self.drain_trace();
+        self.reports.drain_trace(&mut self.recovery);
     }
 }

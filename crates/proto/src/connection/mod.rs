@@ -1,38 +1,41 @@
 //! One QUIC connection, sans IO: datagrams and the time go in; datagrams, a deadline and events come out.
 //!
-//! The parts: `keys` (encryption levels, key update), `handshake` (TLS, transport parameters, 0-RTT, Retry), `receive`
-//! (datagram to frames), `frames` (what each frame does), `transmit` (state to datagrams), `probes` (what is sent ahead
-//! of or after a timeout), `copies` (second copies of the handshake's flights), `numbers` (packet numbers),
-//! `acknowledged` (what acknowledgement and loss do), `ack_frequency` (how often to be acknowledged), `migrate`
-//! (paths), `lifecycle` (closing, idle). Recovery, streams and acknowledgement tracking are modules of their own, with
-//! no knowledge of this one.
+//! [`Connection`] is the facade over its parts, which know nothing of it: `handshake` (TLS session, keys, versions,
+//! tokens, Retry, 0-RTT), `spaces` (packet numbers, acknowledgments, CRYPTO), `paths` (address pairs, validation,
+//! migration, the scheduler), `repeat` (what may leave twice), `ack_frequency` (how often to be acknowledged),
+//! `lifecycle` and `idle`, `reports` (what it tells). A part takes what it needs of the others as arguments.
+//!
+//! The ways through it are methods, a file each: `begin`, `receive` (datagram to frames), `frames` (what each frame
+//! does), `tls`, `acknowledged` (what acknowledgment and loss do), `transmit` (which datagrams leave), `write` (what is
+//! in them), `timers`, `close`, `adjust`. Recovery, streams and acknowledgment tracking are modules of their own.
 
 mod ack_frequency;
 mod acknowledged;
 mod adjust;
-mod copies;
-mod crypto_stream;
+mod begin;
+mod cids;
+mod close;
+mod event;
+mod frame_info;
 mod frames;
 mod handshake;
-mod keys;
-mod known_path;
+mod idle;
 mod lifecycle;
-mod migrate;
-mod net_path;
-mod numbers;
-mod probes;
+mod open_packet;
+mod paths;
 mod receive;
-mod reconfigure;
+mod repeat;
+mod reports;
 mod sent;
-mod space;
-mod spin;
+mod sizes;
+mod spaces;
 mod stats;
-mod tail;
+mod timers;
+mod tls;
 mod transmit;
-mod versions;
+mod write;
 
 use std::{
-    collections::VecDeque,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -40,184 +43,66 @@ use std::{
 
 use bytes::Bytes;
 use rand_chacha::ChaCha8Rng;
-use thalweg_recovery::{Outcome, PathId, ReceiveTime, Recovery, RepairStats, SpaceId, Timeout};
+use thalweg_recovery::{Recovery, RepairStats, SpaceId};
 use thalweg_units::Instant;
 
-pub use self::stats::{ConnectionStats, UdpStats};
 use self::{
     ack_frequency::AckRequests,
-    handshake::Handshake,
-    keys::KeyStore,
-    lifecycle::{CloseFrame, IdleTimers, Lifecycle},
-    migrate::PathCredit,
-    net_path::NetPath,
-    sent::{SentFrames, SpareFrames},
-    space::Space,
+    cids::Cids,
+    handshake::{Handshake, KeyStore},
+    lifecycle::{CloseFrame, Lifecycle, Phase},
+    paths::{Migration, PathSet},
+    repeat::{Repeat, Underway},
+    reports::Reports,
+    sent::SentFrames,
+    spaces::Spaces,
 };
 pub(crate) use self::{
-    handshake::Accept,
-    versions::{choose_version, open_copy},
+    event::EndpointEvent,
+    handshake::{Accept, choose_version, open_copy},
+};
+pub use self::{
+    event::{Event, PathEvent},
+    stats::{ConnectionStats, UdpStats},
 };
 use crate::{
     Side,
-    cid::{ConnectionId, LocalCids, RemoteCids, ResetToken},
+    cid::ConnectionId,
     config::TransportConfig,
     crypto::{Session, TAG_LEN},
     datagrams::Datagrams,
-    error::{ConnectionError, TransportError, TransportErrorCode},
-    observe::{
-        CloseTrigger, ConnectionState, FrameInfo, KeyTrigger, Limit, Observer, ObserverEvent, Owner, PacketKind,
-    },
+    error::ConnectionError,
+    observe::{KeyTrigger, ObserverEvent, Owner, PacketKind},
     packet,
-    streams::{StreamEvent, Streams},
+    streams::Streams,
     transport_parameters::TransportParameters,
     version::Version,
 };
-
-/// Something the application wants to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event {
-    /// The peer's transport parameters and the application protocol are known.
-    HandshakeDataReady,
-    /// The handshake is complete: the connection can be used in both directions.
-    Connected,
-    /// The peer has the handshake too (RFC 9001 section 4.1.2).
-    HandshakeConfirmed,
-    /// Client: the server's verdict on the 0-RTT data; rejected data are sent again by themselves.
-    EarlyData {
-        /// Whether the server took them.
-        accepted: bool,
-    },
-    /// The connection is over; the last event.
-    ConnectionLost(ConnectionError),
-    /// Something happened to a stream.
-    Stream(StreamEvent),
-    /// A DATAGRAM frame can be read.
-    DatagramReceived,
-    /// DATAGRAM frames can be queued again.
-    DatagramsUnblocked,
-    /// Something happened to the way the connection takes.
-    Path(PathEvent),
-}
-
-/// What happened to a path.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PathEvent {
-    /// The peer has moved to this address, or we have.
-    Changed {
-        /// The peer's address now.
-        remote: SocketAddr,
-    },
-    /// The peer proved that it receives at this address.
-    Validated {
-        /// The address.
-        remote: SocketAddr,
-    },
-    /// Datagrams carry at most this many bytes of UDP payload now.
-    Mtu {
-        /// Bytes.
-        size: u16,
-    },
-    /// Two probe timeouts went unanswered: the path holds or loses everything.
-    Suspended {
-        /// Silence so far.
-        silence: Duration,
-    },
-    /// The peer was heard again after a suspension.
-    Resumed {
-        /// How long the silence lasted.
-        silence: Duration,
-    },
-}
-
-/// Something the [`Endpoint`](crate::endpoint::Endpoint) has to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum EndpointEvent {
-    /// Datagrams to this connection ID belong to the connection.
-    CidIssued(ConnectionId),
-    /// They no longer do: the peer retired it, and what was under way then has arrived or never will.
-    CidForgotten(ConnectionId),
-    /// A datagram from `remote` that ends with `token` is a stateless reset of the connection.
-    ResetToken {
-        /// From where.
-        remote: SocketAddr,
-        /// The last 16 bytes.
-        token: ResetToken,
-    },
-    /// The handshake is over, well or not: the connection no longer counts among those in their handshake.
-    HandshakeOver,
-    /// The connection can be forgotten.
-    Drained,
-}
-
-/// Probe timeouts for which a connection ID that the peer has retired still leads to the connection. Datagrams that the
-/// RETIRE_CONNECTION_ID frame has overtaken are as good as those before it; without its ID they would be answered with
-/// a stateless reset, which is for endpoints without state (RFC 9000 section 10.3). RFC 9000 gives no time (section
-/// 5.1.2); three probe timeouts are what it waits for late packets elsewhere (section 10.2).
-const RETIRED_FOR_PTOS: u32 = 3;
 
 /// A QUIC connection. See the [module](self) for its parts and the crate for how to drive it.
 pub struct Connection {
     side: Side,
     config: Arc<TransportConfig>,
-    version: Version,
     rng: ChaCha8Rng,
-    session: Box<dyn Session>,
     handshake: Handshake,
     keys: KeyStore,
-    spaces: [Space; 3],
+    spaces: Spaces,
     recovery: Recovery<Box<SentFrames>>,
-    /// Records for packets to come.
-    spare_frames: SpareFrames,
-    /// Reused from ACK to ACK.
-    outcome: Outcome<Box<SentFrames>>,
-    /// Reused from ACK to ACK.
-    receive_times: Vec<ReceiveTime>,
-    paths: Vec<NetPath>,
-    /// Index into `paths` of the one data go by.
-    active: usize,
-    path_credit: PathCredit,
-    /// The active path was validated: the others can be forgotten.
-    paths_settled: bool,
-    local_cids: LocalCids,
-    remote_cids: RemoteCids,
-    peer_params: TransportParameters,
+    paths: PathSet,
+    cids: Cids,
     streams: Streams,
     datagrams: Datagrams,
-    lifecycle: Lifecycle,
-    idle: IdleTimers,
-    /// Close with this once every stream is delivered.
-    close_when_done: Option<CloseFrame>,
-    error: Option<ConnectionError>,
-    events: VecDeque<Event>,
-    endpoint_events: VecDeque<EndpointEvent>,
-    undecryptable: Vec<receive::Waiting>,
-    probing: probes::Probing,
     ack_requests: AckRequests,
-    copies: copies::Copies,
-    tail: tail::Tail,
-    /// Until when the pacer holds us.
-    paced_until: Option<Instant>,
-    /// Since when nothing is heard, if a suspension was reported.
-    suspended: Option<Instant>,
-    largest_received_data: Option<u64>,
-    limit: Option<Limit>,
-    stats: ConnectionStats,
-    observer: Option<Box<dyn Observer>>,
-    /// Reused by [`Self::observe`]'s callers.
-    frames: Vec<FrameInfo>,
-    /// The ID in our long headers, and the length of all our IDs.
-    local_cid: ConnectionId,
-    local_cid_len: usize,
+    repeat: Repeat,
+    lifecycle: Lifecycle,
+    reports: Reports,
 }
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection")
             .field("side", &self.side)
-            .field("version", &self.version)
+            .field("version", &self.handshake.version)
             .field("remote", &self.remote_address())
             .field("lifecycle", &self.lifecycle)
             .finish_non_exhaustive()
@@ -234,7 +119,7 @@ impl Connection {
 
     /// The version in use.
     pub fn version(&self) -> Version {
-        self.version
+        self.handshake.version
     }
 
     /// The streams, to open, read and write them.
@@ -254,39 +139,39 @@ impl Connection {
 
     /// Room for frames in a 1-RTT packet of the current size, whatever its number.
     pub(super) fn datagram_room(&self) -> usize {
-        let header = packet::short_header_len(self.remote_cids.active().len(), 4);
+        let header = packet::short_header_len(self.cids.remote.active().len(), 4);
         usize::from(self.path_mtu()).saturating_sub(header + TAG_LEN)
     }
 
     /// TLS: application protocol, certificates, exporter.
     pub fn session(&self) -> &dyn Session {
-        &*self.session
+        &*self.handshake.session
     }
 
     /// The peer's address on the active path.
     pub fn remote_address(&self) -> SocketAddr {
-        self.paths[self.active].remote
+        self.paths.active().remote
     }
 
     /// Whether the peer has proven that it receives at its address (RFC 9000 section 8.1).
     pub fn is_address_validated(&self) -> bool {
-        self.paths[self.active].validated
+        self.paths.active().validated
     }
 
     /// The local address on the active path, if known.
     pub fn local_ip(&self) -> Option<IpAddr> {
-        self.paths[self.active].local
+        self.paths.active().local
     }
 
     /// What the peer told about itself.
     pub fn peer_transport_parameters(&self) -> &TransportParameters {
-        &self.peer_params
+        &self.handshake.peer_params
     }
 
     /// The destination of the client's very first Initial (RFC 9000 section 7.2): names the connection at both ends and in
     /// qlog.
     pub fn original_destination_cid(&self) -> ConnectionId {
-        self.handshake.original_dcid
+        self.handshake.ids.original_dcid
     }
 
     /// Whether TLS is not complete yet.
@@ -306,7 +191,7 @@ impl Connection {
 
     /// Whether 0-RTT data were accepted; `None` while open or if there were none.
     pub fn early_data_accepted(&self) -> Option<bool> {
-        self.handshake.early_accepted
+        self.handshake.early.accepted
     }
 
     /// Whether the connection can no longer be used.
@@ -316,12 +201,12 @@ impl Connection {
 
     /// Whether nothing is left to do, not even for late packets.
     pub fn is_drained(&self) -> bool {
-        matches!(self.lifecycle, Lifecycle::Closed)
+        matches!(self.lifecycle.phase, Phase::Closed)
     }
 
     /// Why the connection ended.
     pub fn error(&self) -> Option<&ConnectionError> {
-        self.error.as_ref()
+        self.lifecycle.error.as_ref()
     }
 
     /// Closes at once; data in flight are abandoned. `code` and `reason` go to the peer's application.
@@ -332,19 +217,19 @@ impl Connection {
     /// Closes once everything written and finished has been acknowledged; streams still finishing are never cut.
     pub fn close_when_done(&mut self, now: Instant, code: u64, reason: Bytes) {
         if self.lifecycle.is_open() {
-            self.close_when_done = Some(CloseFrame::Application { code, reason });
+            self.lifecycle.close_when_done = Some(CloseFrame::Application { code, reason });
             self.finish_close_when_done(now);
         }
     }
 
     /// Sends a PING.
     pub fn ping(&mut self) {
-        self.spaces[SpaceId::DATA.index()].ping = true;
+        self.spaces[SpaceId::DATA].ping = true;
     }
 
     /// Changes the keep-alive interval; `None` stops it.
     pub fn set_keep_alive(&mut self, now: Instant, interval: Option<Duration>) {
-        self.idle.set_keep_alive(now, interval);
+        self.lifecycle.idle.set_keep_alive(now, interval);
     }
 
     /// Says whether the application waits for something of the peer, such as the answer to a request. While it does, a
@@ -353,35 +238,30 @@ impl Connection {
     /// stateless reset if the peer has lost its state (section 10.3); a receiver that is merely silent would learn
     /// neither. Nothing is sent while nothing is awaited. Default: it does not wait.
     pub fn set_awaiting(&mut self, now: Instant, awaiting: bool) {
-        self.idle.set_awaiting(now, awaiting);
+        self.lifecycle.idle.set_awaiting(now, awaiting);
     }
 
     /// How long no packet of the peer was received.
     pub fn silence(&self, now: Instant) -> Duration {
-        now.saturating_since(self.idle.last_received)
-    }
-
-    /// When a silent peer is asked whether it is still there. Until the handshake is complete its own timers do that.
-    fn ask_at(&self) -> Option<Instant> {
-        self.idle.ask_at(self.recovery.pto(SpaceId::DATA)).filter(|_| self.handshake.complete)
+        now.saturating_since(self.lifecycle.idle.last_received)
     }
 
     /// Starts a key update as soon as RFC 9001 section 6.1 permits. Returns whether that was now.
     pub fn force_key_update(&mut self, now: Instant) -> bool {
         let may = self.handshake.confirmed && self.keys.may_update();
         if may {
-            self.keys.update(&mut *self.session);
+            self.keys.update(&mut *self.handshake.session);
             self.ping();
             let (kind, owner, trigger) = (PacketKind::OneRtt, Owner::Local, KeyTrigger::LocalUpdate);
             let generation = self.keys.updates;
-            self.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
+            self.reports.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
         }
         may
     }
 
     /// Figures so far.
     pub fn stats(&self) -> ConnectionStats {
-        let mut stats = self.stats.clone();
+        let mut stats = self.reports.stats.clone();
         if let Some(path) = self.active_path() {
             stats.path = path.stats();
             stats.rtt = path.rtt().smoothed;
@@ -397,7 +277,7 @@ impl Connection {
             stats.delivery_rate = path.delivery_rate();
         }
         stats.key_updates = self.keys.updates;
-        let ecn = self.spaces[SpaceId::DATA.index()].acks.counts();
+        let ecn = self.spaces[SpaceId::DATA].acks.counts();
         stats.ecn_received = [ecn.ect0, ecn.ect1, ecn.ce];
         stats.bytes_counted = self.streams.bytes_counted();
         stats.stream_bytes_acked = self.streams.bytes_acked();
@@ -411,7 +291,7 @@ impl Connection {
 
     /// What recovery knows of the active path.
     fn active_path(&self) -> Option<&thalweg_recovery::Path> {
-        self.recovery.path(self.paths[self.active].id)
+        self.recovery.path(self.paths.active().id)
     }
 
     /// The smoothed RTT of the active path.
@@ -436,7 +316,7 @@ impl Connection {
 
     /// The next thing that happened.
     pub fn poll_event(&mut self) -> Option<Event> {
-        if let Some(event) = self.events.pop_front() {
+        if let Some(event) = self.reports.poll() {
             return Some(event);
         }
         self.streams.poll_event().map(Event::Stream)
@@ -444,220 +324,63 @@ impl Connection {
 
     /// The next thing the endpoint has to know.
     pub(crate) fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
-        self.endpoint_events.pop_front()
+        self.reports.poll_endpoint()
     }
 
     /// Has the endpoint forget the connection IDs that were retired long enough ago. No timer of its own: until
     /// something else happens they do no harm.
     fn forget_retired_cids(&mut self, now: Instant) {
-        while let Some(cid) = self.local_cids.poll_forgotten(now) {
-            self.endpoint_events.push_back(EndpointEvent::CidForgotten(cid));
+        while let Some(cid) = self.cids.local.poll_forgotten(now) {
+            self.reports.tell_endpoint(EndpointEvent::CidForgotten(cid));
         }
     }
 
-    /// When [`Self::handle_timeout`] wants to be called next. Ask again after every other call.
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        if !self.lifecycle.is_open() {
-            return self.lifecycle.timer();
-        }
-        let active = &self.paths[self.active];
-        // At the amplification limit not even an acknowledgement can leave: only the peer's next datagram changes that.
-        let may_speak = active.amplification_budget() >= transmit::MIN_PACKET as u64;
-        let acks = self.spaces.iter().filter_map(|space| space.acks.timer()).filter(|_| may_speak);
-        let paths = self.paths.iter().filter_map(NetPath::timer);
-        let mtu = active.mtu.next_probe_time().filter(|_| self.handshake.confirmed);
-        acks.chain(paths)
-            .chain(self.recovery.timer())
-            .chain(self.keys.timer())
-            .chain(self.idle.deadline(self.recovery.pto(SpaceId::DATA)))
-            .chain(self.idle.connect_deadline())
-            .chain(self.idle.keep_alive_at())
-            .chain(self.ask_at())
-            .chain(self.paced_until)
-            .chain(mtu)
-            .min()
-    }
-
-    /// Does what time has made due. Follow with [`Self::poll_transmit`].
-    pub fn handle_timeout(&mut self, now: Instant) {
-        match self.lifecycle {
-            Lifecycle::Open => {}
-            Lifecycle::Closing { until, .. } | Lifecycle::Draining { until } => {
-                if until <= now {
-                    self.lifecycle = Lifecycle::Closed;
-                    self.endpoint_events.push_back(EndpointEvent::Drained);
-                    self.observe_state(now, ConnectionState::Closed);
-                }
-                return;
+    /// Handshake messages of ours must have been lost: repeats them.
+    fn speed_up_handshake(&mut self, now: Instant) {
+        let underway = Underway { keys: &self.keys, spaces: &self.spaces, recovery: &self.recovery };
+        let is_repeated = self.repeat.speed_up_handshake(now, self.handshake.started, self.side, &underway);
+        if is_repeated && !self.side.is_client() {
+            // All that is known is that the client's packets get through.
+            if let Some(path) = self.recovery.path_mut(self.paths.active().id) {
+                path.suspend_ecn();
             }
-            Lifecycle::Closed => return,
         }
-        if self.idle.deadline(self.recovery.pto(SpaceId::DATA)).is_some_and(|t| t <= now) {
-            self.on_silence(now, "idle timeout", ConnectionError::TimedOut);
+    }
+
+    // Paths.
+
+    /// Client: our own address may have changed (the socket was bound anew, the network switched). The path is new,
+    /// nothing is known of it, and the server has to see us there.
+    pub fn local_address_changed(&mut self, now: Instant, local: Option<IpAddr>) {
+        if !self.lifecycle.is_open() || !self.handshake.confirmed {
             return;
         }
-        if let Some(after) = self.idle.connect_timed_out(now) {
-            self.on_silence(now, "connect timeout", ConnectionError::ConnectTimedOut { after });
-            return;
-        }
-        if self.idle.keep_alive_at().is_some_and(|t| t <= now) {
-            self.idle.on_keep_alive();
-            self.ping();
-        }
-        if self.ask_at().is_some_and(|t| t <= now) {
-            self.idle.on_asked(now);
-            self.ping();
-        }
-        if self.paced_until.is_some_and(|t| t <= now) {
-            self.paced_until = None;
-        }
-        self.keys.on_timeout(now);
-        self.forget_retired_cids(now);
-        self.on_path_timeouts(now);
-        // Begins a new search if it is time; its probe leaves when the window permits.
-        let _ = self.paths[self.active].mtu.poll_probe(now);
-        if self.recovery.timer().is_some_and(|t| t <= now) {
-            self.on_recovery_timeout(now);
-        }
-        self.drain_trace();
+        let (paths, mut with) = self.migration();
+        paths.renew_active(now, local, &mut with);
+        self.ping();
     }
 
-    fn on_recovery_timeout(&mut self, now: Instant) {
-        let mut outcome = std::mem::take(&mut self.outcome);
-        outcome.clear();
-        match self.recovery.on_timeout(now, &mut outcome) {
-            Timeout::None => {}
-            Timeout::Lost => self.on_outcome(now, &mut outcome),
-            Timeout::Probe { space, datagrams } => self.on_probe_timeout(now, space, datagrams),
-        }
-        self.outcome = outcome;
+    /// Whether a datagram from an unknown address may be looked at: only a server's, only after the handshake, and
+    /// only if migration is permitted (RFC 9000 section 9).
+    fn may_come_from_new_path(&self) -> bool {
+        self.side == Side::Server && self.handshake.confirmed && self.handshake.migration_allowed
     }
 
-    /// Ends the connection without a word: the peer was silent for too long.
-    fn on_silence(&mut self, now: Instant, reason: &str, error: ConnectionError) {
-        self.observe(
-            now,
-            &ObserverEvent::ConnectionClosed {
-                by: Owner::Local,
-                trigger: CloseTrigger::IdleTimeout,
-                application: false,
-                code: 0,
-                reason,
-            },
-        );
-        self.end(now, error);
-        self.lifecycle = Lifecycle::Closed;
-        self.endpoint_events.push_back(EndpointEvent::Drained);
-    }
-
-    // Closing.
-
-    /// Ends the connection because the peer broke a rule.
-    fn close_on_error(&mut self, now: Instant, error: TransportError) {
-        let frame = CloseFrame::Transport {
-            code: error.code,
-            frame: error.frame.unwrap_or(0),
-            reason: Bytes::copy_from_slice(error.reason.as_bytes()),
+    /// The paths, and what a change of them touches.
+    fn migration(&mut self) -> (&mut PathSet, Migration<'_>) {
+        let with = Migration {
+            config: &self.config,
+            peer_max: self.handshake.peer_params.max_udp_payload_size,
+            keys: &self.keys,
+            recovery: &mut self.recovery,
+            cids: &mut self.cids,
+            reports: &mut self.reports,
+            rng: &mut self.rng,
         };
-        self.close_with(now, frame, ConnectionError::Transport(error));
+        (&mut self.paths, with)
     }
 
-    fn close_with(&mut self, now: Instant, frame: CloseFrame, error: ConnectionError) {
-        if !self.lifecycle.is_open() {
-            return;
-        }
-        let trigger = match &frame {
-            CloseFrame::Transport { .. } => CloseTrigger::Error,
-            CloseFrame::Application { .. } => CloseTrigger::Application,
-        };
-        let (application, code, reason) = match &frame {
-            CloseFrame::Transport { code, reason, .. } => (false, code.0, reason.clone()),
-            CloseFrame::Application { code, reason } => (true, *code, reason.clone()),
-        };
-        self.observe(
-            now,
-            &ObserverEvent::ConnectionClosed {
-                by: Owner::Local,
-                trigger,
-                application,
-                code,
-                reason: &String::from_utf8_lossy(&reason),
-            },
-        );
-        let until = now + self.recovery.pto(SpaceId::DATA) * 3;
-        self.lifecycle = Lifecycle::Closing { until, frame, send: true, received: 0, reply_at: 1 };
-        self.end(now, error);
-        self.observe_state(now, ConnectionState::Closing);
+    fn update_amplification_limit(&mut self, now: Instant) {
+        self.paths.update_amplification_limit(now, &self.keys, &mut self.recovery);
     }
-
-    /// The peer closed.
-    fn drain(&mut self, now: Instant, error: ConnectionError) {
-        if matches!(self.lifecycle, Lifecycle::Draining { .. } | Lifecycle::Closed) {
-            return;
-        }
-        self.end(now, error);
-        self.lifecycle = Lifecycle::Draining { until: now + self.recovery.pto(SpaceId::DATA) * 3 };
-        self.observe_state(now, ConnectionState::Draining);
-    }
-
-    /// Tells the application, once.
-    fn end(&mut self, now: Instant, error: ConnectionError) {
-        if self.error.is_none() {
-            self.error = Some(error.clone());
-            // Three probe timeouts are to come in which nothing of it can be sent.
-            self.streams.drop_unsent();
-            self.datagrams.drop_unsent();
-            self.remember_path(now);
-            self.endpoint_events.push_back(EndpointEvent::HandshakeOver);
-            self.events.push_back(Event::ConnectionLost(error));
-        }
-    }
-
-    fn finish_close_when_done(&mut self, now: Instant) {
-        if self.close_when_done.is_some()
-            && self.streams.unfinished_sends() == 0
-            && let Some(frame) = self.close_when_done.take()
-        {
-            self.close_with(now, frame, ConnectionError::LocallyClosed);
-        }
-    }
-
-    // Observing.
-
-    fn observe(&mut self, now: Instant, event: &ObserverEvent<'_>) {
-        if let Some(observer) = self.observer.as_mut() {
-            observer.on_event(now, event);
-        }
-    }
-
-    fn observe_state(&mut self, now: Instant, state: ConnectionState) {
-        self.observe(now, &ObserverEvent::StateUpdated(state));
-    }
-
-    /// Hands recovery's decisions to the observer, in order.
-    fn drain_trace(&mut self) {
-        if let Some(observer) = self.observer.as_mut() {
-            self.recovery.drain_trace(|now, path, event| {
-                observer.on_event(now, &ObserverEvent::Recovery { path, event });
-            });
-        }
-    }
-
-    /// Notes what holds the sender back, when that changes.
-    fn set_limit(&mut self, now: Instant, limit: Limit) {
-        if self.limit != Some(limit) {
-            self.limit = Some(limit);
-            let path = self.paths[self.active].id;
-            self.observe(now, &ObserverEvent::LimitedBy { path, limit });
-        }
-    }
-
-    fn path_index(&self, id: PathId) -> Option<usize> {
-        self.paths.iter().position(|path| path.id == id)
-    }
-}
-
-/// The reason phrase of a transport error as the peer's close frame carries it.
-fn application_error_in_handshake() -> CloseFrame {
-    CloseFrame::Transport { code: TransportErrorCode::APPLICATION_ERROR, frame: 0, reason: Bytes::new() }
 }

@@ -3,14 +3,22 @@
 use thalweg_recovery::{Ecn, SpaceId};
 use thalweg_units::Instant;
 
-use super::{Connection, keys::Opened, lifecycle::Lifecycle};
+use super::{
+    Connection,
+    frames::{Effects, Received},
+    handshake::{Opened, Waiting},
+    lifecycle::Phase,
+    paths::PathKey,
+    sizes::MIN_INITIAL,
+};
 use crate::{
     Side,
     cid::{ConnectionId, ResetToken},
-    error::{ConnectionError, TransportError},
-    observe::{CloseTrigger, ConnectionState, DropReason, KeyTrigger, ObserverEvent, Owner, PacketInfo, PacketKind},
+    error::TransportError,
+    observe::{ConnectionState, DropReason, KeyTrigger, ObserverEvent, Owner, PacketInfo, PacketKind},
     packet::{self, Header, Partial},
     udp::DatagramMeta,
+    version::Version,
 };
 
 /// Packets kept because their keys may still come: the peer's second flight overtaking its first, mostly.
@@ -22,20 +30,23 @@ pub(super) struct Arrival {
     /// When it arrived: earlier than it is processed if it waited for keys.
     pub(super) at: Instant,
     /// Its path, once known.
-    pub(super) path: Option<usize>,
+    pub(super) path: Option<PathKey>,
     /// Bytes of the whole datagram.
     size: usize,
     /// The destination of its first packet; coalesced packets must agree (RFC 9000 section 12.2).
     dcid: Option<ConnectionId>,
 }
 
-/// A packet whose keys are still to come.
-pub(super) struct Waiting {
-    meta: DatagramMeta,
-    /// When it arrived. The wait is no part of the path's delay: what the packet acknowledges is sampled at its arrival
-    /// (RFC 9002 section 5.3), and the delay that its acknowledgment reports includes it (RFC 9000 section 13.2.5).
-    at: Instant,
-    packet: Vec<u8>,
+/// A packet that was opened.
+struct OpenedPacket<'a> {
+    space: SpaceId,
+    kind: PacketKind,
+    number: u64,
+    /// Bytes of the whole packet.
+    size: usize,
+    partial: &'a Partial,
+    /// Its frames.
+    payload: &'a [u8],
 }
 
 /// The keys there are, to notice new ones.
@@ -46,32 +57,33 @@ impl Connection {
     ///
     /// Call it for each datagram of a batch and only then ask for transmissions: the whole batch gets one acknowledgement.
     pub fn handle_datagram(&mut self, now: Instant, meta: &DatagramMeta, datagram: &mut [u8]) {
-        match self.lifecycle {
-            Lifecycle::Open => {}
-            Lifecycle::Closing { .. } => return self.lifecycle.on_datagram_while_closing(),
-            Lifecycle::Draining { .. } | Lifecycle::Closed => return,
+        match self.lifecycle.phase {
+            Phase::Open => {}
+            Phase::Closing { .. } => return self.lifecycle.on_datagram_while_closing(),
+            Phase::Draining { .. } | Phase::Closed => return,
         }
         self.handshake.beginning = None;
         let size = datagram.len();
         self.forget_retired_cids(now);
-        self.stats.udp_received.datagrams += 1;
-        self.stats.udp_received.bytes += size as u64;
-        let path = self.find_path(meta);
+        self.reports.stats.udp_received.datagrams += 1;
+        self.reports.stats.udp_received.bytes += size as u64;
+        let path = self.paths.find(meta, self.side);
         match path {
-            Some(index) => self.on_bytes_received(now, index, size),
+            Some(path) => self.on_bytes_received(now, path, size),
             None if self.may_come_from_new_path() => {}
-            None => return self.drop_packet(now, None, size, DropReason::UnknownPath),
+            None => return self.reports.drop_packet(now, None, size, DropReason::UnknownPath),
         }
         let mut arrival = Arrival { meta: *meta, at: now, path, size, dcid: None };
         let rtt = self.rtt();
         self.streams.set_clock(now, rtt);
-        self.spaces[SpaceId::DATA.index()].acks.set_rtt(self.min_rtt());
+        let min_rtt = self.min_rtt();
+        self.spaces[SpaceId::DATA].acks.set_rtt(min_rtt);
         let before = self.stage();
         self.handle_coalesced(now, &mut arrival, datagram);
-        if !self.undecryptable.is_empty() && self.stage() != before {
+        if !self.handshake.waiting.is_empty() && self.stage() != before {
             self.retry_undecryptable(now);
         }
-        self.drain_trace();
+        self.reports.drain_trace(&mut self.recovery);
     }
 
     fn stage(&self) -> Stage {
@@ -83,8 +95,8 @@ impl Connection {
         )
     }
 
-    fn on_bytes_received(&mut self, now: Instant, index: usize, size: usize) {
-        let path = &mut self.paths[index];
+    fn on_bytes_received(&mut self, now: Instant, path: PathKey, size: usize) {
+        let path = &mut self.paths[path];
         path.received += size as u64;
         if !path.validated {
             self.update_amplification_limit(now);
@@ -94,15 +106,15 @@ impl Connection {
     fn handle_coalesced(&mut self, now: Instant, arrival: &mut Arrival, datagram: &mut [u8]) {
         let mut rest = datagram;
         while !rest.is_empty() && self.lifecycle.is_open() {
-            let (partial, len) = match Partial::parse(rest, self.local_cid_len) {
+            let (partial, len) = match Partial::parse(rest, self.cids.own.len()) {
                 Ok(parsed) => parsed,
-                Err(_) => return self.drop_packet(now, None, rest.len(), DropReason::Invalid),
+                Err(_) => return self.reports.drop_packet(now, None, rest.len(), DropReason::Invalid),
             };
             let (packet, tail) = rest.split_at_mut(len);
             rest = tail;
             let dcid = *partial.header.dcid();
             if *arrival.dcid.get_or_insert(dcid) != dcid {
-                self.drop_packet(now, None, len, DropReason::Invalid);
+                self.reports.drop_packet(now, None, len, DropReason::Invalid);
                 continue;
             }
             if let Err(error) = self.handle_packet(now, arrival, &partial, packet) {
@@ -113,8 +125,8 @@ impl Connection {
 
     /// Gives packets that came too early another chance, now that there are new keys.
     fn retry_undecryptable(&mut self, now: Instant) {
-        for Waiting { meta, at, mut packet } in std::mem::take(&mut self.undecryptable) {
-            let path = self.find_path(&meta);
+        for Waiting { meta, at, mut packet } in std::mem::take(&mut self.handshake.waiting) {
+            let path = self.paths.find(&meta, self.side);
             let mut arrival = Arrival { meta, at, path, size: packet.len(), dcid: None };
             self.handle_coalesced(now, &mut arrival, &mut packet);
         }
@@ -128,107 +140,148 @@ impl Connection {
         partial: &Partial,
         packet: &mut [u8],
     ) -> Result<(), TransportError> {
-        let size = packet.len();
         let (space, kind) = match &partial.header {
             Header::Initial { .. } => (SpaceId::Initial, PacketKind::Initial),
             Header::ZeroRtt { .. } => (SpaceId::DATA, PacketKind::ZeroRtt),
             Header::Handshake { .. } => (SpaceId::Handshake, PacketKind::Handshake),
-            Header::Short { .. } => (SpaceId::DATA, PacketKind::OneRtt),
-            Header::Retry { version, scid, token, .. } => {
-                let taken = *version == self.version && {
-                    let token = packet[token.clone()].to_vec();
-                    self.on_retry(now, *scid, &token, packet)
-                };
-                if !taken {
-                    self.drop_packet(now, Some(PacketKind::Retry), size, DropReason::Unexpected);
-                }
-                return Ok(());
+            Header::Short { .. } => {
+                let space = arrival.path.map_or(SpaceId::DATA, |path| self.paths[path].space());
+                (space, PacketKind::OneRtt)
             }
-            Header::VersionNegotiation { dcid, scid, versions } => {
-                // Only an answer to our own packet carries both of its IDs.
-                let ours = self.local_cids.sequence_of(dcid.as_slice()).is_some() && scid == self.remote_cids.active();
-                if ours {
-                    let offered: Vec<_> = packet::versions(&packet[versions.clone()]).collect();
-                    self.on_version_negotiation(now, &offered);
-                }
+            Header::Retry { .. } | Header::VersionNegotiation { .. } => {
+                self.handle_unnumbered(now, &partial.header, packet);
                 return Ok(());
             }
         };
-        let mut first_version = false;
-        if let Some(version) = partial.header.version().filter(|version| *version != self.version) {
-            first_version = self.is_of_first_flight(version, kind);
-            if !first_version && !self.follow_version(now, version, kind, partial, packet) {
-                self.drop_packet(now, Some(kind), size, DropReason::UnexpectedVersion);
+        let size = packet.len();
+        let first_version = match self.check_header(now, arrival.size, kind, partial, packet) {
+            Ok(first_version) => first_version,
+            Err(reason) => {
+                self.reports.drop_packet(now, Some(kind), size, reason);
                 return Ok(());
             }
-        }
-        // RFC 9000 section 17.2.2: only a client's Initial carries a token.
-        let has_token = matches!(&partial.header, Header::Initial { token, .. } if !token.is_empty());
-        if has_token && self.side == Side::Client {
-            self.drop_packet(now, Some(kind), size, DropReason::Invalid);
-            return Ok(());
-        }
-        // RFC 9000 section 14.1: no datagram with a client's Initial is this small.
-        let too_small = kind == PacketKind::Initial
-            && self.side == Side::Server
-            && arrival.size < usize::from(super::transmit::MIN_INITIAL);
-        if too_small || !partial.fixed_bit || (kind == PacketKind::ZeroRtt && self.side == Side::Client) {
-            self.drop_packet(now, Some(kind), size, DropReason::Invalid);
-            return Ok(());
-        }
+        };
         // RFC 9001 section 5.7: a server must not look at 1-RTT packets before the handshake is complete.
-        let early = kind == PacketKind::ZeroRtt;
         let too_early = kind == PacketKind::OneRtt && !self.handshake.complete;
-        let key = self.keys.remote_header(space, early, first_version).filter(|_| !too_early);
+        let key = self.keys.remote_header(space, kind == PacketKind::ZeroRtt, first_version).filter(|_| !too_early);
         let Some(key) = key else {
             self.keep_undecryptable(now, arrival, kind, space, packet);
             return Ok(());
         };
-        let largest = self.spaces[space.index()].acks.largest();
+        let largest = self.spaces[space].acks.largest();
         let reset_token = if kind == PacketKind::OneRtt { packet.last_chunk().copied().map(ResetToken) } else { None };
         let Ok(open) = partial.unprotect(packet, key, largest) else {
             return self.on_undecryptable(now, kind, size, reset_token);
         };
         let (header, payload) = packet.split_at_mut(open.payload.start);
         let opened = match kind {
-            PacketKind::OneRtt => self.keys.open_short(open.number, open.key_phase(), header, payload)?,
+            PacketKind::OneRtt => self.keys.open_short(space, open.number, open.key_phase(), header, payload)?,
             _ => self.keys.open_long(space, open.number, header, payload, first_version).map(Opened::Known),
         };
         let len = match opened {
             None => return self.on_undecryptable(now, kind, size, reset_token),
             Some(Opened::Known(len)) => len,
             Some(Opened::Updated(len)) => {
-                self.keys.commit_remote_update(open.number, &mut *self.session)?;
+                self.keys.commit_remote_update(open.number, &mut *self.handshake.session)?;
                 let generation = self.keys.updates;
                 let (owner, trigger) = (Owner::Remote, KeyTrigger::RemoteUpdate);
-                self.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
+                self.reports.observe(now, &ObserverEvent::KeyUpdated { kind, owner, generation, trigger });
                 len
             }
         };
         packet::check_reserved_bits(open.first)?;
-        if self.spaces[space.index()].acks.is_duplicate(open.number) {
-            self.drop_packet(now, Some(kind), size, DropReason::Duplicate);
+        let payload = &payload[..len];
+        self.on_opened(now, arrival, OpenedPacket { space, kind, number: open.number, size, partial, payload })
+    }
+
+    /// Retry and Version Negotiation: packets without a number.
+    fn handle_unnumbered(&mut self, now: Instant, header: &Header, packet: &[u8]) {
+        match header {
+            Header::Retry { version, scid, token, .. } => {
+                let taken = *version == self.handshake.version && {
+                    let token = packet[token.clone()].to_vec();
+                    self.on_retry(now, *scid, &token, packet)
+                };
+                if !taken {
+                    self.reports.drop_packet(now, Some(PacketKind::Retry), packet.len(), DropReason::Unexpected);
+                }
+            }
+            Header::VersionNegotiation { dcid, scid, versions } => {
+                // Only an answer to our own packet carries both of its IDs.
+                let ours = self.cids.local.sequence_of(dcid.as_slice()).is_some() && scid == self.cids.remote.active();
+                if ours {
+                    let offered: Vec<_> = packet::versions(&packet[versions.clone()]).collect();
+                    self.on_version_negotiation(now, &offered);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What can be said of a packet before it is opened: why it is dropped, or whether it is in the version of the
+    /// client's first flight. `size` is that of the whole datagram.
+    fn check_header(
+        &mut self,
+        now: Instant,
+        size: usize,
+        kind: PacketKind,
+        partial: &Partial,
+        packet: &[u8],
+    ) -> Result<bool, DropReason> {
+        let mut first_version = false;
+        if let Some(version) = partial.header.version().filter(|version| *version != self.handshake.version) {
+            first_version = self.handshake.is_of_first_flight(version, kind);
+            let may_follow = !first_version && kind == PacketKind::Initial;
+            if !(first_version || may_follow && self.follow_version(now, version, partial, packet)) {
+                return Err(DropReason::UnexpectedVersion);
+            }
+        }
+        // RFC 9000 section 17.2.2: only a client's Initial carries a token.
+        let has_token = matches!(&partial.header, Header::Initial { token, .. } if !token.is_empty());
+        // RFC 9000 section 14.1: no datagram with a client's Initial is this small.
+        let too_small = kind == PacketKind::Initial && size < usize::from(MIN_INITIAL);
+        let is_invalid = match self.side {
+            Side::Client => has_token || kind == PacketKind::ZeroRtt,
+            Side::Server => too_small,
+        };
+        if is_invalid || !partial.fixed_bit { Err(DropReason::Invalid) } else { Ok(first_version) }
+    }
+
+    /// Client: whether a packet shows that the server has chosen another version.
+    fn follow_version(&mut self, now: Instant, version: Version, partial: &Partial, packet: &[u8]) -> bool {
+        let (original, dcid) = (self.handshake.version, *self.cids.remote.active());
+        let follows = self.handshake.follow_version(version, &dcid, partial, packet, &mut self.keys);
+        if follows {
+            let (chosen, original) = (version.0, original.0);
+            self.reports.observe(now, &ObserverEvent::VersionNegotiated { chosen, original });
+        }
+        follows
+    }
+
+    /// A packet that has authenticated.
+    fn on_opened(
+        &mut self,
+        now: Instant,
+        arrival: &mut Arrival,
+        packet: OpenedPacket<'_>,
+    ) -> Result<(), TransportError> {
+        let OpenedPacket { space, kind, number, size, partial, payload } = packet;
+        if self.spaces[space].acks.is_duplicate(number) {
+            self.reports.drop_packet(now, Some(kind), size, DropReason::Duplicate);
             return Ok(());
         }
         if let Some(scid) = partial.header.scid()
             && !self.accept_source(scid)
         {
-            self.drop_packet(now, Some(kind), size, DropReason::Invalid);
+            self.reports.drop_packet(now, Some(kind), size, DropReason::Invalid);
             return Ok(());
         }
-        let path = match arrival.path {
-            Some(path) => path,
-            None => {
-                let Some(path) = self.add_net_path(now, &arrival.meta) else {
-                    self.drop_packet(now, Some(kind), size, DropReason::UnknownPath);
-                    return Ok(());
-                };
-                self.on_bytes_received(now, path, arrival.size);
-                arrival.path = Some(path);
-                path
-            }
+        let Some(path) = arrival.path.or_else(|| self.add_path(now, arrival)) else {
+            self.reports.drop_packet(now, Some(kind), size, DropReason::UnknownPath);
+            return Ok(());
         };
-        self.stats.packets_received += 1;
+        arrival.path = Some(path);
+        self.reports.stats.packets_received += 1;
         if !self.handshake.heard && self.side == Side::Server && arrival.meta.ecn == Ecn::NotEct {
             // The client may have tried with marks before, and got no answer.
             if let Some(path) = self.recovery.path_mut(self.paths[path].id) {
@@ -236,47 +289,69 @@ impl Connection {
             }
         }
         self.handshake.heard = true;
-        self.idle.on_received(now);
+        self.lifecycle.idle.on_received(now);
         if kind == PacketKind::Handshake && self.side == Side::Server {
             self.on_handshake_packet_at_server(now, path);
         }
-        let payload = &payload[..len];
-        self.observe_received(now, kind, open.number, size, path, arrival, payload);
-        let effects = self.on_frames(now, arrival.at, space, kind, path, partial.header.dcid(), payload)?;
-        self.forget_settled_paths();
-        if effects.ack_eliciting {
-            self.idle.on_eliciting_received();
+        let info = PacketInfo {
+            kind,
+            number: Some(number),
+            size: size as u32,
+            ecn: arrival.meta.ecn,
+            path: self.paths[path].id,
+            frames: &[],
+        };
+        self.reports.observe_received(now, info, payload);
+        let received = Received { at: arrival.at, space, kind, path, dcid: partial.header.dcid() };
+        let effects = self.on_frames(now, received, payload)?;
+        if self.paths.is_settled() {
+            let (paths, mut with) = self.migration();
+            paths.forget_settled(&mut with);
         }
-        if !self.lifecycle.is_open() || !self.keys.has(space) && !early {
+        if effects.ack_eliciting {
+            self.lifecycle.idle.on_eliciting_received();
+        }
+        if !self.lifecycle.is_open() || !self.keys.has(space) && kind != PacketKind::ZeroRtt {
             return Ok(());
         }
-        let acks = &mut self.spaces[space.index()].acks;
-        acks.on_packet(arrival.at, open.number, arrival.meta.ecn, effects.ack_eliciting);
-        if space == SpaceId::DATA && self.largest_received_data.is_none_or(|largest| open.number > largest) {
-            self.largest_received_data = Some(open.number);
-            // The frames may have made us forget paths, which moves the others.
-            arrival.path = self.find_path(&arrival.meta);
-            if let (Some(path), Header::Short { spin, .. }) = (arrival.path, &partial.header) {
-                self.paths[path].spin.on_newest(self.side, *spin);
-            }
-            if let Some(path) = arrival.path.filter(|&path| path != self.active)
-                && !effects.probing_only
-                && self.may_come_from_new_path()
-            {
-                self.follow_peer(now, path);
-            }
+        let state = &mut self.spaces[space];
+        state.acks.on_packet(arrival.at, number, arrival.meta.ecn, effects.ack_eliciting);
+        if space.is_data() && state.on_number(number) {
+            self.on_newest(now, arrival, &partial.header, effects);
         }
         Ok(())
+    }
+
+    /// A packet from an address that is not known yet.
+    fn add_path(&mut self, now: Instant, arrival: &Arrival) -> Option<PathKey> {
+        let (paths, mut with) = self.migration();
+        let path = paths.add(now, &arrival.meta, &mut with)?;
+        self.on_bytes_received(now, path, arrival.size);
+        Some(path)
+    }
+
+    /// The newest packet by number of application data: it shows the peer's spin bit, and where the peer is.
+    fn on_newest(&mut self, now: Instant, arrival: &mut Arrival, header: &Header, effects: Effects) {
+        // Its frames may have made us forget the path.
+        arrival.path = self.paths.find(&arrival.meta, self.side);
+        let Some(path) = arrival.path else { return };
+        if let Header::Short { spin, .. } = header {
+            self.paths[path].spin.on_newest(self.side, *spin);
+        }
+        if !self.paths.is_active(path) && !effects.probing_only && self.may_come_from_new_path() {
+            let (paths, mut with) = self.migration();
+            paths.follow_peer(now, path, &mut with);
+        }
     }
 
     /// The first packet of the peer names the ID it wants to be addressed by; later long headers must agree
     /// (RFC 9000 section 7.2).
     fn accept_source(&mut self, scid: &ConnectionId) -> bool {
-        match self.handshake.peer_scid {
+        match self.handshake.ids.peer_scid {
             Some(known) => known == *scid,
             None => {
-                self.handshake.peer_scid = Some(*scid);
-                self.remote_cids.set_initial(*scid);
+                self.handshake.ids.peer_scid = Some(*scid);
+                self.cids.remote.set_initial(*scid);
                 true
             }
         }
@@ -284,11 +359,11 @@ impl Connection {
 
     /// A Handshake packet proves the client's address, and that Initial keys are needed no more
     /// (RFC 9000 section 8.1, RFC 9001 section 4.9.1).
-    fn on_handshake_packet_at_server(&mut self, now: Instant, path: usize) {
+    fn on_handshake_packet_at_server(&mut self, now: Instant, path: PathKey) {
         if !self.paths[path].validated {
             self.paths[path].validated = true;
             self.update_amplification_limit(now);
-            self.observe_state(now, ConnectionState::PeerValidated);
+            self.reports.observe_state(now, ConnectionState::PeerValidated);
         }
         self.discard_space(now, SpaceId::Initial);
     }
@@ -306,7 +381,7 @@ impl Connection {
             return Ok(());
         }
         self.keys.failed += 1;
-        self.drop_packet(now, Some(kind), size, DropReason::DecryptionFailure);
+        self.reports.drop_packet(now, Some(kind), size, DropReason::DecryptionFailure);
         if self.keys.exhausted() {
             return Err(TransportError::aead_limit("too many packets failed authentication"));
         }
@@ -314,25 +389,7 @@ impl Connection {
     }
 
     fn is_stateless_reset(&self, token: &ResetToken) -> bool {
-        self.handshake.complete && self.remote_cids.is_reset(token)
-    }
-
-    /// The peer has lost its state.
-    pub(crate) fn on_stateless_reset(&mut self, now: Instant) {
-        if !self.lifecycle.is_open() {
-            return;
-        }
-        self.observe(
-            now,
-            &ObserverEvent::ConnectionClosed {
-                by: Owner::Remote,
-                trigger: CloseTrigger::StatelessReset,
-                application: false,
-                code: 0,
-                reason: "",
-            },
-        );
-        self.drain(now, ConnectionError::Reset);
+        self.handshake.complete && self.cids.remote.is_reset(token)
     }
 
     /// Keeps a packet whose keys are still to come, if it is worth it.
@@ -346,45 +403,11 @@ impl Connection {
             // The server has answered, and what brings its keys is lost.
             self.speed_up_handshake(now);
         }
-        if coming && self.undecryptable.len() < MAX_UNDECRYPTABLE {
-            self.observe(now, &ObserverEvent::PacketBuffered { kind, size: packet.len() as u32 });
-            self.undecryptable.push(Waiting { meta: arrival.meta, at: arrival.at, packet: packet.to_vec() });
+        if coming && self.handshake.waiting.len() < MAX_UNDECRYPTABLE {
+            self.reports.observe(now, &ObserverEvent::PacketBuffered { kind, size: packet.len() as u32 });
+            self.handshake.waiting.push(Waiting { meta: arrival.meta, at: arrival.at, packet: packet.to_vec() });
         } else {
-            self.drop_packet(now, Some(kind), packet.len(), DropReason::KeyUnavailable);
-        }
-    }
-
-    fn drop_packet(&mut self, now: Instant, kind: Option<PacketKind>, size: usize, reason: DropReason) {
-        self.stats.packets_dropped += 1;
-        self.observe(now, &ObserverEvent::PacketDropped { kind, number: None, size: size as u32, reason });
-    }
-
-    #[allow(clippy::too_many_arguments)] // the columns of one log line
-    fn observe_received(
-        &mut self,
-        now: Instant,
-        kind: PacketKind,
-        number: u64,
-        size: usize,
-        path: usize,
-        arrival: &Arrival,
-        payload: &[u8],
-    ) {
-        if self.observer.is_some() {
-            let mut frames = std::mem::take(&mut self.frames);
-            super::frames::summarise(payload, &mut frames);
-            self.observe(
-                now,
-                &ObserverEvent::PacketReceived(PacketInfo {
-                    kind,
-                    number: Some(number),
-                    size: size as u32,
-                    ecn: arrival.meta.ecn,
-                    path: self.paths[path].id,
-                    frames: &frames,
-                }),
-            );
-            self.frames = frames;
+            self.reports.drop_packet(now, Some(kind), packet.len(), DropReason::KeyUnavailable);
         }
     }
 }

@@ -1,56 +1,21 @@
-//! From state to datagrams: which spaces speak, what goes first, coalescing, padding, batches (RFC 9000 sections 12-14).
+//! Which datagrams leave: batches on a path, challenges, probes of its size, the close (RFC 9000 sections 8 to 14).
 
 use bytes::Bytes;
-use smallvec::SmallVec;
-use thalweg_recovery::{Budget, Ecn, Sent, SpaceId};
+use thalweg_recovery::{Budget, Ecn, PathId, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
     Connection,
-    lifecycle::{CloseFrame, Lifecycle},
-    net_path::NetPath,
-    sent::{Control, SentFrames},
+    lifecycle::{CloseFrame, Phase},
+    open_packet::{Content, OpenPacket},
+    paths::{Path, PathKey, challenge_data},
+    repeat::Underway,
+    sizes::{MIN_INITIAL, MIN_PACKET},
 };
-use crate::{
-    Side,
-    cid::ConnectionId,
-    crypto::TAG_LEN,
-    error::TransportError,
-    frame::{self, Frame},
-    observe::{Limit, ObserverEvent, PacketInfo, PacketKind},
-    packet::{self, HeaderMark, LongType},
-    udp::Transmit,
-};
+use crate::{Side, crypto::TAG_LEN, error::TransportErrorCode, frame::Frame, observe::Limit, udp::Transmit};
 
-/// The smallest datagram that may carry an ack-eliciting Initial packet (RFC 9000 section 14.1).
-pub(super) const MIN_INITIAL: u16 = 1200;
-/// Do not begin another packet in a datagram with less room than this: header, tag and a frame worth having.
-pub(super) const MIN_PACKET: usize = 96;
 /// The most bytes of reason phrase sent with a close.
 const MAX_REASON: usize = 256;
-
-/// A packet being written.
-pub(super) struct OpenPacket {
-    pub(super) space: SpaceId,
-    kind: PacketKind,
-    mark: HeaderMark,
-    frames: Box<SentFrames>,
-    ack_eliciting: bool,
-    /// It is one of the packets owed to a probe timeout.
-    probe: bool,
-}
-
-/// What a packet may hold.
-#[derive(Copy, Clone, PartialEq, Eq)]
-enum Content {
-    /// Acknowledgements only: the window is full.
-    Acks,
-    /// Those, PING, and control frames: the window has room, but the application's rate limit holds back what is large.
-    /// Without them a paused connection would die of idleness, and starve its peer of credit.
-    Control,
-    /// Anything there is.
-    All,
-}
 
 impl Connection {
     /// Writes the next datagram, or a batch of up to `max_segments` equal datagrams, into `buf` (which is cleared).
@@ -58,96 +23,143 @@ impl Connection {
     /// `None`: nothing may be sent now. Ask again after every other call, and after [`Self::poll_timeout`]'s time.
     pub fn poll_transmit(&mut self, now: Instant, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         buf.clear();
-        let transmit = match self.lifecycle {
-            Lifecycle::Open => {
-                self.paced_until = None;
+        let transmit = match self.lifecycle.phase {
+            Phase::Open => {
+                self.paths.iter_mut().for_each(|path| path.paced_until = None);
+                let path = self.paths.next_to_send(&self.recovery);
                 self.transmit_probing(now, buf)
-                    .or_else(|| self.transmit_mtu_probe(now, buf))
-                    .or_else(|| self.transmit_batch(now, max_segments.max(1), buf))
-                    .or_else(|| self.transmit_copies(now, max_segments.max(1), buf))
-                    .or_else(|| self.transmit_tail(now, max_segments.max(1), buf))
+                    .or_else(|| self.transmit_mtu_probe(now, path, buf))
+                    .or_else(|| self.transmit_batch(now, path, max_segments.max(1), buf))
+                    .or_else(|| self.transmit_again(now, path, max_segments.max(1), buf))
             }
-            Lifecycle::Closing { .. } => self.transmit_close(now, buf),
-            Lifecycle::Draining { .. } | Lifecycle::Closed => None,
+            Phase::Closing { .. } => self.transmit_close(now, buf),
+            Phase::Draining { .. } | Phase::Closed => None,
         };
         if let Some(transmit) = &transmit {
-            self.stats.udp_sent.datagrams +=
+            self.reports.stats.udp_sent.datagrams +=
                 transmit.segment.map_or(1, |segment| transmit.size.div_ceil(segment)) as u64;
-            self.stats.udp_sent.bytes += transmit.size as u64;
+            self.reports.stats.udp_sent.bytes += transmit.size as u64;
         }
-        self.drain_trace();
+        self.reports.drain_trace(&mut self.recovery);
         transmit
     }
 
-    /// The bulk of all traffic: as many full datagrams on the active path as window, pacer and content allow.
-    pub(super) fn transmit_batch(&mut self, now: Instant, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let path = self.paths[self.active].id;
-        let known = self.recovery.path(path)?;
+    /// The bulk of all traffic: as many full datagrams on `path` as window, pacer and content allow.
+    fn transmit_batch(
+        &mut self,
+        now: Instant,
+        path: PathKey,
+        max_segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let id = self.paths[path].id;
+        let known = self.recovery.path(id)?;
         let (size, ecn) = (known.datagram_size(), known.ecn_codepoint());
         self.streams.set_congestion_window(known.window());
         // After several unanswered probe timeouts the size itself may be what the path does not carry.
-        let small = self.paths[self.active].mtu.pto_size(self.recovery.pto_count());
+        let small = self.paths[path].mtu.pto_size(self.recovery.pto_count());
         let mtu = usize::from(size.min(small));
-        let mut allowance = match self.recovery.budget(now, path) {
-            Budget::Now(bytes) => bytes,
-            Budget::Paced(until) => {
-                self.paced_until = Some(until);
-                if self.wants_data() {
-                    self.set_limit(now, Limit::Pacing);
-                }
-                0
-            }
-            Budget::WindowFull => {
-                if self.wants_data() {
-                    self.set_limit(now, Limit::Window);
-                }
-                0
-            }
-        };
-        let held_back = if self.paced_until.is_some() && self.is_capped() { Content::Control } else { Content::Acks };
+        let (mut allowance, held_back) = self.allowance(now, path);
         let had_allowance = allowance > 0;
         let mut segments = 0;
         while segments < max_segments {
             let start = buf.len();
-            let amplification = self.paths[self.active].amplification_budget();
+            let amplification = self.paths[path].amplification_budget();
             let room = mtu.min(usize::try_from(amplification).unwrap_or(usize::MAX));
             if room < mtu.min(usize::from(MIN_INITIAL)) && (segments > 0 || room < MIN_PACKET) {
-                if self.wants_data() {
-                    self.set_limit(now, Limit::Amplification);
+                if self.wants_data(path) {
+                    self.reports.set_limit(now, id, Limit::Amplification);
                 }
                 break;
             }
             let content = if allowance > 0 { Content::All } else { held_back };
-            self.write_datagram(now, buf, room, content, ecn);
+            self.write_datagram(now, path, buf, room, content, ecn);
             let len = buf.len() - start;
             if len == 0 {
                 break;
             }
             segments += 1;
-            self.paths[self.active].sent += len as u64;
+            self.paths[path].sent += len as u64;
             allowance = allowance.saturating_sub(len as u64);
             // Only full datagrams can be followed by another in the same batch.
             if len < mtu || allowance == 0 {
                 break;
             }
         }
-        if !self.paths[self.active].validated {
+        if !self.paths[path].validated {
             self.update_amplification_limit(now);
         }
         if had_allowance && allowance > 0 && segments < max_segments {
-            self.on_nothing_more(now);
+            self.on_nothing_more(now, id);
         }
-        self.datagram_batch(buf, self.active, ecn, mtu)
+        self.datagram_batch(buf, path, ecn, mtu)
+    }
+
+    /// The bytes that window and pacer let out on `path`, and what may leave without any.
+    fn allowance(&mut self, now: Instant, path: PathKey) -> (u64, Content) {
+        let id = self.paths[path].id;
+        let limit = match self.recovery.budget(now, id) {
+            Budget::Now(bytes) => return (bytes, Content::Acks),
+            Budget::Paced(until) => {
+                self.paths[path].paced_until = Some(until);
+                Limit::Pacing
+            }
+            Budget::WindowFull => Limit::Window,
+        };
+        if self.wants_data(path) {
+            self.reports.set_limit(now, id, limit);
+        }
+        let is_capped = limit == Limit::Pacing && self.is_capped(id);
+        (0, if is_capped { Content::Control } else { Content::Acks })
+    }
+
+    /// What leaves a second time, once nothing else is left to send.
+    fn transmit_again(
+        &mut self,
+        now: Instant,
+        path: PathKey,
+        max_segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if self.repeat.has_flight() && self.owe_copies(now, path) {
+            let copies = self.transmit_batch(now, path, max_segments, buf);
+            if copies.is_some() {
+                return copies;
+            }
+            self.repeat.forgo_copies(&self.paths[path]);
+        }
+        if !self.repeat.copies_tails() || !self.handshake.complete {
+            return None;
+        }
+        // What waits for the peer's credit is still to come.
+        if self.wants_data(path) || self.streams.is_flow_blocked() {
+            return None;
+        }
+        let path_state = &self.paths[path];
+        let next = self.spaces[path_state.space()].numbers.next();
+        let (recovery, streams) = (&mut self.recovery, &mut self.streams);
+        if !self.repeat.owe_tail(now, path_state, max_segments, next, recovery, streams) {
+            return None;
+        }
+        let tail = self.transmit_batch(now, path, max_segments, buf);
+        self.repeat.on_tail(tail.as_ref().map_or(0, |tail| tail.size));
+        tail
+    }
+
+    fn owe_copies(&mut self, now: Instant, path: PathKey) -> bool {
+        let is_waiting = self.wants_data(path);
+        let underway = Underway { keys: &self.keys, spaces: &self.spaces, recovery: &self.recovery };
+        self.repeat.owe_copies(now, &self.paths[path], is_waiting, &underway)
     }
 
     /// Window and pacer would let more out, but there is nothing.
-    fn on_nothing_more(&mut self, now: Instant) {
+    fn on_nothing_more(&mut self, now: Instant, path: PathId) {
         let flow_blocked = self.streams.is_flow_blocked();
-        self.recovery.on_app_limited(self.paths[self.active].id);
-        self.set_limit(now, if flow_blocked { Limit::FlowControl } else { Limit::Application });
+        self.recovery.on_app_limited(path);
+        self.reports.set_limit(now, path, if flow_blocked { Limit::FlowControl } else { Limit::Application });
     }
 
-    fn datagram_batch(&self, buf: &[u8], path: usize, ecn: Ecn, mtu: usize) -> Option<Transmit> {
+    fn datagram_batch(&self, buf: &[u8], path: PathKey, ecn: Ecn, mtu: usize) -> Option<Transmit> {
         let path = &self.paths[path];
         (!buf.is_empty()).then(|| Transmit {
             remote: path.remote,
@@ -158,376 +170,10 @@ impl Connection {
         })
     }
 
-    /// One datagram of at most `room` bytes: a packet of each space that has something to say.
-    fn write_datagram(&mut self, now: Instant, buf: &mut Vec<u8>, room: usize, content: Content, ecn: Ecn) {
-        let start = buf.len();
-        let mut open: Option<OpenPacket> = None;
-        let mut pad = false;
-        let mut probe = false;
-        let mut flight: SmallVec<[(SpaceId, u64); 3]> = SmallVec::new();
-        for space in SpaceId::ALL {
-            let wanted = self.wanted(now, space, content);
-            let Some(content) = wanted else { continue };
-            let tag = if open.is_some() { TAG_LEN } else { 0 };
-            let used = buf.len() + tag - start;
-            if room < used + MIN_PACKET
-                || (space == SpaceId::Initial && room < usize::from(MIN_INITIAL) && content == Content::All)
-            {
-                continue;
-            }
-            if let Some(previous) = open.take() {
-                self.finish_packet(now, buf, previous, None, ecn);
-            }
-            let mut packet = self.begin_packet(buf, space);
-            self.fill_packet(now, buf, start + room - TAG_LEN, &mut packet, content);
-            // A packet that turns out empty is dropped, unless the one before it counts on its padding.
-            if buf.len() == packet.mark.payload_pos() && !pad {
-                buf.truncate(packet.mark.start);
-                self.spare_frames.give_back(packet.frames);
-                continue;
-            }
-            pad |= space == SpaceId::Initial && (self.side == Side::Client || packet.ack_eliciting);
-            probe |= packet.probe;
-            if !packet.probe && packet.frames.is_worth_repeating() {
-                flight.push((space, packet.mark.number));
-            }
-            open = Some(packet);
-        }
-        if probe {
-            self.on_probe_datagram();
-        }
-        if let Some(last) = open {
-            let pad_to = pad.then_some(start + usize::from(MIN_INITIAL).min(room));
-            self.finish_packet(now, buf, last, pad_to, ecn);
-        }
-        self.note_flight(&flight, buf.len() - start);
-    }
-
-    /// What a space has to say, if it may: `None` if nothing.
-    fn wanted(&self, now: Instant, space: SpaceId, content: Content) -> Option<Content> {
-        self.keys.local(space)?;
-        let state = &self.spaces[space.index()];
-        // Handshake bytes that wait behind a window full of other data, with nothing of their own in flight, have no
-        // timer to free them: 1-RTT packets arm none before the handshake is confirmed (RFC 9002 section 6.2.1).
-        let stuck = space != SpaceId::DATA && state.crypto.can_send() && !self.recovery.in_flight(space);
-        let probing = state.probes > 0 || stuck;
-        if (content == Content::All || probing) && (probing || self.has_new_data(space) || state.ping) {
-            return Some(Content::All);
-        }
-        let is_small = state.ping || self.has_control() || self.streams.can_send_control();
-        if content == Content::Control && space == SpaceId::DATA && self.keys.has(space) && is_small {
-            return Some(Content::Control);
-        }
-        let can_ack = space != SpaceId::DATA || self.keys.has(SpaceId::DATA);
-        (can_ack && state.acks.due(now)).then_some(Content::Acks)
-    }
-
-    /// Whether it is the application's limit that paces the active path.
-    fn is_capped(&self) -> bool {
+    /// Whether it is the application's limit that paces the path.
+    fn is_capped(&self, path: PathId) -> bool {
         let most = self.recovery.max_rate();
-        most.is_some() && self.active_path().and_then(thalweg_recovery::Path::pacing_rate) == most
-    }
-
-    /// Whether any space has something that waits for the window.
-    pub(super) fn wants_data(&self) -> bool {
-        SpaceId::ALL.into_iter().any(|space| self.keys.local(space).is_some() && self.has_new_data(space))
-    }
-
-    /// Whether `space` has frames to send other than acknowledgements.
-    pub(super) fn has_new_data(&self, space: SpaceId) -> bool {
-        let crypto = self.spaces[space.index()].crypto.can_send();
-        match space {
-            SpaceId::Initial | SpaceId::Handshake => crypto,
-            SpaceId::DATA if !self.keys.has(SpaceId::DATA) => {
-                self.keys.has_early() && (self.streams.can_send() || self.datagrams.can_send())
-            }
-            SpaceId::Data(_) => crypto || self.has_control() || self.streams.can_send() || self.datagrams.can_send(),
-        }
-    }
-
-    fn has_control(&self) -> bool {
-        self.handshake.done_pending
-            || self.handshake.new_token_pending
-            || self.local_cids.has_announcements()
-            || self.remote_cids.has_retirements()
-    }
-
-    fn begin_packet(&mut self, buf: &mut Vec<u8>, space: SpaceId) -> OpenPacket {
-        let dcid = *self.remote_cids.active();
-        self.begin_packet_to(buf, space, self.active, &dcid)
-    }
-
-    fn begin_packet_to(&mut self, buf: &mut Vec<u8>, space: SpaceId, path: usize, dcid: &ConnectionId) -> OpenPacket {
-        let number = self.spaces[space.index()].numbers.next();
-        let number_len = packet::number_len(number, self.recovery.largest_acked(space));
-        let scid = self.local_cid;
-        let mut long =
-            |ty, token: &[u8]| packet::write_long_header(buf, ty, self.version, dcid, &scid, token, number, number_len);
-        let (kind, mark) = match space {
-            SpaceId::Initial => (PacketKind::Initial, long(LongType::Initial, &self.handshake.token)),
-            SpaceId::Handshake => (PacketKind::Handshake, long(LongType::Handshake, &[])),
-            SpaceId::DATA if !self.keys.has(SpaceId::DATA) => (PacketKind::ZeroRtt, long(LongType::ZeroRtt, &[])),
-            SpaceId::Data(_) => {
-                let phase = self.keys.phase();
-                let spin = self.paths[path].spin.value();
-                let mark = packet::write_short_header(buf, dcid, spin, phase, number, number_len);
-                (PacketKind::OneRtt, mark)
-            }
-        };
-        let mut frames = self.spare_frames.take(space);
-        frames.is_copy = self.tail.is_copying;
-        OpenPacket { space, kind, mark, frames, ack_eliciting: false, probe: false }
-    }
-
-    /// Appends frames until `limit` (an offset in `buf`) or until there is nothing left to say.
-    fn fill_packet(
-        &mut self,
-        now: Instant,
-        buf: &mut Vec<u8>,
-        limit: usize,
-        packet: &mut OpenPacket,
-        content: Content,
-    ) {
-        let early = packet.kind == PacketKind::ZeroRtt;
-        let space = packet.space;
-        let state = &mut self.spaces[space.index()];
-        if !early && (state.acks.pending() || state.acks.due(now)) {
-            packet.frames.acked = state.acks.write(now, buf, limit);
-        }
-        let acks_end = buf.len();
-        if content == Content::Acks {
-            // Now and then the peer has to acknowledge our acknowledgements, so that we can forget old ranges
-            // (RFC 9000 section 13.2.4).
-            if packet.frames.acked.is_some() && state.acks.should_elicit() && buf.len() < limit {
-                Frame::Ping.encode(buf);
-            }
-            packet.ack_eliciting = buf.len() > acks_end;
-            return;
-        }
-        if content == Content::Control {
-            self.write_connection_control(buf, limit, packet);
-            self.streams.write_control(buf, limit, &mut packet.frames.streams);
-            let state = &mut self.spaces[space.index()];
-            if buf.len() == acks_end && state.ping && buf.len() < limit {
-                Frame::Ping.encode(buf);
-            }
-            packet.ack_eliciting = buf.len() > acks_end;
-            state.ping &= !packet.ack_eliciting;
-            return;
-        }
-        packet.probe = state.probes > 0;
-        let asks = packet.probe && self.probes_ask(space) || self.controller_asks(now, space);
-        let (end, limit) = (limit, limit - usize::from(asks));
-        let is_copy = packet.probe && self.owes_copies();
-        if packet.probe && space != SpaceId::DATA {
-            // What follows cannot be read without it.
-            self.write_repeats(buf, acks_end, limit, packet);
-        }
-        self.write_frames(buf, limit, packet);
-        if packet.probe && space == SpaceId::DATA {
-            self.write_repeats(buf, acks_end, limit, packet);
-        }
-        if asks && buf.len() < end && (packet.probe || buf.len() > acks_end) {
-            // An answer that waits for more packets, or for a delay, would prolong the silence, or what the controller
-            // waits for. What the controller wants to know goes along with data.
-            Frame::ImmediateAck.encode(buf);
-        }
-        let state = &mut self.spaces[space.index()];
-        if buf.len() == acks_end && (state.probes > 0 && !is_copy || state.ping) && buf.len() < limit {
-            Frame::Ping.encode(buf);
-        }
-        packet.ack_eliciting = buf.len() > acks_end;
-        packet.probe &= packet.ack_eliciting;
-        if packet.ack_eliciting {
-            state.ping = false;
-            state.probes = state.probes.saturating_sub(1);
-        }
-    }
-
-    /// Appends what waits to be sent.
-    pub(super) fn write_frames(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
-        let is_data = packet.space == SpaceId::DATA;
-        if packet.kind != PacketKind::ZeroRtt {
-            self.write_crypto(buf, limit, packet);
-            if is_data {
-                self.write_connection_control(buf, limit, packet);
-            }
-        }
-        if is_data {
-            // A request goes along with data: without any there is nothing to be acknowledged.
-            let has_data = self.streams.can_send() || self.datagrams.can_send();
-            self.consider_ack_request_after_jump();
-            if self.ack_requests.is_wanted()
-                && packet.kind == PacketKind::OneRtt
-                && has_data
-                && let Some(sequence) = self.write_ack_request(buf, limit)
-            {
-                packet.frames.control.push(Control::AckFrequency(sequence));
-            }
-            self.streams.write_control(buf, limit, &mut packet.frames.streams);
-            if self.datagrams.can_send() {
-                self.write_datagram_frames(buf, limit);
-            }
-            self.streams.write_data(buf, limit, &mut packet.frames.streams);
-        }
-    }
-
-    fn write_crypto(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
-        let crypto = &mut self.spaces[packet.space.index()].crypto;
-        while crypto.can_send() {
-            let offset = crypto.next_offset();
-            let room = limit.saturating_sub(buf.len());
-            let Some(len) = frame::crypto_fit(room, offset, usize::MAX).filter(|len| *len > 0) else {
-                break;
-            };
-            let Some(range) = crypto.next_chunk(len) else { break };
-            let bytes = crypto.bytes(&range);
-            frame::encode_crypto_header(buf, range.start, bytes.len());
-            buf.extend_from_slice(bytes);
-            packet.frames.crypto.push(range);
-        }
-    }
-
-    /// Frames of the connection itself, most urgent first.
-    fn write_connection_control(&mut self, buf: &mut Vec<u8>, limit: usize, packet: &mut OpenPacket) {
-        let record = &mut packet.frames.control;
-        let fits = |buf: &Vec<u8>, frame: &Frame<'_>| buf.len() + frame.encoded_len() <= limit;
-        if self.handshake.done_pending && fits(buf, &Frame::HandshakeDone) {
-            self.handshake.done_pending = false;
-            Frame::HandshakeDone.encode(buf);
-            record.push(Control::HandshakeDone);
-        }
-        while self.remote_cids.has_retirements() && buf.len() + 9 <= limit {
-            let Some(sequence) = self.remote_cids.poll_retire() else {
-                break;
-            };
-            Frame::RetireConnectionId(sequence).encode(buf);
-            record.push(Control::RetireConnectionId(sequence));
-        }
-        // Type, two varints, length, ID, token.
-        const NEW_CID_LEN: usize = 1 + 8 + 8 + 1 + 20 + 16;
-        while self.local_cids.has_announcements() && buf.len() + NEW_CID_LEN <= limit {
-            let Some(new) = self.local_cids.poll_announce() else {
-                break;
-            };
-            Frame::NewConnectionId(new).encode(buf);
-            record.push(Control::NewConnectionId(new.sequence));
-        }
-        if self.handshake.new_token_pending
-            && let Some(token) = &self.handshake.new_token
-        {
-            let frame = Frame::NewToken(token);
-            if fits(buf, &frame) {
-                frame.encode(buf);
-                record.push(Control::NewToken);
-                self.handshake.new_token_pending = false;
-            }
-        }
-    }
-
-    fn write_datagram_frames(&mut self, buf: &mut Vec<u8>, limit: usize) {
-        let full_room = self.datagram_room();
-        while self.datagrams.can_send() {
-            if self.datagrams.write(buf, limit, full_room) == 0 {
-                break;
-            }
-        }
-        if self.datagrams.poll_unblocked() {
-            self.events.push_back(super::Event::DatagramsUnblocked);
-        }
-    }
-
-    /// Pads, seals and records a packet. `pad_to` is the offset in `buf` the datagram has to reach.
-    fn finish_packet(&mut self, now: Instant, buf: &mut Vec<u8>, packet: OpenPacket, pad_to: Option<usize>, ecn: Ecn) {
-        let path = self.paths[self.active].id;
-        self.finish_packet_on(now, buf, packet, pad_to, ecn, path, false);
-    }
-
-    #[allow(clippy::too_many_arguments)] // what distinguishes the few kinds of packet
-    fn finish_packet_on(
-        &mut self,
-        now: Instant,
-        buf: &mut Vec<u8>,
-        packet: OpenPacket,
-        pad_to: Option<usize>,
-        ecn: Ecn,
-        path: thalweg_recovery::PathId,
-        mtu_probe: bool,
-    ) {
-        let OpenPacket { space, kind, mark, frames, ack_eliciting, .. } = packet;
-        // Room for the header protection sample, then what the datagram demands (RFC 9001 section 5.4.2).
-        let before = buf.len();
-        let least = mark.payload_pos() + mark.min_payload();
-        let target = pad_to.map_or(least, |end| least.max(end.saturating_sub(TAG_LEN)));
-        if buf.len() < target {
-            buf.resize(target, 0);
-        }
-        let padded = buf.len() > before;
-        if self.observer.is_some() {
-            let mut infos = std::mem::take(&mut self.frames);
-            super::frames::summarise(&buf[mark.payload_pos()..], &mut infos);
-            let info = PacketInfo {
-                kind,
-                number: Some(mark.number),
-                size: (buf.len() + TAG_LEN - mark.start) as u32,
-                ecn,
-                path,
-                frames: &infos,
-            };
-            self.observe(now, &ObserverEvent::PacketSent(info));
-            self.frames = infos;
-        }
-        let sealed = match self.keys.local(space) {
-            Some((header, key)) => mark.seal(buf, 0, key, header).is_ok(),
-            None => false,
-        };
-        self.spaces[space.index()].numbers.on_used(&mut self.rng);
-        if !sealed {
-            // Cannot happen with the keys we checked for; the packet is as good as lost, its content is not.
-            buf.truncate(mark.start);
-            self.send_again(&frames);
-            self.spare_frames.give_back(frames);
-            return;
-        }
-        if kind == PacketKind::OneRtt {
-            self.on_one_rtt_sealed(now, mark.number);
-        }
-        if ack_eliciting {
-            self.idle.on_eliciting_sent(now);
-        }
-        let more = self.has_new_data(space);
-        self.recovery.on_sent(
-            space,
-            Sent {
-                number: mark.number,
-                time: now,
-                size: (buf.len() - mark.start) as u32,
-                ack_eliciting,
-                in_flight: ack_eliciting || padded,
-                mtu_probe,
-                ecn,
-                path,
-                data: frames,
-            },
-            more,
-        );
-        if kind == PacketKind::Handshake && self.side == Side::Client {
-            // RFC 9001 section 4.9.1: the first Handshake packet ends the use of Initial keys.
-            self.discard_space(now, SpaceId::Initial);
-        }
-    }
-
-    fn on_one_rtt_sealed(&mut self, now: Instant, number: u64) {
-        self.keys.on_sealed(number);
-        if self.keys.wants_update() && self.force_key_update(now) {
-            return;
-        }
-        if self.keys.exhausted() {
-            self.close_on_error(
-                now,
-                TransportError::aead_limit("the AEAD's limit is reached and no key update was possible"),
-            );
-        }
+        most.is_some() && self.recovery.path(path).and_then(thalweg_recovery::Path::pacing_rate) == most
     }
 
     /// PATH_RESPONSE and PATH_CHALLENGE, in a datagram of their own on the path they are about. They do not wait for the
@@ -537,100 +183,93 @@ impl Connection {
             return None;
         }
         // RFC 9000 sections 8.2.1 and 8.2.2: full size, unless the address is not validated and has not earned so much.
-        let room = |path: &NetPath| path.amplification_budget().min(u64::from(MIN_INITIAL)) as usize;
-        let index = self.paths.iter().position(|path| path.has_probing_frames() && room(path) >= MIN_PACKET)?;
-        let room = room(&self.paths[index]);
-        let fresh = self.challenge_data();
-        let dcid = self.cid_for(index);
-        let mut packet = self.begin_packet_to(buf, SpaceId::DATA, index, &dcid);
+        let room = |path: &Path| path.amplification_budget().min(u64::from(MIN_INITIAL)) as usize;
+        let may_send = |path: &&Path| path.validation.has_frames() && room(path) >= MIN_PACKET;
+        let (key, space, room) = self.paths.iter().find(may_send).map(|path| (path.key(), path.space(), room(path)))?;
+        let is_active = self.paths.is_active(key);
+        let fresh = challenge_data(&mut self.rng);
+        let mut packet = self.begin_packet(buf, space, key, Ecn::NotEct);
         packet.ack_eliciting = true;
-        let path = &mut self.paths[index];
-        if let Some(data) = path.take_challenge(fresh, room >= usize::from(MIN_INITIAL)) {
+        let validation = &mut self.paths[key].validation;
+        if let Some(data) = validation.take_challenge(fresh, room >= usize::from(MIN_INITIAL)) {
             Frame::PathChallenge(data).encode(buf);
         }
-        if index == self.active && path.owes_response() {
+        if is_active && validation.owes_response() {
             // RFC 9000 section 9.3.3: not just a probe, so that the peer returns here if a forger has led it away.
             Frame::Ping.encode(buf);
         }
         const RESPONSE_LEN: usize = 9;
         while buf.len() + RESPONSE_LEN + TAG_LEN <= room {
-            let Some(data) = path.take_response() else { break };
+            let Some(data) = validation.take_response() else { break };
             Frame::PathResponse(data).encode(buf);
         }
-        let id = path.id;
-        self.finish_packet_on(now, buf, packet, Some(room), Ecn::NotEct, id, false);
-        self.paths[index].sent += buf.len() as u64;
-        if index == self.active {
+        self.finish_packet(now, buf, packet, Some(room));
+        self.paths[key].sent += buf.len() as u64;
+        if is_active {
             self.update_amplification_limit(now);
         }
-        self.datagram_batch(buf, index, Ecn::NotEct, usize::MAX)
-    }
-
-    /// The connection ID for datagrams on a path (RFC 9000 section 9.5: paths do not share one if it can be avoided).
-    fn cid_for(&self, path: usize) -> ConnectionId {
-        let own = self.paths[path].cid.filter(|_| path != self.active);
-        own.and_then(|sequence| self.remote_cids.get(sequence)).map_or(*self.remote_cids.active(), |known| known.cid)
+        self.datagram_batch(buf, key, Ecn::NotEct, usize::MAX)
     }
 
     /// A probe of path MTU discovery: a PING padded to the size in question (RFC 8899). It waits for the window like
     /// everything else, so that RFC 9002 section 7 holds.
-    fn transmit_mtu_probe(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if !self.handshake.confirmed || !self.paths[self.active].validated {
+    fn transmit_mtu_probe(&mut self, now: Instant, path: PathKey, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if !self.handshake.confirmed || !self.paths[path].validated {
             return None;
         }
-        let path = self.paths[self.active].id;
-        if !matches!(self.recovery.budget(now, path), Budget::Now(_)) {
+        if !matches!(self.recovery.budget(now, self.paths[path].id), Budget::Now(_)) {
             return None;
         }
-        let size = self.paths[self.active].mtu.poll_probe(now)?;
-        let mut packet = self.begin_packet(buf, SpaceId::DATA);
+        let size = self.paths[path].mtu.poll_probe(now)?;
+        let mut packet = self.begin_packet(buf, self.paths[path].space(), path, Ecn::NotEct);
         Frame::Ping.encode(buf);
-        packet.ack_eliciting = true;
+        (packet.ack_eliciting, packet.mtu_probe) = (true, true);
         let number = packet.mark.number;
-        self.finish_packet_on(now, buf, packet, Some(usize::from(size)), Ecn::NotEct, path, true);
-        let active = &mut self.paths[self.active];
-        active.mtu.on_probe_sent(number, size);
-        active.sent += buf.len() as u64;
-        self.datagram_batch(buf, self.active, Ecn::NotEct, usize::MAX)
+        self.finish_packet(now, buf, packet, Some(usize::from(size)));
+        let probed = &mut self.paths[path];
+        probed.mtu.on_probe_sent(number, size);
+        probed.sent += buf.len() as u64;
+        self.datagram_batch(buf, path, Ecn::NotEct, usize::MAX)
     }
 
     /// CONNECTION_CLOSE in every space the peer may be able to read (RFC 9000 section 10.2.3).
     fn transmit_close(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let Lifecycle::Closing { frame, send, .. } = &mut self.lifecycle else {
+        let Phase::Closing { frame, send, .. } = &mut self.lifecycle.phase else {
             return None;
         };
         if !std::mem::take(send) {
             return None;
         }
         let close = frame.clone();
-        let budget = self.paths[self.active].amplification_budget();
+        let path = self.paths.active().key();
+        let budget = self.paths[path].amplification_budget();
         let room = usize::from(MIN_INITIAL).min(usize::try_from(budget).unwrap_or(usize::MAX));
         if room < MIN_PACKET {
             return None;
         }
         let mut open: Option<OpenPacket> = None;
         let mut pad = false;
-        for space in SpaceId::ALL {
+        for space in self.paths[path].spaces() {
             // Once the handshake is confirmed only 1-RTT is left; before, the peer may lack the later keys.
-            let usable = self.keys.has(space)
-                && (space != SpaceId::DATA || self.handshake.complete || self.side == Side::Server);
+            let usable =
+                self.keys.has(space) && (!space.is_data() || self.handshake.complete || self.side == Side::Server);
             let used = buf.len() + if open.is_some() { TAG_LEN } else { 0 };
             if !usable || room < used + MIN_PACKET {
                 continue;
             }
             if let Some(previous) = open.take() {
-                self.finish_packet(now, buf, previous, None, Ecn::NotEct);
+                self.finish_packet(now, buf, previous, None);
             }
-            let packet = self.begin_packet(buf, space);
+            let packet = self.begin_packet(buf, space, path, Ecn::NotEct);
             let limit = room - TAG_LEN;
             // What arrived last is acknowledged along with the close, so that the peer does not take it for lost.
-            let acks = &mut self.spaces[space.index()].acks;
+            let acks = &mut self.spaces[space].acks;
             if acks.pending() || acks.due(now) {
                 acks.write(now, buf, limit.saturating_sub(MIN_PACKET));
             }
-            if space != SpaceId::DATA && matches!(close, CloseFrame::Application { .. }) {
+            if !space.is_data() && matches!(close, CloseFrame::Application { .. }) {
                 // The application's code must not leak into packets that anyone can read.
-                encode_close(&super::application_error_in_handshake(), buf, limit);
+                encode_close(&application_error_in_handshake(), buf, limit);
             } else {
                 encode_close(&close, buf, limit);
             }
@@ -638,9 +277,9 @@ impl Connection {
             open = Some(packet);
         }
         let last = open?;
-        self.finish_packet(now, buf, last, pad.then_some(room), Ecn::NotEct);
-        self.paths[self.active].sent += buf.len() as u64;
-        self.datagram_batch(buf, self.active, Ecn::NotEct, usize::MAX)
+        self.finish_packet(now, buf, last, pad.then_some(room));
+        self.paths[path].sent += buf.len() as u64;
+        self.datagram_batch(buf, path, Ecn::NotEct, usize::MAX)
     }
 }
 
@@ -659,4 +298,9 @@ fn encode_close(close: &CloseFrame, buf: &mut Vec<u8>, limit: usize) {
             Frame::ApplicationClose { error_code: *code, reason: &reason }.encode(buf);
         }
     }
+}
+
+/// The reason phrase of a transport error as the peer's close frame carries it.
+fn application_error_in_handshake() -> CloseFrame {
+    CloseFrame::Transport { code: TransportErrorCode::APPLICATION_ERROR, frame: 0, reason: Bytes::new() }
 }

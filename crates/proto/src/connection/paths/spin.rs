@@ -10,7 +10,7 @@ const CONSTANT_ONE_IN: u64 = 16;
 
 /// The spin bit of one path.
 #[derive(Copy, Clone, Debug, Default)]
-pub(super) struct Spin {
+pub(crate) struct Spin {
     value: bool,
     /// It follows the peer's.
     spins: bool,
@@ -18,7 +18,7 @@ pub(super) struct Spin {
 
 impl Spin {
     /// The bit of a new path, or of an old one with a new connection ID. Draws nothing unless it is `enabled`.
-    pub(super) fn new(enabled: bool, rng: &mut impl Rng) -> Spin {
+    pub fn new(enabled: bool, rng: &mut impl Rng) -> Spin {
         if !enabled {
             return Spin::default();
         }
@@ -30,12 +30,12 @@ impl Spin {
     }
 
     /// What the next packet carries.
-    pub(super) fn value(self) -> bool {
+    pub fn value(self) -> bool {
         self.value
     }
 
     /// The newest packet by number arrived on the path with this bit: a server sends it back, a client its inverse.
-    pub(super) fn on_newest(&mut self, side: Side, received: bool) {
+    pub fn on_newest(&mut self, side: Side, received: bool) {
         if self.spins {
             self.value = received != side.is_client();
         }

@@ -40,7 +40,7 @@ struct Previous {
 
 /// Every key a connection holds right now.
 #[derive(Default)]
-pub(super) struct KeyStore {
+pub(crate) struct KeyStore {
     initial: Option<Keys>,
     /// Server: opens Initial packets of the version the client began with, if we answered in another (RFC 9369 section 4.1).
     first_version: Option<DirectionKeys>,
@@ -50,14 +50,22 @@ pub(super) struct KeyStore {
     early_until: Option<Instant>,
     one_rtt: Option<OneRtt>,
     /// Packets that failed authentication, over the whole connection (RFC 9001 section 6.6).
-    pub(super) failed: u64,
+    pub failed: u64,
     /// Key updates so far, ours and the peer's.
-    pub(super) updates: u64,
+    pub updates: u64,
+}
+
+/// The path identifier in the nonces of a space's packets: that of the space, 0 where there is one space for all paths.
+pub(crate) fn nonce_path(space: SpaceId) -> u32 {
+    match space {
+        SpaceId::Data(path) => path.0,
+        SpaceId::Initial | SpaceId::Handshake => 0,
+    }
 }
 
 /// What opening a 1-RTT packet told us about key generations; the number is the length of the plain text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Opened {
+pub(crate) enum Opened {
     /// Current or previous keys: nothing to do.
     Known(usize),
     /// The peer has updated; the caller must call [`KeyStore::commit_remote_update`].
@@ -65,23 +73,23 @@ pub(super) enum Opened {
 }
 
 impl KeyStore {
-    pub(super) fn install_initial(&mut self, keys: Keys) {
+    pub fn install_initial(&mut self, keys: Keys) {
         self.initial = Some(keys);
     }
 
-    pub(super) fn install_first_version(&mut self, remote: DirectionKeys) {
+    pub fn install_first_version(&mut self, remote: DirectionKeys) {
         self.first_version = Some(remote);
     }
 
-    pub(super) fn install_handshake(&mut self, keys: Keys) {
+    pub fn install_handshake(&mut self, keys: Keys) {
         self.handshake = Some(keys);
     }
 
-    pub(super) fn install_early(&mut self, keys: DirectionKeys) {
+    pub fn install_early(&mut self, keys: DirectionKeys) {
         self.early = Some(keys);
     }
 
-    pub(super) fn install_one_rtt(&mut self, keys: Keys, session: &mut dyn Session) {
+    pub fn install_one_rtt(&mut self, keys: Keys, session: &mut dyn Session) {
         self.one_rtt = Some(OneRtt {
             local_header: keys.local.header,
             remote_header: keys.remote.header,
@@ -98,7 +106,7 @@ impl KeyStore {
         });
     }
 
-    pub(super) fn discard(&mut self, space: SpaceId) {
+    pub fn discard(&mut self, space: SpaceId) {
         match space {
             SpaceId::Initial => {
                 self.initial = None;
@@ -110,15 +118,15 @@ impl KeyStore {
     }
 
     /// Server: the handshake is complete; late 0-RTT packets are welcome until `until` (RFC 9001 section 4.9.3).
-    pub(super) fn discard_early_at(&mut self, until: Instant) {
+    pub fn discard_early_at(&mut self, until: Instant) {
         self.early_until = self.early.is_some().then_some(until);
     }
 
-    pub(super) fn discard_early(&mut self) {
+    pub fn discard_early(&mut self) {
         self.early = None;
     }
 
-    pub(super) fn has(&self, space: SpaceId) -> bool {
+    pub fn has(&self, space: SpaceId) -> bool {
         match space {
             SpaceId::Initial => self.initial.is_some(),
             SpaceId::Handshake => self.handshake.is_some(),
@@ -126,12 +134,12 @@ impl KeyStore {
         }
     }
 
-    pub(super) fn has_early(&self) -> bool {
+    pub fn has_early(&self) -> bool {
         self.early.is_some()
     }
 
     /// Keys that seal packets of `space`; 0-RTT keys stand in for 1-RTT ones until those exist.
-    pub(super) fn local(&self, space: SpaceId) -> Option<(&dyn HeaderKey, &dyn PacketKey)> {
+    pub fn local(&self, space: SpaceId) -> Option<(&dyn HeaderKey, &dyn PacketKey)> {
         match space {
             SpaceId::Initial => self.initial.as_ref().map(|k| (&*k.local.header, &*k.local.packet)),
             SpaceId::Handshake => self.handshake.as_ref().map(|k| (&*k.local.header, &*k.local.packet)),
@@ -150,17 +158,17 @@ impl KeyStore {
 
     /// The key that removes header protection from a packet of `space`, or from 0-RTT. `first_version`: the packet is in
     /// the version the client began with, not the one in use.
-    pub(super) fn remote_header(&self, space: SpaceId, early: bool, first_version: bool) -> Option<&dyn HeaderKey> {
+    pub fn remote_header(&self, space: SpaceId, early: bool, first_version: bool) -> Option<&dyn HeaderKey> {
         match space {
             SpaceId::Initial => self.initial_remote(first_version).map(|k| &*k.header),
             SpaceId::Handshake => self.handshake.as_ref().map(|k| &*k.remote.header),
-            SpaceId::DATA if early => self.early.as_ref().map(|k| &*k.header),
+            SpaceId::Data(_) if early => self.early.as_ref().map(|k| &*k.header),
             SpaceId::Data(_) => self.one_rtt.as_ref().map(|k| &*k.remote_header),
         }
     }
 
     /// Opens a long-header packet; `Data` means 0-RTT. `None` when it does not authenticate.
-    pub(super) fn open_long(
+    pub fn open_long(
         &self,
         space: SpaceId,
         number: u64,
@@ -182,16 +190,18 @@ impl KeyStore {
     /// # Errors
     /// `KEY_UPDATE_ERROR` if the packet shows that a higher number was protected with older keys (RFC 9001 section
     /// 6.4).
-    pub(super) fn open_short(
+    pub fn open_short(
         &mut self,
+        space: SpaceId,
         number: u64,
         phase: bool,
         header: &[u8],
         payload: &mut [u8],
     ) -> Result<Option<Opened>, TransportError> {
         let Some(keys) = self.one_rtt.as_mut() else { return Ok(None) };
+        let path = nonce_path(space);
         if phase == keys.phase {
-            let Ok(len) = keys.current.remote.open(0, number, header, payload) else { return Ok(None) };
+            let Ok(len) = keys.current.remote.open(path, number, header, payload) else { return Ok(None) };
             if keys.last_before.is_some_and(|last| number < last) {
                 return Err(TransportError::key_update("a packet number carries newer keys than a higher one"));
             }
@@ -204,7 +214,7 @@ impl KeyStore {
         // The other phase: an older number than any of this generation is a delayed packet of the last one.
         let delayed = keys.first_received.is_none_or(|first| number < first);
         if let Some(previous) = keys.previous.as_ref().filter(|_| delayed) {
-            let Ok(len) = previous.remote.open(0, number, header, payload) else { return Ok(None) };
+            let Ok(len) = previous.remote.open(path, number, header, payload) else { return Ok(None) };
             keys.last_before = keys.last_before.max(Some(number));
             keys.last_received = keys.last_received.max(Some(number));
             return Ok(Some(Opened::Known(len)));
@@ -212,11 +222,11 @@ impl KeyStore {
         let Some(next) = keys.next.as_ref() else { return Ok(None) };
         // Opening in place destroys what does not open, and the old keys may have to try too.
         let copy = keys.previous.as_ref().map(|previous| (previous, payload.to_vec()));
-        if let Ok(len) = next.remote.open(0, number, header, payload) {
+        if let Ok(len) = next.remote.open(path, number, header, payload) {
             return Ok(Some(Opened::Updated(len)));
         }
         if let Some((previous, mut copy)) = copy
-            && previous.remote.open(0, number, header, &mut copy).is_ok()
+            && previous.remote.open(path, number, header, &mut copy).is_ok()
         {
             return Err(TransportError::key_update("a packet number carries older keys than a lower one"));
         }
@@ -227,11 +237,7 @@ impl KeyStore {
     ///
     /// # Errors
     /// `KEY_UPDATE_ERROR` if a packet of the generation before has a higher number (RFC 9001 section 6.4).
-    pub(super) fn commit_remote_update(
-        &mut self,
-        number: u64,
-        session: &mut dyn Session,
-    ) -> Result<(), TransportError> {
+    pub fn commit_remote_update(&mut self, number: u64, session: &mut dyn Session) -> Result<(), TransportError> {
         let Some(keys) = self.one_rtt.as_ref() else {
             return Ok(());
         };
@@ -247,24 +253,24 @@ impl KeyStore {
     }
 
     /// Whether we may start a key update (RFC 9001 section 6.1): the last one was acknowledged and its old keys are gone.
-    pub(super) fn may_update(&self) -> bool {
+    pub fn may_update(&self) -> bool {
         self.one_rtt.as_ref().is_some_and(|k| k.confirmed && k.previous.is_none() && k.next.is_some())
     }
 
     /// Whether the current keys have protected nearly as many packets as they may (RFC 9001 section 6.6).
-    pub(super) fn wants_update(&self) -> bool {
+    pub fn wants_update(&self) -> bool {
         self.one_rtt.as_ref().is_some_and(|k| k.sealed > k.current.local.confidentiality_limit() / 8 * 7)
     }
 
     /// Whether a limit of RFC 9001 section 6.6 is reached, so that the connection has to end.
-    pub(super) fn exhausted(&self) -> bool {
+    pub fn exhausted(&self) -> bool {
         self.one_rtt.as_ref().is_some_and(|k| {
             k.sealed >= k.current.local.confidentiality_limit() || self.failed >= k.current.remote.integrity_limit()
         })
     }
 
     /// Moves to the next generation on our own initiative. Check [`Self::may_update`] first.
-    pub(super) fn update(&mut self, session: &mut dyn Session) {
+    pub fn update(&mut self, session: &mut dyn Session) {
         self.rotate(session);
     }
 
@@ -284,12 +290,12 @@ impl KeyStore {
     }
 
     /// The key phase bit of packets we send.
-    pub(super) fn phase(&self) -> bool {
+    pub fn phase(&self) -> bool {
         self.one_rtt.as_ref().is_some_and(|k| k.phase)
     }
 
     /// A 1-RTT packet was sealed under the current keys.
-    pub(super) fn on_sealed(&mut self, number: u64) {
+    pub fn on_sealed(&mut self, number: u64) {
         if let Some(keys) = self.one_rtt.as_mut() {
             keys.sealed += 1;
             keys.first_sent.get_or_insert(number);
@@ -297,7 +303,7 @@ impl KeyStore {
     }
 
     /// 1-RTT packet `number` was acknowledged; once that confirms an update, old keys live another three PTO.
-    pub(super) fn on_acked(&mut self, now: Instant, number: u64, three_pto: Duration) {
+    pub fn on_acked(&mut self, now: Instant, number: u64, three_pto: Duration) {
         let Some(keys) = self.one_rtt.as_mut() else { return };
         if !keys.confirmed && keys.first_sent.is_some_and(|first| number >= first) {
             keys.confirmed = true;
@@ -308,13 +314,13 @@ impl KeyStore {
     }
 
     /// When keys are to be dropped: the previous generation, or a server's 0-RTT keys.
-    pub(super) fn timer(&self) -> Option<Instant> {
+    pub fn timer(&self) -> Option<Instant> {
         let previous = self.one_rtt.as_ref().and_then(|k| k.previous.as_ref()).and_then(|previous| previous.until);
         previous.into_iter().chain(self.early_until).min()
     }
 
     /// Drops the keys whose time has come.
-    pub(super) fn on_timeout(&mut self, now: Instant) {
+    pub fn on_timeout(&mut self, now: Instant) {
         if self.early_until.is_some_and(|t| t <= now) {
             self.early_until = None;
             self.early = None;
@@ -382,7 +388,11 @@ mod tests {
         /// The server opens one. `Ok(false)`: it does not authenticate.
         fn open(&mut self, (number, phase, packet): &Sealed) -> Result<bool, TransportErrorCode> {
             let mut packet = packet.clone();
-            match self.server.open_short(*number, *phase, b"header", &mut packet).map_err(|error| error.code)? {
+            match self
+                .server
+                .open_short(SpaceId::DATA, *number, *phase, b"header", &mut packet)
+                .map_err(|error| error.code)?
+            {
                 None => Ok(false),
                 Some(Opened::Known(20)) => Ok(true),
                 Some(Opened::Updated(20)) => {

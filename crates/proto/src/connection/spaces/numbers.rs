@@ -13,7 +13,7 @@ const MAX_SPREAD: u64 = 1 << 16;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(super) struct PacketNumbers {
+pub(crate) struct PacketNumbers {
     next: u64,
     /// The number to be left out next, and among how many it was drawn; `None` where all are used.
     skip: Option<(u64, u64)>,
@@ -21,17 +21,17 @@ pub(super) struct PacketNumbers {
 
 impl PacketNumbers {
     /// Leaves out a number now and then from now on.
-    pub(super) fn start_skipping(&mut self, rng: &mut impl Rng) {
+    pub fn start_skipping(&mut self, rng: &mut impl Rng) {
         self.skip = Some((self.draw(FIRST_SPREAD, rng), FIRST_SPREAD));
     }
 
     /// The number of the next packet.
-    pub(super) fn next(&self) -> u64 {
+    pub fn next(&self) -> u64 {
         self.next
     }
 
     /// A packet has got the number [`next`](Self::next) gave.
-    pub(super) fn on_used(&mut self, rng: &mut impl Rng) {
+    pub fn on_used(&mut self, rng: &mut impl Rng) {
         self.next += 1;
         if let Some((number, spread)) = self.skip
             && number == self.next

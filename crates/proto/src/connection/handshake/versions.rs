@@ -1,20 +1,17 @@
 //! Compatible version negotiation: a server may answer in another version without a round trip (RFC 9368 section 2.3).
 
 use thalweg_recovery::SpaceId;
-use thalweg_units::Instant;
 
-use super::{
-    Connection,
-    crypto_stream::{CryptoStream, MAX_UNPROVEN},
-};
+use super::{Handshake, keys::KeyStore};
 use crate::{
     Side,
+    cid::ConnectionId,
+    connection::spaces::{CryptoStream, MAX_UNPROVEN},
     crypto::{
         Keys,
         hello::{self, Hello},
     },
     frame::{Frame, FrameIter},
-    observe::{ObserverEvent, PacketKind},
     packet::Partial,
     transport_parameters::TransportParameters,
     version::Version,
@@ -48,37 +45,29 @@ pub(crate) fn choose_version(first: Version, preferred: &[Version], payload: &[u
     }
 }
 
-impl Connection {
-    /// Server: whether a packet is of the version the client began with, before it learnt of our choice.
-    pub(super) fn is_of_first_flight(&self, version: Version, kind: PacketKind) -> bool {
-        self.side == Side::Server && version == self.handshake.original_version && kind == PacketKind::Initial
-    }
-
+impl Handshake {
     /// Client: the server's first Initial is in another version that our first flight can be converted to. If it is
-    /// authentic, we follow.
-    pub(super) fn follow_version(
+    /// authentic, we follow. `dcid` is the destination that our Initial packets carry.
+    pub fn follow_version(
         &mut self,
-        now: Instant,
         version: Version,
-        kind: PacketKind,
+        dcid: &ConnectionId,
         partial: &Partial,
         packet: &[u8],
+        keys: &mut KeyStore,
     ) -> bool {
-        let original = self.version;
-        if self.handshake.heard || kind != PacketKind::Initial || !original.is_compatible_with(version) {
+        if self.heard || !self.version.is_compatible_with(version) {
             return false;
         }
-        let dcid = *self.remote_cids.active();
-        let Some(keys) = self.handshake.initial_keys(version, &dcid) else { return false };
-        if open_copy(&keys, partial, packet).is_none() || !self.session.switch_version(version) {
+        let Some(client) = &self.client else { return false };
+        let initial = client.initial_keys(version, dcid);
+        if open_copy(&initial, partial, packet).is_none() || !self.session.switch_version(version) {
             return false;
         }
-        self.keys.install_initial(keys);
-        self.version = version;
         // What we sent in the first version is known to the server; what is lost of it goes out in the new one.
-        debug_assert!(self.keys.has(SpaceId::Initial));
-        let (chosen, original) = (version.0, original.0);
-        self.observe(now, &ObserverEvent::VersionNegotiated { chosen, original });
+        debug_assert!(keys.has(SpaceId::Initial));
+        keys.install_initial(initial);
+        self.version = version;
         true
     }
 }

@@ -6,14 +6,14 @@ use crate::{error::TransportError, range_set::RangeSet};
 
 /// How far beyond what TLS has read the peer may send. RFC 9000 section 7.5 demands at least 4096;
 /// a certificate chain with post-quantum signatures needs tens of kilobytes.
-pub(super) const MAX_BUFFERED: u64 = 128 * 1024;
+pub(crate) const MAX_BUFFERED: u64 = 128 * 1024;
 /// The same for a client's Initial packets, whose address nobody has proved yet: enough for a ClientHello with several
 /// post-quantum key shares, too little to be worth a flood.
-pub(super) const MAX_UNPROVEN: u64 = 16 * 1024;
+pub(crate) const MAX_UNPROVEN: u64 = 16 * 1024;
 
 /// Both directions of one CRYPTO stream. Handshakes are small, so bytes stay in plain vectors until the keys go.
 #[derive(Debug, Default)]
-pub(super) struct CryptoStream {
+pub(crate) struct CryptoStream {
     incoming: Vec<u8>,
     arrived: RangeSet,
     read: u64,
@@ -28,7 +28,7 @@ impl CryptoStream {
     ///
     /// # Errors
     /// `CRYPTO_BUFFER_EXCEEDED` if the bytes lie too far ahead.
-    pub(super) fn receive(&mut self, offset: u64, data: &[u8], ahead: u64) -> Result<(), TransportError> {
+    pub fn receive(&mut self, offset: u64, data: &[u8], ahead: u64) -> Result<(), TransportError> {
         let end = offset.saturating_add(data.len() as u64);
         if end > self.read + ahead {
             return Err(TransportError::crypto_buffer_exceeded(
@@ -51,7 +51,7 @@ impl CryptoStream {
     }
 
     /// The bytes that are next in order, empty if there is a gap; call [`Self::consume`] afterwards.
-    pub(super) fn readable(&self) -> &[u8] {
+    pub fn readable(&self) -> &[u8] {
         match self.arrived.iter().next() {
             Some(first) if first.start <= self.read => &self.incoming[..(first.end - self.read) as usize],
             _ => &[],
@@ -59,24 +59,24 @@ impl CryptoStream {
     }
 
     /// Forgets `len` readable bytes.
-    pub(super) fn consume(&mut self, len: usize) {
+    pub fn consume(&mut self, len: usize) {
         self.incoming.drain(..len);
         self.read += len as u64;
         self.arrived.remove(0..self.read);
     }
 
     /// Queues handshake bytes for sending.
-    pub(super) fn write(&mut self, data: &[u8]) {
+    pub fn write(&mut self, data: &[u8]) {
         self.outgoing.extend_from_slice(data);
     }
 
     /// Whether a CRYPTO frame wants to be sent.
-    pub(super) fn can_send(&self) -> bool {
+    pub fn can_send(&self) -> bool {
         !self.lost.is_empty() || self.sent < self.outgoing.len() as u64
     }
 
     /// The next at most `max` bytes to send, lost ones first.
-    pub(super) fn next_chunk(&mut self, max: usize) -> Option<Range<u64>> {
+    pub fn next_chunk(&mut self, max: usize) -> Option<Range<u64>> {
         if max == 0 {
             return None;
         }
@@ -88,33 +88,33 @@ impl CryptoStream {
     }
 
     /// How many bytes are to be sent again.
-    pub(super) fn lost_len(&self) -> u64 {
+    pub fn lost_len(&self) -> u64 {
         self.lost.total()
     }
 
     /// Whether the peer sends again what was read long ago.
-    pub(super) fn has_read(&self, end: u64) -> bool {
+    pub fn has_read(&self, end: u64) -> bool {
         end <= self.read
     }
 
     /// Where the next chunk will start.
-    pub(super) fn next_offset(&self) -> u64 {
+    pub fn next_offset(&self) -> u64 {
         self.lost.iter().next().map_or(self.sent, |lost| lost.start)
     }
 
     /// The bytes of a range given by [`Self::next_chunk`].
-    pub(super) fn bytes(&self, range: &Range<u64>) -> &[u8] {
+    pub fn bytes(&self, range: &Range<u64>) -> &[u8] {
         &self.outgoing[range.start as usize..range.end as usize]
     }
 
     /// The peer has these bytes.
-    pub(super) fn on_acked(&mut self, range: &Range<u64>) {
+    pub fn on_acked(&mut self, range: &Range<u64>) {
         self.acked.insert(range.clone());
         self.lost.remove(range.clone());
     }
 
     /// These bytes must be sent again, unless another copy was acknowledged.
-    pub(super) fn on_lost(&mut self, range: &Range<u64>) {
+    pub fn on_lost(&mut self, range: &Range<u64>) {
         self.lost.insert(range.clone());
         for acked in self.acked.iter() {
             self.lost.remove(acked.clone());

@@ -1,0 +1,37 @@
+//! Tokens: the one our Initial packets carry, and those that a server hands out (RFC 9000 section 8.1).
+
+use std::net::IpAddr;
+
+use rand_core::Rng;
+use thalweg_recovery::Path;
+use thalweg_units::Instant;
+
+use super::saved_path::SavedPath;
+
+/// See the [module](self).
+#[derive(Default)]
+pub(crate) struct Tokens {
+    /// The token for our Initial packets, from Retry or NEW_TOKEN.
+    pub initial: Vec<u8>,
+    /// Server: the NEW_TOKEN frame to send, kept for repetition, and whether it is to be sent now.
+    pub new: Option<Vec<u8>>,
+    pub is_pending: bool,
+    /// Server: what tokens tell about the path.
+    pub saved_path: Option<SavedPath>,
+}
+
+impl Tokens {
+    /// Server: whether another token may tell more about the path than the latest.
+    pub fn may_tell(&self) -> bool {
+        !self.is_pending && self.saved_path.as_ref().is_some_and(SavedPath::may_tell)
+    }
+
+    /// Server: hands out another token to the client at `ip` if it would tell more about `path` than the latest.
+    pub fn tell_path(&mut self, now: Instant, ip: IpAddr, path: Option<&Path>, rng: &mut impl Rng) {
+        let Some(memory) = path.and_then(Path::memory) else { return };
+        if let Some(token) = self.saved_path.as_mut().and_then(|saved| saved.tell(now, ip, &memory, rng)) {
+            self.new = Some(token);
+            self.is_pending = true;
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The policies that say what leaves twice: `handshake` and `tail`.
+
+use thalweg_recovery::{HandshakePolicy, Policies, TailPolicy};
+
+/// The part of a connection's policies that recovery has no use for.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct RepeatPolicy {
+    pub(super) handshake: HandshakePolicy,
+    pub(super) tail: TailPolicy,
+}
+
+impl RepeatPolicy {
+    pub(super) fn of(policies: &Policies) -> RepeatPolicy {
+        RepeatPolicy { handshake: policies.handshake, tail: policies.tail }
+    }
+}

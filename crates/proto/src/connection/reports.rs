@@ -1,0 +1,145 @@
+//! What a connection reports: events to the application and to the endpoint, figures, and everything to an observer.
+
+use std::collections::VecDeque;
+
+use thalweg_recovery::{PathId, Recovery};
+use thalweg_units::Instant;
+
+use super::{
+    event::{EndpointEvent, Event, PathEvent},
+    sent::SentFrames,
+    stats::ConnectionStats,
+};
+use crate::{
+    frame::FrameIter,
+    observe::{
+        CloseTrigger, ConnectionState, DropReason, FrameInfo, Limit, Observer, ObserverEvent, Owner, PacketInfo,
+        PacketKind,
+    },
+};
+
+/// See the [module](self).
+#[derive(Default)]
+pub(super) struct Reports {
+    events: VecDeque<Event>,
+    endpoint: VecDeque<EndpointEvent>,
+    pub(super) stats: ConnectionStats,
+    /// What held the sender back when that was last reported.
+    limit: Option<Limit>,
+    observer: Option<Box<dyn Observer>>,
+    /// Reused from packet to packet.
+    frames: Vec<FrameInfo>,
+}
+
+impl Reports {
+    pub(super) fn new(observer: Option<Box<dyn Observer>>) -> Reports {
+        Reports { observer, ..Reports::default() }
+    }
+
+    /// Something the application wants to know.
+    pub(super) fn tell(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    /// Something happened to a path.
+    pub(super) fn tell_path(&mut self, event: PathEvent) {
+        self.tell(Event::Path(event));
+    }
+
+    /// Something the endpoint has to know.
+    pub(super) fn tell_endpoint(&mut self, event: EndpointEvent) {
+        self.endpoint.push_back(event);
+    }
+
+    /// The application's next event.
+    pub(super) fn poll(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The endpoint's next event.
+    pub(super) fn poll_endpoint(&mut self) -> Option<EndpointEvent> {
+        self.endpoint.pop_front()
+    }
+
+    /// Whether somebody listens to [`observe`](Self::observe).
+    pub(super) fn is_observed(&self) -> bool {
+        self.observer.is_some()
+    }
+
+    /// Nobody listens any more.
+    pub(super) fn drop_observer(&mut self) {
+        self.observer = None;
+    }
+
+    pub(super) fn observe(&mut self, now: Instant, event: &ObserverEvent<'_>) {
+        if let Some(observer) = self.observer.as_mut() {
+            observer.on_event(now, event);
+        }
+    }
+
+    pub(super) fn observe_state(&mut self, now: Instant, state: ConnectionState) {
+        self.observe(now, &ObserverEvent::StateUpdated(state));
+    }
+
+    /// The connection ends by `code` and `reason` of one of its ends.
+    pub(super) fn observe_close(
+        &mut self,
+        now: Instant,
+        by: Owner,
+        trigger: CloseTrigger,
+        application: bool,
+        code: u64,
+        reason: &[u8],
+    ) {
+        if self.is_observed() {
+            let reason = &*String::from_utf8_lossy(reason);
+            self.observe(now, &ObserverEvent::ConnectionClosed { by, trigger, application, code, reason });
+        }
+    }
+
+    /// A packet was sent whose frames are `payload`.
+    pub(super) fn observe_sent(&mut self, now: Instant, packet: PacketInfo<'_>, payload: &[u8]) {
+        if let Some(observer) = self.observer.as_mut() {
+            let frames = summarise(payload, &mut self.frames);
+            observer.on_event(now, &ObserverEvent::PacketSent(PacketInfo { frames, ..packet }));
+        }
+    }
+
+    /// A packet was accepted whose frames are `payload`.
+    pub(super) fn observe_received(&mut self, now: Instant, packet: PacketInfo<'_>, payload: &[u8]) {
+        if let Some(observer) = self.observer.as_mut() {
+            let frames = summarise(payload, &mut self.frames);
+            observer.on_event(now, &ObserverEvent::PacketReceived(PacketInfo { frames, ..packet }));
+        }
+    }
+
+    /// A packet, or the rest of a datagram, was thrown away.
+    pub(super) fn drop_packet(&mut self, now: Instant, kind: Option<PacketKind>, size: usize, reason: DropReason) {
+        self.stats.packets_dropped += 1;
+        self.observe(now, &ObserverEvent::PacketDropped { kind, number: None, size: size as u32, reason });
+    }
+
+    /// Hands recovery's decisions to the observer, in order.
+    pub(super) fn drain_trace(&mut self, recovery: &mut Recovery<Box<SentFrames>>) {
+        if let Some(observer) = self.observer.as_mut() {
+            recovery.drain_trace(|now, path, event| {
+                observer.on_event(now, &ObserverEvent::Recovery { path, event });
+            });
+        }
+    }
+
+    /// Notes what holds the sender back on `path`, when that changes.
+    pub(super) fn set_limit(&mut self, now: Instant, path: PathId, limit: Limit) {
+        if self.limit != Some(limit) {
+            self.limit = Some(limit);
+            self.observe(now, &ObserverEvent::LimitedBy { path, limit });
+        }
+    }
+}
+
+/// The frames of a payload in brief.
+fn summarise<'a>(payload: &[u8], frames: &'a mut Vec<FrameInfo>) -> &'a [FrameInfo] {
+    frames.clear();
+    frames.extend(FrameIter::new(payload).filter_map(Result::ok).map(|frame| FrameInfo::from(&frame)));
+    frames
+}
