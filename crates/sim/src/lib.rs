@@ -44,6 +44,7 @@
 pub mod app;
 mod call;
 mod collect;
+mod datagram;
 mod departures;
 mod floor;
 mod hash;

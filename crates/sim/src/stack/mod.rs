@@ -16,7 +16,8 @@ pub use node::Node;
 pub use settings::{Accepts, Schema, Setting, SettingValue, Settings};
 
 use crate::app::Transport;
-use crate::host::{Envelope, IP_UDP_HEADERS, Outbox, whole};
+use crate::datagram::whole;
+use crate::host::{Envelope, IP_UDP_HEADERS, Outbox};
 use crate::result::{Figure, PacketCounts, SideResult};
 
 /// A socket's worth of a transport: its connections, by number. [`Node`] drives it.

@@ -11,6 +11,7 @@ use thalweg_link::{Direction, DirectionConfig, DropCause, Packet, QueueLimit, Si
 use thalweg_proto::observe::EventHash;
 use thalweg_units::{Duration, Instant};
 
+use crate::datagram::{Datagram, Pool};
 use crate::hash::Hash;
 use crate::host::Outgoing;
 use crate::plan::{Plan, PlanError};
@@ -21,7 +22,6 @@ use agenda::Agenda;
 use finish::Snapshot;
 use machine::Machine;
 use route::Routes;
-pub(crate) use route::{Datagram, Pool};
 
 /// When every run starts. Not zero, so that nobody's arithmetic meets the origin of time.
 const ORIGIN: Instant = Instant::from_nanos(1_000_000_000);
