@@ -8,12 +8,13 @@ use serde::{Serialize, Serializer};
 use thalweg_link::Chain;
 use thalweg_proto::{AckPolicy, TransportConfig};
 use thalweg_recovery::{InitialWindow, PathMemory, Policies, PolicyError};
+use thalweg_sim::traffic::{ReadContext, Traffic};
 use thalweg_sim::{
-    Accepts, AddressChange, FlowPlan, Heeds, HostModel, Move, Resumed, SettingValue, Settings, StackInfo, Traffic,
+    Accepts, AddressChange, FlowPlan, Heeds, HostModel, Move, Resumed, SettingValue, Settings, StackInfo,
 };
 use thalweg_units::{Duration, Rate};
 
-use super::group::{Group, Ways};
+use super::group::{self, Ways};
 use super::read::{Field, Reader};
 use super::traffic::traffic;
 use super::tree::Value;
@@ -36,7 +37,7 @@ pub struct FlowSpec {
     /// Whether the start moves within one round trip from seed to seed.
     pub phase: bool,
     /// What it carries.
-    #[serde(serialize_with = "as_debug")]
+    #[serde(serialize_with = "as_traffic")]
     pub traffic: Traffic,
     /// The rules of its transport.
     #[serde(serialize_with = "as_text")]
@@ -117,6 +118,10 @@ fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S:
 
 fn as_name<S: Serializer>(value: &Option<AckPolicy>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(value.map_or("", AckPolicy::name))
+}
+
+fn as_traffic<S: Serializer>(value: &Traffic, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&value.text())
 }
 
 /// For the simulator's own types, whose text is as good a name for a result as any.
@@ -260,9 +265,19 @@ pub(crate) fn flows(
     let start = reader.get("start").map_or(Some(Duration::ZERO), |field| field.duration());
     let phase = reader.get("phase").map_or(Some(true), |field| field.boolean());
     let moves = moves(&reader, paths, stack);
-    let group = Group::read(&reader, MOST_FLOWS);
-    let mut group = group.unwrap_or_default();
-    let traffic = traffic(&reader, stack, (path.as_deref(), ways), &mut group);
+    let count = group::count(&reader, MOST_FLOWS);
+    let bdp = |field: &dyn thalweg_link::read::Field, up, thousandths| {
+        ways.bdp(path.as_deref()?, up, thousandths).map_err(|why| field.complain(&why)).ok()
+    };
+    let traffic = traffic(&reader, stack, &ReadContext { count, bdp: &bdp });
+    let carries_nothing = |traffic: &Traffic| traffic.bulk().is_some_and(|bulk| bulk.bytes == Some(0));
+    let traffic = traffic.filter(|all| {
+        let shares_too_little = all.iter().any(carries_nothing);
+        if shares_too_little {
+            reader.complain("shares so few bytes that some of its flows have nothing to transfer; write a larger size");
+        }
+        !shares_too_little
+    });
     let transport = reader.get("transport").map_or(Some(TransportSpec::default()), |field| transport(&field));
     let memory = match resuming(&reader, "memory", stack) {
         Some(field) => memory(&field).map(Some),
@@ -287,7 +302,7 @@ pub(crate) fn flows(
             moves: moves?,
             start: start?,
             phase: phase?,
-            traffic: traffic?,
+            traffic: traffic.as_ref()?.first()?.clone(),
             policies: policies?,
             transport: transport?,
             memory: memory?,
@@ -296,12 +311,8 @@ pub(crate) fn flows(
             host: host?,
         })
     })();
-    let flows = flow.map(|flow| group.flows(flow));
-    if flows == Some(None) {
-        reader.complain("shares so few bytes that some of its flows have nothing to transfer; write a larger size");
-    }
     reader.finish();
-    flows.flatten()
+    Some(group::flows(flow?, count, &traffic?))
 }
 
 /// A key that only connections with a past have.

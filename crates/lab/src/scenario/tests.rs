@@ -79,7 +79,7 @@ fn the_scenario_of_the_design_is_read() {
     assert_eq!(up.queue, QueueLimit::Time(Duration::from_millis(600)));
     assert_eq!(up.loss, [LossModel::Random(share(0.001))]);
     assert_eq!(up.reorder, [Reorder { share: share(0.01), by: Duration::from_millis(5) }]);
-    assert_eq!(world.flows[0].traffic, Traffic::Download(Some(100_000_000)));
+    assert_eq!(world.flows[0].traffic, Traffic::download(Some(100_000_000)));
     assert_eq!(world.flows[0].policies.to_string().split(", ").nth(1), Some("start=standard"));
     let expect = &scenario.expectations[0];
     assert_eq!(expect.points, [("start".to_owned(), "hystart++".to_owned())]);

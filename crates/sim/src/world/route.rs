@@ -18,8 +18,10 @@ use super::{ORIGIN, World};
 use crate::datagram::Datagram;
 use crate::departures::{self, Departures};
 use crate::host::{Envelope, Outgoing};
-use crate::plan::{AddressChange, FlowPlan, Plan, PlanError, Resumed, Traffic};
-use crate::stack::{Registry, StackContext};
+use crate::plan::{AddressChange, FlowPlan, Plan, PlanError, Resumed};
+use crate::registry::Registry;
+use crate::stack::StackContext;
+use crate::traffic::Needs;
 
 /// The client's port as long as no NAT has forgotten it.
 const CLIENT_PORT: u16 = 50_000;
@@ -155,7 +157,7 @@ impl<'a> World<'a> {
                 ),
             });
         }
-        if !info.has_stream_priorities && matches!(flow.traffic, Traffic::Call(_)) {
+        if !info.has_stream_priorities && flow.traffic.needs() == Needs::RankedStreams {
             let reason = format!(
                 "is a call, and the stack \"{}\" offers no streams with priorities that their receiver can cancel",
                 flow.stack
