@@ -38,11 +38,11 @@ impl Engine for Toy {
             let rtt = path.round_trip().as_secs_f64();
             let bytes = flow.traffic.bulk().and_then(|bulk| bulk.bytes).unwrap_or(1_000_000) as f64;
             let floor = 2.0 * rtt + bytes * 8.0 / rate;
-            let slow = if flow.policies.to_string().contains("start=standard") { 1.35 } else { 1.15 };
+            let slow = if flow.policies().to_string().contains("start=standard") { 1.35 } else { 1.15 };
             let chance = (dice.next_u64() >> 40) as f64 / (1u64 << 24) as f64;
             let completion = floor * (slow + 0.1 * chance * chance);
             let mut part = Part { name: flow.name.clone(), ..Part::default() };
-            part.notes.insert("policies".to_owned(), flow.policies.to_string());
+            part.notes.insert("policies".to_owned(), flow.policies().to_string());
             for (name, value) in [
                 ("completed", 1.0),
                 ("completion", completion),

@@ -293,7 +293,7 @@ media = { rate = "100 kbps", deadline = "100 ms", duration = "10 s" }
                 "would have no value: no flow here has one; it is a metric of short_flows",
             ),
             ("answer = { flow = \"bulk\", metric = \"frame_delay.p99\" }", "the flow bulk has none"),
-            ("answer = { flow = \"game\", metric = \"deadline_misses\" }", "which has a deadline"),
+            ("answer = { flow = \"game\", metric = \"deadline_misses\" }", "it is a metric of media"),
             ("answer = { flow = \"gane\", metric = \"goodput.p50\" }", "game"),
             ("answer = { flow = \"game\", metric = \"sojourn_max.p50\" }", "leave flow out"),
             ("answer = { link = \"p.up\", metric = \"goodput.p50\" }", "leave link out"),

@@ -4,7 +4,6 @@ use thalweg_link::{Chain, PathConfig};
 use thalweg_sim::Traffic;
 use thalweg_units::{Rate, math};
 
-use super::read::Reader;
 use super::world::FlowSpec;
 
 /// The paths and chains of a world, for what is measured by them.
@@ -42,20 +41,15 @@ impl Ways<'_> {
     }
 }
 
-/// How many flows a `[[flow]]` stands for: as many as its `count`, which may be `most` at most; none without it, where
-/// the flow keeps its name.
-pub(super) fn count(reader: &Reader<'_>, most: usize) -> Option<u64> {
-    reader.get("count")?.count(1..=most as u64)
-}
-
-/// The flows: `NAME-1`, `NAME-2`, …, each with the traffic of its place, or all with the only one; the flow itself
-/// without `count`.
+/// The flows of a group of so many: `NAME-1`, `NAME-2`, …, each with the traffic of its place, or all with the only
+/// one; the flow itself without a count.
 pub(super) fn flows(flow: FlowSpec, count: Option<u64>, traffic: &[Traffic]) -> Vec<FlowSpec> {
     let Some(count) = count else { return vec![flow] };
-    let of = |(number, traffic): (u64, &Traffic)| FlowSpec {
-        name: format!("{}-{number}", flow.name),
-        traffic: traffic.clone(),
-        ..flow.clone()
+    let of = |(number, traffic): (u64, &Traffic)| {
+        let mut one = flow.clone();
+        one.name = format!("{}-{number}", flow.name);
+        one.traffic = traffic.clone();
+        one
     };
     (1..=count).zip(traffic.iter().cycle()).map(of).collect()
 }

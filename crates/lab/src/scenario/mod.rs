@@ -34,6 +34,7 @@ mod link;
 pub mod presets;
 mod read;
 mod rivals;
+mod told;
 mod traffic;
 mod tree;
 mod vary;
@@ -50,7 +51,8 @@ use thalweg_units::Duration;
 pub use compare::Answer;
 pub use diagnostic::{Diagnostic, ScenarioError};
 pub use expect::{Expectation, Until};
-pub use keys::keys;
+pub use flow::{FLOW_KEYS, FlowKey, TRANSPORT_KEYS, TransportKey};
+pub use keys::{flow_keys, keys};
 pub use rivals::{OURS, STACK};
 
 use crate::hash::Digest;
@@ -498,7 +500,7 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
         let mut read = 0;
         for (index, field) in items.iter().enumerate() {
             let Some(reader) = field.table("[[flow]]") else { continue };
-            let Some(group) = flow::flows(index, reader, &names, ways, stacks) else { continue };
+            let Some(group) = flow::flows(reader, flow::Place { index, paths: &names, ways, stacks }) else { continue };
             read += 1;
             for flow in &group {
                 if !taken.insert(flow.name.clone()) {

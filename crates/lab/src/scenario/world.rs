@@ -8,7 +8,7 @@ use thalweg_link::{Chain, PathConfig};
 pub use thalweg_sim::Traffic;
 use thalweg_units::{Duration, Rate};
 
-pub use super::flow::{FlowSpec, MoveSpec, TransportSpec};
+pub use super::flow::{FlowSpec, MoveSpec};
 
 /// One point of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]
