@@ -211,7 +211,7 @@ pub const FLOW_KEYS: &[FlowKey] = &[
                 draft.put(memory(&field), |flow, memory| flow.base.resumed.memory = Some(memory));
             }
         },
-        tell: |flow| flow.resumed.memory.map(|memory| ("memory", Told::debug(&memory))),
+        tell: |flow| flow.resumed.memory.is_some().then(|| ("memory", Told::debug(&flow.resumed.memory))),
     },
     FlowKey {
         name: "early_data",
@@ -458,6 +458,7 @@ fn host(field: &Field<'_>) -> Option<HostModel> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::path::Path;
 
     use thalweg_recovery::InitialWindow;
@@ -466,15 +467,21 @@ mod tests {
     use super::*;
     use crate::scenario::{Scenario, ScenarioError};
 
-    /// A download over Wi-Fi beside an LTE path, with these lines in its flow.
-    fn parse(lines: &str) -> Result<Scenario, ScenarioError> {
-        let link = "{ rate = \"20 Mbps\", delay = \"10 ms\" }";
-        let text = format!(
-            "title = \"t\"\nquestion = \"q\"\ntime_limit = \"20 s\"\n[path.wifi]\nup = {link}\ndown = {link}\n[path.lte]\nup = {link}\n\
-             down = {link}\n[[flow]]\npath = \"wifi\"\ntransfer = {{ download = \"10 MB\" }}\n{lines}\n"
-        );
+    /// A flow beside the paths wifi, lte and home.
+    fn read(flow: &str) -> Result<Scenario, ScenarioError> {
+        let path = |name| {
+            let link = "{ rate = \"20 Mbps\", delay = \"10 ms\" }";
+            format!("[path.{name}]\nup = {link}\ndown = {link}\n")
+        };
+        let paths = ["wifi", "lte", "home"].map(path).concat();
+        let text = format!("title = \"t\"\nquestion = \"q\"\ntime_limit = \"20 s\"\n{paths}[[flow]]\n{flow}\n");
         let stacks: Vec<StackInfo> = Registry::default().stacks().cloned().collect();
         Scenario::parse("t.toml", &text, Path::new(""), &stacks)
+    }
+
+    /// A download over Wi-Fi with these lines in its flow.
+    fn parse(lines: &str) -> Result<Scenario, ScenarioError> {
+        read(&format!("path = \"wifi\"\ntransfer = {{ download = \"10 MB\" }}\n{lines}"))
     }
 
     fn complaint(lines: &str, key: &str, needle: &str) {
@@ -484,45 +491,25 @@ mod tests {
         assert!(found.message.contains(needle), "{found}");
     }
 
-    /// A key, or the error, when `lines` are read in place of the transfer.
-    fn reads(flow: &str) -> Result<Scenario, ScenarioError> {
-        let link = "{ rate = \"20 Mbps\", delay = \"10 ms\" }";
-        let text = format!(
-            "title = \"t\"\nquestion = \"q\"\ntime_limit = \"20 s\"\n[path.home]\nup = {link}\ndown = {link}\n[path.lte]\n\
-             up = {link}\ndown = {link}\n[[flow]]\n{flow}\n"
-        );
-        let stacks: Vec<StackInfo> = Registry::default().stacks().cloned().collect();
-        Scenario::parse("t.toml", &text, Path::new(""), &stacks)
-    }
-
     #[test]
     fn the_example_of_every_key_can_be_read_and_names_other_results() {
-        let plain = |path: &str| reads(&format!("path = \"{path}\"\ntransfer = {{ download = \"1 MB\" }}"));
-        let digest = |read: Result<Scenario, ScenarioError>, what: &str| {
-            read.unwrap_or_else(|error| panic!("{what}: {error}")).points[0].digest.clone()
-        };
-        let base = digest(plain("lte"), "plain");
-        let mut seen = vec![base];
-        let mut take = |what: String, path: &str| {
-            let transfer =
-                if what.starts_with(|first: char| first == '!') { "" } else { "transfer = { download = \"1 MB\" }\n" };
-            let line = what.trim_start_matches('!');
-            let found = digest(reads(&format!("{path}{transfer}{line}")), line);
-            assert!(!seen.contains(&found), "{line}");
-            seen.push(found);
-        };
-        for key in FLOW_KEYS.iter().filter(|key| key.name.starts_with(char::is_lowercase)) {
-            let path = if key.name == "path" { "" } else { "path = \"lte\"\n" };
-            // What this transport is by default, it may say.
-            if !["transport"].contains(&key.name) {
-                take(format!("{} = {}", key.name, key.example), path);
-            }
-        }
-        for kind in Traffic::keys() {
-            take(format!("!{} = {}", kind.name, kind.example), "path = \"lte\"\n");
-        }
-        for key in TRANSPORT_KEYS {
-            take(format!("transport = {{ {} = {} }}", key.name, key.example), "path = \"lte\"\n");
+        const PATH: &str = "path = \"wifi\"";
+        const TRANSFER: &str = "transfer = { download = \"1 MB\" }";
+        // What stands in capitals is not a key, and the keys of `transport` come one by one.
+        let keys = FLOW_KEYS.iter().filter(|key| key.name.starts_with(char::is_lowercase) && key.name != "transport");
+        let of_flows = keys.map(|key| {
+            let path = if key.name == "path" { "" } else { PATH };
+            format!("{path}\n{TRANSFER}\n{} = {}", key.name, key.example)
+        });
+        let kinds = Traffic::keys().map(|kind| format!("{PATH}\n{} = {}", kind.name, kind.example));
+        let of_transport = TRANSPORT_KEYS
+            .iter()
+            .map(|key| format!("{PATH}\n{TRANSFER}\ntransport = {{ {} = {} }}", key.name, key.example));
+        let mut seen = BTreeSet::new();
+        let plain = format!("{PATH}\n{TRANSFER}");
+        for flow in core::iter::once(plain).chain(of_flows).chain(kinds).chain(of_transport) {
+            let scenario = read(&flow).unwrap_or_else(|error| panic!("{flow}: {error}"));
+            assert!(seen.insert(scenario.points[0].digest.as_str().to_owned()), "{flow}");
         }
     }
 

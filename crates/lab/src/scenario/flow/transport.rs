@@ -68,7 +68,7 @@ pub const TRANSPORT_KEYS: &[TransportKey] = &[
         read: |draft, field| {
             let window = initial_window(field)?;
             draft.config.initial_window = window;
-            Some(Told::debug(&window))
+            Some(Told::debug(&Some(window)))
         },
     },
     TransportKey {
