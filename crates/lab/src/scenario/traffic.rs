@@ -49,8 +49,8 @@ fn refusal(needs: Needs, stack: &StackInfo) -> Option<String> {
             Some(format!("is datagrams, which the stack \"{name}\" does not carry"))
         }
         (_, Needs::RankedStreams) if !stack.has_stream_priorities => Some(format!(
-            "needs streams with priorities that their receiver can cancel, which the stack \"{name}\" does not offer the \
-             lab; write stack = \"{OURS}\", or media"
+            "needs streams with priorities that their receiver can cancel, which the stack \"{name}\" does not offer \
+             the lab; write stack = \"{OURS}\", or media"
         )),
         _ => None,
     }

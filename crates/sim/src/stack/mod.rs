@@ -1,7 +1,8 @@
 //! Stacks: what an implementation of a transport does for a host, and what it says of itself.
 //!
 //! A transport with connections implements [`Stack`], and [`Node`] makes a [`Host`](crate::Host) of it. A
-//! [`StackFactory`] makes the two hosts of a flow and describes the stack; the [`Registry`](crate::Registry) finds it by name.
+//! [`StackFactory`] makes the two hosts of a flow and describes the stack; the [`Registry`](crate::Registry) finds it
+//! by name.
 
 mod factory;
 mod node;

@@ -1,7 +1,7 @@
 //! Traffic of a flow: the kinds there are, and their sum.
 //!
-//! A kind of traffic is a file here (or a folder): a type with its parameters that implements [`TrafficKind`] (what runs
-//! at both ends, what it is judged by) and [`Described`] (the keys of a scenario that stand for it, with their
+//! A kind of traffic is a file here (or a folder): a type with its parameters that implements [`TrafficKind`] (what
+//! runs at both ends, what it is judged by) and [`Described`] (the keys of a scenario that stand for it, with their
 //! documentation and how they are read). Its `mod` line and its entry in the list of `traffic!` below make it known.
 
 mod call;

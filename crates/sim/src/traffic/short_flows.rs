@@ -72,10 +72,10 @@ impl Described for Flows {
     const KEYS: &'static [TrafficKey<Self>] = &[TrafficKey {
         name: "short_flows",
         example: r#"{ every = "100 ms", count = 100, size = "30 kB" }"#,
-        doc: r#"count downloads that do not wait for each other: every is the mean time between their starts, arrivals are
-              "poisson" (default), "uniform" or "regular"; size is bytes or "endless", with spread (lognormal, 1 to 100)
-              or pareto (tail exponent, 1.01 to 10; size stays the median); one_connection = true: all on one connection;
-              without that each download has a connection of its own, and with it a queue of its own where queues keep
+        doc: r#"count downloads that do not wait for each other: every is the mean time between their starts, arrivals
+              are "poisson" (default), "uniform" or "regular"; size is bytes or "endless", with spread (lognormal, 1 to 100)
+              or pareto (tail exponent, 1.01 to 10; size stays the median); one_connection = true: all on one
+              connection; without that each download has a connection of its own, and with it a queue of its own where queues keep
               flows apart"#,
         metrics: METRICS,
         read,

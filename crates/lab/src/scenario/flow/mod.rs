@@ -175,8 +175,8 @@ pub const FLOW_KEYS: &[FlowKey] = &[
     FlowKey {
         name: "policies",
         example: r#"{ controller = "new-reno" }"#,
-        doc: r#"recovery policies by slot, or all of them in a string; what they leave out is as shipped, with stack = "tcp"
-              as its profile has it"#,
+        doc: r#"recovery policies by slot, or all of them in a string; what they leave out is as shipped, with stack =
+              "tcp" as its profile has it"#,
         read: |draft, field| {
             let named = |text: &str| match draft.stack {
                 Some(stack) => (stack.policies)(&draft.flow.base.settings, text),
@@ -203,8 +203,8 @@ pub const FLOW_KEYS: &[FlowKey] = &[
     FlowKey {
         name: "memory",
         example: r#"{ window = "24 MB", rtt = "600 ms", rate = "244 Mbps", age = "10 min" }"#,
-        doc: "what an earlier connection learned about the path, right or wrong; the client brings it to the server in a \
-              token; rate and age can be left out; the policy resume decides what is made of it",
+        doc: "what an earlier connection learned about the path, right or wrong; the client brings it to the server in \
+              a token; rate and age can be left out; the policy resume decides what is made of it",
         read: |draft, field| {
             if let Some(field) = field {
                 needs_resumption(&field, draft.stack);
@@ -238,8 +238,8 @@ pub const FLOW_KEYS: &[FlowKey] = &[
     FlowKey {
         name: "host",
         example: r#""linux""#,
-        doc: r#""ideal" (default), "linux", "linux-coarse" (timers at whole milliseconds), or { timer, wake, receive, nic,
-              batch }"#,
+        doc: r#""ideal" (default), "linux", "linux-coarse" (timers at whole milliseconds), or { timer, wake, receive,
+              nic, batch }"#,
         read: |draft, field| {
             let host = field.map_or(Some(HostModel::IDEAL), |field| host(&field));
             draft.put(host, |flow, host| (flow.base.client_host, flow.base.server_host) = (host, host));

@@ -118,7 +118,8 @@ pub const TRANSPORT_KEYS: &[TransportKey] = &[
     TransportKey {
         name: "receive_timestamps",
         example: "32",
-        doc: "how many timestamps an acknowledgment may carry, at most 128 (default); asked for where the start uses them",
+        doc: "how many timestamps an acknowledgment may carry, at most 128 (default); asked for where the start uses \
+              them",
         is_always_told: false,
         read: |draft, field| {
             let count = field.count(0..=128)?;

@@ -83,8 +83,8 @@ impl Described for Call {
     const KEYS: &'static [TrafficKey<Self>] = &[TrafficKey {
         name: "call",
         example: r#"{ duration = "5 s" }"#,
-        doc: r#"audio in datagrams and video in a stream per group of frames, for duration ("1 ms" to "1 h"); direction is
-              "down" (default) or "up"; audio = { size, every } (default "80 B", "20 ms"); video = [{ fps, key, delta,
+        doc: r#"audio in datagrams and video in a stream per group of frames, for duration ("1 ms" to "1 h"); direction
+              is "down" (default) or "up"; audio = { size, every } (default "80 B", "20 ms"); video = [{ fps, key, delta,
               group, cancel_after }], by default two tracks of 30 frames per second"#,
         metrics: METRICS,
         read,
