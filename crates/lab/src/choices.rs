@@ -165,7 +165,7 @@ fn choice(axes: &[Axis], spoken: &[bool], point: &Point, brief: bool) -> Choice 
         .map(|(at, (_, label))| (at, label.clone()))
         .collect();
     let mut ours = point.world.flows.iter().filter(|flow| flow.stack == OURS).peekable();
-    let is_shipped = ours.peek().is_some() && ours.all(|flow| flow.policies == Policies::default());
+    let is_shipped = ours.peek().is_some() && ours.all(|flow| *flow.policies() == Policies::default());
     let name = match labels.as_slice() {
         [] if axes.iter().any(|axis| axis.label == STACK) => OURS.to_owned(),
         labels if brief => labels.iter().map(|(_, label)| label.as_str()).collect::<Vec<_>>().join(", "),

@@ -106,13 +106,13 @@ fn hash(world: &World, field: &str, choice: &str, seed: u64, engine: &dyn Engine
     let stacks = engine.stacks();
     let heeds = |stack: &str| stacks.iter().any(|known| known.name == stack && known.heeds(field));
     for flow in world.flows.iter_mut().filter(|flow| heeds(&flow.stack)) {
-        let mut policies = flow.policies.clone();
+        let mut policies = flow.policies().clone();
         if policies.set(field, choice).is_err() {
             return Ok(None);
         }
         // Read back, so that what excludes each other is refused.
         match policies.to_string().parse() {
-            Ok(policies) => flow.policies = policies,
+            Ok(policies) => flow.set_policies(policies),
             Err(_) => return Ok(None),
         }
     }
@@ -144,7 +144,7 @@ mod tests {
         }
 
         fn run(&self, world: &World, _: u64, _: bool) -> Output {
-            let policies = world.flows[0].policies.to_string();
+            let policies = world.flows[0].policies().to_string();
             assert!(!policies.contains("rate-halving"), "no");
             let hash = policies.split(", ").next().unwrap_or_default().to_owned();
             Output { record: RunRecord { wire_hash: hash, ..RunRecord::default() }, recording: None }

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::choices::Grid;
 use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
-use crate::scenario::world::{FlowSpec, Traffic};
 use crate::scenario::{Answer, Scenario};
 use crate::stats::{Estimate, Statistic};
 use crate::summary::{self, Runs, Sample};
@@ -228,20 +227,6 @@ fn best(metric: &Metric, known: &[Known], ratio: &dyn Fn(usize, usize) -> Option
     if best.len() < known.len() { best } else { Vec::new() }
 }
 
-/// What the traffic of a flow is about.
-fn main_metric(flow: &FlowSpec) -> &'static str {
-    match flow.traffic {
-        Traffic::Download(Some(_)) | Traffic::Upload(Some(_)) => "completion",
-        Traffic::Download(None) | Traffic::Upload(None) => "goodput",
-        Traffic::Flows { .. } => "flow_completion",
-        Traffic::Media { deadline: Some(_), .. } => "deadline_misses",
-        Traffic::Media { deadline: None, .. } => "frame_delay",
-        Traffic::Call(_) => "call_delay_mean",
-        // Requests, and pages of them.
-        _ => "response",
-    }
-}
-
 /// Every metric that the scenario asks about, with its flow or link: first the one that answers the question, then
 /// those of `[[expect]]` and `[[known]]` in their order, then what the traffic of each flow is about.
 pub fn asked(scenario: &Scenario) -> Vec<(Answer, String)> {
@@ -270,7 +255,7 @@ pub fn asked(scenario: &Scenario) -> Vec<(Answer, String)> {
                 if first.statistic.has_interval() { first.statistic } else { summary::statistic(first.metric) };
             let flow = first.flow.clone().unwrap_or_else(|| flows[0].name.clone());
             add(Answer { metric: first.metric, statistic }, &flow);
-        } else if let Some(metric) = metric::find(main_metric(&flows[0])) {
+        } else if let Some(metric) = metric::find(flows[0].traffic.main_metric()) {
             add(Answer { metric, statistic: summary::statistic(metric) }, &flows[0].name);
         }
     }
@@ -282,7 +267,7 @@ pub fn asked(scenario: &Scenario) -> Vec<(Answer, String)> {
         }
     }
     for flow in flows {
-        if let Some(metric) = metric::find(main_metric(flow)) {
+        if let Some(metric) = metric::find(flow.traffic.main_metric()) {
             add(Answer { metric, statistic: summary::statistic(metric) }, &flow.name);
         }
     }

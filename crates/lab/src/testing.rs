@@ -6,7 +6,7 @@ use thalweg_units::math;
 
 use crate::hash::Digest;
 use crate::record::{Delivery, Engine, Output, PacketPlot, Part, Recording, RunRecord, Series, StackInfo, put};
-use crate::scenario::world::{Traffic, World};
+use crate::scenario::world::World;
 
 /// The stand-in. Panics on seed 13 if `superstitious`.
 #[derive(Debug, Default)]
@@ -36,16 +36,13 @@ impl Engine for Toy {
             let Some(path) = world.paths.iter().find(|path| path.name == flow.path) else { continue };
             let rate = path.down.rate.nominal().bps() as f64;
             let rtt = path.round_trip().as_secs_f64();
-            let bytes = match flow.traffic {
-                Traffic::Download(Some(bytes)) | Traffic::Upload(Some(bytes)) => bytes,
-                _ => 1_000_000,
-            } as f64;
+            let bytes = flow.traffic.bulk().and_then(|bulk| bulk.bytes).unwrap_or(1_000_000) as f64;
             let floor = 2.0 * rtt + bytes * 8.0 / rate;
-            let slow = if flow.policies.to_string().contains("start=standard") { 1.35 } else { 1.15 };
+            let slow = if flow.policies().to_string().contains("start=standard") { 1.35 } else { 1.15 };
             let chance = (dice.next_u64() >> 40) as f64 / (1u64 << 24) as f64;
             let completion = floor * (slow + 0.1 * chance * chance);
             let mut part = Part { name: flow.name.clone(), ..Part::default() };
-            part.notes.insert("policies".to_owned(), flow.policies.to_string());
+            part.notes.insert("policies".to_owned(), flow.policies().to_string());
             for (name, value) in [
                 ("completed", 1.0),
                 ("completion", completion),

@@ -46,6 +46,7 @@ fn generated_parts_of_the_book_are_what_the_code_says() {
         presets::PRESETS.iter().map(|preset| format!("{:<14} {}", preset.name, preset.doc)).collect();
     for (file, name, expected) in [
         ("lab-metrics.md", "metrics", thalweg_lab::metric::markdown().trim().to_owned()),
+        ("lab-keys.md", "flow keys", block(&thalweg_lab::scenario::flow_keys())),
         ("lab-keys.md", "keys", block(&thalweg_lab::scenario::keys())),
         ("lab-keys.md", "presets", block(&presets.join("\n"))),
     ] {

@@ -4,6 +4,7 @@
 
 use thalweg_link::queue::CoDel;
 use thalweg_link::{DirectionConfig, QueueLimit, RateModel, Spread};
+use thalweg_sim::traffic::Flows;
 use thalweg_sim::{Crypto, FlowPlan, PathPlan, Plan, Record, Size, Traffic, run};
 use thalweg_units::Duration;
 
@@ -20,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let arg = |n: usize, default: &str| args.get(n).map_or_else(|| default.to_owned(), Clone::clone);
     let home = || link("50 Mbps", 25, "1 BDP");
-    let download = |bytes| Traffic::Download(Some(bytes));
+    let download = |bytes| Traffic::download(Some(bytes));
     let (path, traffic) = match arg(0, "satellite").as_str() {
         "satellite" => (
             PathPlan::new("sat", link("3 Mbps", 300, "600 ms")?, link("250 Mbps", 300, "1 BDP")?),
@@ -28,12 +29,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ),
         "home" => (PathPlan::new("home", home()?, home()?), download(20_000_000)),
         "flows" => {
-            let traffic = Traffic::Flows {
+            let traffic = Traffic::Flows(Flows {
                 count: 5000,
                 arrivals: Spread::Exponential(Duration::from_millis(5)),
                 size: Size::Pareto { scale: 5_000, shape: 1.3 },
                 new_connections: true,
-            };
+            });
             (PathPlan::new("home", home()?, home()?), traffic)
         }
         "tcp" => {
@@ -43,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 ..link("20 Mbps", 50, "1 BDP")?
             };
             let up = DirectionConfig { delay: Duration::from_millis(50).into(), ..DirectionConfig::default() };
-            (PathPlan::new("codel", up, down), Traffic::Download(None))
+            (PathPlan::new("codel", up, down), Traffic::download(None))
         }
         _ => {
             let usage = "give \"satellite\", \"home\", \"flows\" or \"tcp\", then \"real\" or \"null\", then how often, then \"nohash\"";

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use thalweg_link::{Dice, Packet, RateModel};
 use thalweg_units::{Duration, DurationExt, Instant, Rate};
 
-use crate::world::Datagram;
+use crate::datagram::Datagram;
 
 /// The longest delay, however slow the bottleneck.
 const MOST: Duration = Duration::from_millis(1);

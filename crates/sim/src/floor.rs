@@ -3,8 +3,7 @@
 use thalweg_link::{DelayModel, DirectionConfig, Schedule};
 use thalweg_units::{Duration, DurationExt, Rate};
 
-use crate::plan::{AddressChange, FlowPlan, Plan, Traffic};
-use crate::stack::Framing;
+use crate::plan::{AddressChange, FlowPlan, Plan};
 
 /// A bulk transfer's floor.
 ///
@@ -42,6 +41,19 @@ pub struct Floor {
     pub cold: Duration,
 }
 
+/// How the packets of a bulk transfer are made up. Bytes on the wire count all headers from IP on.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Framing {
+    /// Bytes of a full packet on the wire.
+    pub packet: u32,
+    /// Of these, all that is not the application's.
+    pub overhead: u32,
+    /// Bytes on the wire of the client's first packet.
+    pub first: u32,
+    /// Round trips from the first packet to the request.
+    pub handshake: u32,
+}
+
 impl Floor {
     /// In so many equal shares the floor's delivery curve is cut.
     pub const SHARES: usize = 40;
@@ -63,11 +75,8 @@ impl Plan {
 
     /// The floor without a handshake.
     fn floor_of_data(&self, flow: &FlowPlan, start: Duration, framing: &Framing) -> Option<Floor> {
-        let (bytes, down) = match flow.traffic {
-            Traffic::Download(Some(bytes)) => (bytes, true),
-            Traffic::Upload(Some(bytes)) => (bytes, false),
-            _ => return None,
-        };
+        let bulk = flow.traffic.bulk()?;
+        let (bytes, down) = (bulk.bytes?, !bulk.up);
         if flow.moves.iter().any(|change| matches!(change.what, AddressChange::Move { .. })) {
             return None;
         }
@@ -186,9 +195,10 @@ mod tests {
     use crate::plan::PathPlan;
     use crate::quic::Thalweg;
     use crate::stack::StackFactory;
+    use crate::traffic::Traffic;
 
     fn floor(plan: &Plan, flow: &FlowPlan, start: Duration) -> Option<Floor> {
-        plan.floor(flow, start, &Thalweg.framing(flow, matches!(flow.traffic, Traffic::Upload(_))))
+        plan.floor(flow, start, &Thalweg.framing(flow, flow.traffic.sends_up()))
     }
 
     fn link(rate: &str, delay_ms: u64) -> DirectionConfig {
@@ -206,7 +216,7 @@ mod tests {
     #[test]
     fn the_satellite_by_hand() {
         let plan = plan(link("3 Mbps", 300), link("250 Mbps", 300));
-        let floor = floor(&plan, &FlowPlan::new("f", Traffic::Download(Some(100_000_000))), Duration::ZERO).unwrap();
+        let floor = floor(&plan, &FlowPlan::new("f", Traffic::download(Some(100_000_000))), Duration::ZERO).unwrap();
         // 1452 bytes of UDP payload: 1418 of the application, 1480 on the wire.
         assert_eq!((floor.payload_per_packet, floor.packet_size), (1418, 1480));
         assert_eq!(floor.packets, 70_522); // 100,000,000 / 1418 = 70,521.9
@@ -234,7 +244,7 @@ mod tests {
         let policer = Policer { rate: "10 Mbps".parse().unwrap(), burst: 100_000 };
         down.policer = Some(policer);
         let of = |down: &DirectionConfig, bytes| {
-            let flow = FlowPlan::new("f", Traffic::Download(Some(bytes)));
+            let flow = FlowPlan::new("f", Traffic::download(Some(bytes)));
             floor(&plan(link("50 Mbps", 10), down.clone()), &flow, Duration::ZERO).unwrap()
         };
         let policed = of(&down, 10_000_000);
@@ -265,7 +275,7 @@ mod tests {
         {
             let policer = Policer { rate: policed.parse().unwrap(), burst };
             let config = DirectionConfig { policer: Some(policer), ..link(rate, 10) };
-            let flow = FlowPlan::new("f", Traffic::Upload(Some(1_418 * 1_000)));
+            let flow = FlowPlan::new("f", Traffic::upload(Some(1_418 * 1_000)));
             let floor = floor(&plan(config.clone(), link(rate, 10)), &flow, Duration::ZERO).unwrap();
             let mut link =
                 thalweg_link::Direction::new(&config, Instant::ZERO, &thalweg_link::Streams::new(1)).unwrap();
@@ -299,7 +309,7 @@ mod tests {
     #[test]
     fn an_upload_needs_no_request() {
         let plan = plan(link("8 Mbps", 10), link("1 Gbps", 10));
-        let floor = floor(&plan, &FlowPlan::new("f", Traffic::Upload(Some(1418))), Duration::ZERO).unwrap();
+        let floor = floor(&plan, &FlowPlan::new("f", Traffic::upload(Some(1418))), Duration::ZERO).unwrap();
         assert_eq!(floor.total, Duration::from_micros(1480) + Duration::from_millis(10));
         assert_eq!((floor.request, floor.packets), (Duration::ZERO, 1));
     }
@@ -308,7 +318,7 @@ mod tests {
     fn a_smaller_path_mtu_means_more_packets() {
         let mut down = link("8 Mbps", 0);
         down.mtu = Some(thalweg_link::Schedule::constant(1280));
-        let flow = FlowPlan::new("f", Traffic::Download(Some(10_000)));
+        let flow = FlowPlan::new("f", Traffic::download(Some(10_000)));
         let floor = floor(&plan(link("8 Mbps", 0), down), &flow, Duration::ZERO).unwrap();
         assert_eq!((floor.packet_size, floor.payload_per_packet, floor.packets), (1280, 1218, 9));
     }
@@ -317,7 +327,7 @@ mod tests {
     fn the_slowest_of_several_links_counts() {
         let mut plan = plan(link("1 Gbps", 1), link("1 Gbps", 1));
         plan.paths.push(PathPlan::new("q", link("8 Mbps", 5), link("8 Mbps", 5)));
-        let mut flow = FlowPlan::new("f", Traffic::Upload(Some(14_180)));
+        let mut flow = FlowPlan::new("f", Traffic::upload(Some(14_180)));
         flow.route = vec![0, 1];
         let floor = floor(&plan, &flow, Duration::ZERO).unwrap();
         // One packet of 1,480 bytes over the first, ten over the second, and six milliseconds.
@@ -333,7 +343,7 @@ mod tests {
         let ms = Duration::from_millis;
         let steps = vec![(ms(0), Rate::ZERO), (ms(50), "8 Mbps".parse().unwrap())];
         plan.paths[0].down.rate = RateModel::Schedule(Schedule::new(steps, None).unwrap());
-        let flow = FlowPlan { route: vec![0, 1], ..FlowPlan::new("f", Traffic::Download(Some(1418))) };
+        let flow = FlowPlan { route: vec![0, 1], ..FlowPlan::new("f", Traffic::download(Some(1418))) };
         // One packet of 1,480 bytes is there at about 41 ms and has left the access link 1.48 ms after it comes alive.
         let floor = floor(&plan, &flow, Duration::ZERO).unwrap();
         assert_eq!(floor.total, ms(50) + Duration::from_micros(1480));
@@ -342,7 +352,7 @@ mod tests {
     #[test]
     fn there_is_no_floor_for_what_has_no_end() {
         let plan = plan(link("8 Mbps", 0), link("8 Mbps", 0));
-        assert_eq!(floor(&plan, &FlowPlan::new("f", Traffic::Download(None)), Duration::ZERO), None);
+        assert_eq!(floor(&plan, &FlowPlan::new("f", Traffic::download(None)), Duration::ZERO), None);
     }
 
     #[test]
@@ -353,7 +363,7 @@ mod tests {
         };
         let mut down = link("1 Mbps", 10);
         down.rate = schedule([(0, "1 Mbps"), (5, "10 Mbps")]);
-        let flow = FlowPlan::new("late", Traffic::Download(Some(1_000_000)));
+        let flow = FlowPlan::new("late", Traffic::download(Some(1_000_000)));
         let changing = plan(link("10 Mbps", 10), down);
         let constant = floor(&plan(link("10 Mbps", 10), link("10 Mbps", 10)), &flow, Duration::ZERO);
         assert_eq!(floor(&changing, &flow, Duration::from_secs(6)), constant);
@@ -384,7 +394,7 @@ mod tests {
         let steps = vec![(ms(0), "1 Mbps".parse().unwrap()), (ms(1_000), "10 Mbps".parse().unwrap())];
         down.rate = RateModel::Schedule(Schedule::new(steps, None).unwrap());
         let plan = plan(link("10 Mbps", 100), down);
-        let flow = FlowPlan::new("f", Traffic::Download(Some(1_000_000)));
+        let flow = FlowPlan::new("f", Traffic::download(Some(1_000_000)));
         let cold = floor(&plan, &flow, ms(500)).unwrap();
         let later = floor(&plan, &flow, ms(700)).unwrap();
         assert_eq!(cold.handshake, ms(200));
@@ -395,7 +405,7 @@ mod tests {
     #[test]
     fn without_a_handshake_the_cold_floor_is_the_floor() {
         let plan = plan(link("8 Mbps", 10), link("8 Mbps", 10));
-        let flow = FlowPlan::new("f", Traffic::Download(Some(10_000)));
+        let flow = FlowPlan::new("f", Traffic::download(Some(10_000)));
         let framing = Framing { handshake: 0, ..Thalweg.framing(&flow, false) };
         let floor = plan.floor(&flow, Duration::ZERO, &framing).unwrap();
         assert_eq!(floor.cold, floor.total);

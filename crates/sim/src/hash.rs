@@ -3,7 +3,7 @@
 use thalweg_link::{Carried, DropCause, Packet};
 use thalweg_units::{Ecn, Instant};
 
-use crate::world::Datagram;
+use crate::datagram::Datagram;
 
 /// FNV-1a with 128 bits of state, fed 64-bit words (draft-eastlake-fnv), as the connections' event log uses it.
 #[derive(Debug)]

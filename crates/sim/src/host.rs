@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 
 use thalweg_units::{Ecn, Instant};
 
+use crate::datagram::{Datagram, Pool, whole};
 use crate::meter::Meter;
 use crate::result::{PacketCounts, SideResult};
-use crate::world::{Datagram, Pool};
 
 /// Bytes of IPv4 and UDP headers on every datagram of QUIC.
 pub const IP_UDP_HEADERS: u32 = 28;
@@ -65,13 +65,6 @@ pub trait Host: Send {
 
     /// The transport's figures at the end.
     fn report(&mut self, now: Instant) -> SideResult;
-}
-
-/// These bytes and so many zeros.
-pub(crate) fn whole(bytes: &[u8], zeros: usize) -> Vec<u8> {
-    let mut whole = bytes.to_vec();
-    whole.resize(bytes.len() + zeros, 0);
-    whole
 }
 
 /// Progress of a host.

@@ -11,7 +11,7 @@
 //! | what a host must be able to do | [`Host`] |
 //! | stacks: what a transport must be able to do, the host that every one of them has, stacks by name | [`Stack`], [`Node`], [`StackFactory`], [`Registry`] |
 //! | addresses of clients that change | [`Move`] |
-//! | traffic | [`Traffic`], [`Call`], [`app`] |
+//! | traffic: its kinds, and what runs at both ends | [`Traffic`], [`traffic`], [`app`] |
 //! | TCP, packet by packet | [`TcpConfig`], the stack "tcp" |
 //! | how fast it could be | [`Floor`] |
 //!
@@ -28,7 +28,7 @@
 //! };
 //! let plan = Plan {
 //!     paths: vec![PathPlan::new("home", link.clone(), link)],
-//!     flows: vec![FlowPlan::new("download", Traffic::Download(Some(1_000_000)))],
+//!     flows: vec![FlowPlan::new("download", Traffic::download(Some(1_000_000)))],
 //!     ..Plan::default()
 //! };
 //! let result = run(&plan)?;
@@ -42,10 +42,11 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod app;
-mod call;
 mod collect;
+mod datagram;
 mod departures;
 mod floor;
+mod frames;
 mod hash;
 mod host;
 mod ledger;
@@ -53,33 +54,29 @@ mod meter;
 mod plan;
 mod quic;
 mod raw;
+mod registry;
 mod result;
 mod stack;
 mod tap;
 mod tcp;
+pub mod traffic;
 mod world;
 
-pub use call::{Audio, Call, FrameLog, TrackResult, Video};
-pub use floor::Floor;
+pub use floor::{Floor, Framing};
+pub use frames::{FrameLog, Frames, TrackResult};
 pub use host::{Envelope, Host, IP_UDP_HEADERS, Outbox, Status};
 pub use meter::{Meter, Transfer};
-pub use plan::{
-    AddressChange, Crypto, FlowPlan, HostModel, Move, PageObject, PathPlan, Plan, PlanError, Record, Resumed, Size,
-    Traffic,
-};
+pub use plan::{AddressChange, Crypto, FlowPlan, HostModel, Move, PathPlan, Plan, PlanError, Record, Resumed};
+pub use registry::Registry;
 pub use result::{
-    Figure, FlowResult, FlowWindow, Frames, LinkResult, LinkWindow, PacketCounts, PacketFate, PacketPoint, RunResult,
-    Series, SideResult, Signal, TcpStats, WindowResult, is_measured,
+    Figure, FlowResult, FlowWindow, LinkResult, LinkWindow, PacketCounts, PacketFate, PacketPoint, RunResult, Series,
+    SideResult, Signal, TcpStats, WindowResult, is_measured,
 };
 pub use stack::{
-    Accepts, Carries, Framing, Heeds, Hosts, News, Node, PACKET_OVERHEAD, Registry, Replies, Route, Schema, Setting,
-    SettingValue, Settings, Stack, StackContext, StackFactory, StackInfo,
+    Accepts, Carries, Heeds, Hosts, News, Node, PACKET_OVERHEAD, Replies, Route, Schema, Setting, SettingValue,
+    Settings, Stack, StackContext, StackFactory, StackInfo,
 };
 pub use tap::{Seen, Tap};
 pub use tcp::{MinRto, TcpAcks, TcpConfig, TcpProfile};
+pub use traffic::{Audio, Call, PageObject, Size, Traffic, Video};
 pub use world::{run, run_tapped, run_with};
-
-/// The stacks that come with the crate. Flows that name none run the first.
-fn stacks() -> Vec<Box<dyn StackFactory>> {
-    vec![Box::new(quic::Thalweg), Box::new(tcp::Tcp), Box::new(raw::Raw)]
-}

@@ -1,9 +1,8 @@
 //! Counts what an application receives.
 
-use thalweg_units::{Duration, DurationExt, Instant, exact_duration};
+use thalweg_units::{Duration, DurationExt, Instant};
 
-use crate::call::FrameLog;
-use crate::result::Frames;
+use crate::frames::{FrameLog, Frames};
 
 /// A request and its response.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -18,14 +17,14 @@ pub struct Transfer {
 
 /// Moments of media.
 #[derive(Clone, Debug, Default)]
-struct Media {
+pub(crate) struct Media {
     /// When the first frame left.
-    began: Option<Instant>,
+    pub(crate) began: Option<Instant>,
     /// When the first and the last frame came in time.
-    first_in_time: Option<Instant>,
-    last_in_time: Option<Instant>,
+    pub(crate) first_in_time: Option<Instant>,
+    pub(crate) last_in_time: Option<Instant>,
     /// The highest number among frames that are complete.
-    newest: Option<u32>,
+    pub(crate) newest: Option<u32>,
 }
 
 /// The most points of a curve by bytes.
@@ -46,7 +45,7 @@ pub struct Meter {
     shares: Vec<(Duration, u64)>,
     /// How many.
     grain: u64,
-    media: Media,
+    pub(crate) media: Media,
     /// Media.
     pub frames: Frames,
     /// A call: its frames at this end.
@@ -171,105 +170,9 @@ impl Meter {
     }
 }
 
-/// The media of a flow as they were meant to be.
-#[derive(Copy, Clone, Debug)]
-pub(crate) struct Due {
-    /// Time between frames.
-    pub(crate) interval: Duration,
-    /// How late a frame may be, if that is limited.
-    pub(crate) deadline: Option<Duration>,
-    /// How many there were to be, if that was limited.
-    pub(crate) frames: Option<u64>,
-    /// When the client sent its first datagram.
-    pub(crate) start: Instant,
-    /// When the run ended.
-    pub(crate) now: Instant,
-    /// When it would have ended at the latest.
-    pub(crate) limit: Instant,
-}
-
-/// The end of media counts as reached when one of so many of the last frames is there, if they take a second or more.
-const LAST_FRAMES: u64 = 10;
-
-impl Due {
-    /// What became of the frames: those that were never sent have not arrived either, and a stall that did not end
-    /// lasts until the last frame was due.
-    pub(crate) fn frames(&self, sender: &Meter, receiver: &Meter) -> Frames {
-        let mut frames = receiver.frames.clone();
-        frames.sent = sender.frames.sent;
-        frames.due = self.frames.unwrap_or(frames.sent);
-        let began = sender.media.began.unwrap_or(self.start);
-        let end = match self.frames {
-            Some(count) => (began + nanos_times(self.interval, count)).min(self.limit),
-            None => self.now,
-        };
-        let first = receiver.media.first_in_time.unwrap_or(end).saturating_since(began);
-        let is_over = |span: Duration| self.deadline.is_some_and(|deadline| span > deadline);
-        if is_over(first) {
-            frames.stalls.insert(0, first);
-        }
-        let last = receiver.media.last_in_time.map_or(Duration::ZERO, |last| end.saturating_since(last));
-        if is_over(last) {
-            frames.stalls.push(last);
-        }
-        frames
-    }
-
-    /// Why media that ran to their end do not count as complete, if so: nothing arrived of what was sent last.
-    pub(crate) fn cut_off(&self, receiver: &Meter) -> Option<String> {
-        let count = self.frames?;
-        let second = Duration::from_secs(1).nanos().div_ceil(self.interval.nanos().max(1));
-        let last = second.max(LAST_FRAMES).min(count);
-        let arrived = receiver.media.newest.is_some_and(|newest| u64::from(newest) + last >= count);
-        (!arrived).then(|| {
-            let span = exact_duration(nanos_times(self.interval, last));
-            format!("none of its last {last} frames, the last {span}, arrived")
-        })
-    }
-}
-
-fn nanos_times(span: Duration, count: u64) -> Duration {
-    Duration::from_nanos(span.nanos().saturating_mul(count))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_stall_that_does_not_end_lasts_until_the_last_frame_was_due() {
-        let ms = Duration::from_millis;
-        let origin = Instant::ZERO + ms(1000);
-        let due = Due {
-            interval: ms(20),
-            deadline: Some(ms(100)),
-            frames: Some(200),
-            start: origin,
-            now: origin + ms(5000),
-            limit: origin + ms(60_000),
-        };
-        let (mut sender, mut receiver) = (Meter::new(origin, ms(0)), Meter::new(origin, ms(0)));
-        // Nothing at all arrives: the whole call is one stall.
-        sender.frame_sent(origin + ms(50));
-        assert_eq!(due.frames(&sender, &receiver).stalls, [ms(4000)]);
-        assert_eq!(due.frames(&sender, &receiver).missed(), 200);
-        // The first frames are lost, those of a second arrive, the rest is lost.
-        for number in 15..65 {
-            let at = origin + ms(50 + 20 * number);
-            sender.frame_sent(at);
-            receiver.frame_arrived(at + ms(10), number as u32, ms(10), Some(ms(100)));
-        }
-        let frames = due.frames(&sender, &receiver);
-        assert_eq!(frames.stalls, [ms(310), ms(4000 - 64 * 20 - 10)]);
-        assert_eq!((frames.due, frames.sent, frames.received, frames.missed()), (200, 51, 50, 150));
-        assert!(due.cut_off(&receiver).unwrap().contains("last 50 frames"));
-        // One of the last second is enough for the end to be reached, late or not.
-        receiver.frame_arrived(origin + ms(4500), 150, ms(500), Some(ms(100)));
-        assert_eq!(due.cut_off(&receiver), None);
-        // Frames are due until the run is stopped, not beyond.
-        let short = Due { limit: origin + ms(2050), ..due };
-        assert_eq!(short.frames(&sender, &receiver).stalls[1], ms(2000 - 64 * 20 - 10));
-    }
 
     #[test]
     fn the_mean_byte_and_the_curve_are_those_of_the_arrivals() {

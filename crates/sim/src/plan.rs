@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use thalweg_link::ConfigError;
 pub use thalweg_link::PathConfig as PathPlan;
-use thalweg_link::{ConfigError, Dice, Spread};
 use thalweg_proto::TransportConfig;
 use thalweg_proto::observe::ObserverFactory;
 use thalweg_proto::rustls::KeyLog;
 use thalweg_recovery::{PathMemory, Policies};
-use thalweg_units::{Duration, DurationExt, Rate};
+use thalweg_units::{Duration, Rate};
 
-use crate::call::Call;
 use crate::stack::Settings;
+use crate::traffic::Traffic;
 
 /// A world to run once. Same plan, same result, on every machine.
 #[derive(Clone, Debug)]
@@ -190,157 +190,6 @@ pub enum AddressChange {
         /// Whether the client's transport is told.
         notice: bool,
     },
-}
-
-/// What a flow does.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Traffic {
-    /// Fetches this many bytes; `None`: for ever.
-    Download(Option<u64>),
-    /// Sends this many bytes; `None`: for ever.
-    Upload(Option<u64>),
-    /// One request after the other on one connection; with random sizes and pauses this is on-off traffic.
-    Requests {
-        /// How many.
-        count: u64,
-        /// Bytes of a request.
-        request: Size,
-        /// Bytes of a response.
-        response: Size,
-        /// Time from the end of a response to the next request.
-        think: Spread,
-    },
-    /// Many downloads that do not wait for each other.
-    Flows {
-        /// How many.
-        count: u64,
-        /// Time from one start to the next (exponential for Poisson arrivals).
-        arrivals: Spread,
-        /// Bytes of a download; `u64::MAX` for one without end.
-        size: Size,
-        /// Each on a connection of its own, rather than all as streams of one.
-        new_connections: bool,
-    },
-    /// A web page: objects that depend on others.
-    Page(Vec<PageObject>),
-    /// Frames at a constant rate as DATAGRAM frames (stack "raw": as plain datagrams): media, or constant-rate cross traffic.
-    Media {
-        /// From the client to the server.
-        up: bool,
-        /// From frame to frame.
-        interval: Duration,
-        /// Bytes per frame; a frame that does not fit into a packet travels in several.
-        frame: u64,
-        /// A frame that takes longer is late. `None`: no frame is late, however long it takes.
-        deadline: Option<Duration>,
-        /// How many frames; `None`: for ever.
-        frames: Option<u64>,
-    },
-    /// Audio in datagrams, and video in a stream per group of frames.
-    Call(Call),
-}
-
-impl Traffic {
-    /// Whether it goes on until the run is stopped.
-    pub fn is_endless(&self) -> bool {
-        let endless = Size::Fixed(u64::MAX);
-        match self {
-            Traffic::Download(None) | Traffic::Upload(None) | Traffic::Media { frames: None, .. } => true,
-            Traffic::Flows { size, .. } => *size == endless,
-            _ => false,
-        }
-    }
-
-    /// Whether the data that matters goes from the client to the server.
-    pub fn sends_up(&self) -> bool {
-        matches!(self, Traffic::Upload(_) | Traffic::Media { up: true, .. } | Traffic::Call(Call { up: true, .. }))
-    }
-
-    /// How many responses (of short flows: downloads) there are to be; zero if they have no end.
-    pub fn responses(&self) -> u64 {
-        match self {
-            _ if self.is_endless() => 0,
-            Traffic::Download(_) | Traffic::Upload(_) => 1,
-            Traffic::Requests { count, .. } | Traffic::Flows { count, .. } => *count,
-            Traffic::Page(objects) => objects.len() as u64,
-            Traffic::Media { .. } | Traffic::Call(_) => 0,
-        }
-    }
-
-    fn check(&self) -> Result<(), &'static str> {
-        match self {
-            Traffic::Requests { count: 0, .. } | Traffic::Flows { count: 0, .. } => Err("needs a count above zero"),
-            Traffic::Media { frames: Some(0), .. } => Err("needs at least one frame"),
-            Traffic::Media { interval, .. } if *interval == Duration::ZERO => Err("needs an interval above zero"),
-            Traffic::Media { frame, .. } if *frame == 0 || *frame > 16 << 20 => {
-                Err("needs a frame of at least 1 B and at most 16 MiB")
-            }
-            Traffic::Call(call) => call.check(),
-            Traffic::Page(objects) if objects.is_empty() => Err("needs at least one object"),
-            Traffic::Page(objects) => {
-                let forward = |(n, object): (usize, &PageObject)| object.after.iter().all(|before| *before < n);
-                if objects.iter().enumerate().all(forward) {
-                    Ok(())
-                } else {
-                    Err(
-                        "has an object that depends on itself or on a later one; objects may depend on earlier ones only",
-                    )
-                }
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// An object of a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageObject {
-    /// Bytes.
-    pub size: u64,
-    /// Objects that must have arrived before it is asked for, by their place in the list; earlier ones only.
-    pub after: Vec<usize>,
-    /// Time from then to the request.
-    pub delay: Duration,
-}
-
-/// A random number of bytes.
-#[derive(Copy, Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Size {
-    /// Always this.
-    Fixed(u64),
-    /// Uniform between the two, both included.
-    Uniform(u64, u64),
-    /// `median × exp(sigma × N(0, 1))`.
-    LogNormal {
-        /// Half of the draws are below.
-        median: u64,
-        /// Deviation of the logarithm.
-        sigma: f64,
-    },
-    /// Pareto from zero (Lomax).
-    Pareto {
-        /// Scale.
-        scale: u64,
-        /// Tail exponent.
-        shape: f64,
-    },
-}
-
-impl Size {
-    /// Draws a size.
-    pub fn draw(&self, dice: &mut Dice) -> u64 {
-        // The distributions are those of times, in nanoseconds for bytes.
-        let span = Duration::from_nanos;
-        let spread = match *self {
-            Size::Fixed(size) => return size,
-            Size::Uniform(low, high) => Spread::Uniform(span(low), span(high)),
-            Size::LogNormal { median, sigma } => Spread::LogNormal { median: span(median), sigma },
-            Size::Pareto { scale, shape } => Spread::Pareto { scale: span(scale), shape },
-        };
-        spread.draw(dice).nanos()
-    }
 }
 
 /// What the machine adds between the wire and the transport.

@@ -9,12 +9,14 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use thalweg_units::{Duration, Ecn, Instant};
 
-use crate::app::{MediaSink, MediaSource, PIECE_HEAD as HEAD, Transport, media_span};
+use crate::app::Transport;
+use crate::floor::Framing;
 use crate::host::{Envelope, Host, IP_UDP_HEADERS, Outbox, Status};
 use crate::meter::Meter;
-use crate::plan::{FlowPlan, PlanError, Traffic};
+use crate::plan::{FlowPlan, PlanError};
 use crate::result::SideResult;
-use crate::stack::{Carries, Framing, Heeds, Hosts, StackContext, StackFactory, StackInfo};
+use crate::stack::{Carries, Heeds, Hosts, StackContext, StackFactory, StackInfo};
+use crate::traffic::{Media, MediaSink, MediaSource, PIECE_HEAD as HEAD, Traffic, media_span};
 
 /// Largest UDP payload in a packet of 1,500 bytes over IPv4.
 const MAX_PAYLOAD: usize = 1472;
@@ -36,7 +38,7 @@ impl StackFactory for Raw {
     }
 
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
-        let Traffic::Media { up, interval, frame, deadline, frames } = context.flow.traffic else {
+        let Traffic::Media(Media { up, interval, frame, deadline, frames }) = context.flow.traffic else {
             return Err(PlanError::Traffic {
                 flow: context.flow.name.clone(),
                 reason: "is not media, and the stack \"raw\" carries nothing else".to_owned(),

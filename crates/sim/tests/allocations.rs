@@ -41,7 +41,7 @@ fn download(stack: &str, host_delay: bool, bytes: u64) -> (u64, u64) {
         delay: Duration::from_millis(20).into(),
         ..DirectionConfig::default()
     };
-    let mut flow = FlowPlan::new("f", Traffic::Download(Some(bytes)));
+    let mut flow = FlowPlan::new("f", Traffic::download(Some(bytes)));
     stack.clone_into(&mut flow.stack);
     let plan = Plan {
         paths: vec![PathPlan::new("p", link.clone(), link)],

@@ -3,6 +3,7 @@
 
 use thalweg_link::queue::{CoDel, Discipline, FqCodel, FqPie, SfqCodel};
 use thalweg_link::{DirectionConfig, RateModel, Spread};
+use thalweg_sim::traffic::{Flows, Page};
 use thalweg_sim::{FlowPlan, PageObject, PathPlan, Plan, Record, RunResult, Size, Traffic, run};
 use thalweg_units::{Duration, Rate};
 
@@ -34,7 +35,7 @@ fn most_queues(result: &RunResult) -> f64 {
 }
 
 fn short_flows(new_connections: bool) -> Traffic {
-    Traffic::Flows { count: 20, arrivals: Spread::Fixed(ms(40)), size: Size::Fixed(60_000), new_connections }
+    Traffic::Flows(Flows { count: 20, arrivals: Spread::Fixed(ms(40)), size: Size::Fixed(60_000), new_connections })
 }
 
 #[test]
@@ -55,7 +56,7 @@ fn each_connection_of_short_flows_has_a_queue_of_its_own() {
 #[test]
 fn a_page_is_one_connection_and_one_queue() {
     let object = |n: usize| PageObject { size: 30_000, after: if n > 0 { vec![0] } else { vec![] }, delay: ms(0) };
-    let page = Traffic::Page((0..10).map(object).collect());
+    let page = Traffic::Page(Page((0..10).map(object).collect()));
     assert_eq!(most_queues(&result("thalweg", page, FqCodel::default())), 1.0);
 }
 

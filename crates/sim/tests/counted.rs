@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use thalweg_link::{DirectionConfig, LossModel, Probability, RateModel, Spread, Windows};
+use thalweg_sim::traffic::{Flows, Media};
 use thalweg_sim::*;
 use thalweg_units::Duration;
 
@@ -38,18 +39,18 @@ fn dark(mut plan: Plan, from: Duration, span: Duration) -> Plan {
     plan
 }
 
-const MEDIA: Traffic = Traffic::Media {
+const MEDIA: Traffic = Traffic::Media(Media {
     up: false,
     interval: Duration::from_millis(20),
     frame: 1000,
     deadline: Some(Duration::from_millis(100)),
     frames: Some(250),
-};
+});
 
 #[test]
 fn an_endless_flow_that_delivers_nothing_has_failed() {
     for stack in ["thalweg", "tcp"] {
-        let mut plan = plan(stack, Traffic::Download(None));
+        let mut plan = plan(stack, Traffic::download(None));
         assert_eq!(run(&plan).unwrap().failed, None, "{stack}");
         plan.paths[0].down.loss.push(LossModel::Random(Probability::ALWAYS));
         let result = run(&plan).unwrap();
@@ -61,7 +62,7 @@ fn an_endless_flow_that_delivers_nothing_has_failed() {
 
 #[test]
 fn an_endless_flow_whose_connection_died_has_failed_and_the_time_goes_on() {
-    let mut plan = dark(plan("thalweg", Traffic::Download(None)), ms(2000), Duration::from_secs(100));
+    let mut plan = dark(plan("thalweg", Traffic::download(None)), ms(2000), Duration::from_secs(100));
     plan.flows[0].client.max_idle_timeout = Some(Duration::from_secs(3));
     let result = run(&plan).unwrap();
     assert!(result.flows[0].failed.is_some() && result.failed.is_some());
@@ -106,7 +107,7 @@ fn media_over_a_connection_that_dies_count_the_frames_that_were_never_sent() {
 #[test]
 fn a_window_counts_what_happens_in_it_and_nothing_else() {
     for stack in ["thalweg", "tcp"] {
-        let mut plan = dark(plan(stack, Traffic::Download(None)), ms(12_000), ms(6000));
+        let mut plan = dark(plan(stack, Traffic::download(None)), ms(12_000), ms(6000));
         let whole = run(&plan).unwrap();
         let window = |from, to| {
             let measured = run(&Plan { measure: Some((ms(from), ms(to))), ..plan.clone() }).unwrap();
@@ -134,7 +135,7 @@ fn a_window_counts_what_happens_in_it_and_nothing_else() {
             .sum();
         assert_eq!(parts, whole.flows[0].bytes, "{stack}");
         // A run that ends before the window has nothing to say of it, one that ends within it ends it.
-        plan.flows[0].traffic = Traffic::Download(Some(5_000_000));
+        plan.flows[0].traffic = Traffic::download(Some(5_000_000));
         let early = |from, to| run(&Plan { measure: Some((ms(from), ms(to))), ..plan.clone() }).unwrap();
         assert!(early(10_000, 12_000).window.is_none(), "{stack}");
         let cut = early(1000, 12_000);
@@ -146,7 +147,8 @@ fn a_window_counts_what_happens_in_it_and_nothing_else() {
 fn raw_datagrams_are_44_bytes_more_on_the_wire() {
     // 250 frames each: in one datagram of 1,200 bytes, and in two of 1,456 and 44.
     for (frame, datagrams, wire) in [(1200, 1, 1244), (1456, 1, 1500), (1500, 2, 1588)] {
-        let media = Traffic::Media { up: true, interval: ms(20), frame, deadline: Some(ms(100)), frames: Some(250) };
+        let media =
+            Traffic::Media(Media { up: true, interval: ms(20), frame, deadline: Some(ms(100)), frames: Some(250) });
         let result = run(&plan("raw", media)).unwrap();
         let up = &result.links[0].stats;
         assert_eq!((up.served, up.served_bytes), (250 * datagrams, 250 * wire), "{frame}");
@@ -159,7 +161,7 @@ fn one_connection_that_dies_does_not_end_the_others() {
     for stack in ["thalweg", "tcp"] {
         // A new connection every 200 ms; those under way after 1 s die, those that begin after the outage do not.
         let arrivals = Spread::Fixed(ms(200));
-        let traffic = Traffic::Flows { count: 40, arrivals, size: Size::Fixed(20_000), new_connections: true };
+        let traffic = Traffic::Flows(Flows { count: 40, arrivals, size: Size::Fixed(20_000), new_connections: true });
         let mut plan = dark(plan(stack, traffic), ms(1000), ms(3000));
         plan.time_limit = Duration::from_secs(60);
         let flow = &mut plan.flows[0];
@@ -182,7 +184,7 @@ fn one_connection_that_dies_does_not_end_the_others() {
 fn the_delivery_rate_of_a_bulk_flow_is_that_of_the_link() {
     for seed in 1..=4 {
         for seconds in [4, 7, 10] {
-            let mut plan = Plan { seed, ..plan("thalweg", Traffic::Download(None)) };
+            let mut plan = Plan { seed, ..plan("thalweg", Traffic::download(None)) };
             plan.time_limit = Duration::from_secs(seconds);
             let server = run(&plan).unwrap().flows.remove(0).server;
             let rate = server.stats.delivery_rate.unwrap().bps();

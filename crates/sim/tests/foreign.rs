@@ -37,7 +37,7 @@ fn foreign(text: &str) -> Trace {
 /// An endless upload under the rules of ns-3: three duplicates, no pacing, no probes, nothing taken back.
 fn flow(name: &str, policies: &str) -> FlowPlan {
     let policies = format!("start=standard, reordering=fixed, pacing=off, undo=off, {policies}");
-    let mut flow = FlowPlan::new(name, Traffic::Upload(None)).policies(policies.parse().unwrap());
+    let mut flow = FlowPlan::new(name, Traffic::upload(None)).policies(policies.parse().unwrap());
     flow.stack = "tcp".to_owned();
     flow.settings =
         TcpConfig { time_threshold: false, tail_loss_probe: false, ..TcpConfig::new(TcpProfile::Shipped) }.into();

@@ -3,6 +3,7 @@
 
 use thalweg_link::{DirectionConfig, RateModel, Windows};
 use thalweg_proto::AckPolicy;
+use thalweg_sim::traffic::Media;
 use thalweg_sim::*;
 use thalweg_units::Duration;
 
@@ -64,8 +65,8 @@ fn delivered(result: &RunResult) -> [u64; 4] {
     [0, 1, 2, 3].map(|link| result.links[link].stats.delivered_bytes)
 }
 
-const DOWN: Traffic = Traffic::Download(Some(5 * MB));
-const UP: Traffic = Traffic::Upload(Some(5 * MB));
+const DOWN: Traffic = Traffic::download(Some(5 * MB));
+const UP: Traffic = Traffic::upload(Some(5 * MB));
 
 #[test]
 fn quic_goes_on_behind_a_nat_that_forgets_it() {
@@ -127,7 +128,8 @@ fn tcp_is_reset_when_its_client_has_another_address() {
 
 #[test]
 fn raw_datagrams_go_to_where_the_newest_came_from() {
-    let media = |up| Traffic::Media { up, interval: ms(20), frame: 1000, deadline: Some(ms(100)), frames: Some(100) };
+    let media =
+        |up| Traffic::Media(Media { up, interval: ms(20), frame: 1000, deadline: Some(ms(100)), frames: Some(100) });
     for notice in [true, false] {
         let up = ok(&plan("raw", media(true), vec![to_lte(1000, notice), rebind(1500)]));
         assert_eq!((up.flows[0].frames.received, up.flows[0].frames.missed()), (100, 0));

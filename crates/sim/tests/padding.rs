@@ -77,7 +77,7 @@ fn run(corrupt: Probability) -> (Vec<Vec<u8>>, Vec<u32>, RunResult) {
     let got = Got::default();
     let mut registry = Registry::default();
     registry.add(Box::new(Padding(got.clone())));
-    let mut flow = FlowPlan::new("f", Traffic::Download(None));
+    let mut flow = FlowPlan::new("f", Traffic::download(None));
     flow.stack = "padding".to_owned();
     let up = DirectionConfig { corrupt, ..DirectionConfig::default() };
     let plan = Plan {

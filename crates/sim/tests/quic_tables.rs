@@ -25,7 +25,7 @@ fn upload(reduction: &str, lost: &[u64]) -> FlowResult {
     let policies = format!(
         "controller=new-reno, start=standard, reordering=fixed, pacing=off, undo=off, ack-rate=off, reduction={reduction}"
     );
-    let mut flow = FlowPlan::new("f", Traffic::Upload(Some(400_000))).policies(policies.parse().unwrap());
+    let mut flow = FlowPlan::new("f", Traffic::upload(Some(400_000))).policies(policies.parse().unwrap());
     for side in [&mut flow.client, &mut flow.server] {
         (side.initial_mtu, side.max_mtu, side.acks) = (1_200, 1_200, AckPolicy::EverySecond);
         // A number left out would bring an ACK of its own.

@@ -36,8 +36,8 @@ fn known() -> PathMemory {
     PathMemory { window: BDP, min_rtt: ms(200), rate: Some("50 Mbps".parse().unwrap()), age: Duration::ZERO }
 }
 
-const DOWN: Traffic = Traffic::Download(Some(1_000_000));
-const UP: Traffic = Traffic::Upload(Some(1_000_000));
+const DOWN: Traffic = Traffic::download(Some(1_000_000));
+const UP: Traffic = Traffic::upload(Some(1_000_000));
 
 #[test]
 fn a_known_path_saves_round_trips_in_either_direction() {

@@ -4,6 +4,7 @@
 use thalweg_link::{
     DirectionConfig, DropCause, LossModel, Probability, QueueLimit, RateModel, Reorder, Spread, WifiProfile, Windows,
 };
+use thalweg_sim::traffic::{Flows, Media, Page, Requests, Transfer};
 use thalweg_sim::*;
 use thalweg_units::{Duration, Instant};
 
@@ -51,7 +52,7 @@ const MB: u64 = 1_000_000;
 
 #[test]
 fn the_same_seed_gives_the_same_event_log() {
-    let plan = rough(Traffic::Download(Some(2 * MB)));
+    let plan = rough(Traffic::download(Some(2 * MB)));
     let (first, second) = (ok(&plan), ok(&plan));
     assert_eq!(first.wire_hash, second.wire_hash);
     assert_eq!(first.flows[0].completion, second.flows[0].completion);
@@ -62,7 +63,7 @@ fn the_same_seed_gives_the_same_event_log() {
 
 #[test]
 fn the_same_seed_gives_the_same_event_log_on_another_thread() {
-    let plan = rough(Traffic::Download(Some(MB)));
+    let plan = rough(Traffic::download(Some(MB)));
     let here = ok(&plan).wire_hash;
     let there: Vec<u128> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| ok(&plan).wire_hash)).collect();
@@ -73,7 +74,7 @@ fn the_same_seed_gives_the_same_event_log_on_another_thread() {
 
 #[test]
 fn the_null_cipher_gives_the_event_log_of_real_encryption() {
-    for traffic in [Traffic::Download(Some(2 * MB)), Traffic::Upload(Some(MB))] {
+    for traffic in [Traffic::download(Some(2 * MB)), Traffic::upload(Some(MB))] {
         let real = rough(traffic);
         let null = Plan { crypto: Crypto::Null, ..real.clone() };
         assert_eq!(ok(&real).wire_hash, ok(&null).wire_hash);
@@ -83,7 +84,7 @@ fn the_null_cipher_gives_the_event_log_of_real_encryption() {
 /// Completion of a clean download with ten seeds, of which nothing but the hosts' delays depends.
 fn completions(stack: &str, host_delay: bool) -> Vec<Duration> {
     let with = |seed| {
-        let mut plan = Plan { seed, endpoint_seed: Some(1), host_delay, ..plan(Traffic::Download(Some(MB))) };
+        let mut plan = Plan { seed, endpoint_seed: Some(1), host_delay, ..plan(Traffic::download(Some(MB))) };
         stack.clone_into(&mut plan.flows[0].stack);
         ok(&plan).flows[0].completion.unwrap()
     };
@@ -107,7 +108,7 @@ fn hosts_that_delay_by_chance_make_every_seed_a_run_of_its_own() {
 
 #[test]
 fn delays_of_hosts_repeat_and_do_not_depend_on_the_cipher_or_the_thread() {
-    for traffic in [Traffic::Download(Some(2 * MB)), Traffic::Upload(Some(MB))] {
+    for traffic in [Traffic::download(Some(2 * MB)), Traffic::upload(Some(MB))] {
         let real = Plan { host_delay: true, ..rough(traffic) };
         let null = Plan { crypto: Crypto::Null, ..real.clone() };
         let first = ok(&real).wire_hash;
@@ -120,7 +121,7 @@ fn delays_of_hosts_repeat_and_do_not_depend_on_the_cipher_or_the_thread() {
 
 #[test]
 fn delays_of_hosts_keep_the_order_of_packets() {
-    let mut plan = Plan { host_delay: true, ..plan(Traffic::Download(Some(4 * MB))) };
+    let mut plan = Plan { host_delay: true, ..plan(Traffic::download(Some(4 * MB))) };
     plan.paths[0].down.queue = QueueLimit::Infinite;
     let result = ok(&plan);
     let sender = &result.flows[0].server.stats;
@@ -130,11 +131,11 @@ fn delays_of_hosts_keep_the_order_of_packets() {
 #[test]
 fn another_flow_does_not_shift_the_delays_of_a_host() {
     let with = |others: usize| {
-        let mut plan = Plan { host_delay: true, ..plan(Traffic::Download(Some(MB))) };
+        let mut plan = Plan { host_delay: true, ..plan(Traffic::download(Some(MB))) };
         for n in 0..others {
             plan.paths.push(PathPlan::new(&format!("p{n}"), link("20 Mbps", 20), link("20 Mbps", 20)));
             plan.flows
-                .push(FlowPlan { route: vec![n + 1], ..FlowPlan::new(&format!("f{n}"), Traffic::Upload(Some(MB))) });
+                .push(FlowPlan { route: vec![n + 1], ..FlowPlan::new(&format!("f{n}"), Traffic::upload(Some(MB))) });
         }
         ok(&plan).flows[0].completion
     };
@@ -143,7 +144,7 @@ fn another_flow_does_not_shift_the_delays_of_a_host() {
 
 #[test]
 fn a_run_that_fails_says_what_the_links_dropped_and_why() {
-    let mut plan = plan(Traffic::Download(Some(MB)));
+    let mut plan = plan(Traffic::download(Some(MB)));
     plan.time_limit = Duration::from_secs(2);
     plan.paths[0].down.loss.push(LossModel::Random(Probability::ALWAYS));
     let reason = run(&plan).unwrap().failed.unwrap();
@@ -162,7 +163,7 @@ fn a_run_that_fails_says_what_the_links_dropped_and_why() {
 #[test]
 fn a_policy_changes_the_event_log() {
     let with = |policies: &str| {
-        let mut plan = rough(Traffic::Download(Some(2 * MB)));
+        let mut plan = rough(Traffic::download(Some(2 * MB)));
         plan.flows[0] = plan.flows[0].clone().policies(policies.parse().unwrap());
         ok(&plan).wire_hash
     };
@@ -171,7 +172,7 @@ fn a_policy_changes_the_event_log() {
 
 #[test]
 fn a_download_comes_close_to_its_floor_and_counts_its_bytes() {
-    let plan = plan(Traffic::Download(Some(10 * MB)));
+    let plan = plan(Traffic::download(Some(10 * MB)));
     let result = ok(&plan);
     let (flow, floor) = (&result.flows[0], result.flows[0].floor.unwrap());
     let completion = flow.completion.unwrap();
@@ -198,8 +199,9 @@ fn a_download_comes_close_to_its_floor_and_counts_its_bytes() {
 fn every_kind_of_traffic_finishes() {
     let think = Spread::Exponential(ms(30));
     let size = Size::Pareto { scale: 20_000, shape: 1.5 };
-    let flows = |new_connections| Traffic::Flows { count: 20, arrivals: think, size, new_connections };
-    let media = |up| Traffic::Media { up, interval: ms(20), frame: 3000, deadline: Some(ms(100)), frames: Some(100) };
+    let flows = |new_connections| Traffic::Flows(Flows { count: 20, arrivals: think, size, new_connections });
+    let media =
+        |up| Traffic::Media(Media { up, interval: ms(20), frame: 3000, deadline: Some(ms(100)), frames: Some(100) });
     let object = |size, after: &[usize], delay| PageObject { size, after: after.to_vec(), delay: ms(delay) };
     let page = vec![
         object(30_000, &[], 0),
@@ -209,13 +211,13 @@ fn every_kind_of_traffic_finishes() {
         object(0, &[1], 0),
     ];
     let all = [
-        (Traffic::Download(Some(MB)), 1),
-        (Traffic::Download(Some(0)), 1),
-        (Traffic::Upload(Some(MB)), 1),
-        (Traffic::Requests { count: 10, request: Size::Fixed(500), response: size, think }, 10),
+        (Traffic::download(Some(MB)), 1),
+        (Traffic::download(Some(0)), 1),
+        (Traffic::upload(Some(MB)), 1),
+        (Traffic::Requests(Requests { count: 10, request: Size::Fixed(500), response: size, think }), 10),
         (flows(true), 20),
         (flows(false), 20),
-        (Traffic::Page(page), 5),
+        (Traffic::Page(Page(page)), 5),
         (media(true), 0),
         (media(false), 0),
     ];
@@ -225,16 +227,16 @@ fn every_kind_of_traffic_finishes() {
         assert!(flow.completion.is_some(), "{traffic:?}");
         assert_eq!(flow.transfers.len(), transfers, "{traffic:?}");
         match traffic {
-            Traffic::Download(Some(bytes)) | Traffic::Upload(Some(bytes)) => assert_eq!(flow.bytes, bytes),
+            Traffic::Transfer(Transfer { bytes, .. }) => assert_eq!(Some(flow.bytes), bytes),
             Traffic::Page(_) => assert_eq!(flow.bytes, 325_000),
-            Traffic::Requests { .. } => {
+            Traffic::Requests(_) => {
                 let transferred: u64 = flow.transfers.iter().map(|transfer| transfer.bytes).sum();
                 assert_eq!(flow.bytes, transferred);
             }
-            Traffic::Flows { new_connections, .. } => {
+            Traffic::Flows(Flows { new_connections, .. }) => {
                 assert_eq!(flow.client.connections, if new_connections { 20 } else { 1 });
             }
-            Traffic::Media { .. } => {
+            Traffic::Media(_) => {
                 assert_eq!((flow.frames.sent, flow.frames.received, flow.frames.missed()), (100, 100, 0));
                 assert!(flow.frames.delay.quantile(1, 2) >= ms(19) && flow.frames.delay.max() < ms(60));
             }
@@ -251,7 +253,7 @@ fn a_page_waits_for_what_its_objects_depend_on() {
     let object = |size, after: &[usize], delay| PageObject { size, after: after.to_vec(), delay: ms(delay) };
     let chain = vec![object(1000, &[], 0), object(1000, &[0], 0), object(1000, &[1], 0)];
     let flat = vec![object(1000, &[], 0), object(1000, &[], 0), object(1000, &[], 0)];
-    let took = |objects| ok(&plan(Traffic::Page(objects))).flows[0].completion.unwrap();
+    let took = |objects| ok(&plan(Traffic::Page(Page(objects)))).flows[0].completion.unwrap();
     let (chain, flat) = (took(chain), took(flat));
     // Two round trips more.
     assert!(chain - flat >= ms(80) && chain - flat < ms(90), "{chain:?} {flat:?}");
@@ -259,7 +261,8 @@ fn a_page_waits_for_what_its_objects_depend_on() {
 
 #[test]
 fn a_suspension_makes_media_miss_their_deadline() {
-    let media = Traffic::Media { up: false, interval: ms(20), frame: 1000, deadline: Some(ms(100)), frames: Some(200) };
+    let media =
+        Traffic::Media(Media { up: false, interval: ms(20), frame: 1000, deadline: Some(ms(100)), frames: Some(200) });
     let mut plan = plan(media.clone());
     plan.paths[0].down.suspend_before.push(Windows::once(ms(1000), ms(300)));
     plan.flows.push(FlowPlan { stack: "raw".to_owned(), ..FlowPlan::new("raw", media) });
@@ -275,10 +278,10 @@ fn a_suspension_makes_media_miss_their_deadline() {
 
 #[test]
 fn adding_a_flow_on_another_path_leaves_the_first_alone() {
-    let alone = rough(Traffic::Download(Some(MB)));
+    let alone = rough(Traffic::download(Some(MB)));
     let mut both = alone.clone();
     both.paths.push(PathPlan::new("q", link("5 Mbps", 50), link("5 Mbps", 50)));
-    both.flows.push(FlowPlan { route: vec![1], ..FlowPlan::new("g", Traffic::Upload(Some(MB))) });
+    both.flows.push(FlowPlan { route: vec![1], ..FlowPlan::new("g", Traffic::upload(Some(MB))) });
     let (alone, both) = (ok(&alone), ok(&both));
     assert_eq!(alone.flows[0].completion, both.flows[0].completion);
     assert_eq!(alone.flows[0].delivered, both.flows[0].delivered);
@@ -288,8 +291,8 @@ fn adding_a_flow_on_another_path_leaves_the_first_alone() {
 
 #[test]
 fn two_flows_share_a_bottleneck() {
-    let mut plan = plan(Traffic::Download(Some(5 * MB)));
-    plan.flows.push(FlowPlan::new("g", Traffic::Download(Some(5 * MB))));
+    let mut plan = plan(Traffic::download(Some(5 * MB)));
+    plan.flows.push(FlowPlan::new("g", Traffic::download(Some(5 * MB))));
     let result = ok(&plan);
     let both: Vec<Duration> = result.flows.iter().map(|flow| flow.completion.unwrap()).collect();
     // 10 MB at 20 Mbps take four seconds.
@@ -298,8 +301,8 @@ fn two_flows_share_a_bottleneck() {
 
 #[test]
 fn an_endless_flow_ends_with_the_others_or_at_the_limit() {
-    let mut plan = plan(Traffic::Download(Some(MB)));
-    plan.flows.push(FlowPlan::new("background", Traffic::Upload(None)));
+    let mut plan = plan(Traffic::download(Some(MB)));
+    plan.flows.push(FlowPlan::new("background", Traffic::upload(None)));
     let result = ok(&plan);
     assert!(result.virtual_time < Duration::from_secs(5));
     let endless = ok(&Plan { time_limit: Duration::from_secs(3), flows: plan.flows.split_off(1), ..plan });
@@ -311,7 +314,7 @@ fn an_endless_flow_ends_with_the_others_or_at_the_limit() {
 
 #[test]
 fn a_route_may_have_several_links() {
-    let mut plan = plan(Traffic::Download(Some(MB)));
+    let mut plan = plan(Traffic::download(Some(MB)));
     plan.paths.push(PathPlan::new("q", link("100 Mbps", 30), link("100 Mbps", 30)));
     plan.flows[0].route = vec![0, 1];
     let result = ok(&plan);
@@ -322,7 +325,7 @@ fn a_route_may_have_several_links() {
 
 #[test]
 fn a_host_model_batches_and_delays() {
-    let mut plan = plan(Traffic::Download(Some(2 * MB)));
+    let mut plan = plan(Traffic::download(Some(2 * MB)));
     let ideal = ok(&plan);
     let mut hashes = vec![ideal.wire_hash];
     for model in [HostModel::LINUX, HostModel::LINUX_COARSE] {
@@ -340,7 +343,7 @@ fn a_host_model_batches_and_delays() {
 fn starts_are_drawn_within_a_round_trip() {
     let mut starts = Vec::new();
     for seed in 1..=20 {
-        let plan = Plan { seed, ..rough(Traffic::Download(Some(1000))) };
+        let plan = Plan { seed, ..rough(Traffic::download(Some(1000))) };
         starts.push(ok(&plan).flows[0].start);
     }
     assert!(starts.iter().all(|start| *start < ms(40)));
@@ -349,7 +352,7 @@ fn starts_are_drawn_within_a_round_trip() {
 
 #[test]
 fn series_are_kept_on_request() {
-    let mut plan = rough(Traffic::Download(Some(MB)));
+    let mut plan = rough(Traffic::download(Some(MB)));
     assert!(ok(&plan).flows[0].server.series.metrics.is_empty());
     plan.record = Record { metrics: true, packets: true, ..Record::default() };
     let result = ok(&plan);
@@ -366,7 +369,7 @@ fn series_are_kept_on_request() {
 #[test]
 fn what_is_sent_twice_and_every_round_trip_are_counted() {
     // Packets 101 to 103 of the way down do not arrive: what they carried is sent once more, and nothing else is.
-    let clean = plan(Traffic::Download(Some(MB)));
+    let clean = plan(Traffic::download(Some(MB)));
     let mut lossy = clean.clone();
     lossy.paths[0].down.loss = vec![LossModel::List(vec![100, 101, 102])];
     let result = ok(&lossy);
@@ -381,13 +384,13 @@ fn what_is_sent_twice_and_every_round_trip_are_counted() {
     // The queue adds up to one base round trip and a packet.
     let (smallest, largest, base) = (side.rtt.quantile(0, 1), side.rtt.max(), side.stats.min_rtt);
     assert!(smallest == base && largest < 3 * base, "{smallest:?} {largest:?} {base:?}");
-    let small = ok(&plan(Traffic::Download(Some(50_000))));
+    let small = ok(&plan(Traffic::download(Some(50_000))));
     assert_eq!((small.flows[0].server.stats.path.packets_lost, small.flows[0].server.retransmitted), (0, 0));
 }
 
 #[test]
 fn the_hash_may_be_left_out() {
-    let mut plan = rough(Traffic::Download(Some(MB)));
+    let mut plan = rough(Traffic::download(Some(MB)));
     let full = ok(&plan);
     plan.record.hash = false;
     let (first, second) = (ok(&plan), ok(&plan));
@@ -397,12 +400,12 @@ fn the_hash_may_be_left_out() {
 
 #[test]
 fn wifi_is_a_path_like_any_other() {
-    let mut plan = plan(Traffic::Requests {
+    let mut plan = plan(Traffic::Requests(Requests {
         count: 200,
         request: Size::Fixed(100),
         response: Size::Fixed(1000),
         think: Spread::Fixed(ms(50)),
-    });
+    }));
     plan.paths[0].wifi = Some(WifiProfile { every: Duration::from_secs(1), ..WifiProfile::default() });
     let result = ok(&plan);
     let slow = result.flows[0].transfers.iter().filter(|transfer| transfer.took > ms(140)).count();
@@ -411,7 +414,7 @@ fn wifi_is_a_path_like_any_other() {
 
 #[test]
 fn a_path_that_loses_everything_fails_the_flow_and_says_why() {
-    let mut plan = plan(Traffic::Download(Some(MB)));
+    let mut plan = plan(Traffic::download(Some(MB)));
     plan.paths[0].down.loss.push(LossModel::Random(Probability::ALWAYS));
     let result = run(&plan).unwrap();
     let reason = result.failed.unwrap();
@@ -422,7 +425,7 @@ fn a_path_that_loses_everything_fails_the_flow_and_says_why() {
 
 #[test]
 fn what_is_not_finished_at_the_time_limit_has_failed() {
-    let plan = Plan { time_limit: ms(500), ..plan(Traffic::Download(Some(100 * MB))) };
+    let plan = Plan { time_limit: ms(500), ..plan(Traffic::download(Some(100 * MB))) };
     let result = run(&plan).unwrap();
     let reason = result.failed.unwrap();
     assert!(reason.contains("500 ms") && reason.contains("\"f\""), "{reason}");
@@ -475,7 +478,7 @@ impl Host for Idle {
 /// Ten responses of 20 kB, far apart.
 fn responses() -> Traffic {
     let think = Spread::Fixed(ms(500));
-    Traffic::Requests { count: 10, request: Size::Fixed(300), response: Size::Fixed(20_000), think }
+    Traffic::Requests(Requests { count: 10, request: Size::Fixed(300), response: Size::Fixed(20_000), think })
 }
 
 #[test]
@@ -516,7 +519,7 @@ fn tcp_loses_its_tails_too() {
 #[test]
 fn probes_were_too_early_when_nothing_was_lost_and_not_when_all_was() {
     let early = |held: bool| {
-        let mut plan = plan(Traffic::Download(Some(4 * MB)));
+        let mut plan = plan(Traffic::download(Some(4 * MB)));
         let window = Windows::once(ms(600), ms(800));
         let path = &mut plan.paths[0];
         for direction in [&mut path.up, &mut path.down] {
@@ -533,7 +536,7 @@ fn probes_were_too_early_when_nothing_was_lost_and_not_when_all_was() {
 
 #[test]
 fn the_endpoints_chance_can_be_changed_without_the_rest() {
-    let plan = rough(Traffic::Download(Some(MB)));
+    let plan = rough(Traffic::download(Some(MB)));
     let with = |endpoint_seed| ok(&Plan { endpoint_seed, ..plan.clone() });
     let (same, own, other) = (with(Some(plan.seed)), with(None), with(Some(77)));
     assert_eq!(same.wire_hash, own.wire_hash);
@@ -544,7 +547,7 @@ fn the_endpoints_chance_can_be_changed_without_the_rest() {
 
 #[test]
 fn a_deadlock_is_reported_as_failed_and_does_not_hang() {
-    let mut plan = plan(Traffic::Download(Some(MB)));
+    let mut plan = plan(Traffic::download(Some(MB)));
     plan.flows[0].stack = "broken".to_owned();
     for (restless, expected) in [(false, "deadlock"), (true, "time stands still")] {
         let mut registry = Registry::default();
@@ -558,7 +561,7 @@ fn a_deadlock_is_reported_as_failed_and_does_not_hang() {
 #[test]
 fn plans_that_cannot_be_run_say_why() {
     let fails = |change: &dyn Fn(&mut Plan), needles: &[&str]| {
-        let mut plan = plan(Traffic::Download(Some(MB)));
+        let mut plan = plan(Traffic::download(Some(MB)));
         change(&mut plan);
         let message = run(&plan).unwrap_err().to_string();
         for needle in needles {
@@ -573,7 +576,7 @@ fn plans_that_cannot_be_run_say_why() {
     fails(&|plan| plan.flows[0].route.clear(), &["\"f\""]);
     fails(&|plan| plan.flows[0].stack = "tpc".to_owned(), &["\"tpc\"", "\"thalweg\"", "\"raw\""]);
     fails(&|plan| plan.paths[0].down.rate = RateModel::Constant("0 bps".parse().unwrap()), &["\"p\"", "down", "zero"]);
-    fails(&|plan| plan.flows[0].traffic = Traffic::Page(vec![]), &["\"f\"", "at least one object"]);
+    fails(&|plan| plan.flows[0].traffic = Traffic::Page(Page(vec![])), &["\"f\"", "at least one object"]);
     fails(&|plan| plan.flows[0].stack = "raw".to_owned(), &["\"f\"", "media"]);
 }
 
@@ -597,7 +600,7 @@ impl Tap for Counter {
 #[test]
 fn a_tap_sees_every_datagram_at_both_hosts_and_changes_nothing() {
     for (host_delay, host) in [(false, HostModel::IDEAL), (true, HostModel::IDEAL), (true, HostModel::LINUX)] {
-        let mut plan = Plan { host_delay, ..rough(Traffic::Download(Some(MB))) };
+        let mut plan = Plan { host_delay, ..rough(Traffic::download(Some(MB))) };
         (plan.flows[0].client_host, plan.flows[0].server_host) = (host, host);
         let mut counter = Counter::default();
         let tapped = run_tapped(&plan, &Registry::default(), &mut counter).unwrap();

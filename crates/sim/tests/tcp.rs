@@ -5,6 +5,7 @@ use thalweg_link::{
     DirectionConfig, EcnTreatment, LossModel, Policer, Probability, RateModel, Reorder, Schedule, Spread,
 };
 use thalweg_recovery::{InitialWindow, Policies};
+use thalweg_sim::traffic::{Flows, Media, Page, Requests};
 use thalweg_sim::*;
 use thalweg_units::Duration;
 
@@ -68,7 +69,7 @@ fn sender(result: &RunResult) -> TcpStats {
 
 #[test]
 fn bulk_in_either_direction_comes_close_to_its_floor() {
-    for traffic in [Traffic::Download(Some(10 * MB)), Traffic::Upload(Some(10 * MB))] {
+    for traffic in [Traffic::download(Some(10 * MB)), Traffic::upload(Some(10 * MB))] {
         for policies in ["controller=cubic, reduction=prr, pacing=off", "controller=new-reno", "start=standard"] {
             let plan = plan(traffic.clone(), policies);
             let result = ok(&plan);
@@ -86,21 +87,21 @@ fn bulk_in_either_direction_comes_close_to_its_floor() {
 
 #[test]
 fn the_same_seed_gives_the_same_event_log_and_another_does_not() {
-    let mut plan = plan(Traffic::Download(Some(2 * MB)), "");
+    let mut plan = plan(Traffic::download(Some(2 * MB)), "");
     plan.paths[0].down.loss.push(LossModel::Random(Probability::ratio(1, 100)));
     let hash = |plan: &Plan| ok(plan).wire_hash;
     assert_eq!(hash(&plan), hash(&plan));
     let other = Plan { seed: 2, ..plan.clone() };
     assert_ne!(hash(&plan), hash(&other));
     let mut reno = plan.clone();
-    reno.flows[0] = tcp("f", Traffic::Download(Some(2 * MB)), "controller=new-reno");
+    reno.flows[0] = tcp("f", Traffic::download(Some(2 * MB)), "controller=new-reno");
     assert_ne!(hash(&plan), hash(&reno));
 }
 
 #[test]
 fn rfc6928_and_rfc3390_the_first_flight_is_ten_segments_or_three() {
     for (window, bytes) in [(InitialWindow::Rfc6928, 14_600), (InitialWindow::Rfc3390, 4_380)] {
-        let mut plan = plan(Traffic::Download(Some(2 * MB)), "pacing=off");
+        let mut plan = plan(Traffic::download(Some(2 * MB)), "pacing=off");
         set(&mut plan, |tcp| tcp.initial_window = window);
         plan.record = Record { packets: true, ..Record::default() };
         let flow = ok(&plan).flows.remove(0);
@@ -116,30 +117,31 @@ fn rfc6928_and_rfc3390_the_first_flight_is_ten_segments_or_three() {
 #[test]
 fn requests_pages_and_many_short_flows_are_answered() {
     let think = Spread::Fixed(ms(50));
-    let requests = Traffic::Requests { count: 20, request: Size::Fixed(300), response: Size::Fixed(30_000), think };
+    let requests =
+        Traffic::Requests(Requests { count: 20, request: Size::Fixed(300), response: Size::Fixed(30_000), think });
     let result = ok(&plan(requests, ""));
     assert_eq!(result.flows[0].transfers.len(), 20);
     assert_eq!((result.flows[0].client.connections, result.flows[0].server.connections), (1, 1));
-    let flows = Traffic::Flows {
+    let flows = Traffic::Flows(Flows {
         count: 50,
         arrivals: Spread::Exponential(ms(30)),
         size: Size::Fixed(20_000),
         new_connections: true,
-    };
+    });
     let result = ok(&plan(flows, ""));
     assert_eq!((result.flows[0].transfers.len(), result.flows[0].server.connections), (50, 50));
     // A handshake and a request each: nothing is left over from one to the next.
     assert!(result.flows[0].transfers.iter().all(|transfer| transfer.took >= ms(40)));
     let objects =
         (0..6).map(|n| PageObject { size: 20_000, after: if n > 0 { vec![0] } else { vec![] }, delay: ms(0) });
-    let result = ok(&plan(Traffic::Page(objects.collect()), ""));
+    let result = ok(&plan(Traffic::Page(Page(objects.collect())), ""));
     assert_eq!(result.flows[0].transfers.len(), 6);
 }
 
 #[test]
 fn media_are_refused() {
     let traffic =
-        Traffic::Media { up: true, interval: ms(20), frame: 1_000, deadline: Some(ms(100)), frames: Some(10) };
+        Traffic::Media(Media { up: true, interval: ms(20), frame: 1_000, deadline: Some(ms(100)), frames: Some(10) });
     let error = run(&plan(traffic, "")).unwrap_err().to_string();
     assert_eq!(error, "flow \"f\": its traffic is datagrams, which the stack \"tcp\" does not carry");
 }
@@ -147,7 +149,7 @@ fn media_are_refused() {
 #[test]
 fn rfc9293_every_second_segment_is_acknowledged_or_every_one() {
     let acks = |delay: u64| {
-        let mut plan = plan(Traffic::Download(Some(2 * MB)), "start=hystart++");
+        let mut plan = plan(Traffic::download(Some(2 * MB)), "start=hystart++");
         plan.paths[0].down.queue = "20 BDP".parse().unwrap();
         set(&mut plan, |tcp| tcp.delayed_ack = ms(delay));
         let result = ok(&plan);
@@ -164,7 +166,7 @@ fn rfc9293_every_second_segment_is_acknowledged_or_every_one() {
 fn rfc8985_7_a_tail_loss_is_repaired_by_a_probe_and_counts_as_congestion() {
     let bytes = 9 * 1460;
     let run = |probes: bool| {
-        let mut plan = plan(Traffic::Download(Some(bytes)), "pacing=off");
+        let mut plan = plan(Traffic::download(Some(bytes)), "pacing=off");
         set(&mut plan, |tcp| tcp.tail_loss_probe = probes);
         // SYN/ACK is 0; the first segment of data is 1.
         lose(&mut plan, &[8, 9]);
@@ -184,7 +186,8 @@ fn rfc8985_7_a_tail_loss_is_repaired_by_a_probe_and_counts_as_congestion() {
 #[test]
 fn rfc8985_7_4_2_a_probe_that_repaired_a_loss_reduces_the_window() {
     let think = Spread::Fixed(ms(300));
-    let traffic = Traffic::Requests { count: 3, request: Size::Fixed(10), response: Size::Fixed(5 * 1460), think };
+    let traffic =
+        Traffic::Requests(Requests { count: 3, request: Size::Fixed(10), response: Size::Fixed(5 * 1460), think });
     let mut plan = plan(traffic, "pacing=off, start=standard");
     lose(&mut plan, &[5]);
     let result = ok(&plan);
@@ -197,7 +200,7 @@ fn rfc8985_7_4_2_a_probe_that_repaired_a_loss_reduces_the_window() {
 
 #[test]
 fn rfc6298_5_timeouts_double_and_the_whole_flight_is_sent_again_in_slow_start() {
-    let mut plan = plan(Traffic::Download(Some(30 * 1460)), "pacing=off, start=standard, reduction=prr");
+    let mut plan = plan(Traffic::download(Some(30 * 1460)), "pacing=off, start=standard, reduction=prr");
     set(&mut plan, |tcp| tcp.tail_loss_probe = false);
     set(&mut plan, |tcp| tcp.min_rto = MinRto::Rfc6298);
     // The first flight, the first two repairs, and two ACKs of the request, which is repeated, too.
@@ -215,7 +218,7 @@ fn rfc6298_5_timeouts_double_and_the_whole_flight_is_sent_again_in_slow_start() 
 
 #[test]
 fn a_repair_that_is_lost_is_found_by_later_deliveries() {
-    let mut plan = plan(Traffic::Download(Some(100 * 1460)), "pacing=off, start=standard, reduction=prr");
+    let mut plan = plan(Traffic::download(Some(100 * 1460)), "pacing=off, start=standard, reduction=prr");
     // Segment 5, and its repair: limited transmit and new data leave around it.
     plan.record = Record { packets: true, ..Record::default() };
     lose(&mut plan, &[5]);
@@ -238,7 +241,7 @@ fn a_repair_that_is_lost_is_found_by_later_deliveries() {
 
 #[test]
 fn rfc2883_reordering_is_undone_when_the_repeats_prove_needless() {
-    let mut plan = plan(Traffic::Download(Some(5 * MB)), "reduction=prr");
+    let mut plan = plan(Traffic::download(Some(5 * MB)), "reduction=prr");
     plan.paths[0].down.queue = "20 BDP".parse().unwrap();
     plan.paths[0].down.reorder.push(Reorder { share: Probability::ratio(1, 200), by: ms(8) });
     let result = ok(&plan);
@@ -248,13 +251,13 @@ fn rfc2883_reordering_is_undone_when_the_repeats_prove_needless() {
     assert!(path.undos * 10 >= path.congestion_events * 8, "{path:?}");
     // Waiting for proof before declaring anything lost avoids the repeats.
     let mut adaptive = plan.clone();
-    adaptive.flows[0] = tcp("f", Traffic::Download(Some(5 * MB)), "reduction=prr, reordering=adaptive");
+    adaptive.flows[0] = tcp("f", Traffic::download(Some(5 * MB)), "reduction=prr, reordering=adaptive");
     assert!(sender(&ok(&adaptive)).retransmissions * 2 < sender(&result).retransmissions);
 }
 
 #[test]
 fn rfc3168_marks_reduce_the_window_once_per_round_trip_and_nothing_is_sent_again() {
-    let mut plan = plan(Traffic::Download(Some(5 * MB)), "controller=new-reno, start=standard");
+    let mut plan = plan(Traffic::download(Some(5 * MB)), "controller=new-reno, start=standard");
     set(&mut plan, |tcp| tcp.ecn = true);
     plan.paths[0].down.queue = "20 BDP".parse().unwrap();
     let at = ms(400);
@@ -286,7 +289,7 @@ fn a_mark_that_ends_slow_start_is_answered_and_later_marks_reduce_or_do_not() {
         [("end-start", &once, 0), ("end-start", &twice, 1), ("end-start/only", &twice, 0), ("reduce", &once, 1)]
     {
         let policies = format!("controller=new-reno, start=standard, mark={policy}");
-        let mut plan = plan(Traffic::Download(Some(5 * MB)), &policies);
+        let mut plan = plan(Traffic::download(Some(5 * MB)), &policies);
         set(&mut plan, |tcp| tcp.ecn = true);
         plan.paths[0].down.queue = "20 BDP".parse().unwrap();
         plan.paths[0].down.ecn = Some(Schedule::new(schedule.clone(), None).unwrap());
@@ -299,7 +302,7 @@ fn a_mark_that_ends_slow_start_is_answered_and_later_marks_reduce_or_do_not() {
 
 #[test]
 fn damaged_segments_are_dropped_and_repaired() {
-    let mut plan = plan(Traffic::Download(Some(2 * MB)), "");
+    let mut plan = plan(Traffic::download(Some(2 * MB)), "");
     plan.paths[0].down.corrupt = Probability::ratio(1, 50);
     plan.paths[0].up.corrupt = Probability::ratio(1, 50);
     let result = ok(&plan);
@@ -309,7 +312,7 @@ fn damaged_segments_are_dropped_and_repaired() {
 
 #[test]
 fn a_connection_that_is_never_answered_is_given_up() {
-    let mut plan = plan(Traffic::Download(Some(MB)), "");
+    let mut plan = plan(Traffic::download(Some(MB)), "");
     plan.paths[0].up.loss.push(LossModel::Random(Probability::ratio(1, 1)));
     plan.time_limit = Duration::from_secs(300);
     let failed = run(&plan).unwrap().failed.unwrap();
@@ -318,7 +321,7 @@ fn a_connection_that_is_never_answered_is_given_up() {
 
 #[test]
 fn the_peers_window_is_a_limit_of_its_own() {
-    let mut plan = plan(Traffic::Download(Some(MB)), "pacing=off");
+    let mut plan = plan(Traffic::download(Some(MB)), "pacing=off");
     set(&mut plan, |tcp| tcp.receive_window = 14_600);
     let result = ok(&plan);
     let side = &result.flows[0].server;
@@ -333,8 +336,8 @@ fn the_peers_window_is_a_limit_of_its_own() {
 
 #[test]
 fn tcp_and_quic_share_a_bottleneck() {
-    let mut plan = plan(Traffic::Download(Some(15 * MB)), "reduction=prr");
-    plan.flows.push(FlowPlan::new("quic", Traffic::Download(Some(15 * MB))));
+    let mut plan = plan(Traffic::download(Some(15 * MB)), "reduction=prr");
+    plan.flows.push(FlowPlan::new("quic", Traffic::download(Some(15 * MB))));
     let result = ok(&plan);
     let goodput: Vec<u64> = result.flows.iter().map(|flow| flow.goodput_bps().unwrap()).collect();
     // 20 Mbps less headers.
@@ -343,7 +346,7 @@ fn tcp_and_quic_share_a_bottleneck() {
 
 /// Two endless downloads of one minute each over 20 Mbps and 105 ms with a BDP of queue.
 fn pair(policies: &str) -> Plan {
-    let download = || Traffic::Download(None);
+    let download = || Traffic::download(None);
     let policies = format!("start=hystart++, {policies}");
     let flows = ["a", "b"].map(|name| {
         let mut flow = FlowPlan::new(name, download()).policies(policies.parse().unwrap());
@@ -409,7 +412,7 @@ fn rfc5681_4_3_a_flow_through_a_policer_does_not_stay_in_recovery() {
 /// How many segments of data leave at the same time, in the order in which they leave, by what the profile does to
 /// CUBIC.
 fn trains(profile: TcpProfile) -> Vec<usize> {
-    let mut plan = plan(Traffic::Download(Some(4 * MB)), "");
+    let mut plan = plan(Traffic::download(Some(4 * MB)), "");
     plan.paths[0].down = DirectionConfig { queue: "4 BDP".parse().unwrap(), ..link("50 Mbps", 50) };
     plan.record.packets = true;
     let policies = profile.policies("controller=cubic, start=standard").unwrap();

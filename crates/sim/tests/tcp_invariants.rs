@@ -5,6 +5,7 @@
 use thalweg_link::{Dice, DirectionConfig, LossModel, Probability, RateModel, Spread, Streams};
 use thalweg_recovery::InitialWindow;
 use thalweg_recovery::trace::State;
+use thalweg_sim::traffic::Requests;
 use thalweg_sim::{
     FlowPlan, FlowResult, PacketFate, PathPlan, Plan, Record, SettingValue, Size, TcpConfig, TcpProfile, Traffic, run,
 };
@@ -70,7 +71,7 @@ fn rfc9937_6_2_delivered_bytes_sum_to_forward_progress() {
         let mut dice = Streams::new(seed).dice("invariants");
         let bytes = 100_000 + dice.below(400_000);
         for reduction in REDUCTIONS {
-            let mut plan = plan(reduction, Traffic::Upload(Some(bytes)), loss(&mut dice), 10);
+            let mut plan = plan(reduction, Traffic::upload(Some(bytes)), loss(&mut dice), 10);
             plan.seed = seed;
             let flow = one(&plan);
             let (path, tcp) = (flow.client.stats.path, flow.client.tcp.unwrap());
@@ -94,7 +95,7 @@ fn rfc9937_6_2_delivered_bytes_sum_to_forward_progress() {
 #[test]
 fn rfc9937_6_2_missed_opportunities_to_send_are_banked() {
     for (reduction, banked) in [("prr", 9), ("prr-crb", 9), ("prr-ssrb", 9), ("rate-halving", 1)] {
-        let mut plan = plan(reduction, Traffic::Upload(Some(100 * SEGMENT)), LossModel::List(vec![1]), 20);
+        let mut plan = plan(reduction, Traffic::upload(Some(100 * SEGMENT)), LossModel::List(vec![1]), 20);
         plan.flows[0].settings.set("receive_window", SettingValue::Number(20 * SEGMENT));
         let flow = one(&plan);
         let (metrics, packets) = (&flow.client.series.metrics, &flow.client.series.packets);
@@ -122,8 +123,12 @@ fn short_responses_end_recovery_in_slow_start_under_rfc6675_but_not_under_prr() 
         ("prr", false),
     ] {
         let size = Size::Fixed(20 * SEGMENT);
-        let traffic =
-            Traffic::Requests { count: 2, request: size, response: Size::Fixed(100), think: Spread::Fixed(ms(10)) };
+        let traffic = Traffic::Requests(Requests {
+            count: 2,
+            request: size,
+            response: Size::Fixed(100),
+            think: Spread::Fixed(ms(10)),
+        });
         let flow = one(&plan(reduction, traffic, LossModel::List(vec![1]), 20));
         let repairs = flow.client.repairs;
         assert_eq!((repairs.episodes_ended, repairs.timeouts), (1, 0), "{reduction}");
@@ -140,7 +145,7 @@ fn short_responses_end_recovery_in_slow_start_under_rfc6675_but_not_under_prr() 
 #[test]
 fn episodes_are_counted_by_what_is_in_flight_when_they_begin() {
     for (lost, above, at, below) in [(1..2, 1, 0, 0), (1..10, 0, 1, 0), (1..16, 0, 0, 1)] {
-        let plan = plan("prr", Traffic::Upload(Some(100 * SEGMENT)), LossModel::List(lost.clone().collect()), 20);
+        let plan = plan("prr", Traffic::upload(Some(100 * SEGMENT)), LossModel::List(lost.clone().collect()), 20);
         let repairs = one(&plan).client.repairs;
         let entries = (repairs.entries_above, repairs.entries_at, repairs.entries_below);
         assert_eq!(entries, (above, at, below), "{lost:?}");

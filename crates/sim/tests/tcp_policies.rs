@@ -6,6 +6,7 @@ use thalweg_link::{
     DirectionConfig, EcnTreatment, Jitter, LossModel, Probability, RateModel, Reorder, Schedule, Spread, Windows,
 };
 use thalweg_recovery::Policies;
+use thalweg_sim::traffic::Requests;
 use thalweg_sim::*;
 use thalweg_units::Duration;
 
@@ -24,7 +25,7 @@ fn plans() -> Vec<Plan> {
         ..DirectionConfig::default()
     };
     let plan = |down: DirectionConfig| {
-        let flow = FlowPlan { stack: "tcp".to_owned(), ..FlowPlan::new("f", Traffic::Download(Some(3_000_000))) };
+        let flow = FlowPlan { stack: "tcp".to_owned(), ..FlowPlan::new("f", Traffic::download(Some(3_000_000))) };
         Plan { paths: vec![PathPlan::new("p", link("1 BDP"), down)], flows: vec![flow], ..Plan::default() }
     };
     let mut rough = link("1 BDP");
@@ -34,11 +35,12 @@ fn plans() -> Vec<Plan> {
     dark.outages.push(Windows::once(ms(300), ms(700)));
     let mut pauses = plan(link("1 BDP"));
     let (request, response) = (Size::Fixed(100), Size::Uniform(20_000, 400_000));
-    pauses.flows[0].traffic = Traffic::Requests { count: 8, request, response, think: Spread::Fixed(ms(1_000)) };
+    pauses.flows[0].traffic =
+        Traffic::Requests(Requests { count: 8, request, response, think: Spread::Fixed(ms(1_000)) });
     let ecn = Some(Schedule::constant(EcnTreatment::MarkAll));
     let mut marking = plan(DirectionConfig { ecn, ..link("4 BDP") });
     // Marks of every packet keep the window at its minimum.
-    marking.flows[0].traffic = Traffic::Download(Some(1_000_000));
+    marking.flows[0].traffic = Traffic::download(Some(1_000_000));
     marking.flows[0].settings = TcpConfig { ecn: true, ..TcpConfig::default() }.into();
     vec![plan(link("4 BDP")), plan(rough), plan(dark), pauses, marking]
 }

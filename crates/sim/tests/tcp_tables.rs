@@ -33,7 +33,7 @@ fn upload(policies: &str, flight: Flight, window: u16, lost: &[u64], bytes: u64)
     let lost: Vec<u64> = lost.iter().map(|segment| segment + 1).collect();
     let up = DirectionConfig { loss: vec![LossModel::List(lost.into_iter().collect())], ..link.clone() };
     let policies = format!("controller=new-reno, start=standard, reordering=fixed, pacing=off, {policies}");
-    let mut flow = FlowPlan::new("f", Traffic::Upload(Some(bytes))).policies(policies.parse().unwrap());
+    let mut flow = FlowPlan::new("f", Traffic::upload(Some(bytes))).policies(policies.parse().unwrap());
     flow.stack = "tcp".to_owned();
     flow.settings = TcpConfig {
         initial_window: InitialWindow::Datagrams(window),

@@ -6,6 +6,7 @@ use thalweg_link::{
     Reorder, Schedule, Spread, Streams, Windows,
 };
 use thalweg_recovery::Policies;
+use thalweg_sim::traffic::{Flows, Requests, Transfer};
 use thalweg_sim::{Crypto, FlowPlan, HostModel, MinRto, PathPlan, Plan, Size, TcpConfig, TcpProfile, Traffic, run};
 use thalweg_units::{Duration, Rate};
 
@@ -69,13 +70,15 @@ fn world(seed: u64) -> Plan {
     let path = PathPlan::new("p", direction(&mut dice), direction(&mut dice));
     let pause = Spread::Exponential(ms(100));
     let traffic = match dice.below(5) {
-        0 => Traffic::Download(Some(300_000)),
-        1 => Traffic::Upload(Some(300_000)),
+        0 => Traffic::download(Some(300_000)),
+        1 => Traffic::upload(Some(300_000)),
         2 => {
             let response = Size::Pareto { scale: 10_000, shape: 1.5 };
-            Traffic::Requests { count: 10, request: Size::Fixed(300), response, think: pause }
+            Traffic::Requests(Requests { count: 10, request: Size::Fixed(300), response, think: pause })
         }
-        kind => Traffic::Flows { count: 10, arrivals: pause, size: Size::Fixed(20_000), new_connections: kind == 3 },
+        kind => {
+            Traffic::Flows(Flows { count: 10, arrivals: pause, size: Size::Fixed(20_000), new_connections: kind == 3 })
+        }
     };
     let mut flow = FlowPlan::new("f", traffic);
     if dice.below(2) == 0 {
@@ -133,8 +136,8 @@ fn tcp_traffic_finishes_in_every_world_and_repeats() {
         assert_eq!(first.failed, None, "seed {seed}: {plan:?}");
         assert_eq!(first.wire_hash, second.wire_hash, "seed {seed}");
         let least = match plan.flows[0].traffic {
-            Traffic::Download(bytes) | Traffic::Upload(bytes) => bytes.unwrap_or(0),
-            Traffic::Flows { count, .. } => count * 20_000,
+            Traffic::Transfer(Transfer { bytes, .. }) => bytes.unwrap_or(0),
+            Traffic::Flows(Flows { count, .. }) => count * 20_000,
             _ => 10 * 300,
         };
         assert!(first.flows[0].bytes >= least, "seed {seed}: {}", first.flows[0].bytes);
@@ -155,7 +158,7 @@ fn an_interruption_that_cannot_be_drawn_says_of_which_direction_it_is() {
     let refused = |set: fn(&mut PathPlan) -> &mut Vec<Windows>| {
         let mut path = PathPlan::new("p", link.clone(), link.clone());
         set(&mut path).push(Windows::Drawn(endless.clone()));
-        let flows = vec![FlowPlan::new("f", Traffic::Download(Some(1)))];
+        let flows = vec![FlowPlan::new("f", Traffic::download(Some(1)))];
         run(&Plan { paths: vec![path], flows, ..Plan::default() }).unwrap_err().to_string()
     };
     for (message, direction) in [

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use thalweg_recovery::Policies;
-use thalweg_sim::{FlowPlan, Heeds, PlanError, StackInfo, Traffic};
-use thalweg_units::{Duration, DurationExt, human_bytes};
+use thalweg_sim::{FlowPlan, Heeds, PlanError, StackInfo};
+use thalweg_units::{Duration, human_bytes};
 
 /// Which of its ways a stack is run in.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -115,7 +115,8 @@ impl Settings {
                 initial_mtu: config.initial_mtu,
                 max_mtu: config.max_mtu,
                 ecn: config.ecn,
-                datagrams: datagrams(&flow.traffic),
+                // Room for what may wait before it is late, as our own hosts have it.
+                datagrams: flow.traffic.datagrams().map_or(1 << 20, |datagrams| datagrams.buffer()),
             })
         };
         Ok([side(&flow.client)?, side(&flow.server)?])
@@ -125,14 +126,6 @@ impl Settings {
 /// What the stacks of this crate are: QUIC, with a recovery of their own in which the controller can be chosen.
 pub(crate) fn info(name: &str) -> StackInfo {
     StackInfo { heeds: Heeds::Only { policies: &["controller"] }, ..StackInfo::new(name) }
-}
-
-/// Room for what may wait before it is late, as our own hosts have it.
-fn datagrams(traffic: &Traffic) -> usize {
-    const SECOND: Duration = Duration::from_secs(1);
-    let Traffic::Media { interval, frame, deadline, .. } = traffic else { return 1 << 20 };
-    let frames = deadline.map_or(SECOND, |deadline| deadline.min(SECOND)).nanos() / interval.nanos().max(1) + 1;
-    usize::try_from(frames * (frame + 256)).unwrap_or(usize::MAX)
 }
 
 impl Settings {
@@ -185,10 +178,11 @@ pub(crate) fn version(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_sim::Traffic;
 
     #[test]
     fn what_a_stack_does_not_have_is_refused_by_name() {
-        let flow = FlowPlan::new("f", Traffic::Download(Some(1)));
+        let flow = FlowPlan::new("f", Traffic::download(Some(1)));
         let shipped = Settings::of("quinn", Variant::Tuned, &flow).unwrap();
         assert_eq!(shipped[1].controller, Controller::Cubic);
         let with = |policies: &str| flow.clone().policies(policies.parse().unwrap());

@@ -3,6 +3,7 @@
 
 use nodes::register;
 use thalweg_link::{DirectionConfig, QueueLimit, RateModel, Reorder, Spread};
+use thalweg_sim::traffic::{Flows, Media, Requests};
 use thalweg_sim::{FlowPlan, PathPlan, Plan, PlanError, Record, Registry, RunResult, Size, Traffic, run_with};
 use thalweg_units::{Duration, Rate};
 
@@ -49,7 +50,7 @@ fn stacks() -> Vec<&'static str> {
 fn every_stack_carries_five_megabytes_either_way() {
     let more = ["quinn-shipped", "quinn-bbr", "noq-shipped", "noq-bbr"];
     for stack in stacks().into_iter().chain(more) {
-        for traffic in [Traffic::Download(Some(5 * MB)), Traffic::Upload(Some(5 * MB))] {
+        for traffic in [Traffic::download(Some(5 * MB)), Traffic::upload(Some(5 * MB))] {
             let result = finish(&plan(stack, traffic.clone(), 1));
             let flow = &result.flows[0];
             let seconds = flow.completion.unwrap().as_secs_f64();
@@ -66,7 +67,7 @@ fn the_same_seed_is_the_same_run() {
     for stack in stacks() {
         // Reordering and the loss it feigns make every bit of chance count.
         let seeded = |seed| {
-            let mut plan = plan(stack, Traffic::Download(Some(5 * MB)), seed);
+            let mut plan = plan(stack, Traffic::download(Some(5 * MB)), seed);
             let late = Reorder { share: "1 %".parse().unwrap(), by: Duration::from_micros(1500) };
             plan.paths[0].down.reorder.push(late);
             let result = finish(&plan);
@@ -84,7 +85,7 @@ fn the_same_seed_is_the_same_run() {
 fn the_clean_link_takes_as_long_as_elsewhere() {
     let known = [("quinn", 3.575, 627, 0.02), ("noq", 3.583, 627, 0.02), ("quiche", 3.703, 585, 0.1)];
     for (stack, expected, dropped, within) in known.into_iter().filter(|(stack, ..)| stacks().contains(stack)) {
-        let mut plan = plan(stack, Traffic::Download(Some(20 * MB)), 1);
+        let mut plan = plan(stack, Traffic::download(Some(20 * MB)), 1);
         let path = &mut plan.paths[0];
         for direction in [&mut path.up, &mut path.down] {
             direction.rate = RateModel::Constant(Rate::from_bps(50_000_000 * 1480 / 1452));
@@ -104,15 +105,21 @@ fn requests_pages_and_media_run_on_foreign_stacks() {
     for stack in stacks() {
         let ms = Duration::from_millis;
         let think = Spread::Fixed(ms(10));
-        let requests = Traffic::Requests { count: 20, request: Size::Fixed(300), response: Size::Fixed(20_000), think };
+        let requests =
+            Traffic::Requests(Requests { count: 20, request: Size::Fixed(300), response: Size::Fixed(20_000), think });
         let result = finish(&plan(stack, requests, 1));
         assert_eq!(result.flows[0].transfers.len(), 20, "{stack}");
         let arrivals = Spread::Exponential(ms(20));
-        let flows = Traffic::Flows { count: 10, arrivals, size: Size::Fixed(50_000), new_connections: true };
+        let flows = Traffic::Flows(Flows { count: 10, arrivals, size: Size::Fixed(50_000), new_connections: true });
         let result = finish(&plan(stack, flows, 1));
         assert_eq!((result.flows[0].transfers.len(), result.flows[0].client.connections), (10, 10), "{stack}");
-        let media =
-            Traffic::Media { up: false, interval: ms(20), frame: 4000, deadline: Some(ms(100)), frames: Some(100) };
+        let media = Traffic::Media(Media {
+            up: false,
+            interval: ms(20),
+            frame: 4000,
+            deadline: Some(ms(100)),
+            frames: Some(100),
+        });
         let result = finish(&plan(stack, media, 1));
         let frames = &result.flows[0].frames;
         assert_eq!((frames.sent, frames.missed()), (100, 0), "{stack}");
@@ -121,7 +128,7 @@ fn requests_pages_and_media_run_on_foreign_stacks() {
 
 #[test]
 fn a_dead_path_is_a_failed_run_with_the_stack_s_own_words() {
-    let mut plan = plan("quinn", Traffic::Download(Some(50 * MB)), 1);
+    let mut plan = plan("quinn", Traffic::download(Some(50 * MB)), 1);
     plan.paths[0].down.outages.push(thalweg_link::Windows::once(Duration::from_secs(1), Duration::from_secs(600)));
     plan.time_limit = Duration::from_secs(120);
     let result = run(&plan).unwrap();
@@ -130,7 +137,7 @@ fn a_dead_path_is_a_failed_run_with_the_stack_s_own_words() {
 
 #[test]
 fn rules_of_our_own_are_refused() {
-    let mut plan = plan("noq", Traffic::Download(Some(MB)), 1);
+    let mut plan = plan("noq", Traffic::download(Some(MB)), 1);
     plan.flows[0].client.policies.set("start", "standard").unwrap();
     let error = run(&plan).unwrap_err().to_string();
     assert!(error.contains("stack noq cannot do"), "{error}");
@@ -142,7 +149,7 @@ fn rules_of_our_own_are_refused() {
 fn quiche_has_a_clock_of_its_own_on_every_thread() {
     let before = std::time::Instant::now();
     let alone = |seed| {
-        let result = finish(&plan("quiche", Traffic::Download(Some(MB)), seed));
+        let result = finish(&plan("quiche", Traffic::download(Some(MB)), seed));
         (result.flows[0].completion, result.wire_hash)
     };
     let expected: Vec<_> = (0..4).map(alone).collect();

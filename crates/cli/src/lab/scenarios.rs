@@ -6,7 +6,7 @@ use clap::Args;
 use thalweg_lab::distinct;
 use thalweg_lab::metric::{self, METRICS};
 use thalweg_lab::record::Engine;
-use thalweg_lab::scenario::{Scenario, keys, presets};
+use thalweg_lab::scenario::{Scenario, flow_keys, keys, presets};
 use thalweg_lab::stats::Statistic;
 use thalweg_lab::store::write_whole;
 
@@ -61,6 +61,7 @@ impl ListArgs {
             output::line(described(presets).trim_end());
         }
         if self.keys {
+            output::line(&flow_keys());
             output::line(keys().trim_end());
         }
         if self.metrics {

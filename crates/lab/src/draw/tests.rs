@@ -229,7 +229,7 @@ impl Engine for Stub {
         let mut record = RunRecord { wire_hash: format!("{seed:032x}"), ..RunRecord::default() };
         let tested = world.flows.iter().find(|flow| flow.name.starts_with("tested")).unwrap();
         let is_shared = world.flows.iter().any(|flow| flow.name.starts_with("rival"));
-        let is_judged = tested.policies == Policies::default();
+        let is_judged = *tested.policies() == Policies::default();
         let dies = match (is_shared, is_judged) {
             (false, true) => seed == 1,
             (false, false) => seed == 2,

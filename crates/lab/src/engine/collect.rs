@@ -167,17 +167,16 @@ fn flow_part(
         None => {}
     }
     let took: Vec<f64> = flow.transfers.iter().map(|transfer| transfer.took.as_secs_f64()).collect();
-    let name = if matches!(traffic, Traffic::Flows { .. }) { "flow_completion" } else { "response" };
-    if !matches!(traffic, Traffic::Download(_) | Traffic::Upload(_)) {
+    if traffic.bulk().is_none() && flow.due.max(took.len() as u64) > 0 {
         let never = flow.due.saturating_sub(took.len() as u64);
-        set_many(&mut part, name, took, never);
+        set_many(&mut part, traffic.main_metric(), took, never);
     }
     if flow.frames.due > 0 {
         let (delays, never) = percentiles(&flow.frames.delay, flow.frames.never());
         set_many(&mut part, "frame_delay", delays, never);
         part.set("frames_missing", flow.frames.never() as f64 / flow.frames.due as f64);
         // Neither a call nor datagrams that nobody waits for have a deadline.
-        if matches!(traffic, Traffic::Media { deadline: Some(_), .. }) {
+        if traffic.metrics().contains(&"deadline_misses") {
             part.set("deadline_misses", flow.frames.missed() as f64 / flow.frames.due as f64);
             set_many(&mut part, "stall", flow.frames.stalls.iter().map(Duration::as_secs_f64).collect(), 0);
         }

@@ -11,9 +11,9 @@ pub(super) fn curve(flow: &FlowResult, traffic: &Traffic, end: Duration) -> Opti
     if traffic.is_endless() {
         return Some(steps(flow, end.saturating_sub(flow.start)));
     }
-    let whole = match traffic {
-        Traffic::Download(Some(bytes)) | Traffic::Upload(Some(bytes)) => *bytes,
-        _ => flow.completion.and_then(|_| flow.shares.last()).map(|(_, bytes)| *bytes)?,
+    let whole = match traffic.bulk().and_then(|bulk| bulk.bytes) {
+        Some(bytes) => bytes,
+        None => flow.completion.and_then(|_| flow.shares.last()).map(|(_, bytes)| *bytes)?,
     };
     let times = (1..=DELIVERY_SHARES as u128).map_while(|share| {
         let wanted = (u128::from(whole) * share).div_ceil(DELIVERY_SHARES as u128) as u64;

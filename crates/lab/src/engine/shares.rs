@@ -1,8 +1,8 @@
 //! What flows got of their links: goodput, use and fairness, over the time in which they ran or the measuring window.
 
 use thalweg_link::RateModel;
-use thalweg_sim::{Call, FlowPlan, FlowResult, FlowWindow, Plan, RunResult, Traffic};
-use thalweg_units::{Duration, DurationExt};
+use thalweg_sim::{FlowPlan, FlowResult, FlowWindow, Plan, RunResult};
+use thalweg_units::Duration;
 
 /// A stretch of virtual time.
 type Span = (Duration, Duration);
@@ -29,13 +29,9 @@ pub(super) fn goodput(
         return window.and_then(|window| rate(window.bytes, until.saturating_sub(from.max(start))));
     }
     let lasted = end.saturating_sub(start);
-    match &flow_plan.traffic {
-        // Media take the time that they take, whether or not anything arrives.
-        Traffic::Media { interval, frames: Some(frames), .. } => {
-            let span = Duration::from_nanos(interval.nanos().saturating_mul(*frames));
-            rate(flow.bytes, span.max(flow.completion.unwrap_or_default()))
-        }
-        Traffic::Call(Call { duration, .. }) => rate(flow.bytes, (*duration).max(flow.completion.unwrap_or_default())),
+    match flow_plan.traffic.lasts() {
+        // What takes the time that it takes, whether or not anything arrives.
+        Some(span) => rate(flow.bytes, span.max(flow.completion.unwrap_or_default())),
         _ if flow.completion.is_some() || flow_plan.traffic.is_endless() => rate(flow.bytes, lasted),
         _ => None,
     }
@@ -128,8 +124,7 @@ fn competitions(plan: &Plan, result: &RunResult) -> impl Iterator<Item = Group> 
 fn among(plan: &Plan, result: &RunResult, path: usize, up: bool) -> Option<Group> {
     let end = result.virtual_time;
     let competes = |flow: &FlowResult, plan: &FlowPlan| {
-        let bulk =
-            if up { matches!(plan.traffic, Traffic::Upload(_)) } else { matches!(plan.traffic, Traffic::Download(_)) };
+        let bulk = plan.traffic.bulk().is_some_and(|bulk| bulk.up == up);
         bulk && plan.takes(path) && flow.start < end
     };
     let flows = result.flows.iter().zip(&plan.flows).enumerate();

@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use thalweg_link::{RateModel, Spread};
+use thalweg_sim::traffic::{Flows, Page, Requests};
 use thalweg_sim::{HostModel, Traffic};
 use thalweg_units::Rate;
 
@@ -268,7 +269,7 @@ fn a_paced_tcp_is_the_shipped_one_with_cubic() {
 #[test]
 fn traffic_and_hosts_are_what_the_scenario_says() {
     let flow = |text: &str| world(HOME, text).flows[0].plan(|_| Ok(vec![0])).unwrap();
-    let Traffic::Flows { arrivals, size, new_connections, .. } =
+    let Traffic::Flows(Flows { arrivals, size, new_connections, .. }) =
         flow("short_flows = { every = \"10 ms\", arrivals = \"regular\", count = 5, size = \"30 kB\", pareto = 2, one_connection = true }").traffic
     else {
         panic!("not flows")
@@ -279,13 +280,13 @@ fn traffic_and_hosts_are_what_the_scenario_says() {
     assert!((9_700..10_300).contains(&below), "{below}: the size is to be the median");
     let endless = flow("short_flows = { every = \"10 ms\", count = 5, size = \"endless\" }").traffic;
     assert!(endless.is_endless());
-    let Traffic::Requests { think, .. } =
+    let Traffic::Requests(Requests { think, .. }) =
         flow("on_off = { burst = \"1 MB\", pause = \"50 ms\", pauses = \"uniform\", count = 3 }").traffic
     else {
         panic!("not bursts")
     };
     assert_eq!(think, Spread::Uniform(Duration::ZERO, Duration::from_millis(100)));
-    let Traffic::Page(objects) = flow(
+    let Traffic::Page(Page(objects)) = flow(
         "page = { objects = [{ size = \"9 kB\" }, { size = \"1 kB\", after = [0], delay = \"5 ms\", times = 3 }] }",
     )
     .traffic

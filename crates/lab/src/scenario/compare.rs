@@ -151,30 +151,20 @@ fn has(points: &[Point], flow: &str, metric: &Metric) -> bool {
     flows.into_iter().any(|flow| can_have(&flow.traffic, metric))
 }
 
-/// Whether traffic of this kind can have a metric of flows. What depends on more than the kind is taken to be there.
+/// Whether traffic can have a metric of flows. What depends on more than the traffic is taken to be there.
 fn can_have(traffic: &Traffic, metric: &Metric) -> bool {
-    let is_media = matches!(traffic, Traffic::Media { .. });
-    match metric.name {
-        "response" => matches!(traffic, Traffic::Requests { .. } | Traffic::Page(_)),
-        "flow_completion" => matches!(traffic, Traffic::Flows { .. }),
-        "frame_delay" | "frames_missing" => is_media || matches!(traffic, Traffic::Call(_)),
-        "deadline_misses" | "stall" => matches!(traffic, Traffic::Media { deadline: Some(_), .. }),
-        name if name.starts_with("call_") || name.starts_with("audio_") || name.starts_with("video_") => {
-            matches!(traffic, Traffic::Call(_))
-        }
-        name if name.starts_with("completion") => !matches!(traffic, Traffic::Download(None) | Traffic::Upload(None)),
-        _ => true,
-    }
+    let is_special = Traffic::keys().any(|kind| kind.metrics.contains(&metric.name));
+    let ends = || traffic.bulk().is_none_or(|bulk| bulk.bytes.is_some());
+    (!is_special || traffic.metrics().contains(&metric.name)) && (!metric.name.starts_with("completion") || ends())
 }
 
 fn no_value(metric: &Metric, whose: &str) -> String {
-    let of = match metric.name {
-        "response" => "requests, on_off and page",
-        "flow_completion" => "short_flows",
-        "frame_delay" | "frames_missing" => "media, datagrams and call",
-        "deadline_misses" | "stall" => "media, which has a deadline",
-        name if name.starts_with("completion") => "transfers that have an end",
-        _ => "call",
+    let kinds = Traffic::keys().filter(|kind| kind.metrics.contains(&metric.name)).map(|kind| kind.name);
+    let of = match kinds.collect::<Vec<_>>().as_slice() {
+        // Only those that complete have a time of completion.
+        [] => "transfers that have an end".to_owned(),
+        [one] => (*one).to_owned(),
+        [some @ .., last] => format!("{} and {last}", some.join(", ")),
     };
     format!("{} would have no value: {whose}; it is a metric of {of}", metric.name)
 }
@@ -303,7 +293,7 @@ media = { rate = "100 kbps", deadline = "100 ms", duration = "10 s" }
                 "would have no value: no flow here has one; it is a metric of short_flows",
             ),
             ("answer = { flow = \"bulk\", metric = \"frame_delay.p99\" }", "the flow bulk has none"),
-            ("answer = { flow = \"game\", metric = \"deadline_misses\" }", "which has a deadline"),
+            ("answer = { flow = \"game\", metric = \"deadline_misses\" }", "it is a metric of media"),
             ("answer = { flow = \"gane\", metric = \"goodput.p50\" }", "game"),
             ("answer = { flow = \"game\", metric = \"sojourn_max.p50\" }", "leave flow out"),
             ("answer = { link = \"p.up\", metric = \"goodput.p50\" }", "leave link out"),

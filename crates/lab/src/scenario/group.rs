@@ -1,11 +1,9 @@
-//! Groups of flows that are alike, and sizes of transfers in bandwidth-delay products.
+//! Groups of flows that are alike, and bandwidth-delay products of the ways that flows take.
 
-use thalweg_link::{Chain, PathConfig, QueueLimit};
+use thalweg_link::{Chain, PathConfig};
 use thalweg_sim::Traffic;
 use thalweg_units::{Rate, math};
 
-use super::read::{Field, Reader};
-use super::tree::Value;
 use super::world::FlowSpec;
 
 /// The paths and chains of a world, for what is measured by them.
@@ -27,7 +25,7 @@ impl Ways<'_> {
 
     /// So many thousandths of the bandwidth-delay product of a path: the rate of its slowest direction that the data
     /// cross, times its fixed delays in both directions. Rounded down to whole bytes.
-    fn bdp(&self, path: &str, up: bool, thousandths: u64) -> Result<u64, &'static str> {
+    pub(super) fn bdp(&self, path: &str, up: bool, thousandths: u64) -> Result<u64, &'static str> {
         // What is wrong with the path has been said there.
         let hops = self.hops(path).ok_or("needs a path that can be read")?;
         let directions = hops.iter().map(|path| if up { &path.up } else { &path.down });
@@ -43,78 +41,23 @@ impl Ways<'_> {
     }
 }
 
-/// The size of a transfer: bytes, or a multiple of the BDP of the path that it takes.
-pub(super) fn size(field: &Field<'_>, path: Option<&str>, up: bool, ways: Ways<'_>) -> Option<u64> {
-    let Value::Text(text) = &field.node.value else { return field.size() };
-    if !text.trim_end().to_ascii_lowercase().ends_with("bdp") {
-        return field.size();
-    }
-    let Ok(QueueLimit::Bdp(thousandths)) = text.parse() else {
-        field.complain(format!(
-            "\"{text}\" is no size; write a multiple with at most three decimals, such as \"12 BDP\""
-        ));
-        return None;
+/// The flows of a group of so many: `NAME-1`, `NAME-2`, …, each with the traffic of its place, or all with the only
+/// one; the flow itself without a count.
+pub(super) fn flows(flow: FlowSpec, count: Option<u64>, traffic: &[Traffic]) -> Vec<FlowSpec> {
+    let Some(count) = count else { return vec![flow] };
+    let of = |(number, traffic): (u64, &Traffic)| {
+        let mut one = flow.clone();
+        one.name = format!("{}-{number}", flow.name);
+        one.traffic = traffic.clone();
+        one
     };
-    ways.bdp(path?, up, thousandths).map_err(|why| field.complain(why)).ok()
-}
-
-/// How many flows a `[[flow]]` stands for.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Group {
-    /// As many; none without `count`, where the flow keeps its name.
-    count: Option<u64>,
-    /// The size of the transfer is that of all of them together.
-    is_shared: bool,
-}
-
-impl Group {
-    /// Reads `count`, which may be `most` at most. Whether a transfer is shared is told by its table.
-    pub(super) fn read(reader: &Reader<'_>, most: usize) -> Option<Group> {
-        let count = match reader.get("count") {
-            Some(field) => Some(field.count(1..=most as u64)?),
-            None => None,
-        };
-        Some(Group { count, is_shared: false })
-    }
-
-    /// Reads `shared` of a transfer.
-    pub(super) fn share(&mut self, transfer: &Reader<'_>) {
-        let Some(field) = transfer.get("shared") else { return };
-        self.is_shared = field.boolean() == Some(true);
-        if self.is_shared && self.count.is_none() {
-            field.complain("shares among the flows of a group, and this is one flow; write count, or leave it out");
-        }
-    }
-
-    /// Whether the size of the transfer is that of all flows together.
-    pub(super) fn is_shared(&self) -> bool {
-        self.is_shared
-    }
-
-    /// The flows: `NAME-1`, `NAME-2`, …; the flow itself without `count`. None if some would have nothing to transfer.
-    pub(super) fn flows(self, flow: FlowSpec) -> Option<Vec<FlowSpec>> {
-        let Some(count) = self.count else { return Some(vec![flow]) };
-        let part = |number: u64| {
-            let share = |bytes: u64| bytes / count + u64::from(number <= bytes % count);
-            let traffic = match &flow.traffic {
-                Traffic::Download(Some(bytes)) if self.is_shared => Traffic::Download(Some(share(*bytes))),
-                Traffic::Upload(Some(bytes)) if self.is_shared => Traffic::Upload(Some(share(*bytes))),
-                other => other.clone(),
-            };
-            if matches!(traffic, Traffic::Download(Some(0)) | Traffic::Upload(Some(0))) {
-                return None;
-            }
-            Some(FlowSpec { name: format!("{}-{number}", flow.name), traffic, ..flow.clone() })
-        };
-        (1..=count).map(part).collect()
-    }
+    (1..=count).zip(traffic.iter().cycle()).map(of).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use crate::scenario::tests::parse;
     use crate::scenario::{Scenario, ScenarioError};
-    use thalweg_sim::Traffic;
 
     fn read(flow: &str, rest: &str) -> Result<Scenario, ScenarioError> {
         parse(&format!(
@@ -129,9 +72,9 @@ mod tests {
         let scenario = read(flow, "").unwrap_or_else(|error| panic!("{error}"));
         let flows = scenario.points[0].world.flows.iter();
         flows
-            .map(|flow| match flow.traffic {
-                Traffic::Download(Some(bytes)) | Traffic::Upload(Some(bytes)) => (flow.name.clone(), bytes),
-                _ => panic!("{:?}", flow.traffic),
+            .map(|flow| match flow.traffic.bulk().and_then(|bulk| bulk.bytes) {
+                Some(bytes) => (flow.name.clone(), bytes),
+                None => panic!("{:?}", flow.traffic),
             })
             .collect()
     }

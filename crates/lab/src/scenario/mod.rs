@@ -30,6 +30,7 @@ mod flow;
 mod group;
 mod keys;
 mod rivals;
+mod told;
 mod traffic;
 mod vary;
 pub mod world;
@@ -47,7 +48,8 @@ use thalweg_units::Duration;
 
 pub use compare::Answer;
 pub use expect::{Expectation, Until};
-pub use keys::keys;
+pub use flow::{FLOW_KEYS, FlowKey, TRANSPORT_KEYS, TransportKey};
+pub use keys::{flow_keys, keys};
 pub use rivals::{OURS, STACK};
 
 use crate::hash::Digest;
@@ -472,7 +474,7 @@ fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: 
         let mut read = 0;
         for (index, field) in items.iter().enumerate() {
             let Some(reader) = field.table("[[flow]]") else { continue };
-            let Some(group) = flow::flows(index, reader, &names, ways, stacks) else { continue };
+            let Some(group) = flow::flows(reader, flow::Place { index, paths: &names, ways, stacks }) else { continue };
             read += 1;
             for flow in &group {
                 if !taken.insert(flow.name.clone()) {

@@ -77,7 +77,7 @@ pub(crate) fn replace(world: &mut World, rival: &str, stacks: &[StackInfo]) -> u
     for flow in world.flows.iter_mut().filter(|flow| flow.stack == OURS) {
         rival.clone_into(&mut flow.stack);
         let own = stack.and_then(|stack| (stack.policies)(&flow.settings, "").ok());
-        flow.policies = own.unwrap_or_default();
+        flow.set_policies(own.unwrap_or_default());
         for change in &mut flow.moves {
             change.notice &= hears;
         }

@@ -81,8 +81,8 @@ fn the_scenario_of_the_design_is_read() {
     assert_eq!(up.queue, QueueLimit::Time(Duration::from_millis(600)));
     assert_eq!(up.loss, [LossModel::Random(share(0.001))]);
     assert_eq!(up.reorder, [Reorder { share: share(0.01), by: Duration::from_millis(5) }]);
-    assert_eq!(world.flows[0].traffic, Traffic::Download(Some(100_000_000)));
-    assert_eq!(world.flows[0].policies.to_string().split(", ").nth(1), Some("start=standard"));
+    assert_eq!(world.flows[0].traffic, Traffic::download(Some(100_000_000)));
+    assert_eq!(world.flows[0].policies().to_string().split(", ").nth(1), Some("start=standard"));
     let expect = &scenario.expectations[0];
     assert_eq!(expect.points, [("start".to_owned(), "hystart++".to_owned())]);
     assert_eq!((expect.metric.name, expect.statistic), ("completion_over_floor", Statistic::MEDIAN));
@@ -127,7 +127,7 @@ fn a_star_and_a_name_reach_flows() {
     let scenario = parse(&text).unwrap();
     let last = &scenario.points[scenario.points.len() - 1].world;
     assert_eq!(last.flows[1].start, Duration::from_secs(3));
-    assert!(last.flows.iter().all(|flow| flow.policies.to_string().contains("start=hystart++")));
+    assert!(last.flows.iter().all(|flow| flow.policies().to_string().contains("start=hystart++")));
 }
 
 #[test]
@@ -430,7 +430,7 @@ fn a_policy_that_tcp_does_not_have_is_refused_where_tcp_is_named() {
     let (text, _) = mixed.split_once("[[expect]]").unwrap();
     let scenario = parse(text).unwrap_or_else(|error| panic!("{error}"));
     let probes =
-        |at: usize| scenario.points[at].world.flows.iter().map(|flow| flow.policies.probe.name()).collect::<Vec<_>>();
+        |at: usize| scenario.points[at].world.flows.iter().map(|flow| flow.policies().probe.name()).collect::<Vec<_>>();
     assert_eq!((probes(0), probes(scenario.points.len() - 1)), (vec!["rfc", "ladder"], vec!["ladder", "ladder"]));
 }
 
@@ -457,7 +457,7 @@ fn tcp_is_linux_s_unless_the_flow_says_otherwise() {
         let scenario =
             Scenario::parse("q.toml", text, Path::new(""), &stacks).unwrap_or_else(|error| panic!("{error}"));
         let flow = &scenario.points[0].world.flows[0];
-        (flow.policies.to_string(), TcpConfig::from(&flow.settings))
+        (flow.policies().to_string(), TcpConfig::from(&flow.settings))
     };
     let (linux, config) = of("stack = \"tcp\"");
     assert!(

@@ -5,12 +5,12 @@ use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::read::{Field, Reader};
-use super::traffic::KINDS as TRAFFIC;
 use super::tree::{Entry, Node, Value};
 use super::{Axis, HasPolicy, MOST_POINTS, StackInfo};
 use thalweg_link::document::Source;
 use thalweg_link::read::nearest;
 use thalweg_recovery::{Field as PolicyField, Policies};
+use thalweg_sim::Traffic;
 
 /// An axis and its values.
 pub(crate) struct Varied {
@@ -145,7 +145,7 @@ fn is_merged(place: &[String], over: &[Entry], base: &mut Vec<Entry>, stacks: &[
         ["flow", _, "policies" | "transport"] => Vec::new(),
         ["flow", _, table] if is_of_stack(table) => Vec::new(),
         ["path", _, "up" | "down"] => vec!["rate", "trace"],
-        ["flow", _] => TRAFFIC.iter().map(|(key, ..)| *key).collect(),
+        ["flow", _] => Traffic::keys().map(|kind| kind.name).collect(),
         _ => return false,
     };
     if over.iter().any(|entry| excluding.contains(&entry.key.as_str())) {

@@ -5,11 +5,10 @@
 
 use serde::Serialize;
 use thalweg_link::{Chain, PathConfig};
-use thalweg_sim::Size;
 pub use thalweg_sim::Traffic;
 use thalweg_units::{Duration, Rate};
 
-pub use super::flow::{FlowSpec, MoveSpec, TransportSpec};
+pub use super::flow::{FlowSpec, MoveSpec};
 
 /// One point of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -57,17 +56,7 @@ impl World {
                 let rate = directions.map(|direction| direction.rate.nominal()).min().unwrap_or(Rate::ZERO);
                 rate.bytes_in(self.time_limit.saturating_sub(flow.start))
             };
-            match &flow.traffic {
-                Traffic::Download(size) | Traffic::Upload(size) => size.unwrap_or_else(most),
-                Traffic::Requests { count, request, response, .. } => {
-                    count.saturating_mul(typical(request).saturating_add(typical(response)))
-                }
-                Traffic::Flows { count, size, .. } => count.saturating_mul(typical(size)).min(most()),
-                Traffic::Page(objects) => objects.iter().map(|object| object.size).fold(0, u64::saturating_add),
-                Traffic::Media { frame, frames: Some(frames), .. } => frame.saturating_mul(*frames),
-                Traffic::Call(call) => call.bytes(),
-                _ => most(),
-            }
+            flow.traffic.bytes().unwrap_or_else(most)
         };
         self.flows.iter().map(of).fold(0, u64::saturating_add).max(1)
     }
@@ -89,17 +78,6 @@ impl World {
     /// The sum of the fixed delays of both directions of a route.
     pub fn round_trip(&self, route: &[usize]) -> Duration {
         route.iter().filter_map(|path| self.paths.get(*path)).map(PathConfig::round_trip).sum()
-    }
-}
-
-/// A size that stands for all that are drawn: the only one, or one near the median.
-fn typical(size: &Size) -> u64 {
-    match *size {
-        Size::Fixed(size) => size,
-        Size::Uniform(low, high) => low.midpoint(high),
-        Size::LogNormal { median, .. } => median,
-        Size::Pareto { scale, .. } => scale,
-        _ => 1,
     }
 }
 

@@ -1,135 +1,63 @@
-//! The client's application: requests and their responses, one after the other, all at once, or as a page wants them.
-
-use std::collections::BTreeMap;
+//! The client's application: requests and their responses, as many at a time as what it carries wants.
 
 use bytes::Bytes;
-use thalweg_link::{Dice, Spread, Streams};
-use thalweg_units::{Duration, Instant};
+use thalweg_units::Instant;
 
-use super::{App, HEAD, MediaSink, MediaSource, Transport, WANT_BYTES, WANT_MEDIA, media_span, write_zeros};
+use super::{App, Transport, WANT_BYTES, write_zeros};
 use crate::meter::Meter;
-use crate::plan::{PageObject, Size};
 
 /// A request to make: bytes to send and bytes to receive.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Job {
-    number: usize,
-    request: u64,
-    response: u64,
+pub(crate) struct Job {
+    /// What the requests of this client are told apart by, if they are.
+    pub(crate) number: usize,
+    pub(crate) request: u64,
+    pub(crate) response: u64,
 }
 
 /// Which requests to make, and when.
-#[derive(Debug)]
-pub(super) enum Jobs {
-    Once(Option<Job>),
-    Sequence { left: u64, request: Size, response: Size, think: Spread, next: Option<Instant>, dice: [Dice; 3] },
-    Arrivals { left: u64, arrivals: Spread, size: Size, next: Option<Instant>, dice: [Dice; 2] },
-    Page { objects: Vec<Waiting>, ready: BTreeMap<(Instant, usize), u64> },
-}
-
-/// An object of a page and how many others it still waits for.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    object: PageObject,
-    missing: usize,
-}
-
-impl Jobs {
-    pub(super) fn once(request: u64, response: u64) -> Self {
-        Jobs::Once(Some(Job { number: 0, request, response }))
-    }
-
-    pub(super) fn sequence(count: u64, request: Size, response: Size, think: Spread, streams: &Streams) -> Self {
-        let dice = ["request sizes", "response sizes", "think times"].map(|name| streams.dice(name));
-        Jobs::Sequence { left: count, request, response, think, next: Some(Instant::ZERO), dice }
-    }
-
-    pub(super) fn arrivals(count: u64, arrivals: Spread, size: Size, streams: &Streams) -> Self {
-        let dice = ["arrivals", "sizes"].map(|name| streams.dice(name));
-        Jobs::Arrivals { left: count, arrivals, size, next: Some(Instant::ZERO), dice }
-    }
-
-    pub(super) fn page(objects: &[PageObject]) -> Self {
-        let objects: Vec<Waiting> =
-            objects.iter().map(|object| Waiting { missing: object.after.len(), object: object.clone() }).collect();
-        let ready = objects.iter().enumerate().filter(|(_, waiting)| waiting.missing == 0);
-        let ready =
-            ready.map(|(n, waiting)| ((Instant::ZERO + waiting.object.delay, n), waiting.object.size)).collect();
-        Jobs::Page { objects, ready }
-    }
-
+pub(crate) trait Jobs: Send {
     /// The first request may be made now: what was to begin at once begins now.
     fn begin(&mut self, now: Instant) {
-        let shift = now - Instant::ZERO;
-        if let Jobs::Page { ready, .. } = self {
-            *ready = ready.iter().map(|((at, n), size)| ((*at + shift, *n), *size)).collect();
-        }
+        let _ = now;
     }
 
     /// A request that is due.
-    fn take(&mut self, now: Instant) -> Option<Job> {
-        match self {
-            Jobs::Once(job) => job.take(),
-            Jobs::Sequence { left, request, response, next, dice, .. } => {
-                next.filter(|at| *at <= now)?;
-                // The next one follows the end of this one.
-                *next = None;
-                *left -= 1;
-                let (request, response) = (request.draw(&mut dice[0]), response.draw(&mut dice[1]));
-                Some(Job { number: 0, request, response })
-            }
-            Jobs::Arrivals { left, arrivals, size, next, dice } => {
-                let at = next.filter(|at| *at <= now)?;
-                *left -= 1;
-                *next = (*left > 0).then(|| at.max(now) + arrivals.draw(&mut dice[0]));
-                Some(Job { number: 0, request: 0, response: size.draw(&mut dice[1]) })
-            }
-            Jobs::Page { ready, .. } => {
-                let (at, _) = *ready.first_key_value()?.0;
-                if at > now {
-                    return None;
-                }
-                let ((_, number), response) = ready.pop_first()?;
-                Some(Job { number, request: 0, response })
-            }
-        }
-    }
+    fn take(&mut self, now: Instant) -> Option<Job>;
 
     /// A response is complete.
     fn done(&mut self, now: Instant, job: Job) {
-        match self {
-            Jobs::Sequence { left, think, next, dice, .. } if *left > 0 => {
-                *next = Some(now + think.draw(&mut dice[2]));
-            }
-            Jobs::Page { objects, ready } => {
-                for (n, waiting) in objects.iter_mut().enumerate() {
-                    if waiting.object.after.contains(&job.number) {
-                        waiting.missing -= waiting.object.after.iter().filter(|before| **before == job.number).count();
-                        if waiting.missing == 0 {
-                            ready.insert((now + waiting.object.delay, n), waiting.object.size);
-                        }
-                    }
-                }
-            }
-            _ => {}
-        }
+        let _ = (now, job);
+    }
+
+    /// When the next request is due.
+    fn next(&self) -> Option<Instant>;
+
+    /// Whether no request will be made any more, given that none is under way.
+    fn is_empty(&self) -> bool;
+}
+
+/// One request, at once.
+#[derive(Debug)]
+pub(crate) struct Once(Option<Job>);
+
+impl Once {
+    pub(crate) fn new(request: u64, response: u64) -> Once {
+        Once(Some(Job { number: 0, request, response }))
+    }
+}
+
+impl Jobs for Once {
+    fn take(&mut self, _: Instant) -> Option<Job> {
+        self.0.take()
     }
 
     fn next(&self) -> Option<Instant> {
-        match self {
-            Jobs::Once(_) => None,
-            Jobs::Sequence { next, .. } | Jobs::Arrivals { next, .. } => *next,
-            Jobs::Page { ready, .. } => ready.first_key_value().map(|((at, _), _)| *at),
-        }
+        None
     }
 
-    /// Whether no request will be made any more, given that none is under way.
     fn is_empty(&self) -> bool {
-        match self {
-            Jobs::Once(job) => job.is_none(),
-            Jobs::Sequence { next, .. } | Jobs::Arrivals { next, .. } => next.is_none(),
-            Jobs::Page { ready, .. } => ready.is_empty(),
-        }
+        self.0.is_none()
     }
 }
 
@@ -147,41 +75,17 @@ struct Active {
 
 /// The client's end of an application.
 #[derive(Debug)]
-pub struct Client {
-    jobs: Jobs,
+pub(crate) struct Client<J> {
+    jobs: J,
     begun: bool,
     /// Due, but the peer's limit of streams is reached.
     waiting: Option<(Job, Instant)>,
     active: Vec<Active>,
-    media: Option<Media>,
 }
 
-/// Media, in either direction.
-#[derive(Debug)]
-struct Media {
-    source: Option<MediaSource>,
-    sink: MediaSink,
-    /// How long all frames and the time for the last to arrive take.
-    span: Option<Duration>,
-    asked: bool,
-    until: Option<Instant>,
-}
-
-impl Client {
-    pub(super) fn new(jobs: Jobs) -> Self {
-        Client { jobs, begun: false, waiting: None, active: Vec::new(), media: None }
-    }
-
-    /// Sends (with a source) or asks for media.
-    pub(super) fn media(
-        source: Option<MediaSource>,
-        interval: Duration,
-        deadline: Option<Duration>,
-        frames: Option<u64>,
-    ) -> Self {
-        let span = frames.map(|frames| media_span(interval, deadline, frames));
-        let media = Media { source, sink: MediaSink::new(deadline), span, asked: false, until: None };
-        Client { media: Some(media), ..Client::new(Jobs::Once(None)) }
+impl<J: Jobs> Client<J> {
+    pub(crate) fn new(jobs: J) -> Self {
+        Client { jobs, begun: false, waiting: None, active: Vec::new() }
     }
 
     /// Opens streams for the requests that are due.
@@ -196,27 +100,6 @@ impl Client {
             let (head, to_write) = (Bytes::from(head), job.request);
             self.active.push(Active { job, id, start, head, to_write, finished: false, received: 0 });
         }
-    }
-
-    fn poll_media(&mut self, now: Instant, transport: &mut dyn Transport, meter: &mut Meter) -> bool {
-        let Some(media) = &mut self.media else { return false };
-        let mut wrote = false;
-        media.until = media.until.or(media.span.map(|span| now + span));
-        match &mut media.source {
-            Some(source) => wrote |= source.poll(now, transport, meter),
-            None if !media.asked => {
-                if let Some(id) = transport.open() {
-                    let mut head = Bytes::from_static(&[WANT_MEDIA; HEAD]);
-                    transport.write(id, &mut head);
-                    transport.finish(id);
-                    media.asked = true;
-                    wrote = true;
-                }
-            }
-            None => {}
-        }
-        media.sink.poll(now, transport, meter);
-        wrote
     }
 }
 
@@ -249,7 +132,7 @@ impl Active {
     }
 }
 
-impl App for Client {
+impl<J: Jobs> App for Client<J> {
     fn poll(&mut self, now: Instant, transport: &mut dyn Transport, meter: &mut Meter) -> bool {
         if !transport.is_ready() {
             return false;
@@ -258,7 +141,7 @@ impl App for Client {
             self.begun = true;
             self.jobs.begin(now);
         }
-        let mut wrote = self.poll_media(now, transport, meter);
+        let mut wrote = false;
         loop {
             self.launch(now, transport);
             let mut ended = false;
@@ -286,19 +169,11 @@ impl App for Client {
         if !self.begun {
             return None;
         }
-        let media = self.media.as_ref();
-        let frame = media.and_then(|media| media.source.as_ref()).and_then(MediaSource::next);
-        let until = media.and_then(|media| media.until);
         // A request that waits for a stream is woken by the peer.
-        let job = if self.waiting.is_some() { None } else { self.jobs.next() };
-        [frame, until, job].into_iter().flatten().min()
+        if self.waiting.is_some() { None } else { self.jobs.next() }
     }
 
     fn is_finished(&self) -> bool {
-        self.begun
-            && self.active.is_empty()
-            && self.waiting.is_none()
-            && self.jobs.is_empty()
-            && self.media.as_ref().is_none_or(|media| media.sink.is_over(media.until))
+        self.begun && self.active.is_empty() && self.waiting.is_none() && self.jobs.is_empty()
     }
 }

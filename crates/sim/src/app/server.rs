@@ -2,19 +2,17 @@
 
 use std::collections::VecDeque;
 
-use thalweg_units::{Duration, Instant};
+use thalweg_units::Instant;
 
-use super::{App, HEAD, MediaSink, MediaSource, Transport, WANT_MEDIA, write_zeros};
+use super::{App, HEAD, Transport, WANT_MEDIA, write_zeros};
 use crate::meter::Meter;
 
 /// The server's end of an application.
-#[derive(Debug)]
-pub struct Server {
+#[derive(Debug, Default)]
+pub(crate) struct Server {
     reading: Vec<Request>,
     writing: VecDeque<Response>,
-    sink: MediaSink,
-    source: Option<MediaSource>,
-    sending_media: bool,
+    is_asked_for_media: bool,
 }
 
 /// A request that is not complete.
@@ -33,15 +31,15 @@ struct Response {
 }
 
 impl Server {
-    pub(super) fn new(deadline: Option<Duration>, source: Option<MediaSource>) -> Self {
-        let sink = MediaSink::new(deadline);
-        Server { reading: Vec::new(), writing: VecDeque::new(), sink, source, sending_media: false }
+    /// Whether the client has asked for media.
+    pub(crate) fn is_asked_for_media(&self) -> bool {
+        self.is_asked_for_media
     }
 
     fn answer(&mut self, request: &Request) {
         let [kind, want @ ..] = request.head;
         let left = if kind == WANT_MEDIA { 0 } else { u64::from_be_bytes(want) };
-        self.sending_media |= kind == WANT_MEDIA;
+        self.is_asked_for_media |= kind == WANT_MEDIA;
         self.writing.push_back(Response { id: request.id, left });
     }
 }
@@ -90,15 +88,11 @@ impl App for Server {
             }
             response.left > 0
         });
-        if let Some(source) = self.source.as_mut().filter(|_| self.sending_media) {
-            wrote |= source.poll(now, transport, meter);
-        }
-        self.sink.poll(now, transport, meter);
         wrote
     }
 
     fn wakeup(&self) -> Option<Instant> {
-        self.source.as_ref().filter(|_| self.sending_media).and_then(MediaSource::next)
+        None
     }
 
     fn is_finished(&self) -> bool {

@@ -19,12 +19,12 @@ use thalweg_proto::{
     AckPolicy, ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramMeta, Endpoint, EndpointConfig,
     Event, Route, ServerConfig, Side, TransportConfig,
 };
-use thalweg_units::{ByteCount, Duration, DurationExt, Instant, exact_duration, human_bytes, human_duration};
+use thalweg_units::{ByteCount, Duration, Instant, exact_duration, human_bytes, human_duration};
 
 use crate::app::Transport;
 use crate::collect::Collector;
 use crate::host::{Envelope, Outbox};
-use crate::plan::{Crypto, FlowPlan, PlanError, Resumed, Traffic};
+use crate::plan::{Crypto, FlowPlan, PlanError, Resumed};
 use crate::result::{Figure, PacketCounts, SideResult};
 use crate::stack::{self, Hosts, News, Node, Replies, Stack, StackContext, StackFactory, StackInfo};
 use resumed::{Before, shake_hands};
@@ -70,18 +70,9 @@ impl StackFactory for Thalweg {
                 factory = Arc::new(TeeFactory(factory, other.clone()));
             }
             config.observer = Some(factory);
-            let datagrams = match &context.flow.traffic {
-                Traffic::Media { interval, frame, deadline, .. } => Some((*interval, *frame, *deadline)),
-                Traffic::Call(call) => Some((call.audio.every, call.audio.size, None)),
-                _ => None,
-            };
-            if let Some((interval, frame, deadline)) = datagrams {
-                const SECOND: Duration = Duration::from_secs(1);
-                // Late is worthless: what waits longer than the deadline, or than a second, makes room.
-                let frames =
-                    deadline.map_or(SECOND, |deadline| deadline.min(SECOND)).nanos() / interval.nanos().max(1) + 1;
+            if let Some(datagrams) = context.flow.traffic.datagrams() {
                 config.datagrams.when_full = WhenFull::DropOldest;
-                config.datagrams.send_buffer = usize::try_from(frames * (frame + 256)).unwrap_or(usize::MAX);
+                config.datagrams.send_buffer = datagrams.buffer();
             }
             Arc::new(config)
         };

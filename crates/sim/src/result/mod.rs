@@ -9,8 +9,8 @@ use thalweg_recovery::RepairStats;
 use thalweg_recovery::trace::Metrics;
 use thalweg_units::{Duration, DurationExt};
 
-use crate::call::TrackResult;
 use crate::floor::Floor;
+use crate::frames::{Frames, TrackResult};
 use crate::meter::Transfer;
 
 /// A run's outcome. All times count from the start of the run unless they say otherwise.
@@ -127,49 +127,6 @@ pub struct FlowResult {
     pub server: SideResult,
     /// What went wrong, if anything.
     pub failed: Option<String>,
-}
-
-/// Frames of media traffic.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Frames {
-    /// To be sent: of media with an end all of them, whether or not the connection lived to see it.
-    pub due: u64,
-    /// Sent.
-    pub sent: u64,
-    /// Arrived, complete.
-    pub received: u64,
-    /// Of those, too late.
-    pub late: u64,
-    /// From sending to arrival of the last piece.
-    pub delay: Quantiles,
-    /// How long no frame arrived in time, each time that this was longer than the deadline. The first may begin with
-    /// the first frame, the last may end only when the last frame was due.
-    pub stalls: Vec<Duration>,
-}
-
-impl Frames {
-    /// Those of all tracks of a call.
-    pub(crate) fn of_tracks(tracks: &[TrackResult]) -> Frames {
-        let mut frames = Frames::default();
-        for track in tracks {
-            frames.due += track.due;
-            frames.sent += track.captured;
-            frames.received += track.arrived;
-            frames.delay.merge(&track.delay);
-        }
-        frames
-    }
-
-    /// Frames that were due and never complete.
-    pub const fn never(&self) -> u64 {
-        self.due.saturating_sub(self.received)
-    }
-
-    /// Frames that missed their deadline: late, or never complete.
-    pub const fn missed(&self) -> u64 {
-        self.never() + self.late
-    }
 }
 
 /// One end of a flow.

@@ -1,4 +1,4 @@
-//! Stack factories, which make the two hosts of a flow, their descriptions, and the registry that finds them by name.
+//! Stack factories, which make the two hosts of a flow, and their descriptions.
 
 use std::net::SocketAddr;
 
@@ -8,6 +8,7 @@ use thalweg_recovery::{Policies, PolicyError};
 use thalweg_units::Instant;
 
 use super::{Schema, Settings};
+use crate::floor::Framing;
 use crate::host::{Host, IP_UDP_HEADERS};
 use crate::plan::{Crypto, FlowPlan, Plan, PlanError, Record};
 use crate::result::SideResult;
@@ -173,60 +174,4 @@ pub enum Heeds {
         /// Names of the policies.
         policies: &'static [&'static str],
     },
-}
-
-/// How the packets of a bulk transfer are made up. Bytes on the wire count all headers from IP on.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Framing {
-    /// Bytes of a full packet on the wire.
-    pub packet: u32,
-    /// Of these, all that is not the application's.
-    pub overhead: u32,
-    /// Bytes on the wire of the client's first packet.
-    pub first: u32,
-    /// Round trips from the first packet to the request.
-    pub handshake: u32,
-}
-
-/// The stacks that flows can name.
-pub struct Registry {
-    stacks: Vec<(StackInfo, Box<dyn StackFactory>)>,
-}
-
-impl Default for Registry {
-    /// With the stacks that come with the crate: "thalweg", "tcp" and "raw".
-    fn default() -> Self {
-        let mut registry = Registry { stacks: Vec::new() };
-        crate::stacks().into_iter().for_each(|stack| registry.add(stack));
-        registry
-    }
-}
-
-impl Registry {
-    /// Adds a stack; one of the same name is replaced.
-    pub fn add(&mut self, stack: Box<dyn StackFactory>) {
-        let info = stack.info();
-        self.stacks.retain(|(known, _)| known.name != info.name);
-        self.stacks.push((info, stack));
-    }
-
-    /// Every stack, in the order in which they were added.
-    pub fn stacks(&self) -> impl Iterator<Item = &StackInfo> {
-        self.stacks.iter().map(|(info, _)| info)
-    }
-
-    /// Names of the stacks.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.stacks().map(|info| info.name.as_str())
-    }
-
-    /// What is known of a stack.
-    pub fn info(&self, name: &str) -> Option<&StackInfo> {
-        self.stacks().find(|info| info.name == name)
-    }
-
-    /// The stack of this name.
-    pub fn get(&self, name: &str) -> Option<&dyn StackFactory> {
-        self.stacks.iter().find(|(info, _)| info.name == name).map(|(_, stack)| stack.as_ref())
-    }
 }

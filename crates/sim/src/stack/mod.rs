@@ -1,7 +1,8 @@
 //! Stacks: what an implementation of a transport does for a host, and what it says of itself.
 //!
 //! A transport with connections implements [`Stack`], and [`Node`] makes a [`Host`](crate::Host) of it. A
-//! [`StackFactory`] makes the two hosts of a flow and describes the stack; the [`Registry`] finds it by name.
+//! [`StackFactory`] makes the two hosts of a flow and describes the stack; the [`Registry`](crate::Registry) finds it
+//! by name.
 
 mod factory;
 mod node;
@@ -11,12 +12,13 @@ use std::net::SocketAddr;
 
 use thalweg_units::Instant;
 
-pub use factory::{Carries, Framing, Heeds, Hosts, PACKET_OVERHEAD, Registry, StackContext, StackFactory, StackInfo};
+pub use factory::{Carries, Heeds, Hosts, PACKET_OVERHEAD, StackContext, StackFactory, StackInfo};
 pub use node::Node;
 pub use settings::{Accepts, Schema, Setting, SettingValue, Settings};
 
 use crate::app::Transport;
-use crate::host::{Envelope, IP_UDP_HEADERS, Outbox, whole};
+use crate::datagram::whole;
+use crate::host::{Envelope, IP_UDP_HEADERS, Outbox};
 use crate::result::{Figure, PacketCounts, SideResult};
 
 /// A socket's worth of a transport: its connections, by number. [`Node`] drives it.

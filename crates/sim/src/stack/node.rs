@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use thalweg_units::{Duration, Instant};
 
 use super::{Hosts, Replies, Route, Stack, StackContext};
-use crate::app::{self, App, Launcher};
+use crate::app::App;
 use crate::host::{Envelope, Host, Outbox, Status};
 use crate::meter::Meter;
-use crate::plan::Traffic;
 use crate::result::{PacketCounts, SideResult};
+use crate::traffic::{Launcher, Traffic};
 
 /// Turns that an application gets at one instant because it still writes after everything was sent.
 const MOST_TURNS: u32 = 10_000;
@@ -78,7 +78,7 @@ impl<S: Stack + 'static> Node<S> {
             })
         };
         let flow = context.flow;
-        let launcher = Launcher::new(&flow.traffic, &context.streams, context.start);
+        let launcher = Launcher::new(&*flow.traffic, &context.streams, context.start);
         let client = node(client, Role::Client(launcher), flow.client_host.batch);
         let server = node(server, Role::Server(flow.traffic.clone()), flow.server_host.batch);
         (client, server)
@@ -106,7 +106,7 @@ impl<S: Stack + 'static> Node<S> {
             Route::Known(index) => self.touch(index),
             Route::New(index) => {
                 let Role::Server(traffic) = &self.role else { return };
-                let app = app::server(traffic);
+                let app = traffic.server();
                 self.add(index, now, app);
             }
             Route::Nowhere => {}

@@ -14,7 +14,9 @@ use super::content::Contents;
 use super::receiver::Receiver;
 use super::sender::{Ack, Blocked, Echo, Happening, Sender, Transmit, earliest};
 use super::settings::TcpConfig;
-use super::wire::{ACK, AE, CWR, ECE, FIN, Header, MAX_SACKS, RST, STAMPED_SACKS, SYN, ace, unwrap};
+use super::wire::{
+    ACK, AE, CWR, ECE, FIN, HEADERS, Header, IP_HEADER, MAX_SACKS, RST, STAMPED_SACKS, SYN, ace, unwrap,
+};
 use crate::app::Transport;
 use crate::host::{Envelope, Outbox};
 use crate::plan::Record;
@@ -390,7 +392,7 @@ impl Connection {
             flags: SYN | ecn | if self.is_client { 0 } else { ACK },
             window: u16::try_from(self.config.receive_window).unwrap_or(u16::MAX),
             scale: self.agreed.scale,
-            segment_size: self.config.mtu.saturating_sub(super::HEADERS).max(1),
+            segment_size: self.config.mtu.saturating_sub(HEADERS).max(1),
             stamps: self.stamps(now),
             ..Header::default()
         };
@@ -568,7 +570,7 @@ impl Connection {
         (stats.ssthresh, stats.congestion_state) = (path.ssthresh(), path.state());
         (stats.pacing_rate, stats.delivery_rate) = (path.pacing_rate(), path.delivery_rate());
         stats.path = path.stats();
-        stats.mtu = self.config.segment_size() + self.config.headers() - super::IP_HEADER as u16;
+        stats.mtu = self.config.segment_size() + self.config.headers() - IP_HEADER as u16;
         SideResult {
             stats,
             repairs: path.repair_stats(),

@@ -32,26 +32,22 @@ use thalweg_recovery::{Config, Policies};
 use thalweg_units::{Ecn, Instant};
 
 use crate::app::Transport;
+use crate::floor::Framing;
 use crate::host::{Envelope, Outbox};
-use crate::plan::{FlowPlan, PlanError, Record, Traffic};
+use crate::plan::{FlowPlan, PlanError, Record};
 use crate::result::{Figure, PacketCounts, SideResult};
-use crate::stack::{
-    Carries, Framing, Heeds, Hosts, News, Node, Replies, Route, Stack, StackContext, StackFactory, StackInfo,
-};
+use crate::stack::{Carries, Heeds, Hosts, News, Node, Replies, Route, Stack, StackContext, StackFactory, StackInfo};
+use crate::traffic::Needs;
 
 use connection::{Connection, Shared};
 use content::Contents;
 pub use settings::{MinRto, TcpAcks, TcpConfig, TcpProfile};
-use wire::{FIN, Header, RST, SYN};
+use wire::{FIN, HEADERS, Header, IP_HEADER, RST, SYN};
 
-/// Bytes of IPv4 and TCP headers without options.
-const HEADERS: u16 = IP_HEADER as u16 + wire::HEADER as u16;
 /// Bytes of a SYN with its options.
 const SYN_SIZE: u32 = HEADERS as u32 + 12;
 /// The same with timestamps, one of whose four bytes of padding SACK permitted takes.
 const STAMPED_SYN_SIZE: u32 = HEADERS as u32 + 20;
-/// Bytes of an IPv4 header: what the network adds to a segment.
-const IP_HEADER: u32 = 20;
 /// The largest number of connections of a flow: what the pairs of ports can name.
 const MOST_CONNECTIONS: usize = 1 << 22;
 
@@ -73,7 +69,7 @@ impl StackFactory for Tcp {
 
     fn hosts(&self, context: &StackContext<'_>) -> Result<Hosts, PlanError> {
         let flow = context.flow;
-        if matches!(flow.traffic, Traffic::Media { .. }) {
+        if flow.traffic.needs() == Needs::Datagrams {
             return Err(PlanError::Traffic {
                 flow: flow.name.clone(),
                 reason: "is datagrams, which the stack \"tcp\" does not carry".to_owned(),

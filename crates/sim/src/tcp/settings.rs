@@ -6,6 +6,7 @@ use std::num::NonZeroU8;
 use thalweg_recovery::{Congestion, Flight, InitialWindow, Policies, PolicyError, Profile};
 use thalweg_units::{Duration, exact_duration};
 
+use super::wire::{HEADERS, STAMPS};
 use crate::stack::{Accepts, Schema, Setting, SettingValue, Settings};
 
 /// How short a retransmission timeout may be.
@@ -285,7 +286,7 @@ impl TcpConfig {
 
     /// Bytes of the headers of a segment with data, from IP on.
     pub(crate) fn headers(&self) -> u16 {
-        super::HEADERS + if self.timestamps { super::wire::STAMPS } else { 0 }
+        HEADERS + if self.timestamps { STAMPS } else { 0 }
     }
 
     pub(crate) fn profile(&self) -> Profile {

@@ -6,6 +6,10 @@
 
 /// Bytes of a header without options.
 pub(super) const HEADER: usize = 20;
+/// Bytes of an IPv4 header: what the network adds to a segment.
+pub(super) const IP_HEADER: u32 = 20;
+/// Bytes of IPv4 and TCP headers without options.
+pub(super) const HEADERS: u16 = IP_HEADER as u16 + HEADER as u16;
 /// Bytes of the longest header: fifteen words.
 const MOST_HEADER: usize = 60;
 /// Bytes of its options.

@@ -4,12 +4,11 @@ use thalweg_link::{DirectionStats, DropCause, Pipe};
 use thalweg_proto::observe::EventHash;
 use thalweg_units::{Duration, Instant};
 
-use super::{Datagram, Link, ORIGIN, World};
-use crate::call::Outcome;
+use super::{Link, ORIGIN, World};
+use crate::datagram::Datagram;
 use crate::host::Status;
-use crate::meter::Due;
-use crate::plan::Traffic;
-use crate::result::{FlowResult, FlowWindow, Frames, LinkResult, LinkWindow, PacketCounts, RunResult, WindowResult};
+use crate::result::{FlowResult, FlowWindow, LinkResult, LinkWindow, PacketCounts, RunResult, WindowResult};
+use crate::traffic::{Ends, Judgement};
 
 /// Round trips within which a connection that works has delivered something: two for the handshake and the request, and
 /// one to spare.
@@ -130,22 +129,9 @@ impl World<'_> {
             // The receiver of the larger part tells when the last byte came: requests and acknowledgments do not count.
             let receiver = meters.iter().max_by_key(|meter| (meter.bytes(), meter.last()));
             let last = receiver.and_then(|meter| meter.last()).filter(|_| status == Status::Finished);
-            let (mut frames, mut cut_off) = (Frames::default(), None);
-            if let Traffic::Media { up, interval, deadline, frames: count, .. } = flow.traffic {
-                let (sender, receiver) = if up { (meters[0], meters[1]) } else { (meters[1], meters[0]) };
-                let due = Due { interval, deadline, frames: count, start, now, limit: self.end };
-                frames = due.frames(sender, receiver);
-                cut_off = due.cut_off(receiver);
-            }
-            let mut tracks = Vec::new();
-            if let Traffic::Call(call) = &flow.traffic {
-                let [sender, receiver] = if call.up { meters } else { [meters[1], meters[0]] }.map(|meter| &meter.call);
-                let window = self.plan.measure.map(|(from, to)| (ORIGIN + from, ORIGIN + to));
-                let outcome = Outcome { call, sender, receiver, start, window };
-                tracks = outcome.tracks();
-                frames = Frames::of_tracks(&tracks);
-                cut_off = outcome.cut_off();
-            }
+            let window = self.plan.measure.map(|(from, to)| (ORIGIN + from, ORIGIN + to));
+            let Judgement { frames, tracks, cut_off } =
+                flow.traffic.judge(&Ends { meters, start, now, limit: self.end, window });
             let delivered = receiver.map(|meter| meter.curve()).unwrap_or_default();
             let shares = receiver.map(|meter| meter.shares()).unwrap_or_default();
             let transfers = meters[0].transfers.clone();

@@ -3,10 +3,10 @@
 use thalweg_link::Packet;
 use thalweg_units::{Duration, DurationExt, Instant};
 
-use super::route::Datagram;
 use super::{MACHINES, ORIGIN, World};
+use crate::datagram::{Datagram, whole};
 use crate::departures::Departures;
-use crate::host::{Host, Outbox, Status, whole};
+use crate::host::{Host, Outbox, Status};
 use crate::plan::HostModel;
 use crate::tap::Seen;
 

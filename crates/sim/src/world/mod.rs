@@ -12,16 +12,17 @@ use thalweg_link::{
 use thalweg_proto::observe::EventHash;
 use thalweg_units::{Duration, Instant};
 
+use crate::datagram::{Datagram, Pool};
 use crate::hash::Hash;
 use crate::host::Outgoing;
 use crate::plan::{Plan, PlanError};
+use crate::registry::Registry;
 use crate::result::{RunResult, Signal};
-use crate::stack::{Registry, StackFactory};
+use crate::stack::StackFactory;
 use crate::tap::Tap;
 use finish::Snapshot;
 use machine::Machine;
 use route::Routes;
-pub(crate) use route::{Datagram, Pool};
 
 /// When every run starts. Not zero, so that nobody's arithmetic meets the origin of time.
 const ORIGIN: Instant = Instant::from_nanos(1_000_000_000);
@@ -370,7 +371,7 @@ impl<'a> World<'a> {
         };
         call(&mut self.pipe, &mut listener);
         while let Some(packet) = self.arrivals.pop_front() {
-            let (flow, is_up) = (packet.flow as usize, packet.payload.is_up());
+            let (flow, is_up) = (packet.flow as usize, packet.payload.is_up);
             self.arrive(2 * flow + usize::from(is_up), packet);
         }
     }

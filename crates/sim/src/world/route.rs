@@ -10,74 +10,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use thalweg_link::{DirectionConfig, LossModel, Packet, Payload, QueueLimit, RateModel, Streams, Way};
+use thalweg_link::{DirectionConfig, LossModel, Packet, QueueLimit, RateModel, Streams, Way};
 use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
 use super::machine::Machine;
 use super::{ORIGIN, World};
+use crate::datagram::Datagram;
 use crate::departures::{self, Departures};
 use crate::host::{Envelope, Outgoing};
-use crate::plan::{AddressChange, FlowPlan, Plan, PlanError, Resumed, Traffic};
-use crate::stack::{Registry, StackContext};
+use crate::plan::{AddressChange, FlowPlan, Plan, PlanError, Resumed};
+use crate::registry::Registry;
+use crate::stack::StackContext;
+use crate::traffic::Needs;
 
 /// The client's port as long as no NAT has forgotten it.
 const CLIENT_PORT: u16 = 50_000;
 const SERVER_PORT: u16 = 443;
-
-/// The content of a packet and the addresses that it goes by. Packets carry it in a box, so that little is copied on the way
-/// from queue to queue; the boxes are used again.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Datagram {
-    pub(crate) bytes: Vec<u8>,
-    /// Zeros behind these bytes.
-    pub(crate) zeros: usize,
-    /// Number of the entry that it was sent by.
-    entry: u32,
-    is_up: bool,
-}
-
-impl Datagram {
-    /// Whether it goes from the client to the server.
-    pub(super) fn is_up(&self) -> bool {
-        self.is_up
-    }
-
-    /// Bytes, the zeros included.
-    pub(super) fn size(&self) -> usize {
-        self.bytes.len() + self.zeros
-    }
-}
-
-/// The boxes of datagrams that have come to their end, to be used again.
-#[derive(Debug, Default)]
-#[expect(clippy::vec_box, reason = "the boxes are what is to be used again")]
-pub(crate) struct Pool(Vec<Box<Datagram>>);
-
-impl Pool {
-    /// A box with anything in it.
-    pub(crate) fn take(&mut self) -> Box<Datagram> {
-        self.0.pop().unwrap_or_default()
-    }
-
-    pub(crate) fn put(&mut self, datagram: Box<Datagram>) {
-        self.0.push(datagram);
-    }
-}
-
-#[cfg(test)]
-impl From<Vec<u8>> for Datagram {
-    fn from(bytes: Vec<u8>) -> Datagram {
-        Datagram { bytes, is_up: true, ..Datagram::default() }
-    }
-}
-
-impl Payload for Box<Datagram> {
-    fn corrupt(&mut self, dice: u64) {
-        // The damage may hit any of them.
-        self.bytes.resize(self.bytes.len() + std::mem::take(&mut self.zeros), 0);
-        self.bytes.corrupt(dice);
-    }
-}
 
 /// The routing table of a flow.
 pub(super) struct Routes {
@@ -208,7 +156,7 @@ impl<'a> World<'a> {
                 ),
             });
         }
-        if !info.has_stream_priorities && matches!(flow.traffic, Traffic::Call(_)) {
+        if !info.has_stream_priorities && flow.traffic.needs() == Needs::RankedStreams {
             let reason = format!(
                 "is a call, and the stack \"{}\" offers no streams with priorities that their receiver can cancel",
                 flow.stack
@@ -330,24 +278,6 @@ impl<'a> World<'a> {
     pub(super) fn forward(&mut self, packet: Packet<Box<Datagram>>) {
         if let Some(way) = self.routes[packet.flow as usize].way(&packet.payload) {
             self.send(way, packet);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host::whole;
-
-    #[test]
-    fn damage_hits_zeros_that_are_not_stored_as_it_hits_stored_ones() {
-        let bytes = vec![7, 0, 255];
-        for dice in 0..200 {
-            let mut padded = Box::new(Datagram { zeros: 9, ..Datagram::from(bytes.clone()) });
-            let mut stored = Box::new(Datagram::from(whole(&bytes, 9)));
-            padded.corrupt(dice);
-            stored.corrupt(dice);
-            assert_eq!((padded.bytes, padded.zeros), (stored.bytes, 0), "{dice}");
         }
     }
 }

@@ -78,7 +78,7 @@ fn plan(stack: &str, seed: u64, impair: Impair) -> Plan {
     };
     let mut down = up.clone();
     impair(&mut down);
-    let mut flow = FlowPlan::new("flow", Traffic::Download(Some(BYTES)));
+    let mut flow = FlowPlan::new("flow", Traffic::download(Some(BYTES)));
     flow.stack = stack.to_owned();
     Plan {
         paths: vec![PathPlan::new("link", up, down)],
@@ -93,7 +93,7 @@ fn plan(stack: &str, seed: u64, impair: Impair) -> Plan {
 
 fn settings(registry: &Registry, stack: &str) -> String {
     let mut plan = plan(stack, 1, |_| {});
-    plan.flows[0].traffic = Traffic::Download(Some(1));
+    plan.flows[0].traffic = Traffic::download(Some(1));
     run_with(&plan, registry).map_or_else(|error| error.to_string(), |result| result.flows[0].settings.clone())
 }
 

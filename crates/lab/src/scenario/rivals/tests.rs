@@ -125,7 +125,7 @@ fn rivals_take_every_axis_but_policies() {
     assert_eq!((ours.world.flows[0].stack.as_str(), ours.rival.as_deref()), ("thalweg", None));
     assert_eq!((quinn.world.flows[0].stack.as_str(), quinn.rival.as_deref()), ("quinn", Some("quinn")));
     // What was chosen for ours is not asked of theirs, and the links are the same.
-    assert_eq!(quinn.world.flows[0].policies, thalweg_recovery::Policies::default());
+    assert_eq!(*quinn.world.flows[0].policies(), thalweg_recovery::Policies::default());
     assert_eq!(quinn.world.paths, ours.world.paths);
 }
 

@@ -13,8 +13,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use frame::{Head, Incoming};
 use thalweg_units::{Duration, Instant};
 
-use super::{App, Transport, ZEROS};
-use crate::call::{Call, FRAME_HEAD, LAST_WAIT};
+use super::plan::{Call, FRAME_HEAD, LAST_WAIT};
+use crate::app::{App, Transport, WANT_MEDIA, ZEROS};
 use crate::meter::Meter;
 
 /// How long after the end of a call a client gives up groups that are neither whole nor canceled.
@@ -22,7 +22,7 @@ const GIVE_UP: Duration = Duration::from_secs(10);
 
 /// One end of a call.
 #[derive(Debug)]
-pub struct Caller {
+pub(super) struct Caller {
     /// Asks for the call, or is asked; none where the sender needs no request.
     request: Option<Request>,
     end: End,
@@ -50,12 +50,12 @@ enum Request {
 
 impl Caller {
     /// The client's end of a call.
-    pub fn client(call: &Call) -> Caller {
+    pub(super) fn client(call: &Call) -> Caller {
         Caller::new(call, true, call.up)
     }
 
     /// The server's end of a call.
-    pub fn server(call: &Call) -> Caller {
+    pub(super) fn server(call: &Call) -> Caller {
         Caller::new(call, false, !call.up)
     }
 
@@ -78,7 +78,7 @@ impl Caller {
             let id = if self.is_client { transport.open() } else { transport.accept() };
             let Some(id) = id else { return false };
             if self.is_client {
-                transport.write(id, &mut Bytes::from_static(&[super::WANT_MEDIA]));
+                transport.write(id, &mut Bytes::from_static(&[WANT_MEDIA]));
                 transport.finish(id);
                 wrote = true;
             }

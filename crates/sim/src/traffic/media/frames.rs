@@ -1,11 +1,11 @@
-//! Media: frames at a constant rate, each in as many datagrams as it takes, judged by when they are complete.
+//! Sends and receives frames, each in as many datagrams as it takes.
 
 use std::collections::BTreeMap;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use thalweg_units::{Duration, Instant};
 
-use super::Transport;
+use crate::app::Transport;
 use crate::meter::Meter;
 
 /// Bytes before the content of a piece: frame number, piece, pieces, time of sending.
@@ -13,7 +13,7 @@ pub(crate) const HEAD: usize = 4 + 2 + 2 + 8;
 
 /// Sends frames.
 #[derive(Debug)]
-pub struct MediaSource {
+pub(crate) struct MediaSource {
     interval: Duration,
     frame: u64,
     left: Option<u64>,
@@ -23,17 +23,17 @@ pub struct MediaSource {
 
 impl MediaSource {
     /// Frames of `frame` bytes every `interval`; `frames` of them or for ever.
-    pub fn new(interval: Duration, frame: u64, frames: Option<u64>) -> Self {
+    pub(crate) fn new(interval: Duration, frame: u64, frames: Option<u64>) -> Self {
         MediaSource { interval, frame, left: frames, number: 0, next: Some(Instant::ZERO) }
     }
 
     /// When the next frame is due; at once before the first call.
-    pub fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         self.next
     }
 
     /// Sends the frames that are due. Returns whether there were any.
-    pub fn poll(&mut self, now: Instant, transport: &mut dyn Transport, meter: &mut Meter) -> bool {
+    pub(crate) fn poll(&mut self, now: Instant, transport: &mut dyn Transport, meter: &mut Meter) -> bool {
         let mut sent = false;
         while let Some(at) = self.next.filter(|at| *at <= now) {
             // The first frame sets the beat.
@@ -84,7 +84,7 @@ pub(crate) fn media_span(interval: Duration, deadline: Option<Duration>, frames:
 
 /// Receives frames.
 #[derive(Debug)]
-pub struct MediaSink {
+pub(crate) struct MediaSink {
     deadline: Option<Duration>,
     /// Pieces seen per incomplete frame, as a set of bits in words.
     incomplete: BTreeMap<u32, Pieces>,
@@ -99,12 +99,12 @@ struct Pieces {
 
 impl MediaSink {
     /// Frames later than `deadline` count as late; without one none does.
-    pub fn new(deadline: Option<Duration>) -> Self {
+    pub(crate) fn new(deadline: Option<Duration>) -> Self {
         MediaSink { deadline, incomplete: BTreeMap::new(), last: Instant::ZERO }
     }
 
     /// Takes what has arrived.
-    pub fn poll(&mut self, now: Instant, transport: &mut dyn Transport, meter: &mut Meter) {
+    pub(crate) fn poll(&mut self, now: Instant, transport: &mut dyn Transport, meter: &mut Meter) {
         self.last = now;
         while let Some(data) = transport.recv_datagram() {
             self.take(now, &data, meter);
@@ -112,7 +112,7 @@ impl MediaSink {
     }
 
     /// Whether the end has come: `until` has passed.
-    pub(super) fn is_over(&self, until: Option<Instant>) -> bool {
+    pub(crate) fn is_over(&self, until: Option<Instant>) -> bool {
         until.is_some_and(|until| self.last >= until)
     }
 

@@ -3,7 +3,7 @@
 use bytes::BufMut;
 use thalweg_units::Instant;
 
-use crate::call::FRAME_HEAD;
+use super::super::plan::FRAME_HEAD;
 
 /// The head of a frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

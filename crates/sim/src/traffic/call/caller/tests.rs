@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::*;
-use crate::call::{Audio, Video};
+use crate::traffic::{Audio, Video};
 
 /// Streams and datagrams between two ends: what one writes, the other can read at once.
 #[derive(Default)]
@@ -133,7 +133,7 @@ impl Ends {
     /// Frames of a track that arrived.
     fn arrived(&self, call: &Call, track: usize) -> u64 {
         let [sender, receiver] = [&self.meters[0].call, &self.meters[1].call];
-        let outcome = crate::call::Outcome { call, sender, receiver, start: start(), window: None };
+        let outcome = super::super::outcome::Outcome { call, sender, receiver, start: start(), window: None };
         outcome.tracks()[track].arrived
     }
 }
