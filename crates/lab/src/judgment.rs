@@ -19,7 +19,7 @@
 //! use std::path::Path;
 //! use thalweg_lab::engine::SimEngine;
 //! use thalweg_lab::judgment::Judgment;
-//! use thalweg_lab::record::Engine;
+//! use thalweg_lab::engine::Engine;
 //! use thalweg_lab::report::Results;
 //!
 //! let results = Results::load(Path::new("results/satellite"), &SimEngine::default().stacks())?;

@@ -26,8 +26,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::hash::Digest;
+use crate::panics::lock;
 use crate::record::{Recording, RunRecord};
-use crate::runner::lock;
 use crate::scenario::{Point, Scenario};
 
 mod merge;

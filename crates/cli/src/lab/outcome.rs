@@ -231,8 +231,9 @@ fn failures(results: &Results, judgment: &Judgment, detail: Detail) -> String {
 mod tests {
     use std::path::Path;
 
+    use thalweg_lab::engine::Engine as _;
     use thalweg_lab::engine::SimEngine;
-    use thalweg_lab::record::{Engine as _, Part, RunRecord, put};
+    use thalweg_lab::record::{Part, RunRecord, put};
     use thalweg_lab::store::{Manifest, Store};
 
     use super::*;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use serde_json::json;
+use thalweg_lab::engine::Engine;
 use thalweg_lab::judgment::Judgment;
-use thalweg_lab::record::Engine;
 use thalweg_lab::report::{self, Results};
 use thalweg_lab::runner::{self, RunOptions};
 use thalweg_lab::store::{Store, write_whole};

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::json;
+use thalweg_lab::engine::Engine;
 use thalweg_lab::judgment::{Judgment, Reason};
-use thalweg_lab::record::Engine;
 use thalweg_lab::report::{self, Results};
 use thalweg_lab::runner::{self, Progress, RunOptions, Shard};
 use thalweg_lab::scenario::Scenario;

@@ -131,7 +131,7 @@ mod tests {
     fn no_events_are_no_less_than_none() {
         let text = "title = \"t\"\nquestion = \"q?\"\n[path.p]\npreset = \"broadband\"\n[[flow]]\ntransfer = { download = \"1 MB\" }\n";
         let scenario =
-            Scenario::parse("t.toml", text, Path::new(""), &[thalweg_lab::record::StackInfo::new("thalweg")]).unwrap();
+            Scenario::parse("t.toml", text, Path::new(""), &[thalweg_lab::engine::StackInfo::new("thalweg")]).unwrap();
         let runs = [((0, 1), RunRecord::failure("panic".to_owned()))].into();
         let manifest = Manifest::new(&scenario, "none");
         let done = Finished { runs, manifest, reused: 0, executed: 1, interrupted: false };

@@ -8,8 +8,9 @@ use thalweg_sim::{
 };
 use thalweg_units::{Duration, human_duration};
 
-use super::{Interruptions, delivery, model, shares};
-use crate::record::{Output, PacketPlot, Part, Recording, RunRecord, Series, WAIT_SHARES, put};
+use super::plan::Interruptions;
+use super::{Output, delivery, model, shares};
+use crate::record::{PacketPlot, Part, Recording, RunRecord, Series, WAIT_SHARES, put};
 use crate::scenario::world::World;
 
 /// Values that a run keeps of each metric at most; more are thinned to evenly spaced quantiles.

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::record::Engine;
+use crate::engine::Engine;
 use crate::runner::{RunOptions, run};
 use crate::testing::Toy;
 

@@ -181,8 +181,8 @@ fn no_value(metric: &Metric, whose: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::engine::Engine;
     use crate::engine::SimEngine;
-    use crate::record::Engine;
     use crate::scenario::{Scenario, StackInfo};
 
     const TEXT: &str = r#"

@@ -10,8 +10,8 @@ use rayon::prelude::*;
 
 use super::{Manifest, ManifestRun, Store, StoreError, io_error, write_whole};
 use crate::hash::Digest;
+use crate::panics::lock;
 use crate::record::RunRecord;
-use crate::runner::lock;
 use crate::summary::AT_ONCE;
 
 /// What to merge.

@@ -1,7 +1,8 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::record::{Engine, Output, RunRecord, StackInfo};
+use crate::engine::{Engine, Output, StackInfo};
+use crate::record::RunRecord;
 use crate::report::Results;
 use crate::runner::{self, RunOptions};
 use crate::scenario::world::World;
