@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use thalweg_lab::engine::Engine;
 use thalweg_lab::engine::SimEngine;
 use thalweg_lab::judgment::Judgment;
-use thalweg_lab::report::Results;
+use thalweg_lab::results::Results;
 use thalweg_lab::runner::{Progress, RunOptions, run};
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::store::Store;

@@ -37,6 +37,9 @@ pub(crate) use merge::Plan;
 /// The form of the files; results in another form are not read.
 pub const SCHEMA: u32 = 4;
 
+/// So many records are held at a time while results are read.
+pub(crate) const AT_ONCE: usize = 256;
+
 /// A directory with results.
 #[derive(Clone, Debug)]
 pub struct Store {

@@ -27,9 +27,9 @@ use thalweg_sim::{IP_UDP_HEADERS, Plan, Seen, Tap};
 
 use crate::engine::Engine;
 pub use crate::engine::{TraceError, Traced};
+use crate::file_name::file_name;
 use crate::panics::{self, lock};
 use crate::record::RunRecord;
-use crate::report::csv::file_name;
 use crate::scenario::Scenario;
 use crate::store::{ManifestRun, StoreError, io_error};
 use pcapng::Writer;

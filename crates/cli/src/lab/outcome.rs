@@ -1,7 +1,7 @@
 //! What `thalweg lab run` and `merge` print of a scenario's results: the figures, what fails, what holds.
 
 use thalweg_lab::judgment::Judgment;
-use thalweg_lab::report::Results;
+use thalweg_lab::results::Results;
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::starved::Starved;
 use thalweg_lab::summary::{self, Outcome, Tally, Verdict};
