@@ -2,9 +2,10 @@
 
 use thalweg_sim::Traffic;
 
+use super::axis::{Axis, Point};
+use super::expect;
 use super::read::Field;
 use super::rivals::STACK;
-use super::{Axis, Point, expect};
 use crate::metric::{Better, Metric, Scope};
 use crate::stats::Statistic;
 

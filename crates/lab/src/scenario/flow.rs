@@ -13,11 +13,11 @@ use thalweg_sim::{
 };
 use thalweg_units::{Duration, Rate};
 
-use super::group::{Group, Ways};
+use super::group::{Group, MOST_FLOWS, Ways};
 use super::read::{Field, Reader};
+use super::rivals::OURS;
 use super::traffic::traffic;
 use super::tree::Value;
-use super::{MOST_FLOWS, OURS};
 
 /// One flow, or one group of flows from one generator.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -8,6 +8,9 @@ use super::read::{Field, Reader};
 use super::tree::Value;
 use super::world::FlowSpec;
 
+/// The most flows; for more short ones there is `short_flows`.
+pub(super) const MOST_FLOWS: usize = 10_000;
+
 /// The paths and chains of a world, for what is measured by them.
 #[derive(Copy, Clone)]
 pub(super) struct Ways<'a> {

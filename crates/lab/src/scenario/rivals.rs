@@ -1,10 +1,11 @@
 //! `rivals`: other stacks on the same links, each a point more for every combination of what is varied, policies aside.
 
+use super::StackInfo;
+use super::axis::{Axis, MOST_POINTS};
 use super::diagnostic::nearest;
 use super::read::Field;
 use super::vary::{Varied, points};
 use super::world::World;
-use super::{Axis, MOST_POINTS, StackInfo};
 
 /// The stack of flows that name none.
 pub const OURS: &str = "thalweg";

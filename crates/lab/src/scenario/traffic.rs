@@ -6,9 +6,9 @@ use thalweg_link::Spread;
 use thalweg_sim::{Carries, PageObject, Size, StackInfo, Traffic};
 use thalweg_units::{Duration, DurationExt, math};
 
-use super::OURS;
 use super::group::{self, Group, Ways};
 use super::read::{Field, Reader};
+use super::rivals::OURS;
 use super::tree::Value;
 
 /// The kinds of traffic, an example of each, and whether it is streams of bytes rather than datagrams.

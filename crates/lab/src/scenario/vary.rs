@@ -4,12 +4,16 @@
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::StackInfo;
+use super::axis::{Axis, MOST_POINTS};
 use super::diagnostic::{Source, nearest};
 use super::read::{Field, Reader};
 use super::traffic::KINDS as TRAFFIC;
 use super::tree::{Entry, Node, Value};
-use super::{Axis, HasPolicy, MOST_POINTS, StackInfo};
 use thalweg_recovery::{Field as PolicyField, Policies};
+
+/// Whether a controller has a policy.
+pub(crate) type HasPolicy<'a> = &'a dyn Fn(&str, &str) -> bool;
 
 /// An axis and its values.
 pub(crate) struct Varied {

@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::engine::{Engine, Output, StackInfo};
 use crate::record::RunRecord;
-use crate::report::Results;
+use crate::results::Results;
 use crate::runner::{self, RunOptions};
 use crate::scenario::world::World;
 use crate::scenario::{Scenario, ScenarioError};
