@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::StackInfo;
+use thalweg_sim::StackInfo;
+
 use super::axis::{Axis, Point};
 use super::diagnostic::Source;
 use super::files::Traces;

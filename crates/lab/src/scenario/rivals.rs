@@ -1,6 +1,7 @@
 //! `rivals`: other stacks on the same links, each a point more for every combination of what is varied, policies aside.
 
-use super::StackInfo;
+use thalweg_sim::StackInfo;
+
 use super::axis::{Axis, MOST_POINTS};
 use super::diagnostic::nearest;
 use super::read::Field;

@@ -4,13 +4,14 @@
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::StackInfo;
+use thalweg_recovery::{Field as PolicyField, Policies};
+use thalweg_sim::StackInfo;
+
 use super::axis::{Axis, MOST_POINTS};
 use super::diagnostic::{Source, nearest};
 use super::read::{Field, Reader};
 use super::traffic::KINDS as TRAFFIC;
 use super::tree::{Entry, Node, Value};
-use thalweg_recovery::{Field as PolicyField, Policies};
 
 /// Whether a controller has a policy.
 pub(crate) type HasPolicy<'a> = &'a dyn Fn(&str, &str) -> bool;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use thalweg_link::Chain;
-use thalweg_sim::PathPlan;
+use thalweg_sim::{PathPlan, StackInfo};
 use thalweg_units::Duration;
 
 use super::axis::Axis;
@@ -14,7 +14,7 @@ use super::read::{Field, Reader};
 use super::tree::{Node, Value};
 use super::vary::Varied;
 use super::world::{Crypto, FlowSpec, Measure, Perturb, World};
-use super::{StackInfo, flow, link};
+use super::{flow, link};
 
 /// The most paths.
 const MOST_PATHS: usize = 1_000;
