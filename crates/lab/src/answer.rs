@@ -22,7 +22,7 @@ const LEAST_COST: f64 = 0.01;
 /// The sentences. The first matrix answers the question, the others may tell what the best choice costs: they are of
 /// all that differs, among `measured` metrics.
 pub fn sentences(scenario: &Scenario, grid: &Grid, matrices: &[Matrix], measured: usize) -> Vec<String> {
-    let is_answer = |(answer, of): &(crate::scenario::Answer, Option<String>)| {
+    let is_answer = |(answer, of): &(crate::scenario::Measured, Option<String>)| {
         let found = matrices.first();
         found.is_some_and(|it| it.metric == answer.metric && of.as_ref().is_none_or(|of| *of == it.subject))
     };

@@ -9,7 +9,7 @@ use crate::answer;
 use crate::choices::Grid;
 use crate::matrix::{self, Matrix, Side};
 use crate::results::Results;
-use crate::scenario::{Answer, Axis, Point};
+use crate::scenario::{Axis, Measured, Point};
 use crate::summary;
 
 /// What a page shows of one set of results, or of two beside each other.
@@ -64,7 +64,7 @@ impl Shown {
         let mut all = matrix::asked(&a.scenario);
         for (metric, of) in matrix::judging(&a.scenario) {
             if !all.iter().any(|(it, known)| it.metric == metric && *known == of) {
-                all.push((Answer { metric, statistic: summary::statistic(metric) }, of));
+                all.push((Measured { metric, statistic: summary::statistic(metric) }, of));
             }
         }
         let matrices = all.into_iter().filter_map(|(answer, of)| Matrix::of_sides((both.len(), 2), &side, answer, &of));

@@ -9,9 +9,9 @@ use super::rivals::STACK;
 use crate::metric::{Better, Metric, Scope};
 use crate::stats::Statistic;
 
-/// The metric that answers the question of a scenario.
+/// A metric that was asked for, and how it is summed up.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct Measured {
     /// A metric that judges.
     pub metric: &'static Metric,
     /// How it is summed up.
@@ -76,7 +76,7 @@ pub(crate) fn answer(
     field: &Field<'_>,
     points: &[Point],
     first: impl Fn(&Metric) -> Option<String>,
-) -> Option<(Answer, Option<String>)> {
+) -> Option<(Measured, Option<String>)> {
     const EXAMPLE: &str = "\"completion.p50\", or { flow = \"NAME\", metric = \"completion.p50\" }";
     let world = points.first().map(|point| &point.world)?;
     if !field.is_table() {
@@ -134,7 +134,7 @@ pub(crate) fn answer(
 }
 
 /// Reads a metric of which less or more is better.
-fn judging(field: &Field<'_>) -> Option<Answer> {
+fn judging(field: &Field<'_>) -> Option<Measured> {
     let (metric, statistic) = expect::measured(field)?;
     if metric.better == Better::Neither {
         field.complain(format!(
@@ -143,7 +143,7 @@ fn judging(field: &Field<'_>) -> Option<Answer> {
         ));
         return None;
     }
-    Some(Answer { metric, statistic })
+    Some(Measured { metric, statistic })
 }
 
 /// Whether a flow can have a metric at some point, as far as its traffic tells.

@@ -49,7 +49,7 @@ use thalweg_recovery::Policies;
 pub use thalweg_sim::StackInfo;
 
 pub use axis::{Axis, MOST_POINTS, Point};
-pub use compare::Answer;
+pub use compare::Measured;
 pub use diagnostic::{Diagnostic, ScenarioError};
 pub use expect::{Expectation, Until};
 pub use keys::keys;
@@ -94,7 +94,7 @@ pub struct Scenario {
     pub until: Option<Until>,
     /// The metric that answers the question, if the scenario names one, and the flow or link that it is of; without one
     /// it is of the run, or of the first link.
-    pub answer: Option<(Answer, Option<String>)>,
+    pub answer: Option<(Measured, Option<String>)>,
     /// What is varied: the label of each axis and those of its values.
     pub axes: Vec<Axis>,
     /// Every combination, the last axis running fastest; those of the rivals come after ours.
