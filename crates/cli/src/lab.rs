@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
+use thalweg_lab::engine::Engine;
 use thalweg_lab::engine::SimEngine;
-use thalweg_lab::record::Engine;
-use thalweg_lab::report::Results;
+use thalweg_lab::results::Results;
 use thalweg_lab::scenario::Scenario;
 
 use crate::failure::{Context, Failure, Result};

@@ -13,7 +13,7 @@ use common::{finish, run, signal, text, thalweg, until};
 use serde_json::Value;
 use thalweg_cli::lab::LabArgs;
 use thalweg_lab::engine::SimEngine;
-use thalweg_lab::record::{Engine, Output as RunOutput};
+use thalweg_lab::engine::{Engine, Output as RunOutput};
 use thalweg_lab::scenario::world::World;
 
 const SMALL: &str = r#"title = "A small download"

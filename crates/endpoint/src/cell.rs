@@ -58,7 +58,7 @@ pub(crate) struct State {
     /// Datagrams of a connection that the application has not decided about yet.
     pub(crate) undecided: Option<Vec<(DatagramMeta, Vec<u8>)>>,
     /// The application does not want it: the driver is to act.
-    pub(crate) verdict: Option<Verdict>,
+    pub(crate) rejection: Option<Rejection>,
     /// All handles are gone; close once what they finished is delivered, at the latest at this time.
     pub(crate) linger: Option<Instant>,
     /// Tasks that wait.
@@ -71,7 +71,7 @@ pub(crate) struct State {
 
 /// What is to become of a connection that the application does not want.
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum Rejection {
     /// Answer the datagram that asked for it with CONNECTION_REFUSED.
     Refuse(Option<(DatagramMeta, Vec<u8>)>),
     /// Answer it with a Retry: the client is to come again and prove its address.
@@ -82,7 +82,7 @@ pub(crate) enum Verdict {
 
 /// How the application turns a client away.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum TurnAway {
     Refuse,
     Retry,
     Nothing,
@@ -159,7 +159,7 @@ impl Cell {
                 in_handshake: false,
                 queued: false,
                 undecided,
-                verdict: None,
+                rejection: None,
                 linger: None,
                 waiting: Waiting::default(),
                 awaited: 0,
@@ -200,7 +200,7 @@ impl Cell {
         }
         if state.undecided.is_some() {
             drop(state);
-            return self.turn_away(Answer::Refuse);
+            return self.turn_away(TurnAway::Refuse);
         }
         let now = self.now();
         state.machine.close(now, code, reason);
@@ -236,20 +236,20 @@ impl Cell {
     }
 
     /// Ends a connection that the application does not want, or not yet.
-    pub(crate) fn turn_away(self: &Arc<Self>, answer: Answer) {
+    pub(crate) fn turn_away(self: &Arc<Self>, answer: TurnAway) {
         let mut wakes = Vec::new();
         let mut state = self.lock();
         if state.error.is_some() {
             return;
         }
         let first = state.undecided.take().unwrap_or_default().into_iter().next();
-        state.verdict = Some(match answer {
-            Answer::Refuse => {
+        state.rejection = Some(match answer {
+            TurnAway::Refuse => {
                 self.shared.refused.fetch_add(1, Ordering::Relaxed);
-                Verdict::Refuse(first)
+                Rejection::Refuse(first)
             }
-            Answer::Retry => Verdict::Retry(first),
-            Answer::Nothing => Verdict::Ignore,
+            TurnAway::Retry => Rejection::Retry(first),
+            TurnAway::Nothing => Rejection::Ignore,
         });
         state.lose(ConnectionError::LocallyClosed, &self.shared, &mut wakes);
         self.unlock_and_drive(state);

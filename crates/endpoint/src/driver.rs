@@ -25,7 +25,7 @@ use thalweg_units::Instant;
 
 use crate::{
     alarm::Alarm,
-    cell::{Cell, State, Verdict, wake_all},
+    cell::{Cell, Rejection, State, wake_all},
     clock::Clock,
     incoming::Incoming,
     receive::ReceiveBuffers,
@@ -300,9 +300,9 @@ impl Driver {
         let handle = ConnectionHandle(cell.key);
         let mut state = cell.lock();
         state.queued = false;
-        if let Some(verdict) = state.verdict.take() {
+        if let Some(rejection) = state.rejection.take() {
             drop(state);
-            self.turn_away(&mut core, cell.key, verdict);
+            self.turn_away(&mut core, cell.key, rejection);
             return false;
         }
         if state.undecided.is_some() {
@@ -317,14 +317,14 @@ impl Driver {
     }
 
     /// The application does not want a connection.
-    fn turn_away(&mut self, core: &mut Core, key: usize, verdict: Verdict) {
+    fn turn_away(&mut self, core: &mut Core, key: usize, rejection: Rejection) {
         self.reply.clear();
-        let answer = match &verdict {
-            Verdict::Refuse(Some((meta, datagram))) => core.machine.refuse(meta, datagram, &mut self.reply),
-            Verdict::Retry(Some((meta, datagram))) => {
+        let answer = match &rejection {
+            Rejection::Refuse(Some((meta, datagram))) => core.machine.refuse(meta, datagram, &mut self.reply),
+            Rejection::Retry(Some((meta, datagram))) => {
                 core.machine.retry(self.unix_time, meta, datagram, &mut self.reply)
             }
-            Verdict::Refuse(None) | Verdict::Retry(None) | Verdict::Ignore => Route::Drop,
+            Rejection::Refuse(None) | Rejection::Retry(None) | Rejection::Ignore => Route::Drop,
         };
         if let Route::Reply(transmit) = answer {
             let contents = self.reply.get(..transmit.size).unwrap_or(&self.reply);

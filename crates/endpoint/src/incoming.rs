@@ -11,7 +11,7 @@ use std::{
 use thalweg_proto::{cid::ConnectionId, udp::DatagramMeta};
 
 use crate::{
-    cell::{Answer, ConnectionRef, wake_all},
+    cell::{ConnectionRef, TurnAway, wake_all},
     config::ServerConfig,
     connection::{Connecting, Connection},
     error::ConnectionError,
@@ -145,21 +145,21 @@ impl Incoming {
         if self.validated {
             return Err(RetryError(Box::new(self)));
         }
-        self.decide(Answer::Retry);
+        self.decide(TurnAway::Retry);
         Ok(())
     }
 
     /// Turns the client away with CONNECTION_REFUSED.
     pub fn refuse(mut self) {
-        self.decide(Answer::Refuse);
+        self.decide(TurnAway::Refuse);
     }
 
     /// Does not answer at all: the client tries again until it gives up.
     pub fn ignore(mut self) {
-        self.decide(Answer::Nothing);
+        self.decide(TurnAway::Nothing);
     }
 
-    fn decide(&mut self, answer: Answer) {
+    fn decide(&mut self, answer: TurnAway) {
         let Some(connection) = self.connection.take() else { return };
         connection.turn_away(answer);
     }
@@ -167,7 +167,7 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        self.decide(Answer::Refuse);
+        self.decide(TurnAway::Refuse);
     }
 }
 

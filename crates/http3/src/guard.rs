@@ -12,7 +12,7 @@ use bytes::Bytes;
 use thalweg::Budget;
 use thiserror::Error;
 
-use crate::message::{Fault, Kind, Malformed, Message};
+use crate::message::{Fault, Malformed, Message, MessageKind};
 use crate::qpack::Undecodable;
 
 /// Longest frame other than DATA that is let through, bytes: four times the largest header section that servers commonly
@@ -51,9 +51,9 @@ pub(crate) enum Refused {
 
 /// A request or response that breaks the rules of RFC 9114 section 4.1.2.
 #[derive(Debug, Clone, Copy, Error)]
-#[error("the {} is malformed: it {why}", match .kind { Kind::Request => "request", Kind::Response => "response" })]
+#[error("the {} is malformed: it {why}", match .kind { MessageKind::Request => "request", MessageKind::Response => "response" })]
 pub(crate) struct MalformedMessage {
-    kind: Kind,
+    kind: MessageKind,
     why: Malformed,
 }
 
@@ -145,7 +145,7 @@ pub(crate) struct Guard {
 
 impl Guard {
     /// For a bidirectional stream, which begins with a frame.
-    pub(crate) fn bidi(kind: Kind, all: &Held) -> Self {
+    pub(crate) fn bidi(kind: MessageKind, all: &Held) -> Self {
         Self::new(State::Header, Some(Message::new(kind)), all)
     }
 
@@ -361,8 +361,8 @@ mod tests {
         whole.is_err()
     }
 
-    const REQUEST: fn() -> Guard = || Guard::bidi(Kind::Request, &Held::default());
-    const RESPONSE: fn() -> Guard = || Guard::bidi(Kind::Response, &Held::default());
+    const REQUEST: fn() -> Guard = || Guard::bidi(MessageKind::Request, &Held::default());
+    const RESPONSE: fn() -> Guard = || Guard::bidi(MessageKind::Response, &Held::default());
 
     #[test]
     fn frames_that_are_collected_may_not_be_long() {
@@ -382,7 +382,7 @@ mod tests {
             let all = Held::default().counted_in(budget.clone());
             let part = frame(kind, FRAME_LIMIT, FRAME_LIMIT as usize - 1);
             let begin = || {
-                let mut guard = Guard::bidi(Kind::Request, &all);
+                let mut guard = Guard::bidi(MessageKind::Request, &all);
                 guard.see(part.clone().into()).map(|_| guard)
             };
             let mut begun: Vec<Guard> = (0..4).map(|_| begin().unwrap()).collect();

@@ -64,7 +64,7 @@ impl From<Malformed> for Fault {
 
 /// Which of the two travels on the receiving side of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MessageKind {
     Request,
     Response,
 }
@@ -80,7 +80,7 @@ enum Stage {
 /// One message as it comes in.
 #[derive(Debug)]
 pub(crate) struct Message {
-    kind: Kind,
+    kind: MessageKind,
     stage: Stage,
     /// `Content-Length` of a request, if it is there and counts.
     length: Option<u64>,
@@ -89,11 +89,11 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    pub(crate) fn new(kind: Kind) -> Self {
+    pub(crate) fn new(kind: MessageKind) -> Self {
         Self { kind, stage: Stage::Head, length: None, body: 0 }
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> MessageKind {
         self.kind
     }
 
@@ -105,11 +105,11 @@ impl Message {
             fields.take(name, value, if self.stage == Stage::Head { Some(self.kind) } else { None })?;
         }
         match (self.stage, self.kind) {
-            (Stage::Head, Kind::Request) => {
+            (Stage::Head, MessageKind::Request) => {
                 self.length = fields.request()?;
                 self.stage = Stage::Body;
             }
-            (Stage::Head, Kind::Response) => {
+            (Stage::Head, MessageKind::Response) => {
                 if fields.is_final()? {
                     self.stage = Stage::Body;
                 }
@@ -171,7 +171,7 @@ struct Fields {
 
 impl Fields {
     /// Takes the next field; `head` is the kind of the message, or `None` in trailers.
-    fn take(&mut self, name: &[u8], value: &[u8], head: Option<Kind>) -> Result<(), Malformed> {
+    fn take(&mut self, name: &[u8], value: &[u8], head: Option<MessageKind>) -> Result<(), Malformed> {
         // RFC 9110 section 5.5, and no other control character either: `h3` does not take them.
         if value.iter().any(|byte| (*byte < 0x20 && *byte != b'\t') || *byte == 0x7f) {
             return Err(Malformed::Value);
@@ -191,7 +191,7 @@ impl Fields {
             b"te" if !value.trim_ascii().eq_ignore_ascii_case(b"trailers") => {
                 Err(Malformed::ConnectionSpecific("te with a value other than 'trailers'"))
             }
-            b"host" if head == Some(Kind::Request) && self.host.replace(value.to_vec()).is_some() => {
+            b"host" if head == Some(MessageKind::Request) && self.host.replace(value.to_vec()).is_some() => {
                 Err(Malformed::Repeated("the host field"))
             }
             b"content-length" if head.is_some() => {
@@ -208,9 +208,9 @@ impl Fields {
         }
     }
 
-    fn pseudo(&mut self, kind: Kind, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
+    fn pseudo(&mut self, kind: MessageKind, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
         match kind {
-            Kind::Request => {
+            MessageKind::Request => {
                 let index = REQUEST.iter().position(|known| known.as_bytes() == name);
                 let index = index.ok_or(Malformed::UnknownPseudo)?;
                 match self.pseudo[index].replace(value.to_vec()) {
@@ -218,8 +218,8 @@ impl Fields {
                     None => Ok(()),
                 }
             }
-            Kind::Response if name != b":status" => Err(Malformed::UnknownPseudo),
-            Kind::Response => match self.status.replace(status(value).ok_or(Malformed::Invalid(":status"))?) {
+            MessageKind::Response if name != b":status" => Err(Malformed::UnknownPseudo),
+            MessageKind::Response => match self.status.replace(status(value).ok_or(Malformed::Invalid(":status"))?) {
                 Some(_) => Err(Malformed::Repeated(":status")),
                 None => Ok(()),
             },
@@ -335,7 +335,7 @@ mod tests {
     const GET: [(&str, &str); 4] =
         [(":method", "GET"), (":scheme", "https"), (":authority", "a.example"), (":path", "/")];
 
-    fn head(kind: Kind, fields: &[(&str, &str)]) -> Result<Message, Fault> {
+    fn head(kind: MessageKind, fields: &[(&str, &str)]) -> Result<Message, Fault> {
         let verdicts = [Way::Plain, Way::Huffman, Way::Table].map(|way| {
             let mut message = Message::new(kind);
             message.section(&encode(fields, way)).map(|()| message)
@@ -346,7 +346,7 @@ mod tests {
     }
 
     fn request(fields: &[(&str, &str)]) -> Result<Message, Fault> {
-        head(Kind::Request, fields)
+        head(MessageKind::Request, fields)
     }
 
     fn get_with(more: &[(&str, &str)]) -> Result<Message, Fault> {
@@ -487,7 +487,7 @@ mod tests {
 
     #[test]
     fn responses_have_one_status_and_may_be_preceded_by_interim_ones() {
-        let response = |fields: &[(&str, &str)]| head(Kind::Response, fields);
+        let response = |fields: &[(&str, &str)]| head(MessageKind::Response, fields);
         let mut message = response(&[(":status", "200"), ("content-length", "5")]).unwrap();
         message.end().unwrap();
         message.data(6).unwrap();

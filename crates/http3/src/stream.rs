@@ -10,7 +10,7 @@ use h3::quic::{self, StreamErrorIncoming, StreamId, WriteBuf};
 
 use crate::error;
 use crate::guard::{Guard, Held, MalformedMessage, Refused};
-use crate::message::Kind;
+use crate::message::MessageKind;
 
 /// Bytes handed to the transport at once. `h3` hides a frame's payload behind [`Buf`], so it has to be copied; copying header
 /// and payload together into one piece keeps the small header from travelling in a packet of its own.
@@ -229,7 +229,7 @@ impl<B: Buf> BidiStream<B> {
     ) -> Self {
         Self {
             send: SendStream::new(send, false),
-            recv: RecvStream::new(recv, connection, Guard::bidi(Kind::Response, held)),
+            recv: RecvStream::new(recv, connection, Guard::bidi(MessageKind::Response, held)),
         }
     }
 
@@ -240,7 +240,7 @@ impl<B: Buf> BidiStream<B> {
     ) -> Self {
         Self {
             send: SendStream::new(send, true),
-            recv: RecvStream::new(recv, connection, Guard::bidi(Kind::Request, held)),
+            recv: RecvStream::new(recv, connection, Guard::bidi(MessageKind::Request, held)),
         }
     }
 }

@@ -4,10 +4,10 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use thalweg_lab::engine::Engine;
 use thalweg_lab::engine::SimEngine;
 use thalweg_lab::judgment::Judgment;
-use thalweg_lab::record::Engine;
-use thalweg_lab::report::Results;
+use thalweg_lab::results::Results;
 use thalweg_lab::runner::{Progress, RunOptions, run};
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::store::Store;

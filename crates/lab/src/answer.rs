@@ -2,27 +2,10 @@
 
 use crate::choices::Grid;
 use crate::matrix::{Entry, Matrix, Ratio};
-use crate::metric::{self, Better, Scope, Unit};
+use crate::metric::{self, Better, Group, Scope, Unit};
 use crate::scenario::Scenario;
 use crate::stats::{Interval, Statistic};
 use crate::summary;
-
-/// What the traffic of a flow may be about.
-const MAIN: [&str; 7] =
-    ["completion", "goodput", "flow_completion", "response", "deadline_misses", "frame_delay", "call_delay_mean"];
-
-/// Metrics that are as good as one: what is worse in several of them is said once, of the first that differs most.
-const FAMILIES: [(&str, &[&str]); 9] = [
-    ("flow sojourn", &["flow_sojourn_"]),
-    ("flow completion", &["flow_completion"]),
-    ("completion", &["completion", "goodput", "auc_delivered"]),
-    ("sojourn", &["sojourn_", "queue_max"]),
-    ("round trip", &["rtt"]),
-    ("lost", &["packets_lost", "bytes_lost", "loss_rate", "bytes_retransmitted", "retransmissions"]),
-    ("spurious", &["packets_spurious", "bytes_spurious"]),
-    ("probes", &["probe", "ptos", "early_probes"]),
-    ("dropped", &["link_dropped", "link_queue_dropped", "link_early_dropped"]),
-];
 
 /// Choices that are named one by one.
 const MOST_NAMES: usize = 4;
@@ -39,7 +22,7 @@ const LEAST_COST: f64 = 0.01;
 /// The sentences. The first matrix answers the question, the others may tell what the best choice costs: they are of
 /// all that differs, among `measured` metrics.
 pub fn sentences(scenario: &Scenario, grid: &Grid, matrices: &[Matrix], measured: usize) -> Vec<String> {
-    let is_answer = |(answer, of): &(crate::scenario::Answer, Option<String>)| {
+    let is_answer = |(answer, of): &(crate::scenario::Measured, Option<String>)| {
         let found = matrices.first();
         found.is_some_and(|it| it.metric == answer.metric && of.as_ref().is_none_or(|of| *of == it.subject))
     };
@@ -260,12 +243,6 @@ fn extremes(grid: &Grid, matrix: &Matrix, choice: usize) -> String {
     }
 }
 
-/// What metrics are as good as one.
-fn family(name: &'static str) -> &'static str {
-    let is_of = |(_, members): &&(&str, &[&str])| members.iter().any(|member| name.starts_with(member));
-    FAMILIES.iter().find(is_of).map_or(name, |(family, _)| family)
-}
-
 /// A metric in which a choice is worse than another.
 struct Cost<'m> {
     matrix: &'m Matrix,
@@ -312,7 +289,7 @@ fn costs(
     const NAMED: usize = 6;
     let mut paid: Vec<Cost<'_>> = matrices[1..].iter().filter_map(|matrix| Cost::of(matrix, winner, other)).collect();
     // What flows are about comes first, then what is so in most places, and by most.
-    let rank = |it: &Cost<'_>| match (it.matrix.metric.scope, MAIN.contains(&it.matrix.metric.name)) {
+    let rank = |it: &Cost<'_>| match (it.matrix.metric.scope, it.matrix.metric.rank.main) {
         (_, true) => 0,
         (Scope::Flow | Scope::Run, _) => 1,
         (Scope::Link, _) => 2,
@@ -321,9 +298,10 @@ fn costs(
         let places = other.places.cmp(&one.places);
         rank(one).cmp(&rank(other)).then(places).then(other.share.total_cmp(&one.share))
     });
-    let mut told: Vec<(&str, &str)> = Vec::new();
+    // What is worse in several metrics of a group is said once, of the first that differs most.
+    let mut told: Vec<(&str, Result<Group, &str>)> = Vec::new();
     paid.retain(|it| {
-        let one = (it.matrix.subject.as_str(), family(it.matrix.metric.name));
+        let one = (it.matrix.subject.as_str(), it.matrix.metric.group.ok_or(it.matrix.metric.name));
         let is_new = !told.contains(&one);
         told.push(one);
         is_new

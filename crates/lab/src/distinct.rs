@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use rayon::prelude::*;
 use thalweg_recovery::Policies;
 
-use crate::record::Engine;
+use crate::engine::Engine;
 use crate::scenario::Scenario;
 use crate::scenario::world::World;
 
@@ -129,7 +129,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::record::{Output, RunRecord, StackInfo};
+    use crate::engine::{Output, StackInfo};
+    use crate::record::RunRecord;
 
     /// Knows nothing but the controller, and refuses rate halving.
     struct Controllers;

@@ -1,214 +1,97 @@
-//! The simulator as the lab's engine: worlds become plans, results become values.
-//!
-//! What seeds change, each by a stream of its own name, so that adding a flow does not shift another's dice: the start
-//! of every flow within one round trip of its path (`phase = false` keeps a flow's start where the file says), the
-//! delays of hosts (`host_delay = false` lets them send at once), the endpoints' own randomness (connection IDs, keys,
-//! skipped packet numbers), every impairment of every direction, drawn times of outages and suspensions, synthetic
-//! traces, and the sizes and times of traffic. With `perturb = "microsecond"` a seed changes the endpoints' own
-//! randomness except skipped packet numbers, and one packet takes a microsecond longer; nothing else.
+//! What runs worlds: the promises of every engine, and the simulator as one.
 
 mod collect;
 mod delivery;
 mod model;
+mod plan;
 mod shares;
+mod simulator;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use thalweg_link::{ConfigError, LossModel, Streams};
-use thalweg_sim::{AddressChange, FlowPlan, PathPlan, Plan, Record, Registry};
-use thalweg_units::{Duration, DurationExt};
+pub use simulator::SimEngine;
+pub use thalweg_sim::StackInfo;
 
-use crate::hash::Digest;
-use crate::record::{Engine, Output, RunRecord, StackInfo};
-use crate::scenario::world::{self, Perturb, World};
-use crate::trace::{self, Files, Traced};
+use crate::record::{Recording, RunRecord};
+use crate::scenario::world::World;
+use crate::store::StoreError;
 
-/// Time between points of delivery curves and queues.
-const STEP: Duration = Duration::from_millis(10);
-
-/// Runs worlds in the simulator.
-pub struct SimEngine {
-    registry: Registry,
-    name: String,
+/// The record of a run, and its time series if asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Output {
+    /// What was measured.
+    pub record: RunRecord,
+    /// What happened when, if asked for.
+    pub recording: Option<Recording>,
 }
 
-impl Default for SimEngine {
-    /// With the stacks that come with the simulator.
-    fn default() -> Self {
-        SimEngine::new(Registry::default(), "thalweg-sim")
-    }
-}
+/// Runs worlds: the simulator, or a stand-in in tests.
+pub trait Engine: Sync {
+    /// Name and version: results of another engine are not reused.
+    fn version(&self) -> String;
 
-/// Begin and end of an interruption.
-type Span = (Duration, Duration);
+    /// The transports that flows can name.
+    fn stacks(&self) -> Vec<StackInfo>;
 
-/// When a run's links are down or held, for [`collect`].
-pub(crate) struct Interruptions {
-    /// Begin and end of the outages and suspensions on each flow's way at the time, in the order of their ends.
-    pub(crate) spans: Vec<Vec<Span>>,
-}
-
-impl SimEngine {
-    /// With these stacks. `name` tells results apart from those of an engine with other versions of them.
-    pub fn new(registry: Registry, name: &str) -> SimEngine {
-        SimEngine { registry, name: format!("{name} {}", env!("CARGO_PKG_VERSION")) }
-    }
-
-    /// Ties results to one build of the program: those of another are made again rather than reused, as nobody can know
-    /// what has changed between them.
-    #[must_use]
-    pub fn with_build(mut self, program: &Digest) -> SimEngine {
-        self.name = format!("{}, build {}", self.name, program.short());
-        self
-    }
-}
-
-impl Engine for SimEngine {
-    fn version(&self) -> String {
-        self.name.clone()
-    }
-
-    fn stacks(&self) -> Vec<StackInfo> {
-        self.registry.stacks().cloned().collect()
-    }
-
+    /// Whether the same seed gives the same event log there; some foreign stacks draw chance from the system.
     fn is_repeatable(&self, world: &World) -> bool {
-        world.flows.iter().all(|flow| self.registry.info(&flow.stack).is_some_and(|stack| stack.is_repeatable))
+        let _ = world;
+        true
     }
 
-    fn trace(&self, world: &World, seed: u64, folder: &Path) -> Result<Traced, trace::TraceError> {
-        let (mut plan, interruptions) = plan(world, seed, false).map_err(trace::TraceError::World)?;
-        let mut files = Files::begin(folder, &mut plan)?;
-        let result = thalweg_sim::run_tapped(&plan, &self.registry, &mut files);
-        let result = result.map_err(|error| trace::TraceError::World(error.to_string()))?;
-        files.end(collect::output(world, &plan, result, &interruptions, false).record)
+    /// One run again, with its traces in `folder`.
+    ///
+    /// # Errors
+    /// [`TraceError::Unsupported`] unless the engine says otherwise.
+    fn trace(&self, world: &World, seed: u64, folder: &Path) -> Result<Traced, TraceError> {
+        let _ = (world, seed, folder);
+        Err(TraceError::Unsupported)
     }
 
-    fn run(&self, world: &World, seed: u64, recording: bool) -> Output {
-        let (plan, interruptions) = match plan(world, seed, recording) {
-            Ok(plan) => plan,
-            Err(reason) => return Output { record: RunRecord::failure(reason), recording: None },
-        };
-        match thalweg_sim::run_with(&plan, &self.registry) {
-            Ok(result) => collect::output(world, &plan, result, &interruptions, recording),
-            Err(error) => Output { record: RunRecord::failure(error.to_string()), recording: None },
-        }
-    }
+    /// One run. Reasons not to come to an end belong into the record; a panic is caught by the caller.
+    fn run(&self, world: &World, seed: u64, recording: bool) -> Output;
 }
 
-/// A world as the simulator wants it, with everything drawn that a seed decides.
-fn plan(world: &World, seed: u64, recording: bool) -> Result<(Plan, Interruptions), String> {
-    let shared = match world.perturb {
-        Perturb::All => seed,
-        Perturb::Microsecond | Perturb::Ack => UNPERTURBED,
-    };
-    let streams = Streams::new(shared).scope("lab");
-    // The routes that flows begin on, and all that they take.
-    let (mut routes, mut ways) = (Vec::new(), Vec::new());
-    for flow in &world.flows {
-        let route = |name: &str| {
-            world.route(name).ok_or_else(|| format!("flow \"{}\": there is no path \"{name}\"", flow.name))
-        };
-        ways.extend(flow.paths().map(route).collect::<Result<Vec<_>, _>>()?);
-        routes.push(route(&flow.path)?);
-    }
-    let mut paths = Vec::new();
-    for (index, path) in world.paths.iter().enumerate() {
-        let drawn = path_plan(world, path, index, &ways, &streams);
-        paths.push(drawn.map_err(|reason| format!("path \"{}\": {reason}", path.name))?);
-    }
-    let (mut paths, stops): (Vec<PathPlan>, Vec<_>) = paths.into_iter().unzip();
-    let mut flows = Vec::new();
-    for (flow, route) in world.flows.iter().zip(routes) {
-        let round_trip = world.round_trip(&route).nanos();
-        let missing = |name: &str| format!("flow \"{}\": there is no path \"{name}\"", flow.name);
-        let mut plan = flow.plan(|name| world.route(name).ok_or_else(|| missing(name)))?;
-        if world.perturb.is_single() {
-            // Each number left out costs an acknowledgment: more than a microsecond.
-            (plan.client.skip_packet_numbers, plan.server.skip_packet_numbers) = (false, false);
-        }
-        if flow.phase {
-            // Not the plan's own perturbation, so that one flow can be kept where it is.
-            let phase = streams.scope(&flow.name).dice("phase").below(round_trip.max(1));
-            plan.start += Duration::from_nanos(phase);
-        }
-        flows.push(plan);
-    }
-    if world.perturb == Perturb::Microsecond && !paths.is_empty() {
-        let mut dice = Streams::new(seed).dice("microsecond");
-        let direction = dice.below(2 * paths.len() as u64) as usize;
-        let path = &mut paths[direction / 2];
-        let config = if direction.is_multiple_of(2) { &mut path.up } else { &mut path.down };
-        config.shifts.push((dice.below(SHIFTED_AMONG), Duration::from_micros(1)));
-    }
-    if world.perturb == Perturb::Ack
-        && let Some((flow, path)) = flows.first().and_then(|flow| Some((flow, *flow.route.first()?)))
-    {
-        let lost = FIRST_LOST + Streams::new(seed).dice("ack").below(SHIFTED_AMONG - FIRST_LOST);
-        let config = if flow.traffic.sends_up() { &mut paths[path].down } else { &mut paths[path].up };
-        config.loss.push(LossModel::List(vec![lost]));
-    }
-    let crypto = match world.crypto {
-        world::Crypto::Real => thalweg_sim::Crypto::Real,
-        world::Crypto::Null => thalweg_sim::Crypto::Null,
-    };
-    let record = Record { hash: true, step: STEP, metrics: recording, packets: recording };
-    let plan = Plan {
-        paths,
-        flows,
-        seed: shared,
-        endpoint_seed: Some(seed),
-        time_limit: world.time_limit,
-        crypto,
-        perturb_start: false,
-        host_delay: world.host_delay,
-        measure: world.measure.map(|measure| (measure.from, measure.to)),
-        record,
-    };
-    let spans = plan.flows.iter().map(|flow| spans(flow, &stops)).collect();
-    Ok((plan, Interruptions { spans }))
+/// A run that has been traced.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Traced {
+    /// What was measured.
+    pub record: RunRecord,
+    /// The files: the capture, then the qlog files as their connections began.
+    pub files: Vec<PathBuf>,
+    /// Flows that are not in the capture because they do not run on UDP.
+    pub not_captured: Vec<String>,
 }
 
-/// Begin and end of what interrupts a flow, in the order of their ends: of the interruptions of each path, `stops`,
-/// what falls into the time in which the flow's route leads over it.
-fn spans(flow: &FlowPlan, stops: &[Vec<Span>]) -> Vec<Span> {
-    let moves = flow.moves.iter().filter(|change| matches!(change.what, AddressChange::Move { .. }));
-    let begins: Vec<Duration> = std::iter::once(Duration::ZERO).chain(moves.map(|change| change.at)).collect();
-    let mut spans = Vec::new();
-    for (n, route) in flow.routes().enumerate() {
-        let (from, until) = (begins[n], begins.get(n + 1).copied().unwrap_or(Duration::MAX));
-        let here = route.iter().flat_map(|path| &stops[*path]).filter(|(start, end)| *start < until && *end > from);
-        spans.extend(here.map(|(start, end)| ((*start).max(from), (*end).min(until))));
-    }
-    spans.sort_unstable_by_key(|(start, end)| (*end, *start));
-    spans
-}
-
-/// The seed of everything that `perturb = "microsecond"` and `"ack"` leave alone.
-const UNPERTURBED: u64 = 1;
-/// One of so many packets is shifted: few enough that even a short transfer has them.
-const SHIFTED_AMONG: u64 = 200;
-/// The first packet that can be the lost acknowledgment, counted from 0: behind the handshake.
-const FIRST_LOST: u64 = 10;
-
-/// A path with everything drawn but Wi-Fi, which the simulator draws, and when it is out or held.
-fn path_plan(
-    world: &World,
-    path: &PathPlan,
-    index: usize,
-    routes: &[Vec<usize>],
-    streams: &Streams,
-) -> Result<(PathPlan, Vec<Span>), ConfigError> {
-    let mut path = path.clone();
-    let wifi = path.wifi.take();
-    // A BDP is that of the longest way over the path.
-    let ways = routes.iter().filter(|route| route.contains(&index)).map(|route| world.round_trip(route));
-    let round_trip = ways.max().unwrap_or_else(|| path.round_trip());
-    (path.up.round_trip, path.down.round_trip) = (round_trip, round_trip);
-    let mut drawn = path.resolve(&streams.scope(&path.name), world.time_limit)?;
-    let stops = drawn.interruptions();
-    drawn.wifi = wifi;
-    Ok((drawn, stops))
+/// Why there is no trace, or one of another run than the recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The engine cannot write traces.
+    #[error("this engine writes no traces")]
+    Unsupported,
+    /// The world cannot be run.
+    #[error("{0}")]
+    World(String),
+    /// The run panicked; what was written until then is kept.
+    #[error("the program panicked: {0}")]
+    Panicked(String),
+    /// A file could not be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The run came out differently. The files are those of the new run.
+    #[error(
+        "the run came out differently: its wire hash is {found}, the recorded one is {expected}; the traces in {} are of \
+         the new run",
+        folder.display()
+    )]
+    Differs {
+        /// The wire hash on record.
+        expected: String,
+        /// That of the new run.
+        found: String,
+        /// Where the traces are.
+        folder: PathBuf,
+    },
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@
 //! use std::path::Path;
 //! use thalweg_lab::engine::SimEngine;
 //! use thalweg_lab::judgment::Judgment;
-//! use thalweg_lab::record::Engine;
-//! use thalweg_lab::report::Results;
+//! use thalweg_lab::engine::Engine;
+//! use thalweg_lab::results::Results;
 //!
 //! let results = Results::load(Path::new("results/satellite"), &SimEngine::default().stacks())?;
 //! let judgment = Judgment::of(&results);
@@ -28,13 +28,13 @@
 //!     eprintln!("{reason}");
 //! }
 //! std::process::exit(i32::from(!judgment.passes()));
-//! # Ok::<(), thalweg_lab::report::LoadError>(())
+//! # Ok::<(), thalweg_lab::results::LoadError>(())
 //! ```
 
 use serde::Serialize;
 
 use crate::metric::Scope;
-use crate::report::Results;
+use crate::results::Results;
 use crate::runner::{Enough, enough};
 use crate::scenario::Scenario;
 use crate::summary::{Outcome, Run, Runs, Tally, Verdict, speaks_of, subjects, verdicts};

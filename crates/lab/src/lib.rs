@@ -2,7 +2,7 @@
 //! verdict.
 //!
 //! A [`Scenario`](scenario::Scenario) spans points (what is varied) and seeds (what is left to chance). [`runner`] runs
-//! every point with every seed on an [`Engine`](record::Engine); results are kept in a [`store`] so that anyone can
+//! every point with every seed on an [`Engine`](engine::Engine); results are kept in a [`store`] so that anyone can
 //! reproduce them bit for bit; [`summary`] sums them up with [`stats`] and judges each expectation; [`judgment`] says
 //! whether all of it passes. [`trace`] writes qlog files and packets of one run. [`distinct`] finds policies that are
 //! the same under two names.
@@ -14,12 +14,15 @@ pub mod choices;
 pub mod distinct;
 pub mod draw;
 pub mod engine;
+mod file_name;
 pub mod hash;
 pub mod judgment;
 pub mod matrix;
 pub mod metric;
+mod panics;
 pub mod record;
 pub mod report;
+pub mod results;
 pub mod runner;
 pub mod scenario;
 pub mod starved;

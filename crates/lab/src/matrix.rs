@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::choices::Grid;
 use crate::metric::{self, Better, METRICS, Metric, Scope, Unit};
-use crate::scenario::{Answer, Scenario};
+use crate::scenario::{Measured, Scenario};
 use crate::stats::{Estimate, Statistic};
 use crate::summary::{self, Runs, Sample};
 
@@ -75,7 +75,7 @@ impl Matrix {
     }
 
     /// The metric at all points; none if no run has it.
-    pub fn new(scenario: &Scenario, runs: &Runs, grid: &Grid, answer: Answer, of: &str) -> Option<Matrix> {
+    pub fn new(scenario: &Scenario, runs: &Runs, grid: &Grid, answer: Measured, of: &str) -> Option<Matrix> {
         let side = |place, choice| Some(Side { scenario, runs, point: grid.point(place, choice)? });
         Matrix::of_sides((grid.places.len(), grid.choices.len()), &side, answer, of)
     }
@@ -84,7 +84,7 @@ impl Matrix {
     pub fn of_sides<'a>(
         (places, choices): (usize, usize),
         side: &dyn Fn(usize, usize) -> Option<Side<'a>>,
-        Answer { metric, statistic }: Answer,
+        Measured { metric, statistic }: Measured,
         subject: &str,
     ) -> Option<Matrix> {
         // What runs of one seed have to do with each other says nothing about how far runs are apart.
@@ -229,11 +229,11 @@ fn best(metric: &Metric, known: &[Known], ratio: &dyn Fn(usize, usize) -> Option
 
 /// Every metric that the scenario asks about, with its flow or link: first the one that answers the question, then
 /// those of `[[expect]]` and `[[known]]` in their order, then what the traffic of each flow is about.
-pub fn asked(scenario: &Scenario) -> Vec<(Answer, String)> {
+pub fn asked(scenario: &Scenario) -> Vec<(Measured, String)> {
     let Some(flows) = scenario.points.first().map(|point| &point.world.flows) else { return Vec::new() };
     let all_of = |scope: Scope| summary::subjects(scenario, 0, scope);
-    let mut all: Vec<(Answer, String)> = Vec::new();
-    let mut add = |answer: Answer, subject: &str| {
+    let mut all: Vec<(Measured, String)> = Vec::new();
+    let mut add = |answer: Measured, subject: &str| {
         let known = all.iter().any(|(known, of)| known.metric == answer.metric && of == subject);
         if !known && all_of(answer.metric.scope).iter().any(|it| it == subject) {
             all.push((answer, subject.to_owned()));
@@ -254,13 +254,13 @@ pub fn asked(scenario: &Scenario) -> Vec<(Answer, String)> {
             let statistic =
                 if first.statistic.has_interval() { first.statistic } else { summary::statistic(first.metric) };
             let flow = first.flow.clone().unwrap_or_else(|| flows[0].name.clone());
-            add(Answer { metric: first.metric, statistic }, &flow);
+            add(Measured { metric: first.metric, statistic }, &flow);
         } else if let Some(metric) = metric::find(flows[0].traffic.main_metric()) {
-            add(Answer { metric, statistic: summary::statistic(metric) }, &flows[0].name);
+            add(Measured { metric, statistic: summary::statistic(metric) }, &flows[0].name);
         }
     }
     for expectation in judging() {
-        let answer = Answer { metric: expectation.metric, statistic: summary::statistic(expectation.metric) };
+        let answer = Measured { metric: expectation.metric, statistic: summary::statistic(expectation.metric) };
         match expectation.subject() {
             Some(subject) => add(answer, subject),
             None => all_of(expectation.metric.scope).iter().for_each(|it| add(answer, it)),
@@ -268,7 +268,7 @@ pub fn asked(scenario: &Scenario) -> Vec<(Answer, String)> {
     }
     for flow in flows {
         if let Some(metric) = metric::find(flow.traffic.main_metric()) {
-            add(Answer { metric, statistic: summary::statistic(metric) }, &flow.name);
+            add(Measured { metric, statistic: summary::statistic(metric) }, &flow.name);
         }
     }
     all
@@ -279,12 +279,12 @@ pub fn asked(scenario: &Scenario) -> Vec<(Answer, String)> {
 pub fn matrices(scenario: &Scenario, runs: &Runs, grid: &Grid) -> (Vec<Matrix>, usize) {
     let asked = asked(scenario);
     let side = |place, choice| Some(Side { scenario, runs, point: grid.point(place, choice)? });
-    let new = |answer: Answer, of: &str| Matrix::new(scenario, runs, grid, answer, of);
+    let new = |answer: Measured, of: &str| Matrix::new(scenario, runs, grid, answer, of);
     let mut all: Vec<Matrix> = asked.iter().filter_map(|(answer, of)| new(*answer, of)).collect();
     let mut measured = all.len();
     for (metric, of) in judging(scenario) {
         if !asked.iter().any(|(known, subject)| known.metric == metric && *subject == of) {
-            let answer = Answer { metric, statistic: summary::statistic(metric) };
+            let answer = Measured { metric, statistic: summary::statistic(metric) };
             let matrix = new(answer, &of);
             measured += usize::from(matrix.is_some());
             all.extend(matrix.filter(Matrix::tells_choices_apart));
@@ -353,7 +353,7 @@ at_most = 9
         let (scenario, runs) = results(completion);
         let grid = Grid::of(&scenario);
         let metric = metric::find(metric).unwrap();
-        let answer = Answer { metric, statistic: summary::statistic(metric) };
+        let answer = Measured { metric, statistic: summary::statistic(metric) };
         let side = |place, choice| Some(Side { scenario: &scenario, runs: &runs, point: grid.point(place, choice)? });
         let matrix = Matrix::new(&scenario, &runs, &grid, answer, "f").unwrap().with_best(&side);
         (grid, matrix)
@@ -407,7 +407,7 @@ at_most = 9
     fn summed_up(statistic: Statistic, completion: impl Fn(usize, u64) -> f64) -> Matrix {
         let (scenario, runs) = results(completion);
         let grid = Grid::of(&scenario);
-        let answer = Answer { metric: metric::find("completion").unwrap(), statistic };
+        let answer = Measured { metric: metric::find("completion").unwrap(), statistic };
         let side = |place, choice| Some(Side { scenario: &scenario, runs: &runs, point: grid.point(place, choice)? });
         Matrix::new(&scenario, &runs, &grid, answer, "f").unwrap().with_best(&side)
     }

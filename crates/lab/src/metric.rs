@@ -41,6 +41,61 @@ pub enum Better {
     Neither,
 }
 
+/// Metrics that are as good as one: what differs in several of a group is said once.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// How long a transfer takes, and how fast it is.
+    Completion,
+    /// How long a short flow takes.
+    FlowCompletion,
+    /// How long the packets of a flow wait.
+    FlowSojourn,
+    /// How long packets wait at a link, and how many.
+    Sojourn,
+    /// The round-trip time.
+    RoundTrip,
+    /// What is lost, and sent again.
+    Lost,
+    /// What is found to be lost and is not.
+    Spurious,
+    /// Probes and the timer that asks for them.
+    Probes,
+    /// What a link drops.
+    Dropped,
+}
+
+/// What a share is made of, if of something that is never the same twice.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ShareOf {
+    /// For how much of the time something was so.
+    Time,
+    /// Of times or rates, in proportion to which it differs.
+    Rates,
+}
+
+/// Where a metric is shown though nobody asked for it, and at which place of the order there, from 1.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Rank {
+    /// Whether the traffic of a flow may be about it: it is told before others.
+    pub main: bool,
+    /// Among the figures of a flow, in a terminal and in the table of a page.
+    pub figures: Option<u8>,
+    /// Whether it is in the table of a page beside these.
+    pub table: bool,
+    /// Among the differences between choices, and between sets of results.
+    pub differences: Option<u8>,
+}
+
+impl Rank {
+    /// Shown where it is asked for.
+    const NONE: Rank = Rank { main: false, figures: None, table: false, differences: None };
+
+    /// Whether the table of flows in a page has it.
+    pub fn is_tabled(&self) -> bool {
+        self.table || self.figures.is_some()
+    }
+}
+
 /// Something measured in every run.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
@@ -54,17 +109,36 @@ pub struct Metric {
     pub better: Better,
     /// Of what a run has one value each, such as a request; none if a run has one value.
     pub per: Option<&'static str>,
+    /// What it is as good as one with; none if it stands for itself.
+    pub group: Option<Group>,
+    /// What a share is made of; none if it is one of things that are counted, or no share.
+    pub share_of: Option<ShareOf>,
+    /// Whether every flow with an end has it if it completes: if it does not it is as bad as can be, because leaving
+    /// these runs out would make a transport look better the more often it fails.
+    pub is_due: bool,
+    /// Where it is shown unasked.
+    pub rank: Rank,
     /// One line on what it is.
     pub doc: &'static str,
 }
 
-// Less is better where nothing else is written. `(per "request")`: a run has a value for each request.
+// Less is better where nothing else is written. `(per "request")`: a run has a value for each request. The other
+// brackets are the fields of [`Metric`] in their order.
 macro_rules! metrics {
     (@ better) => { Better::Less };
     (@ better $better:ident) => { Better::$better };
-    (@ per) => { None };
-    (@ per $per:literal) => { Some($per) };
-    ($( $scope:ident { $( $name:literal $unit:ident $($better:ident)? $((per $per:literal))? $doc:literal, )+ } )+) => {
+    (@ option) => { None };
+    (@ option $value:expr) => { Some($value) };
+    (@ share time) => { ShareOf::Time };
+    (@ share rates) => { ShareOf::Rates };
+    (@ is) => { false };
+    (@ is due) => { true };
+    (@ rank) => { true };
+    (@ rank $place:literal) => { Some($place) };
+    ($( $scope:ident { $(
+        $name:literal $unit:ident $($better:ident)? $((per $per:literal))? $((in $group:ident))?
+        $((share of $share:ident))? $((is $due:ident))? $((rank $($place:ident $($at:literal)?),+))? $doc:literal,
+    )+ } )+) => {
         /// Every metric, in the order of tables.
         pub const METRICS: &[Metric] = &[
             $( $( Metric {
@@ -72,7 +146,11 @@ macro_rules! metrics {
                 unit: Unit::$unit,
                 scope: Scope::$scope,
                 better: metrics!(@ better $($better)?),
-                per: metrics!(@ per $($per)?),
+                per: metrics!(@ option $($per)?),
+                group: metrics!(@ option $(Group::$group)?),
+                share_of: metrics!(@ option $(metrics!(@ share $share))?),
+                is_due: metrics!(@ is $($due)?),
+                rank: Rank { $($($place: metrics!(@ rank $($at)?),)+)? ..Rank::NONE },
                 doc: concat!($doc $(, "; one value per ", $per)?),
             }, )+ )+
         ];
@@ -111,44 +189,44 @@ impl Metric {
 
 metrics! {
     Flow {
-        "completed" Share More "1 if all data arrived within the time limit, else 0; media complete if anything of their last second arrived, an endless flow if its connection survived and delivered anything",
-        "completion" Seconds "time from the client's first datagram to the last byte",
-        "completion_after_handshake" Seconds "`completion` minus `handshake`: time from the request to the last byte",
-        "completion_less_interruptions" Seconds "`completion` minus the time for which the path was out or suspended during it",
-        "completion_over_floor" Ratio "`completion` divided by the floor: the shortest time that links and policers allow for these data from the start of the flow",
-        "completion_over_cold_floor" Ratio "`completion` divided by the floor of a connection that begins with a handshake of one round trip; no value if data do not wait for a handshake (0-RTT)",
-        "goodput" BitsPerSecond More "application bytes divided by `completion`, 0 for a transfer that never completes; media divide by their duration, calls by that or by `completion` if it is longer, an endless flow by its lifetime; with `measure`, the bytes within the window divided by the flow's time in it",
-        "competing_share" Share Neither "bytes that a transfer receives divided by what all transfers receive that share its direction of a path, while all of them run (with `measure`, within the window); the lowest of several paths",
+        "completed" Share More (rank table) "1 if all data arrived within the time limit, else 0; media complete if anything of their last second arrived, an endless flow if its connection survived and delivered anything",
+        "completion" Seconds (in Completion) (is due) (rank main, figures 5, differences 1) "time from the client's first datagram to the last byte",
+        "completion_after_handshake" Seconds (in Completion) "`completion` minus `handshake`: time from the request to the last byte",
+        "completion_less_interruptions" Seconds (in Completion) (is due) "`completion` minus the time for which the path was out or suspended during it",
+        "completion_over_floor" Ratio (in Completion) (rank figures 7) "`completion` divided by the floor: the shortest time that links and policers allow for these data from the start of the flow",
+        "completion_over_cold_floor" Ratio (in Completion) "`completion` divided by the floor of a connection that begins with a handshake of one round trip; no value if data do not wait for a handshake (0-RTT)",
+        "goodput" BitsPerSecond More (in Completion) (is due) (rank main, figures 6, differences 2) "application bytes divided by `completion`, 0 for a transfer that never completes; media divide by their duration, calls by that or by `completion` if it is longer, an endless flow by its lifetime; with `measure`, the bytes within the window divided by the flow's time in it",
+        "competing_share" Share Neither (share of rates) "bytes that a transfer receives divided by what all transfers receive that share its direction of a path, while all of them run (with `measure`, within the window); the lowest of several paths",
         "competing_share_over_fair" Ratio Neither "the same share divided by an equal one, 1 of n where n transfers share that direction, if all of them run for at least 30 round trips; the lowest of several paths",
-        "auc_delivered" Share More "area under the delivery curve divided by that of a flow that runs at the floor; 0 if the flow never completes",
-        "handshake" Seconds "time from the client's first datagram until the client's handshake is complete",
-        "response" Seconds (per "request") "time from a request to the last byte of its response, infinite if the response never ended or the request was never made",
-        "flow_completion" Seconds (per "flow") "duration of a short flow, infinite if the flow never ended or never began",
-        "deadline_misses" Share "frames of media that arrived after their deadline or not at all, divided by all frames that were due; no value of datagrams, which have no deadline",
-        "frame_delay" Seconds (per "frame that was due") "delay of a real-time frame, infinite if the frame never arrived",
+        "auc_delivered" Share More (in Completion) (share of rates) "area under the delivery curve divided by that of a flow that runs at the floor; 0 if the flow never completes",
+        "handshake" Seconds (rank table) "time from the client's first datagram until the client's handshake is complete",
+        "response" Seconds (per "request") (rank main, figures 1, differences 3) "time from a request to the last byte of its response, infinite if the response never ended or the request was never made",
+        "flow_completion" Seconds (per "flow") (in FlowCompletion) (rank main, figures 2, differences 4) "duration of a short flow, infinite if the flow never ended or never began",
+        "deadline_misses" Share (rank main, figures 3, differences 5) "frames of media that arrived after their deadline or not at all, divided by all frames that were due; no value of datagrams, which have no deadline",
+        "frame_delay" Seconds (per "frame that was due") (rank main, figures 4, differences 6) "delay of a real-time frame, infinite if the frame never arrived",
         "frames_missing" Share "frames that never arrived, divided by all frames that were due",
-        "call_delay_mean" Seconds "mean time from the capture of a frame of a call to its arrival, over all tracks; a frame that never arrived counts until a later one of its track did; with `measure`, of frames captured within the window",
+        "call_delay_mean" Seconds (rank main) "mean time from the capture of a frame of a call to its arrival, over all tracks; a frame that never arrived counts until a later one of its track did; with `measure`, of frames captured within the window",
         "call_delay_max" Seconds "longest such time",
         "audio_delay_mean" Seconds "mean of the same over the frames of audio",
         "audio_delay_max" Seconds "longest such time of an audio frame",
         "video_delay_mean" Seconds "mean of the same over the frames of the first video track",
         "video_delay_max" Seconds "longest such time of a frame of the first video track",
         "stall" Seconds (per "stall") "interval without a real-time frame in time, if longer than the deadline, between the first frame and the time of the last frame",
-        "silence_after_repair" Seconds "time from the end of the last outage or suspension to the next delivery of new data",
+        "silence_after_repair" Seconds (rank figures 8, differences 7) "time from the end of the last outage or suspension to the next delivery of new data",
         "silence_after_move" Seconds "time from the last change of the client's address to the next delivery of new data",
-        "bytes_sent" Bytes Neither "UDP payload that the data sender sent",
-        "bytes_retransmitted" Bytes "stream data that the data sender sent again, counted each time after the first",
-        "bytes_lost" Bytes "UDP payload that the data sender declared lost",
-        "bytes_spurious" Bytes "UDP payload that was declared lost and arrived after all",
-        "packets_sent" Count Neither "packets that the data sender sent",
-        "packets_lost" Count "packets that the data sender declared lost; for a flow that failed, also packets that were never acknowledged",
-        "packets_spurious" Count "packets that were declared lost and arrived after all",
-        "probe_share" Share "expiries of the data sender's probe timer divided by packets sent",
-        "loss_rate" Share "packets lost, as `packets_lost` counts them, divided by packets sent; with `measure`, within the window",
-        "ptos" Count "expiries of the probe timer (PTO) at both ends",
-        "probes" Count "probe datagrams that the data sender's probe timer asked for",
+        "bytes_sent" Bytes Neither (rank differences 10) "UDP payload that the data sender sent",
+        "bytes_retransmitted" Bytes (in Lost) "stream data that the data sender sent again, counted each time after the first",
+        "bytes_lost" Bytes (in Lost) "UDP payload that the data sender declared lost",
+        "bytes_spurious" Bytes (in Spurious) "UDP payload that was declared lost and arrived after all",
+        "packets_sent" Count Neither (rank table) "packets that the data sender sent",
+        "packets_lost" Count (in Lost) (rank figures 10, differences 8) "packets that the data sender declared lost; for a flow that failed, also packets that were never acknowledged",
+        "packets_spurious" Count (in Spurious) (rank figures 9, differences 9) "packets that were declared lost and arrived after all",
+        "probe_share" Share (in Probes) "expiries of the data sender's probe timer divided by packets sent",
+        "loss_rate" Share (in Lost) "packets lost, as `packets_lost` counts them, divided by packets sent; with `measure`, within the window",
+        "ptos" Count (in Probes) (rank table, differences 11) "expiries of the probe timer (PTO) at both ends",
+        "probes" Count (in Probes) "probe datagrams that the data sender's probe timer asked for",
         "persistent_congestions" Count "times that everything sent over three probe timeouts was lost (persistent congestion)",
-        "early_probes" Count "needless expiries of the probe timer at both ends: the next acknowledgment was of data sent before the expiry",
+        "early_probes" Count (in Probes) "needless expiries of the probe timer at both ends: the next acknowledgment was of data sent before the expiry",
         "unanswered_initials" Count "Initial datagrams that the client sent before the first reply arrived",
         "congestion_events" Count Neither "reductions of the congestion window",
         "undos" Count Neither "reductions of the congestion window that were undone because nothing had been lost",
@@ -160,9 +238,9 @@ metrics! {
         "recovery_end_window" Count Neither "congestion window at the end of a loss episode in full packets, mean over episodes",
         "recovery_end_slow_start" Share Neither "loss episodes that ended with the congestion window below ssthresh",
         "timeouts" Count "TCP: expiries of the retransmission timer",
-        "retransmissions" Count "TCP: segments that were retransmitted",
+        "retransmissions" Count (in Lost) "TCP: segments that were retransmitted",
         "lost_retransmissions" Count "TCP: retransmitted segments that were found lost again without a timeout",
-        "max_window" Bytes Neither "largest congestion window",
+        "max_window" Bytes Neither (rank table) "largest congestion window",
         "max_in_flight" Bytes Neither "most bytes in flight",
         "rate_estimate" BitsPerSecond Neither "the data sender's estimate at the end of the flow of how fast the path delivers, without headers of IP and UDP",
         "model_bandwidth" BitsPerSecond Neither "bandwidth that a model of the path takes it for at the end of the flow, without headers of IP and UDP",
@@ -185,51 +263,51 @@ metrics! {
         "model_ups_ended_by_care" Count Neither "ProbeBW_UPs that ended at the bound because the one before had lost too much",
         "model_rtt_probes" Count Neither "times that a model entered ProbeRTT",
         "model_rtt_probes_skipped" Count Neither "times that ProbeRTT was due and the application had been silent instead",
-        "rtt" Seconds "smoothed round-trip time of the data sender at the end of the flow",
+        "rtt" Seconds (in RoundTrip) (rank table) "smoothed round-trip time of the data sender at the end of the flow",
         "min_rtt" Seconds "smallest round-trip time",
         "min_rtt_over_path" Ratio "`min_rtt` divided by the sum of the path's fixed delays in both directions; no value without a floor",
-        "rtt_mean" Seconds "mean of the data sender's newest round-trip sample over all acknowledgments",
-        "rtt_p50" Seconds "median of the data sender's newest round-trip sample over all acknowledgments",
-        "rtt_p95" Seconds "95th percentile of the data sender's newest round-trip sample over all acknowledgments",
-        "rtt_p99" Seconds "99th percentile of the data sender's newest round-trip sample over all acknowledgments",
-        "rtt_max" Seconds "largest round-trip sample of the data sender",
+        "rtt_mean" Seconds (in RoundTrip) "mean of the data sender's newest round-trip sample over all acknowledgments",
+        "rtt_p50" Seconds (in RoundTrip) "median of the data sender's newest round-trip sample over all acknowledgments",
+        "rtt_p95" Seconds (in RoundTrip) "95th percentile of the data sender's newest round-trip sample over all acknowledgments",
+        "rtt_p99" Seconds (in RoundTrip) "99th percentile of the data sender's newest round-trip sample over all acknowledgments",
+        "rtt_max" Seconds (in RoundTrip) "largest round-trip sample of the data sender",
         "reverse_bytes" Bytes Neither "UDP payload that the data receiver sent: acknowledgments and requests",
-        "reverse_packets" Count Neither "packets that the data receiver sent",
+        "reverse_packets" Count Neither (rank table) "packets that the data receiver sent",
         "reverse_share" Share Neither "bytes that the data receiver sent divided by bytes that the data sender sent",
-        "limited_by_application" Share Neither "share of the time in which the application limited the sender",
-        "limited_by_window" Share Neither "share of the time in which the congestion window limited the sender",
-        "limited_by_pacing" Share Neither "share of the time in which pacing limited the sender",
-        "limited_by_flow_control" Share Neither "share of the time in which flow control limited the sender",
-        "limited_by_amplification" Share Neither "share of the time in which the amplification limit of an unvalidated address limited the sender",
-        "flow_sojourn_p50" Seconds "median sojourn time of the flow's packets in the queue in which one of them waited longest",
-        "flow_sojourn_p95" Seconds "95th percentile of the sojourn time of the flow's packets in that queue",
-        "flow_sojourn_p99" Seconds "99th percentile of the sojourn time of the flow's packets in that queue",
-        "flow_sojourn_max" Seconds "longest sojourn time of a packet of the flow in any queue",
+        "limited_by_application" Share Neither (share of time) "share of the time in which the application limited the sender",
+        "limited_by_window" Share Neither (share of time) "share of the time in which the congestion window limited the sender",
+        "limited_by_pacing" Share Neither (share of time) "share of the time in which pacing limited the sender",
+        "limited_by_flow_control" Share Neither (share of time) "share of the time in which flow control limited the sender",
+        "limited_by_amplification" Share Neither (share of time) "share of the time in which the amplification limit of an unvalidated address limited the sender",
+        "flow_sojourn_p50" Seconds (in FlowSojourn) "median sojourn time of the flow's packets in the queue in which one of them waited longest",
+        "flow_sojourn_p95" Seconds (in FlowSojourn) "95th percentile of the sojourn time of the flow's packets in that queue",
+        "flow_sojourn_p99" Seconds (in FlowSojourn) "99th percentile of the sojourn time of the flow's packets in that queue",
+        "flow_sojourn_max" Seconds (in FlowSojourn) "longest sojourn time of a packet of the flow in any queue",
     }
     Link {
         "link_packets" Count Neither "packets delivered",
         "link_bytes" Bytes Neither "bytes delivered, headers included",
-        "link_dropped" Count "packets dropped for any reason",
-        "link_queue_dropped" Count "packets dropped by the queue",
-        "link_early_dropped" Count "packets that queue management dropped, though there was room",
-        "link_idle" Share Neither "share of the time in which the link had nothing to send",
+        "link_dropped" Count (in Dropped) "packets dropped for any reason",
+        "link_queue_dropped" Count (in Dropped) "packets dropped by the queue",
+        "link_early_dropped" Count (in Dropped) "packets that queue management dropped, though there was room",
+        "link_idle" Share Neither (share of time) "share of the time in which the link had nothing to send",
         "link_idle_time" Seconds Neither "time in which the link had nothing to send",
-        "link_use" Share More "bytes carried divided by the bytes that the configured rate allows, from the first start to the last end of the link's flows; with `measure`, within the window",
+        "link_use" Share More (share of rates) "bytes carried divided by the bytes that the configured rate allows, from the first start to the last end of the link's flows; with `measure`, within the window",
         "link_marked" Count Neither "packets that left the queue marked Congestion Experienced",
         "link_reordered" Count Neither "packets delivered after a packet that had left the queue later",
-        "queue_max" Bytes "most bytes in the queue",
-        "sojourn_p50" Seconds "median sojourn time in the queue; with `measure`, within the window",
-        "sojourn_p95" Seconds "95th percentile of the sojourn time in the queue; with `measure`, within the window",
-        "sojourn_p99" Seconds "99th percentile of the sojourn time in the queue; with `measure`, within the window",
-        "sojourn_max" Seconds "longest sojourn time in the queue; with `measure`, within the window",
+        "queue_max" Bytes (in Sojourn) "most bytes in the queue",
+        "sojourn_p50" Seconds (in Sojourn) "median sojourn time in the queue; with `measure`, within the window",
+        "sojourn_p95" Seconds (in Sojourn) "95th percentile of the sojourn time in the queue; with `measure`, within the window",
+        "sojourn_p99" Seconds (in Sojourn) "99th percentile of the sojourn time in the queue; with `measure`, within the window",
+        "sojourn_max" Seconds (in Sojourn) "longest sojourn time in the queue; with `measure`, within the window",
     }
     Run {
         "success" Share More "1 if the run came to its end and every flow completed, else 0",
-        "fairness" Share More "Jain's index over the goodputs of transfers that share a direction of a path, while all of them run (with `measure`, within the window); the lowest of several paths, 0 if nothing arrives",
-        "completion_mean" Seconds "mean of `completion` over all flows that have it; no value unless all of them completed",
-        "completion_last" Seconds "longest `completion` of all flows; no value unless all of them completed",
-        "flow_sojourn_worst" Seconds "largest `flow_sojourn_max` of all flows; no value of a single flow",
-        "flow_sojourn_best" Seconds "smallest `flow_sojourn_max` of all flows; no value of a single flow",
+        "fairness" Share More (share of rates) "Jain's index over the goodputs of transfers that share a direction of a path, while all of them run (with `measure`, within the window); the lowest of several paths, 0 if nothing arrives",
+        "completion_mean" Seconds (in Completion) "mean of `completion` over all flows that have it; no value unless all of them completed",
+        "completion_last" Seconds (in Completion) "longest `completion` of all flows; no value unless all of them completed",
+        "flow_sojourn_worst" Seconds (in FlowSojourn) "largest `flow_sojourn_max` of all flows; no value of a single flow",
+        "flow_sojourn_best" Seconds (in FlowSojourn) "smallest `flow_sojourn_max` of all flows; no value of a single flow",
         "virtual_time" Seconds Neither "duration of the run in virtual time",
         "events" Count Neither "events of the simulator",
     }
@@ -238,6 +316,14 @@ metrics! {
 /// The metric of that name.
 pub fn find(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.name == name)
+}
+
+/// The metrics that have a place in an order, by it.
+pub fn in_order(place: fn(&Rank) -> Option<u8>) -> Vec<&'static Metric> {
+    let placed = METRICS.iter().filter_map(|metric| Some((place(&metric.rank)?, metric)));
+    let mut placed: Vec<(u8, &Metric)> = placed.collect();
+    placed.sort_unstable_by_key(|(place, _)| *place);
+    placed.into_iter().map(|(_, metric)| metric).collect()
 }
 
 /// Every metric as tables in Markdown, for the documentation.
@@ -382,6 +468,14 @@ mod tests {
     fn names_are_unique() {
         for (index, metric) in METRICS.iter().enumerate() {
             assert!(METRICS[..index].iter().all(|other| other.name != metric.name), "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn every_place_of_an_order_is_taken_once() {
+        for place in [|rank: &Rank| rank.figures, |rank: &Rank| rank.differences] {
+            let places: Vec<_> = in_order(place).into_iter().filter_map(|metric| place(&metric.rank)).collect();
+            assert!(places.iter().copied().eq(1..=places.len() as u8), "{places:?}");
         }
     }
 

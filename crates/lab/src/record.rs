@@ -1,14 +1,10 @@
-//! Records of runs: values by metric and, if asked for, time series; the engine that makes them.
+//! Records of runs: values by metric and, if asked for, time series.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-pub use thalweg_sim::StackInfo;
 
 use crate::metric::Scope;
-use crate::scenario::world::World;
-use crate::trace::{TraceError, Traced};
 
 /// Values by the name of their metric. Most metrics have one value per run, some have many.
 pub type Values = BTreeMap<String, Vec<f64>>;
@@ -206,40 +202,4 @@ pub struct PacketPlot {
     pub lost: Vec<(f64, u64)>,
     /// Declared lost, then acknowledged after all.
     pub spurious: Vec<(f64, u64)>,
-}
-
-/// The record of a run, and its time series if asked for.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Output {
-    /// What was measured.
-    pub record: RunRecord,
-    /// What happened when, if asked for.
-    pub recording: Option<Recording>,
-}
-
-/// Runs worlds: the simulator, or a stand-in in tests.
-pub trait Engine: Sync {
-    /// Name and version: results of another engine are not reused.
-    fn version(&self) -> String;
-
-    /// The transports that flows can name.
-    fn stacks(&self) -> Vec<StackInfo>;
-
-    /// Whether the same seed gives the same event log there; some foreign stacks draw chance from the system.
-    fn is_repeatable(&self, world: &World) -> bool {
-        let _ = world;
-        true
-    }
-
-    /// One run again, with its traces in `folder`.
-    ///
-    /// # Errors
-    /// [`TraceError::Unsupported`] unless the engine says otherwise.
-    fn trace(&self, world: &World, seed: u64, folder: &Path) -> Result<Traced, TraceError> {
-        let _ = (world, seed, folder);
-        Err(TraceError::Unsupported)
-    }
-
-    /// One run. Reasons not to come to an end belong into the record; a panic is caught by the caller.
-    fn run(&self, world: &World, seed: u64, recording: bool) -> Output;
 }

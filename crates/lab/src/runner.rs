@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use crate::engine::{Engine, Output};
 use crate::hash::Digest;
-use crate::record::{Engine, Output, RunRecord};
+use crate::panics::{self, lock};
+use crate::record::RunRecord;
 use crate::scenario::{RecordWhich, Scenario, Until};
 use crate::store::{Manifest, ManifestRun, Store, StoreError, key};
 use crate::summary::{Runs, subjects};
@@ -440,7 +442,7 @@ impl<'a> Work<'a> {
         let ran = catch_unwind(AssertUnwindSafe(|| self.engine.run(world, seed, self.is_recorded(seed))));
         let panicked = ran.is_err();
         let Output { mut record, recording } = ran.unwrap_or_else(|panic| {
-            let reason = format!("the program panicked: {}", panic_message(&*panic));
+            let reason = format!("the program panicked: {}", panics::message(&*panic));
             Output { record: RunRecord::failure(reason), recording: None }
         });
         if let Some(reason) = &mut record.failed {
@@ -457,17 +459,6 @@ impl<'a> Work<'a> {
         self.store.save_run(&self.keys[point], seed, &record)?;
         Ok(record)
     }
-}
-
-/// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn core::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".to_owned())
-}
-
-/// The value, also after a panic of whoever held it.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// A run that came out differently.

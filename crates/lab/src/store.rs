@@ -26,8 +26,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::hash::Digest;
+use crate::panics::lock;
 use crate::record::{Recording, RunRecord};
-use crate::runner::lock;
 use crate::scenario::{Point, Scenario};
 
 mod merge;
@@ -36,6 +36,9 @@ pub(crate) use merge::Plan;
 
 /// The form of the files; results in another form are not read.
 pub const SCHEMA: u32 = 4;
+
+/// So many records are held at a time while results are read.
+pub(crate) const AT_ONCE: usize = 256;
 
 /// A directory with results.
 #[derive(Clone, Debug)]

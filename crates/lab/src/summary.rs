@@ -13,37 +13,15 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::metric::{METRICS, Metric, Scope, Unit};
-use crate::record::RunRecord;
 use crate::scenario::Scenario;
 use crate::stats::{Estimate, Interval, Missing, Statistic};
-use crate::store::{Manifest, ManifestRun, Store};
 
 pub(crate) use difference::on_same_seeds;
-pub use difference::{COMPARED, Difference, Place, compare, differences, pairs};
+pub use difference::{Difference, compare, differences, pairs};
 pub use run::Run;
-pub use runs::Runs;
+pub use runs::{Place, Runs};
 pub use sample::{Sample, resolution};
 pub use verdict::{Outcome, Tally, Verdict, ends, many_intervals, speaks_of, verdicts, with_interval};
-
-/// The runs that a manifest lists, by the points of `scenario`, which has fewer than the manifest if this program has
-/// fewer stacks. A failed run of which nothing else is known stands as its failure.
-pub fn load(store: &Store, manifest: &Manifest, scenario: &Scenario) -> Runs {
-    let places = manifest.places(scenario);
-    let read = |run: &ManifestRun| {
-        let (point, place) = (manifest.points.get(run.point)?, places.get(run.point).copied()??);
-        let record = store.run(&point.key, run.seed).or_else(|| run.failed.clone().map(RunRecord::failure))?;
-        Some(((place, run.seed), record))
-    };
-    let mut runs = Runs::new();
-    for some in manifest.runs.chunks(AT_ONCE) {
-        let records: Vec<_> = some.par_iter().filter_map(read).collect();
-        records.iter().for_each(|(run, record)| runs.insert(*run, record));
-    }
-    runs
-}
-
-/// So many records are held at a time while results are read.
-pub(crate) const AT_ONCE: usize = 256;
 
 /// The names of what a scope has at a point: its flows, its links, or the run itself.
 pub fn subjects(scenario: &Scenario, point: usize, scope: Scope) -> Vec<String> {
@@ -59,11 +37,6 @@ pub fn subjects(scenario: &Scenario, point: usize, scope: Scope) -> Vec<String> 
             .collect(),
     }
 }
-
-/// Metrics that every flow with an end has if it completes, and that are as bad as can be if it does not: leaving these
-/// runs out would make a transport look better the more often it fails. What else a flow should have had, its record
-/// says.
-const DUE: [&str; 3] = ["completion", "completion_less_interruptions", "goodput"];
 
 /// Whether a run, or a flow of it, did not come to its end.
 fn is_unfinished(record: &Run, subject: &str) -> bool {
@@ -90,7 +63,7 @@ pub fn values(runs: &Runs, point: usize, subject: &str, metric: &Metric) -> Vec<
                     {
                         false
                     }
-                    Scope::Flow if DUE.contains(&metric.name) => !record.is_endless(subject),
+                    Scope::Flow if metric.is_due => !record.is_endless(subject),
                     // What else it should have had the other runs tell.
                     Scope::Flow => *others_have_it,
                     Scope::Link | Scope::Run => record.has_no_flows() && *others_have_it,

@@ -4,8 +4,9 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use thalweg_units::math;
 
+use crate::engine::{Engine, Output, StackInfo};
 use crate::hash::Digest;
-use crate::record::{Delivery, Engine, Output, PacketPlot, Part, Recording, RunRecord, Series, StackInfo, put};
+use crate::record::{Delivery, PacketPlot, Part, Recording, RunRecord, Series, put};
 use crate::scenario::world::World;
 
 /// The stand-in. Panics on seed 13 if `superstitious`.

@@ -25,57 +25,17 @@ use thalweg_proto::qlog::{self, QlogWriter};
 use thalweg_proto::rustls::KeyLog;
 use thalweg_sim::{IP_UDP_HEADERS, Plan, Seen, Tap};
 
-use crate::record::{Engine, RunRecord};
-use crate::report::csv::file_name;
-use crate::runner::{lock, panic_message};
+use crate::engine::Engine;
+pub use crate::engine::{TraceError, Traced};
+use crate::file_name::file_name;
+use crate::panics::{self, lock};
+use crate::record::RunRecord;
 use crate::scenario::Scenario;
 use crate::store::{ManifestRun, StoreError, io_error};
 use pcapng::Writer;
 
 /// The name of the capture.
 pub const CAPTURE: &str = "packets.pcapng";
-
-/// A run that has been traced.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Traced {
-    /// What was measured.
-    pub record: RunRecord,
-    /// The files: the capture, then the qlog files as their connections began.
-    pub files: Vec<PathBuf>,
-    /// Flows that are not in the capture because they do not run on UDP.
-    pub not_captured: Vec<String>,
-}
-
-/// Why there is no trace, or one of another run than the recorded.
-#[derive(Debug, thiserror::Error)]
-pub enum TraceError {
-    /// The engine cannot write traces.
-    #[error("this engine writes no traces")]
-    Unsupported,
-    /// The world cannot be run.
-    #[error("{0}")]
-    World(String),
-    /// The run panicked; what was written until then is kept.
-    #[error("the program panicked: {0}")]
-    Panicked(String),
-    /// A file could not be written.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The run came out differently. The files are those of the new run.
-    #[error(
-        "the run came out differently: its wire hash is {found}, the recorded one is {expected}; the traces in {} are of \
-         the new run",
-        folder.display()
-    )]
-    Differs {
-        /// The wire hash on record.
-        expected: String,
-        /// That of the new run.
-        found: String,
-        /// Where the traces are.
-        folder: PathBuf,
-    },
-}
 
 /// Makes one run again and writes its traces into `folder`, which is made if need be.
 ///
@@ -94,7 +54,7 @@ pub fn trace(
     let world =
         &scenario.points.get(point).ok_or_else(|| TraceError::World(format!("there is no point {point}")))?.world;
     let ran = catch_unwind(AssertUnwindSafe(|| engine.trace(world, seed, folder)));
-    let traced = ran.map_err(|panic| TraceError::Panicked(panic_message(&*panic)))??;
+    let traced = ran.map_err(|panic| TraceError::Panicked(panics::message(&*panic)))??;
     let expected = recorded.filter(|_| engine.is_repeatable(world)).map(|run| &run.wire_hash);
     match expected.filter(|expected| **expected != traced.record.wire_hash) {
         None => Ok(traced),

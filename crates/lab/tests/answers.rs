@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 
 use thalweg_lab::answer;
 use thalweg_lab::choices::Grid;
+use thalweg_lab::engine::Engine;
 use thalweg_lab::engine::SimEngine;
 use thalweg_lab::judgment::{Judgment, Reason};
 use thalweg_lab::matrix;
-use thalweg_lab::record::Engine;
-use thalweg_lab::report::Results;
+use thalweg_lab::results::Results;
 use thalweg_lab::runner::{RunOptions, run};
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::store::Store;

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
+use thalweg_lab::engine::Engine;
 use thalweg_lab::engine::SimEngine;
-use thalweg_lab::record::{Engine, RunRecord};
+use thalweg_lab::record::RunRecord;
 use thalweg_lab::scenario::{Scenario, ScenarioError};
 use thalweg_sim::{Audio, Call, Traffic, Video};
 use thalweg_units::Duration;

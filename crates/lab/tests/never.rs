@@ -4,9 +4,10 @@
 
 use std::path::Path;
 
+use thalweg_lab::engine::Engine;
 use thalweg_lab::engine::SimEngine;
 use thalweg_lab::metric;
-use thalweg_lab::record::{Engine, Part, RunRecord};
+use thalweg_lab::record::{Part, RunRecord};
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::summary::{self, Run, Runs};
 

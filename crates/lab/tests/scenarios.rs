@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use thalweg_lab::engine::Engine;
 use thalweg_lab::engine::SimEngine;
-use thalweg_lab::record::Engine;
 use thalweg_lab::scenario::{Scenario, presets};
 
 /// Every scenario of a folder and of the folders in it.

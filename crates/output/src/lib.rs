@@ -19,7 +19,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use place::{InPlace, Kind, Place};
+pub use place::{InPlace, OutputKind, Place};
 
 /// How many names are tried for the file beside the target that gets its name at the end.
 const TRIES: usize = 16;

@@ -21,7 +21,7 @@ pub enum Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InPlace {
     path: PathBuf,
-    kind: Kind,
+    kind: OutputKind,
     /// Whether it is a descriptor of this process, which need not be opened by its path.
     own: bool,
 }
@@ -29,7 +29,7 @@ pub struct InPlace {
 /// Kinds of outputs that are written in place. [`fmt::Display`] names them: "a pipe".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum OutputKind {
     /// A pipe, with or without a name.
     Pipe,
     /// A character device, such as `/dev/null` or a terminal, or a block device, such as a disk.
@@ -40,13 +40,13 @@ pub enum Kind {
     Descriptor(u32),
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for OutputKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::Pipe => f.write_str("a pipe"),
-            Kind::Device => f.write_str("a device"),
-            Kind::Socket => f.write_str("a socket"),
-            Kind::Descriptor(number) => write!(f, "open descriptor {number}"),
+            OutputKind::Pipe => f.write_str("a pipe"),
+            OutputKind::Device => f.write_str("a device"),
+            OutputKind::Socket => f.write_str("a socket"),
+            OutputKind::Descriptor(number) => write!(f, "open descriptor {number}"),
         }
     }
 }
@@ -70,7 +70,7 @@ impl Place {
         let mut at = path.to_owned();
         for _ in 0..=MOST_LINKS {
             if let Some((number, own)) = descriptor(&at) {
-                return Ok(Place::InPlace(InPlace { path: at, kind: Kind::Descriptor(number), own }));
+                return Ok(Place::InPlace(InPlace { path: at, kind: OutputKind::Descriptor(number), own }));
             }
             match fs::read_link(&at) {
                 Ok(next) => at = at.parent().unwrap_or(Path::new("")).join(next),
@@ -99,12 +99,12 @@ impl InPlace {
     /// The open descriptor with this number, as `/dev/fd/NUMBER` would name it. 1 is standard output.
     #[must_use]
     pub fn descriptor(number: u32) -> InPlace {
-        InPlace { path: format!("/dev/fd/{number}").into(), kind: Kind::Descriptor(number), own: true }
+        InPlace { path: format!("/dev/fd/{number}").into(), kind: OutputKind::Descriptor(number), own: true }
     }
 
     /// What it is.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> OutputKind {
         self.kind
     }
 
@@ -117,7 +117,7 @@ impl InPlace {
         match self.kind {
             // The same open file, so that its position is shared with whoever else writes to it.
             #[cfg(unix)]
-            Kind::Descriptor(number @ 0..=2) if self.own => {
+            OutputKind::Descriptor(number @ 0..=2) if self.own => {
                 use std::os::fd::AsFd as _;
                 let descriptor = match number {
                     0 => io::stdin().as_fd().try_clone_to_owned(),
@@ -127,39 +127,41 @@ impl InPlace {
                 descriptor.map(File::from)
             }
             #[cfg(unix)]
-            Kind::Socket => {
+            OutputKind::Socket => {
                 let stream = std::os::unix::net::UnixStream::connect(&self.path)?;
                 Ok(File::from(std::os::fd::OwnedFd::from(stream)))
             }
-            Kind::Descriptor(_) => File::options().append(true).open(&self.path).map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => io::Error::new(error.kind(), "no such descriptor is open"),
-                _ if leads_to_socket(&self.path) => {
-                    let text =
-                        "a socket cannot be opened by its number; give it as standard output, and name /dev/stdout";
-                    io::Error::new(error.kind(), text)
-                }
-                _ => error,
-            }),
+            OutputKind::Descriptor(_) => {
+                File::options().append(true).open(&self.path).map_err(|error| match error.kind() {
+                    io::ErrorKind::NotFound => io::Error::new(error.kind(), "no such descriptor is open"),
+                    _ if leads_to_socket(&self.path) => {
+                        let text =
+                            "a socket cannot be opened by its number; give it as standard output, and name /dev/stdout";
+                        io::Error::new(error.kind(), text)
+                    }
+                    _ => error,
+                })
+            }
             _ => File::options().write(true).open(&self.path),
         }
     }
 }
 
 #[cfg(unix)]
-fn kind(file: FileType) -> Option<Kind> {
+fn kind(file: FileType) -> Option<OutputKind> {
     use std::os::unix::fs::FileTypeExt as _;
     match file {
-        file if file.is_fifo() => Some(Kind::Pipe),
-        file if file.is_socket() => Some(Kind::Socket),
+        file if file.is_fifo() => Some(OutputKind::Pipe),
+        file if file.is_socket() => Some(OutputKind::Socket),
         file if file.is_file() => None,
         // Whatever else there is: it is not to be replaced.
-        _ => Some(Kind::Device),
+        _ => Some(OutputKind::Device),
     }
 }
 
 #[cfg(not(unix))]
-fn kind(file: FileType) -> Option<Kind> {
-    (!file.is_file()).then_some(Kind::Device)
+fn kind(file: FileType) -> Option<OutputKind> {
+    (!file.is_file()).then_some(OutputKind::Device)
 }
 
 #[cfg(unix)]

@@ -176,7 +176,7 @@ mod unix {
         for name in [format!("/dev/fd/{number}"), format!("/proc/self/fd/{number}")] {
             let place = Place::of(name.as_ref()).unwrap();
             let Place::InPlace(place) = place else { panic!("{place:?}") };
-            assert_eq!(place.kind(), Kind::Descriptor(number as u32));
+            assert_eq!(place.kind(), OutputKind::Descriptor(number as u32));
             write(name.as_ref(), b"tail ").unwrap();
         }
         let mut text = String::new();

@@ -102,7 +102,7 @@ fn accept(
 }
 
 /// What is left to send on a stream.
-struct Answer {
+struct Unsent {
     /// Over HTTP/3, until they are sent.
     headers: Option<Vec<h3::Header>>,
     body: Vec<u8>,
@@ -114,7 +114,7 @@ struct Entry {
     connection: Connection,
     http: Option<h3::Connection>,
     lines: BTreeMap<u64, Vec<u8>>,
-    answers: BTreeMap<u64, Answer>,
+    answers: BTreeMap<u64, Unsent>,
     streams: usize,
     retried: bool,
     closed: bool,
@@ -162,7 +162,7 @@ impl Entry {
             if whole {
                 self.streams += 1;
                 match contract::read_for_line(&self.lines.remove(&id).unwrap_or_default()) {
-                    Ok(body) => drop(self.answers.insert(id, Answer { headers: None, body, sent: 0 })),
+                    Ok(body) => drop(self.answers.insert(id, Unsent { headers: None, body, sent: 0 })),
                     Err(error) => {
                         eprintln!("request failed: {error}");
                         self.connection.stream_shutdown(id, Shutdown::Write, NOT_FOUND.into())?;
@@ -204,7 +204,7 @@ impl Entry {
                         h3::Header::new(b":status", status.as_bytes()),
                         h3::Header::new(b"content-length", body.len().to_string().as_bytes()),
                     ];
-                    self.answers.insert(id, Answer { headers: Some(headers), body, sent: 0 });
+                    self.answers.insert(id, Unsent { headers: Some(headers), body, sent: 0 });
                 }
                 Ok(_) => {}
                 Err(h3::Error::Done) => break,

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use thalweg_lab::report::{self, Results};
+use thalweg_lab::report;
+use thalweg_lab::results::Results;
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::store::write_whole;
 

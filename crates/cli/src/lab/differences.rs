@@ -1,7 +1,7 @@
 //! What `thalweg lab compare` prints: whether two sets of results are the same, and what differs beyond chance.
 
 use thalweg_lab::metric::{self, Better, Unit};
-use thalweg_lab::report::Common;
+use thalweg_lab::results::Common;
 use thalweg_lab::stats::{FEWEST_FOR_MEDIAN, Interval, Missing, Paired};
 use thalweg_lab::summary::{self, Difference};
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use thalweg_lab::draw::gate::{Committed, Draw};
 use thalweg_lab::draw::{self, Options, Request, Results};
-use thalweg_lab::record::Engine;
+use thalweg_lab::engine::Engine;
 use thalweg_lab::store::write_whole;
 use thalweg_recovery::Policies;
 

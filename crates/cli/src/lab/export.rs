@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use thalweg_lab::record::Engine;
+use thalweg_lab::engine::Engine;
 
 use super::{collection, load, words};
 use crate::failure::{Failure, Result};

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use thalweg_lab::record::{Engine, Output, StackInfo};
+use thalweg_lab::engine::{Engine, Output, StackInfo};
 use thalweg_lab::runner::{self, RunOptions};
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::scenario::world::World;

@@ -1,7 +1,7 @@
 //! What `thalweg lab run` and `merge` print of a scenario's results: the figures, what fails, what holds.
 
 use thalweg_lab::judgment::Judgment;
-use thalweg_lab::report::Results;
+use thalweg_lab::results::Results;
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::starved::Starved;
 use thalweg_lab::summary::{self, Outcome, Tally, Verdict};
@@ -231,8 +231,9 @@ fn failures(results: &Results, judgment: &Judgment, detail: Detail) -> String {
 mod tests {
     use std::path::Path;
 
+    use thalweg_lab::engine::Engine as _;
     use thalweg_lab::engine::SimEngine;
-    use thalweg_lab::record::{Engine as _, Part, RunRecord, put};
+    use thalweg_lab::record::{Part, RunRecord, put};
     use thalweg_lab::store::{Manifest, Store};
 
     use super::*;

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
 use serde_json::json;
+use thalweg_lab::engine::Engine;
 use thalweg_lab::judgment::Judgment;
-use thalweg_lab::record::Engine;
-use thalweg_lab::report::{self, Results};
+use thalweg_lab::report;
+use thalweg_lab::results::{self, Results};
 use thalweg_lab::runner::{self, RunOptions};
 use thalweg_lab::store::{Store, write_whole};
 
@@ -79,7 +80,7 @@ impl CompareArgs {
                 self.b.display()
             )));
         }
-        let common = report::common(&a, &b);
+        let common = results::common(&a, &b);
         eprint!("{}", differences::compared(common, &differences, Paint::of_stderr()));
         if self.json {
             output::json(

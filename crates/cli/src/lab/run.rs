@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::json;
+use thalweg_lab::engine::Engine;
 use thalweg_lab::judgment::{Judgment, Reason};
-use thalweg_lab::record::Engine;
-use thalweg_lab::report::{self, Results};
+use thalweg_lab::report;
+use thalweg_lab::results::Results;
 use thalweg_lab::runner::{self, Progress, RunOptions, Shard};
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::store::Store;
@@ -248,7 +249,7 @@ impl RunArgs {
         let judgment = Judgment::of(&results);
         eprint!("{}", outcome(&results, &judgment, detail, paint));
         if self.json {
-            output::json(&json!({ "directory": out, "report": page, "results": report::csv::results(&results) }));
+            output::json(&json!({ "directory": out, "report": page, "results": report::json::results(&results) }));
         } else {
             output::line(&page.display().to_string());
         }

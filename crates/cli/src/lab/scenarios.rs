@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use thalweg_lab::distinct;
+use thalweg_lab::engine::Engine;
 use thalweg_lab::metric::{self, METRICS};
-use thalweg_lab::record::Engine;
 use thalweg_lab::scenario::{Scenario, flow_keys, keys, presets};
 use thalweg_lab::stats::Statistic;
 use thalweg_lab::store::write_whole;

@@ -4,27 +4,13 @@
 use thalweg_lab::choices::Grid;
 use thalweg_lab::matrix;
 use thalweg_lab::metric::{self, Better, Metric, Scope, Unit};
-use thalweg_lab::report::Results;
+use thalweg_lab::results::Results;
 use thalweg_lab::stats::{Estimate, FEWEST_FOR_MEDIAN, Interval, Missing, Statistic};
 use thalweg_lab::summary::{self, Sample};
 
 use super::words::counted;
 use crate::columns::{Cell, Column, sentence, table};
 use crate::paint::Paint;
-
-/// What is shown of flows beside what the scenario asks about, if it has values.
-const SHOWN: [&str; 10] = [
-    "response",
-    "flow_completion",
-    "deadline_misses",
-    "frame_delay",
-    "completion",
-    "goodput",
-    "completion_over_floor",
-    "silence_after_repair",
-    "packets_spurious",
-    "packets_lost",
-];
 
 /// The most rows of a table.
 const MOST_ROWS: usize = 40;
@@ -95,7 +81,8 @@ impl Figures<'_> {
             }
             measured.len()
         };
-        let shown = || SHOWN.iter().filter_map(|name| metric::find(name)).map(|it| (it, summary::statistic(it)));
+        // What is shown of flows beside what the scenario asks about, if it has values.
+        let shown = || metric::in_order(|rank| rank.figures).into_iter().map(|it| (it, summary::statistic(it)));
         let main = answer.into_iter().chain(shown()).find(|one| add(*one) > 0);
         if let Some(main) = main {
             self.spoken_of().into_iter().chain(shown()).filter(|one| one.0.name != main.0.name).for_each(|one| {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
-use thalweg_lab::record::Engine;
+use thalweg_lab::engine::Engine;
 use thalweg_lab::scenario::Scenario;
 use thalweg_lab::store::{Manifest, ManifestRun, Store};
 use thalweg_lab::trace::{TraceError, trace};

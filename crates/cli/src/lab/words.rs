@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use thalweg_lab::metric::{self, Scope, Unit};
-use thalweg_lab::report::Results;
+use thalweg_lab::results::Results;
 use thalweg_lab::runner::Finished;
 use thalweg_lab::stats::Missing;
 use thalweg_lab::summary::{self, Cell, Tally, Verdict};
@@ -33,22 +33,16 @@ pub(super) fn counted(count: u64, what: &str) -> String {
 
 /// The main figures of each flow at each point, with all that is known about them.
 pub(super) fn figures_of_all(results: &Results) -> String {
-    const SHOWN: [&str; 9] = [
-        "completion",
-        "completion_over_floor",
-        "goodput",
-        "response",
-        "flow_completion",
-        "deadline_misses",
-        "frame_delay",
-        "silence_after_repair",
-        "packets_spurious",
-    ];
+    /// Metrics beyond this place have no room in a line.
+    const LAST: u8 = 9;
+    let is_shown = |cell: &&Cell| {
+        metric::find(cell.metric).and_then(|metric| metric.rank.figures).is_some_and(|place| place <= LAST)
+    };
     let rows = summary::rows(&results.scenario, &results.runs, Scope::Flow);
     let mut out = String::new();
     for row in rows.iter().take(60) {
         let point = results.scenario.points.get(row.point).map(|point| point.name(&results.scenario.axes));
-        let cells: Vec<String> = row.cells.iter().filter(|cell| SHOWN.contains(&cell.metric)).map(figures).collect();
+        let cells: Vec<String> = row.cells.iter().filter(is_shown).map(figures).collect();
         let label = [point.unwrap_or_default(), row.subject.clone()];
         let label: Vec<String> = label.into_iter().filter(|part| !part.is_empty()).collect();
         out += &sentence_of(&format!("  {}: {}", label.join(", "), cells.join("; ")), 4);
@@ -131,7 +125,7 @@ mod tests {
     fn no_events_are_no_less_than_none() {
         let text = "title = \"t\"\nquestion = \"q?\"\n[path.p]\npreset = \"broadband\"\n[[flow]]\ntransfer = { download = \"1 MB\" }\n";
         let scenario =
-            Scenario::parse("t.toml", text, Path::new(""), &[thalweg_lab::record::StackInfo::new("thalweg")]).unwrap();
+            Scenario::parse("t.toml", text, Path::new(""), &[thalweg_lab::engine::StackInfo::new("thalweg")]).unwrap();
         let runs = [((0, 1), RunRecord::failure("panic".to_owned()))].into();
         let manifest = Manifest::new(&scenario, "none");
         let done = Finished { runs, manifest, reused: 0, executed: 1, interrupted: false };

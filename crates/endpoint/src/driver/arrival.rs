@@ -65,7 +65,7 @@ impl Driver {
                 let cid = short_header_cid::<{ WorkerCid::LEN }>(datagram);
                 match &mut state.undecided {
                     // A connection that was turned away only waits to be forgotten.
-                    None if state.verdict.is_some() => {}
+                    None if state.rejection.is_some() => {}
                     None => state.machine.handle_datagram(now, meta, datagram),
                     Some(kept) if kept.len() < UNDECIDED_DATAGRAMS => kept.push((*meta, datagram.to_vec())),
                     Some(_) => {}

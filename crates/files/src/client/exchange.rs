@@ -20,7 +20,7 @@ const MAX_INTERIM: usize = 64;
 const NO_ERROR: u64 = Code::H3_NO_ERROR.value();
 
 /// The side of a request stream that the answer arrives on.
-pub(super) type Answer = RequestStream<RecvStream, Bytes>;
+pub(super) type ResponseStream = RequestStream<RecvStream, Bytes>;
 
 /// Why there is no answer.
 pub(super) enum Failure {
@@ -45,7 +45,7 @@ impl From<StreamError> for Failure {
 pub(super) async fn run(
     stream: RequestStream<BidiStream<Bytes>, Bytes>,
     body: SendBody,
-) -> Result<(Response<()>, Answer), Failure> {
+) -> Result<(Response<()>, ResponseStream), Failure> {
     let (send, mut answer) = stream.split();
     let sending = send_body(send, body);
     let head = {
@@ -109,7 +109,7 @@ async fn send_body(mut send: RequestStream<SendStream<Bytes>, Bytes>, mut body: 
 
 /// The first response that is not an interim one (RFC 9110 section 15.2). `thalweg_h3` has refused 101, which HTTP/3
 /// does not have (RFC 9114 section 4.5).
-async fn final_head(answer: &mut Answer) -> Result<Response<()>, Failure> {
+async fn final_head(answer: &mut ResponseStream) -> Result<Response<()>, Failure> {
     for _ in 0..=MAX_INTERIM {
         let head = answer.recv_response().await?;
         if !head.status().is_informational() {

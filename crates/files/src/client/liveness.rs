@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::quic::{Failure, Http3, Quic};
-use super::session::{Kind, Session};
+use super::session::{HttpConnection, Session};
 
 /// Silence, with questions of the transport unanswered, from which on the connection is in doubt. Shorter would dial
 /// again for every change of a wireless cell; longer is time lost after a server's restart.
@@ -81,7 +81,7 @@ pub(super) async fn early_successor(http: &Http3) -> Arc<Session> {
 
 /// Looks after a session for as long as it lives.
 pub(super) fn watch(session: &Arc<Session>, quic: &Quic, name: &str) {
-    if !matches!(session.kind, Kind::Http3(_)) {
+    if !matches!(session.kind, HttpConnection::Http3(_)) {
         return;
     }
     let (session, quic, name) = (Arc::downgrade(session), quic.clone(), name.to_owned());
@@ -103,7 +103,7 @@ pub(super) fn watch(session: &Arc<Session>, quic: &Quic, name: &str) {
 fn with<T>(session: &Weak<Session>, look: impl FnOnce(&Session, &Http3) -> T) -> Option<T> {
     let session = session.upgrade()?;
     match &session.kind {
-        Kind::Http3(http) if http.connection.close_reason().is_none() => Some(look(&session, http)),
+        HttpConnection::Http3(http) if http.connection.close_reason().is_none() => Some(look(&session, http)),
         _ => None,
     }
 }
@@ -209,7 +209,7 @@ async fn stands(session: &Weak<Session>, new: &Arc<Session>) -> bool {
 /// Offers the second connection no longer, and closes it unless somebody has gone on with it.
 async fn withdraw(session: &Weak<Session>, new: &Session) {
     with(session, |_, http| http.life.early.send_replace(None));
-    if matches!(&new.kind, Kind::Http3(http) if !http.is_awaited()) {
+    if matches!(&new.kind, HttpConnection::Http3(http) if !http.is_awaited()) {
         new.close().await;
     }
 }

@@ -24,7 +24,7 @@ use super::broken::Broken;
 use super::exchange;
 use super::head::MAX_SECTION;
 use super::liveness::Life;
-use super::session::{Body, Kind, SendBody, Session};
+use super::session::{Body, HttpConnection, SendBody, Session};
 
 /// How long a handshake may be silent before we ask the host whether the port is open at all. Longer than most round
 /// trips, so that the question is rarely asked; shorter than [`super::race::STAGGER`].
@@ -239,7 +239,7 @@ impl Quic {
             remote: connection.remote_address(),
             resolve: Duration::ZERO,
             handshake: Duration::ZERO,
-            kind: Kind::Http3(Http3 {
+            kind: HttpConnection::Http3(Http3 {
                 send,
                 connection,
                 endpoint,
@@ -374,7 +374,7 @@ impl Http3 {
 
 /// The body of an answer.
 pub(super) struct Http3Body {
-    stream: exchange::Answer,
+    stream: exchange::ResponseStream,
     connection: thalweg::Connection,
     _awaited: Awaited,
 }

@@ -103,10 +103,11 @@ pub(super) struct Session {
     pub resolve: Duration,
     /// From the first packet of the winning attempt's race to the end of the handshake.
     pub handshake: Duration,
-    pub kind: Kind,
+    pub kind: HttpConnection,
 }
 
-pub(super) enum Kind {
+/// The connection of a session, by version of HTTP.
+pub(super) enum HttpConnection {
     Http3(Http3),
     Http2(http2::SendRequest<SendBody>),
     Http1(Arc<Http1>),
@@ -125,53 +126,55 @@ pub(super) struct Http1 {
 impl Session {
     pub(super) fn protocol(&self) -> Protocol {
         match &self.kind {
-            Kind::Http3(_) => Protocol::Http3,
-            Kind::Http2(_) => Protocol::Http2,
-            Kind::Http1(_) => Protocol::Http1,
+            HttpConnection::Http3(_) => Protocol::Http3,
+            HttpConnection::Http2(_) => Protocol::Http2,
+            HttpConnection::Http1(_) => Protocol::Http1,
         }
     }
 
     /// Whether new requests have no chance.
     pub(super) fn is_closed(&self) -> bool {
         match &self.kind {
-            Kind::Http3(http) => http.connection.close_reason().is_some() || http.closing.load(Ordering::Relaxed),
-            Kind::Http2(send) => send.is_closed(),
-            Kind::Http1(_) => false,
+            HttpConnection::Http3(http) => {
+                http.connection.close_reason().is_some() || http.closing.load(Ordering::Relaxed)
+            }
+            HttpConnection::Http2(send) => send.is_closed(),
+            HttpConnection::Http1(_) => false,
         }
     }
 
     /// Waits until the handshake is complete: what is sent from then on is not early data. Returns at once if the
     /// connection fails, which the next request tells.
     pub(super) async fn stands(&self) {
-        if let Kind::Http3(http) = &self.kind {
+        if let HttpConnection::Http3(http) = &self.kind {
             let _ = http.connection.handshake_complete().await;
         }
     }
 
     /// Whether requests made now travel as early data.
     pub(super) fn is_early(&self) -> bool {
-        matches!(&self.kind, Kind::Http3(http) if http.connection.is_handshaking())
+        matches!(&self.kind, HttpConnection::Http3(http) if http.connection.is_handshaking())
     }
 
     /// Whether the connection was used before its handshake and lost before its end.
     pub(super) fn never_stood(&self) -> bool {
-        matches!(&self.kind, Kind::Http3(http) if http.never_stood())
+        matches!(&self.kind, HttpConnection::Http3(http) if http.never_stood())
     }
 
     /// Whether an earlier session was resumed.
     pub(super) fn resumed(&self) -> bool {
-        matches!(&self.kind, Kind::Http3(http) if http.connection.resumed())
+        matches!(&self.kind, HttpConnection::Http3(http) if http.connection.resumed())
     }
 
     /// Whether early data were accepted.
     pub(super) fn early_data_accepted(&self) -> bool {
-        matches!(&self.kind, Kind::Http3(http) if http.connection.early_data_accepted() == Some(true))
+        matches!(&self.kind, HttpConnection::Http3(http) if http.connection.early_data_accepted() == Some(true))
     }
 
     /// After a failed exchange: whether the connection is gone, so that a new one may do better.
     pub(super) async fn is_lost(&self) -> bool {
         match &self.kind {
-            Kind::Http3(http) => match http.connection.close_reason() {
+            HttpConnection::Http3(http) => match http.connection.close_reason() {
                 // We close when the server breaks the rules, which it would do again; or when it answers no more.
                 Some(ConnectionError::LocallyClosed) => http.life.verdict().is_some(),
                 Some(ConnectionError::Transport(_)) => false,
@@ -179,29 +182,29 @@ impl Session {
                 None => http.closing.load(Ordering::Relaxed),
             },
             // The answer hears of the end of the connection a moment before the connection itself.
-            Kind::Http2(send) => {
+            HttpConnection::Http2(send) => {
                 let mut send = send.clone();
                 !matches!(tokio::time::timeout(Duration::from_millis(50), send.ready()).await, Ok(Ok(())))
             }
             // Requests do not share connections.
-            Kind::Http1(pool) => !pool.nonsense.load(Ordering::Relaxed),
+            HttpConnection::Http1(pool) => !pool.nonsense.load(Ordering::Relaxed),
         }
     }
 
     /// After a time without data of the answer: whether the server was heard meanwhile.
     pub(super) fn is_answering(&self, silence: Duration) -> bool {
         match &self.kind {
-            Kind::Http3(http) => http.connection.silence() < silence / 2,
+            HttpConnection::Http3(http) => http.connection.silence() < silence / 2,
             // It would have been closed: see `HTTP2_ASK`.
-            Kind::Http2(_) => true,
-            Kind::Http1(_) => false,
+            HttpConnection::Http2(_) => true,
+            HttpConnection::Http1(_) => false,
         }
     }
 
     /// Why the connection was given up, if it was.
     pub(super) fn verdict(&self) -> Option<String> {
         match &self.kind {
-            Kind::Http3(http) => http.life.verdict().map(str::to_owned),
+            HttpConnection::Http3(http) => http.life.verdict().map(str::to_owned),
             _ => None,
         }
     }
@@ -209,7 +212,7 @@ impl Session {
     /// The connection that takes the place of this one, if there is one already; given once.
     pub(super) fn successor(&self) -> Option<Arc<Session>> {
         match &self.kind {
-            Kind::Http3(http) => http.life.successor(),
+            HttpConnection::Http3(http) => http.life.successor(),
             _ => None,
         }
     }
@@ -217,7 +220,7 @@ impl Session {
     /// Ready when this connection is silent and another can be used before its handshake is complete.
     pub(super) async fn early_successor(&self) -> Arc<Session> {
         match &self.kind {
-            Kind::Http3(http) => liveness::early_successor(http).await,
+            HttpConnection::Http3(http) => liveness::early_successor(http).await,
             _ => std::future::pending().await,
         }
     }
@@ -225,14 +228,14 @@ impl Session {
     /// Counters of the QUIC connection, if it is one.
     pub(super) fn stats(&self) -> Option<ConnectionStats> {
         match &self.kind {
-            Kind::Http3(http) => Some(http.connection.stats()),
+            HttpConnection::Http3(http) => Some(http.connection.stats()),
             _ => None,
         }
     }
 
     /// Closes the connection and lets the peer hear of it.
     pub(super) async fn close(&self) {
-        if let Kind::Http3(http) = &self.kind {
+        if let HttpConnection::Http3(http) = &self.kind {
             http.close().await;
         }
     }
@@ -259,9 +262,9 @@ impl Session {
                     .await
                     .map_err(|error| io::Error::other(why_tcp(error)))?;
                 tokio::spawn(connection);
-                Kind::Http2(send)
+                HttpConnection::Http2(send)
             }
-            (stream, false) => Kind::Http1(Arc::new(Http1 {
+            (stream, false) => HttpConnection::Http1(Arc::new(Http1 {
                 remote,
                 name,
                 tls,
@@ -275,13 +278,13 @@ impl Session {
     /// Sends a request and waits for the head of the answer.
     pub(super) async fn request(&self, request: Request<SendBody>) -> Result<(Response<()>, Body), String> {
         match &self.kind {
-            Kind::Http3(http) => http.request(request).await,
-            Kind::Http2(send) => {
+            HttpConnection::Http3(http) => http.request(request).await,
+            HttpConnection::Http2(send) => {
                 let response = send.clone().send_request(request).await.map_err(why_tcp)?;
                 let (head, body) = split(response);
                 Ok((head, Body::Hyper { body, back: None }))
             }
-            Kind::Http1(pool) => {
+            HttpConnection::Http1(pool) => {
                 let mut send = pool.take().await.map_err(chain)?;
                 let response = send.send_request(origin_form(request)).await.map_err(|error| {
                     pool.nonsense.fetch_or(error.is_parse(), Ordering::Relaxed);

@@ -52,7 +52,7 @@ pub fn http_date(seconds: u64) -> String {
 
 /// What the preconditions of a request lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Precondition {
     /// Answer as if there were none.
     Proceed,
     /// 304.
@@ -65,27 +65,27 @@ pub enum Verdict {
 ///
 /// `current` is `None` when nothing is stored at the target; `reading` is true for GET and HEAD.
 #[must_use]
-pub fn evaluate(headers: &HeaderMap, current: Option<&Validators>, reading: bool) -> Verdict {
+pub fn evaluate(headers: &HeaderMap, current: Option<&Validators>, reading: bool) -> Precondition {
     if headers.contains_key(IF_MATCH) {
         if !tag_matches(headers, &IF_MATCH, current, Comparison::Strong) {
-            return Verdict::Failed;
+            return Precondition::Failed;
         }
     } else if let (Some(limit), Some(current)) = (date(headers, &IF_UNMODIFIED_SINCE), current)
         && current.modified > limit
     {
-        return Verdict::Failed;
+        return Precondition::Failed;
     }
     if headers.contains_key(IF_NONE_MATCH) {
         if tag_matches(headers, &IF_NONE_MATCH, current, Comparison::Weak) {
-            return if reading { Verdict::NotModified } else { Verdict::Failed };
+            return if reading { Precondition::NotModified } else { Precondition::Failed };
         }
     } else if reading
         && let (Some(since), Some(current)) = (date(headers, &IF_MODIFIED_SINCE), current)
         && current.modified <= since
     {
-        return Verdict::NotModified;
+        return Precondition::NotModified;
     }
-    Verdict::Proceed
+    Precondition::Proceed
 }
 
 /// Whether the request is to create and never to replace: `If-None-Match: *` (RFC 9110 section 13.1.2).
@@ -165,7 +165,7 @@ mod tests {
     const AT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
 
-    fn verdict(list: &[(HeaderName, &str)], reading: bool) -> Verdict {
+    fn verdict(list: &[(HeaderName, &str)], reading: bool) -> Precondition {
         evaluate(&headers(list), Some(&current()), reading)
     }
 
@@ -176,34 +176,34 @@ mod tests {
     #[test]
     fn if_none_match_compares_weakly_and_answers_304_to_reads_412_to_writes() {
         for value in ["\"a-b-c\"", "W/\"a-b-c\"", "\"x\", \"a-b-c\"", "*", "\"x,y\",\"a-b-c\""] {
-            assert_eq!(verdict(&[(IF_NONE_MATCH, value)], true), Verdict::NotModified, "{value}");
-            assert_eq!(verdict(&[(IF_NONE_MATCH, value)], false), Verdict::Failed, "{value}");
+            assert_eq!(verdict(&[(IF_NONE_MATCH, value)], true), Precondition::NotModified, "{value}");
+            assert_eq!(verdict(&[(IF_NONE_MATCH, value)], false), Precondition::Failed, "{value}");
         }
         for value in ["\"x\"", "a-b-c", "\"a-b-c", ""] {
-            assert_eq!(verdict(&[(IF_NONE_MATCH, value)], true), Verdict::Proceed, "{value}");
+            assert_eq!(verdict(&[(IF_NONE_MATCH, value)], true), Precondition::Proceed, "{value}");
         }
-        assert_eq!(evaluate(&headers(&[(IF_NONE_MATCH, "*")]), None, false), Verdict::Proceed);
+        assert_eq!(evaluate(&headers(&[(IF_NONE_MATCH, "*")]), None, false), Precondition::Proceed);
     }
 
     #[test]
     fn if_match_compares_strongly() {
-        assert_eq!(verdict(&[(IF_MATCH, "\"a-b-c\"")], true), Verdict::Proceed);
-        assert_eq!(verdict(&[(IF_MATCH, "*")], false), Verdict::Proceed);
-        assert_eq!(verdict(&[(IF_MATCH, "W/\"a-b-c\"")], true), Verdict::Failed);
-        assert_eq!(verdict(&[(IF_MATCH, "\"x\"")], true), Verdict::Failed);
-        assert_eq!(evaluate(&headers(&[(IF_MATCH, "*")]), None, false), Verdict::Failed);
+        assert_eq!(verdict(&[(IF_MATCH, "\"a-b-c\"")], true), Precondition::Proceed);
+        assert_eq!(verdict(&[(IF_MATCH, "*")], false), Precondition::Proceed);
+        assert_eq!(verdict(&[(IF_MATCH, "W/\"a-b-c\"")], true), Precondition::Failed);
+        assert_eq!(verdict(&[(IF_MATCH, "\"x\"")], true), Precondition::Failed);
+        assert_eq!(evaluate(&headers(&[(IF_MATCH, "*")]), None, false), Precondition::Failed);
     }
 
     #[test]
     fn dates_are_looked_at_only_when_there_are_no_tags() {
-        assert_eq!(verdict(&[(IF_MODIFIED_SINCE, AT)], true), Verdict::NotModified);
-        assert_eq!(verdict(&[(IF_MODIFIED_SINCE, BEFORE)], true), Verdict::Proceed);
-        assert_eq!(verdict(&[(IF_MODIFIED_SINCE, AT)], false), Verdict::Proceed);
-        assert_eq!(verdict(&[(IF_MODIFIED_SINCE, "yesterday")], true), Verdict::Proceed);
-        assert_eq!(verdict(&[(IF_UNMODIFIED_SINCE, BEFORE)], true), Verdict::Failed);
-        assert_eq!(verdict(&[(IF_UNMODIFIED_SINCE, AT)], true), Verdict::Proceed);
-        assert_eq!(verdict(&[(IF_NONE_MATCH, "\"x\""), (IF_MODIFIED_SINCE, AT)], true), Verdict::Proceed);
-        assert_eq!(verdict(&[(IF_MATCH, "\"a-b-c\""), (IF_UNMODIFIED_SINCE, BEFORE)], true), Verdict::Proceed);
+        assert_eq!(verdict(&[(IF_MODIFIED_SINCE, AT)], true), Precondition::NotModified);
+        assert_eq!(verdict(&[(IF_MODIFIED_SINCE, BEFORE)], true), Precondition::Proceed);
+        assert_eq!(verdict(&[(IF_MODIFIED_SINCE, AT)], false), Precondition::Proceed);
+        assert_eq!(verdict(&[(IF_MODIFIED_SINCE, "yesterday")], true), Precondition::Proceed);
+        assert_eq!(verdict(&[(IF_UNMODIFIED_SINCE, BEFORE)], true), Precondition::Failed);
+        assert_eq!(verdict(&[(IF_UNMODIFIED_SINCE, AT)], true), Precondition::Proceed);
+        assert_eq!(verdict(&[(IF_NONE_MATCH, "\"x\""), (IF_MODIFIED_SINCE, AT)], true), Precondition::Proceed);
+        assert_eq!(verdict(&[(IF_MATCH, "\"a-b-c\""), (IF_UNMODIFIED_SINCE, BEFORE)], true), Precondition::Proceed);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::content::{Content, Piece, read_exact_at};
 use crate::stamp::Stamp;
-use conditional::{Validators, Verdict, http_date, unix_seconds};
+use conditional::{Precondition, Validators, http_date, unix_seconds};
 use path::{CleanPath, Opened, Refusal};
 use range::Selection;
 
@@ -270,14 +270,14 @@ impl Site {
 
         let headers = &request.headers;
         let mut answer = match conditional::evaluate(headers, Some(&validators), true) {
-            Verdict::NotModified => Answer::new(StatusCode::NOT_MODIFIED),
-            Verdict::Failed => {
+            Precondition::NotModified => Answer::new(StatusCode::NOT_MODIFIED),
+            Precondition::Failed => {
                 return Ok(Answer::error(
                     StatusCode::PRECONDITION_FAILED,
                     "The file is not in the version the request asked for.",
                 ));
             }
-            Verdict::Proceed => {
+            Precondition::Proceed => {
                 // Range means something for GET only (RFC 9110 section 14.2).
                 let selection = match headers.get(RANGE) {
                     Some(range)

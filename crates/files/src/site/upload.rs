@@ -9,7 +9,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG};
 use http::request::Parts;
 use http::{Method, StatusCode};
 
-use super::conditional::{self, Validators, Verdict};
+use super::conditional::{self, Precondition, Validators};
 use super::path::{self, CleanPath, Refusal};
 use super::temporary::{self, Temporary};
 use super::{Answer, Site, UploadOptions, refusal};
@@ -84,7 +84,7 @@ impl Site {
         };
         let (target, metadata) = place(self.root(), parent.path.join(name))?;
         let (existed, current) = (metadata.is_some(), metadata.as_ref().map(Validators::of));
-        if conditional::evaluate(&request.headers, current.as_ref(), false) != Verdict::Proceed {
+        if conditional::evaluate(&request.headers, current.as_ref(), false) != Precondition::Proceed {
             return Err(other_version());
         }
         if existed && !options.overwrite {

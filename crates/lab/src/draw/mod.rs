@@ -23,8 +23,10 @@ use thalweg_recovery::Policies;
 pub use distribution::DISTRIBUTION;
 pub use judge::{Judged, OfKind, OfShared, OfSingle, WITHIN};
 
-use crate::record::{Engine, RunRecord};
-use crate::runner::{Progress, lock, panic_message};
+use crate::engine::Engine;
+use crate::panics::{self, lock};
+use crate::record::RunRecord;
+use crate::runner::Progress;
 use crate::scenario::{Scenario, ScenarioError};
 use distribution::{Shared, Single};
 use judge::Ran;
@@ -242,7 +244,7 @@ fn one(engine: &dyn Engine, scenario: &Scenario, point: usize, seed: u64) -> Run
     let world = &scenario.points[point].world;
     let ran = catch_unwind(AssertUnwindSafe(|| engine.run(world, seed, false)));
     let mut record = ran.map_or_else(
-        |panic| RunRecord::failure(format!("the program panicked: {}", panic_message(&*panic))),
+        |panic| RunRecord::failure(format!("the program panicked: {}", panics::message(&*panic))),
         |output| output.record,
     );
     record.links.clear();

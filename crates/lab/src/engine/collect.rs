@@ -8,8 +8,9 @@ use thalweg_sim::{
 };
 use thalweg_units::{Duration, human_duration};
 
-use super::{Interruptions, delivery, model, shares};
-use crate::record::{Output, PacketPlot, Part, Recording, RunRecord, Series, WAIT_SHARES, put};
+use super::plan::Interruptions;
+use super::{Output, delivery, model, shares};
+use crate::record::{PacketPlot, Part, Recording, RunRecord, Series, WAIT_SHARES, put};
 use crate::scenario::world::World;
 
 /// Values that a run keeps of each metric at most; more are thinned to evenly spaced quantiles.
@@ -117,6 +118,39 @@ fn over_floor(part: &mut Part, flow: &FlowResult, floor: &Floor) {
     }
 }
 
+/// What the floor consists of.
+fn in_words(floor: &Floor) -> String {
+    format!(
+        "{}: {} for the request's way, {} for {} packets of {} B payload ({} B on the wire), {} of propagation; the clock \
+         starts with the client's first datagram and stops with the last byte; a handshake adds {}",
+        human_duration(floor.total),
+        human_duration(floor.request),
+        human_duration(floor.serialisation),
+        floor.packets,
+        floor.payload_per_packet,
+        floor.packet_size,
+        human_duration(floor.propagation),
+        human_duration(floor.handshake)
+    )
+}
+
+/// For what share of the time what limited the sender.
+fn limits(part: &mut Part, sender: &SideResult) {
+    let total: Duration = sender.limited_by.iter().sum();
+    if !total.is_zero() {
+        for (name, limit) in [
+            ("limited_by_application", Limit::Application),
+            ("limited_by_window", Limit::Window),
+            ("limited_by_pacing", Limit::Pacing),
+            ("limited_by_flow_control", Limit::FlowControl),
+            ("limited_by_amplification", Limit::Amplification),
+        ] {
+            let held = sender.limited_by.get(limit.index()).copied().unwrap_or_default();
+            part.set(name, held.as_secs_f64() / total.as_secs_f64());
+        }
+    }
+}
+
 fn flow_part(
     flow: &FlowResult,
     plan: &Plan,
@@ -141,19 +175,7 @@ fn flow_part(
     }
     if let Some(floor) = &flow.floor {
         over_floor(&mut part, flow, floor);
-        let text = format!(
-            "{}: {} for the request's way, {} for {} packets of {} B payload ({} B on the wire), {} of propagation; the clock \
-             starts with the client's first datagram and stops with the last byte; a handshake adds {}",
-            human_duration(floor.total),
-            human_duration(floor.request),
-            human_duration(floor.serialisation),
-            floor.packets,
-            floor.payload_per_packet,
-            floor.packet_size,
-            human_duration(floor.propagation),
-            human_duration(floor.handshake)
-        );
-        part.notes.insert("floor".to_owned(), text);
+        part.notes.insert("floor".to_owned(), in_words(floor));
     }
     match flow.handshake {
         Some(handshake) => {
@@ -212,19 +234,7 @@ fn flow_part(
     }
     recovery(&mut part, sender);
     model::model(&mut part, plan, flow, flow_plan, sender);
-    let total: Duration = sender.limited_by.iter().sum();
-    if !total.is_zero() {
-        for (name, limit) in [
-            ("limited_by_application", Limit::Application),
-            ("limited_by_window", Limit::Window),
-            ("limited_by_pacing", Limit::Pacing),
-            ("limited_by_flow_control", Limit::FlowControl),
-            ("limited_by_amplification", Limit::Amplification),
-        ] {
-            let held = sender.limited_by.get(limit.index()).copied().unwrap_or_default();
-            part.set(name, held.as_secs_f64() / total.as_secs_f64());
-        }
-    }
+    limits(&mut part, sender);
     let mut note = |name: &str, text: String| part.notes.insert(name.to_owned(), text);
     note("stack", flow.stack.clone());
     if !flow.settings.is_empty() {

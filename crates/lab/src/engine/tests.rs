@@ -1,9 +1,11 @@
+mod delivery;
+mod hops;
+mod plan;
+mod sharing;
+
 use std::path::Path;
 
-use thalweg_link::{RateModel, Spread};
-use thalweg_sim::traffic::{Flows, Page, Requests};
-use thalweg_sim::{HostModel, Traffic};
-use thalweg_units::Rate;
+use thalweg_units::Duration;
 
 use super::*;
 use crate::metric::Scope;
@@ -97,7 +99,7 @@ fn what_tcp_sends_again_is_where_it_was() {
 fn real_and_null_protection_do_the_same() {
     let mut world = world(HOME, "transfer = { download = \"500 kB\" }");
     let real = SimEngine::default().run(&world, 7, false).record;
-    world.crypto = world::Crypto::Null;
+    world.crypto = crate::scenario::world::Crypto::Null;
     assert_eq!(SimEngine::default().run(&world, 7, false).record, real);
 }
 
@@ -157,19 +159,6 @@ fn the_time_of_interruptions_is_taken_off_once() {
 }
 
 #[test]
-fn drawn_times_differ_from_seed_to_seed_and_are_the_same_both_ways() {
-    let outage = "outage = { at = \"500 ms\", for = \"1 s..24 s\" }\n";
-    let world = world(&format!("{outage}{HOME}"), "transfer = { download = \"4 MB\" }");
-    let draw = |seed| plan(&world, seed, false).unwrap();
-    let (one, spans) = draw(1);
-    assert_eq!(one.paths[0].up.outages, one.paths[0].down.outages);
-    assert_eq!(spans.spans, draw(1).1.spans);
-    assert_ne!(spans.spans, draw(2).1.spans);
-    assert_ne!(one.flows[0].start, draw(2).0.flows[0].start);
-    assert!(one.flows[0].start < Duration::from_millis(20));
-}
-
-#[test]
 fn what_cannot_finish_ends_at_the_limit_and_says_so() {
     let dead =
         "up = { rate = \"5 Mbps\", delay = \"10 ms\" }\ndown = { rate = \"20 Mbps\", delay = \"10 ms\", loss = 1.0 }";
@@ -178,62 +167,6 @@ fn what_cannot_finish_ends_at_the_limit_and_says_so() {
     assert_eq!(value(&record, "completed"), 0.0);
     assert!(record.get(Scope::Flow, "f", "completion").is_empty());
     assert!(record.failed.is_some(), "{record:?}");
-}
-
-#[test]
-fn changes_of_rate_and_mtu_reach_the_link() {
-    let path = "up = { rate = \"5 Mbps\", delay = \"10 ms\" }\ndown = { rate = \"20 Mbps\", delay = \"10 ms\", mtu = \"1500 B\", changes = [{ at = \"0 s\", rate = \"10 Mbps\" }, { at = \"1 s\", rate = \"2 Mbps\", mtu = \"1300 B\" }] }";
-    let (plan, _) = plan(&world(path, "transfer = { download = \"1 MB\" }"), 1, false).unwrap();
-    let down = &plan.paths[0].down;
-    let RateModel::Schedule(rate) = &down.rate else { panic!("{:?}", down.rate) };
-    assert_eq!(rate.values().map(|rate| rate.bps()).collect::<Vec<_>>(), [10_000_000, 2_000_000]);
-    assert_eq!(down.mtu.as_ref().unwrap().at(Duration::from_secs(2)).0, 1300);
-    assert_eq!(plan.paths[0].up.mtu, None);
-}
-
-#[test]
-fn a_microsecond_is_all_that_a_seed_changes_if_asked() {
-    let rough = HOME.replace(
-        "delay = \"10 ms\" }",
-        "delay = \"10 ms\", loss = \"1 %\", outage = { at = \"200 ms\", for = \"1 ms..900 ms\" } }",
-    );
-    let mut world = world(&rough, "transfer = { download = \"2 MB\" }");
-    let plans = |world: &World| [1, 2].map(|seed| plan(world, seed, false).unwrap().0);
-    let [one, other] = plans(&world);
-    assert!(one.seed != other.seed && one.paths[0].down.outages != other.paths[0].down.outages);
-    world.perturb = Perturb::Microsecond;
-    let [one, other] = plans(&world);
-    assert_eq!(one.seed, other.seed);
-    assert_ne!(one.endpoint_seed, other.endpoint_seed);
-    assert_eq!((one.flows[0].start, &one.paths[0].down.outages), (other.flows[0].start, &other.paths[0].down.outages));
-    for plan in [&one, &other] {
-        let shifts: Vec<_> =
-            plan.paths.iter().flat_map(|path| [&path.up, &path.down]).flat_map(|way| &way.shifts).collect();
-        assert!(matches!(shifts[..], [(0..200, by)] if *by == Duration::from_micros(1)), "{shifts:?}");
-    }
-}
-
-#[test]
-fn an_acknowledgment_is_all_that_a_seed_loses_if_asked() {
-    let rough = HOME.replace("delay = \"10 ms\" }", "delay = \"10 ms\", loss = \"1 %\" }");
-    for (traffic, is_up) in [("transfer = { download = \"2 MB\" }", true), ("transfer = { upload = \"2 MB\" }", false)]
-    {
-        let mut world = world(&rough, traffic);
-        let before = world.paths[0].up.loss.len() + world.paths[0].down.loss.len();
-        world.perturb = Perturb::Ack;
-        let mut seen = std::collections::BTreeSet::new();
-        for seed in 1..20 {
-            let plan = plan(&world, seed, false).unwrap().0;
-            let path = &plan.paths[0];
-            let (against, along) = if is_up { (&path.up, &path.down) } else { (&path.down, &path.up) };
-            assert_eq!(against.loss.len() + along.loss.len(), before + 1);
-            let Some(thalweg_link::LossModel::List(lost)) = against.loss.last() else { panic!("{against:?}") };
-            assert!(matches!(lost[..], [10..200]), "{lost:?}");
-            assert!(against.shifts.is_empty() && along.shifts.is_empty());
-            seen.insert(lost.clone());
-        }
-        assert!(seen.len() > 10);
-    }
 }
 
 #[test]
@@ -264,46 +197,6 @@ fn a_paced_tcp_is_the_shipped_one_with_cubic() {
     assert_eq!(paced, of("tcp = { profile = \"shipped\" }\npolicies = \"controller=cubic\""));
     assert_ne!(paced, of(""));
     assert_eq!(of(""), of("tcp = { profile = \"linux\" }\npolicies = \"controller=cubic, start=hystart\""));
-}
-
-#[test]
-fn traffic_and_hosts_are_what_the_scenario_says() {
-    let flow = |text: &str| world(HOME, text).flows[0].plan(|_| Ok(vec![0])).unwrap();
-    let Traffic::Flows(Flows { arrivals, size, new_connections, .. }) =
-        flow("short_flows = { every = \"10 ms\", arrivals = \"regular\", count = 5, size = \"30 kB\", pareto = 2, one_connection = true }").traffic
-    else {
-        panic!("not flows")
-    };
-    assert_eq!((arrivals, new_connections), (Spread::Fixed(Duration::from_millis(10)), false));
-    let mut dice = Streams::new(1).dice("sizes");
-    let below = (0..20_000).filter(|_| size.draw(&mut dice) < 30_000).count();
-    assert!((9_700..10_300).contains(&below), "{below}: the size is to be the median");
-    let endless = flow("short_flows = { every = \"10 ms\", count = 5, size = \"endless\" }").traffic;
-    assert!(endless.is_endless());
-    let Traffic::Requests(Requests { think, .. }) =
-        flow("on_off = { burst = \"1 MB\", pause = \"50 ms\", pauses = \"uniform\", count = 3 }").traffic
-    else {
-        panic!("not bursts")
-    };
-    assert_eq!(think, Spread::Uniform(Duration::ZERO, Duration::from_millis(100)));
-    let Traffic::Page(Page(objects)) = flow(
-        "page = { objects = [{ size = \"9 kB\" }, { size = \"1 kB\", after = [0], delay = \"5 ms\", times = 3 }] }",
-    )
-    .traffic
-    else {
-        panic!("not a page")
-    };
-    let delays: Vec<_> = objects.iter().map(|object| object.delay.as_millis()).collect();
-    assert_eq!(delays, [0, 5, 10, 15]);
-    assert!(objects[1..].iter().all(|object| object.after == [0]));
-    let host = flow("transfer = { download = \"1 MB\" }\nhost = { timer = \"1 ms\", wake = \"50 us\", nic = \"1 Gbps\", batch = 32 }").client_host;
-    assert_eq!(
-        (host.timer_granularity, host.wake_delay, host.batch),
-        (Duration::from_millis(1), Duration::from_micros(50), 32)
-    );
-    assert_eq!((host.receive_delay, host.nic), (Duration::ZERO, Some(Rate::from_bps(1_000_000_000))));
-    let coarse = flow("transfer = { download = \"1 MB\" }\nhost = \"linux-coarse\"").server_host;
-    assert_eq!(coarse, HostModel::LINUX_COARSE);
 }
 
 #[test]
@@ -338,110 +231,6 @@ fn a_connection_that_dies_in_the_dark_is_silent_for_ever() {
 }
 
 #[test]
-fn a_flow_that_starves_is_not_fair() {
-    let starving = "stack = \"tcp\"\ntcp = { receive_window = \"1 B\" }";
-    let fairness = fairness_with(&format!("{starving}\ntransfer = {{ download = \"500 kB\" }}"), "");
-    assert!((0.5..0.501).contains(&fairness[0]), "{fairness:?}");
-    // Its share of what it was to fetch, or whether it ever ends, has nothing to do with it.
-    let fairness = fairness_with(&format!("{starving}\ntransfer = {{ download = \"endless\" }}"), "");
-    assert!((0.5..0.501).contains(&fairness[0]), "{fairness:?}");
-}
-
-/// Fairness between a transfer "f" of 2 MB and another flow on the same path, with keys at the top.
-fn fairness_with(other: &str, keys: &str) -> Vec<f64> {
-    beside(other, keys).get(Scope::Run, "", "fairness").to_vec()
-}
-
-/// A run of a transfer "f" of 2 MB and another flow "g" on the same path, with keys at the top.
-fn beside(other: &str, keys: &str) -> RunRecord {
-    let text = format!(
-        "title = \"t\"\nquestion = \"q\"\ntime_limit = \"5 s\"\n{keys}\n[path.p]\n{HOME}\n[path.q]\n{HOME}\n\
-         [[flow]]\nname = \"f\"\npath = \"p\"\ntransfer = {{ download = \"2 MB\" }}\n[[flow]]\nname = \"g\"\npath = \"p\"\n{other}\n"
-    );
-    let text =
-        if other.contains("path = ") { text.replace("name = \"g\"\npath = \"p\"", "name = \"g\"") } else { text };
-    let scenario = Scenario::parse("t.toml", &text, Path::new(""), &SimEngine::default().stacks());
-    let world = scenario.unwrap_or_else(|error| panic!("{error}")).points.remove(0).world;
-    SimEngine::default().run(&world, 1, false).record
-}
-
-#[test]
-fn shares_are_of_what_competitors_received_while_they_competed() {
-    let share = |record: &RunRecord, flow: &str| record.get(Scope::Flow, flow, "competing_share").to_vec();
-    let even = beside("transfer = { download = \"1 MB\" }", "");
-    let (one, other) = (share(&even, "f")[0], share(&even, "g")[0]);
-    assert!((one + other - 1.0).abs() < 1e-9 && (0.2..0.8).contains(&one), "{one} {other}");
-    // Jain's index of two shares x and 1 - x is 1 / (2 (x² + (1 - x)²)).
-    let index = even.get(Scope::Run, "", "fairness")[0];
-    assert!((index - 0.5 / (one * one + other * other)).abs() < 1e-9, "{index} {one}");
-    let starving =
-        beside("stack = \"tcp\"\ntcp = { receive_window = \"1 B\" }\ntransfer = { download = \"endless\" }", "");
-    assert!(share(&starving, "g")[0] < 0.01, "{starving:?}");
-    let alone = beside("start = \"3 s\"\ntransfer = { download = \"200 kB\" }", "");
-    assert!(share(&alone, "f").is_empty() && share(&alone, "g").is_empty());
-}
-
-/// A flow alone on its access competes on the trunk with 8, which share their own access, too: each of the 8 has an
-/// eighth of the one and a ninth of the other, which is fair. The smallest share of the one is not measured by the
-/// number of the other.
-#[test]
-fn a_share_is_measured_by_the_flows_of_its_own_link() {
-    let flows: String = (0..9)
-        .map(|flow| {
-            let access = if flow == 0 { "p" } else { "q" };
-            format!(
-                "[[flow]]\nname = \"{flow}\"\nstack = \"tcp\"\npath = \"over-{access}\"\ntransfer = {{ download = \"endless\" }}\n"
-            )
-        })
-        .collect();
-    let text = format!(
-        "title = \"t\"\nquestion = \"q\"\ntime_limit = \"40 s\"\n[path.p]\n{HOME}\n[path.q]\n{HOME}\n[path.t]\n{HOME}\n\
-         [path.over-p]\nhops = [\"p\", \"t\"]\n[path.over-q]\nhops = [\"q\", \"t\"]\n{flows}"
-    );
-    let scenario = Scenario::parse("t.toml", &text, Path::new(""), &SimEngine::default().stacks());
-    let world = scenario.unwrap_or_else(|error| panic!("{error}")).points.remove(0).world;
-    let record = SimEngine::default().run(&world, 1, false).record;
-    let get = |flow: usize, metric: &str| record.get(Scope::Flow, &flow.to_string(), metric).to_vec();
-    let shares: Vec<f64> = (0..9).map(|flow| get(flow, "competing_share")[0]).collect();
-    assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "the trunk's are the least: {shares:?}");
-    for flow in 0..9 {
-        let (share, fair) = (shares[flow], get(flow, "competing_share_over_fair")[0]);
-        let others: f64 = shares[1..].iter().sum();
-        let least = if flow == 0 { 9.0 * share } else { (9.0 * share).min(8.0 * share / others) };
-        assert!((fair - least).abs() < 1e-9, "{flow}: {fair} {least}");
-    }
-    // For 30 round trips, and not for 20.
-    let fair = |measured: &str| {
-        let record = beside("transfer = { download = \"2 MB\" }", &format!("measure = {measured}"));
-        record.get(Scope::Flow, "g", "competing_share_over_fair").len()
-    };
-    let windows = ["{ from = \"100 ms\", to = \"1 s\" }", "{ from = \"100 ms\", to = \"500 ms\" }"];
-    assert_eq!(windows.map(fair), [1, 0], "a round trip takes 20 ms and more");
-}
-
-#[test]
-fn only_transfers_that_share_a_direction_at_a_time_compete() {
-    let transfer = "transfer = { download = \"2 MB\" }";
-    assert!(fairness_with(transfer, "")[0] > 0.7);
-    for other in [
-        "path = \"q\"\ntransfer = { download = \"2 MB\" }",
-        "transfer = { upload = \"200 kB\" }",
-        "requests = { response = \"20 kB\", count = 10 }",
-        "media = { rate = \"1 Mbps\", deadline = \"100 ms\", duration = \"2 s\" }",
-        "start = \"3 s\"\ntransfer = { download = \"200 kB\" }",
-    ] {
-        assert!(fairness_with(other, "").is_empty(), "{other}");
-    }
-    // A smaller one that is done sooner is as fair as it was while both were there.
-    assert!(fairness_with("transfer = { download = \"1 MB\" }", "")[0] > 0.7);
-    // The first second is the one in which the second flow has to catch up.
-    let late = "start = \"300 ms\"\ntransfer = { download = \"endless\" }";
-    let (all, window) =
-        (fairness_with(late, ""), fairness_with(late, "measure = { from = \"100 ms\", to = \"450 ms\" }"));
-    assert!(window[0] < all[0], "{window:?} {all:?}");
-}
-
-#[test]
 fn a_run_knows_the_mean_and_the_last_of_its_completions() {
     let flow = |name: &str, size: &str| {
         format!("[[flow]]\nname = \"{name}\"\npath = \"p\"\ntransfer = {{ download = \"{size}\" }}\n")
@@ -461,118 +250,6 @@ fn a_run_knows_the_mean_and_the_last_of_its_completions() {
     let undone = record(["100 kB", "1 GB"], "1 s");
     assert!(undone.get(Scope::Run, "", "completion_last").is_empty());
     assert!(undone.get(Scope::Run, "", "completion_mean").is_empty());
-}
-
-/// Two downloads, over a near and a far access link, that share a bottleneck of 10 Mbps. `far` are more keys of the far
-/// one.
-fn two_round_trips(far: &str, transfer: &str) -> World {
-    let path = |name: &str, rate: &str, delay: &str| {
-        let way = format!("{{ rate = \"{rate}\", delay = \"{delay}\" }}");
-        format!("[path.{name}]\nup = {way}\ndown = {way}\n")
-    };
-    let flow = |name: &str| {
-        format!(
-            "[path.{name}]\nhops = [\"to-{name}\", \"shared\"]\n\
-             [[flow]]\nname = \"{name}\"\npath = \"{name}\"\nphase = false\n\
-             transfer = {{ download = {transfer} }}\npolicies = {{ controller = \"new-reno\", start = \"standard\" }}\n"
-        )
-    };
-    let text = format!(
-        "title = \"t\"\nquestion = \"q\"\ntime_limit = \"20 s\"\nhost_delay = false\n{}{}{far}\n{}{}{}",
-        path("to-near", "100 Mbps", "5 ms"),
-        path("to-far", "100 Mbps", "50 ms"),
-        path("shared", "10 Mbps", "10 ms"),
-        flow("near"),
-        flow("far")
-    );
-    let scenario = Scenario::parse("t.toml", &text, Path::new(""), &SimEngine::default().stacks());
-    scenario.unwrap_or_else(|error| panic!("{error}")).points.remove(0).world
-}
-
-#[test]
-fn flows_of_different_round_trips_share_a_bottleneck() {
-    let world = two_round_trips("", "\"endless\"");
-    let (plan, _) = plan(&world, 1, false).unwrap();
-    assert_eq!(plan.flows.iter().map(|flow| flow.route.clone()).collect::<Vec<_>>(), [[0, 2], [1, 2]]);
-    let ms = Duration::from_millis;
-    // A queue of one BDP is that of the longest round trip over the link.
-    let round_trips = plan.paths.iter().map(|path| path.down.round_trip).collect::<Vec<_>>();
-    assert_eq!(round_trips, [ms(30), ms(120), ms(120)]);
-    let record = SimEngine::default().run(&world, 1, false).record;
-    assert_eq!(record.failed, None);
-    let of = |flow: &str, metric: &str| record.get(Scope::Flow, flow, metric)[0];
-    for (flow, least) in [("near", 0.03), ("far", 0.12)] {
-        let rtt = of(flow, "min_rtt");
-        assert!((least..least + 0.02).contains(&rtt), "{flow}: {rtt}");
-    }
-    let used = record.get(Scope::Link, "shared.down", "link_use")[0];
-    assert!((0.9..=1.0).contains(&used), "{used}");
-    let access = ["to-near.down", "to-far.down"].map(|link| record.get(Scope::Link, link, "link_bytes")[0]);
-    let carried = record.get(Scope::Link, "shared.down", "link_bytes")[0];
-    assert!((access[0] + access[1]) / carried > 0.98 && access[0] + access[1] <= carried, "{access:?} of {carried}");
-    let fairness = record.get(Scope::Run, "", "fairness")[0];
-    let (near, far) = (of("near", "goodput"), of("far", "goodput"));
-    assert!((0.5..0.999).contains(&fairness) && near > far, "{fairness}: {near} and {far}");
-}
-
-#[test]
-fn the_floor_of_a_chain_is_that_of_all_its_hops() {
-    let mut world = two_round_trips("", "\"1 MB\"");
-    world.flows.truncate(1);
-    let (plan, _) = plan(&world, 1, false).unwrap();
-    let floor = thalweg_sim::run(&plan).unwrap().flows[0].floor.unwrap();
-    // The request of 1,228 bytes and one packet of the data cross the access link at 100 Mbps, all else the bottleneck.
-    let wire = 1_000_000 + floor.packets * 62;
-    let last = wire - (floor.packets - 1) * 1480;
-    let nanos = 1228 * 800 + 1228 * 80 + wire * 800 + last * 80;
-    assert_eq!(floor.total, Duration::from_nanos(nanos) + Duration::from_millis(30));
-    assert_eq!(floor.round_trip, Duration::from_millis(30));
-    let record = SimEngine::default().run(&world, 1, false).record;
-    let over = record.get(Scope::Flow, "near", "completion_over_floor")[0];
-    assert!((1.0..1.5).contains(&over), "{over}");
-}
-
-#[test]
-fn a_wifi_hop_may_stand_before_a_mobile_one() {
-    let chain = "preset = \"wifi\"\n[path.access]\npreset = \"lte\"\n[path.both]\nhops = [\"p\", \"access\"]";
-    let world = world(chain, "path = \"both\"\ntransfer = { download = \"1 MB\" }");
-    let record = SimEngine::default().run(&world, 1, false).record;
-    assert_eq!(record.failed, None);
-    let carried = ["p.down", "access.down"].map(|link| record.get(Scope::Link, link, "link_bytes")[0]);
-    // The Wi-Fi hop comes last on the way down, and gets what the mobile one delivers.
-    assert!(carried[0] > 1e6 && carried[0] <= carried[1], "{carried:?}");
-    // 50 ms of the mobile hop; the Wi-Fi hop adds some to each packet.
-    let rtt = value(&record, "min_rtt");
-    assert!((0.05..0.08).contains(&rtt), "{rtt}");
-}
-
-#[test]
-fn an_outage_of_any_hop_interrupts_the_flows_that_cross_it() {
-    let world = two_round_trips("outage = { at = \"1 s\", for = \"2 s\" }", "\"4 MB\"");
-    let (_, stops) = plan(&world, 1, false).unwrap();
-    let seconds = Duration::from_secs;
-    assert_eq!(stops.spans, [vec![], vec![(seconds(1), seconds(3))]]);
-}
-
-#[test]
-fn a_flow_that_moves_is_interrupted_by_the_path_that_it_is_on() {
-    let outages = "{ at = \"500 ms\", for = \"1 s\" }, { at = \"3 s\", for = \"10 s\" }";
-    let link = "{ rate = \"20 Mbps\", delay = \"10 ms\", queue = \"1 BDP\" }";
-    let paths = format!(
-        "{HOME}\noutage = [{outages}]\n[path.other]\nup = {link}\ndown = {link}\n\
-         outage = [{{ at = \"0 s\", for = \"1 s\" }}, {{ at = \"1500 ms\", for = \"1 s\" }}, {{ at = \"4 s\", for = \"500 ms\" }}]"
-    );
-    let moved = "path = \"p\"\nmove = { at = \"2 s\", to = \"other\", notice = true }\nrebind = \"3 s\"\n\
-                 phase = false\ntransfer = { download = \"40 MB\" }";
-    let world = world(&paths, moved);
-    let (_, stops) = plan(&world, 1, false).unwrap();
-    let ms = Duration::from_millis;
-    // Of the path that it leaves the first outage, of the other what is left of the second, and the third.
-    assert_eq!(stops.spans, [[(ms(500), ms(1_500)), (ms(2_000), ms(2_500)), (ms(4_000), ms(4_500))]]);
-    let record = SimEngine::default().run(&world, 1, false).record;
-    assert_eq!(record.failed, None);
-    let lost = value(&record, "completion") - value(&record, "completion_less_interruptions");
-    assert!((lost - 2.0).abs() < 1e-9, "{lost}");
 }
 
 #[test]
@@ -615,36 +292,6 @@ fn a_managed_queue_is_measured_by_direction_and_by_flow() {
 }
 
 #[test]
-fn a_measuring_window_is_all_that_rates_are_taken_from() {
-    let text = |keys: &str| {
-        format!(
-            "title = \"t\"\nquestion = \"q\"\ntime_limit = \"20 s\"\n{keys}\n[path.p]\n{HOME}\noutage = {{ at = \"5 s\", for = \"5 s\" }}\n\
-             [[flow]]\nname = \"f\"\ntransfer = {{ download = \"endless\" }}\n"
-        )
-    };
-    let run = |keys: &str| {
-        let scenario = Scenario::parse("t.toml", &text(keys), Path::new(""), &SimEngine::default().stacks());
-        let world = scenario.unwrap_or_else(|error| panic!("{error}")).points.remove(0).world;
-        SimEngine::default().run(&world, 1, false).record
-    };
-    let figures = |record: &RunRecord| {
-        let link = |metric| record.get(Scope::Link, "p.down", metric).to_vec();
-        (value(record, "goodput") / 1e6, link("link_use")[0], link("sojourn_max"), value(record, "packets_sent"))
-    };
-    let (whole, before, dark) = (
-        figures(&run("")),
-        figures(&run("measure = { from = \"2 s\", to = \"5 s\" }")),
-        run("measure = { from = \"5100 ms\", to = \"9900 ms\" }"),
-    );
-    assert!(before.0 > 18.0 && before.1 > 0.95, "{before:?}");
-    assert!(whole.0 < 15.5 && whole.1 < 0.8, "{whole:?}");
-    assert_eq!((value(&dark, "goodput"), figures(&dark).3), (0.0, whole.3));
-    assert!(dark.get(Scope::Link, "p.down", "link_use")[0] < 0.01);
-    // Counts are of the whole run, and so is the event log.
-    assert_eq!(run("").wire_hash, dark.wire_hash);
-}
-
-#[test]
 fn the_silence_after_a_move_ends_with_new_data_or_never() {
     let link = "{ rate = \"20 Mbps\", delay = \"30 ms\" }";
     let run = |lines: &str| {
@@ -673,22 +320,6 @@ fn the_silence_after_a_move_ends_with_new_data_or_never() {
     for path in ["a.down", "b.down"] {
         assert!(told.get(Scope::Link, path, "link_use")[0] > 0.0, "{path}");
     }
-}
-
-#[test]
-fn the_use_of_a_link_is_of_the_time_in_which_its_flows_run() {
-    let late = run(HOME, "start = \"20 s\"\ntransfer = { download = \"10 MB\" }");
-    let used = late.get(Scope::Link, "p.down", "link_use")[0];
-    assert!((0.8..=1.0).contains(&used), "{used}");
-}
-
-#[test]
-fn the_use_of_a_link_counts_every_step_of_its_rate() {
-    let path = "up = { rate = \"5 Mbps\", delay = \"10 ms\" }\ndown = { rate = \"20 Mbps\", delay = \"10 ms\", changes = [{ at = \"0 s\", rate = \"2 Mbps\" }, { at = \"1 s\", rate = \"20 Mbps\" }] }";
-    let record = run(path, "transfer = { download = \"10 MB\" }");
-    let used = record.get(Scope::Link, "p.down", "link_use")[0];
-    // Of the first rate alone it would be more than the whole, several times.
-    assert!((0.2..=1.0).contains(&used), "{used}");
 }
 
 #[test]
@@ -769,66 +400,4 @@ fn the_note_on_acknowledgments_says_when_they_are_sent() {
     let said = &record.flows[0].notes["acknowledgments"];
     assert!(said.contains("held back for a quarter of the shortest round trip, at most 25 ms"), "{said}");
     assert!(said.ends_with("on request as asked for, with a delay of 1 ms or more"), "{said}");
-}
-
-fn shares(record: &RunRecord) -> (u64, Vec<f64>, Vec<f64>) {
-    match record.flows[0].delivery.clone() {
-        Some(Delivery::Shares { whole, times, floor }) => (whole, times, floor),
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn a_delivery_curve_ends_with_its_transfer_and_stays_behind_the_floor() {
-    for transfer in ["download = \"2 MB\"", "upload = \"300 kB\"", "download = \"10 B\""] {
-        let record = run(HOME, &format!("transfer = {{ {transfer} }}"));
-        let (whole, times, floor) = shares(&record);
-        assert!(whole >= 10 && times.len() == DELIVERY_SHARES && times.is_sorted(), "{transfer}");
-        let late = times[DELIVERY_SHARES - 1] - value(&record, "completion");
-        assert!((0.0..2e-6).contains(&late), "{transfer}: {late}");
-        // At constant rates the best curve is a line.
-        let [first, last] = floor[..] else { panic!("{transfer}: {floor:?}") };
-        assert!((last * value(&record, "completion_over_floor") - value(&record, "completion")).abs() < 1e-4);
-        for (share, at) in (1..).zip(&times) {
-            assert!(*at >= first + (last - first) * f64::from(share) / DELIVERY_SHARES as f64, "{transfer}: {share}");
-        }
-    }
-}
-
-#[test]
-fn a_delivery_curve_tells_how_far_a_transfer_came() {
-    let cut = format!("{HOME}\noutage = {{ at = \"1 s\", for = \"90 s\" }}");
-    let record = run(&cut, "transfer = { download = \"4 MB\" }");
-    assert_eq!(value(&record, "completed"), 0.0);
-    let (whole, times, _) = shares(&record);
-    assert_eq!(whole, 4_000_000);
-    // A second of 20 Mbps is 2.5 MB at most; half of that is there at least.
-    assert!((12..=25).contains(&times.len()) && times.iter().all(|at| *at < 1.1), "{times:?}");
-}
-
-#[test]
-fn a_rate_that_changes_bends_the_best_curve() {
-    let path = "up = { rate = \"5 Mbps\", delay = \"10 ms\" }\n\
-        down = { rate = \"2 Mbps\", delay = \"10 ms\", changes = [{ at = \"1 s\", rate = \"20 Mbps\" }] }";
-    let record = run(path, "phase = false\ntransfer = { download = \"2 MB\" }");
-    let (_, times, floor) = shares(&record);
-    assert!(floor.len() == DELIVERY_SHARES + 1 && floor.is_sorted(), "{floor:?}");
-    assert!(times.iter().zip(&floor[1..]).all(|(at, best)| at >= best));
-}
-
-#[test]
-fn an_endless_flow_is_cut_by_time() {
-    let record = run(HOME, "transfer = { download = \"endless\" }");
-    let Some(Delivery::Steps { lasted, bytes }) = record.flows[0].delivery.clone() else { panic!() };
-    assert!(bytes.len() == DELIVERY_SHARES && bytes.is_sorted(), "{bytes:?}");
-    let goodput = value(&record, "goodput");
-    assert!((bytes[DELIVERY_SHARES - 1] as f64 * 8.0 / lasted / goodput - 1.0).abs() < 0.01, "{goodput}");
-}
-
-#[test]
-fn requests_have_a_curve_too() {
-    let record = run(HOME, "requests = { count = 5, response = \"100 kB\", think = \"100 ms\" }");
-    let (whole, times, floor) = shares(&record);
-    assert!((500_000..510_000).contains(&whole) && floor.is_empty(), "{whole}");
-    assert!(times.len() == DELIVERY_SHARES && times.is_sorted());
 }

@@ -2,7 +2,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::record::{Engine, Part, RunRecord, StackInfo, put};
+use crate::engine::{Engine, StackInfo};
+use crate::record::{Part, RunRecord, put};
 use crate::runner::{RunOptions, run};
 use crate::store::{Manifest, Store};
 use crate::testing::Toy;

@@ -3,12 +3,17 @@
 use minijinja::{Environment, context};
 use serde::Serialize;
 
+use super::error::ReportError;
 use super::limited::Limited;
-use super::page::{self, Shown, Table, judged};
+use super::page::{self, judged};
 use super::picture::Picture;
-use super::{ReportError, Results, figures, overlay};
+use super::shown::Shown;
+use super::tables::Table;
+use super::words::capital;
+use super::{assets, overlay, tables};
 use crate::judgment::Judgment;
 use crate::metric::{self, Unit};
+use crate::results::Results;
 use crate::starved::Starved;
 use crate::summary;
 
@@ -125,7 +130,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
             facts => page::facts(&[set]),
             absent => summary::absent(&set.scenario),
             warnings => summary::warnings(&set.scenario),
-            starved => page::serde(&starved.map(|it| (figures::capital(&it.to_string()), it.replay))),
+            starved => page::serde(&starved.map(|it| (capital(&it.to_string()), it.replay))),
             settings => page::serde(&summary::settings(&set.scenario, &set.runs)),
             runs => set.runs.len(),
             failed => failures.len(),
@@ -153,7 +158,7 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
     let facts = format!("{} scenarios, {runs} runs, {failed} of them failed{of_rivals}", sets.len());
     let mut environment = Environment::new();
     environment.add_template("collection.html", TEMPLATE)?;
-    environment.add_template("parts.html", page::PARTS)?;
+    environment.add_template("parts.html", assets::PARTS)?;
     let body = context! {
         title => title,
         banner => banner,
@@ -166,16 +171,16 @@ pub(super) fn page(title: &str, sets: &[Results], links: &[String]) -> Result<St
         recordings => recordings.len(),
         recorded => recorded,
         recordings_json => overlay::json(&recordings)?,
-        css => page::CSS,
-        js => page::JS,
-        uplot_css => page::UPLOT_CSS,
-        uplot_js => page::UPLOT_JS,
+        css => assets::CSS,
+        js => assets::JS,
+        uplot_css => assets::UPLOT_CSS,
+        uplot_js => assets::UPLOT_JS,
     };
     Ok(environment.get_template("collection.html")?.render(body)?)
 }
 
 fn tables(set: &Results) -> Vec<Table> {
-    let mut tables: Vec<Table> = page::tables(&[set]);
+    let mut tables: Vec<Table> = tables::tables(&[set]);
     for table in &mut tables {
         // The range of a number is in the scenario's own page; here it would double the size.
         for cell in table.rows.iter_mut().flat_map(|row| &mut row.cells) {

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use super::figures;
-use super::page::{interval_or_why, print_interval, print_or_never};
+use super::words::{capital, interval_or_why, print_interval, print_or_never};
 use crate::choices::Grid;
 use crate::matrix::{self, Matrix, Ratio};
 use crate::metric::{self, Unit};
@@ -130,7 +129,7 @@ fn compared(title: &str, grid: &Grid, matrix: &Matrix) -> Compared {
         note += "The table is wider than the page: it scrolls to the right. ";
     }
     Compared {
-        title: figures::capital(title),
+        title: capital(title),
         doc: matrix.metric.doc,
         first: if shape.turned { "choice" } else { "place" },
         columns: columns[..shown.1].to_vec(),

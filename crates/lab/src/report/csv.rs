@@ -1,20 +1,13 @@
-//! Results for other programs: a row per flow and run, a row per value, JSON of everything that was summed up, time
-//! series.
+//! Results as CSV for other programs: a row per flow and run, a row per value, time series.
 
 use core::fmt::Write;
 use std::io;
 
-use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
-
-use super::Results;
-use crate::hash::Digest;
-use crate::judgment::Judgment;
 use crate::metric::{METRICS, Scope, Unit};
 use crate::record::{PacketPlot, Series};
 use crate::scenario::Scenario;
 use crate::stats::Statistic;
-use crate::summary::{self, Difference, Row, Runs, Verdict};
+use crate::summary::{self, Runs};
 
 /// `runs.csv`: point, what is varied, seed, flow, then every metric of flows (the median where a run has many values),
 /// in seconds, bytes, bits per second and shares.
@@ -91,75 +84,6 @@ pub fn values(scenario: &Scenario, runs: &Runs, out: &mut dyn io::Write) -> io::
     Ok(())
 }
 
-/// `results.json`: everything the report shows as tables.
-#[derive(Debug, Serialize)]
-pub struct Summed<'a> {
-    complete: bool,
-    differences: Each<Difference>,
-    engine: &'a str,
-    flows: Each<Row>,
-    intervals_that_may_miss: Option<String>,
-    links: Each<Row>,
-    passes: bool,
-    points: Vec<String>,
-    question: &'a str,
-    reasons: Vec<String>,
-    rivals_not_in_this_program: &'a [String],
-    runs: Each<Row>,
-    scenario_sha256: &'a Digest,
-    seeds: u64,
-    settings: Vec<(String, String)>,
-    title: &'a str,
-    until: Option<Value>,
-    verdicts: Each<Verdict>,
-}
-
-/// A list whose elements become JSON one at a time: as a tree of values, whose keys are in the order of the alphabet,
-/// all of them together would take a kilobyte for each number.
-#[derive(Debug)]
-struct Each<T>(Vec<T>);
-
-impl<T: Serialize> Serialize for Each<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(Tree))
-    }
-}
-
-/// An element of such a list.
-struct Tree<'a, T>(&'a T);
-
-impl<T: Serialize> Serialize for Tree<'_, T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serde_json::to_value(self.0).map_err(serde::ser::Error::custom)?.serialize(serializer)
-    }
-}
-
-/// What `results.json` holds.
-pub fn results(results: &Results) -> Summed<'_> {
-    let Results { scenario, runs, manifest, .. } = results;
-    let judgment = Judgment::of(results);
-    Summed {
-        complete: manifest.complete,
-        differences: Each(summary::differences(scenario, runs)),
-        engine: &manifest.engine,
-        flows: Each(summary::rows(scenario, runs, Scope::Flow)),
-        intervals_that_may_miss: summary::many_intervals(judgment.tally.intervals),
-        links: Each(summary::rows(scenario, runs, Scope::Link)),
-        passes: judgment.passes(),
-        points: scenario.points.iter().map(|point| point.name(&scenario.axes)).collect(),
-        question: &scenario.question,
-        reasons: judgment.reasons.iter().map(ToString::to_string).collect(),
-        rivals_not_in_this_program: &scenario.absent,
-        runs: Each(summary::rows(scenario, runs, Scope::Run)),
-        scenario_sha256: &scenario.digest,
-        seeds: manifest.seeds,
-        settings: summary::settings(scenario, runs),
-        title: &scenario.title,
-        until: judgment.until.as_ref().map(|until| json!({ "met": until.is_met(), "asked": until })),
-        verdicts: Each(judgment.verdicts),
-    }
-}
-
 /// A time series: seconds and values.
 pub fn series(series: &Series) -> String {
     let unit = if series.unit.is_empty() { String::new() } else { format!("_{}", series.unit) };
@@ -195,29 +119,19 @@ pub fn packets(plot: &PacketPlot) -> String {
     out
 }
 
-/// A name for a file that says what is in it.
-pub fn file_name(parts: &[&str]) -> String {
-    let mut out = String::new();
-    for c in parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ").chars() {
-        match c {
-            c if c.is_ascii_alphanumeric() || c == '+' || c == '.' => out.push(c),
-            _ if out.ends_with('-') || out.is_empty() => {}
-            _ => out.push('-'),
-        }
-    }
-    if out.len() <= MOST_NAME {
-        return out;
-    }
-    // What is cut off may be all that tells two names apart.
-    let digest = Digest::of(parts.join("\n").as_bytes());
-    out.truncate(MOST_NAME - digest.short().len() - 1);
-    format!("{out}-{}", digest.short())
+/// A cell that holds commas, quotes or line ends is quoted (RFC 4180).
+fn cell(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-/// The longest name of a file without its extension: systems take 255 bytes.
-const MOST_NAME: usize = 180;
+/// A number for a CSV file: seven significant digits are more than a picture shows.
+pub(super) fn number(value: f64) -> String {
+    let text = format!("{value:.6e}");
+    text.parse::<f64>().map_or(text, |rounded| rounded.to_string())
+}
 
-/// A cell that holds commas, quotes or line ends is quoted (RFC 4180).
-pub(super) fn cell(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+/// A row of a CSV file (RFC 4180).
+pub(super) fn row<'a>(cells: impl IntoIterator<Item = &'a str>) -> String {
+    let cells: Vec<String> = cells.into_iter().map(cell).collect();
+    cells.join(",") + "\n"
 }

@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::error::ReportError;
 use super::thin::{self, Detail, Thinned};
-use super::{ReportError, Results};
 use crate::choices::Grid;
+use crate::results::Results;
+
+/// How many recordings a page has, unless it is told: the others are in files beside it.
+pub const MOST_RECORDINGS: usize = 12;
 
 /// A recording for a page.
 #[derive(Debug, Serialize)]

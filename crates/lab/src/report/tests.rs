@@ -2,8 +2,11 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use super::*;
-use crate::record::Engine;
+use crate::engine::Engine;
 use crate::runner::{RunOptions, run};
+use crate::scenario::Scenario;
+use crate::store::Manifest;
+use crate::summary::Runs;
 use crate::testing::Toy;
 
 const TEXT: &str = r#"
@@ -197,7 +200,7 @@ fn a_page_says_how_many_recordings_it_leaves_out_and_how_to_see_them() {
 
 #[test]
 fn states_have_colors_that_no_choice_has() {
-    let schemes: Vec<&str> = page::CSS.split("--bg:").skip(1).collect();
+    let schemes: Vec<&str> = assets::CSS.split("--bg:").skip(1).collect();
     assert_eq!(schemes.len(), 2, "light and dark");
     for scheme in schemes {
         let scheme = scheme.split('}').next().unwrap();
@@ -217,17 +220,8 @@ fn states_have_colors_that_no_choice_has() {
             }
         }
     }
-    let states = page::JS.split("const STATES = {").nth(1).unwrap().split('}').next().unwrap();
+    let states = assets::JS.split("const STATES = {").nth(1).unwrap().split('}').next().unwrap();
     assert!(states.contains("\"s0\"") && !states.contains("\"k"), "{states}");
-}
-
-#[test]
-fn long_names_of_files_stay_apart() {
-    let long = |end: &str| csv::file_name(&[&"policies = something long, ".repeat(10), end]);
-    let (one, other) = (long("window"), long("rtt"));
-    assert_ne!(one, other);
-    assert!(one.len() <= 180 && other.len() <= 180);
-    assert_eq!(csv::file_name(&["a = b, seed 1", "window"]), "a-b-seed-1-window");
 }
 
 #[test]
@@ -257,29 +251,4 @@ fn a_page_of_thousands_of_points_stays_below_15_megabytes_and_says_what_is_left_
     for left_out in ["Not shown: 2800 more rows; results.json has them.", "and 2000 more in results.json"] {
         assert!(page.contains(left_out), "{left_out}");
     }
-}
-
-/// More boxes than a picture of panels holds are drawn below each other, and their numbers are saved.
-#[test]
-fn every_value_of_a_box_that_is_drawn_is_saved() {
-    let rates: Vec<String> = (1..=20).map(|rate| format!("\"{rate} Mbps\"")).collect();
-    let text = format!(
-        "title = \"t\"\nquestion = \"q?\"\nseeds = 4\nrecord = \"none\"\n[path.p]\npreset = \"satellite\"\n[[flow]]\n\
-         transfer = {{ download = \"1 MB\" }}\n[vary]\n\"path.p.down.rate\" = [{}]\n",
-        rates.join(", ")
-    );
-    let directory = tempfile::tempdir().unwrap();
-    let results = results_of(&text, directory.path(), &Toy::default());
-    let grid = crate::choices::Grid::of(&results.scenario);
-    let (matrices, _) = crate::matrix::matrices(&results.scenario, &results.runs, &grid);
-    let picture = figures::distribution(&results, &grid, &matrices[0]).unwrap();
-    assert!(picture.caption.starts_with("Box: quartiles"), "{}", picture.caption);
-    assert_eq!(picture.csv.lines().count(), 1 + 20 * 4);
-    // Curves leave values out, and say so.
-    let text = text.replace("seeds = 4", "seeds = 30");
-    let results = results_of(&text, &directory.path().join("more"), &Toy::default());
-    let (matrices, _) = crate::matrix::matrices(&results.scenario, &results.runs, &grid);
-    let picture = figures::distribution(&results, &grid, &matrices[0]).unwrap();
-    assert!(picture.caption.contains("The first 18 of 20 are shown"), "{}", picture.caption);
-    assert_eq!(picture.csv.lines().count(), 1 + 18 * 30, "{}", picture.caption);
 }

@@ -68,7 +68,7 @@ fn every_point_runs_with_every_seed_and_nothing_runs_twice() {
     assert_eq!((again.executed, again.reused), (0, 40));
     assert_eq!(again.runs, first.runs);
     assert_eq!(again.manifest, first.manifest);
-    assert_eq!(summary::load(&store, &first.manifest, &scenario), first.runs);
+    assert_eq!(crate::results::load(&store, &first.manifest, &scenario), first.runs);
     // One lost file is one run.
     std::fs::remove_dir_all(directory.path().join("runs").join(first.manifest.points[0].key.short())).unwrap();
     let repaired = run(&scenario, &Toy::default(), &store, &options(&NEVER, &|_| {})).unwrap();
@@ -108,7 +108,7 @@ fn shards_share_the_work_and_merge_into_the_whole() {
     let merged = Store::create(&directory.path().join("merged")).unwrap();
     let manifest = merged.merge(&parts).unwrap();
     assert_eq!(manifest, all.manifest);
-    assert_eq!(summary::load(&merged, &manifest, &scenario), all.runs);
+    assert_eq!(crate::results::load(&merged, &manifest, &scenario), all.runs);
     for wrong in ["0/3", "4/3", "3", "a/b", "1/0", ""] {
         assert!(wrong.parse::<Shard>().unwrap_err().contains("such as 1/4"), "{wrong}");
     }

@@ -2,15 +2,16 @@
 
 use thalweg_sim::Traffic;
 
+use super::axis::{Axis, Point};
+use super::expect;
 use super::read::Field;
 use super::rivals::STACK;
-use super::{Axis, Point, expect};
 use crate::metric::{Better, Metric, Scope};
 use crate::stats::Statistic;
 
-/// The metric that answers the question of a scenario.
+/// A metric that was asked for, and how it is summed up.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct Measured {
     /// A metric that judges.
     pub metric: &'static Metric,
     /// How it is summed up.
@@ -75,7 +76,7 @@ pub(crate) fn answer(
     field: &Field<'_>,
     points: &[Point],
     first: impl Fn(&Metric) -> Option<String>,
-) -> Option<(Answer, Option<String>)> {
+) -> Option<(Measured, Option<String>)> {
     const EXAMPLE: &str = "\"completion.p50\", or { flow = \"NAME\", metric = \"completion.p50\" }";
     let world = points.first().map(|point| &point.world)?;
     if !field.is_table() {
@@ -133,7 +134,7 @@ pub(crate) fn answer(
 }
 
 /// Reads a metric of which less or more is better.
-fn judging(field: &Field<'_>) -> Option<Answer> {
+fn judging(field: &Field<'_>) -> Option<Measured> {
     let (metric, statistic) = expect::measured(field)?;
     if metric.better == Better::Neither {
         field.complain(format!(
@@ -142,7 +143,7 @@ fn judging(field: &Field<'_>) -> Option<Answer> {
         ));
         return None;
     }
-    Some(Answer { metric, statistic })
+    Some(Measured { metric, statistic })
 }
 
 /// Whether a flow can have a metric at some point, as far as its traffic tells.
@@ -171,8 +172,8 @@ fn no_value(metric: &Metric, whose: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::engine::Engine;
     use crate::engine::SimEngine;
-    use crate::record::Engine;
     use crate::scenario::{Scenario, StackInfo};
 
     const TEXT: &str = r#"

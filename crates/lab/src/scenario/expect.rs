@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use thalweg_link::PathConfig;
 
-use super::Axis;
+use super::axis::Axis;
 use super::read::{Field, Reader};
 use super::rivals::{OURS, STACK};
 use super::tree::Value;

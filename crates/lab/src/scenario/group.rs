@@ -6,6 +6,9 @@ use thalweg_units::{Rate, math};
 
 use super::world::FlowSpec;
 
+/// The most flows; for more short ones there is `short_flows`.
+pub(super) const MOST_FLOWS: usize = 10_000;
+
 /// The paths and chains of a world, for what is measured by them.
 #[derive(Copy, Clone)]
 pub(super) struct Ways<'a> {

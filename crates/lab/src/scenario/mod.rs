@@ -23,30 +23,32 @@
 //! at_most = 1.25
 //! ```
 
+mod axis;
 mod compare;
 mod expect;
 mod files;
 mod flow;
 mod group;
 mod keys;
+mod points;
 mod rivals;
 mod told;
 mod traffic;
 mod vary;
 pub mod world;
+mod worlds;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 pub use thalweg_link::document::{Diagnostic, DocumentError as ScenarioError};
 use thalweg_link::document::{Source, read, tree};
 pub use thalweg_link::presets;
-use thalweg_link::{Chain, Paths};
 use thalweg_recovery::Policies;
 pub use thalweg_sim::StackInfo;
-use thalweg_units::Duration;
 
-pub use compare::Answer;
+pub use axis::{Axis, MOST_POINTS, Point};
+pub use compare::Measured;
 pub use expect::{Expectation, Until};
 pub use flow::{FLOW_KEYS, FlowKey, TRANSPORT_KEYS, TransportKey};
 pub use keys::{flow_keys, keys};
@@ -55,20 +57,10 @@ pub use rivals::{OURS, STACK};
 use crate::hash::Digest;
 use crate::metric::Metric;
 use files::Traces;
-use read::{Field, Reader};
-use tree::{Node, Value};
-use world::{Crypto, Measure, Perturb, World};
-
-/// The most points that `[vary]` may span.
-pub const MOST_POINTS: u64 = 100_000;
-
-/// The most values of which all points together may consist: a bound for the memory and time that reading takes.
-pub const MOST_VALUES: u64 = 50_000_000;
-
-/// The most paths.
-const MOST_PATHS: usize = 1_000;
-/// The most flows; for more short ones there is `short_flows`.
-const MOST_FLOWS: usize = 10_000;
+use points::Spanned;
+use read::Reader;
+use tree::Node;
+use vary::HasPolicy;
 
 /// The most seeds a scenario may ask for.
 pub const MOST_SEEDS: u64 = 1_000_000;
@@ -100,7 +92,7 @@ pub struct Scenario {
     pub until: Option<Until>,
     /// The metric that answers the question, if the scenario names one, and the flow or link that it is of; without one
     /// it is of the run, or of the first link.
-    pub answer: Option<(Answer, Option<String>)>,
+    pub answer: Option<(Measured, Option<String>)>,
     /// What is varied: the label of each axis and those of its values.
     pub axes: Vec<Axis>,
     /// Every combination, the last axis running fastest; those of the rivals come after ours.
@@ -127,73 +119,6 @@ pub enum RecordWhich {
     First,
     /// Of all.
     All,
-}
-
-/// Something that is varied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Axis {
-    /// Its short name: as many of the last parts of the key as tell it from the others.
-    pub label: String,
-    /// The key as written.
-    pub key: String,
-    /// Its values. Only where axes change together does one repeat.
-    pub values: Vec<String>,
-    /// Axes of the same number change together; none changes with every other axis.
-    pub together: Option<usize>,
-    /// Whether its values are choices to be compared, such as policies and stacks, and not circumstances, such as
-    /// paths.
-    pub is_choice: bool,
-}
-
-impl Axis {
-    /// Which axes names speak of. Of axes that change together, the first whose values all differ speaks for the
-    /// others; choices and circumstances apart.
-    pub(crate) fn spoken(axes: &[Axis]) -> Vec<bool> {
-        let differ = |axis: &Axis| axis.values.iter().collect::<BTreeSet<_>>().len() == axis.values.len();
-        let speaks_for = |axis: &Axis| {
-            let is_with = |other: &&Axis| other.together == axis.together && other.is_choice == axis.is_choice;
-            axes.iter().filter(is_with).find(|other| differ(other))
-        };
-        let is_spoken = |axis: &Axis| {
-            axis.together.is_none() || speaks_for(axis).is_none_or(|speaker| core::ptr::eq(speaker, axis))
-        };
-        axes.iter().map(is_spoken).collect()
-    }
-
-    /// Whether it is about our recovery, which rivals do not have.
-    pub fn sets_policies(&self) -> bool {
-        self.sets("policies")
-    }
-
-    /// Whether it is about a setting of flows.
-    pub(crate) fn sets(&self, setting: &str) -> bool {
-        let mut steps = self.key.split('.').map(str::trim);
-        steps.next() == Some("flow") && steps.nth(1) == Some(setting)
-    }
-}
-
-/// One combination of what is varied.
-#[derive(Clone, Debug)]
-pub struct Point {
-    /// Value labels, in the order of the axes; empty for axes that do not concern a rival, and for policies that the
-    /// controller does not have.
-    pub labels: Vec<String>,
-    /// The rival in our place, if this point is not ours.
-    pub rival: Option<String>,
-    /// The world there.
-    pub world: World,
-    /// What its results are stored under: a digest of `world`.
-    pub digest: Digest,
-}
-
-impl Point {
-    /// The labels as one line; "the only point" is empty.
-    pub fn name(&self, axes: &[Axis]) -> String {
-        let parts = axes.iter().zip(&self.labels).zip(Axis::spoken(axes));
-        let parts = parts.filter(|((_, label), is_spoken)| *is_spoken && !label.is_empty());
-        let parts: Vec<String> = parts.map(|((axis, label), _)| format!("{} = {label}", axis.label)).collect();
-        parts.join(", ")
-    }
 }
 
 impl Scenario {
@@ -276,67 +201,10 @@ fn read(
     let answered = root.get("answer");
     root.finish();
 
-    let base = described(&document);
-    let values = values(&base, &axes);
-    if values > MOST_VALUES {
-        axes.first()?.complain(
-            source,
-            &format!(
-                "makes points of {values} values all together; at most {MOST_VALUES} are accepted, so shorten the lists or \
-                 split the scenario"
-            ),
-        );
-        return None;
-    }
-    let mut points: Vec<Point> = Vec::new();
-    let mut known: BTreeMap<Digest, usize> = BTreeMap::new();
-    let mut left_out = Vec::new();
-    for combination in vary::combinations(&axes, |_| true) {
-        let excluded = vary::excluded(&base, &axes, &combination, stacks, source, has);
-        let is_left_out = |axis: &Axis| excluded.iter().any(|(key, _)| *key == axis.key);
-        let mut labels: Vec<String> =
-            axes.iter().zip(&combination).map(|(axis, at)| axis.axis.values[*at].clone()).collect();
-        // What would be the same world again stands for the others once, without the values that mean nothing there.
-        if axes.iter().zip(&combination).any(|(axis, at)| is_left_out(&axis.axis) && *at > 0) {
-            let why: Vec<&str> = excluded.iter().map(|(_, why)| why.as_str()).collect();
-            left_out.push(format!("{}: {}", labels.join(", "), why.join("; ")));
-            continue;
-        }
-        for (label, _) in labels.iter_mut().zip(&axes).filter(|(_, axis)| is_left_out(&axis.axis)) {
-            label.clear();
-        }
-        if let Some(world) = varied(&base, &axes, &combination, |axis| !is_left_out(axis), traces, stacks, source)
-            && source.is_clean()
-        {
-            let digest = Digest::of_json(&world);
-            if let Some(twin) = known.insert(digest.clone(), points.len()).and_then(|at| points.get(at)) {
-                let (one, other) = (twin.labels[..axes.len()].join(", "), labels.join(", "));
-                axes.first()?
-                    .complain(source, &format!("\"{one}\" and \"{other}\" describe the same world; leave one out"));
-            }
-            labels.extend(rivals.as_ref().map(|_| rivals::OURS.to_owned()));
-            points.push(Point { labels, rival: None, world, digest });
-        }
-        if source.is_full() {
-            break;
-        }
-    }
-    for rival in rivals.iter().flat_map(|rivals| &rivals.present).filter(|_| source.is_clean()) {
-        let concerns = |axis: &Axis| !axis.sets_policies();
-        for combination in vary::combinations(&axes, concerns) {
-            let mut world = varied(&base, &axes, &combination, concerns, traces, stacks, source)?;
-            if rivals::replace(&mut world, rival, stacks) == 0 {
-                listed.as_ref()?.complain("has nothing to replace: every flow names a stack of its own");
-                break;
-            }
-            let labels = axes.iter().zip(&combination).map(|(axis, at)| match concerns(&axis.axis) {
-                true => axis.axis.values[*at].clone(),
-                false => String::new(),
-            });
-            let labels = labels.chain([rival.clone()]).collect();
-            let digest = Digest::of_json(&world);
-            points.push(Point { labels, rival: Some(rival.clone()), world, digest });
-        }
+    let spanned = Spanned::new(&document, &axes, traces, stacks, source)?;
+    let (mut points, left_out) = spanned.ours(rivals.is_some(), has);
+    if let (Some(rivals), Some(listed)) = (&rivals, &listed) {
+        points.extend(spanned.of_rivals(rivals, listed)?);
     }
     let mut warned = BTreeSet::new();
     let warnings = points.iter().flat_map(|point| point.world.warnings());
@@ -380,172 +248,6 @@ fn read(
         expectations,
         known,
     })
-}
-
-/// Whether a controller has a policy.
-type HasPolicy<'a> = &'a dyn Fn(&str, &str) -> bool;
-
-/// What describes the world: the part of the document that is read again at every point.
-fn described(document: &Node) -> Node {
-    let entries = document.entries().unwrap_or_default().iter();
-    let entries = entries.filter(|entry| vary::ROOTS.contains(&entry.key.as_str())).cloned().collect();
-    Node { value: Value::Table(entries), span: document.span.clone() }
-}
-
-/// How many values all points together consist of.
-fn values(base: &Node, axes: &[vary::Varied]) -> u64 {
-    let points = vary::points(axes, |_| true);
-    let varied = axes.iter().map(|axis| axis.count().saturating_mul(points / (axis.axis.values.len() as u64).max(1)));
-    varied.fold(base.count().saturating_mul(points), u64::saturating_add)
-}
-
-/// The world with everything varied that `concerns` it.
-fn varied(
-    document: &Node,
-    axes: &[vary::Varied],
-    combination: &[usize],
-    concerns: impl Fn(&Axis) -> bool,
-    traces: &Traces<'_>,
-    stacks: &[StackInfo],
-    source: &Source<'_>,
-) -> Option<World> {
-    let mut here = document.clone();
-    for (axis, at) in axes.iter().zip(combination).filter(|(axis, _)| concerns(&axis.axis)) {
-        axis.apply(*at, &mut here, stacks, source);
-    }
-    world(here, traces, stacks, source)
-}
-
-/// The world at one point: everything but what is varied and what is expected.
-fn world(mut document: Node, traces: &Traces<'_>, stacks: &[StackInfo], source: &Source<'_>) -> Option<World> {
-    Paths::expand(&mut document);
-    let root = Reader::root(&document, source)?;
-    let time_limit = root.get("time_limit").map_or(Some(Duration::from_secs(60)), |field| {
-        let limit = field.span()?;
-        if limit > Duration::from_secs(86_400) {
-            field.complain("is longer than a day; write at most \"86400 s\"");
-        }
-        Some(limit)
-    });
-    let crypto = root
-        .get("crypto")
-        .map_or(Some(Crypto::Real), |field| field.choice(&[("real", Crypto::Real), ("null", Crypto::Null)]));
-    let perturb = root.get("perturb").map_or(Some(Perturb::All), |field| {
-        field.choice(&[("all", Perturb::All), ("microsecond", Perturb::Microsecond), ("ack", Perturb::Ack)])
-    });
-    let host_delay = match root.get("host_delay") {
-        None => Some(!perturb.is_some_and(Perturb::is_single)),
-        Some(field) => field.boolean().inspect(|delays| {
-            if *delays && perturb.is_some_and(Perturb::is_single) {
-                field.complain(
-                    "does not go together with perturb = \"microsecond\" or \"ack\", which change next to nothing; leave it out",
-                );
-            }
-        }),
-    };
-    let measure = root.get("measure").map_or(Some(None), |field| measure(&field, time_limit).map(Some));
-    let (mut described, mut names, mut fields) = (Paths::default(), Vec::new(), Vec::new());
-    if let Some(table) = root.need("path", "[path.NAME] with up and down").and_then(|field| field.table("[path.NAME]"))
-    {
-        names.extend(table.all().iter().map(|(name, ..)| (*name).to_owned()));
-        if names.len() > MOST_PATHS {
-            table.complain(format!("has {} paths; at most {MOST_PATHS} are accepted", names.len()));
-            return None;
-        }
-        (described, fields) = Paths::read(&table, traces);
-    }
-    let mut flows: Vec<world::FlowSpec> = Vec::new();
-    let mut taken = BTreeSet::new();
-    if let Some(list) = root.need("flow", "[[flow]] with path and transfer") {
-        if !list.is_list() {
-            list.complain("is one table; write [[flow]] with two brackets, once for each flow");
-        }
-        let items = list.items();
-        let too_many = |count: usize| {
-            list.complain(format!(
-                "has {count} flows; at most {MOST_FLOWS} are accepted, so write short_flows for many that are alike"
-            ));
-        };
-        if items.len() > MOST_FLOWS {
-            too_many(items.len());
-            return None;
-        }
-        let ways = group::Ways { paths: &described.paths, chains: &described.chains };
-        let mut read = 0;
-        for (index, field) in items.iter().enumerate() {
-            let Some(reader) = field.table("[[flow]]") else { continue };
-            let Some(group) = flow::flows(reader, flow::Place { index, paths: &names, ways, stacks }) else { continue };
-            read += 1;
-            for flow in &group {
-                if !taken.insert(flow.name.clone()) {
-                    field.complain(format!("there are two flows named \"{}\"; give each a name of its own", flow.name));
-                }
-            }
-            let Some(flow) = group.first() else { continue };
-            if time_limit.is_some_and(|limit| flow.start >= limit) {
-                field.complain("starts at or after time_limit, so it would never run");
-            }
-            if let Some(late) = flow.moves.iter().find(|change| time_limit.is_some_and(|limit| change.at >= limit)) {
-                let at = thalweg_units::exact_duration(late.at);
-                field.complain(format!(
-                    "changes its address at {at}, when the run is over; write a time before time_limit"
-                ));
-            }
-            if let Some(idle) = flow.idle_move(&described.chains) {
-                moves_of(field).complain(format!(
-                    "leads at {} to the path that the flow is on already; write another path or leave it out",
-                    thalweg_units::exact_duration(idle.at)
-                ));
-            }
-            flows.extend(group);
-            if flows.len() > MOST_FLOWS {
-                too_many(flows.len());
-                return None;
-            }
-        }
-        if list.is_list() && items.is_empty() {
-            list.complain("is empty; write at least one [[flow]]");
-        }
-        // As long as a flow cannot be read it may take any chain.
-        let is_taken = |name: &str| read < items.len() || flows.iter().any(|flow| flow.takes(name));
-        let ways: Vec<&Chain> = described.chains.iter().filter(|chain| is_taken(&chain.name)).collect();
-        described.check_queues(&fields, &ways);
-    }
-    Some(World {
-        paths: described.paths,
-        chains: described.chains,
-        flows,
-        time_limit: time_limit?,
-        crypto: crypto?,
-        perturb: perturb?,
-        host_delay: host_delay?,
-        measure: measure?,
-    })
-}
-
-/// Where a flow's moves stand, or the flow if they do not.
-fn moves_of<'a>(flow: &Field<'a>) -> Field<'a> {
-    flow.table("[[flow]]").and_then(|flow| flow.get("move")).unwrap_or_else(|| flow.clone())
-}
-
-/// The part of a run that rates are measured in.
-fn measure(field: &Field<'_>, time_limit: Option<Duration>) -> Option<Measure> {
-    const EXAMPLE: &str = "{ from = \"5 s\", to = \"55 s\" }";
-    let table = field.table(EXAMPLE)?;
-    let from = table.need("from", "\"5 s\"").and_then(|field| field.duration());
-    let to = table.need("to", "\"55 s\"").and_then(|field| field.span());
-    table.finish();
-    let measure = Measure { from: from?, to: to? };
-    if measure.from >= measure.to {
-        field.complain(format!("ends where it begins or before; write a later `to`, as in {EXAMPLE}"));
-        return None;
-    }
-    if let Some(limit) = time_limit.filter(|limit| measure.to > *limit) {
-        let limit = thalweg_units::exact_duration(limit);
-        field.complain(format!("ends after the run; write a `to` of at most time_limit, {limit}"));
-        return None;
-    }
-    Some(measure)
 }
 
 #[cfg(test)]

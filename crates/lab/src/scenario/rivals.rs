@@ -1,10 +1,12 @@
 //! `rivals`: other stacks on the same links, each a point more for every combination of what is varied, policies aside.
 
+use thalweg_link::read::nearest;
+use thalweg_sim::StackInfo;
+
+use super::axis::{Axis, MOST_POINTS};
 use super::read::Field;
 use super::vary::{Varied, points};
 use super::world::World;
-use super::{Axis, MOST_POINTS, StackInfo};
-use thalweg_link::read::nearest;
 
 /// The stack of flows that name none.
 pub const OURS: &str = "thalweg";

@@ -3,7 +3,7 @@ mod paths;
 use thalweg_link::{LossModel, Probability, QueueLimit, RateModel, Reorder};
 use thalweg_recovery::{Flight, InitialWindow};
 use thalweg_sim::{MinRto, Registry, TcpAcks, TcpConfig, TcpProfile};
-use thalweg_units::Rate;
+use thalweg_units::{Duration, Rate};
 
 use super::world::*;
 use super::*;

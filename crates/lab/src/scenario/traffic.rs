@@ -3,8 +3,8 @@
 use thalweg_sim::traffic::{Needs, ReadContext, Traffic, TrafficInfo};
 use thalweg_sim::{Carries, StackInfo};
 
-use super::OURS;
 use super::read::Reader;
+use super::rivals::OURS;
 
 /// The traffic of a flow that runs `stack`: of the only one, or of each of a group.
 pub(super) fn traffic(

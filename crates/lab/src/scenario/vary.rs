@@ -4,13 +4,17 @@
 use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::read::{Field, Reader};
-use super::tree::{Entry, Node, Value};
-use super::{Axis, HasPolicy, MOST_POINTS, StackInfo};
 use thalweg_link::document::Source;
 use thalweg_link::read::nearest;
 use thalweg_recovery::{Field as PolicyField, Policies};
-use thalweg_sim::Traffic;
+use thalweg_sim::{StackInfo, Traffic};
+
+use super::axis::{Axis, MOST_POINTS};
+use super::read::{Field, Reader};
+use super::tree::{Entry, Node, Value};
+
+/// Whether a controller has a policy.
+pub(crate) type HasPolicy<'a> = &'a dyn Fn(&str, &str) -> bool;
 
 /// An axis and its values.
 pub(crate) struct Varied {

@@ -8,11 +8,10 @@ use std::sync::Mutex;
 
 use rayon::prelude::*;
 
-use super::{Manifest, ManifestRun, Store, StoreError, io_error, write_whole};
+use super::{AT_ONCE, Manifest, ManifestRun, Store, StoreError, io_error, write_whole};
 use crate::hash::Digest;
+use crate::panics::lock;
 use crate::record::RunRecord;
-use crate::runner::lock;
-use crate::summary::AT_ONCE;
 
 /// What to merge.
 pub(crate) struct Plan<'a> {

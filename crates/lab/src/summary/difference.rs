@@ -5,14 +5,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::sample::Comparison;
-use super::{Runs, is_unfinished, subjects, values};
+use super::{Place, Runs, is_unfinished, subjects, values};
 use crate::choices::Grid;
 use crate::metric::{self, Metric};
 use crate::scenario::Scenario;
 use crate::stats::{self, Paired, Statistic};
-
-/// A flow or link at a point of some runs.
-pub type Place<'a> = (&'a Runs, usize, &'a str);
 
 /// The statistic of each run of two places, on the seeds that both have. Where a run has no value, it is not a number;
 /// if that is because the run failed, it is as bad as can be.
@@ -80,26 +77,11 @@ pub struct Difference {
     pub paired: Paired,
 }
 
-/// The metrics of which differences are shown, if they have values.
-pub const COMPARED: [&str; 11] = [
-    "completion",
-    "goodput",
-    "response",
-    "flow_completion",
-    "deadline_misses",
-    "frame_delay",
-    "silence_after_repair",
-    "packets_lost",
-    "packets_spurious",
-    "bytes_sent",
-    "ptos",
-];
-
 /// Every choice against the reference in the same place, on the same seeds.
 pub fn differences(scenario: &Scenario, runs: &Runs) -> Vec<Difference> {
     let grid = Grid::of(scenario);
     let mut differences = Vec::new();
-    for metric in COMPARED.iter().filter_map(|name| metric::find(name)) {
+    for metric in metric::in_order(|rank| rank.differences) {
         for (point, (place, choice)) in grid.of.iter().enumerate().filter(|(_, (_, choice))| *choice > 0) {
             let Some(base) = grid.point(*place, 0) else { continue };
             for subject in subjects(scenario, point, metric.scope) {
@@ -126,7 +108,7 @@ pub fn differences(scenario: &Scenario, runs: &Runs) -> Vec<Difference> {
 /// Two sets of results, A and B, point by point and flow by flow where names agree, on the seeds that both have.
 pub fn compare(a: (&Scenario, &Runs), b: (&Scenario, &Runs)) -> Vec<Difference> {
     let mut differences = Vec::new();
-    for metric in COMPARED.iter().filter_map(|name| metric::find(name)) {
+    for metric in metric::in_order(|rank| rank.differences) {
         for (at, point) in a.0.points.iter().enumerate() {
             let name = point.name(&a.0.axes);
             let Some(bt) = b.0.points.iter().position(|other| other.name(&b.0.axes) == name) else { continue };

@@ -349,8 +349,9 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::engine::Engine;
     use crate::engine::SimEngine;
-    use crate::record::{Engine, put};
+    use crate::record::put;
     use crate::scenario::Scenario;
 
     /// A run of the simulator that is like others: a download over TCP with losses.

@@ -14,6 +14,9 @@ type Repeated = BTreeMap<&'static str, BTreeSet<String>>;
 /// What should be known about a flow or link.
 type Notes = BTreeMap<String, String>;
 
+/// A flow or link at a point of some runs.
+pub type Place<'a> = (&'a Runs, usize, &'a str);
+
 /// Runs by number of the point and seed.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {

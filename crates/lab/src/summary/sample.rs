@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use thalweg_units::Rate;
 
 use super::{Runs, values};
-use crate::metric::{Metric, Scope, Unit};
+use crate::metric::{Metric, Scope, ShareOf, Unit};
 use crate::scenario::Scenario;
 use crate::scenario::world::World;
 use crate::stats::{self, Estimate, Interval, Statistic};
@@ -107,14 +107,6 @@ pub fn resolution(world: &World) -> f64 {
         .map_or(0.0, |slowest| (2.0 * PACKET / slowest as f64).min(MOST))
 }
 
-/// Shares that are made of times, in proportion to which they differ.
-const SHARES_OF_RATES: [&str; 4] = ["auc_delivered", "competing_share", "link_use", "fairness"];
-
-/// Whether a share says for how much of the time something was so.
-fn is_share_of_time(metric: &Metric) -> bool {
-    metric.name == "link_idle" || metric.name.starts_with("limited_by_")
-}
-
 /// How close two values of a metric are one result: times as close as [`resolution`] says; ratios and rates of such
 /// times, and shares made of them, in proportion to how long the flow or the run took. Counts, bytes and other shares
 /// are one only if they are equal.
@@ -129,7 +121,7 @@ pub(super) fn tolerance<'v>(
     let resolution = resolution(&at.world);
     match metric.unit {
         Unit::Seconds => resolution,
-        Unit::Share if !is_share_of_time(metric) && !SHARES_OF_RATES.contains(&metric.name) => 0.0,
+        Unit::Share if metric.share_of.is_none() => 0.0,
         Unit::Ratio | Unit::BitsPerSecond | Unit::Share => {
             let records = || runs.of_point(point).map(|(_, record)| record);
             let longest = |scope: Scope, subject: &str, name: &str| {
@@ -139,9 +131,9 @@ pub(super) fn tolerance<'v>(
                 0.0 => longest(Scope::Run, "", "virtual_time"),
                 took => took,
             };
-            let least = match is_share_of_time(metric) {
-                true => 1.0,
-                false => values.copied().fold(f64::INFINITY, f64::min),
+            let least = match metric.share_of {
+                Some(ShareOf::Time) => 1.0,
+                _ => values.copied().fold(f64::INFINITY, f64::min),
             };
             if took > 0.0 && least.is_finite() { least.abs() * resolution / took } else { 0.0 }
         }

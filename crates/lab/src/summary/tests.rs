@@ -3,7 +3,7 @@ use std::path::Path;
 use super::verdict::judge;
 use super::*;
 use crate::metric;
-use crate::record::Part;
+use crate::record::{Part, RunRecord};
 use crate::scenario::Scenario;
 
 const HEAD: &str = r#"

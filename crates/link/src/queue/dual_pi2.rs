@@ -232,7 +232,7 @@ fn recur(sum: &mut u64, probability: u64) -> bool {
 
 /// What becomes of a packet at dequeue.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Verdict {
+enum Departure {
     Pass,
     Mark,
     Drop,
@@ -308,7 +308,7 @@ impl<P> Managed<P> {
         ratio((sojourn - self.dual.ramp_min).nanos(), self.dual.ramp.nanos())
     }
 
-    fn judge(&mut self, is_low: bool, sojourn: Duration) -> Verdict {
+    fn judge(&mut self, is_low: bool, sojourn: Duration) -> Departure {
         let base = self.controller.probability;
         let coupled = base.saturating_mul(self.dual.k);
         let squared = times(base, base);
@@ -316,31 +316,31 @@ impl<P> Managed<P> {
         match (self.dual.law, is_low) {
             (DualLaw::Rfc9332, true) if is_overload => {
                 if self.dual.drop_on_overload && recur(&mut self.sums.low, squared) {
-                    Verdict::Drop
+                    Departure::Drop
                 } else if recur(&mut self.sums.low, coupled.min(ONE)) {
-                    Verdict::Mark
+                    Departure::Mark
                 } else {
-                    Verdict::Pass
+                    Departure::Pass
                 }
             }
             (DualLaw::Rfc9332, true) => {
                 // The larger of the two, or L would not give way to C.
                 let probability = self.ramp(sojourn).max(coupled);
-                if recur(&mut self.sums.low, probability) { Verdict::Mark } else { Verdict::Pass }
+                if recur(&mut self.sums.low, probability) { Departure::Mark } else { Departure::Pass }
             }
             (DualLaw::Rfc9332, false) => match recur(&mut self.sums.classic, squared) {
                 // p'² at its most is 1/k²: there k p' is one.
-                true if is_overload => Verdict::Drop,
-                true => Verdict::Mark,
-                false => Verdict::Pass,
+                true if is_overload => Departure::Drop,
+                true => Departure::Mark,
+                false => Departure::Pass,
             },
             (DualLaw::Linux, _) => self.judge_linux(is_low, sojourn, base, coupled),
         }
     }
 
-    fn judge_linux(&mut self, is_low: bool, sojourn: Duration, base: u64, coupled: u64) -> Verdict {
+    fn judge_linux(&mut self, is_low: bool, sojourn: Duration, base: u64, coupled: u64) -> Departure {
         let is_step = is_low && self.ramp(sojourn) > 0;
-        let by_step = if is_step { Verdict::Mark } else { Verdict::Pass };
+        let by_step = if is_step { Departure::Mark } else { Departure::Pass };
         if self.bytes() < 2 * FRAME {
             return by_step;
         }
@@ -349,15 +349,15 @@ impl<P> Managed<P> {
         let mut squared = || happens(dice, base) && happens(dice, base);
         if !is_low {
             return match squared() {
-                true if is_overload => Verdict::Drop,
-                true => Verdict::Mark,
-                false => Verdict::Pass,
+                true if is_overload => Departure::Drop,
+                true => Departure::Mark,
+                false => Departure::Pass,
             };
         }
         if is_overload {
-            return if drops && squared() { Verdict::Drop } else { Verdict::Mark };
+            return if drops && squared() { Departure::Drop } else { Departure::Mark };
         }
-        if happens(&mut self.dice, coupled) { Verdict::Mark } else { by_step }
+        if happens(&mut self.dice, coupled) { Departure::Mark } else { by_step }
     }
 }
 
@@ -379,11 +379,11 @@ impl<P: Debug + Send> Queue<P> for Managed<P> {
     fn dequeue(&mut self, now: Instant, dropped: &mut Vec<Dropped<P>>) -> Option<Queued<P>> {
         self.catch_up(now);
         while let Some((mut queued, is_low)) = self.take() {
-            let verdict = self.judge(is_low, now.saturating_since(queued.at));
-            let passes = match verdict {
-                Verdict::Pass => true,
-                Verdict::Mark => queued.packet.try_mark(),
-                Verdict::Drop => false,
+            let departure = self.judge(is_low, now.saturating_since(queued.at));
+            let passes = match departure {
+                Departure::Pass => true,
+                Departure::Mark => queued.packet.try_mark(),
+                Departure::Drop => false,
             };
             if passes {
                 return Some(queued);

@@ -14,7 +14,7 @@ use thalweg_units::{Instant, Rate};
 use super::backlog::Room;
 use super::fq_codel::{read_quantum, read_queues};
 use super::lists::Lists;
-use super::pie::{Control, Pie, State, Verdict};
+use super::pie::{Admission, Control, Pie, State};
 use super::rounds::Rounds;
 use super::{Dropped, FlowHash, Grid, Kind, MANY, Needs, Queue, QueueLimit, Queued, Setup};
 use crate::read::Table;
@@ -139,8 +139,8 @@ impl<P: Debug + Send> Queue<P> for Managed<P> {
             state.overflow();
             DropCause::QueueFull
         } else {
-            let verdict = state.arrive(&self.control, &mut self.dice, packet.size, self.lists.bytes_of(flow));
-            if verdict == Verdict::Accept || state.try_mark(&self.control, &mut packet) {
+            let admission = state.arrive(&self.control, &mut self.dice, packet.size, self.lists.bytes_of(flow));
+            if admission == Admission::Accept || state.try_mark(&self.control, &mut packet) {
                 return self.push(now, packet, flow);
             }
             DropCause::Aqm

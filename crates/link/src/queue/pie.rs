@@ -274,7 +274,7 @@ impl Control {
 
 /// What becomes of a packet on arrival.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Admission {
     Accept,
     Signal,
 }
@@ -361,19 +361,19 @@ impl State {
     }
 
     /// A packet arrives where so many bytes wait.
-    pub(crate) fn arrive(&mut self, control: &Control, dice: &mut Dice, size: u32, backlog: u64) -> Verdict {
+    pub(crate) fn arrive(&mut self, control: &Control, dice: &mut Dice, size: u32, backlog: u64) -> Admission {
         if self.burst > 0 {
-            return Verdict::Accept;
+            return Admission::Accept;
         }
         if control.variant == PieVariant::Ns3 && self.phase == Phase::NoBurst {
             self.phase = Phase::Protecting;
             self.burst = control.burst;
         }
         if control.is_calm(self.delay) && self.probability < ONE / 5 {
-            return Verdict::Accept;
+            return Admission::Accept;
         }
         if backlog <= 2 * control.mean_packet {
-            return Verdict::Accept;
+            return Admission::Accept;
         }
         let mut probability = self.probability;
         if control.bytes {
@@ -385,18 +385,18 @@ impl State {
             }
             self.accumulated = self.accumulated.saturating_add(probability);
             if self.accumulated < ONE / 100 * 85 {
-                return Verdict::Accept;
+                return Admission::Accept;
             }
             if self.accumulated >= ONE / 10 * 85 {
                 self.accumulated = 0;
-                return Verdict::Signal;
+                return Admission::Signal;
             }
         }
         if !happens(dice, probability) {
-            return Verdict::Accept;
+            return Admission::Accept;
         }
         self.accumulated = 0;
-        Verdict::Signal
+        Admission::Signal
     }
 
     /// Marks a packet that it would drop, if that is allowed.
@@ -485,8 +485,8 @@ impl<P: Debug + Send> Queue<P> for Managed<P> {
             dropped.push(Dropped { packet, at: now, cause: DropCause::QueueFull });
             return;
         }
-        let verdict = self.state.arrive(&self.control, &mut self.dice, packet.size, backlog);
-        if verdict == Verdict::Signal && !self.state.try_mark(&self.control, &mut packet) {
+        let admission = self.state.arrive(&self.control, &mut self.dice, packet.size, backlog);
+        if admission == Admission::Signal && !self.state.try_mark(&self.control, &mut packet) {
             dropped.push(Dropped { packet, at: now, cause: DropCause::Aqm });
             return;
         }

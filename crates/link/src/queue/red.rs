@@ -232,7 +232,7 @@ const POINT: u32 = 32;
 
 /// Where the probability is one, marks may have to be drops.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Verdict {
+enum Admission {
     Accept,
     Signal,
     Forced,
@@ -344,18 +344,18 @@ impl State {
     }
 
     /// What becomes of a packet of this size after [`sample`](Self::sample).
-    fn judge(&mut self, dice: &mut Dice, size: u32) -> Verdict {
+    fn judge(&mut self, dice: &mut Dice, size: u32) -> Admission {
         if self.red.adapt == Adaptation::Feng {
             self.cross();
         }
         let mut probability = self.by_average();
         if self.average < self.min {
             self.since = None;
-            return Verdict::Accept;
+            return Admission::Accept;
         }
         if probability == ONE {
             self.since = Some(0);
-            return Verdict::Forced;
+            return Admission::Forced;
         }
         let since = self.since.map_or(0, |since| since.saturating_add(1));
         if self.red.bytes {
@@ -364,7 +364,7 @@ impl State {
         let probability = self.spaced(probability, since);
         let signals = probability > 0 && happens(dice, probability);
         self.since = Some(if signals { 0 } else { since });
-        if signals { Verdict::Signal } else { Verdict::Accept }
+        if signals { Admission::Signal } else { Admission::Accept }
     }
 
     fn cross(&mut self) {
@@ -405,7 +405,7 @@ struct Managed<P> {
 }
 
 impl<P> Managed<P> {
-    fn judge(&mut self, now: Instant, size: u32) -> Verdict {
+    fn judge(&mut self, now: Instant, size: u32) -> Admission {
         if self.state.red.adapt == Adaptation::Floyd {
             while self.grid.tick(now).is_some() {
                 let before = self.state.max_p;
@@ -421,18 +421,18 @@ impl<P> Managed<P> {
     }
 
     /// Whether it passes after all.
-    fn signal(&mut self, verdict: Verdict, packet: &mut Packet<P>) -> bool {
-        let may_mark = self.state.red.ecn && (verdict != Verdict::Forced || !self.state.red.hard_drop);
-        verdict == Verdict::Accept || may_mark && packet.try_mark()
+    fn signal(&mut self, admission: Admission, packet: &mut Packet<P>) -> bool {
+        let may_mark = self.state.red.ecn && (admission != Admission::Forced || !self.state.red.hard_drop);
+        admission == Admission::Accept || may_mark && packet.try_mark()
     }
 }
 
 impl<P: Debug + Send> Queue<P> for Managed<P> {
     fn enqueue(&mut self, now: Instant, mut packet: Packet<P>, dropped: &mut Vec<Dropped<P>>) {
-        let verdict = self.judge(now, packet.size);
+        let admission = self.judge(now, packet.size);
         let cause = if !self.room.fits(self.backlog.bytes(), self.backlog.len(), packet.size) {
             DropCause::QueueFull
-        } else if !self.signal(verdict, &mut packet) {
+        } else if !self.signal(admission, &mut packet) {
             DropCause::Aqm
         } else {
             return self.backlog.push(now, packet);
@@ -444,8 +444,8 @@ impl<P: Debug + Send> Queue<P> for Managed<P> {
     }
 
     fn enqueue_idle(&mut self, now: Instant, mut packet: Packet<P>, dropped: &mut Vec<Dropped<P>>) {
-        let verdict = self.judge(now, packet.size);
-        if self.signal(verdict, &mut packet) {
+        let admission = self.judge(now, packet.size);
+        if self.signal(admission, &mut packet) {
             self.backlog.push(now, packet);
         } else {
             self.state.idle_since = Some(now);

@@ -1,9 +1,8 @@
 //! Points with intervals: a row for each place, a mark for each choice.
 
-use super::ink::{Anchor, Ink, colored, text_width};
+use super::ink::{Anchor, Ink, Legend, WIDTH, colored, text_width};
 use super::labels::distinct;
 use super::scale::{Reading, Scale};
-use super::{Legend, WIDTH};
 use crate::choices::COLORS;
 
 /// A value with its interval.

@@ -1,7 +1,6 @@
 //! Small multiples: panels of one kind, side by side, with one legend and one scale of their own each.
 
-use super::WIDTH;
-use super::ink::Ink;
+use super::ink::{Ink, WIDTH};
 use super::labels::distinct;
 
 /// Where a panel is drawn: left, right, top and bottom of its plot area.

@@ -1,10 +1,10 @@
 //! A heat map: a cell for each combination of two axes, colored by its value; a panel for each place or choice.
 
+use super::Panel;
 use super::facets;
-use super::ink::{Anchor, Ink, text_width};
+use super::ink::{Anchor, Ink, WIDTH, text_width};
 use super::labels::distinct;
 use super::scale::{Reading, Scale};
-use super::{Panel, WIDTH};
 
 /// The picture.
 #[derive(Clone, Debug)]

@@ -2,8 +2,13 @@
 
 use core::fmt::Write;
 
-use super::{Legend, WIDTH};
 use crate::choices::{COLORS, LOOKS};
+
+/// Width of every picture, in units of its view box.
+pub(super) const WIDTH: f64 = 880.0;
+
+/// An entry of a legend: a name and its color.
+pub type Legend = Vec<(String, usize)>;
 
 /// Text that can stand in XML.
 pub fn escape(text: &str) -> String {

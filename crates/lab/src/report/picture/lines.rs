@@ -1,9 +1,9 @@
 //! A metric over a number that varies: a line with its band of confidence for each choice, a panel for each place.
 
+use super::Panel;
 use super::facets;
-use super::ink::{Ink, colored};
+use super::ink::{Ink, Legend, colored};
 use super::scale::{Reading, Scale};
-use super::{Legend, Panel};
 use crate::choices::COLORS;
 
 /// Abscissa, ordinate and the interval of one of them.

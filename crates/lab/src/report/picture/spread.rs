@@ -1,10 +1,9 @@
 //! Distributions over runs: box plots of few values, shares at or below a value of many.
 
-use super::ink::{Anchor, Ink, text_width};
+use super::ink::{Anchor, Ink, Legend, WIDTH, text_width};
 use super::labels::distinct;
 use super::lines::{Curve, Lines};
 use super::scale::{Reading, Scale};
-use super::{Legend, WIDTH};
 use crate::choices::COLORS;
 use crate::metric::{Unit, format};
 use crate::stats::{Interval, quantile};

@@ -14,11 +14,12 @@ use thalweg_sim::traffic::{ReadContext, Traffic};
 use thalweg_sim::{AddressChange, FlowPlan, HostModel, Move, StackInfo};
 use thalweg_units::{Duration, Rate};
 
+use super::group::MOST_FLOWS;
 use super::group::{self, Ways};
 use super::read::{Field, Reader};
+use super::rivals::OURS;
 use super::told::Told;
 use super::traffic::traffic;
-use super::{MOST_FLOWS, OURS};
 pub use moves::MoveSpec;
 pub use transport::{TRANSPORT_KEYS, TransportKey};
 

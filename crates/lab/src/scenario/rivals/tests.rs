@@ -1,8 +1,9 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use crate::record::{Engine, Output, RunRecord, StackInfo};
-use crate::report::Results;
+use crate::engine::{Engine, Output, StackInfo};
+use crate::record::RunRecord;
+use crate::results::Results;
 use crate::runner::{self, RunOptions};
 use crate::scenario::world::World;
 use crate::scenario::{Scenario, ScenarioError};

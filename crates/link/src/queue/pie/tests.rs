@@ -119,7 +119,7 @@ fn drops(pie: &Pie, share: f64, packets: u64) -> (u64, u64, u64) {
         State { probability: from_share(share), delay: 30_000_000, phase: Phase::Protecting, ..State::default() };
     let (mut count, mut last, mut least, mut most) = (0, 0, u64::MAX, 0);
     for packet in 0..packets {
-        if state.arrive(&control, &mut dice, 1500, 100_000) == Verdict::Signal {
+        if state.arrive(&control, &mut dice, 1500, 100_000) == Admission::Signal {
             count += 1;
             (least, most) = (least.min(packet - last), most.max(packet - last));
             last = packet;
@@ -147,14 +147,14 @@ fn some_packets_are_always_accepted() {
     let control = Control::new(&Pie::default());
     let mut dice = Streams::new(1).dice("queue");
     let full = State { probability: ONE, delay: 30_000_000, accumulated: ONE / 10 * 85, ..State::default() };
-    let mut verdict = |state: State, backlog| state.clone().arrive(&control, &mut dice, 1500, backlog);
-    assert_eq!(verdict(full.clone(), 3001), Verdict::Signal);
-    assert_eq!(verdict(full.clone(), 3000), Verdict::Accept, "two packets wait");
-    assert_eq!(verdict(State { burst: 1, ..full.clone() }, 9000), Verdict::Accept, "a burst");
+    let mut admission = |state: State, backlog| state.clone().arrive(&control, &mut dice, 1500, backlog);
+    assert_eq!(admission(full.clone(), 3001), Admission::Signal);
+    assert_eq!(admission(full.clone(), 3000), Admission::Accept, "two packets wait");
+    assert_eq!(admission(State { burst: 1, ..full.clone() }, 9000), Admission::Accept, "a burst");
     let calm = State { probability: ONE / 5 - 1, delay: 7_499_999, ..full.clone() };
-    assert_eq!(verdict(calm.clone(), 9000), Verdict::Accept, "below half the target");
-    assert_eq!(verdict(State { delay: 7_500_000, ..calm.clone() }, 9000), Verdict::Signal);
-    assert_eq!(verdict(State { probability: ONE / 5, ..calm }, 9000), Verdict::Signal);
+    assert_eq!(admission(calm.clone(), 9000), Admission::Accept, "below half the target");
+    assert_eq!(admission(State { delay: 7_500_000, ..calm.clone() }, 9000), Admission::Signal);
+    assert_eq!(admission(State { probability: ONE / 5, ..calm }, 9000), Admission::Signal);
 }
 
 #[test]

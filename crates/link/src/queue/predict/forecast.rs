@@ -46,9 +46,9 @@ impl Rules {
     }
 }
 
-/// What to do about a slow start.
+/// What flows are to be told about a slow start.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct Warning {
     /// For how many nanoseconds from now on to mark.
     pub(super) mark_for: u64,
     /// Flows that have been told in this slot or later need not be told again.
@@ -131,7 +131,7 @@ impl Forecast {
 
     /// A slot ends: `arrived` work has arrived in all, and `queue` of it has not left. If slow start is about to exceed
     /// the link: what to do.
-    pub(super) fn end_slot(&mut self, arrived: u64, queue: u64) -> Option<Verdict> {
+    pub(super) fn end_slot(&mut self, arrived: u64, queue: u64) -> Option<Warning> {
         self.history.end_slot(arrived, queue);
         let slot = self.history.newest();
         if slot < self.rests_until || self.is_silent(arrived, queue) {
@@ -161,7 +161,7 @@ impl Forecast {
         queue == 0 && past.and_then(|slot| self.history.arrived(slot)) == Some(arrived)
     }
 
-    fn fire(&mut self, index: usize, slot: u64, queue: u64) -> Option<Verdict> {
+    fn fire(&mut self, index: usize, slot: u64, queue: u64) -> Option<Warning> {
         self.candidates.iter_mut().for_each(Candidate::forget);
         let candidate = self.candidates.get_mut(index)?;
         candidate.track_until(slot, TRACKS_AFTER);
@@ -174,7 +174,7 @@ impl Forecast {
         let (marks, rests) = (span(self.rules.mark_for), span(self.rules.rest_for));
         self.rests_until = slot.saturating_add(marks.saturating_add(rests).div_ceil(self.rules.slot.max(1)));
         let spares = if queue > self.rules.max_rtt { 0 } else { self.rules.spare };
-        Some(Verdict { mark_for: marks, told_since: slot.saturating_sub(spares / self.rules.slot.max(1)) })
+        Some(Warning { mark_for: marks, told_since: slot.saturating_sub(spares / self.rules.slot.max(1)) })
     }
 
     /// The candidate with the smallest error, and what it sees.

@@ -347,10 +347,10 @@ impl<P> PredictQueue<P> {
                 self.episode.told.fill(0);
             }
             self.slot_ends = at + self.slot;
-            if let Some(verdict) = self.forecast.end_slot(self.arrived, self.work(at)) {
+            if let Some(warning) = self.forecast.end_slot(self.arrived, self.work(at)) {
                 self.forecasts += 1;
-                self.episode.until = at + Duration::from_nanos(verdict.mark_for);
-                self.episode.told_since = verdict.told_since;
+                self.episode.until = at + Duration::from_nanos(warning.mark_for);
+                self.episode.told_since = warning.told_since;
             }
         }
     }

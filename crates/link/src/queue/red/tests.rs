@@ -93,7 +93,7 @@ fn distances_between_signals_are_even_where_they_wait() {
         let mut state = at(Red { wait, ..Red::default() }, 10.0);
         let (mut dice, mut last, mut distances) = (Streams::new(1).dice("queue"), 0u64, Vec::new());
         for packet in 1..200_000u64 {
-            if state.judge(&mut dice, 1500) == Verdict::Signal {
+            if state.judge(&mut dice, 1500) == Admission::Signal {
                 distances.push(packet - last);
                 last = packet;
             }
@@ -156,7 +156,7 @@ fn bytes_count_instead_of_packets() {
         let red = Red { bytes, wait: false, max_p: 0.1, ..Red::default() };
         let average = if bytes { 10.0 * 1500.0 } else { 10.0 };
         let (mut state, mut dice) = (at(red, average), Streams::new(1).dice("queue"));
-        (0..100_000).filter(|_| state.judge(&mut dice, size) == Verdict::Signal).count()
+        (0..100_000).filter(|_| state.judge(&mut dice, size) == Admission::Signal).count()
     };
     let (full, half) = (signaled(true, 1500), signaled(true, 750));
     assert!((full as f64 / half as f64 - 2.0).abs() < 0.1, "{full} {half}");

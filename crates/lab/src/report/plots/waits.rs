@@ -1,14 +1,16 @@
 //! How long packets waited in a queue, as shares of them: a panel for each place, a line for each choice.
 
-use super::figures::legend;
-use super::limited::{Limited, first_of};
-use super::picture::{Curve, Lines, MOST_PANELS, Picture, Point, Reading, csv_number, csv_row, left_out};
-use super::{Results, csv};
+use super::source::Source;
 use crate::choices::{Grid, LOOKS};
+use crate::file_name::file_name;
 use crate::matrix;
 use crate::metric::Unit;
 use crate::record::WAIT_SHARES;
+use crate::report::csv;
+use crate::report::limited::{Limited, first_of};
+use crate::report::picture::{Curve, Lines, MOST_PANELS, Picture, Point, Reading, left_out, legend};
 use crate::stats::quantile;
+use crate::summary::Runs;
 
 /// What is shorter is drawn as this long: an axis that is logarithmic has no zero.
 const LEAST: f64 = 1e-4;
@@ -20,13 +22,14 @@ const BUSY: f64 = 0.05;
 const MOST_LINKS: usize = 3;
 
 /// The pictures, one for each link whose queue fills, if the scenario asks how long packets wait.
-pub(super) fn pictures(set: &Results, grid: &Grid) -> Limited<Picture> {
-    let asked = matrix::asked(&set.scenario);
+pub(super) fn pictures(source: &Source<'_>) -> Limited<Picture> {
+    let Some(runs) = source.runs else { return Limited::new([], 0) };
+    let asked = matrix::asked(source.scenario);
     if !asked.iter().any(|(answer, _)| answer.metric.name.contains("sojourn")) {
         return Limited::new([], 0);
     }
     let mut longest: Vec<(&str, f64)> = Vec::new();
-    for (link, run) in set.runs.values().flat_map(|run| run.links().map(move |link| (link, run))) {
+    for (link, run) in runs.values().flat_map(|run| run.links().map(move |link| (link, run))) {
         let wait = run.waits(link).last().copied().unwrap_or(0.0);
         match longest.iter_mut().find(|(name, _)| *name == link) {
             Some((_, most)) => *most = most.max(wait),
@@ -36,25 +39,25 @@ pub(super) fn pictures(set: &Results, grid: &Grid) -> Limited<Picture> {
     let most = longest.iter().map(|(_, wait)| *wait).fold(LEAST, f64::max);
     let busy = longest.into_iter().filter(|(_, wait)| *wait > BUSY * most);
     let Limited { shown, more } = Limited::new(busy, MOST_LINKS);
-    Limited { shown: shown.into_iter().filter_map(|(link, _)| picture(set, grid, link)).collect(), more }
+    Limited { shown: shown.into_iter().filter_map(|(link, _)| picture(runs, source.grid, link)).collect(), more }
 }
 
-fn picture(set: &Results, grid: &Grid, link: &str) -> Option<Picture> {
-    let mut csv = csv_row(["place", "choice", "share", "wait_s", "wait_s_p5", "wait_s_p95"]);
+fn picture(runs: &Runs, grid: &Grid, link: &str) -> Option<Picture> {
+    let mut csv = csv::row(["place", "choice", "share", "wait_s", "wait_s_p5", "wait_s_p95"]);
     let mut panels = Vec::new();
     for (place, at) in grid.places.iter().enumerate() {
         let mut curves: Vec<Curve> = Vec::new();
         for (choice, by) in grid.choices.iter().enumerate().take(LOOKS) {
             let Some(point) = grid.point(place, choice) else { continue };
-            let points = over_runs(&waits(set, point, link));
+            let points = over_runs(&waits(runs, point, link));
             if points.is_empty() {
                 continue;
             }
             // Of panels that are not drawn there are no numbers.
             for (wait, share, band) in points.iter().filter(|_| panels.len() < MOST_PANELS) {
                 let (low, high) = band.unwrap_or((*wait, *wait));
-                let cells = [*share, *wait, low, high].map(csv_number);
-                csv += &csv_row([at.name.as_str(), &by.name].into_iter().chain(cells.iter().map(String::as_str)));
+                let cells = [*share, *wait, low, high].map(csv::number);
+                csv += &csv::row([at.name.as_str(), &by.name].into_iter().chain(cells.iter().map(String::as_str)));
             }
             let drawn = points.into_iter().map(|(wait, share, _)| (wait.max(LEAST), share, None)).collect();
             curves.push(Curve {
@@ -82,7 +85,7 @@ fn picture(set: &Results, grid: &Grid, link: &str) -> Option<Picture> {
         is_across: false,
     };
     Some(Picture {
-        name: csv::file_name(&["sojourn", link, "distribution"]),
+        name: file_name(&["sojourn", link, "distribution"]),
         title: format!("Sojourn time at {link}: distribution over packets"),
         caption: format!(
             "The share of packets that waited so long or less, median over runs; packets that were dropped are not in it. \
@@ -96,8 +99,8 @@ fn picture(set: &Results, grid: &Grid, link: &str) -> Option<Picture> {
     })
 }
 
-fn waits(set: &Results, point: usize, link: &str) -> Vec<Vec<f64>> {
-    let waits = set.runs.of_point(point).map(|(_, run)| run.waits(link));
+fn waits(runs: &Runs, point: usize, link: &str) -> Vec<Vec<f64>> {
+    let waits = runs.of_point(point).map(|(_, run)| run.waits(link));
     waits.filter(|waits| waits.len() == WAIT_SHARES.len()).collect()
 }
 

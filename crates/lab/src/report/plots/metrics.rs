@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::limited::first_of;
-use super::picture::{
-    self, Curve, Dots, Group, Heat, Legend, Lines, Mark, Picture, Reading, Row, box_plot, cdf, csv_number, csv_row,
-};
-use super::{Results, csv};
+use super::source::Source;
 use crate::choices::{Grid, LOOKS, Numbers, numbers};
+use crate::file_name::file_name;
 use crate::matrix::{Entry, Matrix};
 use crate::metric::{self, Better, Scope, Unit};
+use crate::report::csv;
+use crate::report::limited::{Limited, first_of};
+use crate::report::picture::{self, Curve, Dots, Heat, Legend, Lines, Mark, Picture, Reading, Row, legend};
+use crate::report::words::{capital, join};
 use crate::scenario::{Axis, Scenario};
 use crate::stats::{Interval, Statistic};
-use crate::summary::Sample;
 
 /// The most rows of points; beyond, places and choices become a map.
 const MOST_ROWS: usize = 26;
@@ -23,8 +23,25 @@ const MOST_ALONE: usize = 60;
 /// The most curves of a panel: as many as can be told apart.
 const MOST_CURVES: usize = LOOKS;
 
-/// The most distributions of a panel.
-const MOST_GROUPS: usize = 8;
+/// Pictures of metrics beside the one that answers the question.
+const MOST_PICTURES: usize = 10;
+
+/// Pictures of each matrix, as far as a page has room. What is left out is counted as metrics, which need not be drawn
+/// for that.
+pub(super) fn pictures(source: &Source<'_>) -> Limited<Picture> {
+    let Source { scenario, grid, .. } = source;
+    let (mut shown, mut more) = (Vec::new(), 0);
+    for matrix in source.matrices {
+        if shown.len() > MOST_PICTURES {
+            more += 1;
+        } else if source.runs.is_some() {
+            shown.extend(of(scenario, grid, matrix));
+        } else {
+            shown.extend(between(scenario, grid, matrix));
+        }
+    }
+    Limited { shown, more }
+}
 
 /// Whether there is one flow.
 fn is_single(scenario: &Scenario) -> bool {
@@ -32,9 +49,9 @@ fn is_single(scenario: &Scenario) -> bool {
 }
 
 /// The picture of a matrix whose choices are two sets of results.
-pub(super) fn between(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<Picture> {
+fn between(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Option<Picture> {
     let (title, caption, svg) = by_name(scenario, grid, matrix)?;
-    let name = csv::file_name(&[matrix.metric.name, &matrix.subject]);
+    let name = file_name(&[matrix.metric.name, &matrix.subject]);
     Some(Picture { name, title, caption, svg, csv: table(&[], grid, matrix) })
 }
 
@@ -82,16 +99,12 @@ fn better(matrix: &Matrix) -> &'static str {
     }
 }
 
-pub(super) fn legend(grid: &Grid) -> Legend {
-    grid.choices.iter().map(|choice| (choice.name.clone(), choice.color)).collect()
-}
-
 fn ends(interval: Option<Interval>) -> Option<(f64, f64)> {
     interval.map(|interval| (interval.low, interval.high))
 }
 
 /// The pictures of a matrix: values, and of times over a number also what they are against the reference.
-pub(super) fn of(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Vec<Picture> {
+fn of(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Vec<Picture> {
     let mut numeric = grid.numeric(&scenario.axes);
     numeric.sort_by_key(|(_, numbers)| core::cmp::Reverse(numbers.values.len()));
     let mut ratios = None;
@@ -115,11 +128,11 @@ pub(super) fn of(scenario: &Scenario, grid: &Grid, matrix: &Matrix) -> Vec<Pictu
     if let Some((head, rows)) = csv.split_once('\n') {
         // The axes one by one, for whoever draws it again.
         let axes: Vec<&str> = scenario.axes.iter().map(|axis| axis.label.as_str()).collect();
-        csv = format!("{}{rows}", csv_row(head.split(',').chain(axes)));
+        csv = format!("{}{rows}", csv::row(head.split(',').chain(axes)));
     }
     let picture = |(suffix, drawn): (&str, Option<(String, String, String)>)| {
         let (title, caption, svg) = drawn?;
-        let name = csv::file_name(&[matrix.metric.name, &matrix.subject, suffix]);
+        let name = file_name(&[matrix.metric.name, &matrix.subject, suffix]);
         Some(Picture { name, title, caption, svg, csv: csv.clone() })
     };
     [("", values), ("ratio", ratios)].into_iter().filter_map(picture).collect()
@@ -401,7 +414,7 @@ fn over_a_number(
 }
 
 /// Every entry with its place and choice.
-fn entries(matrix: &Matrix) -> impl Iterator<Item = (&Entry, (usize, usize))> {
+pub(super) fn entries(matrix: &Matrix) -> impl Iterator<Item = (&Entry, (usize, usize))> {
     let rows = matrix.entries.iter().enumerate();
     rows.flat_map(|(place, row)| {
         row.iter().enumerate().filter_map(move |(choice, entry)| Some((entry.as_ref()?, (place, choice))))
@@ -442,7 +455,7 @@ fn map(
             continue;
         };
         let title = [&grid.choices[choice].name, &rest(scenario, labels, &[*one, *other], false)];
-        let title = super::page::join(title[0], title[1]);
+        let title = join(title[0], title[1]);
         let panel = match panels.iter().position(|(known, _)| *known == title) {
             Some(panel) => panel,
             None => {
@@ -478,8 +491,8 @@ fn map(
 fn table(labels: &[&[String]], grid: &Grid, matrix: &Matrix) -> String {
     const HEAD: [&str; 11] =
         ["place", "choice", "metric", "statistic", "value", "low", "high", "ratio", "ratio_low", "ratio_high", "runs"];
-    let number = |value: Option<f64>| value.filter(|value| !value.is_nan()).map_or_else(String::new, csv_number);
-    let mut out = csv_row(HEAD);
+    let number = |value: Option<f64>| value.filter(|value| !value.is_nan()).map_or_else(String::new, csv::number);
+    let mut out = csv::row(HEAD);
     for (entry, (place, choice)) in entries(matrix) {
         let (interval, ratio) = (entry.found.interval, entry.ratio);
         let of_ratio = ratio.and_then(|ratio| ratio.interval);
@@ -495,89 +508,7 @@ fn table(labels: &[&[String]], grid: &Grid, matrix: &Matrix) -> String {
         let statistic = matrix.statistic.to_string();
         let what = [&grid.places[place].name, &grid.choices[choice].name, matrix.metric.name, &statistic];
         let labels = labels.get(entry.point).copied().unwrap_or_default();
-        out += &csv_row(what.into_iter().chain(numbers.iter().chain(labels).map(String::as_str)));
+        out += &csv::row(what.into_iter().chain(numbers.iter().chain(labels).map(String::as_str)));
     }
     out
-}
-
-/// How the values of runs are distributed, a panel for each place. Few values are boxes, many are curves.
-pub(super) fn distribution(results: &Results, grid: &Grid, matrix: &Matrix) -> Option<Picture> {
-    /// Up to so many values a box with its dots shows more than a curve.
-    const FEW: usize = 20;
-    /// Numbers beside a picture.
-    const MOST_NUMBERS: usize = 4_000;
-    /// Boxes of a picture.
-    const MOST_BOXES: usize = 24;
-    let Results { scenario, runs, .. } = results;
-    let what = matrix.name(scenario);
-    let mut panels: Vec<(String, Vec<Group>)> =
-        grid.places.iter().map(|place| (place.name.clone(), Vec::new())).collect();
-    let mut most = 0;
-    for (entry, (place, choice)) in entries(matrix) {
-        let sample = Sample::new(scenario, runs, entry.point, &matrix.subject, matrix.metric);
-        let values = sample.all();
-        let groups = &mut panels[place].1;
-        if values.is_empty() || groups.len() == MOST_GROUPS {
-            continue;
-        }
-        most = most.max(values.len());
-        let choice = &grid.choices[choice];
-        // Of all values of all runs thrown together no interval can be told.
-        let interval = entry.found.interval.filter(|_| !sample.is_repeated() && matrix.statistic == Statistic::MEDIAN);
-        groups.push(Group { label: choice.name.clone(), color: choice.color, values, interval });
-    }
-    panels.retain(|(_, groups)| !groups.is_empty());
-    // What differs by less than a thousandth is one number, which the table has.
-    let finite = || panels.iter().flat_map(|(_, groups)| groups).flat_map(|group| &group.values);
-    let (low, high) = finite().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)));
-    if high - low <= 1e-3 * high.abs() || most < 3 {
-        return None;
-    }
-    // Of the values themselves, whatever sums them up.
-    let unit = matrix.metric.unit;
-    let boxes: usize = panels.iter().map(|(_, groups)| groups.len()).sum();
-    let is_boxes = most <= FEW && boxes <= MOST_BOXES;
-    let drawn = if is_boxes { &panels[..] } else { &panels[..panels.len().min(picture::MOST_PANELS)] };
-    let groups: usize = drawn.iter().map(|(_, groups)| groups.len()).sum();
-    let every = most.div_ceil((MOST_NUMBERS / groups.max(1)).clamp(20, 500)).max(1);
-    let csv = numbers_of(matrix.metric.name, drawn, every);
-    let thinned = match every {
-        1 => String::new(),
-        every => format!(" Saved as CSV: one of {every} values; thalweg lab export writes all."),
-    };
-    let choices = first_of(MOST_GROUPS, grid.choices.len(), "choice");
-    let (caption, svg) = if is_boxes {
-        let groups: Vec<Group> = panels
-            .iter()
-            .flat_map(|(place, groups)| groups.iter().map(move |group| (place, group)))
-            .map(|(place, group)| Group { label: super::page::join(place, &group.label), ..group.clone() })
-            .collect();
-        let caption = "Box: quartiles; bar in it: median; thick line: its 95 % interval, where runs have one value each; \
-             whiskers: 1.5 interquartile ranges; dots: values.";
-        (format!("{caption}{choices}"), box_plot(&what, &what, unit, &groups)?)
-    } else {
-        let (svg, beneath) = cdf(&what, &what, unit, &panels, legend(grid))?;
-        let left_out = picture::left_out(panels.len());
-        (format!("Share of values at or below.{beneath}{choices}{left_out}{thinned}"), svg)
-    };
-    let name = csv::file_name(&[matrix.metric.name, &matrix.subject, "distribution"]);
-    Some(Picture { name, title: format!("{}: distribution over runs", capital(&what)), caption, svg, csv })
-}
-
-/// One of so many values of everything that a picture shows.
-fn numbers_of(metric: &str, panels: &[(String, Vec<Group>)], every: usize) -> String {
-    let mut csv = csv_row(["place", "choice", "metric", "value"]);
-    for (place, groups) in panels {
-        for group in groups {
-            for value in group.values.iter().step_by(every) {
-                csv += &csv_row([place.as_str(), &group.label, metric, &csv_number(*value)]);
-            }
-        }
-    }
-    csv
-}
-
-pub(super) fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }

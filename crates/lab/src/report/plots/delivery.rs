@@ -1,14 +1,16 @@
 //! Delivery over time: a panel for each place, the median run and the band of 5 to 95 % of the runs for each choice,
 //! and the floor.
 
-use super::figures::legend;
-use super::limited::{Limited, first_of};
-use super::picture::{BOUND, Curve, Lines, MOST_PANELS, Picture, Point, Reading, csv_number, csv_row, left_out};
-use super::{Results, csv};
+use super::source::Source;
 use crate::choices::Grid;
+use crate::file_name::file_name;
 use crate::metric::Unit;
 use crate::record::{DELIVERY_SHARES, Delivery};
+use crate::report::csv;
+use crate::report::limited::{Limited, first_of};
+use crate::report::picture::{BOUND, Curve, Lines, MOST_PANELS, Picture, Point, Reading, left_out, legend};
 use crate::stats::quantile;
+use crate::summary::Runs;
 
 /// The most choices of a panel.
 const MOST_CURVES: usize = 6;
@@ -17,29 +19,30 @@ const MOST_CURVES: usize = 6;
 const MOST_FLOWS: usize = 3;
 
 /// The pictures, one for each flow with a curve.
-pub(super) fn pictures(set: &Results, grid: &Grid) -> Limited<Picture> {
-    let flows = set.scenario.points.first().map_or(&[][..], |point| &point.world.flows);
+pub(super) fn pictures(source: &Source<'_>) -> Limited<Picture> {
+    let Some(runs) = source.runs else { return Limited::new([], 0) };
+    let flows = source.scenario.points.first().map_or(&[][..], |point| &point.world.flows);
     let flows = flows.iter().map(|flow| flow.name.as_str());
-    let has_curve = |flow: &&str| set.runs.values().any(|run| run.has_delivery(flow));
+    let has_curve = |flow: &&str| runs.values().any(|run| run.has_delivery(flow));
     let Limited { shown, more } = Limited::new(flows.filter(has_curve), MOST_FLOWS);
-    Limited { shown: shown.into_iter().filter_map(|flow| picture(set, grid, flow)).collect(), more }
+    Limited { shown: shown.into_iter().filter_map(|flow| picture(runs, source.grid, flow)).collect(), more }
 }
 
-fn picture(set: &Results, grid: &Grid, flow: &str) -> Option<Picture> {
-    let mut csv = csv_row(["place", "choice", "time_s", "time_s_p5", "time_s_p95", "bytes"]);
+fn picture(runs: &Runs, grid: &Grid, flow: &str) -> Option<Picture> {
+    let mut csv = csv::row(["place", "choice", "time_s", "time_s_p5", "time_s_p95", "bytes"]);
     let mut panels = Vec::new();
     let choices = grid.choices.len().min(MOST_CURVES);
     let mut count = 0;
     for (place, at) in grid.places.iter().enumerate() {
         if panels.len() == MOST_PANELS {
             let mut points = (0..choices).filter_map(|choice| grid.point(place, choice));
-            count += usize::from(points.any(|point| set.runs.of_point(point).any(|(_, run)| run.has_delivery(flow))));
+            count += usize::from(points.any(|point| runs.of_point(point).any(|(_, run)| run.has_delivery(flow))));
             continue;
         }
         let mut curves: Vec<Curve> = Vec::new();
         for choice in 0..choices {
             let Some(point) = grid.point(place, choice) else { continue };
-            let deliveries = deliveries(set, point, flow);
+            let deliveries = deliveries(runs, point, flow);
             let Some(curve) = over_runs(&deliveries) else { continue };
             if curves.is_empty() {
                 curves.extend(floor(&deliveries));
@@ -47,8 +50,8 @@ fn picture(set: &Results, grid: &Grid, flow: &str) -> Option<Picture> {
             let name = &grid.choices[choice].name;
             for (time, bytes, band) in &curve {
                 let (low, high) = band.unwrap_or((*time, *time));
-                let cells = [*time, low, high, *bytes].map(csv_number);
-                csv += &csv_row([at.name.as_str(), name].into_iter().chain(cells.iter().map(String::as_str)));
+                let cells = [*time, low, high, *bytes].map(csv::number);
+                csv += &csv::row([at.name.as_str(), name].into_iter().chain(cells.iter().map(String::as_str)));
             }
             curves.push(Curve {
                 color: grid.choices[choice].color,
@@ -82,7 +85,7 @@ fn picture(set: &Results, grid: &Grid, flow: &str) -> Option<Picture> {
     };
     let more = first_of(choices, grid.choices.len(), "choice");
     Some(Picture {
-        name: csv::file_name(&["delivery", flow]),
+        name: file_name(&["delivery", flow]),
         title: format!("Delivery of {flow} over time"),
         caption: format!(
             "Line: the median over runs of the time by which so much had arrived; band: 5 to 95 % of the runs; dashed: \
@@ -95,8 +98,8 @@ fn picture(set: &Results, grid: &Grid, flow: &str) -> Option<Picture> {
     })
 }
 
-fn deliveries(set: &Results, point: usize, flow: &str) -> Vec<Delivery> {
-    set.runs.of_point(point).filter_map(|(_, run)| run.delivery(flow)).collect()
+fn deliveries(runs: &Runs, point: usize, flow: &str) -> Vec<Delivery> {
+    runs.of_point(point).filter_map(|(_, run)| run.delivery(flow)).collect()
 }
 
 /// The median and the band over runs, as time, bytes and the ends of the band in time; of flows without an end the band
