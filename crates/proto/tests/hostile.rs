@@ -415,6 +415,7 @@ fn stream(initiator: Side, dir: Dir, index: u64) -> StreamId {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn every_broken_rule_closes_the_connection_with_its_code_at_both_ends() {
     use TransportErrorCode as Code;
     let data = |id, offset, fin, data| encoded(&[Frame::Stream { id, offset, fin, data }]);

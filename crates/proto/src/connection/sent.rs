@@ -53,6 +53,7 @@ impl SentFrames {
 
 /// Records of frames that are in no packet: a packet on its way holds one, and moving it is to move a pointer.
 #[derive(Debug, Default)]
+#[expect(clippy::vec_box, reason = "the boxes are what is to be used again")]
 pub(super) struct SpareFrames {
     list: Vec<Box<SentFrames>>,
     most: usize,

@@ -11,8 +11,9 @@ use thalweg_recovery::{Config, PathId, SegmentOutcome};
 use thalweg_units::{Duration, DurationExt, Ecn, Instant};
 
 use super::content::Contents;
+use super::exchange::{Ack, Blocked, Echo, Happening, Transmit};
 use super::receiver::Receiver;
-use super::sender::{Ack, Blocked, Echo, Happening, Sender, Transmit, earliest};
+use super::sender::{Sender, earliest};
 use super::settings::TcpConfig;
 use super::wire::{
     ACK, AE, CWR, ECE, FIN, HEADERS, Header, IP_HEADER, MAX_SACKS, RST, STAMPED_SACKS, SYN, ace, unwrap,

@@ -18,6 +18,7 @@
 mod bursts;
 mod connection;
 mod content;
+mod exchange;
 mod order;
 mod receiver;
 mod sender;

@@ -20,6 +20,7 @@ use thalweg_recovery::{Budget, Config, Judgement, LossTrigger, SegmentOutcome, S
 use thalweg_units::{Duration, Instant};
 
 use super::bursts::PathView;
+use super::exchange::{Ack, Blocked, Echo, Happening, Transmit};
 use super::order::{Order, Slot};
 use super::settings::{MinRto, TcpConfig};
 use super::wire::{MAX_SACKS, newly_marked};
@@ -70,54 +71,6 @@ struct Repeated {
     start: u64,
     /// `None`: repeated as a probe, never declared lost.
     original: Option<Box<SegmentRecord>>,
-}
-
-/// What leaves next.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Transmit {
-    pub(super) start: u64,
-    pub(super) length: u32,
-    pub(super) is_new: bool,
-    /// Tells the receiver that its marks have been heeded (CWR).
-    pub(super) has_slowed: bool,
-}
-
-/// Why nothing leaves.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Blocked {
-    NoData,
-    Window,
-    Pacing(Instant),
-    FlowControl,
-}
-
-/// What an ACK says about marks.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Echo {
-    None,
-    /// A mark arrived (ECE, RFC 3168).
-    Mark,
-    /// The count of marks is in these flags (RFC 9768).
-    Count(u16),
-}
-
-/// What an ACK says.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct Ack<'a> {
-    pub(super) una: u64,
-    pub(super) blocks: &'a [(u64, u64)],
-    pub(super) echo: Echo,
-    /// The segment carries data, too.
-    pub(super) has_data: bool,
-    /// When what it answers left, by its timestamp (RFC 7323 section 4.1).
-    pub(super) stamped: Option<Instant>,
-}
-
-/// Something that happened to a segment, for plots.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Happening {
-    Lost(u64, u32),
-    Spurious(u64, u32),
 }
 
 /// When something is to be done without an ACK.

@@ -55,11 +55,11 @@ impl World<'_> {
     /// time or later.
     #[inline]
     pub(super) fn count_before(&mut self, at: Instant) {
-        while self.marks.last().is_some_and(|mark| *mark <= at)
-            && let Some(mark) = self.marks.pop()
+        while self.window.marks.last().is_some_and(|mark| *mark <= at)
+            && let Some(mark) = self.window.marks.pop()
         {
             let snapshot = self.snapshot(mark);
-            self.counted.push(snapshot);
+            self.window.counted.push(snapshot);
         }
     }
 
@@ -75,7 +75,7 @@ impl World<'_> {
 
     /// What was counted in the measuring window; it ends with the run if that was earlier.
     fn window(&mut self) -> Option<WindowResult> {
-        let mut counted = std::mem::take(&mut self.counted).into_iter();
+        let mut counted = std::mem::take(&mut self.window.counted).into_iter();
         let before = counted.next()?;
         let after = counted.next().unwrap_or_else(|| self.snapshot(self.now));
         let flows = before.flows.iter().zip(&after.flows).map(|(before, after)| FlowWindow {
@@ -203,10 +203,10 @@ impl World<'_> {
         RunResult {
             links: links.collect(),
             flows,
-            wire_hash: self.hash.value(self.log.as_ref().map(EventHash::wire)),
-            decisions_hash: self.log.as_ref().map_or(0, EventHash::decisions),
+            wire_hash: self.account.hash.value(self.account.log.as_ref().map(EventHash::wire)),
+            decisions_hash: self.account.log.as_ref().map_or(0, EventHash::decisions),
             events,
-            datagrams: self.datagrams,
+            datagrams: self.account.datagrams,
             virtual_time: since_origin(now),
             window,
             failed,

@@ -181,7 +181,7 @@ impl World<'_> {
             self.unfinished -= usize::from(!self.plan.flows[flow].traffic.is_endless());
         }
         while let Some(outgoing) = self.out.pop_front() {
-            self.datagrams += 1;
+            self.account.datagrams += 1;
             let size = u32::try_from(outgoing.datagram.size()).unwrap_or(u32::MAX).saturating_add(overhead);
             let (ecn, connection, tail) = (outgoing.envelope.ecn, outgoing.connection, outgoing.tail);
             let Some(payload) = self.address(index, outgoing) else { continue };

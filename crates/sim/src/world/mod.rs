@@ -90,19 +90,31 @@ struct World<'a> {
     out: VecDeque<Outgoing>,
     /// Machines that something happened to in the current event.
     touched: Vec<usize>,
-    hash: Hash,
-    log: Option<EventHash>,
-    datagrams: u64,
+    account: Account,
     /// By flow.
     stacks: Vec<&'a dyn StackFactory>,
     /// Flows that have an end and have not reached it.
     unfinished: usize,
     over: Vec<bool>,
-    /// Begin and end of the measuring window that are yet to come, the later one first.
+    window: MeasuringWindow,
+    tap: Option<&'a mut dyn Tap>,
+}
+
+/// What tells a run from another.
+struct Account {
+    hash: Hash,
+    /// Of the endpoints that keep one.
+    log: Option<EventHash>,
+    /// Datagrams that hosts sent.
+    datagrams: u64,
+}
+
+/// The part of a run that rates are measured in.
+struct MeasuringWindow {
+    /// Begin and end that are yet to come, the later one first.
     marks: Vec<Instant>,
     /// What had been counted at those that have come.
     counted: Vec<Snapshot>,
-    tap: Option<&'a mut dyn Tap>,
 }
 
 /// What is recorded of a direction of a path, or of the network card of a host.
@@ -201,14 +213,14 @@ impl<'a> World<'a> {
             pool: Pool::default(),
             out: VecDeque::new(),
             touched: Vec::new(),
-            hash: Hash::new(),
-            log: plan.record.hash.then(EventHash::new),
-            datagrams: 0,
+            account: Account { hash: Hash::new(), log: plan.record.hash.then(EventHash::new), datagrams: 0 },
             stacks: Vec::new(),
             unfinished: plan.flows.iter().filter(|flow| !flow.traffic.is_endless()).count(),
             over: vec![false; plan.flows.len()],
-            marks: plan.measure.into_iter().flat_map(|(from, to)| [ORIGIN + to, ORIGIN + from]).collect(),
-            counted: Vec::new(),
+            window: MeasuringWindow {
+                marks: plan.measure.into_iter().flat_map(|(from, to)| [ORIGIN + to, ORIGIN + from]).collect(),
+                counted: Vec::new(),
+            },
             tap: None,
         };
         world.add_paths(&streams)?;
@@ -366,7 +378,7 @@ impl<'a> World<'a> {
             links: &mut self.links,
             arrivals: &mut self.arrivals,
             pool: &mut self.pool,
-            hash: &mut self.hash,
+            hash: &mut self.account.hash,
             step: self.plan.record.step,
         };
         call(&mut self.pipe, &mut listener);

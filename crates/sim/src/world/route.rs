@@ -200,7 +200,7 @@ impl<'a> World<'a> {
             tails: plan.paths.iter().any(|path| {
                 [&path.up, &path.down].into_iter().any(|direction| direction.loss.contains(&LossModel::Tail))
             }),
-            hash: self.log.clone(),
+            hash: self.account.log.clone(),
         };
         let hosts = stack.hosts(&context)?;
         self.stacks.push(stack);
