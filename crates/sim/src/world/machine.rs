@@ -3,7 +3,7 @@
 use thalweg_link::Packet;
 use thalweg_units::{Duration, DurationExt, Instant};
 
-use super::{MACHINES, ORIGIN, World};
+use super::{ORIGIN, World};
 use crate::datagram::{Datagram, whole};
 use crate::departures::Departures;
 use crate::host::{Host, Outbox, Status};
@@ -117,7 +117,7 @@ impl World<'_> {
             // Not seen yet, so nothing is sent in answer yet.
             machine.inbox_at = machine.inbox_at.min(self.now + machine.model.receive_delay);
             machine.inbox.push(packet);
-            self.schedule(MACHINES + index);
+            self.schedule(index);
         }
     }
 

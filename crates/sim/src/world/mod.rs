@@ -60,12 +60,8 @@ fn run_world<'a>(plan: &'a Plan, registry: &'a Registry, tap: Option<&'a mut dyn
     Ok(world.finish(failed))
 }
 
-/// Something that has a next event: the links together first, then machines, then the changes of addresses.
+/// Something that has a next event beside the links: a machine, and behind the last the changes of addresses.
 type Entity = usize;
-/// The links.
-const PIPE: Entity = 0;
-/// The first machine.
-const MACHINES: Entity = PIPE + 1;
 
 struct World<'a> {
     plan: &'a Plan,
@@ -81,7 +77,7 @@ struct World<'a> {
     routes: Vec<Routes>,
     /// Changes of addresses that are yet to come: when, of which flow, and which of its moves.
     changes: VecDeque<(Instant, usize, usize)>,
-    /// The next event of each entity. Between two events it holds for all of them.
+    /// The next event of each entity. Between two events it holds for all of them; that of the links the pipe knows.
     agenda: Agenda,
     /// Packets that have come to the end of their way.
     arrivals: VecDeque<Packet<Box<Datagram>>>,
@@ -228,9 +224,9 @@ impl<'a> World<'a> {
             world.add_flow(flow, registry, [&streams, &endpoints])?;
         }
         world.changes.make_contiguous().sort_by_key(|(at, ..)| *at);
-        let entities = MACHINES + world.machines.len() + 1;
+        let entities = world.machines.len() + 1;
         world.agenda = Agenda::new(entities);
-        for entity in MACHINES..entities {
+        for entity in 0..entities {
             world.schedule(entity);
         }
         Ok(world)
@@ -294,7 +290,7 @@ impl<'a> World<'a> {
         let endless = self.unfinished == 0;
         let mut at_this_instant = 0u32;
         while endless || self.unfinished > 0 {
-            let Some((at, entity)) = self.agenda.first() else {
+            let Some((at, entity)) = self.first() else {
                 if endless {
                     // Nothing happens any more, but there was time until then.
                     self.count_before(self.end);
@@ -324,32 +320,39 @@ impl<'a> World<'a> {
                 let at = self.now.saturating_since(ORIGIN);
                 return Some(format!("time stands still at {at:?}: {STUCK} events at that instant"));
             }
-            debug_assert_eq!(at, self.next_event(entity), "the agenda is out of date");
             self.now = self.now.max(at);
-            match entity.checked_sub(MACHINES) {
+            match entity {
                 None => self.advance(),
                 Some(machine) if machine < self.machines.len() => self.wake(machine),
                 Some(_) => self.change_address(),
             }
             // A machine that something happened to is asked below, when it has sent what it has to send.
-            let is_flushed = entity.checked_sub(MACHINES).and_then(|it| self.machines.get(it));
-            if !is_flushed.is_some_and(Machine::is_touched) {
+            if let Some(entity) = entity
+                && !self.machines.get(entity).is_some_and(Machine::is_touched)
+            {
                 self.schedule(entity);
             }
             while let Some(machine) = self.touched.pop() {
                 self.flush(machine);
-                self.schedule(MACHINES + machine);
+                self.schedule(machine);
             }
         }
         None
     }
 
+    /// What happens next, and when. At the same time the links come first; they are no entity.
+    fn first(&self) -> Option<(Instant, Option<Entity>)> {
+        let next = self.agenda.first();
+        debug_assert!(next.is_none_or(|(at, entity)| at == self.next_event(entity)), "the agenda is out of date");
+        match self.pipe.next_event() {
+            Some(at) if next.is_none_or(|(next, _)| at <= next) => Some((at, None)),
+            _ => next.map(|(at, entity)| (at, Some(entity))),
+        }
+    }
+
     /// When an entity has something to do.
     fn next_event(&self, entity: Entity) -> Instant {
-        match entity.checked_sub(MACHINES) {
-            None => self.pipe.next_event().unwrap_or(Instant::FAR_FUTURE),
-            Some(machine) => self.machines.get(machine).map_or_else(|| self.next_change(), Machine::next),
-        }
+        self.machines.get(entity).map_or_else(|| self.next_change(), Machine::next)
     }
 
     /// Has an entity called for its next event, which may have changed.
@@ -369,7 +372,6 @@ impl<'a> World<'a> {
     fn send(&mut self, way: Way, packet: Packet<Box<Datagram>>) {
         let now = self.now;
         self.with_pipe(|pipe, listener| pipe.send(now, way, packet, listener));
-        self.schedule(PIPE);
     }
 
     /// Calls the links, and hands over to the machines what has come to the end of its way.
