@@ -105,6 +105,8 @@ pub struct Pipe<P> {
     ways: Vec<Vec<usize>>,
     /// The next event of each link.
     agenda: Agenda,
+    /// For how many links the agenda has room.
+    scheduled: usize,
     /// What the link at work has delivered.
     crossed: VecDeque<(Instant, Packet<Carried<P>>)>,
 }
@@ -117,7 +119,7 @@ impl<P> fmt::Debug for Pipe<P> {
 
 impl<P> Default for Pipe<P> {
     fn default() -> Self {
-        Pipe { links: Vec::new(), ways: Vec::new(), agenda: Agenda::default(), crossed: VecDeque::new() }
+        Pipe { links: Vec::new(), ways: Vec::new(), agenda: Agenda::default(), scheduled: 0, crossed: VecDeque::new() }
     }
 }
 
@@ -131,7 +133,7 @@ impl<P> Pipe<P> {
 impl<P: Payload + 'static> Pipe<P> {
     /// A pipe over these paths, one after the other from client to server, whose times count from `start`: its ways are
     /// [`UP`](Self::UP) and [`DOWN`](Self::DOWN). What a seed decides is drawn from `streams` by the names of the paths,
-    /// ahead up to `horizon` after the start. A BDP is that of the round trip over all of them where a direction has
+    /// ahead up to `horizon` after the start, so that their names have to differ. A BDP is that of the round trip over all of them where a direction has
     /// none yet.
     ///
     /// # Errors
@@ -172,14 +174,21 @@ impl<P: Payload + 'static> Pipe<P> {
         start: Instant,
         streams: &Streams,
     ) -> Result<usize, ConfigError> {
+        let added = self.links.len();
         self.links.push(Direction::new(config, start, streams)?);
-        self.agenda = Agenda::new(self.links.len());
-        for (link, direction) in self.links.iter().enumerate() {
-            if let Some(at) = direction.next_event() {
+        let mut unscheduled = added..added + 1;
+        if added >= self.scheduled {
+            // Twice as many each time: a world of ten thousand links is not gone through for each of them.
+            self.scheduled = 2 * (added + 1);
+            self.agenda = Agenda::new(self.scheduled);
+            unscheduled.start = 0;
+        }
+        for link in unscheduled {
+            if let Some(at) = self.links[link].next_event() {
                 self.agenda.set(link, at);
             }
         }
-        Ok(self.links.len() - 1)
+        Ok(added)
     }
 
     /// Adds a way over links by number, in this order; numbers that are not there are left out.
@@ -189,7 +198,7 @@ impl<P: Payload + 'static> Pipe<P> {
         Way(self.ways.len() as u32 - 1)
     }
 
-    /// The links of a way; none if another pipe has made it.
+    /// The links of a way; none if this pipe has no way of that number. Ways of other pipes must not be used here.
     #[inline]
     pub fn way(&self, way: Way) -> &[usize] {
         self.ways.get(way.0 as usize).map_or(&[], Vec::as_slice)
@@ -200,7 +209,8 @@ impl<P: Payload + 'static> Pipe<P> {
         &self.links
     }
 
-    /// Sends a packet on its way, after everything that happens before `now`.
+    /// Sends a packet on its way, after everything that happens before `now`. A packet on a way without links is
+    /// delivered at once.
     pub fn send(&mut self, now: Instant, way: Way, packet: Packet<P>, watcher: &mut impl Watcher<P>) {
         while self.agenda.first().is_some_and(|(at, _)| at < now) {
             self.step(watcher);

@@ -130,7 +130,7 @@ pub const TRANSPORT_KEYS: &[TransportKey] = &[
     TransportKey {
         name: "ack",
         example: r#""every-second""#,
-        doc: r#"how densely packets are acknowledged without a request: "thinned", "every-second", "sparse""#,
+        doc: r#"how densely packets are acknowledged without a request: "until-loss" (default), "every-second", "thinned", "sparse""#,
         is_always_told: false,
         read: |draft, field| {
             let policy = field.choice(&AckPolicy::ALL.map(|policy| (policy.name(), policy)))?;
