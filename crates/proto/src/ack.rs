@@ -46,9 +46,9 @@ const MAX_ACK_DELAY_LIMIT: u64 = (1 << 14) * 1000;
 pub enum AckPolicy {
     /// Every second ack-eliciting packet (RFC 9000 section 13.2.2).
     EverySecond,
-    /// As `thinned` as long as packets do not go missing, else every second one. Two missing packets among 4,096 are a
-    /// loss and bring 32,768 packets of dense ACKs; four times as many each time that thinning is soon followed by
-    /// another loss.
+    /// As `thinned` as long as packets do not go missing, else every second one. Two missing packets among 4,096, numbers
+    /// left aside that senders skip on purpose, are a loss and bring 32,768 packets of dense ACKs; four times as many each
+    /// time that thinning is soon followed by another loss.
     #[default]
     UntilLoss,
     /// After a hundred packets a quarter of what arrives in a round trip, between every second and every tenth packet:

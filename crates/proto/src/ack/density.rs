@@ -14,7 +14,7 @@ pub(super) const DENSE_PACKETS: u64 = 100;
 /// Packets acknowledged densely after a loss. Many on purpose: a sender that fills a short queue loses something only every
 /// ten thousand packets or so while ACKs are dense.
 const LEAST_DENSE: u64 = 1 << 15;
-/// … and at most, however often thinning was followed by loss: then it does not pay on this path.
+/// … and at most, however often thinning was followed by loss: then it does not pay for this connection.
 const MOST_DENSE: u64 = 1 << 20;
 /// A loss within so many times the dense packets before it counts against thinning.
 const BLAMED: u64 = 16;
@@ -22,11 +22,12 @@ const BLAMED: u64 = 16;
 const GROWTH: u64 = 4;
 /// Packets that may still arrive late: numbers are judged between so many and twice as many packets later.
 const LATE: u64 = 128;
-/// Missing numbers that are a loss while ACKs are thin; while they are dense, each is one …
+/// So many missing numbers among [`STRETCH`] packets are a loss while ACKs are thin; while they are dense, each is one.
 const LOSS: u64 = 2;
-/// … among so many packets. A single one may be a number that the peer never used: senders skip some, and ever fewer, to
-/// catch receivers that acknowledge what they did not get (RFC 9000 section 21.4).
 const STRETCH: u64 = 1 << 12;
+/// Senders never use some numbers, to catch receivers that acknowledge what they did not get (RFC 9000 section 21.4): about
+/// one each time that the numbers double at first, and later one among so many or fewer.
+const SKIPS: u64 = 1 << 16;
 
 /// How densely one space is acknowledged.
 #[derive(Debug, Default)]
@@ -82,6 +83,8 @@ struct Losses {
     dense_until: u64,
     /// Dense packets that a loss brings about.
     dense: u64,
+    /// The latest stretch of numbers in which one was taken for skipped.
+    skipped_in: Option<u64>,
 }
 
 impl Losses {
@@ -98,8 +101,21 @@ impl Losses {
         {
             let judged = hole.start..hole.end.min(number - LATE);
             self.hole = (judged.end < hole.end).then_some(judged.end..hole.end);
-            self.on_missing(total, received.gaps(judged).map(|gap| gap.end - gap.start).sum());
+            let missing = received.gaps(judged).map(|gap| self.lost_of(gap)).sum();
+            self.on_missing(total, missing);
         }
+    }
+
+    /// How many of a run of missing numbers were lost: of each stretch of numbers one that stands alone may have been
+    /// skipped by the sender.
+    fn lost_of(&mut self, gap: Range<u64>) -> u64 {
+        let count = gap.end - gap.start;
+        let stretch = if gap.start < SKIPS { gap.start.max(1).ilog2().into() } else { SKIPS + gap.start / SKIPS };
+        if count == 1 && self.skipped_in != Some(stretch) {
+            self.skipped_in = Some(stretch);
+            return 0;
+        }
+        count
     }
 
     /// So many numbers are missing for good.

@@ -16,7 +16,7 @@ pub(super) struct OpenPacket {
     pub(super) mark: HeaderMark,
     pub(super) frames: Box<SentFrames>,
     pub(super) ack_eliciting: bool,
-    /// It is one of the packets owed to a probe timeout.
+    /// It is one of the packets owed to a probe timeout, or a copy.
     pub(super) probe: bool,
     /// It asks whether the path carries datagrams of its size.
     pub(super) mtu_probe: bool,

@@ -45,6 +45,12 @@ impl SentFrames {
         self.is_copy = false;
     }
 
+    /// Whether it took memory of its own for frames that are unusually many.
+    fn has_spilled(&self) -> bool {
+        let streams = self.streams.chunks.spilled() || self.streams.control.spilled();
+        streams || self.crypto.spilled() || self.control.spilled()
+    }
+
     /// Whether anything would be sent again if the packet were lost; a PING or an ACK would not.
     pub(super) fn is_worth_repeating(&self) -> bool {
         !self.streams.is_empty() || !self.crypto.is_empty() || !self.control.is_empty()
@@ -80,9 +86,9 @@ impl SpareFrames {
         }
     }
 
-    /// A packet is settled, or was not sent.
+    /// A packet is settled, or was not sent. What took memory of its own is let go.
     pub(super) fn give_back(&mut self, frames: Box<SentFrames>) {
-        if self.list.len() < self.most {
+        if self.list.len() < self.most && !frames.has_spilled() {
             self.list.push(frames);
         }
     }

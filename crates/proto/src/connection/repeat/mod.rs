@@ -2,7 +2,7 @@
 //!
 //! One rule for all three. Contents that are under way become due once more, the oldest first except in the tail, and
 //! leave in packets of their own (RFC 9000 section 13.3). Probes ignore the window; copies wait until nothing else is
-//! left to send, and fit into window and pacer. What is new goes before a copy, and a copy is not copied. A probe
+//! left to send, and fit into the window, those of the tail into the pacer too. What is new goes before a copy, and a copy is not copied. A probe
 //! timeout settles the copies that are owed.
 
 mod copies;
