@@ -1,8 +1,8 @@
 //! The order of events: when each of several entities is to be called next, and whose turn is first.
 //!
 //! A pipe, or a simulated world, has few entities (links, machines) and very many events, so this is no heap of events
-//! but a tournament of entities: the first of every sixteen plays against the first of the next, and so on up to one. An
-//! entity has one time, nothing goes stale, and nothing is allocated once it is made. Most have no more than sixteen
+//! but a tournament of entities: the first of every sixteen plays against the first of the next, and so on up to one.
+//! An entity has one time, nothing goes stale, and nothing is allocated once it is made. Most have no more than sixteen
 //! entities, and then a change looks through one group at most.
 
 use thalweg_units::Instant;

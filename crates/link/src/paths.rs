@@ -67,8 +67,8 @@ impl Paths {
     }
 
     /// Reads the table `path` of a document whose presets are expanded; what is wrong has been complained about and is
-    /// left out. Beside it where each of the paths that are no chains stands. Whether their queues hold anything depends
-    /// on who takes them: see [`check_queues`](Self::check_queues).
+    /// left out. Beside it where each of the paths that are no chains stands. Whether their queues hold anything
+    /// depends on who takes them: see [`check_queues`](Self::check_queues).
     pub fn read<'a>(table: &Reader<'a>, traces: &dyn Traces) -> (Paths, Vec<Field<'a>>) {
         let (mut paths, mut fields) = (Paths::default(), Vec::new());
         let all = table.all();

@@ -1,7 +1,7 @@
 //! Packets across several links: chains of hops, which may share links, run in the order of time.
 //!
-//! A [`Pipe`] owns links and knows the ways across them. A packet that reaches the end of one link of its way is given to
-//! the next at that very time, however late its caller looks: what a simulator, a relay and an emulator in real time
+//! A [`Pipe`] owns links and knows the ways across them. A packet that reaches the end of one link of its way is given
+//! to the next at that very time, however late its caller looks: what a simulator, a relay and an emulator in real time
 //! have in common.
 
 use core::fmt;
@@ -31,8 +31,8 @@ impl<P: Payload> Payload for Carried<P> {
     }
 }
 
-/// Who is told what the links of a [`Pipe`] do. Links have numbers in the order in which they were added; times are those
-/// at which things happened.
+/// Who is told what the links of a [`Pipe`] do. Links have numbers in the order in which they were added; times are
+/// those at which things happened.
 pub trait Watcher<P> {
     /// `packet` has come to the end of its way.
     fn deliver(&mut self, at: Instant, packet: Packet<P>);
@@ -132,9 +132,9 @@ impl<P> Pipe<P> {
 
 impl<P: Payload + 'static> Pipe<P> {
     /// A pipe over these paths, one after the other from client to server, whose times count from `start`: its ways are
-    /// [`UP`](Self::UP) and [`DOWN`](Self::DOWN). What a seed decides is drawn from `streams` by the names of the paths,
-    /// ahead up to `horizon` after the start, so that their names have to differ. A BDP is that of the round trip over all of them where a direction has
-    /// none yet.
+    /// [`UP`](Self::UP) and [`DOWN`](Self::DOWN). What a seed decides is drawn from `streams` by the names of the
+    /// paths, ahead up to `horizon` after the start, so that their names have to differ. A BDP is that of the round
+    /// trip over all of them where a direction has none yet.
     ///
     /// # Errors
     /// What [`PathConfig::resolve`] and [`Direction::new`] find.

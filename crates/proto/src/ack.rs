@@ -5,9 +5,9 @@
 //!
 //! **Thinning.** An ACK for every second packet takes 5.3 Mbps of uplink for 250 Mbps of downlink. After the first
 //! packets of a connection, in which the peer's start-up wants dense feedback, ACKs thin out to a share of the packets
-//! that arrive in a round trip ([`AckPolicy`]); reordering and CE marks still bring one at once. What one ACK frees, many
-//! senders send at once, and a queue of a few packets has no room for it: ACKs are dense again when packets are missing.
-//! A peer that has asked for acknowledgments (ACK_FREQUENCY) gets what it asked for instead.
+//! that arrive in a round trip ([`AckPolicy`]); reordering and CE marks still bring one at once. What one ACK frees,
+//! many senders send at once, and a queue of a few packets has no room for it: ACKs are dense again when packets are
+//! missing. A peer that has asked for acknowledgments (ACK_FREQUENCY) gets what it asked for instead.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -46,14 +46,14 @@ const MAX_ACK_DELAY_LIMIT: u64 = (1 << 14) * 1000;
 pub enum AckPolicy {
     /// Every second ack-eliciting packet (RFC 9000 section 13.2.2).
     EverySecond,
-    /// As `thinned` as long as packets do not go missing, else every second one. Two missing packets among 4,096, numbers
-    /// left aside that senders skip on purpose, are a loss and bring 32,768 packets of dense ACKs; four times as many each
-    /// time that thinning is soon followed by another loss.
+    /// As `thinned` as long as packets do not go missing, else every second one. Two missing packets among 4,096,
+    /// numbers left aside that senders skip on purpose, are a loss and bring 32,768 packets of dense ACKs; four times
+    /// as many each time that thinning is soon followed by another loss.
     #[default]
     UntilLoss,
     /// After a hundred packets a quarter of what arrives in a round trip, between every second and every tenth packet:
-    /// enough for a sender to grow and to pace by. A sender that does not spread what an ACK frees loses much of it in a
-    /// queue of fewer packets.
+    /// enough for a sender to grow and to pace by. A sender that does not spread what an ACK frees loses much of it in
+    /// a queue of fewer packets.
     Thinned,
     /// After a hundred packets half of what arrives in a round trip, between every second and every 64th packet: for
     /// uplinks that carry hardly anything else. A sender that does not pace sends larger bursts.

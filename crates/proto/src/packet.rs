@@ -104,8 +104,8 @@ pub fn short_header_cid<const LEN: usize>(datagram: &[u8]) -> Option<[u8; LEN]> 
 }
 
 /// The destination connection ID of a datagram whose sender has it from us: it begins with a 1-RTT packet, where all
-/// IDs that we issue have `local_cid_len` bytes, or with a Handshake packet. The ID of an Initial or 0-RTT packet may be
-/// the client's invention (RFC 9000 section 7.2).
+/// IDs that we issue have `local_cid_len` bytes, or with a Handshake packet. The ID of an Initial or 0-RTT packet may
+/// be the client's invention (RFC 9000 section 7.2).
 #[inline]
 pub fn issued_cid(datagram: &[u8], local_cid_len: usize) -> Option<&[u8]> {
     let first = *datagram.first()?;

@@ -2,8 +2,8 @@
 
 use thalweg_link::Payload;
 
-/// The content of a packet and the addresses that it goes by. Packets carry it in a box, so that little is copied on the way
-/// from queue to queue; the boxes are used again.
+/// The content of a packet and the addresses that it goes by. Packets carry it in a box, so that little is copied on
+/// the way from queue to queue; the boxes are used again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Datagram {
     pub(crate) bytes: Vec<u8>,

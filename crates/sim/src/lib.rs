@@ -1,7 +1,8 @@
 //! The discrete-event world of the lab: links, hosts that run the transport itself, and the traffic between them.
 //!
-//! One thread, events in the order of time, integer time. A [`Plan`] goes in, a [`RunResult`] comes out, the same on every machine:
-//! nothing here reads a clock, and all chance follows from the plan's seed, each part of the world by a stream of its own name.
+//! One thread, events in the order of time, integer time. A [`Plan`] goes in, a [`RunResult`] comes out, the same on
+//! every machine: nothing here reads a clock, and all chance follows from the plan's seed, each part of the world by a
+//! stream of its own name.
 //!
 //! | what | where |
 //! |---|---|

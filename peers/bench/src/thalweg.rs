@@ -18,8 +18,8 @@ use crate::stack::Stack;
 pub enum Thalweg {
     /// Nothing.
     Shipped,
-    /// Every second packet is acknowledged, as by quinn, instead of thinning out: shows how much of the difference comes
-    /// from fewer ACKs alone.
+    /// Every second packet is acknowledged, as by quinn, instead of thinning out: shows how much of the difference
+    /// comes from fewer ACKs alone.
     AckEverySecond,
     /// At most 100 Mbps: the pacer lets few packets go at a time, so that no batch is large.
     Paced,

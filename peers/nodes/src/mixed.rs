@@ -1,16 +1,10 @@
-//! The stacks `…-to-thalweg`: a server of a rival stack and a client of ours, for what our receiver does to a foreign sender.
+//! The stacks `…-to-thalweg`: a server of a rival stack and a client of ours, for what our receiver does to a foreign
+//! sender.
 
 use thalweg_sim::{Crypto, FlowPlan, Framing, Hosts, PlanError, Registry, StackContext, StackFactory, StackInfo};
 
 /// A server of another stack; its client is ours.
 pub(crate) struct ToThalweg(pub(crate) Box<dyn StackFactory>);
-
-/// Our own stack, which makes the client.
-fn ours(flow: &FlowPlan, make: impl FnOnce(&dyn StackFactory) -> Result<Hosts, PlanError>) -> Result<Hosts, PlanError> {
-    let registry = Registry::default();
-    let ours = registry.get("thalweg").ok_or_else(|| refuse(flow, "there is no stack thalweg".to_owned()))?;
-    make(ours)
-}
 
 fn refuse(flow: &FlowPlan, reason: String) -> PlanError {
     PlanError::Setup { flow: flow.name.clone(), reason }
@@ -28,7 +22,10 @@ impl StackFactory for ToThalweg {
         if context.crypto == Crypto::Null {
             return Err(refuse(context.flow, "a foreign server has no null cipher: say crypto = \"real\"".to_owned()));
         }
-        let (client, _) = ours(context.flow, |ours| ours.hosts(context))?;
+        let registry = Registry::default();
+        let ours =
+            registry.get("thalweg").ok_or_else(|| refuse(context.flow, "there is no stack thalweg".to_owned()))?;
+        let (client, _) = ours.hosts(context)?;
         let (_, server) = self.0.hosts(context)?;
         Ok((client, server))
     }

@@ -63,7 +63,8 @@ impl<'a> Spanned<'a> {
             let is_left_out = |axis: &Axis| excluded.iter().any(|(key, _)| *key == axis.key);
             let mut labels: Vec<String> =
                 axes.iter().zip(&combination).map(|(axis, at)| axis.axis.values[*at].clone()).collect();
-            // What would be the same world again stands for the others once, without the values that mean nothing there.
+            // What would be the same world again stands for the others once, without the values that mean nothing
+            // there.
             if axes.iter().zip(&combination).any(|(axis, at)| is_left_out(&axis.axis) && *at > 0) {
                 let why: Vec<&str> = excluded.iter().map(|(_, why)| why.as_str()).collect();
                 left_out.push(format!("{}: {}", labels.join(", "), why.join("; ")));

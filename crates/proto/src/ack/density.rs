@@ -11,8 +11,8 @@ use crate::range_set::RangeSet;
 
 /// How many ack-eliciting packets arrive before ACKs thin out.
 pub(super) const DENSE_PACKETS: u64 = 100;
-/// Packets acknowledged densely after a loss. Many on purpose: a sender that fills a short queue loses something only every
-/// ten thousand packets or so while ACKs are dense.
+/// Packets acknowledged densely after a loss. Many on purpose: a sender that fills a short queue loses something only
+/// every ten thousand packets or so while ACKs are dense.
 const LEAST_DENSE: u64 = 1 << 15;
 /// … and at most, however often thinning was followed by loss: then it does not pay for this connection.
 const MOST_DENSE: u64 = 1 << 20;
@@ -25,8 +25,8 @@ const LATE: u64 = 128;
 /// So many missing numbers among [`STRETCH`] packets are a loss while ACKs are thin; while they are dense, each is one.
 const LOSS: u64 = 2;
 const STRETCH: u64 = 1 << 12;
-/// Senders never use some numbers, to catch receivers that acknowledge what they did not get (RFC 9000 section 21.4): about
-/// one each time that the numbers double at first, and later one among so many or fewer.
+/// Senders never use some numbers, to catch receivers that acknowledge what they did not get (RFC 9000 section 21.4):
+/// about one each time that the numbers double at first, and later one among so many or fewer.
 const SKIPS: u64 = 1 << 16;
 
 /// How densely one space is acknowledged.

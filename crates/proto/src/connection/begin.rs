@@ -124,7 +124,8 @@ impl Connection {
         Ok(this)
     }
 
-    /// A server's connection for a client's first Initial, which is to be given to [`Connection::handle_datagram`] next.
+    /// A server's connection for a client's first Initial, which is to be given to [`Connection::handle_datagram`]
+    /// next.
     ///
     /// # Errors
     /// If TLS cannot be used.
@@ -253,10 +254,11 @@ impl Connection {
         this
     }
 
-    /// Server: begins anew with another configuration, for this client only. Possible until the first datagram is handled.
+    /// Server: begins anew with another configuration, for this client only. Possible until the first datagram is
+    /// handled.
     ///
-    /// TLS, the transport settings and whether the client may change its address are those of `config`. What the endpoint
-    /// has decided already stays: the version, Retry, limits, and the tokens for later connections.
+    /// TLS, the transport settings and whether the client may change its address are those of `config`. What the
+    /// endpoint has decided already stays: the version, Retry, limits, and the tokens for later connections.
     ///
     /// # Errors
     /// [`ConnectError::AlreadyBegun`] if a datagram was handled or the connection is over. If TLS cannot be used: the

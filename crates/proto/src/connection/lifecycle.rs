@@ -1,4 +1,5 @@
-//! Where a connection stands between its first and its last datagram: closing, draining, closed (RFC 9000 section 10.2).
+//! Where a connection stands between its first and its last datagram: closing, draining, closed (RFC 9000 section
+//! 10.2).
 
 use bytes::Bytes;
 use thalweg_units::Instant;

@@ -12,7 +12,8 @@ pub struct CryptoError;
 #[error("packet does not authenticate under these keys")]
 pub struct DecryptError;
 
-/// Keying material cannot be exported (RFC 8446 section 7.5): the handshake is not complete, or more was asked than HKDF yields.
+/// Keying material cannot be exported (RFC 8446 section 7.5): the handshake is not complete, or more was asked than
+/// HKDF yields.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("keying material cannot be exported before the handshake is complete, nor more than 255 hash lengths of it")]
 pub struct ExportError;

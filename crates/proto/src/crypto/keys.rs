@@ -1,4 +1,5 @@
-//! Keys as the connection uses them: encryption levels, packet protection and header protection (RFC 9001 sections 4 and 5).
+//! Keys as the connection uses them: encryption levels, packet protection and header protection (RFC 9001 sections 4
+//! and 5).
 
 use super::error::{CryptoError, DecryptError};
 
@@ -39,7 +40,8 @@ pub trait PacketKey: Send + Sync {
     /// How many packets these keys may seal before a key update is due (RFC 9001 section 6.6).
     fn confidentiality_limit(&self) -> u64;
 
-    /// How many packets may fail to open, over all generations of keys, before the connection must end with AEAD_LIMIT_REACHED (RFC 9001 section 6.6).
+    /// How many packets may fail to open, over all generations of keys, before the connection must end with
+    /// AEAD_LIMIT_REACHED (RFC 9001 section 6.6).
     fn integrity_limit(&self) -> u64;
 }
 

@@ -13,7 +13,8 @@ use crate::version::Version;
 pub enum KeyChange {
     /// Handshake keys: what [`Session::write_handshake`] yields next belongs into Handshake packets.
     Handshake(Keys),
-    /// The first 1-RTT keys: what [`Session::write_handshake`] yields next (session tickets) belongs into 1-RTT packets.
+    /// The first 1-RTT keys: what [`Session::write_handshake`] yields next (session tickets) belongs into 1-RTT
+    /// packets.
     OneRtt(Keys),
 }
 
@@ -25,11 +26,12 @@ pub trait Session: Send {
     /// CRYPTO_ERROR with the TLS alert (RFC 9001 section 4.8) and a reason that people understand.
     fn read_handshake(&mut self, data: &[u8]) -> Result<(), TransportError>;
 
-    /// The keys from now on are those of `version`: a server has answered our first flight in a version compatible with ours, but
-    /// another (RFC 9368 section 2.3). 0-RTT keys stay those of the first flight (RFC 9369 section 4.1).
+    /// The keys from now on are those of `version`: a server has answered our first flight in a version compatible
+    /// with ours, but another (RFC 9368 section 2.3). 0-RTT keys stay those of the first flight (RFC 9369 section 4.1).
     ///
-    /// Only on a client, and before the first CRYPTO bytes of the server are read; otherwise, or if there are no keys for the
-    /// version, nothing changes and the answer is `false`. A server starts in the version it has chosen (see [`hello`]).
+    /// Only on a client, and before the first CRYPTO bytes of the server are read; otherwise, or if there are no keys
+    /// for the version, nothing changes and the answer is `false`. A server starts in the version it has chosen (see
+    /// [`hello`]).
     fn switch_version(&mut self, version: Version) -> bool {
         let _ = version;
         false
@@ -37,11 +39,12 @@ pub trait Session: Send {
 
     /// Appends the bytes to send at the current level to `out`.
     ///
-    /// A returned [`KeyChange`] means that following bytes belong to the next level: call again until nothing is appended and `None` is returned.
+    /// A returned [`KeyChange`] means that following bytes belong to the next level: call again until nothing is
+    /// appended and `None` is returned.
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<KeyChange>;
 
-    /// The 0-RTT keys: local keys on a client (present from the start when a stored session allows 0-RTT), remote keys on a
-    /// server (present once it has read a ClientHello whose 0-RTT it accepts).
+    /// The 0-RTT keys: local keys on a client (present from the start when a stored session allows 0-RTT), remote keys
+    /// on a server (present once it has read a ClientHello whose 0-RTT it accepts).
     fn early_keys(&mut self) -> Option<DirectionKeys>;
 
     /// Whether 0-RTT data were accepted; `None` while that is undecided.

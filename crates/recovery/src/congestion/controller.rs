@@ -106,8 +106,8 @@ pub trait Controller: Debug + Send {
     }
 
     /// Whether slow start is under way and can end where it stands, without a reduction, when a congestion mark asks
-    /// for that ([`Marks::ends_start`](crate::Marks::ends_start)). Otherwise the mark is a congestion as any other, unless
-    /// the policy `mark` ignores it.
+    /// for that ([`Marks::ends_start`](crate::Marks::ends_start)). Otherwise the mark is a congestion as any other,
+    /// unless the policy `mark` ignores it.
     fn can_end_start(&self) -> bool {
         false
     }

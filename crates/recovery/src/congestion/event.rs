@@ -80,8 +80,8 @@ pub struct Marks {
     /// Packets that the peer newly counted as marked CE; in TCP, ACKs that echo a mark.
     pub ce: u64,
     /// A mark ends slow start where it stands, without a reduction: the policy `mark=end-start`, under a controller
-    /// that says it can ([`Controller::can_end_start`](crate::Controller::can_end_start)). What else the event tells comes
-    /// after that.
+    /// that says it can ([`Controller::can_end_start`](crate::Controller::can_end_start)). What else the event tells
+    /// comes after that.
     pub ends_start: bool,
 }
 

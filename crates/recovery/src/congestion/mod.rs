@@ -6,8 +6,8 @@
 //! Custom  a controller of the program's own
 //! ```
 //!
-//! [`build`] makes the [`Controller`] of a new path from a choice and a [`PathContext`]; a window that changes its parts
-//! in use makes them from the same tables. What congestion marks call for ([`MarkPolicy`]) is decided beside the
+//! [`build`] makes the [`Controller`] of a new path from a choice and a [`PathContext`]; a window that changes its
+//! parts in use makes them from the same tables. What congestion marks call for ([`MarkPolicy`]) is decided beside the
 //! controller, and reaches it in the event of an ACK. A new algorithm is one file, and beside those of its kind its
 //! `mod` line and its entry in the table: the name, what it does, when to use it, how it is made.
 

@@ -1,7 +1,7 @@
 //! The plots of a page: which there are, in which section they stand, and what says how many are left out.
 //!
-//! A plot is a file here that draws it, and an entry of [`SECTIONS`]; the page needs to know nothing else about it. Where
-//! a plot does not apply it draws nothing, and a section without pictures is not in the page.
+//! A plot is a file here that draws it, and an entry of [`SECTIONS`]; the page needs to know nothing else about it.
+//! Where a plot does not apply it draws nothing, and a section without pictures is not in the page.
 
 mod delivery;
 mod distribution;

@@ -120,8 +120,8 @@ impl PathSet {
         with.reports.tell_path(PathEvent::Changed { remote });
     }
 
-    /// Paths do not share a connection ID, so that nobody can link them (RFC 9000 section 9.5), unless there is no spare
-    /// one. The path left behind keeps its own until it is forgotten.
+    /// Paths do not share a connection ID, so that nobody can link them (RFC 9000 section 9.5), unless there is no
+    /// spare one. The path left behind keeps its own until it is forgotten.
     fn switch_cid(&mut self, from: PathKey, to: PathKey, with: &mut Migration<'_>) {
         let cids = &mut with.cids.remote;
         let old = cids.active_sequence();

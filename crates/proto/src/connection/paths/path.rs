@@ -85,7 +85,8 @@ impl Path {
         [SpaceId::Initial, SpaceId::Handshake, self.space()]
     }
 
-    /// Bytes that may still be sent before the peer's address is validated (RFC 9000 section 8.1: three times what came).
+    /// Bytes that may still be sent before the peer's address is validated (RFC 9000 section 8.1: three times what
+    /// came).
     pub fn amplification_budget(&self) -> u64 {
         if self.validated { u64::MAX } else { (self.received * 3).saturating_sub(self.sent) }
     }

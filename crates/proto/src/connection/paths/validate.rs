@@ -7,8 +7,8 @@ use thalweg_units::Instant;
 
 /// Answers owed to PATH_CHALLENGE frames that we keep per path; a peer that floods us with challenges gets no more.
 const MAX_RESPONSES: usize = 8;
-/// How many challenges go unanswered, one per PTO, before their path is given up. RFC 9000 section 8.2.4 recommends three
-/// PTO; two more let validation survive heavy loss.
+/// How many challenges go unanswered, one per PTO, before their path is given up. RFC 9000 section 8.2.4 recommends
+/// three PTO; two more let validation survive heavy loss.
 const MAX_CHALLENGES: u8 = 5;
 
 /// Challenges of one path, in both directions.

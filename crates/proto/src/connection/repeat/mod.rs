@@ -2,8 +2,8 @@
 //!
 //! One rule for all three. Contents that are under way become due once more, the oldest first except in the tail, and
 //! leave in packets of their own (RFC 9000 section 13.3). Probes ignore the window; copies wait until nothing else is
-//! left to send, and fit into the window, those of the tail into the pacer too. What is new goes before a copy, and a copy is not copied. A probe
-//! timeout settles the copies that are owed.
+//! left to send, and fit into the window, those of the tail into the pacer too. What is new goes before a copy, and a
+//! copy is not copied. A probe timeout settles the copies that are owed.
 
 mod copies;
 mod owed;
@@ -84,7 +84,8 @@ impl Repeat {
         Some(sent.clone())
     }
 
-    /// Has [`next`](Self::next) begin with the oldest once again. Returns whether it does: copies are one of each packet.
+    /// Has [`next`](Self::next) begin with the oldest once again. Returns whether it does: copies are one of each
+    /// packet.
     pub fn begin_again(&mut self, space: SpaceId) -> bool {
         if self.owes_copies() {
             return false;

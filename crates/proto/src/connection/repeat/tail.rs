@@ -32,8 +32,8 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// The application has sent so many bytes, and `next` is the number of the next packet: if those are more bytes than
-    /// before, another tail begins.
+    /// The application has sent so many bytes, and `next` is the number of the next packet: if those are more bytes
+    /// than before, another tail begins.
     pub(super) fn begin(&mut self, data_sent: u64, next: u64) {
         if self.data_sent != data_sent {
             *self = Tail { data_sent, seen: next..next, ..Tail::default() };

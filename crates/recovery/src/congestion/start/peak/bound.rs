@@ -185,8 +185,8 @@ impl Bound {
         self.peak
     }
 
-    /// The most that the path carries as far as its longest trains tell, in the worst case, and the bytes of these. Only
-    /// ACKs tell it.
+    /// The most that the path carries as far as its longest trains tell, in the worst case, and the bytes of these.
+    /// Only ACKs tell it.
     pub(super) fn ceiling(&self) -> Option<(u64, Rate)> {
         self.ceiling
     }
