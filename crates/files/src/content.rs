@@ -78,27 +78,44 @@ impl Pool {
         POOL_BYTES.saturating_sub(self.lent.load(Ordering::Relaxed))
     }
 
-    /// A block of `size` bytes, at most [`BLOCK`].
-    fn lend(self: &Arc<Self>, size: usize, account: Option<&Arc<Account>>) -> Lent {
-        let block = if size < BLOCK / 2 {
-            vec![0; size]
-        } else {
-            let spare = self.spare.lock().ok().and_then(|mut spare| spare.pop());
-            spare.unwrap_or_else(|| vec![0; BLOCK])
-        };
-        self.lent.fetch_add(block.len(), Ordering::Relaxed);
-        let charge = account.map(|account| account.charge(block.len() as u64));
-        Lent { block, size, pool: Arc::clone(self), _charge: charge }
+    /// Room for a block of at most `wanted` bytes, and of what is affordable. It counts from here on: thousands of reads
+    /// may wait for a thread, and each would find the same room.
+    fn lend(self: &Arc<Self>, wanted: usize, account: Option<&Arc<Account>>) -> Lent {
+        let size = self.affordable(wanted, account);
+        let counted = if is_pooled(size) { BLOCK } else { size };
+        self.lent.fetch_add(counted, Ordering::Relaxed);
+        let charge = account.map(|account| account.charge(counted as u64));
+        Lent { block: Vec::new(), size, counted, pool: Arc::clone(self), _charge: charge }
     }
+}
+
+/// Whether a block of `size` bytes is one of those that are used again.
+fn is_pooled(size: usize) -> bool {
+    size >= BLOCK / 2
 }
 
 /// A block that returns to its pool when the last part of it is dropped.
 struct Lent {
+    /// Empty until it is filled.
     block: Vec<u8>,
     /// Bytes of it that are used.
     size: usize,
+    /// Bytes that count.
+    counted: usize,
     pool: Arc<Pool>,
     _charge: Option<Charge>,
+}
+
+impl Lent {
+    /// The bytes to fill.
+    fn bytes(&mut self) -> &mut [u8] {
+        if self.block.is_empty() && self.size > 0 {
+            let spare = || self.pool.spare.lock().ok().and_then(|mut spare| spare.pop());
+            let spare = if is_pooled(self.size) { spare() } else { None };
+            self.block = spare.unwrap_or_else(|| vec![0; self.counted]);
+        }
+        &mut self.block[..self.size]
+    }
 }
 
 impl AsRef<[u8]> for Lent {
@@ -109,7 +126,7 @@ impl AsRef<[u8]> for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.pool.lent.fetch_sub(self.block.len(), Ordering::Relaxed);
+        self.pool.lent.fetch_sub(self.counted, Ordering::Relaxed);
         if self.block.len() == BLOCK
             && let Ok(mut spare) = self.pool.spare.lock()
             && spare.len() < SPARE_BLOCKS
@@ -293,19 +310,25 @@ impl Reader {
         let Some(Piece::File(range)) = self.pieces.front_mut() else { return };
         let Some(mut source) = self.source.take() else { return };
         let offset = range.start;
-        let most = self.pool.affordable(most.clamp(LEAST_BLOCK, BLOCK), self.account.as_ref());
-        let size = usize::try_from(range.end - range.start).unwrap_or(BLOCK).min(most);
-        range.start += size as u64;
+        let left = usize::try_from(range.end - range.start).unwrap_or(BLOCK);
+        let mut lent = self.pool.lend(left.min(most.clamp(LEAST_BLOCK, BLOCK)), self.account.as_ref());
+        range.start += lent.size as u64;
         if range.start >= range.end {
             self.pieces.pop_front();
         }
-        let pool = Arc::clone(&self.pool);
-        let account = self.account.clone();
         self.reading = Some(tokio::task::spawn_blocking(move || {
-            let mut lent = pool.lend(size, account.as_ref());
-            source.read(&mut lent.block[..size], offset)?;
+            source.read(lent.bytes(), offset)?;
             Ok((Bytes::from_owner(lent), source))
         }));
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // What has not begun need not be read for nobody.
+        if let Some(reading) = &self.reading {
+            reading.abort();
+        }
     }
 }
 
@@ -445,6 +468,38 @@ mod tests {
         drop(stalled);
         assert_eq!(pool.lent.load(Ordering::Relaxed), 0);
         assert!(pool.spare.lock().unwrap().len() <= SPARE_BLOCKS);
+    }
+
+    #[test]
+    fn reads_that_wait_for_a_thread_share_the_pool_too() {
+        let (file, data) = sample(4 * BLOCK);
+        let pool = Arc::new(Pool::default());
+        let content = Content::pieces(file, [Piece::File(0..data.len() as u64)]);
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let (free, wait) = std::sync::mpsc::channel::<()>();
+            let busy = tokio::task::spawn_blocking(move || wait.recv());
+            let mut readers: Vec<_> =
+                (0..2000).map(|_| Reader::new(content.clone(), Arc::clone(&pool)).into_wanting(BLOCK)).collect();
+            let lent = pool.lent.load(Ordering::Relaxed);
+            assert!(lent > POOL_BYTES / 2, "{lent} bytes: they do wait");
+            drop(free);
+            assert!(busy.await.unwrap().is_err());
+            let mut blocks = Vec::new();
+            for reader in &mut readers {
+                blocks.push(reader.next(BLOCK).await.unwrap().unwrap());
+            }
+            assert_eq!(pool.lent.load(Ordering::Relaxed), lent);
+            assert!(lent <= POOL_BYTES + 2000 * LEAST_BLOCK, "{lent} bytes");
+        });
+    }
+
+    impl Reader {
+        /// A reader whose read has been asked for.
+        fn into_wanting(mut self, most: usize) -> Self {
+            self.start_read(most);
+            self
+        }
     }
 
     #[tokio::test]

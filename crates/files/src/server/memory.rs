@@ -53,6 +53,9 @@ const LOOK: Duration = Duration::from_millis(250);
 const SCARCE_LOOK: Duration = Duration::from_millis(50);
 const FULL_LOOK: Duration = Duration::from_millis(5);
 
+/// The time between two looks at what the process takes, once half is used: one small file is read.
+const KEEP_LOOK: Duration = Duration::from_millis(10);
+
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Memory {
@@ -234,7 +237,8 @@ impl Memory {
         let keep = async {
             let mut bound = Bound::new(self.bytes);
             loop {
-                tokio::time::sleep(self.pause()).await;
+                // Requests that arrive together take a hundred megabytes within 50 ms.
+                tokio::time::sleep(self.keep_pause()).await;
                 bound.keep().await;
             }
         };
@@ -244,6 +248,11 @@ impl Memory {
     /// The time until the next look.
     fn pause(&self) -> Duration {
         if self.budget.used() > self.limit / 2 { SCARCE_LOOK } else { LOOK }
+    }
+
+    /// The time until the next look at what the process takes.
+    fn keep_pause(&self) -> Duration {
+        if self.budget.used() > self.limit / 2 { KEEP_LOOK } else { LOOK }
     }
 
     fn members(&self) -> MutexGuard<'_, Members> {

@@ -168,6 +168,8 @@ async fn answer(
     let account = Arc::clone(counted.account());
     let mut entry = context.entry(peer, protocol, &parts, &account);
     let busy = account.busy();
+    // One read of the socket can bring hundreds of requests.
+    context.memory.room().await;
     let Answer { status, headers, content } = respond(&context, parts, &mut HyperBody(body), &mut entry).await?;
     let mut response = Response::new(());
     *response.status_mut() = status;
