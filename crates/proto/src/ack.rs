@@ -287,6 +287,9 @@ impl AckTracker {
 
         // RFC 9000 section 13.2.1: a packet that is not ack-eliciting MUST NOT bring about an ACK, whatever it reveals.
         if !ack_eliciting {
+            if self.asked.frequency.is_none() {
+                self.density.see(self.config.policy, number, largest_before);
+            }
             return;
         }
         self.arrivals.on_packet(now, number);

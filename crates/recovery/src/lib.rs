@@ -197,6 +197,8 @@ impl<T: Clone> Recovery<T> {
         if let Some(path) = self.paths.get_mut(path) {
             path.is_retired = true;
             self.purge();
+            // Its packets may have been what the timer was for.
+            self.set_timer(self.now);
         }
     }
 

@@ -57,6 +57,7 @@ impl<T: Clone> Recovery<T> {
     /// | `growth-limit` | with the next acknowledgment |
     /// | `restart` | with the next packet after nothing was in flight |
     /// | `handshake` | at once, until the handshake is confirmed |
+    /// | `tail` | with the next tail |
     /// | `rtt`, `pacing-rtt`, `exit-rtt` | only until the first round-trip sample of the connection |
     /// | `resume` | on paths that are yet to begin |
     ///

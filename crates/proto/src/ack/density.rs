@@ -47,6 +47,14 @@ impl Density {
         self.arrivals.rtt
     }
 
+    /// Takes note of a packet that is not ack-eliciting: it shows what is missing as well as others. `largest` is the
+    /// largest number before this one.
+    pub(super) fn see(&mut self, policy: AckPolicy, number: u64, largest: Option<u64>) {
+        if policy == AckPolicy::UntilLoss {
+            self.losses.see(number, largest);
+        }
+    }
+
     /// Takes note of an ack-eliciting packet and says after how many such packets an ACK is due. `received` are all
     /// numbers, `largest` is the largest before this one.
     pub(super) fn on_packet(
@@ -62,7 +70,8 @@ impl Density {
         }
         self.arrivals.on_packet(now);
         if policy == AckPolicy::UntilLoss {
-            self.losses.on_packet(self.arrivals.total, number, largest, received);
+            self.losses.see(number, largest);
+            self.losses.judge(self.arrivals.total, number, received);
             if self.arrivals.total < self.losses.dense_until {
                 return 2;
             }
@@ -88,13 +97,18 @@ struct Losses {
 }
 
 impl Losses {
-    /// The `total`th packet has arrived.
+    /// A packet has arrived; `largest` is the largest number before it.
     #[inline]
-    fn on_packet(&mut self, total: u64, number: u64, largest: Option<u64>, received: &RangeSet) {
+    fn see(&mut self, number: u64, largest: Option<u64>) {
         let next = largest.map_or(number, |largest| largest.saturating_add(1));
         if number > next {
             self.hole = Some(self.hole.take().map_or(next, |hole| hole.start)..number);
         }
+    }
+
+    /// Judges what is missing for good, once the `total`th packet has arrived.
+    #[inline]
+    fn judge(&mut self, total: u64, number: u64, received: &RangeSet) {
         // What is missing so far below the largest number does not come any more.
         if let Some(hole) = self.hole.clone()
             && number >= hole.start.saturating_add(2 * LATE)

@@ -522,6 +522,16 @@ fn steady_loss_is_loss() {
 }
 
 #[test]
+fn loss_shows_in_packets_that_elicit_no_ack_too() {
+    let (mut t, next) = thinned_by(AckPolicy::UntilLoss);
+    // Three are missing, and what comes first after them is an ACK.
+    t.on_packet(at(next / 8), next + 3, Ecn::NotEct, false);
+    let (_, next) = receive_all_but(&mut t, next + 4, 400, &[]);
+    let (due, _) = receive_all_but(&mut t, next, 800, &[]);
+    assert!(due.abs_diff(400) <= 1, "{due}");
+}
+
+#[test]
 fn acks_stay_dense_on_a_path_that_loses_whenever_they_are_thin() {
     let (mut t, mut next) = thinned_by(AckPolicy::UntilLoss);
     let (mut thin, mut rounds) = (0, 0);
