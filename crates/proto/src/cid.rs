@@ -46,6 +46,12 @@ impl ConnectionId {
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
+
+    /// The bytes, and zeros up to 20.
+    #[inline]
+    pub(crate) fn padded(&self) -> &[u8; MAX_CID_LEN] {
+        &self.bytes
+    }
 }
 
 impl std::ops::Deref for ConnectionId {

@@ -549,13 +549,18 @@ pub fn write_short_header(
     number: u64,
     number_len: usize,
 ) -> HeaderMark {
-    let start = buf.len();
+    // Put together where all sizes are known, and copied at once: there is one for each packet.
+    let mut header = [0; 1 + MAX_CID_LEN + 4];
     let spin = if spin { SPIN } else { 0 };
     let key_phase = if key_phase { KEY_PHASE } else { 0 };
-    buf.push(FIXED_BIT | spin | key_phase | (number_len as u8 - 1));
-    buf.extend_from_slice(dcid);
-    let number_pos = buf.len();
-    put_number(buf, number, number_len);
+    header[0] = FIXED_BIT | spin | key_phase | (number_len as u8 - 1);
+    header[1..=MAX_CID_LEN].copy_from_slice(dcid.padded());
+    let number_at = (1 + dcid.len()).min(1 + MAX_CID_LEN);
+    let bytes = (number << (64 - 8 * number_len)).to_be_bytes();
+    header[number_at..number_at + 4].copy_from_slice(&bytes[..4]);
+    let start = buf.len();
+    buf.extend_from_slice(&header[..number_at + number_len]);
+    let number_pos = start + number_at;
     HeaderMark { start, number_pos, number_len, number, is_long: false }
 }
 

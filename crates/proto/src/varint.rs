@@ -5,6 +5,9 @@ use bytes::BufMut;
 /// The largest value a variable-length integer can carry: 2^62 - 1.
 pub const MAX: u64 = (1 << 62) - 1;
 
+/// The most bytes of an encoding.
+pub const MAX_LEN: usize = 8;
+
 /// The number of bytes of the shortest encoding of `value`: 1, 2, 4 or 8. Values above [`MAX`] count 8.
 #[inline]
 pub const fn len(value: u64) -> usize {

@@ -1,5 +1,7 @@
 //! The sending part of one stream (RFC 9000 section 3.1): what may leave next, and as which frame.
 
+use bytes::BufMut;
+
 use crate::varint;
 
 use super::scheduler::Slot;
@@ -217,12 +219,16 @@ impl Send {
             ty |= FIN_BIT;
             self.fin_pending = false;
         }
-        buf.push(ty);
-        varint::encode(id.as_u64(), buf);
+        let mut fields = [0; 1 + 3 * varint::MAX_LEN];
+        let mut rest = &mut fields[..];
+        rest.put_u8(ty);
+        varint::encode(id.as_u64(), &mut rest);
         if offset > 0 {
-            varint::encode(offset, buf);
+            varint::encode(offset, &mut rest);
         }
-        varint::encode(len, buf);
+        varint::encode(len, &mut rest);
+        let left = rest.len();
+        buf.extend_from_slice(&fields[..fields.len() - left]);
         self.buffer.copy(offset..offset + len, buf);
         let fresh = if lost.is_some() {
             self.buffer.take_lost(len);
