@@ -12,6 +12,7 @@ mod results;
 mod run;
 mod scenarios;
 mod tables;
+mod tier;
 mod trace;
 mod words;
 

@@ -13,7 +13,7 @@ use crate::engine::{Engine, Output};
 use crate::hash::Digest;
 use crate::panics::{self, lock};
 use crate::record::RunRecord;
-use crate::scenario::{RecordWhich, Scenario, Until};
+use crate::scenario::{RecordWhich, Scenario, Tier, Until};
 use crate::store::{Manifest, ManifestRun, Store, StoreError, key};
 use crate::summary::{Runs, subjects};
 
@@ -73,6 +73,8 @@ pub struct RunOptions<'a> {
     pub seeds: Option<u64>,
     /// The most seeds of each point, those that `until` adds included.
     pub max_seeds: Option<u64>,
+    /// As with every change: at most as many seeds as the scenario's [tier](crate::scenario::Tier) says.
+    pub at_gate: bool,
     /// Only this seed.
     pub only_seed: Option<u64>,
     /// Only this point, from 0.
@@ -93,6 +95,7 @@ impl<'a> RunOptions<'a> {
         RunOptions {
             seeds: None,
             max_seeds: None,
+            at_gate: false,
             only_seed: None,
             only_point: None,
             shard: None,
@@ -104,7 +107,15 @@ impl<'a> RunOptions<'a> {
 
     /// How many seeds of every point are run, unless `until` adds some.
     pub fn seeds_of(&self, scenario: &Scenario) -> u64 {
-        self.seeds.unwrap_or(scenario.seeds).min(self.max_seeds.unwrap_or(u64::MAX)).max(1)
+        self.seeds.unwrap_or(scenario.seeds).min(self.most_seeds(scenario).unwrap_or(u64::MAX)).max(1)
+    }
+
+    /// The most seeds of every point, those that `until` adds included.
+    pub fn most_seeds(&self, scenario: &Scenario) -> Option<u64> {
+        match scenario.tier {
+            Tier::Gate { seeds: Some(seeds) } if self.at_gate => Some(seeds.min(self.max_seeds.unwrap_or(seeds))),
+            _ => self.max_seeds,
+        }
     }
 }
 
@@ -252,7 +263,7 @@ pub fn run(
     let version = engine.version();
     let keys = keys(scenario, &version);
     let seeds = options.seeds_of(scenario);
-    let until = scenario.until.as_ref().map(|until| capped(until, options.max_seeds));
+    let until = scenario.until.as_ref().map(|until| capped(until, options.most_seeds(scenario)));
     let mut work = Work::new(scenario, engine, store, options, &keys);
     let mut jobs = asked(scenario, &keys, options);
     let mut asked = jobs.len();
@@ -279,7 +290,7 @@ pub fn run(
     let mut manifest = Manifest::new(scenario, &version);
     manifest.seeds = seeds;
     manifest.shard = options.shard.map(|shard| shard.to_string());
-    manifest.max_seeds = options.max_seeds;
+    manifest.max_seeds = options.most_seeds(scenario);
     manifest.only_seed = options.only_seed;
     manifest.only_point = options.only_point;
     manifest.complete = !interrupted;

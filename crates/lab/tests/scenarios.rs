@@ -22,6 +22,7 @@ fn every_scenario_can_be_read_and_expects_something() {
         let scenario = Scenario::load(file, &SimEngine::default().stacks()).unwrap_or_else(|error| panic!("{error}"));
         assert!(scenario.question.ends_with('?'), "{}", file.display());
         assert!(!scenario.expectations.is_empty(), "{}", file.display());
+        assert!(scenario.text.contains("\ntier = "), "{} does not say when it is judged", file.display());
     }
     assert!(files.len() >= 14, "{}", files.len());
 }

@@ -17,6 +17,7 @@ use thalweg_lab::store::Store;
 use super::forecast::{Forecast, forecast};
 use super::outcome::{Detail, outcome, question};
 use super::progress::Bar;
+use super::tier::TierName;
 use super::{check_point, collection, load_scenarios, stop_on_interrupt, words};
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -42,6 +43,9 @@ pub(super) struct RunArgs {
     /// Run at most so many seeds of each scenario, and judge its expectations on them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000), conflicts_with = "seeds")]
     max_seeds: Option<u64>,
+    /// Only scenarios of this tier, in folders below those named too
+    #[arg(long, value_name = "TIER", conflicts_with_all = ["seeds", "seed"])]
+    tier: Option<TierName>,
     /// The first seed, in place of the scenario's: other runs of the same points, such as to see whether a difference
     /// comes again. Their results never replace those of other seeds: they go beside them, to DIR-from101
     #[arg(long, value_name = "SEED", value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64), conflicts_with = "seed")]
@@ -75,7 +79,10 @@ fn parse_shard(text: &str) -> std::result::Result<Shard, String> {
 
 impl RunArgs {
     pub(super) fn run(self, engine: &dyn Engine) -> Result<()> {
-        let mut scenarios = load_scenarios(&self.scenarios, engine)?;
+        let mut scenarios = match self.tier {
+            Some(tier) => tier.scenarios(&self.scenarios, engine)?,
+            None => load_scenarios(&self.scenarios, engine)?,
+        };
         for scenario in &mut scenarios {
             scenario.first_seed = self.first_seed.unwrap_or(scenario.first_seed);
         }
@@ -164,7 +171,7 @@ impl RunArgs {
     fn check_runs(&self, scenarios: &[Scenario]) -> Result<()> {
         for scenario in scenarios {
             let points = if self.point.is_some() { 1 } else { scenario.points.len() as u64 };
-            let seeds = self.seeds.unwrap_or(scenario.seeds).min(self.max_seeds.unwrap_or(u64::MAX));
+            let seeds = self.options(&AtomicBool::new(false), &|_| {}).seeds_of(scenario);
             let seeds = if self.seed.is_some() { 1 } else { seeds };
             let runs = points.saturating_mul(seeds);
             if runs > runner::MOST_RUNS {
@@ -205,6 +212,7 @@ impl RunArgs {
         RunOptions {
             seeds: self.seeds,
             max_seeds: self.max_seeds,
+            at_gate: self.tier == Some(TierName::Gate),
             only_seed: self.seed,
             only_point: self.point,
             shard: self.shard,

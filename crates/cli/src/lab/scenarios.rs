@@ -10,6 +10,7 @@ use thalweg_lab::scenario::{Scenario, flow_keys, keys, presets};
 use thalweg_lab::stats::Statistic;
 use thalweg_lab::store::write_whole;
 
+use super::tier::TierName;
 use super::words::counted;
 use super::{load_scenarios, scenario_files};
 use crate::columns::{described, sentence};
@@ -20,6 +21,9 @@ use crate::output;
 pub(super) struct ListArgs {
     /// Folders with scenarios [default: scenarios]
     folders: Vec<PathBuf>,
+    /// List only the files of scenarios of this tier, in folders below those named too
+    #[arg(long, value_name = "TIER", conflicts_with_all = ["presets", "keys", "metrics", "markdown"])]
+    tier: Option<TierName>,
     /// List the paths that scenarios can name as presets
     #[arg(long)]
     presets: bool,
@@ -72,6 +76,12 @@ impl ListArgs {
             return Ok(());
         }
         let folders = if self.folders.is_empty() { vec![PathBuf::from("scenarios")] } else { self.folders };
+        if let Some(tier) = self.tier {
+            for scenario in tier.scenarios(&folders, engine)? {
+                output::line(&scenario.file);
+            }
+            return Ok(());
+        }
         let mut wrong = 0;
         let mut entries: Vec<(String, String)> = Vec::new();
         for file in scenario_files(&folders)? {

@@ -86,6 +86,8 @@ pub struct Scenario {
     pub first_seed: u64,
     /// The first seed that the file itself asks for, whatever `first_seed` has been set to since.
     pub own_first_seed: u64,
+    /// When it is judged.
+    pub tier: Tier,
     /// Of which runs time series are kept.
     pub record: RecordWhich,
     /// More seeds until an interval is narrow.
@@ -107,6 +109,33 @@ pub struct Scenario {
     pub expectations: Vec<Expectation>,
     /// What should hold but is known to fall short today.
     pub known: Vec<Expectation>,
+}
+
+/// When a scenario is judged: what `--tier` of `thalweg lab run` selects.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Tier {
+    /// With every change.
+    Gate {
+        /// On at most so many seeds; on all of its own without a number.
+        seeds: Option<u64>,
+    },
+    /// Once a day or so: it takes long.
+    Nightly,
+    /// When somebody asks.
+    #[default]
+    Study,
+}
+
+impl Tier {
+    /// Whether a scenario of this tier is judged with every change.
+    pub fn is_gate(self) -> bool {
+        matches!(self, Tier::Gate { .. })
+    }
+
+    /// Whether all its own seeds are judged from time to time, and not with every change.
+    pub fn is_nightly(self) -> bool {
+        matches!(self, Tier::Nightly | Tier::Gate { seeds: Some(_) })
+    }
 }
 
 /// Of which runs time series are kept.
@@ -189,6 +218,7 @@ fn read(
         root.need("question", "\"What do you want to know?\"").and_then(|field| field.text("a question in quotes"));
     let seeds = root.get("seeds").map_or(Some(10), |field| field.count(1..=MOST_SEEDS));
     let first_seed = root.get("first_seed").map_or(Some(1), |field| field.count(0..=i64::MAX as u64));
+    let tier = read_tier(&root);
     let record = root.get("record").map_or(Some(RecordWhich::First), |field| {
         field.choice(&[("none", RecordWhich::None), ("first", RecordWhich::First), ("all", RecordWhich::All)])
     });
@@ -237,6 +267,7 @@ fn read(
         seeds: seeds?,
         first_seed: first_seed?,
         own_first_seed: first_seed?,
+        tier: tier?,
         record: record?,
         until,
         answer,
@@ -248,6 +279,22 @@ fn read(
         expectations,
         known,
     })
+}
+
+/// `tier`, and the seeds that the gate runs.
+fn read_tier(root: &Reader<'_>) -> Option<Tier> {
+    let tier = root.get("tier").map_or(Some(Tier::Study), |field| {
+        field.choice(&[("gate", Tier::Gate { seeds: None }), ("nightly", Tier::Nightly), ("study", Tier::Study)])
+    });
+    let Some(field) = root.get("gate_seeds") else { return tier };
+    let seeds = field.count(1..=MOST_SEEDS);
+    match tier? {
+        Tier::Gate { .. } => Some(Tier::Gate { seeds: Some(seeds?) }),
+        Tier::Nightly | Tier::Study => {
+            field.complain("only a scenario with tier = \"gate\" is run with fewer seeds there");
+            None
+        }
+    }
 }
 
 #[cfg(test)]

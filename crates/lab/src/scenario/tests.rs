@@ -613,3 +613,17 @@ fn long_values_have_short_labels_of_their_own() {
     let [one, other] = scenario.axes[0].values.as_slice() else { panic!("{:?}", scenario.axes) };
     assert!(one != other && one.chars().count() <= 101 && other.chars().count() < 110, "{one}; {other}");
 }
+
+#[test]
+fn a_scenario_says_when_it_is_judged() {
+    let tier = |line: &str| parse(&SATELLITE.replace("seeds = 30", line)).map(|scenario| scenario.tier);
+    assert_eq!(tier("seeds = 30").unwrap(), Tier::Study);
+    assert_eq!(tier("tier = \"gate\"").unwrap(), Tier::Gate { seeds: None });
+    let gate = tier("tier = \"gate\"\ngate_seeds = 6").unwrap();
+    assert_eq!(gate, Tier::Gate { seeds: Some(6) });
+    assert!(gate.is_gate() && gate.is_nightly(), "the rest of its seeds is judged at night");
+    assert!(!tier("tier = \"gate\"").unwrap().is_nightly());
+    let error = tier("tier = \"nightly\"\ngate_seeds = 6").unwrap_err().to_string();
+    assert!(error.contains("only a scenario with tier = \"gate\""), "{error}");
+    assert!(tier("tier = \"daily\"").unwrap_err().to_string().contains("nightly"));
+}

@@ -1,0 +1,71 @@
+//! Scenarios of a tier: when they are judged.
+
+use std::path::{Path, PathBuf};
+
+use thalweg_lab::engine::Engine;
+use thalweg_lab::scenario::{Scenario, Tier};
+
+use super::load_scenarios;
+use crate::failure::{Context as _, Failure, Result};
+
+/// See `tier` in a scenario file.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum TierName {
+    /// Judged with every change
+    Gate,
+    /// Judged once a day or so: scenarios that take long, and all seeds of those of which the gate runs fewer
+    Nightly,
+    /// Run when somebody asks
+    Study,
+}
+
+impl TierName {
+    /// The scenarios of this tier among those named, and in all folders below those named.
+    pub(super) fn scenarios(self, named: &[PathBuf], engine: &dyn Engine) -> Result<Vec<Scenario>> {
+        let mut scenarios = load_scenarios(&with_folders_below(named)?, engine)?;
+        scenarios.retain(|scenario| self.has(scenario));
+        if scenarios.is_empty() {
+            return Err(Failure::usage("no scenario there is of this tier; a scenario says it with tier = \"gate\""));
+        }
+        Ok(scenarios)
+    }
+
+    fn has(self, scenario: &Scenario) -> bool {
+        match self {
+            TierName::Gate => scenario.tier.is_gate(),
+            TierName::Nightly => scenario.tier.is_nightly(),
+            TierName::Study => scenario.tier == Tier::Study,
+        }
+    }
+}
+
+/// What is named, and below each folder those with scenarios.
+fn with_folders_below(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for path in named {
+        if path.is_dir() {
+            let mut files = Vec::new();
+            below(path, &mut files)?;
+            files.sort();
+            found.extend(files);
+        } else {
+            found.push(path.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// Scenario files in a folder and those below it. Links to folders are not followed: they could lead back.
+fn below(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let cannot = || format!("cannot read {}", folder.display());
+    for entry in std::fs::read_dir(folder).context(cannot())? {
+        let entry = entry.context(cannot())?;
+        let path = entry.path();
+        if entry.file_type().context(cannot())?.is_dir() {
+            below(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
