@@ -74,8 +74,8 @@ pub use result::{
     SideResult, Signal, TcpStats, WindowResult, is_measured,
 };
 pub use stack::{
-    Accepts, Carries, Heeds, Hosts, News, Node, PACKET_OVERHEAD, Replies, Route, Schema, Setting, SettingValue,
-    Settings, Stack, StackContext, StackFactory, StackInfo,
+    Accepts, Carries, ConnectionEvents, Hosts, Node, PACKET_OVERHEAD, Replies, Route, Schema, Setting, SettingValue,
+    Settings, Stack, StackContext, StackFactory, StackInfo, SupportedPolicies,
 };
 pub use tap::{Seen, Tap};
 pub use tcp::{MinRto, TcpAcks, TcpConfig, TcpProfile};

@@ -26,7 +26,7 @@ use crate::collect::Collector;
 use crate::host::{Envelope, Outbox};
 use crate::plan::{Crypto, FlowPlan, PlanError, Resumed};
 use crate::result::{Figure, PacketCounts, SideResult};
-use crate::stack::{self, Hosts, News, Node, Replies, Stack, StackContext, StackFactory, StackInfo};
+use crate::stack::{self, ConnectionEvents, Hosts, Node, Replies, Stack, StackContext, StackFactory, StackInfo};
 use resumed::{Before, shake_hands};
 
 /// 2026-01-01, when every run takes place: certificates and tokens have dates.
@@ -270,16 +270,16 @@ impl Stack for Socket {
         }
     }
 
-    fn news(&mut self, connection: usize, _: Instant) -> News {
-        let mut news = News::default();
-        let Some(connection) = self.get(connection) else { return news };
+    fn events(&mut self, connection: usize, _: Instant) -> ConnectionEvents {
+        let mut events = ConnectionEvents::default();
+        let Some(connection) = self.get(connection) else { return events };
         while let Some(event) = connection.poll_event() {
             if let Event::ConnectionLost(error) = event {
                 let is_orderly = matches!(error, ConnectionError::PeerApplication { .. });
-                news.closed.get_or_insert((error.to_string(), is_orderly));
+                events.closed.get_or_insert((error.to_string(), is_orderly));
             }
         }
-        news
+        events
     }
 
     fn is_over(&mut self, connection: usize, _: Instant) -> bool {
