@@ -36,8 +36,8 @@ use crate::{
     version::Version,
 };
 
-/// The parts both sides share at birth.
-struct Birth {
+/// The parts both sides share at context.
+struct ConnectionContext {
     side: Side,
     now: Instant,
     rng: ChaCha8Rng,
@@ -82,7 +82,7 @@ impl Connection {
         transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(config.version, server_name, &encoded)?;
         let taken = config.paths.as_ref().and_then(|paths| paths.take(server_name, remote));
-        let birth = Birth {
+        let context = ConnectionContext {
             side: Side::Client,
             now,
             rng,
@@ -96,7 +96,7 @@ impl Connection {
             validated: true,
             memory: taken,
         };
-        let mut this = Self::born(birth, session, streams);
+        let mut this = Self::build(context, session, streams);
         this.handshake.tokens.initial = token;
         this.lifecycle.idle.set_connect_timeout(now, config.connect_timeout);
         this.keys.install_initial(config.crypto.initial_keys(config.version, dcid.as_slice(), Side::Client));
@@ -147,7 +147,7 @@ impl Connection {
         transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(accept.version, &encoded)?;
         let beginning = Beginning::new(config, &accept);
-        let birth = Birth {
+        let context = ConnectionContext {
             side: Side::Server,
             now,
             rng,
@@ -161,7 +161,7 @@ impl Connection {
             validated: accept.address_validated,
             memory: accept.memory,
         };
-        let mut this = Self::born(birth, session, streams);
+        let mut this = Self::build(context, session, streams);
         this.handshake.tokens.saved_path = SavedPath::new(config, accept.unix_time, now);
         this.handshake.ids.retry_scid = accept.retry_scid;
         this.handshake.ids.peer_scid = Some(accept.peer_scid);
@@ -181,12 +181,12 @@ impl Connection {
         Ok(this)
     }
 
-    fn born(birth: Birth, session: Box<dyn Session>, streams: Streams) -> Connection {
-        let Birth { side, now, config, version, remote, mut rng, .. } = birth;
+    fn build(context: ConnectionContext, session: Box<dyn Session>, streams: Streams) -> Connection {
+        let ConnectionContext { side, now, config, version, remote, mut rng, .. } = context;
         let observer = config.observer.as_ref().and_then(|factory| {
             factory.build(&ObservedConnection {
                 side,
-                original_destination_cid: birth.original_dcid.as_slice(),
+                original_destination_cid: context.original_dcid.as_slice(),
                 remote,
                 start: now,
             })
@@ -205,7 +205,7 @@ impl Connection {
             },
             side.is_client(),
         );
-        let id = recovery.add_path(now, NewPath::new(config.initial_mtu).to(remote).remembered(birth.memory));
+        let id = recovery.add_path(now, NewPath::new(config.initial_mtu).to(remote).remembered(context.memory));
         let ack = AckConfig {
             max_ack_delay: config.max_ack_delay,
             min_ack_delay: min_ack_delay(&config).unwrap_or_default(),
@@ -213,19 +213,19 @@ impl Connection {
             ..AckConfig::default()
         };
         let mtu = mtu_discovery(now, &config, u64::MAX);
-        let path = Path::new(id, remote, birth.local_ip, birth.validated, mtu);
+        let path = Path::new(id, remote, context.local_ip, context.validated, mtu);
         let mut this = Connection {
             side,
             rng,
-            handshake: Handshake::new(now, session, version, birth.original_dcid),
+            handshake: Handshake::new(now, session, version, context.original_dcid),
             keys: KeyStore::default(),
             spaces: Spaces::new(&ack),
             recovery,
             paths: PathSet::new(now, path, Scheduler::default()),
             cids: Cids {
-                local: LocalCids::new(birth.local_cid),
-                remote: RemoteCids::new(birth.remote_cid, config.active_connection_ids),
-                own: birth.local_cid,
+                local: LocalCids::new(context.local_cid),
+                remote: RemoteCids::new(context.remote_cid, config.active_connection_ids),
+                own: context.local_cid,
             },
             streams,
             datagrams: Datagrams::new(config.datagrams.clone()),
@@ -245,8 +245,8 @@ impl Connection {
             &ObserverEvent::ConnectionStarted {
                 local: None,
                 remote,
-                local_cid: birth.local_cid.as_slice(),
-                remote_cid: birth.remote_cid.as_slice(),
+                local_cid: context.local_cid.as_slice(),
+                remote_cid: context.remote_cid.as_slice(),
                 version: version.0,
             },
         );
