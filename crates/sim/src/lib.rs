@@ -67,7 +67,7 @@ pub use floor::{Floor, Framing};
 pub use frames::{FrameLog, Frames, TrackResult};
 pub use host::{Envelope, Host, IP_UDP_HEADERS, Outbox, Status};
 pub use meter::{Meter, Transfer};
-pub use plan::{AddressChange, Crypto, FlowPlan, HostModel, Move, PathPlan, Plan, PlanError, Record, Resumed};
+pub use plan::{AddressChange, Crypto, FlowPlan, HostModel, Move, PathPlan, Plan, PlanError, Record, SavedState};
 pub use registry::Registry;
 pub use result::{
     Figure, FlowResult, FlowWindow, LinkResult, LinkWindow, PacketCounts, PacketFate, PacketPoint, RunResult, Series,

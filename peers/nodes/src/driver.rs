@@ -11,7 +11,8 @@ use ring::hmac;
 use thalweg_link::{Dice, Streams};
 use thalweg_sim::app::Transport;
 use thalweg_sim::{
-    Envelope, Figure, FlowPlan, Hosts, ConnectionEvents, Node, Outbox, PlanError, Replies, Route, SideResult, Stack, StackContext,
+    ConnectionEvents, Envelope, Figure, FlowPlan, Hosts, Node, Outbox, PlanError, Replies, Route, SideResult, Stack,
+    StackContext,
 };
 use thalweg_units::{Ecn, Instant};
 

@@ -19,8 +19,8 @@ use thalweg_link::Dice;
 use thalweg_proto::crypto::deterministic::{test_certificate, test_key};
 use thalweg_sim::app::Transport;
 use thalweg_sim::{
-    Envelope, Figure, FlowPlan, Hosts, ConnectionEvents, Node, Outbox, PlanError, Replies, Route, SideResult, Stack, StackContext,
-    StackFactory, StackInfo,
+    ConnectionEvents, Envelope, Figure, FlowPlan, Hosts, Node, Outbox, PlanError, Replies, Route, SideResult, Stack,
+    StackContext, StackFactory, StackInfo,
 };
 use thalweg_units::{Duration, Ecn, Instant, human_bytes};
 

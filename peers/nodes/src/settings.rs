@@ -3,7 +3,7 @@
 use std::fmt;
 
 use thalweg_recovery::Policies;
-use thalweg_sim::{FlowPlan, SupportedPolicies, PlanError, StackInfo};
+use thalweg_sim::{FlowPlan, PlanError, StackInfo, SupportedPolicies};
 use thalweg_units::{Duration, human_bytes};
 
 /// Which of its ways a stack is run in.

@@ -17,7 +17,7 @@ use thalweg_lab::store::Store;
 use super::forecast::{Forecast, forecast};
 use super::outcome::{Detail, outcome, question};
 use super::progress::Bar;
-use super::{check_point, collection, load_scenarios, stop_on_interrupt, words};
+use super::{check_point, collection, load_scenarios, stop_on_interrupt, tell_renamed, words};
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::paint::Paint;
@@ -76,6 +76,9 @@ fn parse_shard(text: &str) -> std::result::Result<Shard, String> {
 impl RunArgs {
     pub(super) fn run(self, engine: &dyn Engine) -> Result<()> {
         let mut scenarios = load_scenarios(&self.scenarios, engine)?;
+        if !self.quiet {
+            scenarios.iter().for_each(tell_renamed);
+        }
         for scenario in &mut scenarios {
             scenario.first_seed = self.first_seed.unwrap_or(scenario.first_seed);
         }

@@ -7,14 +7,15 @@ use std::{
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng as _, SeedableRng as _};
-use thalweg_recovery::{Config as RecoveryConfig, NewPath, PathMemory, Profile, Recovery, SpaceId};
+use thalweg_recovery::{Config as RecoveryConfig, NewPath, Profile, Recovery, SavedPath, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
     Connection,
     cids::Cids,
     handshake::{
-        Accept, Beginning, ClientSide, Handshake, KeyStore, SavedPath, local_parameters, min_ack_delay, stream_limits,
+        Accept, Beginning, ClientSide, Handshake, KeyStore, SavedPathTokens, local_parameters, min_ack_delay,
+        stream_limits,
     },
     idle::IdleTimers,
     lifecycle::Lifecycle,
@@ -49,8 +50,8 @@ struct ConnectionContext {
     remote: SocketAddr,
     local_ip: Option<IpAddr>,
     validated: bool,
-    /// What an earlier connection learned about the path.
-    memory: Option<PathMemory>,
+    /// What an earlier connection saved of the path.
+    saved: Option<SavedPath>,
 }
 
 impl Connection {
@@ -81,7 +82,7 @@ impl Connection {
         params.encode(&mut encoded, Some(&mut rng));
         transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(config.version, server_name, &encoded)?;
-        let taken = config.paths.as_ref().and_then(|paths| paths.take(server_name, remote));
+        let taken = config.saved_paths.as_ref().and_then(|paths| paths.take(server_name, remote));
         let context = ConnectionContext {
             side: Side::Client,
             now,
@@ -94,7 +95,7 @@ impl Connection {
             remote,
             local_ip: None,
             validated: true,
-            memory: taken,
+            saved: taken,
         };
         let mut this = Self::build(context, session, streams);
         this.handshake.tokens.initial = token;
@@ -103,7 +104,7 @@ impl Connection {
         this.handshake.client = Some(ClientSide {
             crypto: config.crypto,
             tokens: config.tokens,
-            paths: config.paths,
+            saved_paths: config.saved_paths,
             server_name: server_name.to_owned(),
             taken,
         });
@@ -159,10 +160,10 @@ impl Connection {
             remote: accept.remote,
             local_ip: accept.local_ip,
             validated: accept.address_validated,
-            memory: accept.memory,
+            saved: accept.saved,
         };
         let mut this = Self::build(context, session, streams);
-        this.handshake.tokens.saved_path = SavedPath::new(config, accept.unix_time, now);
+        this.handshake.tokens.saved_path = SavedPathTokens::new(config, accept.unix_time, now);
         this.handshake.ids.retry_scid = accept.retry_scid;
         this.handshake.ids.peer_scid = Some(accept.peer_scid);
         this.handshake.tokens.new = accept.new_token;
@@ -205,7 +206,7 @@ impl Connection {
             },
             side.is_client(),
         );
-        let id = recovery.add_path(now, NewPath::new(config.initial_mtu).to(remote).remembered(context.memory));
+        let id = recovery.add_path(now, NewPath::new(config.initial_mtu).to(remote).saved(context.saved));
         let ack = AckConfig {
             max_ack_delay: config.max_ack_delay,
             min_ack_delay: min_ack_delay(&config).unwrap_or_default(),

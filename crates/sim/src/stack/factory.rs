@@ -71,7 +71,7 @@ pub trait StackFactory: Send + Sync {
             overhead: IP_UDP_HEADERS + PACKET_OVERHEAD,
             // The first datagram is padded to 1,200 bytes (RFC 9000 section 14.1).
             first: 1200 + IP_UDP_HEADERS,
-            handshake: u32::from(!flow.resumed.early_data),
+            handshake: u32::from(!flow.saved.early_data),
         }
     }
 
@@ -110,7 +110,7 @@ pub struct StackInfo {
     pub is_repeatable: bool,
     /// Whether its connections can go on from another local address when they are told of it. Default false.
     pub hears_of_moves: bool,
-    /// Whether its connections can know something from an earlier one ([`FlowPlan::resumed`]). Default false.
+    /// Whether its connections can use what an earlier one has saved ([`FlowPlan::saved`]). Default false.
     pub resumes: bool,
     /// Whether its streams have priorities and can be canceled by their receiver
     /// ([`Transport::set_priority`](crate::app::Transport::set_priority) and what follows it), as a
