@@ -51,9 +51,6 @@ pub struct FetchArgs {
     /// and from how fast a network
     #[arg(long, value_name = "FILE", conflicts_with = "no_tickets")]
     saved_paths: Option<PathBuf>,
-    /// What --saved-paths was called before
-    #[arg(long, value_name = "FILE", hide = true, conflicts_with_all = ["no_tickets", "saved_paths"])]
-    known_paths: Option<PathBuf>,
     /// Take and send no more than this, such as "20 Mbps" or 20mbit (bits), "4 MB/s" or 4M (bytes; M is 1024 x 1024)
     #[arg(long, value_name = "RATE", value_parser = rate)]
     limit_rate: Option<Rate>,
@@ -74,13 +71,8 @@ impl FetchArgs {
     ///
     /// When the file cannot be used.
     pub fn saved_paths(&self) -> Result<Option<Arc<SavedPaths>>> {
-        if self.known_paths.is_some() && !self.quiet {
-            eprintln!(
-                "thalweg: --known-paths is now called --saved-paths; the next version does not take the old name"
-            );
-        }
-        let file = self.saved_paths.as_ref().or(self.known_paths.as_ref());
-        Ok(file.map(SavedPaths::open).transpose().map_err(Failure::usage)?.map(Arc::new))
+        let saved = self.saved_paths.as_ref().map(SavedPaths::open).transpose().map_err(Failure::usage)?;
+        Ok(saved.map(Arc::new))
     }
 
     /// A fetcher with these options and what `change` makes of them.

@@ -112,9 +112,11 @@ fn saved_paths_are_kept_under_either_name_of_the_option_and_the_former_one_says_
         assert!(std::fs::read_to_string(&file).unwrap().starts_with("thalweg saved paths 1\n"), "{option}");
     }
     assert_eq!(get(&["--saved-paths", &file, "--known-paths", &file]).status.code(), Some(2));
-    let help = run(&["get", "--help"]);
-    let help = text(&help.stdout);
-    assert!(help.contains("--saved-paths") && !help.contains("--known-paths"), "{help}");
+    for asked in [&["get", "--help"], &["man", "get"], &["completions", "bash"], &["completions", "zsh"]] {
+        let told = run(asked).stdout;
+        let told = text(&told).replace('\\', "");
+        assert!(told.contains("--saved-paths") && !told.contains("--known-paths"), "{asked:?}: {told}");
+    }
 }
 
 #[test]
