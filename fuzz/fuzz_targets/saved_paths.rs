@@ -5,7 +5,7 @@ use std::fs;
 use std::net::SocketAddr;
 
 use libfuzzer_sys::fuzz_target;
-use thalweg::{SavedPaths, SavedPathStore, TokenStore};
+use thalweg::{SavedPathStore, SavedPaths, TokenStore};
 
 fuzz_target!(|bytes: &[u8]| {
     let file = std::env::temp_dir().join(format!("thalweg-fuzz-saved-paths-{}", std::process::id()));
