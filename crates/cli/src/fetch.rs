@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
-use thalweg::KnownPaths;
+use thalweg::SavedPaths;
 use thalweg_files::client::{Category, Error, FetchOptions, Fetcher, Preference, Report, Trust};
 use thalweg_units::{Rate, human_bytes};
 
@@ -46,11 +46,11 @@ pub struct FetchArgs {
     /// Do not resume TLS sessions, and send nothing as early data (0-RTT), when the same server is connected to again
     #[arg(long)]
     no_tickets: bool,
-    /// Keep address tokens and what was learned about the paths to servers in this file. With --policies resume=careful
+    /// Keep address tokens and what was saved of the paths to servers in this file. With --policies resume=careful
     /// at both ends, a later run begins with half of the window that it had. The file tells which servers were visited
     /// and from how fast a network
     #[arg(long, value_name = "FILE", conflicts_with = "no_tickets")]
-    known_paths: Option<PathBuf>,
+    saved_paths: Option<PathBuf>,
     /// Take and send no more than this, such as "20 Mbps" or 20mbit (bits), "4 MB/s" or 4M (bytes; M is 1024 x 1024)
     #[arg(long, value_name = "RATE", value_parser = rate)]
     limit_rate: Option<Rate>,
@@ -65,14 +65,14 @@ pub struct FetchArgs {
 }
 
 impl FetchArgs {
-    /// What is known of paths from earlier runs, if it is kept.
+    /// What earlier runs have saved of paths, if it is kept.
     ///
     /// # Errors
     ///
     /// When the file cannot be used.
-    pub fn known_paths(&self) -> Result<Option<Arc<KnownPaths>>> {
-        let known = self.known_paths.as_ref().map(KnownPaths::open).transpose().map_err(Failure::usage)?;
-        Ok(known.map(Arc::new))
+    pub fn saved_paths(&self) -> Result<Option<Arc<SavedPaths>>> {
+        let saved = self.saved_paths.as_ref().map(SavedPaths::open).transpose().map_err(Failure::usage)?;
+        Ok(saved.map(Arc::new))
     }
 
     /// A fetcher with these options and what `change` makes of them.
@@ -113,13 +113,13 @@ impl FetchArgs {
     }
 }
 
-/// Writes down what is known of paths now. What was fetched is there all the same if that fails.
+/// Writes down what is saved of paths now. What was fetched is there all the same if that fails.
 ///
 /// # Errors
 ///
 /// When the file cannot be written.
-pub fn save(known: Option<&KnownPaths>) -> Result<()> {
-    known.map_or(Ok(()), |known| known.save().map_err(Failure::failed))
+pub fn save(saved: Option<&SavedPaths>) -> Result<()> {
+    saved.map_or(Ok(()), |saved| saved.save().map_err(Failure::failed))
 }
 
 /// What the command ends with: 2 if it was asked wrongly, else 1.

@@ -58,9 +58,9 @@ impl GetArgs {
     /// When an argument cannot be used or any of the files did not arrive.
     pub async fn run(self) -> Result<()> {
         let jobs = self.jobs()?;
-        let known = self.fetch.known_paths()?;
+        let saved = self.fetch.saved_paths()?;
         let fetcher = self.fetch.fetcher(|options| {
-            options.known_paths = known.clone();
+            options.saved_paths = saved.clone();
             options.resume = self.resume;
             options.retries = self.retries;
             options.parallel = usize::from(self.parallel);
@@ -84,8 +84,8 @@ impl GetArgs {
             }
         }
         fetcher.close().await;
-        let saved = fetch::save(known.as_deref());
-        interrupt.mark(finish(failed, self.urls.len()).and(saved))
+        let written = fetch::save(saved.as_deref());
+        interrupt.mark(finish(failed, self.urls.len()).and(written))
     }
 
     fn jobs(&self) -> Result<Vec<Job>> {

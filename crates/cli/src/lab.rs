@@ -153,6 +153,13 @@ fn load_scenarios(named: &[PathBuf], engine: &dyn Engine) -> Result<Vec<Scenario
     if wrong.is_empty() { Ok(scenarios) } else { Err(Failure::usage(wrong.join("\n"))) }
 }
 
+/// Tells of keys that go by the names that they had before.
+fn tell_renamed(scenario: &Scenario) {
+    for renamed in &scenario.remarks.renamed {
+        eprintln!("thalweg: {renamed}");
+    }
+}
+
 /// Refuses a point that a scenario does not have.
 fn check_point(scenario: &Scenario, point: usize) -> Result<()> {
     let (file, count) = (&scenario.file, scenario.points.len());

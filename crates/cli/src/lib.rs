@@ -25,6 +25,7 @@ pub mod put;
 pub mod qlog;
 pub mod qlog_dir;
 pub mod relay;
+mod renamed;
 pub mod serve;
 pub mod shell;
 mod text;
@@ -33,7 +34,7 @@ use std::ffi::OsString;
 use std::future::Future;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use thalweg_lab::engine::SimEngine;
 
 use crate::failure::{Context, Failure, Result};
@@ -82,7 +83,16 @@ pub fn main_as(
     engine: impl FnOnce() -> SimEngine,
 ) -> ExitCode {
     let program = Cli::command().name(name).bin_name(name);
-    let parsed = program.clone().try_get_matches_from(args).and_then(|matches| Cli::from_arg_matches(&matches));
+    let (args, renamed) = renamed::options(args);
+    let parsed = program.clone().try_get_matches_from(args).and_then(|matches| {
+        let is_quiet = |of: &ArgMatches| of.try_get_one::<bool>("quiet").is_ok_and(|quiet| quiet == Some(&true));
+        if !matches.subcommand().is_some_and(|(_, of)| is_quiet(of)) {
+            for (former, now) in renamed {
+                eprintln!("{name}: {former} is now called {now}; the next version does not take the former name");
+            }
+        }
+        Cli::from_arg_matches(&matches)
+    });
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {

@@ -37,9 +37,9 @@ impl PutArgs {
     ///
     /// When an argument cannot be used or the server did not store the file.
     pub async fn run(self) -> Result<()> {
-        let known = self.fetch.known_paths()?;
+        let saved = self.fetch.saved_paths()?;
         let fetcher = self.fetch.fetcher(|options| {
-            options.known_paths = known.clone();
+            options.saved_paths = saved.clone();
             options.parallel = 1;
         })?;
         let name = self.file.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -51,12 +51,12 @@ impl PutArgs {
             output::json(&fetch::json_report(&self.url, &result));
         }
         fetcher.close().await;
-        let saved = fetch::save(known.as_deref());
+        let written = fetch::save(saved.as_deref());
         let told = result.map_err(fetch::failure).map(|report| {
             if !self.fetch.quiet {
                 eprintln!("{}", fetch::line(&report, &report.final_url, true));
             }
         });
-        interrupt.mark(told.and(saved))
+        interrupt.mark(told.and(written))
     }
 }

@@ -129,6 +129,22 @@ fn what_is_wrong_is_told_with_file_line_key_and_what_would_do() {
 }
 
 #[test]
+fn a_key_under_its_former_name_is_read_and_told() {
+    let with =
+        |key: &str| SMALL.replace("[vary]", &format!("{key} = {{ window = \"100 kB\", rtt = \"20 ms\" }}\n\n[vary]"));
+    for (key, is_told) in [("saved", false), ("memory", true)] {
+        let lab = Lab::new(&with(key));
+        let done = lab.run("out", &["--max-seeds", "1"]);
+        let said = text(&done.stderr);
+        assert!(done.status.success(), "{said}");
+        let told = "q.toml:13: the key memory is now called saved;";
+        assert_eq!(said.matches(told).count(), usize::from(is_told), "{said}");
+        let quiet = lab.run("out", &["--max-seeds", "1", "--quiet"]);
+        assert!(!text(&quiet.stderr).contains("is now called"), "{}", text(&quiet.stderr));
+    }
+}
+
+#[test]
 fn drawn_worlds_are_judged_committed_checked_and_written() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();

@@ -91,6 +91,35 @@ fn every_built_policy_carries_a_file() {
 }
 
 #[test]
+fn saved_paths_are_kept_under_either_name_of_the_option_and_the_former_one_says_so() {
+    let place = Place::new();
+    place.add("some", 100_000);
+    let server = Server::start(&place.path("site"), &["--policies", "resume=careful"]);
+    let (out, file, url) = (place.arg("some"), place.arg("paths"), server.url("some"));
+    let get = |more: &[&str]| {
+        run(&[&["get", "--quic-only", "--pin", &server.pin, "-o", &out, &url, "--policies", "resume=careful"], more]
+            .concat())
+    };
+    for (option, more, is_said) in
+        [("--saved-paths", None, false), ("--known-paths", None, true), ("--known-paths", Some("--quiet"), false)]
+    {
+        let _ = std::fs::remove_file(&file);
+        let options: Vec<&str> = [option, &file].into_iter().chain(more).collect();
+        let done = get(&options);
+        let said = text(&done.stderr);
+        assert!(done.status.success(), "{said}");
+        assert_eq!(said.matches("--known-paths is now called --saved-paths").count(), usize::from(is_said), "{said}");
+        assert!(std::fs::read_to_string(&file).unwrap().starts_with("thalweg saved paths 1\n"), "{option}");
+    }
+    assert_eq!(get(&["--saved-paths", &file, "--known-paths", &file]).status.code(), Some(2));
+    for asked in [&["get", "--help"], &["man", "get"], &["completions", "bash"], &["completions", "zsh"]] {
+        let told = run(asked).stdout;
+        let told = text(&told).replace('\\', "");
+        assert!(told.contains("--saved-paths") && !told.contains("--known-paths"), "{asked:?}: {told}");
+    }
+}
+
+#[test]
 fn a_file_goes_to_stdout() {
     let place = Place::new();
     place.add("some", 100_000);

@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-pub use thalweg_proto::config::{PathStore, RetryPolicy, TokenStore, TransportConfig};
+pub use thalweg_proto::config::{RetryPolicy, SavedPathStore, TokenStore, TransportConfig};
 
-pub use crate::stores::{MemoryPathStore, MemoryTokenStore};
+pub use crate::stores::{MemorySavedPathStore, MemoryTokenStore};
 use thalweg_proto::{
     config as proto,
     crypto::{
@@ -124,11 +124,11 @@ impl ClientConfig {
         self
     }
 
-    /// Sets where what connections learn about paths is kept, for controllers that begin where an earlier connection
-    /// has been; `None`, the default, forgets it. [`MemoryPathStore`] keeps it in memory,
-    /// [`KnownPaths`](crate::KnownPaths) in a file. The policy `resume` decides what is made of it.
-    pub fn path_store(mut self, store: Option<Arc<dyn PathStore>>) -> Self {
-        self.inner.paths = store;
+    /// Sets where what connections save of paths is kept, for controllers that begin where an earlier connection
+    /// has been; `None`, the default, forgets it. [`MemorySavedPathStore`] keeps it in memory,
+    /// [`SavedPaths`](crate::SavedPaths) in a file. The policy `resume` decides what is made of it.
+    pub fn saved_path_store(mut self, store: Option<Arc<dyn SavedPathStore>>) -> Self {
+        self.inner.saved_paths = store;
         self
     }
 

@@ -89,10 +89,10 @@ mod endpoint;
 mod error;
 mod events;
 mod incoming;
-mod known_paths;
 mod receive;
 mod recv_stream;
 mod roots;
+mod saved_paths;
 mod send_stream;
 mod shared;
 mod socket;
@@ -120,7 +120,7 @@ pub use crate::roots::native_roots;
 pub use crate::{
     awaiting::AwaitedPeer,
     config::{
-        ClientConfig, MemoryPathStore, MemoryTokenStore, PathStore, RetryPolicy, ServerConfig, TokenStore,
+        ClientConfig, MemorySavedPathStore, MemoryTokenStore, RetryPolicy, SavedPathStore, ServerConfig, TokenStore,
         TransportConfig,
     },
     connection::{Connecting, Connection, ConnectionStats, ZeroRttAccepted},
@@ -131,9 +131,9 @@ pub use crate::{
     },
     events::{PathEvent, PathEvents},
     incoming::{Incoming, IncomingFuture, RetryError},
-    known_paths::{KnownPaths, KnownPathsError},
     recv_stream::RecvStream,
     roots::NoNativeRoots,
+    saved_paths::{SavedPaths, SavedPathsError},
     send_stream::SendStream,
     socket::Warning,
 };

@@ -1,4 +1,4 @@
-//! What a client keeps from one connection to the next, in memory: address tokens, and what was learned about paths.
+//! What a client keeps from one connection to the next, in memory: address tokens and saved paths.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
-use thalweg_proto::config::{PathStore, TokenStore};
-use thalweg_proto::recovery::PathMemory;
+use thalweg_proto::config::{SavedPathStore, TokenStore};
+use thalweg_proto::recovery::SavedPath;
 
 /// Servers of which a store keeps something.
 const SERVERS: usize = 256;
@@ -75,41 +75,41 @@ impl TokenStore for MemoryTokenStore {
     }
 }
 
-/// Keeps what connections learned about paths in memory, of the last 256 servers, for an hour.
+/// Keeps what connections save of paths (RFC 9959) in memory, of the last 256 servers, for an hour.
 ///
 /// Whoever reads it learns which servers were visited and how fast the network was.
 #[derive(Default)]
-pub struct MemoryPathStore {
-    inner: Mutex<ByServer<Option<(Instant, IpAddr, PathMemory)>>>,
+pub struct MemorySavedPathStore {
+    inner: Mutex<ByServer<Option<(Instant, IpAddr, SavedPath)>>>,
 }
 
-impl MemoryPathStore {
-    fn insert_at(&self, now: Instant, server_name: &str, ip: IpAddr, memory: PathMemory) {
+impl MemorySavedPathStore {
+    fn insert_at(&self, now: Instant, server_name: &str, ip: IpAddr, saved: SavedPath) {
         let mut paths = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        *paths.entry(server_name) = Some((now, ip, memory));
+        *paths.entry(server_name) = Some((now, ip, saved));
     }
 
-    fn take_at(&self, now: Instant, server_name: &str, ip: IpAddr) -> Option<PathMemory> {
+    fn take_at(&self, now: Instant, server_name: &str, ip: IpAddr) -> Option<SavedPath> {
         let mut paths = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = paths.values.get_mut(server_name)?;
-        let (learned, _, memory) = slot.take_if(|(_, known, _)| *known == ip)?;
-        let age = memory.age.saturating_add(now.saturating_duration_since(learned));
-        (age <= LIFETIME).then_some(PathMemory { age, ..memory })
+        let (learned, _, saved) = slot.take_if(|(_, known, _)| *known == ip)?;
+        let age = saved.age.saturating_add(now.saturating_duration_since(learned));
+        (age <= LIFETIME).then_some(SavedPath { age, ..saved })
     }
 }
 
-impl fmt::Debug for MemoryPathStore {
+impl fmt::Debug for MemorySavedPathStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryPathStore").finish_non_exhaustive()
+        f.debug_struct("MemorySavedPathStore").finish_non_exhaustive()
     }
 }
 
-impl PathStore for MemoryPathStore {
-    fn insert(&self, server_name: &str, remote: SocketAddr, memory: PathMemory) {
-        self.insert_at(Instant::now(), server_name, remote.ip(), memory);
+impl SavedPathStore for MemorySavedPathStore {
+    fn insert(&self, server_name: &str, remote: SocketAddr, saved: SavedPath) {
+        self.insert_at(Instant::now(), server_name, remote.ip(), saved);
     }
 
-    fn take(&self, server_name: &str, remote: SocketAddr) -> Option<PathMemory> {
+    fn take(&self, server_name: &str, remote: SocketAddr) -> Option<SavedPath> {
         self.take_at(Instant::now(), server_name, remote.ip())
     }
 }
@@ -136,23 +136,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_a_path_ages_and_expires() {
-        let store = MemoryPathStore::default();
+    fn what_is_saved_of_a_path_ages_and_expires() {
+        let store = MemorySavedPathStore::default();
         let begin = Instant::now();
-        let memory =
-            PathMemory { window: 1_000_000, min_rtt: Duration::from_millis(600), rate: None, age: Duration::ZERO };
+        let saved =
+            SavedPath { window: 1_000_000, min_rtt: Duration::from_millis(600), rate: None, age: Duration::ZERO };
         let (here, there): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         let minute = Duration::from_secs(60);
-        store.insert_at(begin, "a", here, memory);
+        store.insert_at(begin, "a", here, saved);
         assert_eq!(store.take_at(begin + minute, "b", here), None);
         assert_eq!(store.take_at(begin + minute, "a", there), None, "another machine of that name");
-        assert_eq!(store.take_at(begin + minute, "a", here), Some(PathMemory { age: minute, ..memory }));
+        assert_eq!(store.take_at(begin + minute, "a", here), Some(SavedPath { age: minute, ..saved }));
         assert_eq!(store.take_at(begin + minute, "a", here), None, "a connection uses it");
-        store.insert_at(begin, "a", here, memory);
+        store.insert_at(begin, "a", here, saved);
         assert_eq!(store.take_at(begin + LIFETIME + minute, "a", here), None);
         assert_eq!(store.take_at(begin + minute, "a", here), None, "what has expired is gone");
         for server in 0..1000 {
-            store.insert_at(begin, &server.to_string(), here, memory);
+            store.insert_at(begin, &server.to_string(), here, saved);
         }
         assert_eq!(store.inner.lock().unwrap().values.len(), SERVERS);
     }

@@ -104,8 +104,8 @@ fn split(result: &mut FieldResult, field: &str, world: &World, scenario: &Scenar
 fn hash(world: &World, field: &str, choice: &str, seed: u64, engine: &dyn Engine) -> Result<Option<String>, String> {
     let mut world = world.clone();
     let stacks = engine.stacks();
-    let heeds = |stack: &str| stacks.iter().any(|known| known.name == stack && known.heeds(field));
-    for flow in world.flows.iter_mut().filter(|flow| heeds(&flow.stack)) {
+    let supports = |stack: &str| stacks.iter().any(|known| known.name == stack && known.supports(field));
+    for flow in world.flows.iter_mut().filter(|flow| supports(&flow.stack)) {
         let mut policies = flow.policies().clone();
         if policies.set(field, choice).is_err() {
             return Ok(None);

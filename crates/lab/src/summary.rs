@@ -146,11 +146,12 @@ pub fn absent(scenario: &Scenario) -> Option<String> {
     (!absent.is_empty()).then(|| format!("not in this program: {absent}; `thalweg-peers lab run` has them"))
 }
 
-/// What can be run but hardly is what was meant: the first few of [`Scenario::warnings`], and how many more there are.
+/// What can be run but hardly is what was meant: the first few [`warnings`](crate::scenario::Remarks::warnings), and
+/// how many more there are.
 pub fn warnings(scenario: &Scenario) -> Vec<String> {
     const MOST: usize = 3;
-    let more = scenario.warnings.len().saturating_sub(MOST);
-    let first = scenario.warnings.iter().take(MOST).map(|warning| format!("warning: {warning}"));
+    let more = scenario.remarks.warnings.len().saturating_sub(MOST);
+    let first = scenario.remarks.warnings.iter().take(MOST).map(|warning| format!("warning: {warning}"));
     first.chain((more > 0).then(|| format!("… and {more} more warnings of this kind"))).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
-use thalweg_recovery::{InitialWindow, PathMemory, Policies};
+use thalweg_recovery::{InitialWindow, Policies, SavedPath};
 use thalweg_units::Rate;
 
 use crate::{
@@ -127,22 +127,22 @@ pub trait TokenStore: Send + Sync + fmt::Debug {
     fn take(&self, server_name: &str) -> Option<Vec<u8>>;
 }
 
-/// A store for what connections learned about the paths to servers, keyed by server name, for controllers that begin
-/// where an earlier connection has been (RFC 9959).
+/// A store for what connections save of the paths to servers, keyed by server name, for controllers that begin where an
+/// earlier connection has been (RFC 9959).
 ///
-/// A client learns about the direction that it sends in. When a connection that was established ends, it keeps what its
+/// A client learns about the direction that it sends in. When a connection that was established ends, it saves what its
 /// last path has shown.
 ///
 /// What is stored tells whoever reads it which servers were visited and from how fast a network, and a server that sees
 /// how a connection begins can link it with earlier ones. Keep it as one keeps tokens, and empty it when the network
 /// changes.
-pub trait PathStore: Send + Sync + fmt::Debug {
-    /// Keeps what a connection to `server_name` at `remote` learned, [`age`](PathMemory::age) ago.
-    fn insert(&self, server_name: &str, remote: SocketAddr, memory: PathMemory);
-    /// Takes what is known of the path to `server_name` at this address, with its [`age`](PathMemory::age); `None` if
+pub trait SavedPathStore: Send + Sync + fmt::Debug {
+    /// Keeps what a connection to `server_name` at `remote` learned, [`age`](SavedPath::age) ago.
+    fn insert(&self, server_name: &str, remote: SocketAddr, saved: SavedPath);
+    /// Takes what is saved of the path to `server_name` at this address, with its [`age`](SavedPath::age); `None` if
     /// nothing is, or no longer. A connection that learns nothing and meets no congestion puts it back; until then
-    /// nothing is known, so that two connections at a time do not fill the same path (RFC 9959 section 4.2).
-    fn take(&self, server_name: &str, remote: SocketAddr) -> Option<PathMemory>;
+    /// nothing is saved, so that two connections at a time do not fill the same path (RFC 9959 section 4.2).
+    fn take(&self, server_name: &str, remote: SocketAddr) -> Option<SavedPath>;
 }
 
 /// What a client needs to open connections.
@@ -159,8 +159,8 @@ pub struct ClientConfig {
     pub preferred_versions: Vec<Version>,
     /// Where NEW_TOKEN tokens are kept; `None` forgets them.
     pub tokens: Option<Arc<dyn TokenStore>>,
-    /// Where what is learned about paths is kept; `None`, the default, forgets it.
-    pub paths: Option<Arc<dyn PathStore>>,
+    /// Where what is saved of paths is kept; `None`, the default, forgets it.
+    pub saved_paths: Option<Arc<dyn SavedPathStore>>,
     /// How long to wait for the server's first valid packet, a Retry included. From then on
     /// [`max_idle_timeout`](TransportConfig::max_idle_timeout) governs, which also ends a silence that is longer from the
     /// beginning. `None`, the default, or zero: only the idle timeout.
@@ -176,7 +176,7 @@ impl ClientConfig {
             version: Version::V1,
             preferred_versions: Vec::new(),
             tokens: None,
-            paths: None,
+            saved_paths: None,
             connect_timeout: None,
         }
     }

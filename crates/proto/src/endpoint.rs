@@ -418,7 +418,7 @@ impl Endpoint {
             local_ip: meta.local_ip,
             address_validated: false,
             new_token: None,
-            memory: None,
+            saved: None,
             unix_time,
             reset_token: ResetToken([0; 16]),
         };
@@ -434,7 +434,7 @@ impl Endpoint {
             Ok(Token::New(new)) => {
                 accept.address_validated = self.replay.first_use(&new, unix_time);
                 // Whoever shows a token twice may be two, and only one of them is on the path.
-                accept.memory = new.memory.filter(|_| accept.address_validated);
+                accept.saved = new.saved.filter(|_| accept.address_validated);
             }
             Err(error) if error.is_retry() => {
                 return refuse(&server, meta, version, &dcid, &scid, TransportErrorCode::INVALID_TOKEN, reply);

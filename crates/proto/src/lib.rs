@@ -30,7 +30,7 @@ pub mod version;
 pub use {bytes, rand_core, rustls, thalweg_recovery as recovery, thalweg_units as units};
 
 pub use ack::AckPolicy;
-pub use config::{ClientConfig, ConnectError, PathStore, RetryPolicy, ServerConfig, TokenStore, TransportConfig};
+pub use config::{ClientConfig, ConnectError, RetryPolicy, SavedPathStore, ServerConfig, TokenStore, TransportConfig};
 pub use connection::{Connection, ConnectionStats, Event, PathEvent};
 pub use endpoint::{ConnectionHandle, Endpoint, EndpointConfig, Route};
 pub use error::{ConnectionError, TransportError, TransportErrorCode};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rand_core::Rng;
 use ring::{aead, hkdf, hmac};
-use thalweg_recovery::PathMemory;
+use thalweg_recovery::SavedPath;
 use thalweg_units::Rate;
 
 use crate::cid::{ConnectionId, ResetToken};
@@ -51,9 +51,9 @@ pub struct NewToken {
     pub issued: u64,
     /// The token's random salt: its name for the [`ReplayFilter`].
     pub salt: [u8; SALT_LEN],
-    /// What the server had learned about the path to the client when it made the token, as old as the token is (RFC
+    /// What the server saved of the path to the client when it made the token, as old as the token is (RFC
     /// 9959). Only the server that sealed it can have written it.
-    pub memory: Option<PathMemory>,
+    pub saved: Option<SavedPath>,
 }
 
 /// Why a token does not validate the client's address.
@@ -145,18 +145,18 @@ impl TokenKey {
         self.seal(start_new(rng, ip, issued))
     }
 
-    /// The same, with what is known of the path to the client at that time. Whatever its [`age`](PathMemory::age) was,
+    /// The same, with what is saved of the path to the client at that time. Whatever its [`age`](SavedPath::age) was,
     /// it is reckoned from `issued` on when the token comes back.
-    pub fn seal_known_path(
+    pub fn seal_saved_path(
         &self,
         rng: &mut (impl Rng + ?Sized),
         ip: IpAddr,
         issued: u64,
-        memory: &PathMemory,
+        saved: &SavedPath,
     ) -> Vec<u8> {
         let mut out = start_new(rng, ip, issued);
-        let rtt = u64::try_from(memory.min_rtt.as_nanos()).unwrap_or(u64::MAX);
-        for field in [memory.window, rtt, memory.rate.map_or(0, Rate::bps)] {
+        let rtt = u64::try_from(saved.min_rtt.as_nanos()).unwrap_or(u64::MAX);
+        for field in [saved.window, rtt, saved.rate.map_or(0, Rate::bps)] {
             out.extend_from_slice(&field.to_be_bytes());
         }
         self.seal(out)
@@ -291,15 +291,15 @@ fn read_retry(reader: &mut Reader<'_>) -> Option<Token> {
 
 fn read_new(reader: &mut Reader<'_>, head: &[u8], now: u64) -> Option<Token> {
     let (issued, ip, salt) = (reader.u64()?, read_ip(reader)?, *head.last_chunk()?);
-    let memory = match reader.is_empty() {
+    let saved = match reader.is_empty() {
         true => None,
         false => {
             let (window, min_rtt) = (reader.u64()?, Duration::from_nanos(reader.u64()?));
             let rate = Some(reader.u64()?).filter(|rate| *rate > 0).map(Rate::from_bps);
-            Some(PathMemory { window, min_rtt, rate, age: Duration::from_secs(now.saturating_sub(issued)) })
+            Some(SavedPath { window, min_rtt, rate, age: Duration::from_secs(now.saturating_sub(issued)) })
         }
     };
-    Some(Token::New(NewToken { ip, issued, salt, memory }))
+    Some(Token::New(NewToken { ip, issued, salt, saved }))
 }
 
 // ---- replay ---------------------------------------------------------------------------------------------------------
@@ -447,9 +447,9 @@ mod tests {
         prop_oneof![v4, v6].prop_map(canonical)
     }
 
-    fn memory() -> impl Strategy<Value = PathMemory> {
+    fn saved() -> impl Strategy<Value = SavedPath> {
         let rate = proptest::option::of((1..u64::MAX).prop_map(Rate::from_bps));
-        (any::<u64>(), any::<u64>(), rate, any::<u64>()).prop_map(|(window, rtt, rate, age)| PathMemory {
+        (any::<u64>(), any::<u64>(), rate, any::<u64>()).prop_map(|(window, rtt, rate, age)| SavedPath {
             window,
             min_rtt: Duration::from_nanos(rtt),
             rate,
@@ -479,22 +479,23 @@ mod tests {
         }
 
         #[test]
-        fn what_is_known_of_a_path_survives_the_round_trip_and_ages(
-            address in address(), memory in memory(), issued in 0..u64::MAX / 2, age in 0u64..100_000, seed: u64,
+        fn what_is_saved_of_a_path_survives_the_round_trip_and_ages(
+            address in address(), saved in saved(), issued in 0..u64::MAX / 2, age in 0u64..100_000, seed: u64,
         ) {
-            let sealed = key().seal_known_path(&mut rng(seed), address.ip(), issued, &memory);
-            let expected = PathMemory { age: Duration::from_secs(age), ..memory };
+            let sealed = key().seal_saved_path(&mut rng(seed), address.ip(), issued, &saved);
+            let expected = SavedPath { age: Duration::from_secs(age), ..saved };
             match key().open(&sealed, address, issued + age) {
-                Ok(Token::New(token)) => prop_assert_eq!(token.memory, Some(expected)),
+                Ok(Token::New(token)) => prop_assert_eq!(token.saved, Some(expected)),
                 other => prop_assert!(false, "{other:?}"),
             }
         }
 
         #[test]
-        fn nothing_is_known_of_a_path_after_a_forgery_from_elsewhere_or_too_late(
-            address in address(), other in address(), memory in memory(), seed: u64, at: prop::sample::Index, bit in 0u32..8,
+        fn nothing_is_saved_of_a_path_after_a_forgery_from_elsewhere_or_too_late(
+            address in address(), other in address(), saved in saved(), seed: u64, at: prop::sample::Index,
+            bit in 0u32..8,
         ) {
-            let sealed = key().seal_known_path(&mut rng(seed), address.ip(), NOW, &memory);
+            let sealed = key().seal_saved_path(&mut rng(seed), address.ip(), NOW, &saved);
             let late = NOW + key().new_token_lifetime() + 1;
             prop_assert_eq!(key().open(&sealed, address, late), Err(TokenError::Expired { retry: false }));
             if other.ip() != address.ip() {
@@ -616,7 +617,7 @@ mod tests {
     fn token(n: u64, issued: u64) -> NewToken {
         let mut salt = [0; SALT_LEN];
         ChaCha8Rng::seed_from_u64(n).fill_bytes(&mut salt);
-        NewToken { ip: here().ip(), issued, salt, memory: None }
+        NewToken { ip: here().ip(), issued, salt, saved: None }
     }
 
     #[test]

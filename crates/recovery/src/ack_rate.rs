@@ -281,7 +281,7 @@ mod tests {
             "fixed"
         }
 
-        fn build(&self, _birth: &PathContext) -> Box<dyn crate::Controller> {
+        fn build(&self, _: &PathContext) -> Box<dyn crate::Controller> {
             Box::new(Fixed { ..*self })
         }
     }

@@ -91,7 +91,7 @@ pub use config::Config;
 pub use congestion::{
     AckEvent, Allowance, Arrival, Change, Congestion, CongestionEvent, Controller, ControllerFactory,
     ControllerPolicies, Decrease, GrowthPolicy, LossSample, MarkPolicy, Marks, ModelPolicy, ModelStats, PathContext,
-    PathMemory, PathView, RecoveryPeriod, ReductionPolicy, SentSpan, StartPolicy, WindowParts,
+    PathView, RecoveryPeriod, ReductionPolicy, SavedPath, SentSpan, StartPolicy, WindowParts,
 };
 pub use delivery::{RateSample, Round};
 pub use path::{Path, PathStats, RepairStats};

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 pub use thalweg_units::Ecn;
 use thalweg_units::{Duration, Instant};
 
-use crate::congestion::PathMemory;
+use crate::congestion::SavedPath;
 
 /// A packet number space (RFC 9000 section 12.3).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,14 +76,14 @@ pub struct NewPath {
     pub initial_rtt: Option<Duration>,
     /// The peer's address, for controllers that want to know it.
     pub remote: Option<SocketAddr>,
-    /// What an earlier connection learned about the path.
-    pub memory: Option<PathMemory>,
+    /// What an earlier connection saved of the path.
+    pub saved: Option<SavedPath>,
 }
 
 impl NewPath {
     /// A path about which nothing else is known.
     pub const fn new(datagram_size: u16) -> NewPath {
-        NewPath { datagram_size, initial_rtt: None, remote: None, memory: None }
+        NewPath { datagram_size, initial_rtt: None, remote: None, saved: None }
     }
 
     /// A path whose round trip is taken to last this long until the first sample.
@@ -100,10 +100,10 @@ impl NewPath {
         self
     }
 
-    /// A path of which this is remembered.
+    /// A path of which an earlier connection saved this.
     #[must_use]
-    pub const fn remembered(mut self, memory: Option<PathMemory>) -> NewPath {
-        self.memory = memory;
+    pub const fn saved(mut self, saved: Option<SavedPath>) -> NewPath {
+        self.saved = saved;
         self
     }
 }

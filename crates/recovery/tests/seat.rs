@@ -1,12 +1,13 @@
-//! What a controller from outside is told: losses packet by packet, marks, receive times, delivery, restarts, a memory.
+//! What a controller from outside is told: losses packet by packet, marks, receive times, delivery, restarts, a saved
+//! path.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
 
 use thalweg_recovery::{
     AckEvent, AckFrame, Allowance, Arrival, Change, Config, Congestion, Controller, ControllerFactory, Decrease, Ecn,
-    EcnCounts, LossSample, NewPath, Outcome, PathContext, PathId, PathMemory, PathView, Policies, RateSample,
-    ReceiveTime, Recovery, Sent, SpaceId, Timeout,
+    EcnCounts, LossSample, NewPath, Outcome, PathContext, PathId, PathView, Policies, RateSample, ReceiveTime,
+    Recovery, SavedPath, Sent, SpaceId, Timeout,
 };
 use thalweg_units::{Duration, Instant, Rate};
 
@@ -335,34 +336,34 @@ fn a_space_of_another_path_identifier_comes_with_the_first_packet_and_goes_with_
 
 #[test]
 fn a_path_is_born_with_its_address_its_memory_and_a_seed_of_its_own() {
-    let memory = PathMemory {
+    let saved = SavedPath {
         window: 18_750_000,
         min_rtt: ms(600),
         rate: Some(Rate::from_bps(250_000_000)),
         age: Duration::from_secs(60),
     };
     let remote = "192.0.2.1:443".parse().unwrap();
-    let mut stage = Stage::on(NewPath::new(SIZE as u16).to(remote).remembered(Some(memory)));
+    let mut stage = Stage::on(NewPath::new(SIZE as u16).to(remote).saved(Some(saved)));
     stage.recovery.add_path(stage.now, NewPath::new(1_200));
     let contexts = stage.log.lock().unwrap().contexts.clone();
-    assert_eq!((contexts[0].remote, contexts[0].memory), (Some(remote), Some(memory)));
+    assert_eq!((contexts[0].remote, contexts[0].saved), (Some(remote), Some(saved)));
     assert_eq!((contexts[0].seed, contexts[0].datagram_size, contexts[0].is_paced), (7, 1_000, true));
-    assert_eq!((contexts[1].remote, contexts[1].memory, contexts[1].datagram_size), (None, None, 1_200));
+    assert_eq!((contexts[1].remote, contexts[1].saved, contexts[1].datagram_size), (None, None, 1_200));
     assert_ne!(contexts[0].seed, contexts[1].seed);
 }
 
 #[test]
-fn a_path_remembers_the_most_that_a_round_trip_delivered() {
+fn the_most_that_a_round_trip_delivered_is_saved_of_a_path() {
     let mut stage = Stage::new();
-    let memory = |stage: &Stage| stage.recovery.path(stage.path).unwrap().memory();
-    assert_eq!(memory(&stage), None, "nothing is known before the first sample");
+    let saved = |stage: &Stage| stage.recovery.path(stage.path).unwrap().saved();
+    assert_eq!(saved(&stage), None, "nothing is known before the first sample");
     for round in 0..4 {
         let (first, count) = (stage.next, 10 << round.min(2));
         stage.send(count);
         stage.now += ms(100);
         stage.ack(first..=first + count - 1, ect1(10, 0), &[]);
     }
-    let memory = memory(&stage).unwrap();
-    assert_eq!((memory.window, memory.min_rtt, memory.age), (40_000, ms(100), Duration::ZERO));
-    assert!(memory.rate.is_some());
+    let saved = saved(&stage).unwrap();
+    assert_eq!((saved.window, saved.min_rtt, saved.age), (40_000, ms(100), Duration::ZERO));
+    assert!(saved.rate.is_some());
 }

@@ -67,15 +67,15 @@ pub use floor::{Floor, Framing};
 pub use frames::{FrameLog, Frames, TrackResult};
 pub use host::{Envelope, Host, IP_UDP_HEADERS, Outbox, Status};
 pub use meter::{Meter, Transfer};
-pub use plan::{AddressChange, Crypto, FlowPlan, HostModel, Move, PathPlan, Plan, PlanError, Record, Resumed};
+pub use plan::{AddressChange, Crypto, FlowPlan, HostModel, Move, PathPlan, Plan, PlanError, Record, SavedState};
 pub use registry::Registry;
 pub use result::{
     Figure, FlowResult, FlowWindow, LinkResult, LinkWindow, PacketCounts, PacketFate, PacketPoint, RunResult, Series,
     SideResult, Signal, TcpStats, WindowResult, is_measured,
 };
 pub use stack::{
-    Accepts, Carries, Heeds, Hosts, News, Node, PACKET_OVERHEAD, Replies, Route, Schema, Setting, SettingValue,
-    Settings, Stack, StackContext, StackFactory, StackInfo,
+    Accepts, Carries, ConnectionEvents, Hosts, Node, PACKET_OVERHEAD, Replies, Route, Schema, Setting, SettingValue,
+    Settings, Stack, StackContext, StackFactory, StackInfo, SupportedPolicies,
 };
 pub use tap::{Seen, Tap};
 pub use tcp::{MinRto, TcpAcks, TcpConfig, TcpProfile};

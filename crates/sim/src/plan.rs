@@ -9,7 +9,7 @@ pub use thalweg_link::PathConfig as PathPlan;
 use thalweg_proto::TransportConfig;
 use thalweg_proto::observe::ObserverFactory;
 use thalweg_proto::rustls::KeyLog;
-use thalweg_recovery::{PathMemory, Policies};
+use thalweg_recovery::{Policies, SavedPath};
 use thalweg_units::{Duration, Rate};
 
 use crate::stack::Settings;
@@ -82,8 +82,8 @@ pub struct FlowPlan {
     pub client: TransportConfig,
     /// Configuration of the server's connections; observers in it are replaced.
     pub server: TransportConfig,
-    /// What its connections know from an earlier one, if their stack [resumes](crate::StackInfo::resumes).
-    pub resumed: Resumed,
+    /// What an earlier connection of the client has saved, if their stack [resumes](crate::StackInfo::resumes).
+    pub saved: SavedState,
     /// Settings of both ends that only their stack has ([`StackInfo::schema`](crate::StackInfo::schema)).
     pub settings: Settings,
     /// The client's machine.
@@ -109,7 +109,7 @@ impl FlowPlan {
             traffic,
             client: TransportConfig::default(),
             server: TransportConfig::default(),
-            resumed: Resumed::default(),
+            saved: SavedState::default(),
             settings: Settings::default(),
             client_host: HostModel::IDEAL,
             server_host: HostModel::IDEAL,
@@ -141,26 +141,26 @@ impl FlowPlan {
     }
 }
 
-/// What a connection knows from an earlier one. By default nothing.
+/// What an earlier connection has saved for those of a flow. By default nothing.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Resumed {
-    /// What was learned about the path, at both ends: the client has kept its own, and brings the server's in a token,
+pub struct SavedState {
+    /// Of the path, at both ends: the client has kept its own, and brings the server's in a token,
     /// which also validates its address. The policy `resume` decides what is made of it.
-    pub memory: Option<PathMemory>,
+    pub path: Option<SavedPath>,
     /// Requests leave with the first flight (0-RTT), in an earlier connection's TLS session.
     pub early_data: bool,
 }
 
-impl Resumed {
-    /// A connection over a path that is remembered like this.
-    pub fn remembering(memory: PathMemory) -> Resumed {
-        Resumed { memory: Some(memory), ..Resumed::default() }
+impl SavedState {
+    /// A connection over a path of which this was saved.
+    pub fn of_path(path: SavedPath) -> SavedState {
+        SavedState { path: Some(path), ..SavedState::default() }
     }
 
     /// The same with 0-RTT.
     #[must_use]
-    pub fn with_early_data(mut self, early_data: bool) -> Resumed {
+    pub fn with_early_data(mut self, early_data: bool) -> SavedState {
         self.early_data = early_data;
         self
     }

@@ -15,7 +15,7 @@ use crate::host::{Envelope, Host, IP_UDP_HEADERS, Outbox, Status};
 use crate::meter::Meter;
 use crate::plan::{FlowPlan, PlanError};
 use crate::result::SideResult;
-use crate::stack::{Carries, Heeds, Hosts, StackContext, StackFactory, StackInfo};
+use crate::stack::{Carries, Hosts, StackContext, StackFactory, StackInfo, SupportedPolicies};
 use crate::traffic::{Media, MediaSink, MediaSource, PIECE_HEAD as HEAD, Traffic, media_span};
 
 /// Largest UDP payload in a packet of 1,500 bytes over IPv4.
@@ -31,7 +31,7 @@ impl StackFactory for Raw {
     fn info(&self) -> StackInfo {
         StackInfo {
             carries: Carries::Datagrams,
-            heeds: Heeds::Only { policies: &[] },
+            supported_policies: SupportedPolicies::Only { policies: &[] },
             hears_of_moves: true,
             ..StackInfo::new("raw")
         }

@@ -11,7 +11,8 @@ use ring::hmac;
 use thalweg_link::{Dice, Streams};
 use thalweg_sim::app::Transport;
 use thalweg_sim::{
-    Envelope, Figure, FlowPlan, Hosts, News, Node, Outbox, PlanError, Replies, Route, SideResult, Stack, StackContext,
+    ConnectionEvents, Envelope, Figure, FlowPlan, Hosts, Node, Outbox, PlanError, Replies, Route, SideResult, Stack,
+    StackContext,
 };
 use thalweg_units::{Ecn, Instant};
 
@@ -288,9 +289,9 @@ impl Stack for Socket {
         }
     }
 
-    fn news(&mut self, connection: usize, _: Instant) -> News {
-        let Some(Some(entry)) = self.connections.get_mut(connection) else { return News::default() };
-        let mut news = News::default();
+    fn events(&mut self, connection: usize, _: Instant) -> ConnectionEvents {
+        let Some(Some(entry)) = self.connections.get_mut(connection) else { return ConnectionEvents::default() };
+        let mut events = ConnectionEvents::default();
         while let Some(event) = entry.connection.poll_endpoint_events() {
             entry.is_drained |= event.is_drained();
             if let Some(event) = self.endpoint.handle_event(ConnectionHandle(connection), event) {
@@ -299,15 +300,15 @@ impl Stack for Socket {
         }
         while let Some(event) = entry.connection.poll() {
             match event {
-                Event::Connected => news.connected = true,
+                Event::Connected => events.connected = true,
                 Event::ConnectionLost { reason } => {
                     let orderly = matches!(reason, ConnectionError::ApplicationClosed(_));
-                    news.closed = Some((reason.to_string(), orderly));
+                    events.closed = Some((reason.to_string(), orderly));
                 }
                 _ => {}
             }
         }
-        news
+        events
     }
 
     fn is_over(&mut self, connection: usize, _: Instant) -> bool {

@@ -19,8 +19,8 @@ use thalweg_link::Dice;
 use thalweg_proto::crypto::deterministic::{test_certificate, test_key};
 use thalweg_sim::app::Transport;
 use thalweg_sim::{
-    Envelope, Figure, FlowPlan, Hosts, News, Node, Outbox, PlanError, Replies, Route, SideResult, Stack, StackContext,
-    StackFactory, StackInfo,
+    ConnectionEvents, Envelope, Figure, FlowPlan, Hosts, Node, Outbox, PlanError, Replies, Route, SideResult, Stack,
+    StackContext, StackFactory, StackInfo,
 };
 use thalweg_units::{Duration, Ecn, Instant, human_bytes};
 
@@ -369,8 +369,8 @@ impl Stack for Socket {
         }
     }
 
-    fn news(&mut self, connection: usize, _: Instant) -> News {
-        let Some(entry) = self.connections.get_mut(connection) else { return News::default() };
+    fn events(&mut self, connection: usize, _: Instant) -> ConnectionEvents {
+        let Some(entry) = self.connections.get_mut(connection) else { return ConnectionEvents::default() };
         let quic = &entry.connection;
         let connected = quic.is_established() && !entry.established;
         entry.established |= connected;
@@ -388,7 +388,7 @@ impl Stack for Socket {
                 (None, None) => ("closed".to_owned(), false),
             }
         });
-        News { connected, closed }
+        ConnectionEvents { connected, closed }
     }
 
     fn is_over(&mut self, connection: usize, _: Instant) -> bool {

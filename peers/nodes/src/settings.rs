@@ -3,7 +3,7 @@
 use std::fmt;
 
 use thalweg_recovery::Policies;
-use thalweg_sim::{FlowPlan, Heeds, PlanError, StackInfo};
+use thalweg_sim::{FlowPlan, PlanError, StackInfo, SupportedPolicies};
 use thalweg_units::{Duration, human_bytes};
 
 /// Which of its ways a stack is run in.
@@ -125,7 +125,7 @@ impl Settings {
 
 /// What the stacks of this crate are: QUIC, with a recovery of their own in which the controller can be chosen.
 pub(crate) fn info(name: &str) -> StackInfo {
-    StackInfo { heeds: Heeds::Only { policies: &["controller"] }, ..StackInfo::new(name) }
+    StackInfo { supported_policies: SupportedPolicies::Only { policies: &["controller"] }, ..StackInfo::new(name) }
 }
 
 impl Settings {

@@ -181,10 +181,10 @@ fn notes(results: &Results, judgment: &Judgment, detail: Detail) -> String {
         note(format!("judged on {seeds} instead of {asked}; what more seeds may change does not count"));
     }
     if detail != Detail::Quiet {
-        for dropped in scenario.left_out.iter().take(MOST_FAILURES) {
+        for dropped in scenario.remarks.left_out.iter().take(MOST_FAILURES) {
             note(format!("dropped {dropped}"));
         }
-        if let Some(more) = scenario.left_out.len().checked_sub(MOST_FAILURES).filter(|more| *more > 0) {
+        if let Some(more) = scenario.remarks.left_out.len().checked_sub(MOST_FAILURES).filter(|more| *more > 0) {
             note(format!("dropped {more} more points, for like reasons"));
         }
     }

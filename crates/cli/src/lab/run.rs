@@ -18,7 +18,7 @@ use super::forecast::{Forecast, forecast};
 use super::outcome::{Detail, outcome, question};
 use super::progress::Bar;
 use super::tier::TierName;
-use super::{check_point, collection, load_scenarios, stop_on_interrupt, words};
+use super::{check_point, collection, load_scenarios, stop_on_interrupt, tell_renamed, words};
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::paint::Paint;
@@ -83,6 +83,9 @@ impl RunArgs {
             Some(tier) => tier.scenarios(&self.scenarios, engine)?,
             None => load_scenarios(&self.scenarios, engine)?,
         };
+        if !self.quiet {
+            scenarios.iter().for_each(tell_renamed);
+        }
         for scenario in &mut scenarios {
             scenario.first_seed = self.first_seed.unwrap_or(scenario.first_seed);
         }

@@ -12,7 +12,7 @@ use thalweg_lab::store::write_whole;
 
 use super::tier::TierName;
 use super::words::counted;
-use super::{load_scenarios, scenario_files};
+use super::{load_scenarios, scenario_files, tell_renamed};
 use crate::columns::{described, sentence};
 use crate::failure::{Failure, Result};
 use crate::output;
@@ -87,6 +87,7 @@ impl ListArgs {
         for file in scenario_files(&folders)? {
             match Scenario::load(&file, &engine.stacks()) {
                 Ok(scenario) => {
+                    tell_renamed(&scenario);
                     let runs = counted(scenario.points.len() as u64 * scenario.seeds, "run");
                     entries.push((file.display().to_string(), format!("{} ({runs})", scenario.question)));
                 }
@@ -152,6 +153,7 @@ fn template(preset: &str) -> String {
 impl PoliciesArgs {
     pub(super) fn run(self, engine: &dyn Engine) -> Result<()> {
         let scenarios = load_scenarios(&self.scenarios, engine)?;
+        scenarios.iter().for_each(tell_renamed);
         let results = distinct::policies(&scenarios, engine);
         let mut wrong = 0;
         let told = results.iter().map(|result| {

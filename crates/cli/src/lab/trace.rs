@@ -9,7 +9,7 @@ use thalweg_lab::scenario::Scenario;
 use thalweg_lab::store::{Manifest, ManifestRun, Store};
 use thalweg_lab::trace::{TraceError, trace};
 
-use super::{check_point, words};
+use super::{check_point, tell_renamed, words};
 use crate::failure::{Failure, Result};
 use crate::output;
 
@@ -46,6 +46,7 @@ impl TraceArgs {
             (scenario, Some(manifest), store.directory().to_owned())
         } else {
             let scenario = Scenario::load(&self.what, &stacks).map_err(Failure::usage)?;
+            tell_renamed(&scenario);
             let results = Path::new("results").join(&scenario.name);
             (scenario, None, results)
         };

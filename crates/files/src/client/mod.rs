@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use http::HeaderMap;
-use thalweg::{KnownPaths, TransportConfig};
+use thalweg::{SavedPaths, TransportConfig};
 use thalweg_output::Place;
 use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -86,8 +86,8 @@ pub struct FetchOptions {
     pub tickets: bool,
     /// Where what `tickets` allows to be remembered is kept beyond the life of the fetcher, TLS sessions excepted: the
     /// address tokens of QUIC servers, which tell them what they have learned about the path, and what uploads have.
-    /// [`KnownPaths::save`] after [`Fetcher::close`] writes it. Default: nowhere.
-    pub known_paths: Option<Arc<KnownPaths>>,
+    /// [`SavedPaths::save`] after [`Fetcher::close`] writes it. Default: nowhere.
+    pub saved_paths: Option<Arc<SavedPaths>>,
     /// How many redirects to follow. Default 5.
     pub max_redirects: usize,
     /// Addresses to use for host names (in lower case) instead of asking the resolver.
@@ -122,7 +122,7 @@ impl Default for FetchOptions {
             idle_timeout: Duration::from_secs(30),
             quic_patience: Duration::from_secs(3),
             tickets: true,
-            known_paths: None,
+            saved_paths: None,
             max_redirects: 5,
             addresses: BTreeMap::new(),
             transport: None,
@@ -234,7 +234,7 @@ impl Fetcher {
                         options.transport.clone(),
                         options.limit_rate,
                         options.tickets,
-                        options.known_paths.clone(),
+                        options.saved_paths.clone(),
                         options.quic_patience,
                     ),
                     tls,

@@ -11,10 +11,10 @@ use h3::client::SendRequest;
 use h3::error::{Code, StreamError};
 use http::{Request, Response};
 use rustls::client::Resumption;
-use thalweg::recovery::PathMemory;
+use thalweg::recovery::SavedPath;
 use thalweg::{
-    AwaitedPeer, ClientConfig, ConfigError, ConnectionError, Endpoint, EndpointBuilder, KnownPaths, MemoryPathStore,
-    PathStore, TokenStore, TransportConfig,
+    AwaitedPeer, ClientConfig, ConfigError, ConnectionError, Endpoint, EndpointBuilder, MemorySavedPathStore,
+    SavedPathStore, SavedPaths, TokenStore, TransportConfig,
 };
 use thalweg_h3::{Connection, describe, describe_connection};
 use thiserror::Error;
@@ -94,7 +94,7 @@ const SESSIONS: usize = 8;
 /// The part of a store that one server's connections use: what one server gave is shown to no other on its host.
 #[derive(Debug)]
 struct Scoped {
-    store: Arc<KnownPaths>,
+    store: Arc<SavedPaths>,
     /// Host and port.
     server: String,
 }
@@ -109,13 +109,13 @@ impl TokenStore for Scoped {
     }
 }
 
-impl PathStore for Scoped {
-    fn insert(&self, _: &str, remote: SocketAddr, memory: PathMemory) {
-        PathStore::insert(&*self.store, &self.server, remote, memory);
+impl SavedPathStore for Scoped {
+    fn insert(&self, _: &str, remote: SocketAddr, saved: SavedPath) {
+        SavedPathStore::insert(&*self.store, &self.server, remote, saved);
     }
 
-    fn take(&self, _: &str, remote: SocketAddr) -> Option<PathMemory> {
-        PathStore::take(&*self.store, &self.server, remote)
+    fn take(&self, _: &str, remote: SocketAddr) -> Option<SavedPath> {
+        SavedPathStore::take(&*self.store, &self.server, remote)
     }
 }
 
@@ -126,8 +126,8 @@ pub(super) struct Quic {
     transport: Arc<TransportConfig>,
     /// Whether sessions and address tokens are remembered.
     tickets: bool,
-    /// Where tokens and paths are remembered; `None`: in memory.
-    known_paths: Option<Arc<KnownPaths>>,
+    /// Where tokens and paths are saved; `None`: in memory.
+    saved_paths: Option<Arc<SavedPaths>>,
     /// Longest that early data may wait for an answer of any kind.
     patience: Duration,
     /// By host and port: what one server gave is shown to no other.
@@ -141,7 +141,7 @@ impl Quic {
         transport: Option<Arc<TransportConfig>>,
         limit: Option<u64>,
         tickets: bool,
-        known_paths: Option<Arc<KnownPaths>>,
+        saved_paths: Option<Arc<SavedPaths>>,
         patience: Duration,
     ) -> Self {
         let mut transport = transport.unwrap_or_else(|| Arc::new(bulk_transport()));
@@ -157,7 +157,7 @@ impl Quic {
                 *field = window.min(*field);
             }
         }
-        Self { tls, transport, tickets, known_paths, patience, configs: Arc::default() }
+        Self { tls, transport, tickets, saved_paths, patience, configs: Arc::default() }
     }
 
     /// The same with nothing remembered, and nothing to remember.
@@ -179,11 +179,11 @@ impl Quic {
             if !self.tickets {
                 return Ok(config.token_store(None));
             }
-            let Some(known) = &self.known_paths else {
-                return Ok(config.path_store(Some(Arc::new(MemoryPathStore::default()))));
+            let Some(saved) = &self.saved_paths else {
+                return Ok(config.saved_path_store(Some(Arc::new(MemorySavedPathStore::default()))));
             };
-            let scoped = Arc::new(Scoped { store: Arc::clone(known), server: format!("{name}:{port}") });
-            Ok(config.token_store(Some(scoped.clone())).path_store(Some(scoped)))
+            let scoped = Arc::new(Scoped { store: Arc::clone(saved), server: format!("{name}:{port}") });
+            Ok(config.token_store(Some(scoped.clone())).saved_path_store(Some(scoped)))
         };
         let Ok(mut configs) = self.configs.lock() else { return make() };
         let key = (name.to_owned(), port);

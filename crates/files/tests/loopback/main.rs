@@ -12,12 +12,12 @@ mod early;
 mod floods;
 mod http2_answers;
 mod http3_answers;
-mod known_paths;
 #[cfg(target_os = "linux")]
 mod memory;
 mod messages;
 mod network;
 mod own_certificate;
+mod saved_paths;
 mod script;
 mod strict;
 mod surviving;

@@ -146,7 +146,7 @@ fn every_world_is_a_sound_scenario_whatever_the_policies() {
         let request = Request { policies: policies.parse().unwrap(), ..request(520, 160, 0) };
         for world in request.worlds() {
             let scenario = world.scenario(&engine).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!((scenario.points.len(), scenario.warnings.as_slice()), (2, &[][..]), "{}", world.text);
+            assert_eq!((scenario.points.len(), scenario.remarks.warnings.as_slice()), (2, &[][..]), "{}", world.text);
         }
     }
     // The reference itself has nothing to be compared with but itself.

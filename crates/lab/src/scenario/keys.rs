@@ -71,7 +71,7 @@ mod tests {
     fn every_key_and_discipline_is_listed_with_its_documentation() {
         let text = flow_keys() + &keys();
         for part in [
-            "memory = {",
+            "saved = {",
             "short_flows = {",
             "initial_rtt = \"100 ms\"\n      round-trip time assumed",
             "hops = [",

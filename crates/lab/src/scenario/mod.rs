@@ -41,7 +41,7 @@ mod worlds;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-pub use thalweg_link::document::{Diagnostic, DocumentError as ScenarioError};
+pub use thalweg_link::document::{Diagnostic, DocumentError as ScenarioError, Renamed};
 use thalweg_link::document::{Source, read, tree};
 pub use thalweg_link::presets;
 use thalweg_recovery::Policies;
@@ -99,10 +99,8 @@ pub struct Scenario {
     pub axes: Vec<Axis>,
     /// Every combination, the last axis running fastest; those of the rivals come after ours.
     pub points: Vec<Point>,
-    /// Combinations that are no points, each with the reason: policies that the controller does not have.
-    pub left_out: Vec<String>,
-    /// What can be run but hardly is what was meant, each once.
-    pub warnings: Vec<String>,
+    /// What whoever wrote the file should hear, though it can be run.
+    pub remarks: Remarks,
     /// Rivals that are named but that this program does not have.
     pub absent: Vec<String>,
     /// What has to hold.
@@ -136,6 +134,17 @@ impl Tier {
     pub fn is_nightly(self) -> bool {
         matches!(self, Tier::Nightly | Tier::Gate { seeds: Some(_) })
     }
+}
+
+/// What whoever wrote a scenario should hear, though it can be run.
+#[derive(Clone, Debug, Default)]
+pub struct Remarks {
+    /// Combinations that are no points, each with the reason: policies that the controller does not have.
+    pub left_out: Vec<String>,
+    /// What can be run but hardly is what was meant, each once.
+    pub warnings: Vec<String>,
+    /// Keys that go by the names that they had before, each once.
+    pub renamed: Vec<Renamed>,
 }
 
 /// Of which runs time series are kept.
@@ -273,8 +282,7 @@ fn read(
         answer,
         axes,
         points,
-        left_out,
-        warnings,
+        remarks: Remarks { left_out, warnings, renamed: source.renamed() },
         absent,
         expectations,
         known,

@@ -164,16 +164,16 @@ fn those_that_listen(steps: &[&str], document: &Node, stacks: &[StackInfo]) -> V
     let own = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect();
     let flows = document.get("flow").map(|flows| &flows.node.value);
     let (["flow", "*", "policies", policy], Some(Value::List(flows))) = (steps, flows) else { return vec![own(steps)] };
-    let heeds = |flow: &Node| match flow.get("stack").map(|entry| &entry.node.value) {
+    let supports = |flow: &Node| match flow.get("stack").map(|entry| &entry.node.value) {
         Some(Value::Text(name)) => {
-            stacks.iter().find(|stack| stack.name == *name).is_none_or(|stack| stack.heeds(policy))
+            stacks.iter().find(|stack| stack.name == *name).is_none_or(|stack| stack.supports(policy))
         }
         _ => true,
     };
-    if flows.iter().all(heeds) {
+    if flows.iter().all(supports) {
         return vec![own(steps)];
     }
-    let listen = flows.iter().enumerate().filter(|(_, flow)| heeds(flow));
+    let listen = flows.iter().enumerate().filter(|(_, flow)| supports(flow));
     listen.map(|(at, _)| own(&["flow", &at.to_string(), "policies", policy])).collect()
 }
 

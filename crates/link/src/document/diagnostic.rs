@@ -77,13 +77,34 @@ pub struct Source<'a> {
     lines: Vec<usize>,
     found: RefCell<Vec<(Range<usize>, Diagnostic)>>,
     more: Cell<usize>,
+    renamed: RefCell<Vec<Renamed>>,
+}
+
+/// A key under a name that it had before: still read, but not for long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renamed {
+    /// The file as it was named.
+    pub file: String,
+    /// The line where it is first, from 1.
+    pub line: usize,
+    /// The name that the file has.
+    pub former: &'static str,
+    /// The name that it has now.
+    pub key: &'static str,
+}
+
+impl fmt::Display for Renamed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Renamed { file, line, former, key } = self;
+        write!(f, "{file}:{line}: the key {former} is now called {key}; the next version does not read {former}")
+    }
 }
 
 impl<'a> Source<'a> {
     /// A file of this name and text, with which nothing is wrong yet.
     pub fn new(file: &'a str, text: &'a str) -> Self {
         let lines = [0].into_iter().chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Source { file, text, lines, found: RefCell::new(Vec::new()), more: Cell::new(0) }
+        Source { file, text, lines, found: RefCell::default(), more: Cell::new(0), renamed: RefCell::default() }
     }
 
     /// The line that holds the byte at `at`, from 1.
@@ -108,6 +129,19 @@ impl<'a> Source<'a> {
         let excerpt = self.excerpt(line_start, start);
         let (file, key) = (self.file.to_owned(), shortened(key.to_owned(), MOST_KEY));
         found.push((span.clone(), Diagnostic { file, line, column, key, message, excerpt }));
+    }
+
+    /// Notes that `key` goes by its `former` name at `span`. Noted once, wherever else that is so.
+    pub(super) fn note_renamed(&self, span: &Range<usize>, former: &'static str, key: &'static str) {
+        let mut renamed = self.renamed.borrow_mut();
+        if !renamed.iter().any(|known| (known.former, known.key) == (former, key)) {
+            renamed.push(Renamed { file: self.file.to_owned(), line: self.line(span.start), former, key });
+        }
+    }
+
+    /// The keys that go by former names, each once.
+    pub fn renamed(&self) -> Vec<Renamed> {
+        self.renamed.borrow().clone()
     }
 
     /// The line that begins at `line_start`; if it is long, the part of it around `at`.

@@ -4,6 +4,6 @@ pub mod diagnostic;
 pub mod read;
 pub mod tree;
 
-pub use diagnostic::{Diagnostic, DocumentError, Source};
+pub use diagnostic::{Diagnostic, DocumentError, Renamed, Source};
 pub use read::{Field, Reader};
 pub use tree::{Entry, Node, Value};

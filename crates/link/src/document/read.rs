@@ -51,6 +51,18 @@ impl<'a> Reader<'a> {
         field
     }
 
+    /// The value of `key` under the name that it had before, if it is there. That is noted, so that whoever has the
+    /// file read hears of the new name.
+    pub fn former(&self, former: &'static str, key: &'static str) -> Option<Field<'a>> {
+        let entry = self.entries.iter().find(|entry| entry.key == former)?;
+        let field = self.get(former)?;
+        if self.has(key) {
+            field.complain(format!("is now called {key}, which is there as well; write {key} alone"));
+        }
+        self.source.note_renamed(&entry.key_span, former, key);
+        Some(field)
+    }
+
     /// Every key with its value, all of them accepted by name.
     pub fn all(&self) -> Vec<(&'a str, &'a Range<usize>, Field<'a>)> {
         self.entries

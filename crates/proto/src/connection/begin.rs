@@ -7,14 +7,15 @@ use std::{
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng as _, SeedableRng as _};
-use thalweg_recovery::{Config as RecoveryConfig, NewPath, PathMemory, Profile, Recovery, SpaceId};
+use thalweg_recovery::{Config as RecoveryConfig, NewPath, Profile, Recovery, SavedPath, SpaceId};
 use thalweg_units::Instant;
 
 use super::{
     Connection,
     cids::Cids,
     handshake::{
-        Accept, Beginning, ClientSide, Handshake, KeyStore, SavedPath, local_parameters, min_ack_delay, stream_limits,
+        Accept, Beginning, ClientSide, Handshake, KeyStore, SavedPathTokens, local_parameters, min_ack_delay,
+        stream_limits,
     },
     idle::IdleTimers,
     lifecycle::Lifecycle,
@@ -36,8 +37,8 @@ use crate::{
     version::Version,
 };
 
-/// The parts both sides share at birth.
-struct Birth {
+/// The parts both sides share at context.
+struct ConnectionContext {
     side: Side,
     now: Instant,
     rng: ChaCha8Rng,
@@ -49,8 +50,8 @@ struct Birth {
     remote: SocketAddr,
     local_ip: Option<IpAddr>,
     validated: bool,
-    /// What an earlier connection learned about the path.
-    memory: Option<PathMemory>,
+    /// What an earlier connection saved of the path.
+    saved: Option<SavedPath>,
 }
 
 impl Connection {
@@ -81,8 +82,8 @@ impl Connection {
         params.encode(&mut encoded, Some(&mut rng));
         transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(config.version, server_name, &encoded)?;
-        let taken = config.paths.as_ref().and_then(|paths| paths.take(server_name, remote));
-        let birth = Birth {
+        let taken = config.saved_paths.as_ref().and_then(|paths| paths.take(server_name, remote));
+        let context = ConnectionContext {
             side: Side::Client,
             now,
             rng,
@@ -94,16 +95,16 @@ impl Connection {
             remote,
             local_ip: None,
             validated: true,
-            memory: taken,
+            saved: taken,
         };
-        let mut this = Self::born(birth, session, streams);
+        let mut this = Self::build(context, session, streams);
         this.handshake.tokens.initial = token;
         this.lifecycle.idle.set_connect_timeout(now, config.connect_timeout);
         this.keys.install_initial(config.crypto.initial_keys(config.version, dcid.as_slice(), Side::Client));
         this.handshake.client = Some(ClientSide {
             crypto: config.crypto,
             tokens: config.tokens,
-            paths: config.paths,
+            saved_paths: config.saved_paths,
             server_name: server_name.to_owned(),
             taken,
         });
@@ -147,7 +148,7 @@ impl Connection {
         transport_parameters::pad(&mut encoded, config.transport.handshake_padding);
         let session = config.crypto.start(accept.version, &encoded)?;
         let beginning = Beginning::new(config, &accept);
-        let birth = Birth {
+        let context = ConnectionContext {
             side: Side::Server,
             now,
             rng,
@@ -159,10 +160,10 @@ impl Connection {
             remote: accept.remote,
             local_ip: accept.local_ip,
             validated: accept.address_validated,
-            memory: accept.memory,
+            saved: accept.saved,
         };
-        let mut this = Self::born(birth, session, streams);
-        this.handshake.tokens.saved_path = SavedPath::new(config, accept.unix_time, now);
+        let mut this = Self::build(context, session, streams);
+        this.handshake.tokens.saved_path = SavedPathTokens::new(config, accept.unix_time, now);
         this.handshake.ids.retry_scid = accept.retry_scid;
         this.handshake.ids.peer_scid = Some(accept.peer_scid);
         this.handshake.tokens.new = accept.new_token;
@@ -181,12 +182,12 @@ impl Connection {
         Ok(this)
     }
 
-    fn born(birth: Birth, session: Box<dyn Session>, streams: Streams) -> Connection {
-        let Birth { side, now, config, version, remote, mut rng, .. } = birth;
+    fn build(context: ConnectionContext, session: Box<dyn Session>, streams: Streams) -> Connection {
+        let ConnectionContext { side, now, config, version, remote, mut rng, .. } = context;
         let observer = config.observer.as_ref().and_then(|factory| {
             factory.build(&ObservedConnection {
                 side,
-                original_destination_cid: birth.original_dcid.as_slice(),
+                original_destination_cid: context.original_dcid.as_slice(),
                 remote,
                 start: now,
             })
@@ -205,7 +206,7 @@ impl Connection {
             },
             side.is_client(),
         );
-        let id = recovery.add_path(now, NewPath::new(config.initial_mtu).to(remote).remembered(birth.memory));
+        let id = recovery.add_path(now, NewPath::new(config.initial_mtu).to(remote).saved(context.saved));
         let ack = AckConfig {
             max_ack_delay: config.max_ack_delay,
             min_ack_delay: min_ack_delay(&config).unwrap_or_default(),
@@ -213,19 +214,19 @@ impl Connection {
             ..AckConfig::default()
         };
         let mtu = mtu_discovery(now, &config, u64::MAX);
-        let path = Path::new(id, remote, birth.local_ip, birth.validated, mtu);
+        let path = Path::new(id, remote, context.local_ip, context.validated, mtu);
         let mut this = Connection {
             side,
             rng,
-            handshake: Handshake::new(now, session, version, birth.original_dcid),
+            handshake: Handshake::new(now, session, version, context.original_dcid),
             keys: KeyStore::default(),
             spaces: Spaces::new(&ack),
             recovery,
             paths: PathSet::new(now, path, Scheduler::default()),
             cids: Cids {
-                local: LocalCids::new(birth.local_cid),
-                remote: RemoteCids::new(birth.remote_cid, config.active_connection_ids),
-                own: birth.local_cid,
+                local: LocalCids::new(context.local_cid),
+                remote: RemoteCids::new(context.remote_cid, config.active_connection_ids),
+                own: context.local_cid,
             },
             streams,
             datagrams: Datagrams::new(config.datagrams.clone()),
@@ -245,8 +246,8 @@ impl Connection {
             &ObserverEvent::ConnectionStarted {
                 local: None,
                 remote,
-                local_cid: birth.local_cid.as_slice(),
-                remote_cid: birth.remote_cid.as_slice(),
+                local_cid: context.local_cid.as_slice(),
+                remote_cid: context.remote_cid.as_slice(),
                 version: version.0,
             },
         );

@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 
 use thalweg_units::{Ecn, Instant};
 
-use super::memory::PathMemory;
+use super::saved_path::SavedPath;
 use crate::policies::ResumePolicy;
 use crate::profile::Profile;
 
@@ -25,7 +25,7 @@ pub struct PathContext {
     /// The peer's address; `None` where the transport has not said.
     pub remote: Option<SocketAddr>,
     /// What an earlier connection learned about the path; `None` if nothing is known.
-    pub memory: Option<PathMemory>,
+    pub saved: Option<SavedPath>,
     /// What may be made of that. Windows see to it; a model, or a controller of the program's own, has to do so itself.
     pub resume: ResumePolicy,
     /// How the policy `mark` has packets marked: ECT(1) where it responds to marks as low latency, low loss and
@@ -44,7 +44,7 @@ impl PathContext {
             is_paced: true,
             seed: 0,
             remote: None,
-            memory: None,
+            saved: None,
             resume: ResumePolicy::Off,
             ecn_codepoint: Ecn::Ect0,
         }

@@ -22,10 +22,10 @@ pub mod controller;
 mod event;
 mod floor;
 pub(crate) mod marks;
-mod memory;
 pub(crate) mod model;
 mod parts;
 pub(crate) mod reduction;
+mod saved_path;
 pub(crate) mod start;
 mod table;
 #[cfg(test)]
@@ -40,10 +40,10 @@ pub(crate) use event::MARKED_ALL;
 pub use event::{AckEvent, Arrival, CongestionEvent, Decrease, LossSample, Marks, RecoveryPeriod, SentSpan};
 
 pub use marks::MarkPolicy;
-pub use memory::PathMemory;
 pub use model::{ModelPolicy, ModelStats};
 pub use parts::{ControllerPolicies, WindowParts};
 pub use reduction::ReductionPolicy;
+pub use saved_path::SavedPath;
 pub use start::StartPolicy;
 pub use view::PathView;
 pub use window::GrowthPolicy;

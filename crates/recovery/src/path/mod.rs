@@ -22,7 +22,7 @@
 use thalweg_units::{Duration, Instant, Rate};
 
 use crate::config::Config;
-use crate::congestion::{self, Allowance, Controller, PathContext, PathMemory, PathView};
+use crate::congestion::{self, Allowance, Controller, PathContext, PathView, SavedPath};
 use crate::delivery::Delivery;
 use crate::loss::Reordering;
 use crate::policies::{PacingPolicy, UndoPolicy};
@@ -58,8 +58,8 @@ pub use stats::{PathStats, RepairStats};
 use tally::Tally;
 use usage::Usage;
 
-/// A memory of fewer initial windows than this is not worth keeping (RFC 9959).
-const WORTH_REMEMBERING: u64 = 4;
+/// A window of fewer initial windows than this is not worth saving (RFC 9959).
+const WORTH_SAVING: u64 = 4;
 
 /// One path: its round-trip time, congestion control, pacing and ECN.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl Path {
         let seed = config.seed ^ u64::from(id.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut context = PathContext::new(now, datagram_size);
         (context.profile, context.is_paced, context.seed) = (config.profile, is_paced, seed);
-        (context.remote, context.memory, context.resume) = (new.remote, new.memory, config.policies.resume);
+        (context.remote, context.saved, context.resume) = (new.remote, new.saved, config.policies.resume);
         context.ecn_codepoint = config.policies.mark.ecn_codepoint();
         let controller = congestion::build(&config.policies.congestion, &context);
         let rtt = Rtt::of(&config.policies, new.initial_rtt.unwrap_or(config.initial_rtt));
@@ -171,13 +171,13 @@ impl Path {
         self.limit.allowance
     }
 
-    /// What is worth remembering of the path after the connection; `None` if it has carried less than four initial
+    /// What is worth saving of the path for a later connection; `None` if it has carried less than four initial
     /// windows in every round trip (RFC 9959 section 4.1): slow start is quick enough without it.
-    pub fn memory(&self) -> Option<PathMemory> {
+    pub fn saved(&self) -> Option<SavedPath> {
         let window = self.delivery.most_in_round();
-        let known = self.rtt.has_sample && window >= WORTH_REMEMBERING * self.initial_window();
+        let known = self.rtt.has_sample && window >= WORTH_SAVING * self.initial_window();
         let age = Duration::ZERO;
-        known.then(|| PathMemory { window, min_rtt: self.rtt.min, rate: self.delivery.rate(), age })
+        known.then(|| SavedPath { window, min_rtt: self.rtt.min, rate: self.delivery.rate(), age })
     }
 
     /// The slow start threshold in bytes; `None` while unlimited.

@@ -210,7 +210,7 @@ choices! {
 }
 
 choices! {
-    #[doc = "How a connection over a known path uses what an earlier one has learned; the start is wrapped by it."]
+    #[doc = "How a connection uses what an earlier one has saved of the path; the start is wrapped by it."]
     ResumePolicy, "resume" {
         Off "off",
             "not at all",

@@ -1,6 +1,6 @@
 //! The stack "thalweg": the project's own transport, the code that runs on the wire.
 
-mod resumed;
+mod saved;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use thalweg_units::{ByteCount, Duration, Instant, exact_duration, human_bytes, h
 use crate::app::Transport;
 use crate::collect::Collector;
 use crate::host::{Envelope, Outbox};
-use crate::plan::{Crypto, FlowPlan, PlanError, Resumed};
+use crate::plan::{Crypto, FlowPlan, PlanError, SavedState};
 use crate::result::{Figure, PacketCounts, SideResult};
-use crate::stack::{self, Hosts, News, Node, Replies, Stack, StackContext, StackFactory, StackInfo};
-use resumed::{Before, shake_hands};
+use crate::stack::{self, ConnectionEvents, Hosts, Node, Replies, Stack, StackContext, StackFactory, StackInfo};
+use saved::{Before, shake_hands};
 
 /// 2026-01-01, when every run takes place: certificates and tokens have dates.
 const DATE: u64 = 1_767_225_600;
@@ -81,8 +81,8 @@ impl StackFactory for Thalweg {
         let tokens = Arc::new(TokenKey::new(&seed("tokens")));
         let mut server_config = ServerConfig::new(server, tokens.clone());
         server_config.transport = transport(&context.flow.server, 1);
-        let resumed = context.flow.resumed;
-        if resumed.early_data {
+        let saved = context.flow.saved;
+        if saved.early_data {
             let (mut client, mut server) = (client_config.clone(), server_config.clone());
             // Nobody watches, and nothing is counted. Tickets hold for the limits that they come with.
             for transport in [&mut client.transport, &mut server.transport] {
@@ -90,10 +90,10 @@ impl StackFactory for Thalweg {
             }
             shake_hands(context.origin, client, server).map_err(refuse)?;
         }
-        if resumed != Resumed::default() {
-            let before = Arc::new(Before::new(tokens, context.client, resumed, seed("before")));
+        if saved != SavedState::default() {
+            let before = Arc::new(Before::new(tokens, context.client, saved, seed("before")));
             client_config.tokens = Some(before.clone());
-            client_config.paths = Some(before);
+            client_config.saved_paths = Some(before);
         }
         let [client_collector, server_collector] = collectors;
         let client = Socket {
@@ -101,7 +101,7 @@ impl StackFactory for Thalweg {
             client: Some((client_config, context.server)),
             local: context.client,
             collector: client_collector,
-            takes_early_data: resumed.early_data,
+            takes_early_data: saved.early_data,
             connections: Vec::new(),
             buf: Vec::new(),
             reply: Vec::new(),
@@ -111,7 +111,7 @@ impl StackFactory for Thalweg {
             client: None,
             local: context.server,
             collector: server_collector,
-            takes_early_data: resumed.early_data,
+            takes_early_data: saved.early_data,
             connections: Vec::new(),
             buf: Vec::new(),
             reply: Vec::new(),
@@ -270,16 +270,16 @@ impl Stack for Socket {
         }
     }
 
-    fn news(&mut self, connection: usize, _: Instant) -> News {
-        let mut news = News::default();
-        let Some(connection) = self.get(connection) else { return news };
+    fn events(&mut self, connection: usize, _: Instant) -> ConnectionEvents {
+        let mut events = ConnectionEvents::default();
+        let Some(connection) = self.get(connection) else { return events };
         while let Some(event) = connection.poll_event() {
             if let Event::ConnectionLost(error) = event {
                 let is_orderly = matches!(error, ConnectionError::PeerApplication { .. });
-                news.closed.get_or_insert((error.to_string(), is_orderly));
+                events.closed.get_or_insert((error.to_string(), is_orderly));
             }
         }
-        news
+        events
     }
 
     fn is_over(&mut self, connection: usize, _: Instant) -> bool {

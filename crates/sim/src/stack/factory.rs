@@ -71,7 +71,7 @@ pub trait StackFactory: Send + Sync {
             overhead: IP_UDP_HEADERS + PACKET_OVERHEAD,
             // The first datagram is padded to 1,200 bytes (RFC 9000 section 14.1).
             first: 1200 + IP_UDP_HEADERS,
-            handshake: u32::from(!flow.resumed.early_data),
+            handshake: u32::from(!flow.saved.early_data),
         }
     }
 
@@ -99,7 +99,7 @@ pub struct StackInfo {
     /// What it carries. Default everything.
     pub carries: Carries,
     /// Which policies of recovery make a difference to it. Default all.
-    pub heeds: Heeds,
+    pub supported_policies: SupportedPolicies,
     /// The policies of a flow with these [settings](Self::schema) that names these, as text. Default: what it does not
     /// name is as shipped.
     pub policies: fn(&Settings, &str) -> Result<Policies, PolicyError>,
@@ -110,7 +110,7 @@ pub struct StackInfo {
     pub is_repeatable: bool,
     /// Whether its connections can go on from another local address when they are told of it. Default false.
     pub hears_of_moves: bool,
-    /// Whether its connections can know something from an earlier one ([`FlowPlan::resumed`]). Default false.
+    /// Whether its connections can use what an earlier one has saved ([`FlowPlan::saved`]). Default false.
     pub resumes: bool,
     /// Whether its streams have priorities and can be canceled by their receiver
     /// ([`Transport::set_priority`](crate::app::Transport::set_priority) and what follows it), as a
@@ -124,7 +124,7 @@ impl StackInfo {
         StackInfo {
             name: name.to_owned(),
             carries: Carries::Everything,
-            heeds: Heeds::All,
+            supported_policies: SupportedPolicies::All,
             policies: |_, named| named.parse(),
             schema: None,
             is_repeatable: true,
@@ -135,11 +135,11 @@ impl StackInfo {
     }
 
     /// Whether a policy of recovery makes a difference to it.
-    pub fn heeds(&self, policy: &str) -> bool {
-        match self.heeds {
-            Heeds::All => true,
-            Heeds::AllBut { policies, .. } => !policies.contains(&policy),
-            Heeds::Only { policies } => policies.contains(&policy),
+    pub fn supports(&self, policy: &str) -> bool {
+        match self.supported_policies {
+            SupportedPolicies::All => true,
+            SupportedPolicies::AllBut { policies, .. } => !policies.contains(&policy),
+            SupportedPolicies::Only { policies } => policies.contains(&policy),
         }
     }
 }
@@ -159,7 +159,7 @@ pub enum Carries {
 /// Which policies of recovery make a difference to a stack.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Heeds {
+pub enum SupportedPolicies {
     /// All.
     All,
     /// All but these.

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 
 use thalweg_units::Instant;
 
-pub use factory::{Carries, Heeds, Hosts, PACKET_OVERHEAD, StackContext, StackFactory, StackInfo};
+pub use factory::{Carries, Hosts, PACKET_OVERHEAD, StackContext, StackFactory, StackInfo, SupportedPolicies};
 pub use node::Node;
 pub use settings::{Accepts, Schema, Setting, SettingValue, Settings};
 
@@ -25,7 +25,7 @@ use crate::result::{Figure, PacketCounts, SideResult};
 ///
 /// Numbers are the stack's own; one may be used again when its connection has been [retired](Self::retire). After
 /// whatever happens to a connection, the node takes a turn with it: [`with`](Self::with), [`send`](Self::send) and
-/// [`news`](Self::news), again while the application finds something to do, then [`is_over`](Self::is_over) and
+/// [`events`](Self::events), again while the application finds something to do, then [`is_over`](Self::is_over) and
 /// [`timeout`](Self::timeout).
 pub trait Stack: Send {
     /// Opens a connection to the server; returns its number.
@@ -72,7 +72,7 @@ pub trait Stack: Send {
     fn close(&mut self, connection: usize, now: Instant);
 
     /// What became of a connection since it was last asked.
-    fn news(&mut self, connection: usize, now: Instant) -> News;
+    fn events(&mut self, connection: usize, now: Instant) -> ConnectionEvents;
 
     /// The turn is over. Returns whether nothing is left of the connection, so that it can be [retired](Self::retire).
     fn is_over(&mut self, connection: usize, now: Instant) -> bool;
@@ -124,7 +124,7 @@ pub enum Route {
 
 /// What became of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct News {
+pub struct ConnectionEvents {
     /// The handshake is complete since now, and the application may not have seen it: it gets another turn.
     pub connected: bool,
     /// It is closed: because of this, and whether the other end did so in good order.

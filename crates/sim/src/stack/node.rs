@@ -158,11 +158,11 @@ impl<S: Stack + 'static> Node<S> {
                 self.stack.with(index, now, &mut |transport| wrote = app.poll(now, transport, meter));
             }
             let sent = can_send && self.stack.send(index, now, self.batch, out);
-            let news = self.stack.news(index, now);
-            if news.connected {
+            let events = self.stack.events(index, now);
+            if events.connected {
                 live.handshake.get_or_insert(now.saturating_since(live.started));
             }
-            if let Some((reason, is_orderly)) = news.closed
+            if let Some((reason, is_orderly)) = events.closed
                 && !live.done
             {
                 live.done = true;
@@ -181,10 +181,10 @@ impl<S: Stack + 'static> Node<S> {
                 continue;
             }
             // A connection becomes ready within a call that sends nothing more; its application must hear of it.
-            if !(wrote && sent || news.connected) {
+            if !(wrote && sent || events.connected) {
                 break;
             }
-            can_send = news.connected || self.stack.wants_data(index);
+            can_send = events.connected || self.stack.wants_data(index);
         }
         let is_over = self.stack.is_over(index, now);
         let app = if live.done { None } else { live.app.wakeup() };

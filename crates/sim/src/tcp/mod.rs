@@ -37,7 +37,10 @@ use crate::floor::Framing;
 use crate::host::{Envelope, Outbox};
 use crate::plan::{FlowPlan, PlanError, Record};
 use crate::result::{Figure, PacketCounts, SideResult};
-use crate::stack::{Carries, Heeds, Hosts, News, Node, Replies, Route, Stack, StackContext, StackFactory, StackInfo};
+use crate::stack::{
+    Carries, ConnectionEvents, Hosts, Node, Replies, Route, Stack, StackContext, StackFactory, StackInfo,
+    SupportedPolicies,
+};
 use crate::traffic::Needs;
 
 use connection::{Connection, Shared};
@@ -61,7 +64,7 @@ impl StackFactory for Tcp {
         let instead = "its timers are set by tcp = { min_rto, tail_loss_probe }, and they repeat its handshake";
         StackInfo {
             carries: Carries::Streams,
-            heeds: Heeds::AllBut { policies: TcpConfig::IGNORED_POLICIES, instead },
+            supported_policies: SupportedPolicies::AllBut { policies: TcpConfig::IGNORED_POLICIES, instead },
             policies: |settings, named| TcpProfile::from(settings).policies(named),
             schema: Some(&settings::SCHEMA),
             ..StackInfo::new("tcp")
@@ -286,12 +289,12 @@ impl Stack for Socket {
         }
     }
 
-    fn news(&mut self, connection: usize, _: Instant) -> News {
+    fn events(&mut self, connection: usize, _: Instant) -> ConnectionEvents {
         let Some(reason) = self.live(connection).and_then(|connection| connection.failed()) else {
-            return News::default();
+            return ConnectionEvents::default();
         };
         self.end(connection);
-        News { connected: false, closed: Some((reason.to_owned(), false)) }
+        ConnectionEvents { connected: false, closed: Some((reason.to_owned(), false)) }
     }
 
     fn is_over(&mut self, connection: usize, _: Instant) -> bool {

@@ -18,7 +18,7 @@ use super::{ORIGIN, World};
 use crate::datagram::Datagram;
 use crate::departures::{self, Departures};
 use crate::host::{Envelope, Outgoing};
-use crate::plan::{AddressChange, FlowPlan, Plan, PlanError, Resumed};
+use crate::plan::{AddressChange, FlowPlan, Plan, PlanError, SavedState};
 use crate::registry::Registry;
 use crate::stack::StackContext;
 use crate::traffic::Needs;
@@ -163,11 +163,11 @@ impl<'a> World<'a> {
             );
             return Err(PlanError::Traffic { flow: flow.name.clone(), reason });
         }
-        if !info.resumes && flow.resumed != Resumed::default() {
+        if !info.resumes && flow.saved != SavedState::default() {
             return Err(PlanError::Setup {
                 flow: flow.name.clone(),
                 reason: format!(
-                    "the stack \"{}\" knows nothing from an earlier connection; leave that out",
+                    "the stack \"{}\" has nothing saved from an earlier connection; leave that out",
                     flow.stack
                 ),
             });

@@ -9,7 +9,7 @@ mod transport;
 
 use serde::{Serialize, Serializer};
 use thalweg_link::Chain;
-use thalweg_recovery::{PathMemory, Policies};
+use thalweg_recovery::{Policies, SavedPath};
 use thalweg_sim::traffic::{ReadContext, Traffic};
 use thalweg_sim::{AddressChange, FlowPlan, HostModel, Move, StackInfo};
 use thalweg_units::{Duration, Rate};
@@ -202,17 +202,18 @@ pub const FLOW_KEYS: &[FlowKey] = &[
         tell: |flow| Some(("transport", Told::Table(flow.transport.clone()))),
     },
     FlowKey {
-        name: "memory",
+        name: "saved",
         example: r#"{ window = "24 MB", rtt = "600 ms", rate = "244 Mbps", age = "10 min" }"#,
-        doc: "what an earlier connection learned about the path, right or wrong; the client brings it to the server in \
+        doc: "what an earlier connection saved of the path, right or wrong; the client brings it to the server in \
               a token; rate and age can be left out; the policy resume decides what is made of it",
         read: |draft, field| {
-            if let Some(field) = field {
+            let former = draft.reader.former("memory", "saved");
+            if let Some(field) = field.or(former) {
                 needs_resumption(&field, draft.stack);
-                draft.put(memory(&field), |flow, memory| flow.base.resumed.memory = Some(memory));
+                draft.put(saved_path(&field), |flow, path| flow.base.saved.path = Some(path));
             }
         },
-        tell: |flow| flow.resumed.memory.is_some().then(|| ("memory", Told::debug(&flow.resumed.memory))),
+        tell: |flow| flow.saved.path.as_ref().map(|path| ("memory", told_path(path))),
     },
     FlowKey {
         name: "early_data",
@@ -222,10 +223,10 @@ pub const FLOW_KEYS: &[FlowKey] = &[
         read: |draft, field| {
             if let Some(field) = field {
                 needs_resumption(&field, draft.stack);
-                draft.put(field.boolean(), |flow, early_data| flow.base.resumed.early_data = early_data);
+                draft.put(field.boolean(), |flow, early_data| flow.base.saved.early_data = early_data);
             }
         },
-        tell: |flow| flow.resumed.early_data.then_some(("early_data", Told::Flag(true))),
+        tell: |flow| flow.saved.early_data.then_some(("early_data", Told::Flag(true))),
     },
     FlowKey {
         name: "STACK",
@@ -424,15 +425,21 @@ fn needs_resumption(field: &Field<'_>, stack: Option<&StackInfo>) {
     }
 }
 
-/// What an earlier connection has learned, or would have if the path had been another one then.
-fn memory(field: &Field<'_>) -> Option<PathMemory> {
+/// What an earlier connection has saved, or would have if the path had been another one then.
+fn saved_path(field: &Field<'_>) -> Option<SavedPath> {
     let table = field.table("a table such as { window = \"18.75 MB\", rtt = \"600 ms\", rate = \"250 Mbps\" }")?;
     let window = table.need("window", "\"18.75 MB\"").and_then(|field| field.size());
     let min_rtt = table.need("rtt", "\"600 ms\"").and_then(|field| field.span());
     let rate = table.get("rate").map_or(Some(None), |field| field.rate().map(Some));
     let age = table.get("age").map_or(Some(Duration::ZERO), |field| field.duration());
     table.finish();
-    Some(PathMemory { window: window?, min_rtt: min_rtt?, rate: rate?, age: age? })
+    Some(SavedPath { window: window?, min_rtt: min_rtt?, rate: rate?, age: age? })
+}
+
+/// What is saved of a path as it names results: in the words that type and key had when results were first stored.
+fn told_path(path: &SavedPath) -> Told {
+    let SavedPath { window, min_rtt, rate, age } = path;
+    Told::Text(format!("Some(PathMemory {{ window: {window}, min_rtt: {min_rtt:?}, rate: {rate:?}, age: {age:?} }})"))
 }
 
 /// A profile by name, or a table of delays.
@@ -463,7 +470,7 @@ mod tests {
     use std::path::Path;
 
     use thalweg_recovery::InitialWindow;
-    use thalweg_sim::{Registry, Resumed};
+    use thalweg_sim::{Registry, SavedState};
 
     use super::*;
     use crate::scenario::{Scenario, ScenarioError};
@@ -555,23 +562,39 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_knows_its_path_from_an_earlier_connection() {
+    fn an_earlier_connection_has_saved_something_for_a_flow() {
         let text =
-            "early_data = true\nmemory = { window = \"2 MB\", rtt = \"100 ms\", rate = \"50 Mbps\", age = \"10 min\" }";
+            "early_data = true\nsaved = { window = \"2 MB\", rtt = \"100 ms\", rate = \"50 Mbps\", age = \"10 min\" }";
         let scenario = parse(text).unwrap_or_else(|error| panic!("{error}"));
         let plan = scenario.points[0].world.flows[0].plan(|_| Ok(vec![0])).unwrap();
-        let memory = plan.resumed.memory.unwrap();
-        assert_eq!((memory.window, memory.min_rtt.as_millis(), memory.age.as_secs()), (2_000_000, 100, 600));
-        assert_eq!(memory.rate, Some(Rate::from_bps(50_000_000)));
-        assert!(plan.resumed.early_data);
+        let path = plan.saved.path.unwrap();
+        assert_eq!((path.window, path.min_rtt.as_millis(), path.age.as_secs()), (2_000_000, 100, 600));
+        assert_eq!(path.rate, Some(Rate::from_bps(50_000_000)));
+        assert!(plan.saved.early_data);
         let plain = parse("").unwrap();
-        assert_eq!(plain.points[0].world.flows[0].plan(|_| Ok(vec![0])).unwrap().resumed, Resumed::default());
+        assert_eq!(plain.points[0].world.flows[0].plan(|_| Ok(vec![0])).unwrap().saved, SavedState::default());
         assert_ne!(scenario.points[0].digest, plain.points[0].digest);
-        complaint("memory = { rtt = \"100 ms\" }", "flow.0.memory", "needs window");
-        complaint("memory = { window = \"2 MB\", rtt = \"0 s\" }", "flow.0.memory.rtt", "longer than zero");
-        complaint("memory = \"learned\"", "flow.0.memory", "a table such as");
+        complaint("saved = { rtt = \"100 ms\" }", "flow.0.saved", "needs window");
+        complaint("saved = { window = \"2 MB\", rtt = \"0 s\" }", "flow.0.saved.rtt", "longer than zero");
+        complaint("saved = \"learned\"", "flow.0.saved", "a table such as");
         complaint("stack = \"tcp\"\nearly_data = true", "flow.0.early_data", "\"tcp\" does not; leave it out");
         complaint("early_data = 1", "flow.0.early_data", "");
+    }
+
+    #[test]
+    fn the_former_name_of_saved_is_read_and_noted_and_names_the_same_results() {
+        let value = "{ window = \"2 MB\", rtt = \"100 ms\", rate = \"50 Mbps\", age = \"10 min\" }";
+        let now = parse(&format!("saved = {value}")).unwrap();
+        let before = parse(&format!("memory = {value}")).unwrap();
+        assert_eq!(now.points[0].digest, before.points[0].digest);
+        assert_eq!(now.remarks.renamed, []);
+        let said: Vec<String> = before.remarks.renamed.iter().map(ToString::to_string).collect();
+        assert!(matches!(&said[..], [one] if one.contains(": the key memory is now called saved;")), "{said:?}");
+        complaint(&format!("memory = {value}\nsaved = {value}"), "flow.0.memory", "write saved alone");
+        let key = FLOW_KEYS.iter().find(|key| key.name == "saved").unwrap();
+        let told =
+            Told::text(&"Some(PathMemory { window: 2000000, min_rtt: 100ms, rate: Some(Rate(50000000)), age: 600s })");
+        assert_eq!((key.tell)(&now.points[0].world.flows[0]), Some(("memory", told)));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a flow says of its stack: the policies of its recovery, and the settings that no other stack has.
 
 use thalweg_recovery::{Policies, PolicyError};
-use thalweg_sim::{Accepts, Heeds, SettingValue, Settings, StackInfo};
+use thalweg_sim::{Accepts, SettingValue, Settings, StackInfo, SupportedPolicies};
 
 use crate::scenario::read::{Field, Reader};
 use crate::scenario::tree::Value;
@@ -55,19 +55,19 @@ fn setting_value(field: &Field<'_>, accepts: &[Accepts]) -> Option<SettingValue>
 
 /// Refuses a policy that would change nothing.
 fn refuse_ignored(field: &Field<'_>, stack: &StackInfo, policy: &str) {
-    if stack.heeds(policy) {
+    if stack.supports(policy) {
         return;
     }
-    let heard = Policies::catalogue().iter().map(|known| known.name).filter(|name| stack.heeds(name));
-    let heard: Vec<&str> = heard.collect();
-    let instead = match stack.heeds {
-        Heeds::AllBut { instead, .. } => instead,
+    let supported = Policies::catalogue().iter().map(|known| known.name).filter(|name| stack.supports(name));
+    let supported: Vec<&str> = supported.collect();
+    let instead = match stack.supported_policies {
+        SupportedPolicies::AllBut { instead, .. } => instead,
         _ => "its recovery is its own",
     };
     field.complain(format!(
         "sets {policy}, which the stack \"{}\" does not have: {instead}; leave it out, or write one of {}",
         stack.name,
-        heard.join(", ")
+        supported.join(", ")
     ));
 }
 
@@ -82,7 +82,7 @@ pub(super) fn policies(
             refuse_ignored(field, stack, policy);
         }
     };
-    if let Some(stack) = stack.filter(|stack| stack.heeds == Heeds::Only { policies: &[] }) {
+    if let Some(stack) = stack.filter(|stack| stack.supported_policies == SupportedPolicies::Only { policies: &[] }) {
         field.complain(format!(
             "sets policies of recovery, which the stack \"{}\" does not have; leave it out",
             stack.name

@@ -243,7 +243,7 @@ fn a_queue_that_is_not_given_is_that_of_the_discipline() {
 
 #[test]
 fn a_queue_too_short_for_its_discipline_is_warned_about() {
-    let warnings = |keys: &str| with(keys).warnings;
+    let warnings = |keys: &str| with(keys).remarks.warnings;
     let pie = warnings(", aqm = \"pie\", queue = \"1 BDP\"");
     let [warning] = pie.as_slice() else { panic!("{pie:?}") };
     for part in [
@@ -270,5 +270,5 @@ fn a_queue_too_short_for_its_discipline_is_warned_about() {
     // Each once, at however many points.
     let vary = "[vary]\n\"flow.0.policies.controller\" = [\"cubic\", \"new-reno\"]\n";
     let several = parse(&format!("{}{vary}", with(", aqm = \"codel\", queue = \"5 ms\"").text)).unwrap();
-    assert_eq!((several.points.len(), several.warnings.len()), (2, 1));
+    assert_eq!((several.points.len(), several.remarks.warnings.len()), (2, 1));
 }

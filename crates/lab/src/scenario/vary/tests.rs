@@ -340,10 +340,10 @@ fn a_policy_that_the_controller_does_not_have_is_left_out_once_and_dropped_other
         names(&scenario),
         ["controller = cubic, start = standard", "controller = cubic, start = hystart++", "controller = new-reno"]
     );
-    assert_eq!(scenario.left_out, ["new-reno, hystart++: controller=new-reno has no start"]);
+    assert_eq!(scenario.remarks.left_out, ["new-reno, hystart++: controller=new-reno has no start"]);
     let shipped = scenario.points[2].world.flows[0].policies().to_string();
     assert!(shipped.contains("controller=new-reno, start=peak-bandwidth"), "the value is not applied: {shipped}");
     // With every policy in its place nothing is dropped.
-    assert!(one("").left_out.is_empty());
+    assert!(one("").remarks.left_out.is_empty());
     assert_eq!(without_start("\"flow.*.policies.pacing\" = [\"on\", \"off\"]").points.len(), 2);
 }

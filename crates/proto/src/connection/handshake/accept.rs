@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use thalweg_recovery::PathMemory;
+use thalweg_recovery::SavedPath;
 
 use crate::{
     cid::{ConnectionId, ResetToken},
@@ -33,8 +33,8 @@ pub(crate) struct Accept {
     pub address_validated: bool,
     /// What a NEW_TOKEN frame is to carry, if one is to be sent.
     pub new_token: Option<Vec<u8>>,
-    /// What an earlier connection learned about the path, by a valid token.
-    pub memory: Option<PathMemory>,
+    /// What an earlier connection saved of the path, by a valid token.
+    pub saved: Option<SavedPath>,
     /// Seconds since 1970.
     pub unix_time: u64,
     pub reset_token: ResetToken,

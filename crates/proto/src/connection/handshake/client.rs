@@ -2,13 +2,13 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use thalweg_recovery::{Path, PathMemory};
+use thalweg_recovery::{Path, SavedPath};
 use thalweg_units::Instant;
 
 use crate::{
     Side,
     cid::ConnectionId,
-    config::{PathStore, TokenStore},
+    config::{SavedPathStore, TokenStore},
     crypto::{ClientCrypto, Keys},
     error::TransportError,
     version::Version,
@@ -18,10 +18,10 @@ use crate::{
 pub(crate) struct ClientSide {
     pub crypto: Arc<dyn ClientCrypto>,
     pub tokens: Option<Arc<dyn TokenStore>>,
-    pub paths: Option<Arc<dyn PathStore>>,
+    pub saved_paths: Option<Arc<dyn SavedPathStore>>,
     pub server_name: String,
-    /// What was taken from `paths`.
-    pub taken: Option<PathMemory>,
+    /// What was taken from `saved_paths`.
+    pub taken: Option<SavedPath>,
 }
 
 impl ClientSide {
@@ -44,16 +44,16 @@ impl ClientSide {
         Ok(())
     }
 
-    /// Keeps what was learned about the path to `remote` for a later connection to the same server (RFC 9959), or puts
+    /// Saves what was learned about the path to `remote` for a later connection to the same server (RFC 9959), or puts
     /// back what was known of it before if nothing speaks against that. `is_known`: it is certain whose path it is.
     pub fn save_path(&self, now: Instant, started: Instant, is_known: bool, remote: SocketAddr, path: Option<&Path>) {
-        let Some(paths) = &self.paths else { return };
-        let learned = path.filter(|_| is_known).and_then(Path::memory);
+        let Some(saved_paths) = &self.saved_paths else { return };
+        let learned = path.filter(|_| is_known).and_then(Path::saved);
         let is_refuted = path.is_some_and(|path| path.stats().congestion_events > 0);
         let since = now.saturating_since(started);
-        let older = |memory: PathMemory| PathMemory { age: memory.age.saturating_add(since), ..memory };
-        if let Some(memory) = learned.or_else(|| self.taken.filter(|_| !is_refuted).map(older)) {
-            paths.insert(&self.server_name, remote, memory);
+        let older = |saved: SavedPath| SavedPath { age: saved.age.saturating_add(since), ..saved };
+        if let Some(saved) = learned.or_else(|| self.taken.filter(|_| !is_refuted).map(older)) {
+            saved_paths.insert(&self.server_name, remote, saved);
         }
     }
 }

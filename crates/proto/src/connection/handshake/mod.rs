@@ -6,7 +6,7 @@ mod early;
 mod keys;
 mod parameters;
 mod retry;
-mod saved_path;
+mod saved_path_tokens;
 mod tokens;
 mod versions;
 mod waiting;
@@ -20,7 +20,7 @@ pub(crate) use self::{
     early::Early,
     keys::{KeyStore, Opened, nonce_path},
     parameters::{local_parameters, min_ack_delay, parameter_values, stream_limits},
-    saved_path::SavedPath,
+    saved_path_tokens::SavedPathTokens,
     tokens::Tokens,
     versions::{choose_version, open_copy},
     waiting::Waiting,

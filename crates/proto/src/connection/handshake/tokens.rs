@@ -6,7 +6,7 @@ use rand_core::Rng;
 use thalweg_recovery::Path;
 use thalweg_units::Instant;
 
-use super::saved_path::SavedPath;
+use super::saved_path_tokens::SavedPathTokens;
 
 /// See the [module](self).
 #[derive(Default)]
@@ -16,20 +16,20 @@ pub(crate) struct Tokens {
     /// Server: the NEW_TOKEN frame to send, kept for repetition, and whether it is to be sent now.
     pub new: Option<Vec<u8>>,
     pub is_pending: bool,
-    /// Server: what tokens tell about the path.
-    pub saved_path: Option<SavedPath>,
+    /// Server: what tokens tell of the path.
+    pub saved_path: Option<SavedPathTokens>,
 }
 
 impl Tokens {
     /// Server: whether another token may tell more about the path than the latest.
     pub fn may_tell(&self) -> bool {
-        !self.is_pending && self.saved_path.as_ref().is_some_and(SavedPath::may_tell)
+        !self.is_pending && self.saved_path.as_ref().is_some_and(SavedPathTokens::may_tell)
     }
 
     /// Server: hands out another token to the client at `ip` if it would tell more about `path` than the latest.
     pub fn tell_path(&mut self, now: Instant, ip: IpAddr, path: Option<&Path>, rng: &mut impl Rng) {
-        let Some(memory) = path.and_then(Path::memory) else { return };
-        if let Some(token) = self.saved_path.as_mut().and_then(|saved| saved.tell(now, ip, &memory, rng)) {
+        let Some(saved) = path.and_then(Path::saved) else { return };
+        if let Some(token) = self.saved_path.as_mut().and_then(|tokens| tokens.tell(now, ip, &saved, rng)) {
             self.new = Some(token);
             self.is_pending = true;
         }

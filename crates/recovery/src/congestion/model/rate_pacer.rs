@@ -24,8 +24,8 @@ impl RatePacer {
         RatePacer {
             datagram_size: context.datagram_size,
             initial_window: context.profile.initial_window.bytes(context.datagram_size),
-            rate: context.memory.and_then(|memory| memory.rate),
-            min_rtt: context.memory.map_or(Duration::ZERO, |memory| memory.min_rtt),
+            rate: context.saved.and_then(|saved| saved.rate),
+            min_rtt: context.saved.map_or(Duration::ZERO, |saved| saved.min_rtt),
             after_idle: false,
             timeouts: 0,
         }

@@ -1,6 +1,6 @@
 //! Careful Resume (RFC 9959): a start that begins where an earlier connection has been.
 //!
-//! It wraps another start. Without a memory of the path, or once it is done, every question goes to that one.
+//! It wraps another start. Without a saved path, or once it is done, every question goes to that one.
 //!
 //! ```text
 //! Reconnaissance  the wrapped start, until the path is confirmed: no loss, no mark, a round-trip time like the saved one
@@ -21,7 +21,7 @@
 //! their way at the jump twice; the example of RFC 9959 appendix B counts them once.
 //!
 //! RFC 9959 leaves the growth after the jump to slow start, which goes on to twice what the path holds before it can
-//! see a queue. The memory says where to look for one.
+//! see a queue. What was saved says where to look for one.
 //!
 //! The bolder rules take the round-trip time of the handshake for the reconnaissance, so that the jump comes with the
 //! first flight. They never send faster than the earlier connection did: over a shorter round trip the window shrinks
@@ -32,13 +32,13 @@ use thalweg_units::{Duration, DurationExt, Instant};
 
 use super::{Congested, Departure, Proposal, Start};
 use crate::congestion::view::View;
-use crate::congestion::{AckEvent, PathContext, PathMemory};
+use crate::congestion::{AckEvent, PathContext, SavedPath};
 use crate::pacing;
 use crate::policies::ResumePolicy;
 use crate::trace::{StartExit, State};
 
-/// A memory older than this is not used. RFC 9959 section 4.1 asks for a limit and leaves it open; an hour is what
-/// TLS tickets of servers that change often live.
+/// What was saved longer ago than this is not used. RFC 9959 section 4.1 asks for a limit and leaves it open; an hour
+/// is what TLS tickets of servers that change often live.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(3_600);
 /// The round-trip time is another path's if it is this fraction of the saved one, or less (RFC 9959 section 4.2).
 const SHORTER: u32 = 2;
@@ -82,12 +82,12 @@ impl ResumePolicy {
     }
 }
 
-/// Wraps `start` by what the path's policy makes of its memory. Without a policy, or without a memory that may be used,
-/// the start is returned as it is.
+/// Wraps `start` by what the path's policy makes of what was saved of it. Without a policy, or without a saved path
+/// that may be used, the start is returned as it is.
 pub(crate) fn wrap(start: Box<dyn Start>, context: &PathContext) -> Box<dyn Start> {
-    let usable = context.memory.filter(|memory| memory.age <= LIFETIME && !memory.min_rtt.is_zero());
+    let usable = context.saved.filter(|saved| saved.age <= LIFETIME && !saved.min_rtt.is_zero());
     match (context.resume.rules(), usable) {
-        (Some(rules), Some(memory)) => Box::new(CarefulResume::new(start, rules, memory, context)),
+        (Some(rules), Some(saved)) => Box::new(CarefulResume::new(start, rules, saved, context)),
         _ => start,
     }
 }
@@ -163,7 +163,7 @@ impl Filled {
 pub(crate) struct CarefulResume {
     inner: Box<dyn Start>,
     rules: Rules,
-    memory: PathMemory,
+    saved: SavedPath,
     initial_window: u64,
     phase: Phase,
     /// Bytes sent, and of these delivered.
@@ -174,11 +174,11 @@ pub(crate) struct CarefulResume {
 }
 
 impl CarefulResume {
-    fn new(inner: Box<dyn Start>, rules: Rules, memory: PathMemory, context: &PathContext) -> CarefulResume {
+    fn new(inner: Box<dyn Start>, rules: Rules, saved: SavedPath, context: &PathContext) -> CarefulResume {
         CarefulResume {
             inner,
             rules,
-            memory,
+            saved,
             initial_window: context.profile.initial_window.bytes(context.datagram_size),
             phase: Phase::Reconnaissance { first_flight: None },
             sent: 0,
@@ -187,34 +187,34 @@ impl CarefulResume {
         }
     }
 
-    /// Whether this is the round-trip time of the path that is remembered.
-    fn is_known_path(&self, rtt: Duration) -> bool {
-        let saved = self.memory.min_rtt;
+    /// Whether this is the round-trip time of the path that was saved.
+    fn is_saved_path(&self, rtt: Duration) -> bool {
+        let before = self.saved.min_rtt;
         let longer = if self.rules.by_handshake { LONGER_THAN_HANDSHAKE } else { LONGER };
-        rtt > saved / SHORTER && rtt <= saved.saturating_mul(longer)
+        rtt > before / SHORTER && rtt <= before.saturating_mul(longer)
     }
 
     /// What the path held before, over the round-trip time that it has now if that is shorter, without what was in a
     /// queue.
     fn capacity(&self) -> u64 {
-        let (saved, longest) = (self.memory.window, self.memory.min_rtt);
+        let (window, longest) = (self.saved.window, self.saved.min_rtt);
         let rtt = self.rtt.min(longest);
-        match self.memory.rate {
-            Some(rate) => saved.min(rate.bytes_in(rtt)),
-            None => mul_div(saved, rtt.nanos(), longest.nanos().max(1)),
+        match self.saved.rate {
+            Some(rate) => window.min(rate.bytes_in(rtt)),
+            None => mul_div(window, rtt.nanos(), longest.nanos().max(1)),
         }
     }
 
     /// The window to jump to.
     fn target(&self) -> u64 {
-        let held = if self.rules.by_handshake { self.capacity() } else { self.memory.window };
+        let held = if self.rules.by_handshake { self.capacity() } else { self.saved.window };
         (held / self.rules.divisor).min(MAX_JUMP)
     }
 
     /// Whether the path delivers close to what it did before. If not, the queue is made by others.
     fn is_as_fast_as_before(&self, event: &AckEvent<'_>) -> bool {
-        let (Some(saved), Some(sample)) = (self.memory.rate, event.delivery) else { return true };
-        sample.rate >= saved.mul_ratio(FULL_SHARE.0, FULL_SHARE.1)
+        let (Some(before), Some(sample)) = (self.saved.rate, event.delivery) else { return true };
+        sample.rate >= before.mul_ratio(FULL_SHARE.0, FULL_SHARE.1)
     }
 
     /// The growth of this acknowledgment leads to the capacity, or past it.
@@ -279,7 +279,7 @@ impl CarefulResume {
 
     /// The reconnaissance after an acknowledgment; `None`: it goes on.
     fn reconnoiter(&self, first_flight: Option<u64>, event: &AckEvent<'_>) -> Option<Phase> {
-        if event.lost > 0 || event.marks.ce > 0 || (event.has_rtt_sample && !self.is_known_path(event.rtt.min)) {
+        if event.lost > 0 || event.marks.ce > 0 || (event.has_rtt_sample && !self.is_saved_path(event.rtt.min)) {
             return Some(Phase::Normal);
         }
         let is_confirmed = match self.rules.by_handshake {

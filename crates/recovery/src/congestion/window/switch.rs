@@ -20,8 +20,8 @@ impl Window {
         self.searching &= searches;
         let old = core::mem::replace(&mut self.parts, parts);
         let WindowParts { growth, start, reduction } = parts;
-        // The parts begin now, and what was remembered of the path was for its beginning.
-        (self.context.now, self.context.memory) = (now, None);
+        // The parts begin now, and what was saved of the path was for its beginning.
+        (self.context.now, self.context.saved) = (now, None);
         let was_paced = core::mem::replace(&mut self.context.is_paced, policies.is_paced);
         if growth != old.growth {
             self.growth = growth.build(&self.context);

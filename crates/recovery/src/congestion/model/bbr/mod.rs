@@ -41,7 +41,7 @@
 //!   requests.
 //! - The budget for trains does not count what the peer was asked to hold back of its acknowledgments: a controller is
 //!   not told of that, and `aggregation` measures it.
-//! - What an earlier connection has learned ([`PathContext::memory`]) is not used.
+//! - What an earlier connection has saved ([`PathContext::saved`]) is not used.
 
 use thalweg_units::{Duration, Instant, Rate};
 

@@ -29,7 +29,7 @@ use thalweg_units::math::mul_div;
 use thalweg_units::{Duration, DurationExt, Ecn, Instant, Rate};
 
 use super::ModelStats;
-use crate::congestion::{AckEvent, Allowance, Change, Controller, PathContext, PathMemory, PathView};
+use crate::congestion::{AckEvent, Allowance, Change, Controller, PathContext, PathView, SavedPath};
 use crate::policies::ResumePolicy;
 use crate::profile::Profile;
 use crate::rtt::Rtt;
@@ -149,7 +149,7 @@ struct Signs {
 pub(crate) struct C4 {
     profile: Profile,
     datagram: u64,
-    memory: Option<PathMemory>,
+    saved: Option<SavedPath>,
     phase: Phase,
     /// How much faster than the nominal rate packets leave, in [`ONE`].
     gain: u64,
@@ -177,11 +177,11 @@ fn scaled(rate: Rate, gain: u64) -> Rate {
 
 impl C4 {
     pub(crate) fn new(context: &PathContext) -> C4 {
-        let memory = context.memory.filter(|_| context.resume != ResumePolicy::Off);
+        let saved = context.saved.filter(|_| context.resume != ResumePolicy::Off);
         C4 {
             profile: context.profile,
             datagram: u64::from(context.datagram_size),
-            memory,
+            saved,
             phase: Phase::Initial,
             gain: 2 * ONE,
             rate: Rate::ZERO,
@@ -497,11 +497,11 @@ impl C4 {
     }
 
     fn resume(&mut self, rtt: Duration, delivered: u64) {
-        let Some(memory) = self.memory.take() else { return };
-        if rtt < memory.min_rtt / 2 || self.phase != Phase::Initial {
+        let Some(saved) = self.saved.take() else { return };
+        if rtt < saved.min_rtt / 2 || self.phase != Phase::Initial {
             return;
         }
-        self.seed = (Rate::from_bytes_over(memory.window, rtt.max(LEAST_RTT)), memory.window);
+        self.seed = (Rate::from_bytes_over(saved.window, rtt.max(LEAST_RTT)), saved.window);
         self.go_to(Phase::Resuming, 2 * ONE, delivered);
         self.begin_push();
     }

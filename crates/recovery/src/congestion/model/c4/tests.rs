@@ -311,9 +311,9 @@ fn marks_beyond_the_threshold_reduce_in_proportion_and_weaken_the_next_probe() {
 
 #[test]
 fn a_path_that_is_known_is_resumed_at_its_rate_for_two_eras() {
-    let memory = PathMemory { window: 1_000_000, min_rtt: RTT, rate: None, age: Duration::ZERO };
+    let saved = SavedPath { window: 1_000_000, min_rtt: RTT, rate: None, age: Duration::ZERO };
     let mut context = PathContext::new(Instant::ZERO, DATAGRAM as u16);
-    (context.memory, context.resume) = (Some(memory), ResumePolicy::Careful);
+    (context.saved, context.resume) = (Some(saved), ResumePolicy::Careful);
     let mut stage = Stage::of(context);
     let first = Ack { rate: Rate::from_bps(800_000), in_flight: DATAGRAM, ..Ack::default() };
     stage.ack(&first);
@@ -325,11 +325,11 @@ fn a_path_that_is_known_is_resumed_at_its_rate_for_two_eras() {
     stage.until_other(&Ack::default());
     assert_eq!((stage.c4.phase, stage.c4.rate), (Phase::Recovery, LINK));
     // Another path, and a policy that says no.
-    context.memory = Some(PathMemory { min_rtt: ms(300), ..memory });
+    context.saved = Some(SavedPath { min_rtt: ms(300), ..saved });
     let mut other = Stage::of(context);
     other.ack(&first);
     assert_eq!(other.c4.phase, Phase::Initial);
-    (context.memory, context.resume) = (Some(memory), ResumePolicy::Off);
+    (context.saved, context.resume) = (Some(saved), ResumePolicy::Off);
     let mut off = Stage::of(context);
     off.ack(&first);
     assert_eq!(off.c4.phase, Phase::Initial);

@@ -13,12 +13,12 @@ use crate::trace::CongestionCause;
 const PACKET: u64 = 1_000;
 const RTT: u64 = 100;
 
-fn memory(packets: u64) -> PathMemory {
-    PathMemory { window: packets * PACKET, min_rtt: ms(RTT), rate: None, age: Duration::ZERO }
+fn saved(packets: u64) -> SavedPath {
+    SavedPath { window: packets * PACKET, min_rtt: ms(RTT), rate: None, age: Duration::ZERO }
 }
 
-fn context(resume: ResumePolicy, memory: Option<PathMemory>) -> PathContext {
-    PathContext { resume, memory, ..PathContext::new(Instant::ZERO, PACKET as u16) }
+fn context(resume: ResumePolicy, saved: Option<SavedPath>) -> PathContext {
+    PathContext { resume, saved, ..PathContext::new(Instant::ZERO, PACKET as u16) }
 }
 
 /// A sender and its packets, all of them for a path without a queue.
@@ -33,8 +33,8 @@ struct Path {
 }
 
 impl Path {
-    fn new(resume: ResumePolicy, memory: Option<PathMemory>) -> Path {
-        let context = context(resume, memory);
+    fn new(resume: ResumePolicy, saved: Option<SavedPath>) -> Path {
+        let context = context(resume, saved);
         let (growth, start, reduction) = (GrowthPolicy::NewReno, StartPolicy::Standard, ReductionPolicy::Immediate);
         Path {
             window: Window::new(WindowParts { growth, start, reduction }, &context),
@@ -45,9 +45,9 @@ impl Path {
         }
     }
 
-    /// A path that remembers 300 packets, after the first flight was acknowledged: 20 packets of window.
+    /// A path of which 300 packets were saved, after the first flight was acknowledged: 20 packets of window.
     fn confirmed(resume: ResumePolicy) -> Path {
-        let mut path = Path::new(resume, Some(memory(300)));
+        let mut path = Path::new(resume, Some(saved(300)));
         path.is_idle = true;
         path.send(10);
         path.wait(RTT);
@@ -185,7 +185,7 @@ fn rfc9959_appendix_b_a_loss_among_the_unvalidated_halves_what_has_arrived() {
 
 #[test]
 fn rfc9959_4_2_nothing_is_different_before_the_first_flight_is_acknowledged() {
-    let mut path = Path::new(CAREFUL, Some(memory(300)));
+    let mut path = Path::new(CAREFUL, Some(saved(300)));
     assert_eq!(path.fill(), 10);
     path.wait(RTT);
     for acked in 1..10 {
@@ -204,7 +204,7 @@ fn rfc9959_4_2_a_loss_or_a_mark_before_the_jump_prevents_it() {
     path.fill();
     assert_eq!(path.packets(), 10, "what is halved is the window of the start");
 
-    let mut path = Path::new(CAREFUL, Some(memory(300)));
+    let mut path = Path::new(CAREFUL, Some(saved(300)));
     path.fill();
     path.lose();
     path.wait(RTT);
@@ -216,7 +216,7 @@ fn rfc9959_4_2_a_loss_or_a_mark_before_the_jump_prevents_it() {
 #[test]
 fn rfc9959_4_2_half_the_round_trip_time_or_less_is_another_path() {
     for (rtt, jumps) in [(50, false), (51, true), (100, true), (1_000, true), (1_001, false)] {
-        let mut path = Path::new(CAREFUL, Some(memory(300)));
+        let mut path = Path::new(CAREFUL, Some(saved(300)));
         path.fill();
         path.wait(rtt);
         path.ack_after(10, rtt);
@@ -228,7 +228,7 @@ fn rfc9959_4_2_half_the_round_trip_time_or_less_is_another_path() {
 #[test]
 fn rfc9959_4_1_what_was_saved_too_long_ago_is_not_used() {
     for (age, jumps) in [(LIFETIME, true), (LIFETIME + ms(1), false)] {
-        let mut path = Path::new(CAREFUL, Some(PathMemory { age, ..memory(300) }));
+        let mut path = Path::new(CAREFUL, Some(SavedPath { age, ..saved(300) }));
         path.fill();
         path.wait(RTT);
         path.ack(10);
@@ -337,7 +337,7 @@ fn a_retreat_that_was_a_mistake_is_taken_back() {
 #[test]
 fn the_handshake_confirms_the_path_for_the_first_flight() {
     for (resume, packets) in [(ResumePolicy::HandshakeHalf, 150), (ResumePolicy::HandshakeFull, 300)] {
-        let mut path = Path::new(resume, Some(memory(300)));
+        let mut path = Path::new(resume, Some(saved(300)));
         path.is_idle = true;
         path.send(3);
         path.wait(RTT);
@@ -353,7 +353,7 @@ fn the_handshake_confirms_the_path_for_the_first_flight() {
 #[test]
 fn a_window_that_was_partly_queue_is_not_taken_for_the_path() {
     let rate = Some(Rate::from_bytes_over(200 * PACKET, ms(RTT)));
-    let mut path = Path::new(ResumePolicy::HandshakeFull, Some(PathMemory { rate, ..memory(300) }));
+    let mut path = Path::new(ResumePolicy::HandshakeFull, Some(SavedPath { rate, ..saved(300) }));
     path.fill();
     path.wait(RTT);
     path.ack(10);
@@ -362,16 +362,16 @@ fn a_window_that_was_partly_queue_is_not_taken_for_the_path() {
 
 #[test]
 fn over_a_shorter_round_trip_the_bolder_rules_are_no_faster_than_before() {
-    let saved = Rate::from_bytes_over(300 * PACKET, ms(RTT));
-    for rate in [None, Some(saved)] {
+    let before = Rate::from_bytes_over(300 * PACKET, ms(RTT));
+    for rate in [None, Some(before)] {
         for (rtt, jumps) in [(50, false), (60, true), (100, true), (200, true), (201, false)] {
-            let mut path = Path::new(ResumePolicy::HandshakeFull, Some(PathMemory { rate, ..memory(300) }));
+            let mut path = Path::new(ResumePolicy::HandshakeFull, Some(SavedPath { rate, ..saved(300) }));
             path.fill();
             path.wait(rtt);
             path.ack_after(10, rtt);
             let allowed = path.allowance();
             assert_eq!(allowed.window > 20 * PACKET, jumps, "{rtt} ms");
-            assert!(!jumps || allowed.rate <= Some(saved), "{rtt} ms: {allowed:?}");
+            assert!(!jumps || allowed.rate <= Some(before), "{rtt} ms: {allowed:?}");
         }
     }
 }
@@ -380,7 +380,7 @@ fn over_a_shorter_round_trip_the_bolder_rules_are_no_faster_than_before() {
 /// `rtt` by then.
 fn filled(rtt: u64) -> Path {
     let rate = Some(Rate::from_bytes_over(300 * PACKET, ms(RTT)));
-    let mut path = Path::new(ResumePolicy::HandshakeFull, Some(PathMemory { rate, ..memory(300) }));
+    let mut path = Path::new(ResumePolicy::HandshakeFull, Some(SavedPath { rate, ..saved(300) }));
     path.fill();
     path.wait(RTT);
     path.ack(10);
@@ -432,23 +432,23 @@ fn a_path_that_holds_half_again_without_a_queue_is_opened_as_usual() {
 
 #[test]
 fn without_a_memory_or_a_rule_the_start_is_left_alone() {
-    let stale = PathMemory { age: LIFETIME + ms(1), ..memory(300) };
-    let nonsense = PathMemory { min_rtt: Duration::ZERO, ..memory(300) };
-    for (resume, memory) in [
-        (ResumePolicy::Off, Some(memory(300))),
+    let stale = SavedPath { age: LIFETIME + ms(1), ..saved(300) };
+    let nonsense = SavedPath { min_rtt: Duration::ZERO, ..saved(300) };
+    for (resume, saved) in [
+        (ResumePolicy::Off, Some(saved(300))),
         (CAREFUL, None),
         (CAREFUL, Some(stale)),
         (ResumePolicy::HandshakeFull, Some(nonsense)),
     ] {
-        let context = context(resume, memory);
+        let context = context(resume, saved);
         let start = wrap(StartPolicy::default().build(&context), &context);
         assert_eq!(format!("{start:?}"), format!("{:?}", StartPolicy::default().build(&context)));
     }
 }
 
-fn memories() -> impl Strategy<Value = PathMemory> {
+fn saved_paths() -> impl Strategy<Value = SavedPath> {
     let rate = proptest::option::of(any::<u64>().prop_map(Rate::from_bps));
-    (any::<u64>(), any::<u64>(), 40..300u64, rate, 0..7_200u64).prop_map(|(window, shift, rtt, rate, age)| PathMemory {
+    (any::<u64>(), any::<u64>(), 40..300u64, rate, 0..7_200u64).prop_map(|(window, shift, rtt, rate, age)| SavedPath {
         window: window >> (shift % 64),
         min_rtt: ms(rtt),
         rate,
@@ -461,11 +461,11 @@ fn policies() -> impl Strategy<Value = ResumePolicy> {
 }
 
 proptest! {
-    /// Whatever is remembered, and whatever happens.
+    /// Whatever was saved, and whatever happens.
     #[test]
     fn a_jump_never_exceeds_what_its_rule_allows_and_a_retreat_what_has_arrived(
         resume in policies(),
-        saved in memories(),
+        saved in saved_paths(),
         steps in proptest::collection::vec((0..4u8, 1..60u64), 1..80),
     ) {
         let divisor = if resume == ResumePolicy::HandshakeFull { 1 } else { 2 };

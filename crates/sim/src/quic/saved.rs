@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use thalweg_proto::config::{PathStore, TokenStore};
+use thalweg_proto::config::{SavedPathStore, TokenStore};
 use thalweg_proto::crypto::deterministic::named_generator;
-use thalweg_proto::recovery::PathMemory;
+use thalweg_proto::recovery::SavedPath;
 use thalweg_proto::token::TokenKey;
 use thalweg_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramMeta, Endpoint, EndpointConfig, Route, ServerConfig,
@@ -15,7 +15,7 @@ use thalweg_proto::{
 use thalweg_units::{Duration, Instant};
 
 use super::DATE;
-use crate::plan::Resumed;
+use crate::plan::SavedState;
 
 /// Datagrams that a handshake takes at most, there being nothing to lose them.
 const MOST_DATAGRAMS: usize = 1_000;
@@ -25,20 +25,20 @@ const MOST_DATAGRAMS: usize = 1_000;
 pub(super) struct Before {
     key: Arc<TokenKey>,
     client: SocketAddr,
-    resumed: Resumed,
+    saved: SavedState,
     seed: [u8; 32],
     /// Tokens taken so far.
     taken: AtomicU64,
 }
 
 impl Before {
-    pub(super) fn new(key: Arc<TokenKey>, client: SocketAddr, resumed: Resumed, seed: [u8; 32]) -> Before {
-        Before { key, client, resumed, seed, taken: AtomicU64::new(0) }
+    pub(super) fn new(key: Arc<TokenKey>, client: SocketAddr, saved: SavedState, seed: [u8; 32]) -> Before {
+        Before { key, client, saved, seed, taken: AtomicU64::new(0) }
     }
 
     /// Seconds since 1970 when the earlier connection ended.
     fn ended(&self) -> u64 {
-        DATE.saturating_sub(self.resumed.memory.map_or(0, |memory| memory.age.as_secs()))
+        DATE.saturating_sub(self.saved.path.map_or(0, |saved| saved.age.as_secs()))
     }
 }
 
@@ -48,18 +48,18 @@ impl TokenStore for Before {
     fn take(&self, _: &str) -> Option<Vec<u8>> {
         let mut chance = named_generator(&self.seed, "token", self.taken.fetch_add(1, Ordering::Relaxed));
         let (ip, ended) = (self.client.ip(), self.ended());
-        Some(match &self.resumed.memory {
-            Some(memory) => self.key.seal_known_path(&mut chance, ip, ended, memory),
+        Some(match &self.saved.path {
+            Some(saved) => self.key.seal_saved_path(&mut chance, ip, ended, saved),
             None => self.key.seal_new(&mut chance, ip, ended),
         })
     }
 }
 
-impl PathStore for Before {
-    fn insert(&self, _: &str, _: SocketAddr, _: PathMemory) {}
+impl SavedPathStore for Before {
+    fn insert(&self, _: &str, _: SocketAddr, _: SavedPath) {}
 
-    fn take(&self, _: &str, _: SocketAddr) -> Option<PathMemory> {
-        self.resumed.memory
+    fn take(&self, _: &str, _: SocketAddr) -> Option<SavedPath> {
+        self.saved.path
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use rand_core::Rng;
-use thalweg_recovery::{PathMemory, ResumePolicy};
+use thalweg_recovery::{ResumePolicy, SavedPath};
 use thalweg_units::{DurationExt, Instant};
 
 use crate::{config::ServerConfig, token::TokenKey};
@@ -14,32 +14,32 @@ const WORTH_TELLING: u64 = 4;
 const MOST_TOKENS: u8 = 20;
 
 /// Server: what the client's next token is to tell about the path.
-pub(crate) struct SavedPath {
+pub(crate) struct SavedPathTokens {
     key: Arc<TokenKey>,
     /// Seconds since 1970, when the connection began.
     unix_time: u64,
     begun: Instant,
     /// What the latest token tells.
-    told: Option<PathMemory>,
+    told: Option<SavedPath>,
     left: u8,
 }
 
-impl SavedPath {
+impl SavedPathTokens {
     /// Of a connection that begins now; `None` if tokens are not to tell anything, which costs packets some room.
-    pub fn new(config: &ServerConfig, unix_time: u64, begun: Instant) -> Option<SavedPath> {
+    pub fn new(config: &ServerConfig, unix_time: u64, begun: Instant) -> Option<SavedPathTokens> {
         let is_used = config.new_tokens && config.transport.policies.resume != ResumePolicy::Off;
         let key = is_used.then(|| config.token_key.clone())?;
-        Some(SavedPath { key, unix_time, begun, told: None, left: MOST_TOKENS })
+        Some(SavedPathTokens { key, unix_time, begun, told: None, left: MOST_TOKENS })
     }
 
     /// Whether a token that tells this would be of more use than the latest one.
-    fn is_news(&self, memory: &PathMemory) -> bool {
+    fn is_news(&self, saved: &SavedPath) -> bool {
         let Some(told) = self.told else { return true };
         let has_grown = |now: u64, before: u64| now > before.saturating_add(before / WORTH_TELLING);
-        let rate = |memory: &PathMemory| memory.rate.map_or(0, |rate| rate.bps());
-        has_grown(memory.window, told.window)
-            || has_grown(rate(memory), rate(&told))
-            || has_grown(told.min_rtt.nanos(), memory.min_rtt.nanos())
+        let rate = |saved: &SavedPath| saved.rate.map_or(0, |rate| rate.bps());
+        has_grown(saved.window, told.window)
+            || has_grown(rate(saved), rate(&told))
+            || has_grown(told.min_rtt.nanos(), saved.min_rtt.nanos())
     }
 
     /// Whether tokens may go on.
@@ -48,19 +48,13 @@ impl SavedPath {
     }
 
     /// Another token for the client at `ip`, if it would tell more than the latest.
-    pub(super) fn tell(
-        &mut self,
-        now: Instant,
-        ip: IpAddr,
-        memory: &PathMemory,
-        rng: &mut impl Rng,
-    ) -> Option<Vec<u8>> {
-        if !self.is_news(memory) {
+    pub(super) fn tell(&mut self, now: Instant, ip: IpAddr, saved: &SavedPath, rng: &mut impl Rng) -> Option<Vec<u8>> {
+        if !self.is_news(saved) {
             return None;
         }
-        self.told = Some(*memory);
+        self.told = Some(*saved);
         self.left = self.left.saturating_sub(1);
         let unix_time = self.unix_time.saturating_add(now.saturating_since(self.begun).as_secs());
-        Some(self.key.seal_known_path(rng, ip, unix_time, memory))
+        Some(self.key.seal_saved_path(rng, ip, unix_time, saved))
     }
 }

@@ -1,4 +1,4 @@
-//! What a client remembers of the path to a server, from one connection to the next.
+//! What a client saves of the path to a server, from one connection to the next.
 #![allow(clippy::unwrap_used)]
 
 mod harness;
@@ -10,25 +10,25 @@ use std::{
 };
 
 use harness::{Link, Setup, World};
-use thalweg_proto::{PathStore, TransportConfig};
+use thalweg_proto::{SavedPathStore, TransportConfig};
 use thalweg_recovery::{
-    AckEvent, Allowance, Change, Congestion, Controller, ControllerFactory, PathContext, PathMemory, PathView, Policies,
+    AckEvent, Allowance, Change, Congestion, Controller, ControllerFactory, PathContext, PathView, Policies, SavedPath,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What is kept, and all that ever was.
 #[derive(Debug, Default)]
-struct Store(Mutex<Vec<PathMemory>>, Mutex<Vec<PathMemory>>);
+struct Store(Mutex<Vec<SavedPath>>, Mutex<Vec<SavedPath>>);
 
-impl PathStore for Store {
-    fn insert(&self, server_name: &str, remote: SocketAddr, memory: PathMemory) {
+impl SavedPathStore for Store {
+    fn insert(&self, server_name: &str, remote: SocketAddr, saved: SavedPath) {
         assert!(remote.port() != 0);
         assert_eq!(server_name, "localhost");
-        self.0.lock().unwrap().push(memory);
+        self.0.lock().unwrap().push(saved);
     }
 
-    fn take(&self, _: &str, _: SocketAddr) -> Option<PathMemory> {
+    fn take(&self, _: &str, _: SocketAddr) -> Option<SavedPath> {
         self.0.lock().unwrap().pop()
     }
 }
@@ -75,11 +75,11 @@ fn what_an_upload_learned_reaches_the_controller_of_the_next_connection() {
     let mut world = World::new(Setup {
         link: Link { rate: 12_500_000, queue: 500_000, ..Link::new(Duration::from_millis(20)) },
         client,
-        tweak_client: Box::new(move |config| config.paths = Some(paths)),
+        tweak_client: Box::new(move |config| config.saved_paths = Some(paths)),
         ..Setup::default()
     });
     // A connection that carries next to nothing learns nothing, and puts back what it took.
-    for (bytes, memories) in [(1_000, 0), (1_000_000, 1), (1_000, 1)] {
+    for (bytes, saved_paths) in [(1_000, 0), (1_000_000, 1), (1_000, 1)] {
         let handle = world.handshake();
         assert!(world.transfer(handle, false, bytes, 10 * SECOND).is_some());
         let now = world.now;
@@ -88,18 +88,18 @@ fn what_an_upload_learned_reaches_the_controller_of_the_next_connection() {
         world.run_for(5 * SECOND);
         world.client.events.clear();
         world.server.events.clear();
-        assert_eq!(store.0.lock().unwrap().len(), memories, "after {bytes} bytes");
+        assert_eq!(store.0.lock().unwrap().len(), saved_paths, "after {bytes} bytes");
         store.1.lock().unwrap().extend(store.0.lock().unwrap().first());
     }
-    let memories = store.1.lock().unwrap();
-    let (memory, put_back) = (memories[0], memories[1]);
-    assert_eq!(put_back, PathMemory { age: put_back.age, ..memory });
-    assert!(put_back.age > memory.age, "{put_back:?}");
-    assert!((50_000..100_000).contains(&memory.window), "about fifty datagrams per round trip: {memory:?}");
-    assert!((Duration::from_millis(40)..Duration::from_millis(60)).contains(&memory.min_rtt), "{memory:?}");
-    assert!(memory.rate.is_some());
+    let saved_paths = store.1.lock().unwrap();
+    let (saved, put_back) = (saved_paths[0], saved_paths[1]);
+    assert_eq!(put_back, SavedPath { age: put_back.age, ..saved });
+    assert!(put_back.age > saved.age, "{put_back:?}");
+    assert!((50_000..100_000).contains(&saved.window), "about fifty datagrams per round trip: {saved:?}");
+    assert!((Duration::from_millis(40)..Duration::from_millis(60)).contains(&saved.min_rtt), "{saved:?}");
+    assert!(saved.rate.is_some());
     let contexts = contexts.lock().unwrap();
-    assert_eq!(contexts.iter().map(|context| context.memory).collect::<Vec<_>>(), [None, None, Some(memory)]);
+    assert_eq!(contexts.iter().map(|context| context.saved).collect::<Vec<_>>(), [None, None, Some(saved)]);
     assert!(contexts.iter().all(|context| context.remote.is_some()));
     assert_ne!(contexts[0].seed, contexts[1].seed);
 }

@@ -1,5 +1,5 @@
 //! What a client keeps about servers from one run of a program to the next: a file with their address tokens and what
-//! was learned about the paths to them (RFC 9959).
+//! was saved of the paths to them (RFC 9959).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -10,13 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use thalweg_proto::config::{PathStore, TokenStore};
-use thalweg_proto::recovery::PathMemory;
+use thalweg_proto::config::{SavedPathStore, TokenStore};
+use thalweg_proto::recovery::SavedPath;
 use thalweg_units::Rate;
 
 /// The first line: what the file is, and which version of it.
-const HEADER: &str = "thalweg known paths 1";
-/// Servers that a file knows; the one that was heard of least recently makes room for another.
+const HEADER: &str = "thalweg saved paths 1";
+/// The first line of files that an earlier version wrote. They are read, too, and get the new one when they are
+/// written.
+const OLD_HEADER: &str = "thalweg known paths 1";
+/// Servers that a file has; the one that was heard of least recently makes room for another.
 const SERVERS: usize = 256;
 /// Tokens kept per server.
 const TOKENS_PER_SERVER: usize = 2;
@@ -31,10 +34,10 @@ const PATH_LIFETIME: u64 = 3_600;
 /// For how long a token is kept, in seconds: as long as our servers accept one.
 const TOKEN_LIFETIME: u64 = 7 * 24 * 3_600;
 
-/// Why a file of known paths cannot be used. The file is left as it is.
+/// Why a file of saved paths cannot be used. The file is left as it is.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum KnownPathsError {
+pub enum SavedPathsError {
     /// It cannot be read or written.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
@@ -46,7 +49,7 @@ pub enum KnownPathsError {
         source: io::Error,
     },
     /// It is another kind of file.
-    #[error("{} is not a file of known paths, whose first line is \"{HEADER}\"; name another file", path.display())]
+    #[error("{} is not a file of saved paths, whose first line is \"{HEADER}\"; name another file", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -63,16 +66,16 @@ pub enum KnownPathsError {
     },
 }
 
-/// What is known of one server. Times are in seconds since 1970.
+/// What is saved of one server. Times are in seconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Known {
+struct SavedServer {
     /// The server's address, what was learned about the path to it, and when.
-    path: Option<(IpAddr, PathMemory, u64)>,
+    path: Option<(IpAddr, SavedPath, u64)>,
     /// Oldest first, with the time at which each came.
     tokens: VecDeque<(Vec<u8>, u64)>,
 }
 
-impl Known {
+impl SavedServer {
     /// When something was last heard of it.
     fn latest(&self) -> u64 {
         let path = self.path.map(|(_, _, learned)| learned);
@@ -98,9 +101,9 @@ impl Known {
     }
 }
 
-type Servers = BTreeMap<String, Known>;
+type Servers = BTreeMap<String, SavedServer>;
 
-/// Keeps address tokens and what was learned about paths in a file, of the 256 servers last heard of: tokens for a
+/// Keeps address tokens and what was saved of paths in a file, of the 256 servers last heard of: tokens for a
 /// week, paths for an hour.
 ///
 /// It is read when opened and written by [`save`](Self::save), as a whole: a program that dies meanwhile leaves the old
@@ -109,10 +112,10 @@ type Servers = BTreeMap<String, Known>;
 /// Whoever reads the file learns which servers were visited, when, from how fast a network, and can be taken for this
 /// client by the servers that gave the tokens. Only its owner may read it. A server that sees a token links the
 /// connection with the one that it was given on: delete the file to be unknown again. When the network changes, what
-/// is known of paths does not hold; the round-trip time of most other networks gives that away, and what is sent then
+/// is saved of paths does not hold; the round-trip time of most other networks gives that away, and what is sent then
 /// is bounded by the policy `resume`.
 #[derive(Debug)]
-pub struct KnownPaths {
+pub struct SavedPaths {
     file: PathBuf,
     inner: Mutex<Inner>,
 }
@@ -124,16 +127,16 @@ struct Inner {
     changed: BTreeSet<String>,
 }
 
-impl KnownPaths {
-    /// Reads a file; one that does not exist knows nothing.
+impl SavedPaths {
+    /// Reads a file; one that does not exist has saved nothing.
     ///
     /// # Errors
     ///
     /// When it cannot be read, is another kind of file or is damaged.
-    pub fn open(file: impl Into<PathBuf>) -> Result<KnownPaths, KnownPathsError> {
+    pub fn open(file: impl Into<PathBuf>) -> Result<SavedPaths, SavedPathsError> {
         let file = file.into();
         let servers = read(&file, seconds())?;
-        Ok(KnownPaths { file, inner: Mutex::new(Inner { servers, ..Inner::default() }) })
+        Ok(SavedPaths { file, inner: Mutex::new(Inner { servers, ..Inner::default() }) })
     }
 
     /// Writes what has changed to the file, which is replaced as a whole.
@@ -141,7 +144,7 @@ impl KnownPaths {
     /// # Errors
     ///
     /// When it cannot be written, or is not what it was any more; then it is left as it is.
-    pub fn save(&self) -> Result<(), KnownPathsError> {
+    pub fn save(&self) -> Result<(), SavedPathsError> {
         let now = seconds();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.changed.is_empty() {
@@ -150,29 +153,29 @@ impl KnownPaths {
         let mut servers = read(&self.file, now)?;
         for name in &inner.changed {
             match inner.servers.get(name) {
-                Some(known) => servers.insert(name.clone(), known.clone()),
+                Some(server) => servers.insert(name.clone(), server.clone()),
                 None => servers.remove(name),
             };
         }
         prune(&mut servers, now);
         thalweg_output::write_private(&self.file, print(&servers).as_bytes())
-            .map_err(|source| KnownPathsError::Io { what: "write", path: self.file.clone(), source })?;
+            .map_err(|source| SavedPathsError::Io { what: "write", path: self.file.clone(), source })?;
         inner.changed.clear();
         Ok(())
     }
 
-    /// Changes what is known of a server, if its name can be written down.
-    fn change<R: Default>(&self, server_name: &str, change: impl FnOnce(&mut Known, u64) -> R) -> R {
+    /// Changes what is saved of a server, if its name can be written down.
+    fn change<R: Default>(&self, server_name: &str, change: impl FnOnce(&mut SavedServer, u64) -> R) -> R {
         if !is_name(server_name) {
             return R::default();
         }
         let now = seconds();
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = inner.servers.entry(server_name.to_owned()).or_default();
-        known.forget_what_expired(now);
-        let before = known.clone();
-        let result = change(known, now);
-        if *known != before {
+        let server = inner.servers.entry(server_name.to_owned()).or_default();
+        server.forget_what_expired(now);
+        let before = server.clone();
+        let result = change(server, now);
+        if *server != before {
             inner.changed.insert(server_name.to_owned());
         }
         prune(&mut inner.servers, now);
@@ -183,34 +186,34 @@ impl KnownPaths {
     }
 }
 
-impl TokenStore for KnownPaths {
+impl TokenStore for SavedPaths {
     fn insert(&self, server_name: &str, token: Vec<u8>) {
         if (1..=LONGEST_TOKEN).contains(&token.len()) {
-            self.change(server_name, |known, now| known.push_token(token, now));
+            self.change(server_name, |server, now| server.push_token(token, now));
         }
     }
 
     fn take(&self, server_name: &str) -> Option<Vec<u8>> {
-        self.change(server_name, |known, _| known.tokens.pop_back().map(|(token, _)| token))
+        self.change(server_name, |server, _| server.tokens.pop_back().map(|(token, _)| token))
     }
 }
 
-impl PathStore for KnownPaths {
-    fn insert(&self, server_name: &str, remote: SocketAddr, memory: PathMemory) {
-        self.change(server_name, |known, now| {
-            let learned = now.saturating_sub(memory.age.as_secs());
-            known.path = Some((remote.ip(), PathMemory { age: Duration::ZERO, ..memory }, learned));
+impl SavedPathStore for SavedPaths {
+    fn insert(&self, server_name: &str, remote: SocketAddr, saved: SavedPath) {
+        self.change(server_name, |server, now| {
+            let learned = now.saturating_sub(saved.age.as_secs());
+            server.path = Some((remote.ip(), SavedPath { age: Duration::ZERO, ..saved }, learned));
         });
     }
 
-    fn take(&self, server_name: &str, remote: SocketAddr) -> Option<PathMemory> {
-        self.change(server_name, |known, now| {
-            let (ip, memory, learned) = known.path?;
+    fn take(&self, server_name: &str, remote: SocketAddr) -> Option<SavedPath> {
+        self.change(server_name, |server, now| {
+            let (ip, saved, learned) = server.path?;
             if ip != remote.ip() {
                 return None;
             }
-            known.path = None;
-            Some(PathMemory { age: Duration::from_secs(now.saturating_sub(learned)), ..memory })
+            server.path = None;
+            Some(SavedPath { age: Duration::from_secs(now.saturating_sub(learned)), ..saved })
         })
     }
 }
@@ -225,24 +228,24 @@ fn is_name(name: &str) -> bool {
 
 /// Drops what has expired, and the servers not heard of for the longest time if there are too many.
 fn prune(servers: &mut Servers, now: u64) {
-    servers.retain(|_, known| {
-        known.forget_what_expired(now);
-        !known.is_empty()
+    servers.retain(|_, server| {
+        server.forget_what_expired(now);
+        !server.is_empty()
     });
     while servers.len() > SERVERS {
-        let oldest = servers.iter().min_by_key(|(_, known)| known.latest()).map(|(name, _)| name.clone());
+        let oldest = servers.iter().min_by_key(|(_, server)| server.latest()).map(|(name, _)| name.clone());
         if let Some(name) = oldest {
             servers.remove(&name);
         }
     }
 }
 
-fn read(path: &Path, now: u64) -> Result<Servers, KnownPathsError> {
-    let failed = |source| KnownPathsError::Io { what: "read", path: path.to_owned(), source };
+fn read(path: &Path, now: u64) -> Result<Servers, SavedPathsError> {
+    let failed = |source| SavedPathsError::Io { what: "read", path: path.to_owned(), source };
     // A device or a pipe would never end, and a pipe not even open.
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => {}
-        Ok(_) => return Err(KnownPathsError::Foreign { path: path.to_owned() }),
+        Ok(_) => return Err(SavedPathsError::Foreign { path: path.to_owned() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Servers::new()),
         Err(error) => return Err(failed(error)),
     }
@@ -254,21 +257,21 @@ fn read(path: &Path, now: u64) -> Result<Servers, KnownPathsError> {
             prune(&mut servers, now);
             Ok(servers)
         }
-        Ok(None) => Err(KnownPathsError::Foreign { path: path.to_owned() }),
-        Err((line, reason)) => Err(KnownPathsError::Damaged { path: path.to_owned(), line, reason }),
+        Ok(None) => Err(SavedPathsError::Foreign { path: path.to_owned() }),
+        Err((line, reason)) => Err(SavedPathsError::Damaged { path: path.to_owned(), line, reason }),
     }
 }
 
 /// One line per item, fields separated by spaces.
 fn print(servers: &Servers) -> String {
     let mut out = format!("{HEADER}\n");
-    for (name, known) in servers {
-        if let Some((ip, memory, learned)) = &known.path {
-            let rtt = u64::try_from(memory.min_rtt.as_nanos()).unwrap_or(u64::MAX);
-            let rate = memory.rate.map_or(0, Rate::bps);
-            let _ = writeln!(out, "path {name} {ip} {} {rtt} {rate} {learned}", memory.window);
+    for (name, server) in servers {
+        if let Some((ip, saved, learned)) = &server.path {
+            let rtt = u64::try_from(saved.min_rtt.as_nanos()).unwrap_or(u64::MAX);
+            let rate = saved.rate.map_or(0, Rate::bps);
+            let _ = writeln!(out, "path {name} {ip} {} {rtt} {rate} {learned}", saved.window);
         }
-        for (token, received) in &known.tokens {
+        for (token, received) in &server.tokens {
             let _ = write!(out, "token {name} {received} ");
             for byte in token {
                 let _ = write!(out, "{byte:02x}");
@@ -281,9 +284,8 @@ fn print(servers: &Servers) -> String {
 
 /// The servers of a file; `None` if it is another kind of file, else the first line that cannot be understood and why.
 fn parse(bytes: &[u8]) -> Result<Option<Servers>, (usize, &'static str)> {
-    let Some(rest) = bytes.strip_prefix(HEADER.as_bytes()).and_then(|rest| rest.strip_prefix(b"\n")) else {
-        return Ok(None);
-    };
+    let below = |header: &str| bytes.strip_prefix(header.as_bytes()).and_then(|rest| rest.strip_prefix(b"\n"));
+    let Some(rest) = below(HEADER).or_else(|| below(OLD_HEADER)) else { return Ok(None) };
     let mut servers = Servers::new();
     if bytes.len() as u64 > LARGEST_FILE {
         return Err((1, "the file has more than 1 MiB"));
@@ -313,8 +315,8 @@ fn parse_line(line: &[u8], servers: &mut Servers) -> Result<(), &'static str> {
             let (window, rtt, rate) = (number(next()?)?, number(next()?)?, number(next()?)?);
             let learned = number(next()?)?;
             let (min_rtt, rate) = (Duration::from_nanos(rtt), (rate > 0).then(|| Rate::from_bps(rate)));
-            let memory = PathMemory { window, min_rtt, rate, age: Duration::ZERO };
-            servers.entry(name.to_owned()).or_default().path = Some((ip, memory, learned));
+            let saved = SavedPath { window, min_rtt, rate, age: Duration::ZERO };
+            servers.entry(name.to_owned()).or_default().path = Some((ip, saved, learned));
         }
         "token" => {
             let received = number(next()?)?;

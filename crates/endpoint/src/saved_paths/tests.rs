@@ -4,8 +4,8 @@ use super::*;
 
 const HOUR: u64 = 3_600;
 
-fn memory(window: u64) -> PathMemory {
-    PathMemory { window, min_rtt: Duration::from_millis(600), rate: Some(Rate::from_bps(1_000)), age: Duration::ZERO }
+fn saved(window: u64) -> SavedPath {
+    SavedPath { window, min_rtt: Duration::from_millis(600), rate: Some(Rate::from_bps(1_000)), age: Duration::ZERO }
 }
 
 fn at(ip: [u8; 4]) -> SocketAddr {
@@ -16,23 +16,23 @@ const HERE: [u8; 4] = [192, 0, 2, 1];
 
 fn file() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("known");
+    let path = folder.path().join("saved");
     (folder, path)
 }
 
 #[test]
 fn what_was_learned_is_there_in_the_next_run_and_given_out_once() {
     let (_folder, path) = file();
-    let store = KnownPaths::open(&path).unwrap();
-    PathStore::insert(&store, "example.org:443", at(HERE), memory(1_000_000));
+    let store = SavedPaths::open(&path).unwrap();
+    SavedPathStore::insert(&store, "example.org:443", at(HERE), saved(1_000_000));
     TokenStore::insert(&store, "example.org:443", vec![1, 2, 255]);
     store.save().unwrap();
-    let next = KnownPaths::open(&path).unwrap();
-    assert_eq!(PathStore::take(&next, "example.org:443", at([192, 0, 2, 2])), None, "another address");
-    assert_eq!(PathStore::take(&next, "example.com:443", at(HERE)), None, "another server");
-    let found = PathStore::take(&next, "example.org:443", at(HERE)).unwrap();
-    assert_eq!(PathMemory { age: Duration::ZERO, ..found }, memory(1_000_000));
-    assert_eq!(PathStore::take(&next, "example.org:443", at(HERE)), None, "a connection uses it");
+    let next = SavedPaths::open(&path).unwrap();
+    assert_eq!(SavedPathStore::take(&next, "example.org:443", at([192, 0, 2, 2])), None, "another address");
+    assert_eq!(SavedPathStore::take(&next, "example.com:443", at(HERE)), None, "another server");
+    let found = SavedPathStore::take(&next, "example.org:443", at(HERE)).unwrap();
+    assert_eq!(SavedPath { age: Duration::ZERO, ..found }, saved(1_000_000));
+    assert_eq!(SavedPathStore::take(&next, "example.org:443", at(HERE)), None, "a connection uses it");
     assert_eq!(TokenStore::take(&next, "example.org:443"), Some(vec![1, 2, 255]));
     assert_eq!(TokenStore::take(&next, "example.org:443"), None);
     next.save().unwrap();
@@ -40,38 +40,52 @@ fn what_was_learned_is_there_in_the_next_run_and_given_out_once() {
 }
 
 #[test]
+fn a_file_of_an_earlier_version_is_read_and_gets_the_new_first_line() {
+    let (_folder, path) = file();
+    let lines = format!("path a 192.0.2.1 5 600 0 {}\ntoken a {} 0102\n", seconds(), seconds());
+    fs::write(&path, format!("thalweg known paths 1\n{lines}")).unwrap();
+    let store = SavedPaths::open(&path).unwrap();
+    TokenStore::insert(&store, "b", vec![3]);
+    store.save().unwrap();
+    let written = fs::read_to_string(&path).unwrap();
+    assert!(written.starts_with(&format!("thalweg saved paths 1\n{lines}token b ")), "{written}");
+    assert_eq!(SavedPathStore::take(&store, "a", at(HERE)).map(|saved| saved.window), Some(5));
+    assert_eq!(TokenStore::take(&store, "a"), Some(vec![1, 2]));
+}
+
+#[test]
 fn what_is_given_back_keeps_its_age() {
     let (_folder, path) = file();
-    let store = KnownPaths::open(&path).unwrap();
-    let old = PathMemory { age: Duration::from_secs(600), ..memory(5) };
-    PathStore::insert(&store, "a", at(HERE), old);
-    let found = PathStore::take(&store, "a", at(HERE)).unwrap();
+    let store = SavedPaths::open(&path).unwrap();
+    let old = SavedPath { age: Duration::from_secs(600), ..saved(5) };
+    SavedPathStore::insert(&store, "a", at(HERE), old);
+    let found = SavedPathStore::take(&store, "a", at(HERE)).unwrap();
     assert!((600..610).contains(&found.age.as_secs()), "{found:?}");
-    let stale = PathMemory { age: Duration::from_secs(HOUR + 1), ..memory(5) };
-    PathStore::insert(&store, "a", at(HERE), stale);
-    assert_eq!(PathStore::take(&store, "a", at(HERE)), None);
+    let stale = SavedPath { age: Duration::from_secs(HOUR + 1), ..saved(5) };
+    SavedPathStore::insert(&store, "a", at(HERE), stale);
+    assert_eq!(SavedPathStore::take(&store, "a", at(HERE)), None);
 }
 
 #[test]
 fn programs_that_share_a_file_keep_what_the_others_learned() {
     let (_folder, path) = file();
-    let (one, other) = (KnownPaths::open(&path).unwrap(), KnownPaths::open(&path).unwrap());
-    PathStore::insert(&one, "a", at(HERE), memory(1));
-    PathStore::insert(&other, "b", at(HERE), memory(2));
+    let (one, other) = (SavedPaths::open(&path).unwrap(), SavedPaths::open(&path).unwrap());
+    SavedPathStore::insert(&one, "a", at(HERE), saved(1));
+    SavedPathStore::insert(&other, "b", at(HERE), saved(2));
     one.save().unwrap();
     other.save().unwrap();
-    let both = KnownPaths::open(&path).unwrap();
-    assert_eq!(PathStore::take(&both, "a", at(HERE)).map(|memory| memory.window), Some(1));
-    assert_eq!(PathStore::take(&both, "b", at(HERE)).map(|memory| memory.window), Some(2));
+    let both = SavedPaths::open(&path).unwrap();
+    assert_eq!(SavedPathStore::take(&both, "a", at(HERE)).map(|saved| saved.window), Some(1));
+    assert_eq!(SavedPathStore::take(&both, "b", at(HERE)).map(|saved| saved.window), Some(2));
 }
 
 #[test]
 fn a_foreign_or_damaged_file_is_refused_and_left_as_it_is() {
     let (folder, path) = file();
     for (content, says) in [
-        ("", "is not a file of known paths"),
-        ("thalweg known paths 2\n", "is not a file of known paths"),
-        ("127.0.0.1 localhost\n", "is not a file of known paths"),
+        ("", "is not a file of saved paths"),
+        ("thalweg saved paths 2\n", "is not a file of saved paths"),
+        ("127.0.0.1 localhost\n", "is not a file of saved paths"),
         (&format!("{HEADER}\npath a 1.2.3.4 5 6 0\n"), "line 2: the line ends too early; correct"),
         (&format!("{HEADER}\n\npath a 1.2.3 5 6 0 7\n"), "line 3: the third field is no IP address"),
         (&format!("{HEADER}\npath a 1.2.3.4 -5 6 0 7\n"), "line 2: a number is missing, or too large"),
@@ -81,16 +95,16 @@ fn a_foreign_or_damaged_file_is_refused_and_left_as_it_is() {
     ] {
         // Also if it becomes so while a program runs.
         let _ = fs::remove_file(&path);
-        let store = KnownPaths::open(&path).unwrap();
-        PathStore::insert(&store, "a", at(HERE), memory(1));
+        let store = SavedPaths::open(&path).unwrap();
+        SavedPathStore::insert(&store, "a", at(HERE), saved(1));
         fs::write(&path, content).unwrap();
-        for error in [KnownPaths::open(&path).unwrap_err(), store.save().unwrap_err()] {
+        for error in [SavedPaths::open(&path).unwrap_err(), store.save().unwrap_err()] {
             assert!(error.to_string().contains(says), "{error}");
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), content);
     }
-    let error = KnownPaths::open(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("is not a file of known paths"), "{error}");
+    let error = SavedPaths::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("is not a file of saved paths"), "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
 }
 
@@ -99,8 +113,8 @@ fn a_foreign_or_damaged_file_is_refused_and_left_as_it_is() {
 fn only_its_owner_may_read_the_file() {
     use std::os::unix::fs::PermissionsExt;
     let (_folder, path) = file();
-    let store = KnownPaths::open(&path).unwrap();
-    PathStore::insert(&store, "a", at(HERE), memory(1));
+    let store = SavedPaths::open(&path).unwrap();
+    SavedPathStore::insert(&store, "a", at(HERE), saved(1));
     store.save().unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
@@ -111,16 +125,16 @@ fn a_link_stays_a_link_and_a_pipe_is_refused_without_waiting_for_it() {
     let (folder, path) = file();
     std::os::unix::fs::symlink("elsewhere", &path).unwrap();
     for window in [1, 2] {
-        let store = KnownPaths::open(&path).unwrap();
-        PathStore::insert(&store, "a", at(HERE), memory(window));
+        let store = SavedPaths::open(&path).unwrap();
+        SavedPathStore::insert(&store, "a", at(HERE), saved(window));
         store.save().unwrap();
         assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
         assert!(fs::symlink_metadata(folder.path().join("elsewhere")).unwrap().is_file());
     }
     let pipe = folder.path().join("pipe");
     if std::process::Command::new("mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()) {
-        let error = KnownPaths::open(&pipe).unwrap_err().to_string();
-        assert!(error.contains("is not a file of known paths"), "{error}");
+        let error = SavedPaths::open(&pipe).unwrap_err().to_string();
+        assert!(error.contains("is not a file of saved paths"), "{error}");
     }
 }
 
@@ -128,14 +142,14 @@ fn a_link_stays_a_link_and_a_pipe_is_refused_without_waiting_for_it() {
 fn the_file_is_bounded_and_the_longest_unheard_go_first() {
     let mut servers = Servers::new();
     for number in 0..1_000u64 {
-        let path = Some((HERE.into(), memory(number), 10_000 + number));
-        servers.insert(format!("server{number}"), Known { path, ..Known::default() });
+        let path = Some((HERE.into(), saved(number), 10_000 + number));
+        servers.insert(format!("server{number}"), SavedServer { path, ..SavedServer::default() });
     }
     prune(&mut servers, 11_000);
     assert_eq!(servers.len(), SERVERS);
     assert!(servers.contains_key("server999") && !servers.contains_key("server0"));
     let (_folder, path) = file();
-    let store = KnownPaths::open(&path).unwrap();
+    let store = SavedPaths::open(&path).unwrap();
     for name in ["", "two words", "new\nline", &"a".repeat(301)] {
         TokenStore::insert(&store, name, vec![1]);
         assert_eq!(TokenStore::take(&store, name), None, "{name:?}");
@@ -153,10 +167,10 @@ fn what_expires_goes_and_what_comes_from_the_future_too() {
         (now - HOUR - 1, now - TOKEN_LIFETIME - 1, false, false),
         (now + 1, now + 1, false, false),
     ] {
-        let mut known = Known { path: Some((HERE.into(), memory(1), learned)), ..Known::default() };
-        known.push_token(vec![1], received);
-        known.forget_what_expired(now);
-        assert_eq!((known.path.is_some(), known.tokens.len() == 1), (path, token), "{learned}");
+        let mut server = SavedServer { path: Some((HERE.into(), saved(1), learned)), ..SavedServer::default() };
+        server.push_token(vec![1], received);
+        server.forget_what_expired(now);
+        assert_eq!((server.path.is_some(), server.tokens.len() == 1), (path, token), "{learned}");
     }
 }
 
@@ -164,13 +178,14 @@ fn servers() -> impl Strategy<Value = Servers> {
     let path = (any::<[u8; 16]>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
         |(ip, window, rtt, rate, learned)| {
             let rate = (rate > 0).then(|| Rate::from_bps(rate));
-            (ip.into(), PathMemory { window, min_rtt: Duration::from_nanos(rtt), rate, age: Duration::ZERO }, learned)
+            (ip.into(), SavedPath { window, min_rtt: Duration::from_nanos(rtt), rate, age: Duration::ZERO }, learned)
         },
     );
     let token = (proptest::collection::vec(any::<u8>(), 1..LONGEST_TOKEN), any::<u64>());
     let tokens = proptest::collection::vec(token, 1..=TOKENS_PER_SERVER);
-    let known = (proptest::option::of(path), tokens).prop_map(|(path, tokens)| Known { path, tokens: tokens.into() });
-    proptest::collection::btree_map("[!-~]{1,40}", known, 0..20)
+    let server =
+        (proptest::option::of(path), tokens).prop_map(|(path, tokens)| SavedServer { path, tokens: tokens.into() });
+    proptest::collection::btree_map("[!-~]{1,40}", server, 0..20)
 }
 
 proptest! {
@@ -200,7 +215,7 @@ proptest! {
             bytes[at] = byte;
         }
         if let Ok(Some(servers)) = parse(&bytes) {
-            prop_assert!(servers.values().all(|known| known.tokens.len() <= TOKENS_PER_SERVER));
+            prop_assert!(servers.values().all(|server| server.tokens.len() <= TOKENS_PER_SERVER));
         }
     }
 }

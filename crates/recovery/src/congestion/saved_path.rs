@@ -1,14 +1,14 @@
-//! What is worth remembering about a path after a connection.
+//! What a connection saves of its path for a later one.
 
 use thalweg_units::{Duration, Rate};
 
-/// What is worth remembering about a path after a connection: the saved parameters of Careful Resume (RFC 9959 section
-/// 3), and a rate.
+/// What a connection saves of its path for a later one: the saved parameters of Careful Resume (RFC 9959 section 3),
+/// and a rate.
 ///
 /// Plain data: where it is kept, for how long and under which name is decided by whoever keeps it. The window is a
 /// statement about the path at one time, so the one that uses it has to tread carefully.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct PathMemory {
+pub struct SavedPath {
     /// The largest number of bytes that were acknowledged within a round trip (saved_cwnd).
     pub window: u64,
     /// The minimum round-trip time (saved_rtt).

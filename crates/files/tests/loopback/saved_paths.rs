@@ -1,4 +1,4 @@
-//! What a client brings back to a server from an earlier run: the token that says what the server had learned about the
+//! What a client brings back to a server from an earlier run: the token that says what the server had saved of the
 //! path.
 
 use std::fs;
@@ -8,7 +8,7 @@ use crate::common::{Downloads, Host, get_one, sample};
 use thalweg::recovery::{
     AckEvent, Allowance, Change, Congestion, Controller, ControllerFactory, PathContext, PathView, Policies,
 };
-use thalweg::{KnownPaths, TransportConfig};
+use thalweg::{SavedPaths, TransportConfig};
 use thalweg_files::client::{Fetcher, Preference};
 use thalweg_files::server::ServerOptions;
 
@@ -54,26 +54,27 @@ async fn host(resume: &str) -> (Host, Arc<Mutex<Vec<PathContext>>>) {
     (host, contexts)
 }
 
-/// What the server knows of the path when a second run fetches the file, after `between` has had the file of paths.
+/// Whether something is saved of the path when a second run fetches the file, after `between` has had the file of
+/// paths.
 async fn second_run(resume: &str, between: impl FnOnce(&std::path::Path)) -> Vec<bool> {
     let (host, contexts) = host(resume).await;
     let downloads = Downloads::new();
-    let file = downloads.path("known");
+    let file = downloads.path("saved");
     let mut between = Some(between);
     for run in 0..2 {
-        let known = Arc::new(KnownPaths::open(&file).unwrap());
+        let saved = Arc::new(SavedPaths::open(&file).unwrap());
         let mut options = host.options(Preference::Quic);
-        options.known_paths = Some(known.clone());
+        options.saved_paths = Some(saved.clone());
         let fetcher = Fetcher::new(options).unwrap();
         get_one(&fetcher, host.url("f"), &downloads.path("f"), None).await.unwrap();
         fetcher.close().await;
-        known.save().unwrap();
+        saved.save().unwrap();
         if let Some(between) = between.take_if(|_| run == 0) {
             between(&file);
         }
     }
     let contexts = contexts.lock().unwrap();
-    contexts.iter().map(|context| context.memory.is_some_and(|memory| memory.window >= 48_000)).collect()
+    contexts.iter().map(|context| context.saved.is_some_and(|saved| saved.window >= 48_000)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,46 @@
+//! Options under the names that they had before: they are taken as if written anew, and whoever writes them is told.
+
+use std::ffi::OsString;
+
+/// An option's former name, and the one that it has now.
+pub type Renamed = (&'static str, &'static str);
+
+/// Options that have another name in this version.
+const OPTIONS: [Renamed; 1] = [("--known-paths", "--saved-paths")];
+
+/// The arguments with options under the names that they have now, and those that had to be renamed, in the order of the
+/// command line. What stands behind `--` is no option.
+pub fn options(args: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<Renamed>) {
+    let (mut found, mut are_options) = (Vec::new(), true);
+    let renamed = args.into_iter().map(|arg| {
+        are_options &= arg != "--";
+        let of = |(former, now): Renamed| {
+            let rest = arg.to_str()?.strip_prefix(former)?;
+            (rest.is_empty() || rest.starts_with('=')).then(|| ((former, now), format!("{now}{rest}").into()))
+        };
+        let Some((option, anew)) = OPTIONS.into_iter().filter(|_| are_options).find_map(of) else { return arg };
+        found.push(option);
+        anew
+    });
+    (renamed.collect(), found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_former_name_becomes_the_present_one_where_options_are() {
+        let line = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for (before, after, count) in [
+            ("thalweg get --known-paths f url", "thalweg get --saved-paths f url", 1),
+            ("thalweg get --known-paths=f url", "thalweg get --saved-paths=f url", 1),
+            ("thalweg get --saved-paths f url", "thalweg get --saved-paths f url", 0),
+            ("thalweg get --known-pathsf url", "thalweg get --known-pathsf url", 0),
+            ("thalweg put -- --known-paths url", "thalweg put -- --known-paths url", 0),
+        ] {
+            let (args, renamed) = options(line(before));
+            assert_eq!((args, renamed.len()), (line(after), count), "{before}");
+        }
+    }
+}
