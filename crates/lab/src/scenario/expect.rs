@@ -1,23 +1,19 @@
 //! `[[expect]]`, `[[known]]` and `[until]`: what has to hold, what is known to fall short, and how sure one wants to
 //! be.
 
-use std::collections::BTreeSet;
-
 use thalweg_link::PathConfig;
 
-use super::axis::Axis;
+use super::bounds::{self, Bounded};
+use super::labels::{Labels, hint};
 use super::read::{Field, Reader};
-use super::rivals::{OURS, STACK};
-use super::tree::Value;
 use super::world::FlowSpec;
 use crate::metric::{self, METRICS, Metric, Scope, Unit};
 use crate::stats::Statistic;
-use thalweg_link::read::nearest;
 
 /// Something that has to hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
-    /// The line of the file.
+    /// The line of the file; of a bound by label, the label's.
     pub line: usize,
     /// Whether it does not have to hold because it is known to fall short: `[[known]]`.
     pub known: bool,
@@ -131,9 +127,7 @@ pub(crate) fn until(field: &Field<'_>) -> Option<Until> {
 #[derive(Copy, Clone)]
 pub(crate) struct Named<'a> {
     /// What is varied.
-    pub(crate) axes: &'a [Axis],
-    /// Rivals that this program does not have.
-    pub(crate) absent: &'a [String],
+    pub(crate) labels: Labels<'a>,
     /// The flows.
     pub(crate) flows: &'a [FlowSpec],
     /// The paths.
@@ -161,17 +155,19 @@ pub(crate) fn read(field: &Field<'_>, list: List, world: &Named<'_>) -> Vec<Expe
         .items()
         .iter()
         .filter_map(|item| one((item.line(), list == List::Known), item.table(accepted)?, world))
+        .flatten()
         .collect()
 }
 
+/// The expectations of one table: one, or one for each label that has a bound.
 fn one(
     (line, known): (usize, bool),
     reader: Reader<'_>,
-    Named { axes, absent, flows, paths }: &Named<'_>,
-) -> Option<Expectation> {
-    let selected = reader.get("where").map_or(Some(Vec::new()), |field| points(&field, axes, absent));
-    let relative_to = reader.get("relative_to").map(|field| points(&field, axes, absent));
-    let versus = reader.get("versus").map(|field| points(&field, axes, absent));
+    Named { labels, flows, paths }: &Named<'_>,
+) -> Option<Vec<Expectation>> {
+    let selected = reader.get("where").map_or(Some(Vec::new()), |field| labels.points(&field));
+    let relative_to = reader.get("relative_to").map(|field| labels.points(&field));
+    let versus = reader.get("versus").map(|field| labels.points(&field));
     if relative_to.is_some() && versus.is_some() {
         reader.complain("compares twice; write relative_to for a ratio or versus for a difference");
     }
@@ -185,38 +181,9 @@ fn one(
         field.choice(&choices).map(str::to_owned)
     });
     let measured = reader.need("metric", "\"completion.p50\"").and_then(|field| measured(&field));
-    let because = reader.get("because").and_then(|field| field.text("a reason in quotes")).map(str::to_owned);
-    let unit = measured.map_or(Unit::Ratio, |(metric, statistic)| unit(relative_to.is_some(), metric, statistic));
-    let has_unit = measured.is_some();
     // A difference can be negative.
-    let signed = versus.is_some();
-    let bound = |field: Field<'_>| if has_unit { value(&field, unit, signed) } else { None };
-    let mut at_least = reader.get("at_least").and_then(bound);
-    let mut at_most = reader.get("at_most").and_then(bound);
-    if let Some(equals) = reader.get("equals").and_then(bound) {
-        (at_least, at_most) = (Some(equals), Some(equals));
-    }
-    if let Some(field) = reader.get("within") {
-        match field.items().as_slice() {
-            [low, high] if field.is_list() => {
-                (at_least, at_most) = (bound(low.clone()), bound(high.clone()));
-            }
-            _ => field.complain("is no pair; write [smallest, largest]"),
-        }
-    }
-    let bounds = ["at_least", "at_most", "equals", "within"];
-    let given: Vec<&str> = bounds.into_iter().filter(|key| reader.has(key)).collect();
-    match given.as_slice() {
-        [] => reader.complain("expects nothing; write at_most, at_least, equals or within"),
-        [_] | ["at_least", "at_most"] => {}
-        _ => reader
-            .complain(format!("{} do not go together; write one of them, or at_least and at_most", given.join(", "))),
-    }
-    if let (Some(least), Some(most)) = (at_least, at_most)
-        && least > most
-    {
-        reader.complain("can never hold: its lower bound is above its upper bound");
-    }
+    let unit = measured.map(|(metric, statistic)| (unit(relative_to.is_some(), metric, statistic), versus.is_some()));
+    let bounded = bounds::read(&reader, selected.as_deref().unwrap_or_default(), *labels, unit);
     if let Some((metric, _)) = measured {
         if flow.is_some() && metric.scope != Scope::Flow {
             reader.complain(format!("{} is not measured per flow; leave flow out", metric.name));
@@ -233,61 +200,27 @@ fn one(
         versus.map_or(Some(None), |points| points.map(Some)),
     );
     let (relative_to, versus) = (relative_to?, versus?);
-    Some(Expectation {
-        line,
+    let selected = selected?;
+    let expectation = |Bounded { line: own_line, point, at_least, at_most, because }: Bounded| Expectation {
+        line: own_line.unwrap_or(line),
         known,
-        points: selected?,
-        flow,
-        link,
+        points: selected.iter().cloned().chain(point).collect(),
+        flow: flow.clone(),
+        link: link.clone(),
         metric,
         statistic,
         at_least,
         at_most,
-        relative_to,
-        versus,
+        relative_to: relative_to.clone(),
+        versus: versus.clone(),
         because,
-    })
+    };
+    Some(bounded.into_iter().map(expectation).collect())
 }
 
 /// The names of the directions of paths.
 pub(crate) fn links(paths: &[PathConfig]) -> Vec<String> {
     paths.iter().flat_map(|path| [format!("{}.up", path.name), format!("{}.down", path.name)]).collect()
-}
-
-/// `{ axis = value }`: which points are meant.
-fn points(field: &Field<'_>, axes: &[Axis], absent: &[String]) -> Option<Vec<(String, String)>> {
-    let reader = field.table("{ AXIS = VALUE }")?;
-    let mut points = Vec::new();
-    for (key, _, value) in reader.all() {
-        let Some(axis) = axes.iter().find(|axis| axis.label == key || axis.key == key) else {
-            let names: Vec<&str> = axes.iter().map(|axis| axis.label.as_str()).collect();
-            let hint =
-                nearest(key, names.iter().copied()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
-            let accepted =
-                if names.is_empty() { "nothing, as there is no [vary]".to_owned() } else { names.join(", ") };
-            value.complain(format!("is not varied; {hint}accepted here: {accepted}"));
-            continue;
-        };
-        let label = value.node.label();
-        let absent = if axis.label == STACK { absent } else { &[] };
-        let values = || axis.values.iter().chain(absent).map(String::as_str);
-        if !values().any(|value| value == label) {
-            let hint = nearest(&label, values()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
-            let mut values: Vec<&str> = values().collect();
-            let mut seen = BTreeSet::new();
-            values.retain(|value| seen.insert(*value));
-            value.complain(format!("\"{label}\" is not among its values; {hint}write one of {}", values.join(", ")));
-            continue;
-        }
-        points.push((axis.label.clone(), label));
-    }
-    let listed = axes.iter().any(|axis| axis.key == "rivals");
-    let rival = points.iter().find(|(axis, label)| listed && axis == STACK && label != OURS);
-    let policy = axes.iter().find(|axis| axis.sets_policies() && points.iter().any(|(label, _)| *label == axis.label));
-    if let (Some((_, rival)), Some(axis)) = (rival, policy) {
-        field.complain(format!("{rival} is not run with our policies, so leave {} out", axis.label));
-    }
-    Some(points)
 }
 
 /// "completion.p50": a metric and a statistic; the statistic of shares of runs can be left out.
@@ -299,7 +232,7 @@ pub(super) fn measured(field: &Field<'_>) -> Option<(&'static Metric, Statistic)
     };
     let Some(metric) = metric::find(name) else {
         let names = || METRICS.iter().map(|metric| metric.name);
-        let hint = nearest(name, names()).map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
+        let hint = hint(name, names());
         field.complain(format!(
             "there is no metric \"{name}\"; {hint}there are {}",
             names().collect::<Vec<_>>().join(", ")
@@ -324,27 +257,4 @@ pub(super) fn measured(field: &Field<'_>) -> Option<(&'static Metric, Statistic)
         },
     };
     Some((metric, statistic))
-}
-
-/// A bound; of a difference also below zero: "-5 ms".
-fn value(field: &Field<'_>, unit: Unit, signed: bool) -> Option<f64> {
-    match &field.node.value {
-        Value::Text(text) if signed && text.trim_start().starts_with(['-', '−']) => {
-            let size = text.trim_start().trim_start_matches(['-', '−']);
-            metric::parse(size.trim_start(), unit).map(|size| -size).map_err(|message| field.complain(message)).ok()
-        }
-        Value::Text(text) => metric::parse(text, unit).map_err(|message| field.complain(message)).ok(),
-        Value::Integer(0) => Some(0.0),
-        Value::Integer(_) | Value::Float(_) if matches!(unit, Unit::Ratio | Unit::Count | Unit::Share) => {
-            field.number("a number")
-        }
-        Value::Integer(_) | Value::Float(_) => {
-            field.complain(format!("{} has no unit; write {}", field.node.label(), metric::example(unit)));
-            None
-        }
-        _ => {
-            field.complain(format!("is {}; write {}", field.node.kind(), metric::example(unit)));
-            None
-        }
-    }
 }

@@ -24,12 +24,14 @@
 //! ```
 
 mod axis;
+mod bounds;
 mod compare;
 mod expect;
 mod files;
 mod flow;
 mod group;
 mod keys;
+mod labels;
 mod points;
 mod rivals;
 mod told;
@@ -57,6 +59,7 @@ pub use rivals::{OURS, STACK};
 use crate::hash::Digest;
 use crate::metric::Metric;
 use files::Traces;
+use labels::Labels;
 use points::Spanned;
 use read::Reader;
 use tree::Node;
@@ -257,7 +260,7 @@ fn read(
     let absent = rivals.map(|rivals| rivals.absent).unwrap_or_default();
     let flows = points.first().map(|point| point.world.flows.as_slice()).unwrap_or_default();
     let paths = points.first().map(|point| point.world.paths.as_slice()).unwrap_or_default();
-    let named = expect::Named { axes: &axes, absent: &absent, flows, paths };
+    let named = expect::Named { labels: Labels { axes: &axes, absent: &absent }, flows, paths };
     let list =
         |field: Option<read::Field<'_>>, list| field.map_or_else(Vec::new, |field| expect::read(&field, list, &named));
     let (expectations, known) = (list(expect, expect::List::Expect), list(shortfalls, expect::List::Known));
