@@ -1,10 +1,11 @@
-//! `thalweg lab`: the commands of the lab, and what they share (interrupts, progress, reading scenarios and results).
+//! `thalweg lab`: the commands of the lab, and what they share (interrupts, reading results).
 
 mod collection;
 mod differences;
 mod draw;
 mod export;
 mod forecast;
+mod named;
 mod outcome;
 mod program;
 mod progress;
@@ -16,16 +17,15 @@ mod tier;
 mod trace;
 mod words;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
 use thalweg_lab::engine::Engine;
 use thalweg_lab::engine::SimEngine;
 use thalweg_lab::results::Results;
-use thalweg_lab::scenario::Scenario;
 
-use crate::failure::{Context, Failure, Result};
+use crate::failure::{Failure, Result};
 use draw::DrawArgs;
 use export::ExportArgs;
 pub use program::this_program;
@@ -114,63 +114,6 @@ fn stop_on_interrupt() -> &'static AtomicBool {
         });
     });
     &STOP
-}
-
-/// The scenario files that are named, and those in the folders that are named, sorted by name.
-fn scenario_files(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for path in named {
-        if !path.is_dir() {
-            files.push(path.clone());
-            continue;
-        }
-        let entries = std::fs::read_dir(path).context(format!("cannot read {}", path.display()))?;
-        let mut inside: Vec<PathBuf> = entries
-            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-            .collect();
-        inside.sort();
-        if inside.is_empty() {
-            return Err(Failure::usage(format!("{} has no scenarios; they end in .toml", path.display())));
-        }
-        files.extend(inside);
-    }
-    Ok(files)
-}
-
-/// Reads scenarios, all of them before any is run: a mistake in the last one shows at once.
-fn load_scenarios(named: &[PathBuf], engine: &dyn Engine) -> Result<Vec<Scenario>> {
-    let files = scenario_files(named)?;
-    let stacks = engine.stacks();
-    let mut scenarios = Vec::new();
-    let mut wrong = Vec::new();
-    for file in &files {
-        match Scenario::load(file, &stacks) {
-            Ok(scenario) => scenarios.push(scenario),
-            Err(error) => wrong.push(error.to_string()),
-        }
-    }
-    if wrong.is_empty() { Ok(scenarios) } else { Err(Failure::usage(wrong.join("\n"))) }
-}
-
-/// Tells of keys that go by the names that they had before.
-fn tell_renamed(scenario: &Scenario) {
-    for renamed in &scenario.remarks.renamed {
-        eprintln!("thalweg: {renamed}");
-    }
-}
-
-/// Refuses a point that a scenario does not have.
-fn check_point(scenario: &Scenario, point: usize) -> Result<()> {
-    let (file, count) = (&scenario.file, scenario.points.len());
-    match count {
-        count if point < count => Ok(()),
-        1 => Err(Failure::usage(format!("{file} has 1 point, so --point can only be 0"))),
-        count => Err(Failure::usage(format!(
-            "{file} has {count} points, so --point goes from 0 to {}",
-            count.saturating_sub(1)
-        ))),
-    }
 }
 
 /// Reads the results in a directory.

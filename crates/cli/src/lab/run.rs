@@ -15,10 +15,11 @@ use thalweg_lab::scenario::Scenario;
 use thalweg_lab::store::Store;
 
 use super::forecast::{Forecast, forecast};
+use super::named::{check_point, load_scenarios, tell_renamed};
 use super::outcome::{Detail, outcome, question};
 use super::progress::Bar;
 use super::tier::TierName;
-use super::{check_point, collection, load_scenarios, stop_on_interrupt, tell_renamed, words};
+use super::{collection, stop_on_interrupt, words};
 use crate::failure::{Failure, Result};
 use crate::output;
 use crate::paint::Paint;

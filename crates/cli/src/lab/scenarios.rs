@@ -10,9 +10,9 @@ use thalweg_lab::scenario::{Scenario, flow_keys, keys, presets};
 use thalweg_lab::stats::Statistic;
 use thalweg_lab::store::write_whole;
 
+use super::named::{load_scenarios, scenario_files, tell_renamed};
 use super::tier::TierName;
 use super::words::counted;
-use super::{load_scenarios, scenario_files, tell_renamed};
 use crate::columns::{described, sentence};
 use crate::failure::{Failure, Result};
 use crate::output;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use thalweg_lab::engine::Engine;
 use thalweg_lab::scenario::{Scenario, Tier};
 
-use super::load_scenarios;
+use super::named::load_scenarios;
 use crate::failure::{Context as _, Failure, Result};
 
 /// See `tier` in a scenario file.

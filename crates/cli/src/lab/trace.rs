@@ -9,7 +9,8 @@ use thalweg_lab::scenario::Scenario;
 use thalweg_lab::store::{Manifest, ManifestRun, Store};
 use thalweg_lab::trace::{TraceError, trace};
 
-use super::{check_point, tell_renamed, words};
+use super::named::{check_point, tell_renamed};
+use super::words;
 use crate::failure::{Failure, Result};
 use crate::output;
 
