@@ -87,7 +87,7 @@ pub fn main_as(
     let parsed = program.clone().try_get_matches_from(args).and_then(|matches| {
         let is_quiet = |of: &ArgMatches| of.try_get_one::<bool>("quiet").is_ok_and(|quiet| quiet == Some(&true));
         if !matches.subcommand().is_some_and(|(_, of)| is_quiet(of)) {
-            for (former, now) in renamed {
+            for (former, now) in &renamed {
                 eprintln!("{name}: {former} is now called {now}; the next version does not take the former name");
             }
         }
@@ -96,6 +96,10 @@ pub fn main_as(
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
+            // The error may name an option by the name that it has now.
+            for (former, now) in renamed.into_iter().filter(|_| error.use_stderr()) {
+                eprintln!("{name}: {former} is now called {now}");
+            }
             // Help and version go to stdout with 0, everything else to stderr with 2.
             if let Err(error) = error.print() {
                 output::note(&error);

@@ -1,6 +1,6 @@
 //! Options under the names that they had before: they are taken as if written anew, and whoever writes them is told.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 /// An option's former name, and the one that it has now.
 pub type Renamed = (&'static str, &'static str);
@@ -15,14 +15,34 @@ pub fn options(args: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<
     let renamed = args.into_iter().map(|arg| {
         are_options &= arg != "--";
         let of = |(former, now): Renamed| {
-            let rest = arg.to_str()?.strip_prefix(former)?;
-            (rest.is_empty() || rest.starts_with('=')).then(|| ((former, now), format!("{now}{rest}").into()))
+            // A value need not be UTF-8.
+            let value = match arg.as_encoded_bytes().strip_prefix(former.as_bytes())? {
+                [] => "".into(),
+                [b'=', ..] => after(&arg, former.len()),
+                _ => return None,
+            };
+            let mut anew = OsString::from(now);
+            anew.push(value);
+            Some(((former, now), anew))
         };
         let Some((option, anew)) = OPTIONS.into_iter().filter(|_| are_options).find_map(of) else { return arg };
         found.push(option);
         anew
     });
     (renamed.collect(), found)
+}
+
+/// What stands in an argument from a place on, before which there is ASCII only.
+fn after(arg: &OsStr, at: usize) -> OsString {
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt as _;
+        OsStr::from_bytes(&arg.as_bytes()[at..]).to_owned()
+    }
+    #[cfg(not(unix))]
+    {
+        arg.to_string_lossy()[at..].into()
+    }
 }
 
 #[cfg(test)]
@@ -42,5 +62,14 @@ mod tests {
             let (args, renamed) = options(line(before));
             assert_eq!((args, renamed.len()), (line(after), count), "{before}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_value_that_is_no_utf_8_stays() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let arg = |text: &[u8]| OsStr::from_bytes(text).to_owned();
+        let (args, renamed) = options([arg(b"--known-paths=\xff")]);
+        assert_eq!((args, renamed.len()), (vec![arg(b"--saved-paths=\xff")], 1));
     }
 }

@@ -111,7 +111,9 @@ fn saved_paths_are_kept_under_either_name_of_the_option_and_the_former_one_says_
         assert_eq!(said.matches("--known-paths is now called --saved-paths").count(), usize::from(is_said), "{said}");
         assert!(std::fs::read_to_string(&file).unwrap().starts_with("thalweg saved paths 1\n"), "{option}");
     }
-    assert_eq!(get(&["--saved-paths", &file, "--known-paths", &file]).status.code(), Some(2));
+    let twice = get(&["--saved-paths", &file, "--known-paths", &file]);
+    assert_eq!(twice.status.code(), Some(2));
+    assert!(text(&twice.stderr).contains("--known-paths is now called --saved-paths"), "{}", text(&twice.stderr));
     for asked in [&["get", "--help"], &["man", "get"], &["completions", "bash"], &["completions", "zsh"]] {
         let told = run(asked).stdout;
         let told = text(&told).replace('\\', "");

@@ -325,7 +325,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        // What has not begun need not be read for nobody.
+        // A read that has not begun is of no use any more.
         if let Some(reading) = &self.reading {
             reading.abort();
         }

@@ -145,8 +145,8 @@ impl FlowPlan {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SavedState {
-    /// Of the path, at both ends: the client has kept its own, and brings the server's in a token,
-    /// which also validates its address. The policy `resume` decides what is made of it.
+    /// What both ends know of the path: the client has kept its own part, and brings the server's in a token, which also
+    /// validates its address. The policy `resume` decides what is made of it.
     pub path: Option<SavedPath>,
     /// Requests leave with the first flight (0-RTT), in an earlier connection's TLS session.
     pub early_data: bool,

@@ -144,7 +144,11 @@ impl RunArgs {
     /// results.
     fn places(&self, scenarios: &[Scenario]) -> Result<(PathBuf, Vec<PathBuf>)> {
         let several = scenarios.len() > 1;
-        let root = collection::root(&self.scenarios, self.out.as_deref(), scenarios.first(), several);
+        let mut root = collection::root(&self.scenarios, self.out.as_deref(), scenarios.first(), several);
+        if let Some(tier) = self.tier.filter(|_| self.out.is_none()) {
+            // Other scenarios, and other numbers of seeds, than a run without a tier.
+            root.as_mut_os_string().push(format!("-{}", tier.word()));
+        }
         let directories = collection::directories(scenarios, &root, several);
         let part = self.part();
         let taken = |directories: &[PathBuf]| {

@@ -25,9 +25,27 @@ impl TierName {
         let mut scenarios = load_scenarios(&with_folders_below(named)?, engine)?;
         scenarios.retain(|scenario| self.has(scenario));
         if scenarios.is_empty() {
-            return Err(Failure::usage("no scenario there is of this tier; a scenario says it with tier = \"gate\""));
+            let named: Vec<String> = named.iter().map(|path| path.display().to_string()).collect();
+            return Err(Failure::usage(format!("no scenario in {} {}", named.join(", "), self.wanted())));
         }
         Ok(scenarios)
+    }
+
+    /// Its name.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            TierName::Gate => "gate",
+            TierName::Nightly => "nightly",
+            TierName::Study => "study",
+        }
+    }
+
+    fn wanted(self) -> &'static str {
+        match self {
+            TierName::Gate => "has tier = \"gate\"",
+            TierName::Nightly => "has tier = \"nightly\", or tier = \"gate\" with gate_seeds",
+            TierName::Study => "has tier = \"study\", or none",
+        }
     }
 
     fn has(self, scenario: &Scenario) -> bool {

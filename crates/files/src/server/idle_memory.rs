@@ -20,8 +20,9 @@ pub(super) fn watch() -> impl Future<Output = ()> {
             let Some(now) = resident() else { return std::future::pending().await };
             if watch.is_time(now) {
                 // Some milliseconds, in which no thread gets memory.
-                release_aside().await;
-                watch.released(resident().unwrap_or(now));
+                if release_aside().await {
+                    watch.released(resident().unwrap_or(now));
+                }
             }
         }
     }
@@ -68,8 +69,9 @@ impl Bound {
         if let Some(now) = resident()
             && self.is_time(now)
         {
-            release_aside().await;
-            self.released(resident().unwrap_or(now));
+            if release_aside().await {
+                self.released(resident().unwrap_or(now));
+            }
         }
     }
 
@@ -133,18 +135,16 @@ fn resident() -> Option<u64> {
 }
 
 /// Releases on a thread of its own: those that may block can have thousands of reads to do first, while memory grows.
+/// False if there was no thread to be had: it is tried again at the next look.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-async fn release_aside() {
+async fn release_aside() -> bool {
     let (done, released) = tokio::sync::oneshot::channel();
     let thread = std::thread::Builder::new().name("release".into()).spawn(move || {
         release();
         // Nobody waits any more if the server has ended.
         let _ = done.send(());
     });
-    // Without a thread to be had it is tried at the next look.
-    if thread.is_ok() {
-        let _ = released.await;
-    }
+    thread.is_ok() && released.await.is_ok()
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

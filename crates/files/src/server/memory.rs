@@ -53,7 +53,7 @@ const LOOK: Duration = Duration::from_millis(250);
 const SCARCE_LOOK: Duration = Duration::from_millis(50);
 const FULL_LOOK: Duration = Duration::from_millis(5);
 
-/// The time between two looks at what the process takes, once half is used: one small file is read.
+/// The time between two looks at what the process takes: one small file is read.
 const KEEP_LOOK: Duration = Duration::from_millis(10);
 
 /// See the [module](self).
@@ -238,7 +238,7 @@ impl Memory {
             let mut bound = Bound::new(self.bytes);
             loop {
                 // Requests that arrive together take a hundred megabytes within 50 ms.
-                tokio::time::sleep(self.keep_pause()).await;
+                tokio::time::sleep(KEEP_LOOK).await;
                 bound.keep().await;
             }
         };
@@ -248,11 +248,6 @@ impl Memory {
     /// The time until the next look.
     fn pause(&self) -> Duration {
         if self.budget.used() > self.limit / 2 { SCARCE_LOOK } else { LOOK }
-    }
-
-    /// The time until the next look at what the process takes.
-    fn keep_pause(&self) -> Duration {
-        if self.budget.used() > self.limit / 2 { KEEP_LOOK } else { LOOK }
     }
 
     fn members(&self) -> MutexGuard<'_, Members> {

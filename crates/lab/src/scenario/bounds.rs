@@ -111,6 +111,9 @@ fn by_label<'a>(given: &[(&'static str, Field<'a>)], because: Option<&Field<'a>>
         return written;
     }
     let reasons = because.table("{ LABEL = REASON }").map(|table| table.all()).unwrap_or_default();
+    if reasons.is_empty() {
+        because.complain("names no label; write one reason, or { LABEL = REASON }");
+    }
     for (label, _, reason) in reasons {
         match places.get(label) {
             Some(at) => written[*at].because = Some(reason),

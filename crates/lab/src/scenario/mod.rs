@@ -302,7 +302,7 @@ fn read_tier(root: &Reader<'_>) -> Option<Tier> {
     match tier? {
         Tier::Gate { .. } => Some(Tier::Gate { seeds: Some(seeds?) }),
         Tier::Nightly | Tier::Study => {
-            field.complain("only a scenario with tier = \"gate\" is run with fewer seeds there");
+            field.complain("is for tier = \"gate\" only; write that, or leave gate_seeds out");
             None
         }
     }

@@ -624,6 +624,6 @@ fn a_scenario_says_when_it_is_judged() {
     assert!(gate.is_gate() && gate.is_nightly(), "the rest of its seeds is judged at night");
     assert!(!tier("tier = \"gate\"").unwrap().is_nightly());
     let error = tier("tier = \"nightly\"\ngate_seeds = 6").unwrap_err().to_string();
-    assert!(error.contains("only a scenario with tier = \"gate\""), "{error}");
+    assert!(error.contains("is for tier = \"gate\" only"), "{error}");
     assert!(tier("tier = \"daily\"").unwrap_err().to_string().contains("nightly"));
 }

@@ -51,7 +51,7 @@ impl Varied {
                 .clone()
                 .over_where(base, &mut self.steps.clone(), &|place, over, base| is_merged(place, over, base, stacks));
         };
-        for steps in those_that_listen(&steps, document, stacks) {
+        for steps in those_that_support(&steps, document, stacks) {
             let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
             if let Err(message) = document.change(&steps, &self.key_span, &lay) {
                 self.complain(source, &message);
@@ -160,7 +160,7 @@ fn is_merged(place: &[String], over: &[Entry], base: &mut Vec<Entry>, stacks: &[
 
 /// The places that a value goes to: where its key says, but of all flows (`*`) only those whose stack has such a
 /// policy.
-fn those_that_listen(steps: &[&str], document: &Node, stacks: &[StackInfo]) -> Vec<Vec<String>> {
+fn those_that_support(steps: &[&str], document: &Node, stacks: &[StackInfo]) -> Vec<Vec<String>> {
     let own = |steps: &[&str]| steps.iter().map(|step| (*step).to_owned()).collect();
     let flows = document.get("flow").map(|flows| &flows.node.value);
     let (["flow", "*", "policies", policy], Some(Value::List(flows))) = (steps, flows) else { return vec![own(steps)] };
@@ -173,8 +173,8 @@ fn those_that_listen(steps: &[&str], document: &Node, stacks: &[StackInfo]) -> V
     if flows.iter().all(supports) {
         return vec![own(steps)];
     }
-    let listen = flows.iter().enumerate().filter(|(_, flow)| supports(flow));
-    listen.map(|(at, _)| own(&["flow", &at.to_string(), "policies", policy])).collect()
+    let supporting = flows.iter().enumerate().filter(|(_, flow)| supports(flow));
+    supporting.map(|(at, _)| own(&["flow", &at.to_string(), "policies", policy])).collect()
 }
 
 /// Keys that describe the world and can therefore be varied.

@@ -37,7 +37,7 @@ use crate::{
     version::Version,
 };
 
-/// The parts both sides share at context.
+/// What a connection of either side is made from.
 struct ConnectionContext {
     side: Side,
     now: Instant,
@@ -163,7 +163,7 @@ impl Connection {
             saved: accept.saved,
         };
         let mut this = Self::build(context, session, streams);
-        this.handshake.tokens.saved_path = SavedPathTokens::new(config, accept.unix_time, now);
+        this.handshake.tokens.saved_path_tokens = SavedPathTokens::new(config, accept.unix_time, now);
         this.handshake.ids.retry_scid = accept.retry_scid;
         this.handshake.ids.peer_scid = Some(accept.peer_scid);
         this.handshake.tokens.new = accept.new_token;
