@@ -494,6 +494,25 @@ mod tests {
         });
     }
 
+    #[test]
+    fn a_read_that_nobody_waits_for_any_more_is_not_made() {
+        let (file, data) = sample(BLOCK);
+        let pool = Arc::new(Pool::default());
+        let content = Content::pieces(file, [Piece::File(0..data.len() as u64)]);
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let (free, wait) = std::sync::mpsc::channel::<()>();
+            let busy = tokio::task::spawn_blocking(move || wait.recv());
+            drop(Reader::new(content, Arc::clone(&pool)).into_wanting(BLOCK));
+            drop(free);
+            assert!(busy.await.unwrap().is_err());
+            // The only thread comes to this one after the read.
+            tokio::task::spawn_blocking(|| {}).await.unwrap();
+            assert_eq!(pool.lent.load(Ordering::Relaxed), 0);
+            assert!(pool.spare.lock().unwrap().is_empty(), "a block was filled");
+        });
+    }
+
     impl Reader {
         /// A reader whose read has been asked for.
         fn into_wanting(mut self, most: usize) -> Self {
