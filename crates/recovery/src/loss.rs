@@ -150,7 +150,7 @@ impl Thresholds {
 
 /// What is to be said of a packet that is older than an acknowledged one.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum LossVerdict {
     /// It is lost.
     Lost(LossTrigger),
     /// It will be at this time, unless it is acknowledged before.
@@ -160,12 +160,12 @@ pub(crate) enum Verdict {
 /// Judges a packet sent at `sent` and `behind` places before the newest acknowledged packet of its path (0 if none is newer).
 ///
 /// The caller makes sure that some later packet of the space has been acknowledged.
-pub(crate) fn judge(now: Instant, sent: Instant, behind: u64, thresholds: Thresholds) -> Verdict {
+pub(crate) fn judge(now: Instant, sent: Instant, behind: u64, thresholds: Thresholds) -> LossVerdict {
     if thresholds.packets.is_some_and(|enough| behind >= enough) {
-        return Verdict::Lost(LossTrigger::PacketThreshold);
+        return LossVerdict::Lost(LossTrigger::PacketThreshold);
     }
     let deadline = sent + thresholds.time;
-    if deadline <= now { Verdict::Lost(LossTrigger::TimeThreshold) } else { Verdict::NotBefore(deadline) }
+    if deadline <= now { LossVerdict::Lost(LossTrigger::TimeThreshold) } else { LossVerdict::NotBefore(deadline) }
 }
 
 #[cfg(test)]
@@ -182,31 +182,31 @@ mod tests {
 
     #[test]
     fn rfc9002_6_1_1_a_packet_three_behind_is_lost() {
-        assert_eq!(judge(at(1), at(0), 3, FIXED), Verdict::Lost(LossTrigger::PacketThreshold));
-        assert_eq!(judge(at(1), at(0), 4, FIXED), Verdict::Lost(LossTrigger::PacketThreshold));
+        assert_eq!(judge(at(1), at(0), 3, FIXED), LossVerdict::Lost(LossTrigger::PacketThreshold));
+        assert_eq!(judge(at(1), at(0), 4, FIXED), LossVerdict::Lost(LossTrigger::PacketThreshold));
     }
 
     #[test]
     fn rfc9002_6_1_1_a_packet_two_behind_is_not() {
-        assert_eq!(judge(at(1), at(0), 2, FIXED), Verdict::NotBefore(at(90)));
+        assert_eq!(judge(at(1), at(0), 2, FIXED), LossVerdict::NotBefore(at(90)));
     }
 
     #[test]
     fn rfc9002_6_1_2_a_packet_sent_at_least_the_loss_delay_ago_is_lost() {
-        assert_eq!(judge(at(89), at(0), 0, FIXED), Verdict::NotBefore(at(90)));
-        assert_eq!(judge(at(90), at(0), 0, FIXED), Verdict::Lost(LossTrigger::TimeThreshold));
-        assert_eq!(judge(at(91), at(0), 0, FIXED), Verdict::Lost(LossTrigger::TimeThreshold));
+        assert_eq!(judge(at(89), at(0), 0, FIXED), LossVerdict::NotBefore(at(90)));
+        assert_eq!(judge(at(90), at(0), 0, FIXED), LossVerdict::Lost(LossTrigger::TimeThreshold));
+        assert_eq!(judge(at(91), at(0), 0, FIXED), LossVerdict::Lost(LossTrigger::TimeThreshold));
     }
 
     #[test]
     fn the_packet_count_is_tried_first() {
-        assert_eq!(judge(at(1_000), at(0), 3, FIXED), Verdict::Lost(LossTrigger::PacketThreshold));
+        assert_eq!(judge(at(1_000), at(0), 3, FIXED), LossVerdict::Lost(LossTrigger::PacketThreshold));
     }
 
     #[test]
     fn without_a_packet_threshold_only_time_counts() {
         let time_only = Thresholds { packets: None, ..FIXED };
-        assert_eq!(judge(at(1), at(0), 1_000, time_only), Verdict::NotBefore(at(90)));
+        assert_eq!(judge(at(1), at(0), 1_000, time_only), LossVerdict::NotBefore(at(90)));
     }
 
     /// Smoothed and newest 80 ms, minimum 80 ms.
@@ -316,7 +316,7 @@ mod tests {
         for origin in [0, (1 << 32) - 100, 1 << 63] {
             let sent = Instant::from_nanos(origin);
             let now = sent + Duration::from_millis(90);
-            assert_eq!(judge(now, sent, 0, FIXED), Verdict::Lost(LossTrigger::TimeThreshold));
+            assert_eq!(judge(now, sent, 0, FIXED), LossVerdict::Lost(LossTrigger::TimeThreshold));
         }
     }
 }

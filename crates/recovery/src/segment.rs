@@ -3,7 +3,7 @@
 use thalweg_units::{Duration, Instant};
 
 use crate::config::Config;
-use crate::loss::{self, Verdict};
+use crate::loss::{self, LossVerdict};
 use crate::path::Path;
 use crate::rtt::Sample;
 use crate::sent::Transmission;
@@ -192,8 +192,8 @@ impl SegmentPath {
     /// Judges a transmission with `behind` later ones delivered, of `span` from the oldest open one to the next.
     pub fn judge(&self, now: Instant, segment: &SegmentRecord, behind: u64, span: u64) -> Judgement {
         match loss::judge(now, segment.sent.time, behind, self.path.thresholds(span)) {
-            Verdict::Lost(trigger) => Judgement::Lost(trigger),
-            Verdict::NotBefore(at) => Judgement::NotBefore((at < Instant::FAR_FUTURE).then_some(at)),
+            LossVerdict::Lost(trigger) => Judgement::Lost(trigger),
+            LossVerdict::NotBefore(at) => Judgement::NotBefore((at < Instant::FAR_FUTURE).then_some(at)),
         }
     }
 

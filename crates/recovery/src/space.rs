@@ -9,7 +9,7 @@ use core::ops::RangeInclusive;
 use thalweg_units::{Duration, Instant};
 
 use crate::ecn::{Newly, Report, Reported};
-use crate::loss::{self, PACKET_THRESHOLD, Verdict};
+use crate::loss::{self, LossVerdict, PACKET_THRESHOLD};
 use crate::paths::Paths;
 use crate::probe::{self, LossRun};
 use crate::sent::{Record, SentPackets, Transmission};
@@ -382,16 +382,16 @@ impl<T: Clone> Space<T> {
                         thresholds.packets = Some(PACKET_THRESHOLD);
                     }
                     match loss::judge(consequences.now, record.sent.time, behind, thresholds) {
-                        Verdict::Lost(trigger) => {
+                        LossVerdict::Lost(trigger) => {
                             self.declare_lost(number, trigger, &mut lane, max_ack_delay, consequences)
                         }
-                        Verdict::NotBefore(deadline) if record.sent.in_flight => {
+                        LossVerdict::NotBefore(deadline) if record.sent.in_flight => {
                             // Those behind it were sent later still.
                             lane.loss_time = Some(deadline);
                             break;
                         }
                         // Nobody waits for a packet that is not in flight.
-                        Verdict::NotBefore(_) => all_settled = false,
+                        LossVerdict::NotBefore(_) => all_settled = false,
                     }
                 }
                 number += 1;

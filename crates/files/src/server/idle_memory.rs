@@ -68,10 +68,9 @@ impl Bound {
     pub(super) async fn keep(&mut self) {
         if let Some(now) = resident()
             && self.is_time(now)
+            && release_aside().await
         {
-            if release_aside().await {
-                self.released(resident().unwrap_or(now));
-            }
+            self.released(resident().unwrap_or(now));
         }
     }
 
