@@ -470,21 +470,34 @@ mod tests {
         assert!(pool.spare.lock().unwrap().len() <= SPARE_BLOCKS);
     }
 
+    fn with_one_blocking_thread() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap()
+    }
+
+    /// Does something while the only thread that may block does nothing else.
+    async fn while_threads_are_busy<T>(ask: impl FnOnce() -> T) -> T {
+        let (free, wait) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || wait.recv());
+        let asked = ask();
+        drop(free);
+        assert!(busy.await.unwrap().is_err());
+        asked
+    }
+
     #[test]
     fn reads_that_wait_for_a_thread_share_the_pool_too() {
         let (file, data) = sample(4 * BLOCK);
         let pool = Arc::new(Pool::default());
         let content = Content::pieces(file, [Piece::File(0..data.len() as u64)]);
-        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let runtime = with_one_blocking_thread();
         runtime.block_on(async {
-            let (free, wait) = std::sync::mpsc::channel::<()>();
-            let busy = tokio::task::spawn_blocking(move || wait.recv());
-            let mut readers: Vec<_> =
-                (0..2000).map(|_| Reader::new(content.clone(), Arc::clone(&pool)).into_wanting(BLOCK)).collect();
-            let lent = pool.lent.load(Ordering::Relaxed);
+            let (mut readers, lent) = while_threads_are_busy(|| {
+                let ask = |_| Reader::new(content.clone(), Arc::clone(&pool)).into_wanting(BLOCK);
+                let readers: Vec<_> = (0..2000).map(ask).collect();
+                (readers, pool.lent.load(Ordering::Relaxed))
+            })
+            .await;
             assert!(lent > POOL_BYTES / 2, "{lent} bytes: they do wait");
-            drop(free);
-            assert!(busy.await.unwrap().is_err());
             let mut blocks = Vec::new();
             for reader in &mut readers {
                 blocks.push(reader.next(BLOCK).await.unwrap().unwrap());
@@ -499,13 +512,9 @@ mod tests {
         let (file, data) = sample(BLOCK);
         let pool = Arc::new(Pool::default());
         let content = Content::pieces(file, [Piece::File(0..data.len() as u64)]);
-        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let runtime = with_one_blocking_thread();
         runtime.block_on(async {
-            let (free, wait) = std::sync::mpsc::channel::<()>();
-            let busy = tokio::task::spawn_blocking(move || wait.recv());
-            drop(Reader::new(content, Arc::clone(&pool)).into_wanting(BLOCK));
-            drop(free);
-            assert!(busy.await.unwrap().is_err());
+            while_threads_are_busy(|| drop(Reader::new(content, Arc::clone(&pool)).into_wanting(BLOCK))).await;
             // The only thread comes to this one after the read.
             tokio::task::spawn_blocking(|| {}).await.unwrap();
             assert_eq!(pool.lent.load(Ordering::Relaxed), 0);

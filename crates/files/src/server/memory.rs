@@ -53,7 +53,8 @@ const LOOK: Duration = Duration::from_millis(250);
 const SCARCE_LOOK: Duration = Duration::from_millis(50);
 const FULL_LOOK: Duration = Duration::from_millis(5);
 
-/// The time between two looks at what the process takes: one small file is read.
+/// The time between two looks at what the process takes, once half is used: requests that arrive together take a hundred
+/// megabytes within 50 ms.
 const KEEP_LOOK: Duration = Duration::from_millis(10);
 
 /// See the [module](self).
@@ -222,7 +223,7 @@ impl Memory {
         let look = async {
             loop {
                 tokio::select! {
-                    () = tokio::time::sleep(self.pause()) => {}
+                    () = tokio::time::sleep(self.pause(SCARCE_LOOK)) => {}
                     () = self.wanted.notified() => {}
                 }
                 self.look(Instant::now());
@@ -237,17 +238,16 @@ impl Memory {
         let keep = async {
             let mut bound = Bound::new(self.bytes);
             loop {
-                // Requests that arrive together take a hundred megabytes within 50 ms.
-                tokio::time::sleep(KEEP_LOOK).await;
+                tokio::time::sleep(self.pause(KEEP_LOOK)).await;
                 bound.keep().await;
             }
         };
         tokio::join!(look, keep);
     }
 
-    /// The time until the next look.
-    fn pause(&self) -> Duration {
-        if self.budget.used() > self.limit / 2 { SCARCE_LOOK } else { LOOK }
+    /// The time until the next look: `scarce` once half is used. A server that rests is not woken for nothing.
+    fn pause(&self, scarce: Duration) -> Duration {
+        if self.budget.used() > self.limit / 2 { scarce } else { LOOK }
     }
 
     fn members(&self) -> MutexGuard<'_, Members> {
