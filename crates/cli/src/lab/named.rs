@@ -1,6 +1,6 @@
 //! Scenarios that are named on the command line, by file or by folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thalweg_lab::engine::Engine;
 use thalweg_lab::scenario::Scenario;
@@ -15,17 +15,35 @@ pub(super) fn scenario_files(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
             files.push(path.clone());
             continue;
         }
-        let entries = std::fs::read_dir(path).context(format!("cannot read {}", path.display()))?;
-        let mut inside: Vec<PathBuf> = entries
-            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-            .collect();
-        inside.sort();
+        let inside = in_folder(path, false)?;
         if inside.is_empty() {
             return Err(Failure::usage(format!("{} has no scenarios; they end in .toml", path.display())));
         }
         files.extend(inside);
     }
+    Ok(files)
+}
+
+/// The same, and those in all folders below those that are named.
+pub(super) fn files_below(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let files = named.iter().map(|path| if path.is_dir() { in_folder(path, true) } else { Ok(vec![path.clone()]) });
+    Ok(files.collect::<Result<Vec<_>>>()?.concat())
+}
+
+/// The scenario files in a folder, sorted by name, and those below it if asked for. Links to folders are not followed:
+/// they could lead back.
+fn in_folder(folder: &Path, and_below: bool) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).context(format!("cannot read {}", folder.display()))? {
+        let Ok(entry) = entry else { continue };
+        let path = entry.path();
+        if and_below && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            files.extend(in_folder(&path, true)?);
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
+        }
+    }
+    files.sort();
     Ok(files)
 }
 

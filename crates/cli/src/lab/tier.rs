@@ -1,12 +1,12 @@
 //! Scenarios of a tier: when they are judged.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use thalweg_lab::engine::Engine;
 use thalweg_lab::scenario::{Scenario, Tier};
 
-use super::named::load_scenarios;
-use crate::failure::{Context as _, Failure, Result};
+use super::named::{files_below, load_scenarios};
+use crate::failure::{Failure, Result};
 
 /// See `tier` in a scenario file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -22,7 +22,7 @@ pub(super) enum TierName {
 impl TierName {
     /// The scenarios of this tier among those named, and in all folders below those named.
     pub(super) fn scenarios(self, named: &[PathBuf], engine: &dyn Engine) -> Result<Vec<Scenario>> {
-        let mut scenarios = load_scenarios(&with_folders_below(named)?, engine)?;
+        let mut scenarios = load_scenarios(&files_below(named)?, engine)?;
         scenarios.retain(|scenario| self.has(scenario));
         if scenarios.is_empty() {
             let named: Vec<String> = named.iter().map(|path| path.display().to_string()).collect();
@@ -55,35 +55,4 @@ impl TierName {
             TierName::Study => scenario.tier == Tier::Study,
         }
     }
-}
-
-/// What is named, and below each folder those with scenarios.
-fn with_folders_below(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for path in named {
-        if path.is_dir() {
-            let mut files = Vec::new();
-            below(path, &mut files)?;
-            files.sort();
-            found.extend(files);
-        } else {
-            found.push(path.clone());
-        }
-    }
-    Ok(found)
-}
-
-/// Scenario files in a folder and those below it. Links to folders are not followed: they could lead back.
-fn below(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    let cannot = || format!("cannot read {}", folder.display());
-    for entry in std::fs::read_dir(folder).context(cannot())? {
-        let entry = entry.context(cannot())?;
-        let path = entry.path();
-        if entry.file_type().context(cannot())?.is_dir() {
-            below(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "toml") {
-            files.push(path);
-        }
-    }
-    Ok(())
 }
