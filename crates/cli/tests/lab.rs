@@ -412,6 +412,51 @@ fn a_folder_is_one_report() {
 }
 
 #[test]
+fn a_tier_is_listed_and_run_with_its_seeds() {
+    let lab = Lab::new(SMALL);
+    std::fs::create_dir_all(lab.path("s/below")).unwrap();
+    for (name, tier) in [
+        ("all.toml", "seeds = 4\ntier = \"gate\""),
+        ("some.toml", "seeds = 4\ntier = \"gate\"\ngate_seeds = 2"),
+        ("below/slow.toml", "seeds = 4\ntier = \"nightly\""),
+        ("below/asked.toml", "seeds = 4"),
+    ] {
+        std::fs::write(lab.path(&format!("s/{name}")), SMALL.replace("seeds = 4", tier)).unwrap();
+    }
+    let named = |more: &[&str]| {
+        let ended = run(&[&["lab", "list", &lab.arg("s")], more].concat());
+        assert!(ended.status.success(), "{}", text(&ended.stderr));
+        text(&ended.stdout).replace(&lab.arg("s"), "s")
+    };
+    assert_eq!(named(&["--tier", "gate"]), "s/all.toml\ns/some.toml\n");
+    assert_eq!(named(&["--tier", "nightly"]), "s/below/slow.toml\ns/some.toml\n");
+    assert_eq!(named(&["--tier", "study"]), "s/below/asked.toml\n");
+    let all = unwrapped(&named(&[]));
+    assert_eq!(all.matches("Does it arrive? (8 runs)").count(), 4, "{all}");
+    // Two points with four seeds, and with two where the gate takes no more.
+    for (tier, runs) in [("gate", [("all", 8), ("some", 4)]), ("nightly", [("slow", 8), ("some", 8)])] {
+        let out = lab.arg(tier);
+        let ended = run(&["lab", "run", &lab.arg("s"), "--tier", tier, "--out", &out]);
+        assert!(ended.status.success(), "{}", text(&ended.stderr));
+        for (name, count) in runs {
+            assert_eq!(done(&lab.path(&format!("{tier}/{name}"))), count, "{tier} {name}");
+        }
+        let folders = std::fs::read_dir(&out).unwrap().flatten().filter(|entry| entry.path().is_dir());
+        assert_eq!(folders.count(), runs.len(), "{tier}");
+    }
+    // A folder without any of that tier, and a tier that does not exist.
+    for command in ["list", "run"] {
+        let none = run(&["lab", command, &lab.arg("q.toml"), "--tier", "nightly"]);
+        assert_eq!(none.status.code(), Some(2));
+        let said = unwrapped(&text(&none.stderr));
+        assert!(said.contains("has tier = \"nightly\", or tier = \"gate\" with gate_seeds"), "{said}");
+        let wrong = run(&["lab", command, &lab.arg("s"), "--tier", "daily"]);
+        assert_eq!(wrong.status.code(), Some(2));
+        assert!(text(&wrong.stderr).contains("gate, nightly, study"), "{}", text(&wrong.stderr));
+    }
+}
+
+#[test]
 fn a_replay_and_a_part_go_beside_the_results_and_never_over_them() {
     let lab = Lab::new(SMALL);
     assert!(lab.run("out", &[]).status.success());

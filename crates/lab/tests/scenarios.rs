@@ -27,6 +27,45 @@ fn every_scenario_can_be_read_and_expects_something() {
     assert!(files.len() >= 14, "{}", files.len());
 }
 
+/// The part of `scenarios/README.md` about one folder: a row for each scenario.
+fn rows(root: &Path, folder: &str) -> String {
+    let mut files: Vec<_> = std::fs::read_dir(root.join(folder)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
+    files.sort();
+    let mut out = "| scenario | what it is about, and its question |\n|---|---|\n".to_owned();
+    for file in files {
+        let scenario = Scenario::load(&file, &SimEngine::default().stacks()).unwrap_or_else(|error| panic!("{error}"));
+        let path = file.strip_prefix(root).unwrap().display().to_string();
+        out.push_str(&format!("| [`{}`]({path}) | {}. {} |\n", scenario.name, scenario.title, scenario.question));
+    }
+    out
+}
+
+#[test]
+fn the_page_of_the_scenarios_lists_all_with_their_questions() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    let page = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let mut folders: Vec<String> = files(&root)
+        .iter()
+        .map(|file| file.parent().unwrap().strip_prefix(&root).unwrap().display().to_string())
+        .filter(|folder| !folder.is_empty())
+        .collect();
+    folders.sort();
+    folders.dedup();
+    let mut listed = 1; // the tour, which is in no folder
+    for folder in &folders {
+        let rows = rows(&root, folder);
+        let section = format!("\n## {folder}\n");
+        let (_, after) = page.split_once(&section).unwrap_or_else(|| panic!("scenarios/README.md has no ## {folder}"));
+        let found = after.split_once("\n## ").map_or(after, |(section, _)| section);
+        assert!(found.ends_with(&format!("\n{}", rows.trim_end())) || found.ends_with(&format!("\n{rows}")), "\
+            scenarios/README.md is old; the part of {folder} ends with\n{rows}");
+        assert!(page.contains(&format!("\n| [`{folder}`](#{}) | ", folder.replace('/', ""))), "no row of {folder}");
+        listed += rows.lines().count() - 2;
+    }
+    assert_eq!(listed, files(&root).len(), "a scenario is in no folder, and is not the tour");
+}
+
 fn page(name: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)).unwrap()
 }

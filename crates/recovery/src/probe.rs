@@ -52,7 +52,7 @@ const LADDER_LAST_CALL: u32 = 3;
 /// Two hundred flows on 1 Mbps that each probe every second with one datagram offer twice what the link carries,
 /// whatever their windows say. A tenth leaves a dozen probes within the idle timeout, so that two of three may be lost.
 /// An eighth gains 1.5 % of goodput and loses three times as many connections, a twelfth the reverse
-/// (`scenarios/recovery/crowd.toml`).
+/// (`scenarios/outage/crowd.toml`).
 const CROWD_CAP: u32 = 10;
 
 /// How far the longest wait on a crowded path is drawn apart, in millionths of it: flows that probe in step lose in

@@ -1,4 +1,4 @@
-//! The `thalweg` program with rival stacks in its lab: `thalweg-peers lab run scenarios/reordering.toml`.
+//! The `thalweg` program with rival stacks in its lab: `thalweg-peers lab run scenarios/recovery/reordering.toml`.
 
 use std::process::ExitCode;
 

@@ -9,25 +9,28 @@ use crate::failure::{Context as _, Failure, Result};
 
 /// The scenario files that are named, and those in the folders that are named, sorted by name.
 pub(super) fn scenario_files(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    files(named, false)
+}
+
+/// The same, and those in all folders below those that are named.
+pub(super) fn files_below(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    files(named, true)
+}
+
+fn files(named: &[PathBuf], and_below: bool) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in named {
         if !path.is_dir() {
             files.push(path.clone());
             continue;
         }
-        let inside = in_folder(path, false)?;
+        let inside = in_folder(path, and_below)?;
         if inside.is_empty() {
             return Err(Failure::usage(format!("{} has no scenarios; they end in .toml", path.display())));
         }
         files.extend(inside);
     }
     Ok(files)
-}
-
-/// The same, and those in all folders below those that are named.
-pub(super) fn files_below(named: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let files = named.iter().map(|path| if path.is_dir() { in_folder(path, true) } else { Ok(vec![path.clone()]) });
-    Ok(files.collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// The scenario files in a folder, sorted by name, and those below it if asked for. Links to folders are not followed:

@@ -275,7 +275,7 @@ mod tests {
     fn scenarios() -> Vec<Scenario> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
         let stacks = SimEngine::default().stacks();
-        let folders = [root.clone(), root.join("recovery")];
+        let folders = ["", "beside", "chance", "outage", "recovery", "satellite", "start"].map(|name| root.join(name));
         let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap().flatten());
         let files = files.map(|entry| entry.path()).filter(|file| file.extension().is_some_and(|it| it == "toml"));
         files.map(|file| Scenario::load(&file, &stacks).unwrap()).collect()

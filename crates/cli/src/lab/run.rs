@@ -27,7 +27,7 @@ use crate::paint::Paint;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  thalweg lab run scenarios/satellite.toml
+  thalweg lab run scenarios/satellite/download.toml
   thalweg lab run scenarios --seeds 100 --out results      # every scenario in the folder, in one report
   thalweg lab run sweep.toml --shard 3/16 --out part-3     # then: thalweg lab merge part-* --out all")]
 pub(super) struct RunArgs {

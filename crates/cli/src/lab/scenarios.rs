@@ -10,7 +10,7 @@ use thalweg_lab::scenario::{Scenario, flow_keys, keys, presets};
 use thalweg_lab::stats::Statistic;
 use thalweg_lab::store::write_whole;
 
-use super::named::{load_scenarios, scenario_files, tell_renamed};
+use super::named::{files_below, load_scenarios, tell_renamed};
 use super::tier::TierName;
 use super::words::counted;
 use crate::columns::{described, sentence};
@@ -19,9 +19,9 @@ use crate::output;
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// Folders with scenarios [default: scenarios]
+    /// Scenarios, or folders with such, and the folders in those [default: scenarios]
     folders: Vec<PathBuf>,
-    /// List only the files of scenarios of this tier, in folders below those named too
+    /// List only the files of scenarios of this tier
     #[arg(long, value_name = "TIER", conflicts_with_all = ["presets", "keys", "metrics", "markdown"])]
     tier: Option<TierName>,
     /// List the paths that scenarios can name as presets
@@ -84,7 +84,7 @@ impl ListArgs {
         }
         let mut wrong = 0;
         let mut entries: Vec<(String, String)> = Vec::new();
-        for file in scenario_files(&folders)? {
+        for file in files_below(&folders)? {
             match Scenario::load(&file, &engine.stacks()) {
                 Ok(scenario) => {
                     tell_renamed(&scenario);
@@ -183,6 +183,7 @@ mod tests {
     use thalweg_lab::engine::SimEngine;
 
     use super::*;
+    use crate::lab::named::scenario_files;
 
     #[test]
     fn what_new_writes_can_be_run() {

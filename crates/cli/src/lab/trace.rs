@@ -18,7 +18,7 @@ use crate::output;
 #[command(after_help = "\
 Examples:
   thalweg lab trace results/satellite --point 1 --seed 7   # also checks that the run comes out as recorded
-  thalweg lab trace scenarios/satellite.toml --out traces
+  thalweg lab trace scenarios/satellite/download.toml --out traces
   thalweg qlog traces/*_server.sqlog                       # and open traces/packets.pcapng in Wireshark")]
 pub(super) struct TraceArgs {
     /// Results of a scenario, or its file

@@ -26,7 +26,7 @@ pub(super) fn markdown() -> String {
          [Defaults](defaults.md) says how the shipped policies were chosen.\n\n\
          Measured effects are medians of the scenario in brackets. `thalweg lab run scenarios/NAME.toml` measures an effect\n\
          again. `choices` is `scenarios/defaults/choices.toml`: 10 MB over fourteen paths, as a ratio to the shipped policies.\n\
-         `thalweg lab run scenarios/recovery` measures the choices against each other.\n\n",
+         `thalweg lab run scenarios/outage scenarios/recovery` measures the choices against each other.\n\n",
     );
     // Writing to a string cannot fail.
     let _ = writeln!(out, "Shipped: `{default}`");

@@ -40,6 +40,9 @@ struct Written<'a> {
     because: Option<Field<'a>>,
 }
 
+/// What is written for each label, and the reasons of labels without a bound.
+type ByLabel<'a> = (Vec<Written<'a>>, Vec<(&'a str, Field<'a>)>);
+
 /// Reads the bounds of an expectation that speaks of the points `selected`, their reasons, and the axis of their labels.
 /// `unit` is that of the bounds, and whether they can be negative; without one they are not read.
 pub(super) fn read(
@@ -66,7 +69,7 @@ pub(super) fn read(
         let written = Written { label: None, bounds: given, because };
         return vec![written.read(reader, None, unit)];
     };
-    let written = by_label(&given, because.as_ref());
+    let (written, reasons) = by_label(&given, because.as_ref());
     let axis = axis(&written, table, named.as_ref(), labels);
     if let Some(axis) = axis {
         if let Some((_, label)) = selected.iter().find(|(name, _)| *name == axis.label) {
@@ -83,11 +86,27 @@ pub(super) fn read(
             }
         }
     }
+    without_bound(&reasons, &written, axis, labels);
     written.iter().map(|it| it.read(reader, axis, unit)).collect()
 }
 
-/// What is written for each label, in the order of the file. What is no table holds for every label.
-fn by_label<'a>(given: &[(&'static str, Field<'a>)], because: Option<&Field<'a>>) -> Vec<Written<'a>> {
+/// Complains of reasons whose label has no bound: no value of the axis, or one that is left out.
+fn without_bound(reasons: &[(&str, Field<'_>)], written: &[Written<'_>], axis: Option<&Axis>, labels: Labels<'_>) {
+    for (label, reason) in reasons.iter().take(MOST_UNKNOWN) {
+        let bounded = written.iter().filter_map(|it| Some(it.label.as_ref()?.0));
+        match axis {
+            Some(axis) if !labels.of(axis).any(|known| known == *label) => reason.complain(labels.unknown(axis, label)),
+            _ => {
+                let hint = hint(label, bounded);
+                reason.complain(format!("\"{label}\" has no bound; {hint}give it one, or leave its reason out"));
+            }
+        }
+    }
+}
+
+/// What is written for each label, in the order of the file, and the reasons of labels without a bound. What is no table
+/// holds for every label.
+fn by_label<'a>(given: &[(&'static str, Field<'a>)], because: Option<&Field<'a>>) -> ByLabel<'a> {
     let mut written: Vec<Written<'a>> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     let (tables, others): (Vec<_>, Vec<_>) = given.iter().partition(|(_, field)| field.is_table());
@@ -105,25 +124,23 @@ fn by_label<'a>(given: &[(&'static str, Field<'a>)], because: Option<&Field<'a>>
             written[at].bounds.push((key, bound));
         }
     }
-    let Some(because) = because else { return written };
+    let Some(because) = because else { return (written, Vec::new()) };
     if !because.is_table() {
         written.iter_mut().for_each(|it| it.because = Some(because.clone()));
-        return written;
+        return (written, Vec::new());
     }
     let reasons = because.table("{ LABEL = REASON }").map(|table| table.all()).unwrap_or_default();
     if reasons.is_empty() {
         because.complain("names no label; write one reason, or { LABEL = REASON }");
     }
+    let mut alone = Vec::new();
     for (label, _, reason) in reasons {
         match places.get(label) {
             Some(at) => written[*at].because = Some(reason),
-            None => {
-                let hint = hint(label, places.keys().copied());
-                reason.complain(format!("\"{label}\" has no bound; {hint}give it one, or leave its reason out"));
-            }
+            None => alone.push((label, reason)),
         }
     }
-    written
+    (written, alone)
 }
 
 /// The axis of the labels: the one that `named` says, or else the only one that has all of them. Complains if there is
@@ -394,6 +411,17 @@ mod tests {
                 "at_most = { standard = 1.5 }\nbecause = { \"hystart++\" = \"r\" }",
                 "expect.0.because.hystart++",
                 "\"hystart++\" has no bound; give it one, or leave its reason out",
+            ),
+            (
+                "at_most = { \"40 Mbps\" = 1.5 }\nbecause = { \"41 Mbps\" = \"r\" }",
+                "expect.0.because.41 Mbps",
+                "\"41 Mbps\" is not among the values of rate; did you mean \"40 Mbps\"? \
+                 write one of 10 Mbps, 20 Mbps, 40 Mbps",
+            ),
+            (
+                "at_most = { \"10 Mbps\" = 1.5, \"40 Mbps\" = 1.5 }\nbecause = { \"20 Mbps\" = \"r\" }",
+                "expect.0.because.20 Mbps",
+                "\"20 Mbps\" has no bound; did you mean ",
             ),
             (
                 "at_most = 1.5\nbecause = { standard = \"r\" }",

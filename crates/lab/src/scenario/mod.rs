@@ -230,7 +230,6 @@ fn read(
         root.need("question", "\"What do you want to know?\"").and_then(|field| field.text("a question in quotes"));
     let seeds = root.get("seeds").map_or(Some(10), |field| field.count(1..=MOST_SEEDS));
     let first_seed = root.get("first_seed").map_or(Some(1), |field| field.count(0..=i64::MAX as u64));
-    let tier = read_tier(&root);
     let record = root.get("record").map_or(Some(RecordWhich::First), |field| {
         field.choice(&[("none", RecordWhich::None), ("first", RecordWhich::First), ("all", RecordWhich::All)])
     });
@@ -238,6 +237,7 @@ fn read(
     let listed = root.get("rivals");
     let rivals = listed.as_ref().and_then(|field| rivals::read(field, &axes, stacks));
     let until = root.get("until").and_then(|field| expect::until(&field));
+    let tier = read_tier(&root, seeds.map(|seeds| until.as_ref().map_or(seeds, |until| until.max_seeds.max(seeds))));
     let (expect, shortfalls) = (root.get("expect"), root.get("known"));
     let compared = root.get("compare");
     let answered = root.get("answer");
@@ -292,15 +292,24 @@ fn read(
     })
 }
 
-/// `tier`, and the seeds that the gate runs.
-fn read_tier(root: &Reader<'_>) -> Option<Tier> {
+/// `tier`, and the seeds that the gate runs: fewer than `all`.
+fn read_tier(root: &Reader<'_>, all: Option<u64>) -> Option<Tier> {
     let tier = root.get("tier").map_or(Some(Tier::Study), |field| {
         field.choice(&[("gate", Tier::Gate { seeds: None }), ("nightly", Tier::Nightly), ("study", Tier::Study)])
     });
     let Some(field) = root.get("gate_seeds") else { return tier };
     let seeds = field.count(1..=MOST_SEEDS);
     match tier? {
-        Tier::Gate { .. } => Some(Tier::Gate { seeds: Some(seeds?) }),
+        Tier::Gate { .. } => {
+            if let (Some(seeds), Some(all)) = (seeds, all)
+                && seeds >= all
+            {
+                field.complain(format!(
+                    "leaves none of the {all} seeds out; write fewer, or leave gate_seeds out: the gate then runs all"
+                ));
+            }
+            Some(Tier::Gate { seeds: Some(seeds?) })
+        }
         Tier::Nightly | Tier::Study => {
             field.complain("is for tier = \"gate\" only; write that, or leave gate_seeds out");
             None

@@ -619,11 +619,17 @@ fn a_scenario_says_when_it_is_judged() {
     let tier = |line: &str| parse(&SATELLITE.replace("seeds = 30", line)).map(|scenario| scenario.tier);
     assert_eq!(tier("seeds = 30").unwrap(), Tier::Study);
     assert_eq!(tier("tier = \"gate\"").unwrap(), Tier::Gate { seeds: None });
-    let gate = tier("tier = \"gate\"\ngate_seeds = 6").unwrap();
+    let gate = tier("seeds = 30\ntier = \"gate\"\ngate_seeds = 6").unwrap();
     assert_eq!(gate, Tier::Gate { seeds: Some(6) });
     assert!(gate.is_gate() && gate.is_nightly(), "the rest of its seeds is judged at night");
     assert!(!tier("tier = \"gate\"").unwrap().is_nightly());
     let error = tier("tier = \"nightly\"\ngate_seeds = 6").unwrap_err().to_string();
     assert!(error.contains("is for tier = \"gate\" only"), "{error}");
+    for seeds in [30, 31] {
+        let error = tier(&format!("seeds = 30\ntier = \"gate\"\ngate_seeds = {seeds}")).unwrap_err().to_string();
+        assert!(error.contains("leaves none of the 30 seeds out; write fewer, or leave gate_seeds out"), "{error}");
+    }
+    let until = "until = { metric = \"completion.p50\", width = \"5 %\", max_seeds = 50 }";
+    assert!(tier(&format!("seeds = 30\n{until}\ntier = \"gate\"\ngate_seeds = 30")).is_ok(), "20 seeds can be added");
     assert!(tier("tier = \"daily\"").unwrap_err().to_string().contains("nightly"));
 }
