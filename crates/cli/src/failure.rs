@@ -1,4 +1,4 @@
-//! Why a command did not do what it was asked, and the exit code that says so.
+//! Failures of commands, and their exit codes.
 
 use std::fmt;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! What `get` and `put` have in common: whom to trust, which way to go, what to report.
+//! Options and reports that `get` and `put` share: trust, choice of transport, progress.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What goes where: data as JSON lines on stdout, words for people on stderr.
+//! The streams of a command: data as JSON lines on stdout, messages for people on stderr.
 
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};

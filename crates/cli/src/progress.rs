@@ -1,4 +1,4 @@
-//! What a person sees while files move: a line per file on a terminal, nothing but notices elsewhere.
+//! Progress of transfers on stderr: a line per file on a terminal, only notices elsewhere.
 
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};

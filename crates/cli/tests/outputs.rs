@@ -1,4 +1,4 @@
-//! Where the data go: pipes, devices, links, directories, descriptors, and a stdout that takes nothing.
+//! Destinations of data: pipes, devices, links, directories, descriptors, and a stdout that cannot be written.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! What a client keeps about servers from one run of a program to the next: a file with their address tokens and what
-//! was saved of the paths to them (RFC 9959).
+//! The file of saved paths, which a client keeps from one run of a program to the next: address tokens of servers and
+//! the saved parameters of the paths to them (RFC 9959).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What all workers and handles of one endpoint share.
+//! State that all workers and handles of one endpoint share.
 
 use std::{
     collections::VecDeque,

@@ -1,4 +1,4 @@
-//! Whether a file is still the one whose sending began.
+//! The stamp of a file, by which a change during its transfer is noticed.
 
 use std::fs::{File, Metadata};
 use std::io;

@@ -1,4 +1,4 @@
-//! A check of what comes in before `h3` sees it.
+//! A check of incoming frames before `h3` sees them.
 //!
 //! `h3` hands DATA frames through piece by piece but collects every other frame (HEADERS, SETTINGS, unknown ones) before it looks
 //! at it, however long the peer says it is, and flow control does not help because what is collected counts as read. This follows

@@ -1,4 +1,4 @@
-//! Streams as `h3` wants to see them.
+//! The streams of `h3`'s traits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

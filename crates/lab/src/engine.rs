@@ -1,4 +1,4 @@
-//! What runs worlds: the promises of every engine, and the simulator as one.
+//! Engines, which run worlds: their interface, and the simulator as one.
 
 mod collect;
 mod delivery;

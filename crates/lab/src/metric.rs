@@ -1,4 +1,4 @@
-//! What is measured, by name: the catalogue that expectations, tables and CSV columns draw from.
+//! The catalog of metrics that expectations, tables and CSV columns draw from.
 
 use thalweg_units::{Duration, Rate, human_bytes, human_duration};
 

@@ -1,4 +1,4 @@
-//! From the values of many seeds to a number and how sure it is: quantiles, intervals, paired differences.
+//! Statistics over seeds: quantiles, intervals, paired differences.
 //!
 //! A run can give one value (its completion time) or many (its responses). Values of one run are not independent of
 //! each other, so intervals are of one number per run: what the statistic comes to within each run.

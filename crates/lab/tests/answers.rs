@@ -1,4 +1,4 @@
-//! What a page answers: of which flow, what ties, and what the best choice costs.
+//! Answers of a page: the flow, ties, and the costs of the best choice.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;

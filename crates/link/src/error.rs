@@ -1,4 +1,4 @@
-//! Why a link cannot be built as described.
+//! Errors of a link's description.
 
 use crate::trace::TraceError;
 

@@ -1,4 +1,4 @@
-//! What crosses a link.
+//! Packets that cross a link.
 
 use core::fmt;
 

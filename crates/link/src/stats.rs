@@ -1,4 +1,4 @@
-//! What a direction has done, in numbers.
+//! Statistics of a direction.
 
 use core::fmt;
 

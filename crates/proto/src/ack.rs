@@ -1,4 +1,5 @@
-//! When to acknowledge and what (RFC 9000 section 13.2, draft-ietf-quic-ack-frequency): one tracker per packet-number space.
+//! The tracker of received packets, which decides when to acknowledge and what (RFC 9000 section 13.2,
+//! draft-ietf-quic-ack-frequency): one per packet-number space.
 //!
 //! The tracker knows every packet number received, tells duplicates from new packets, decides when an ACK is due and
 //! writes it. The connection asks once per batch of received datagrams, so that a batch brings at most one immediate ACK.

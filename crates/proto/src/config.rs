@@ -1,4 +1,4 @@
-//! What an application can choose about a connection or an endpoint, with the defaults everybody gets.
+//! Configuration of a connection and of an endpoint, with the defaults.
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 

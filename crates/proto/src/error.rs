@@ -1,4 +1,5 @@
-//! Errors of a connection: the codes of RFC 9000 section 20, what we accuse a peer of, and why a connection ended.
+//! Errors of a connection: the codes of RFC 9000 section 20, violations by the peer, and the reasons for which a
+//! connection ended.
 
 use std::borrow::Cow;
 use std::fmt;

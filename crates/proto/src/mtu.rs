@@ -1,4 +1,4 @@
-//! How large a datagram the path carries: packetization-layer path MTU discovery (RFC 8899, RFC 9000 section 14.3).
+//! Packetization-layer path MTU discovery (RFC 8899, RFC 9000 section 14.3).
 //!
 //! Sizes are UDP payloads in bytes. Two independent parts:
 //! - the **search** raises the size by probes: packets of PING and PADDING that nobody misses when they are lost, one in

@@ -1,4 +1,4 @@
-//! What a connection tells whoever listens: every packet, parameter, key, path and recovery decision as an event.
+//! Observers of a connection: every packet, parameter, key, path and recovery decision as an event.
 //!
 //! An [`Observer`] sees the events of one connection in order, with the time that the connection was given. Nothing
 //! here reads a clock or touches the network, and a connection without an observer pays one branch per event.

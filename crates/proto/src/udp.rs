@@ -1,4 +1,4 @@
-//! Datagrams as they cross the border of this crate: what came with one, and where one is to go.
+//! Datagrams at the border of this crate: received ones with their addresses, and outgoing ones.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,4 +1,4 @@
-//! What an end does that waits for the other: PINGs into a silence, so that a rebinding or a lost peer is noticed.
+//! PINGs into a silence by an end that waits for the other, so that a rebinding or a lost peer is noticed.
 #![allow(clippy::unwrap_used)]
 
 mod harness;

@@ -1,4 +1,4 @@
-//! Getting started, over good links and bad ones: padding, amplification, deadlock, Retry, versions, resumption, 0-RTT.
+//! Handshakes, over good links and bad ones: padding, amplification, deadlock, Retry, versions, resumption, 0-RTT.
 #![allow(clippy::unwrap_used)]
 
 mod harness;

@@ -1,4 +1,4 @@
-//! How connections live and end: closing, silence, crashes, key updates, datagrams, packet sizes, marks, priorities.
+//! The life of connections: closing, silence, crashes, key updates, datagrams, packet sizes, marks, priorities.
 #![allow(clippy::unwrap_used)]
 
 mod harness;

@@ -1,4 +1,4 @@
-//! What an acknowledgment costs: the packets it names, against the packets it newly acknowledges.
+//! CPU cost of an acknowledgment: the packets it names, against the packets it newly acknowledges.
 //!
 //! `cargo run --release -p thalweg-recovery --example ack_cost` processes the same number of packets with windows of very different sizes, every
 //! ACK naming everything since the start and nothing lost. The time per packet has to stay the same; it is printed relative to the smallest window. Then every

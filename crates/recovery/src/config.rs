@@ -1,4 +1,4 @@
-//! What [`Recovery`](crate::Recovery) is configured with: the policies, and the few numbers that are not policies.
+//! Configuration of [`Recovery`](crate::Recovery): the policies, and the few numbers that are not policies.
 
 use thalweg_units::{Duration, Rate};
 

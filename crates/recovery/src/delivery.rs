@@ -1,4 +1,4 @@
-//! How fast a path delivers: delivery-rate samples and packet-timed round trips.
+//! The delivery rate of a path: samples and packet-timed round trips.
 //!
 //! Per acknowledged packet (draft-cheng-iccrg-delivery-rate-estimation, as BBR uses it):
 //!

@@ -1,4 +1,4 @@
-//! When a packet counts as lost: a pure function of a few numbers (RFC 9002 section 6.1), and the policies that set its thresholds.
+//! Loss detection: a pure function of a few numbers (RFC 9002 section 6.1), and the policies that set its thresholds.
 //!
 //! A packet is lost once a packet sent after it is acknowledged and either *enough* packets sent after it are, or *enough time* has
 //! passed since it was sent. Only packets of its own path count towards the number, and it is its own path's round trip that counts

@@ -1,4 +1,4 @@
-//! When the next packets may leave: a token bucket, exact to the bit and the nanosecond.
+//! The pacer: a token bucket, exact to the bit and the nanosecond.
 //!
 //! Credit accrues at the pacing rate and packets spend it. It is kept in units of 10⁻⁹ bit, so that `rate × time` is a product of
 //! integers and nothing is ever rounded away: over any span, what leaves is the rate times the span, to within one burst.

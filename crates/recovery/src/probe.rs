@@ -1,4 +1,4 @@
-//! When silence means something: the probe timeout, and persistent congestion (RFC 9002 sections 6.2 and 7.6).
+//! The probe timeout, and persistent congestion (RFC 9002 sections 6.2 and 7.6).
 
 use smallvec::SmallVec;
 use thalweg_units::math::mul_div;

@@ -1,4 +1,4 @@
-//! What differs between QUIC and TCP in the eyes of recovery, in one place.
+//! Differences of QUIC and TCP for recovery, in one place.
 
 use core::num::NonZeroU8;
 

@@ -1,4 +1,4 @@
-//! Every decision as an event: what a plot, a log or a test needs to know without looking inside.
+//! The trace: every decision as an event, for plots, logs and tests.
 //!
 //! Events are small `Copy` values, recorded only when [`Config::trace`](crate::Config::trace) is set and handed out by
 //! [`Recovery::drain_trace`](crate::Recovery::drain_trace). [`qlog`](crate::qlog) writes them down.

@@ -1,4 +1,4 @@
-//! What crosses the boundary between the transport and its recovery: packets out, acknowledgments in, verdicts back.
+//! Types between the transport and its recovery: packets out, acknowledgments in, verdicts back.
 
 use core::fmt;
 use core::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What nginx went through to get loss recovery right (pull request 443 and its review), one test per entry.
+//! The points of nginx's loss recovery (pull request 443 and its review), one test per entry.
 //!
 //! Where our types make the original bug impossible, the invariant is tested that it broke. Entries about other crates have their test there:
 //!

@@ -1,5 +1,5 @@
-//! What a controller from outside is told: losses packet by packet, marks, receive times, delivery, restarts, a saved
-//! path.
+//! The events that a controller from outside receives: losses packet by packet, marks, receive times, delivery,
+//! restarts, a saved path.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! What must hold whatever is lost: delivered bytes sum to forward progress, what may be sent and is not is kept, and what a response that
-//! runs out of data leaves behind.
+//! Invariants of TCP whatever is lost: delivered bytes sum to forward progress, what may be sent and is not is kept,
+//! and what a response that runs out of data leaves behind.
 #![allow(clippy::unwrap_used)]
 
 use thalweg_link::{Dice, DirectionConfig, LossModel, Probability, RateModel, Spread, Streams};

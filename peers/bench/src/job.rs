@@ -1,4 +1,4 @@
-//! What a child process is asked to do, and what it says afterwards.
+//! The job of a child process, and its report.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;

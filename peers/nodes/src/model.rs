@@ -1,4 +1,4 @@
-//! What the BBR of a foreign stack does, as far as the stack shows it: phases, and the bandwidth that it goes by.
+//! The BBR of a foreign stack, as far as the stack shows it: phases, and the bandwidth that it goes by.
 //!
 //! quinn-proto and noq-proto show the state of a controller in its `Debug` form, quiche the names of phases in its qlog
 //! and the bandwidth in its statistics. Whatever they do not show is not measured

@@ -1,5 +1,5 @@
-//! What collapses in the lab collapses without it: quinn-proto alone, two endpoints and a queue of datagrams written out here.
-//! Nothing of the simulator, of the links or of the adapters is used.
+//! Collapses of the lab, repeated without it: quinn-proto alone, two endpoints and a queue of datagrams written out
+//! here. Nothing of the simulator, of the links or of the adapters is used.
 #![allow(clippy::unwrap_used)]
 
 // For the linker alone, which is told to look there for the clock (see `build.rs`).

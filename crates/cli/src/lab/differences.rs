@@ -1,4 +1,4 @@
-//! What `thalweg lab compare` prints: whether two sets of results are the same, and what differs beyond chance.
+//! The output of `thalweg lab compare`: whether two sets of results are equal, and what differs beyond chance.
 
 use thalweg_lab::metric::{self, Better, Unit};
 use thalweg_lab::results::Common;

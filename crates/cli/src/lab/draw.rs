@@ -1,4 +1,4 @@
-//! `thalweg lab draw`: judges policies on paths that nobody chose.
+//! `thalweg lab draw`: judges policies on paths that are drawn at random.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! The asking end of `thalweg perf`.
+//! The client of `thalweg perf`.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Why an exchange broke off, in words for people: the libraries' own are for programmers.
+//! Reasons of broken exchanges, in words for people: the libraries' own are for programmers.
 
 use std::error::Error as _;
 use std::io;

@@ -1,4 +1,4 @@
-//! What can go wrong on the client's side, and what to do next.
+//! Errors of the client, each with the remedy.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Whether the server still knows a QUIC connection: asked by a second connection when the first is silent.
+//! The liveness check of a silent QUIC connection, by a second connection to the server.
 //!
 //! The transport notices a peer that says that it has lost its state, and a rebinding of our own address. What is left
 //! is silence, which has two reasons: the network is out, or the server is gone or knows nothing of the connection any

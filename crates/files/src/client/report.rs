@@ -1,4 +1,4 @@
-//! What a transfer tells while it runs and when it is done.
+//! Reports of a transfer: events while it runs, and a summary at its end.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! When a transfer whose connection was lost is tried again, and what it remembers meanwhile.
+//! Retries of a transfer whose connection was lost: when, how often, and the state kept meanwhile.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

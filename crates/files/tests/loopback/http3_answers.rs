@@ -1,4 +1,4 @@
-//! What the client sends over HTTP/3, and what it makes of unusual answers, byte by byte.
+//! Requests of the client over HTTP/3, and unusual responses to it, byte by byte.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! What became of a drawn world, and what all of them together say.
+//! Judgment of drawn worlds: the outcome of each, and the means over all of them.
 
 use serde::Serialize;
 use thalweg_units::math;

@@ -1,4 +1,4 @@
-//! Every figure of flows, links and runs as tables.
+//! Tables of every figure of flows, links and runs.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! How points, and whole sets of results, differ on the same seeds.
+//! Differences of points, and of whole sets of results, on the same seeds.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! What a queue discipline is: to a link a [`Queue`], to descriptions a [`Kind`] with parameters that builds one.
+//! The interface of queue disciplines: to a link a [`Queue`], to descriptions a [`Kind`] with parameters that builds
+//! one.
 
 use core::fmt::Debug;
 

@@ -1,4 +1,4 @@
-//! When packets arrived, for the timestamps of the next ACK (draft-ietf-quic-receive-ts-02).
+//! Times of arrival, for the timestamps of the next ACK (draft-ietf-quic-receive-ts-02).
 
 use std::collections::VecDeque;
 

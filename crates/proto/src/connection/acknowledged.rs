@@ -1,4 +1,4 @@
-//! What follows when recovery says that packets were acknowledged or lost.
+//! Consequences of packets that recovery reports as acknowledged or lost.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How a connection ends: errors, the application's close, the peer's, and silence (RFC 9000 section 10).
+//! The end of a connection: errors, the application's close, the peer's, and silence (RFC 9000 section 10).
 
 use bytes::Bytes;
 use thalweg_recovery::SpaceId;

@@ -1,4 +1,4 @@
-//! What a connection tells the application, and the endpoint that routes its datagrams.
+//! Events of a connection, for the application and for the endpoint that routes its datagrams.
 
 use std::{net::SocketAddr, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Silence: the idle timer (RFC 9000 section 10.1), the keep-alive, and the questions to a peer that owes something.
+//! The idle timer (RFC 9000 section 10.1), the keep-alive, and PINGs to a peer that owes a response.
 
 use std::time::Duration;
 

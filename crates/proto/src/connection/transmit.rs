@@ -1,4 +1,4 @@
-//! Which datagrams leave: batches on a path, challenges, probes of its size, the close (RFC 9000 sections 8 to 14).
+//! Outgoing datagrams: batches on a path, challenges, probes of its size, the close (RFC 9000 sections 8 to 14).
 
 use bytes::Bytes;
 use thalweg_recovery::{Budget, Ecn, PathId, SpaceId};

@@ -1,4 +1,4 @@
-//! What rustls tells and asks its surroundings while a session runs, made to depend on that session's QUIC version.
+//! Hooks into a rustls session (key log, session and ticket stores), made to depend on that session's QUIC version.
 //!
 //! - Traffic secrets: told to the key log, from where a session that was switched to another version takes them.
 //! - Remembered sessions: those of one version must not be resumed in another (RFC 9369 section 5), nor those of a server

@@ -1,4 +1,5 @@
-//! What is protected before TLS has any secret: Initial packets (RFC 9001 section 5.2) and Retry packets (section 5.8), for versions 1 and 2 (RFC 9369 section 3.3).
+//! Protection before TLS has any secret: Initial packets (RFC 9001 section 5.2) and Retry packets (section 5.8), for
+//! versions 1 and 2 (RFC 9369 section 3.3).
 
 use ::ring::aead;
 use ::rustls::quic;

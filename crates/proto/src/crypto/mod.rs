@@ -1,4 +1,5 @@
-//! The crypto seam: what the connection asks of TLS and of packet protection (RFC 9001), with rustls, null and seeded implementations.
+//! The crypto interface between the connection, TLS and packet protection (RFC 9001), with rustls, null and seeded
+//! implementations.
 //!
 //! The connection owns packets, numbers and timing; behind these traits live secrets. Three implementations exist:
 //! - [`rustls`]: what goes on the wire, and into the lab by default;

@@ -1,4 +1,4 @@
-//! Which stream sends next: strict priority, and within a priority turns of a few packets.
+//! The scheduler of streams: strict priority, and within a priority turns of a few packets.
 //!
 //! Within a priority there are two rings, as in FQ-CoDel (RFC 8290 section 4.2): a stream that was idle and gets
 //! something to send goes to `fresh` and is served within one turn of whoever is sending, with a larger first

@@ -1,4 +1,4 @@
-//! What a controller allows: how much may be in flight, and how packets leave.
+//! The allowance of a controller: bytes in flight, and the pacing of packets.
 
 use thalweg_units::Rate;
 

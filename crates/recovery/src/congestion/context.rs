@@ -1,4 +1,4 @@
-//! What a controller, and every part of one, is told when its path begins.
+//! The context of a path at its beginning, for a controller and its parts.
 
 use core::net::SocketAddr;
 

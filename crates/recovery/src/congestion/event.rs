@@ -1,4 +1,4 @@
-//! What a controller is told about acknowledgments and losses.
+//! Events of acknowledgments and losses for controllers.
 
 use thalweg_units::{Duration, Instant};
 

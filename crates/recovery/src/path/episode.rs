@@ -1,4 +1,4 @@
-//! Which reduction of the window a loss belongs to, when its recovery period ends, and when it is taken back.
+//! Loss episodes: the reduction of the window that a loss belongs to, the end of its recovery period, and its undoing.
 //!
 //! What an acknowledgment tells about that differs between QUIC and a transport that numbers bytes (see
 //! [`Profile`](crate::Profile)). Where that matters to a path, the profile is asked here.

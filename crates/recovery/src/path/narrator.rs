@@ -1,4 +1,4 @@
-//! Tells the trace what has changed on a path since it was told last.
+//! The narrator of a path: traces what has changed since its last event.
 
 use thalweg_units::Instant;
 

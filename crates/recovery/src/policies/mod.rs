@@ -1,4 +1,4 @@
-//! Which policies are in force, and how they are written down.
+//! Policies in force, and their textual form.
 //!
 //! Each choice has a field in [`Policies`] and one line per possible value in a table: in `names`, or beside the
 //! algorithms that it chooses ([`congestion`](crate::congestion)). A value can be *reserved*: its name is known, but it

@@ -1,4 +1,4 @@
-//! The host of every transport with connections: when who is called, what runs on a connection, what is reported.
+//! The host of every transport with connections: the order of calls, the application of each connection, the figures.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! What the bytes of a connection mean: the applications' writes, beside the link.
+//! The content of a connection's bytes: the applications' writes, beside the link.
 //!
 //! Packets carry zeros. What was written is kept here in the order of the stream, shared by both ends, and becomes readable when TCP has
 //! delivered so much in order; there is nothing to reassemble, and nothing that could be read too early. Streams of the application follow

@@ -1,4 +1,4 @@
-//! What goes between a connection and its sending half: what leaves, why nothing does, what ACKs say.
+//! Types between a connection and its sending half: segments that leave, reasons why none does, ACKs.
 
 use thalweg_units::Instant;
 

@@ -1,4 +1,4 @@
-//! Which candidate is believed, and when it fires.
+//! The forecast of load: the choice of a candidate, and the moment at which it acts.
 
 use super::candidate::{Candidate, Loads};
 use super::history::History;

@@ -1,4 +1,4 @@
-//! The state of getting started: TLS, keys, versions, tokens, Retry, 0-RTT, and what its outcome was.
+//! The handshake: TLS, keys, versions, tokens, Retry, 0-RTT, and its outcome.
 
 mod accept;
 mod client;

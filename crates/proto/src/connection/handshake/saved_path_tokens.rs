@@ -1,4 +1,4 @@
-//! What a server's tokens tell about the path, for the client's next connection (RFC 9959: saved parameters).
+//! Saved parameters of the path in a server's tokens, for the client's next connection (RFC 9959).
 
 use std::{net::IpAddr, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! How much of what applications write is held: by credit, per connection, and for all of an endpoint.
+//! Bounds on buffered writes: by credit, per connection, and for all of an endpoint.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The first mark ends slow start without a reduction.
+//! An end of slow start without a reduction, by the first mark.
 //!
 //! A queue that forecasts the load marks while slow start has not filled the path yet. Such a mark asks the sender to
 //! stop doubling, not to send less. The first mark ends slow start where it stands:

@@ -1,4 +1,4 @@
-//! What grows a window after its start: the interface of growths.
+//! The growth of a window after its start: the interface of growths.
 
 use core::fmt::Debug;
 

@@ -1,4 +1,4 @@
-//! What the transport tells of the connection (`C.` in the draft), as the model last heard it.
+//! The state of the connection (`C.` in the draft), as the transport last reported it.
 
 use thalweg_units::Duration;
 

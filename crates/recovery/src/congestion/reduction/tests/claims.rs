@@ -1,4 +1,4 @@
-//! What RFC 6937 says of PRR beyond its traces: DeliveredData without SACK (section 2), and errors of the pipe
+//! Claims of RFC 6937 on PRR beyond its traces: DeliveredData without SACK (section 2), and errors of the pipe
 //! estimator (section 4).
 
 use super::*;

@@ -1,4 +1,4 @@
-//! What the trains of packets tell about the rate of a path, by the arrivals on one clock.
+//! The bound on the rate of a path by trains of packets, from arrivals on one clock.
 //!
 //! Packets that leave back to back arrive as far apart as the bottleneck takes for each. So a train of `n` packets that
 //! left at `s`, on a path whose smallest delay is `d`, has arrived by `s + d + (n - 1) × the time for a packet`, or

@@ -1,4 +1,4 @@
-//! What trains of packets tell about the rate of a path, by two clocks.
+//! The estimate of the rate of a path from trains of packets, by two clocks.
 //!
 //! The receiver's clock is the better one where it can be had ([`AckEvent::arrivals`]): it knows of every packet, and
 //! nothing on the way back makes it late. But a receiver may lie about it. So what it says counts up to what ACKs

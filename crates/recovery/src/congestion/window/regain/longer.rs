@@ -1,4 +1,4 @@
-//! Whether a path has become longer: its round trip takes more time for good, and no queue is why.
+//! Detection of a longer path: its round trip takes more time for good, and no queue is the reason.
 //!
 //! ```text
 //! watched        = from the end of a start to the next congestion, in full use of the window
