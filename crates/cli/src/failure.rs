@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// A command's bad end: what to tell the person, and which exit code.
+/// A command's failure: the message, and the exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// It was understood and tried, and went wrong: exit code 1.

@@ -60,7 +60,7 @@ impl Progress {
             Event::Started { job, total, resumed_from } => self.show(*job, *resumed_from, *total, 0),
             Event::Progress { job, bytes, total, rate_bps } => self.show(*job, *bytes, *total, *rate_bps),
             Event::Finished { job, .. } => {
-                // Its result is told in words.
+                // Its result is printed in words.
                 if let Some(bar) = self.jobs.get_mut(*job).and_then(|job| job.bar.take()) {
                     bar.finish_and_clear();
                     self.bars.remove(&bar);

@@ -21,7 +21,7 @@ use crate::error::ConfigError;
 /// Connections that may wait for the application to accept them, unless set otherwise.
 pub(crate) const DEFAULT_BACKLOG: usize = 1024;
 /// Wait for a server's first answer, unless set otherwise. The probes of this time survive an outage of some seconds, and a
-/// person who waits is told before they give up by themselves.
+/// person who waits sees an error before they give up by themselves.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a client needs to open connections.
@@ -52,7 +52,7 @@ impl ClientConfig {
         Self::with_rustls(TlsOptions::new(alpn).client(store)?)
     }
 
-    /// Trusts the certificate authorities of the platform; [`native_roots`](crate::native_roots) tells which.
+    /// Trusts the certificate authorities of the platform; [`native_roots`](crate::native_roots) states which.
     ///
     /// `alpn` names the application protocols, preferred first; client and server must have one in common. Reads files,
     /// which takes milliseconds: make one configuration and keep it.

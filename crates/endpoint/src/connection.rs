@@ -50,7 +50,7 @@ impl Connecting {
     /// A client can do so when it resumes a session whose server allows 0-RTT: what it writes travels with the first
     /// datagrams. **It can be replayed** by an attacker (RFC 9001 section 9.2): send only what is harmless to do twice.
     /// If the server does not accept it, all of it is sent again by itself once the handshake is complete;
-    /// [`ZeroRttAccepted`] tells which it was.
+    /// [`ZeroRttAccepted`] reports which it was.
     ///
     /// A server always can: what it writes then may reach a client that has not proven who it is.
     ///
@@ -124,7 +124,7 @@ impl Future for Connecting {
     }
 }
 
-/// Tells, once the handshake is complete, whether 0-RTT data were accepted. Await it.
+/// Reports, once the handshake is complete, whether 0-RTT data were accepted. Await it.
 #[derive(Debug)]
 pub struct ZeroRttAccepted {
     connection: ConnectionRef,
@@ -166,7 +166,7 @@ impl Connection {
 
     /// Opens a bidirectional stream; waits while the peer allows no more of them. Cancel-safe.
     ///
-    /// The peer learns of it with the first data written.
+    /// It reaches the peer with the first data written.
     ///
     /// # Errors
     ///
@@ -244,7 +244,7 @@ impl Connection {
             return Poll::Ready(Ok(id));
         }
         state.waiting.open[index(dir)].register(cx.waker());
-        // The peer is told that we would like more (STREAMS_BLOCKED).
+        // STREAMS_BLOCKED reports to the peer that we would like more.
         self.connection.unlock_and_drive(state);
         Poll::Pending
     }
@@ -259,7 +259,7 @@ impl Connection {
                     if let Some(sender) = state.waiting.senders.get_mut(&id) {
                         sender.stopped = Some(code);
                     }
-                    // The event that tells of it is queued only now, and nothing else may ever happen to this connection.
+                    // Its event is queued only now, and nothing else may ever happen to this connection.
                     self.connection.unlock_and_drive(state);
                 }
             }
@@ -404,7 +404,7 @@ impl Connection {
         canonical(self.connection.lock().machine.remote_address())
     }
 
-    /// The local address that datagrams of this connection arrive at, where the system tells.
+    /// The local address that datagrams of this connection arrive at, where the system reports it.
     pub fn local_ip(&self) -> Option<IpAddr> {
         self.connection.lock().machine.local_ip()
     }

@@ -192,7 +192,7 @@ impl Driver {
 }
 
 impl Driver {
-    /// A connection is over and its peer had time to hear of it.
+    /// A connection is over and its peer had time to receive the close.
     fn forget(&mut self, core: &mut Core, key: usize) {
         if core.remove(key).is_some() {
             self.timers.remove(key);

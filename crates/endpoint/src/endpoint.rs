@@ -66,7 +66,7 @@ pub struct EndpointBuilder {
 }
 
 impl EndpointBuilder {
-    /// An endpoint that neither connects nor accepts until told how.
+    /// An endpoint that neither connects nor accepts until configured to.
     pub fn new() -> Self {
         Self::default()
     }
@@ -77,7 +77,7 @@ impl EndpointBuilder {
         self
     }
 
-    /// Connects with this configuration unless told otherwise.
+    /// Connects with this configuration by default.
     pub fn client(mut self, config: ClientConfig) -> Self {
         self.client = Some(config);
         self
@@ -121,7 +121,7 @@ impl EndpointBuilder {
         self
     }
 
-    /// Makes an endpoint for one connection at a time, as client: its socket alone tells whose a datagram is, so its
+    /// Makes an endpoint for one connection at a time, as client: its socket alone determines whose a datagram is, so its
     /// connection IDs have no length (RFC 9000 section 5.1).
     ///
     /// A received datagram is 8 bytes shorter. A server can follow the client to any number of addresses, while one that
@@ -135,7 +135,7 @@ impl EndpointBuilder {
 
     /// Sets the key that stateless resets are made with (RFC 9000 section 10.3.2).
     ///
-    /// With the same secret key before and after, a server that was restarted can tell clients that it has lost their
+    /// With the same secret key before and after, a server that was restarted can report to clients that it has lost their
     /// connections; without, they wait for their idle timeout. Servers that run at the same time must not share a key:
     /// each would end the other's connections for whoever asks it to (section 21.11). Default: random.
     pub fn reset_key(mut self, key: [u8; 32]) -> Self {
@@ -448,7 +448,7 @@ impl Endpoint {
         }
     }
 
-    /// Goes on with another socket, for example after the network changed; every connection tells its peer.
+    /// Goes on with another socket, for example after the network changed; every connection notifies its peer.
     ///
     /// With several workers all of them share the new socket.
     ///
@@ -477,7 +477,7 @@ impl Endpoint {
 
     /// Closes every connection at once with `code` and `reason`, and takes no new ones.
     ///
-    /// Follow with [`wait_idle`](Self::wait_idle) so that peers get to hear of it.
+    /// Follow with [`wait_idle`](Self::wait_idle) so that peers have time to receive the close.
     pub fn close(&self, code: u64, reason: &[u8]) {
         self.shared.stop_accepting();
         let reason = Bytes::copy_from_slice(reason);
@@ -489,7 +489,7 @@ impl Endpoint {
         }
     }
 
-    /// Waits until every connection has ended and its peer had time to hear of it (three probe timeouts, RFC 9000
+    /// Waits until every connection has ended and its peer had time to receive the close (three probe timeouts, RFC 9000
     /// section 10.2). Cancel-safe.
     pub async fn wait_idle(&self) {
         loop {

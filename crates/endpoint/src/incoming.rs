@@ -47,7 +47,7 @@ impl Incoming {
         canonical(self.remote)
     }
 
-    /// The local address the client sent to, where the system tells.
+    /// The local address the client sent to, where the system reports it.
     pub fn local_ip(&self) -> Option<IpAddr> {
         self.local_ip
     }

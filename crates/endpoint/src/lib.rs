@@ -40,7 +40,7 @@
 //! assert_eq!(recv.read_to_end(1024).await?, b"down the valley");
 //!
 //! connection.close(0, b"done");
-//! client.wait_idle().await; // lets the server hear of it
+//! client.wait_idle().await; // gives the server time to receive the close
 //! serving.await??;
 //! # Ok(()) })
 //! # }
@@ -56,7 +56,7 @@
 //! - Dropping a [`SendStream`] before [`finish`](SendStream::finish) resets it; after, its data is still delivered.
 //! - Dropping the last handle of a connection closes it, after what was finished is delivered (at most three seconds).
 //! - [`Connection::close`] closes at once. [`Connection::graceful_close`] waits for delivery first.
-//! - Before a process ends, [`Endpoint::wait_idle`] lets peers hear that connections were closed.
+//! - Before a process ends, [`Endpoint::wait_idle`] gives peers time to receive the close of connections.
 //!
 //! # Own algorithms
 //!

@@ -165,7 +165,7 @@ impl RecvStream {
             let Some(place) = chunks.get_mut(filled) else { break };
             match self.poll_read_chunk(cx, usize::MAX) {
                 Poll::Ready(Ok(Some(chunk))) => *place = chunk,
-                // The end, a reset or a lost connection is told by the next call.
+                // The end, a reset or a lost connection is reported by the next call.
                 _ if filled > 0 => return Poll::Ready(Ok(Some(filled))),
                 Poll::Ready(Ok(None)) => return Poll::Ready(Ok(None)),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -267,7 +267,7 @@ impl RecvStream {
         }
     }
 
-    /// Tells the peer to stop sending, and why (STOP_SENDING, RFC 9000 section 3.5); what is unread is thrown away.
+    /// Asks the peer to stop sending, and states why (STOP_SENDING, RFC 9000 section 3.5); what is unread is thrown away.
     ///
     /// # Errors
     ///
@@ -287,7 +287,7 @@ impl RecvStream {
     }
 }
 
-/// The application was told of a reset: as after the end, the peer may open another stream in place of this one.
+/// A reset was reported to the application: as after the end, the peer may open another stream in place of this one.
 fn forget_reset(connection: &ConnectionRef, mut state: MutexGuard<'_, State>, id: StreamId, code: u64) {
     state.log.reset(id, code, false);
     if state.error.is_none() && state.machine.streams().can_send_control() {

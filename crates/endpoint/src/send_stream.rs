@@ -149,7 +149,7 @@ impl SendStream {
         }
         let mut state = self.connection.lock();
         let result = state.machine.streams().finish(self.id);
-        // The peer's wish to stop ends the stream too, and `stopped` tells of it.
+        // STOP_SENDING by the peer ends the stream too, and `stopped` reports it.
         let stopped = state.waiting.senders.get(&self.id).is_some_and(|sender| sender.stopped.is_some());
         self.connection.unlock_and_drive(state);
         if stopped { Ok(()) } else { result.map_err(|_| ClosedStream) }
@@ -157,7 +157,7 @@ impl SendStream {
 
     /// Abandons the stream: what was not delivered yet will not be (RESET_STREAM, RFC 9000 section 3.5).
     ///
-    /// `code` tells the peer why; its meaning is the application's. After [`finish`](Self::finish) this still withdraws
+    /// `code` is the reason for the peer; its meaning is the application's. After [`finish`](Self::finish) this still withdraws
     /// what was not delivered.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ use crate::stamp::Stamp;
 /// core.
 pub(crate) const BLOCK: usize = 256 * 1024;
 
-/// Bytes read first where the transport does not tell what it can take; the size doubles with each block.
+/// Bytes read first where the transport does not state what it can take; the size doubles with each block.
 const FIRST_BLOCK: usize = 16 * 1024;
 
 /// Bytes that may be read whatever others hold, so that every body moves on.
@@ -221,7 +221,7 @@ pub(crate) struct Reader {
     /// `None` without a file, or while a block is read.
     source: Option<Source>,
     reading: Option<JoinHandle<io::Result<(Bytes, Source)>>>,
-    /// Size of the next block where the transport does not tell.
+    /// Size of the next block where the transport does not state it.
     block: usize,
 }
 

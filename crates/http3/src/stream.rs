@@ -101,7 +101,7 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
         }
         match self.stream.poll_stopped(cx) {
             Poll::Ready(Ok(None)) => Poll::Ready(Ok(())),
-            // The peer has heard enough, which is no error (RFC 9114 section 4.1).
+            // The peer wants no more, which is no error (RFC 9114 section 4.1).
             Poll::Ready(Ok(Some(code))) if !self.thorough && code == Code::H3_NO_ERROR.value() => Poll::Ready(Ok(())),
             // The end of a stream that was stopped before is no end, which the transport leaves to this to say.
             Poll::Ready(Ok(Some(error_code))) => Poll::Ready(Err(StreamErrorIncoming::StreamTerminated { error_code })),

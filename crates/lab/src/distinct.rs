@@ -20,7 +20,7 @@ pub struct FieldResult {
     pub field: &'static str,
     /// How many choices it has that are built.
     pub choices: usize,
-    /// The scenarios that told some of them apart, in order.
+    /// The scenarios that distinguished some of them, in order.
     pub told_by: Vec<String>,
     /// Choices that no world told apart.
     pub same: Vec<Vec<&'static str>>,

@@ -252,7 +252,7 @@ impl Manifest {
         self.shard.is_some() || self.only_point.is_some() || self.only_seed.is_some()
     }
 
-    /// Where each point of this manifest is in `scenario`, as [`place`](Self::place) tells.
+    /// Where each point of this manifest is in `scenario`, as [`place`](Self::place) states.
     pub(crate) fn places(&self, scenario: &Scenario) -> Vec<Option<usize>> {
         (0..self.points.len()).map(|point| self.place(scenario, point)).collect()
     }

@@ -122,7 +122,7 @@ impl DropCause {
     }
 }
 
-/// Who is told what a link does. Times are those at which things happened on the link.
+/// The receiver of a link's events. Times are those at which things happened on the link.
 ///
 /// A link works out what happened between two calls when it is called, so reports of drops and departures may come later than
 /// the time they carry; deliveries always come on time.

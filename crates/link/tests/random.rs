@@ -100,7 +100,7 @@ prop_compose! {
     }
 }
 
-/// Checks times as they are told.
+/// Checks the times of events.
 #[derive(Default)]
 struct Checked {
     delivered: Vec<(Instant, u64)>,

@@ -112,7 +112,7 @@ impl std::str::FromStr for AckPolicy {
     }
 }
 
-/// What an [`AckTracker`] is told once.
+/// The configuration of an [`AckTracker`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AckConfig {
     /// The longest an acknowledgment is held back, as in our transport parameter.
@@ -142,7 +142,7 @@ impl Default for AckConfig {
 /// What the recipient of one ACK frame has learned: the fate of all numbers from `from` up to `largest`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Reported {
-    /// The lowest number the frame tells of; 0 unless there were more ranges than the frame had room for.
+    /// The lowest number that the frame acknowledges; 0 unless there were more ranges than the frame had room for.
     pub from: u64,
     /// The largest number acknowledged.
     pub largest: u64,
@@ -185,7 +185,7 @@ struct Late {
     /// Its number. The entry stands for all later numbers of its time too, up to `below`.
     number: u64,
     below: u64,
-    /// The largest number at the time: an ACK with the same largest may not tell of it, one with a larger does.
+    /// The largest number at the time: an ACK with the same largest may not acknowledge it, one with a larger does.
     largest_then: u64,
 }
 
@@ -371,7 +371,7 @@ impl AckTracker {
         Ok(true)
     }
 
-    /// Tells the shortest round-trip time of the path, by which ACKs are thinned and held back.
+    /// Sets the shortest round-trip time of the path, by which ACKs are thinned and held back.
     pub fn set_rtt(&mut self, rtt: Duration) {
         self.density.set_rtt(rtt);
     }
@@ -454,7 +454,7 @@ impl AckTracker {
         })
     }
 
-    /// The peer received an ACK frame of ours: what it told need not be told again (RFC 9000 section 13.2.4). Numbers
+    /// The peer received an ACK frame of ours: what it reported need not be reported again (RFC 9000 section 13.2.4). Numbers
     /// are still remembered to tell duplicates.
     pub fn on_ack_acked(&mut self, ack: Reported) {
         let Reported { from, largest } = ack;

@@ -310,7 +310,7 @@ pub(crate) struct RemoteCid {
     pub sequence: u64,
     /// What we write into the destination field.
     pub cid: ConnectionId,
-    /// What a stateless reset by the peer ends with, if it told us.
+    /// The peer's stateless reset token, if it sent one.
     pub reset_token: Option<ResetToken>,
     in_use: bool,
 }

@@ -353,7 +353,7 @@ impl Detector {
         if suspect.round_end.is_none_or(|end| number > end) {
             suspect.open = Some(suspect.open.map_or(number, |open| open.min(number)));
         }
-        // An acknowledgement often tells of the small arrival before it tells of the large losses.
+        // An acknowledgment often reports the small arrival before the large losses.
         if let Some((small, small_size)) = self.small_acked {
             suspect.small_arrived(small_size, small);
         }

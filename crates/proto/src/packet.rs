@@ -85,7 +85,7 @@ pub fn is_long(datagram: &[u8]) -> bool {
 }
 
 /// The destination connection ID of the first packet of a datagram, whatever its version.
-/// `local_cid_len` is the length of the IDs we issue, which a short header does not tell.
+/// `local_cid_len` is the length of the IDs we issue, which a short header does not state.
 #[inline]
 pub fn destination_cid(datagram: &[u8], local_cid_len: usize) -> Option<&[u8]> {
     if is_long(datagram) {

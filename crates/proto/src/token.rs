@@ -78,7 +78,7 @@ pub enum TokenError {
 }
 
 impl TokenError {
-    /// Whether the token was made for a Retry: the client will accept no second one, so it is to be told INVALID_TOKEN.
+    /// Whether the token was made for a Retry: the client will accept no second one, so it is to be closed with INVALID_TOKEN.
     pub fn is_retry(self) -> bool {
         matches!(self, TokenError::Expired { retry: true } | TokenError::OtherAddress { retry: true })
     }

@@ -47,7 +47,7 @@ const PADDING: u64 = 31 * (1 << 32) + 27;
 /// The most versions of a version_information parameter that are kept; a peer that lists more has the rest ignored.
 const MAX_VERSIONS_KEPT: usize = 64;
 
-/// What one end tells the other about itself in the handshake. Absent parameters have the defaults of RFC 9000 section 18.2.
+/// The parameters that one end sends to the other in the handshake. Absent parameters have the defaults of RFC 9000 section 18.2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportParameters {
     /// The destination ID of the client's very first Initial. Servers only; required of them.

@@ -159,7 +159,7 @@ impl Chat {
         self.read(world);
         let errors = (world.client_error(), world.server_error());
         assert_eq!(errors, (None, None), "{what:?}");
-        // The server could write as soon as it had heard of the stream.
+        // The server could write as soon as the stream had reached it.
         assert_eq!(self.read[1], self.written, "{what:?}");
         assert!(self.read[0] + 20 * Chat::WORDS.len() as u64 > self.written, "{what:?}: {:?}", self.read);
     }

@@ -5,7 +5,7 @@ use thalweg_units::{Duration, Rate};
 use crate::policies::Policies;
 use crate::profile::Profile;
 
-/// Everything that [`Recovery`](crate::Recovery) is told once.
+/// The configuration of [`Recovery`](crate::Recovery).
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The rules in force.
@@ -27,7 +27,7 @@ pub struct Config {
     /// Whether to record trace events for [`Recovery::drain_trace`](crate::Recovery::drain_trace), which then has
     /// to be called now and again. Default false: it costs nothing then.
     pub trace: bool,
-    /// What the transport's acknowledgments can tell. Default QUIC.
+    /// The information in the transport's acknowledgments. Default QUIC.
     pub profile: Profile,
     /// The most that may leave on a path, whatever window and pacing allow. Default none.
     pub max_rate: Option<Rate>,

@@ -146,7 +146,7 @@ impl Validation {
         }
     }
 
-    /// Whether [`on_sent`](Self::on_sent) has to hear of packets.
+    /// Whether [`on_sent`](Self::on_sent) has to be called for packets.
     #[inline]
     pub(crate) fn is_testing(&self) -> bool {
         self.state == EcnState::Testing && !self.is_postponed

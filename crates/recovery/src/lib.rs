@@ -292,7 +292,7 @@ impl<T: Clone> Recovery<T> {
         self.idle_timeout
     }
 
-    /// A packet has been sent. `app_has_more` tells whether more would be sent at once if the window and the pacer allowed.
+    /// A packet has been sent. `app_has_more` states whether more would be sent at once if the window and the pacer allowed.
     ///
     /// What is sent on a path that is not known can be acknowledged, but is never declared lost.
     ///

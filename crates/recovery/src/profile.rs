@@ -16,11 +16,11 @@ pub enum EpisodeEnd {
     RecoveryPoint,
 }
 
-/// What it means that nothing was heard for a timeout.
+/// The meaning of a timeout without any packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TimeoutMeaning {
-    /// Nothing yet: a probe will tell.
+    /// Nothing yet: a probe will show.
     Probe,
     /// What is outstanding is lost.
     Loss,

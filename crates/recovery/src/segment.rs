@@ -43,7 +43,7 @@ pub enum Judgement {
     NotBefore(Option<Instant>),
 }
 
-/// What an ACK or a timeout did, once everything that it says has been told.
+/// What an ACK or a timeout did, once all that it reports has been passed on.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SegmentOutcome {
@@ -61,7 +61,7 @@ pub struct SegmentOutcome {
 /// is its own business. [`SegmentPath`] is what remains when that is taken away: a [`Path`] under a [`Profile`](crate::Profile), with its
 /// round trip, window, reduction, pacing and trace.
 ///
-/// One ACK is told in this order, each line as often as it applies:
+/// The calls for one ACK have this order, each line as often as it applies:
 ///
 /// ```text
 /// on_cumulative_ack ──► on_delivered, on_late ──► on_rtt_sample ──► on_ecn_echo or on_ecn_counts ──► judge, on_lost ──► finish
@@ -116,7 +116,7 @@ impl SegmentPath {
         self.path.set_application_limited(now, true, &mut self.trace);
     }
 
-    /// `size` bytes leave, new ones or old ones. `next` is SND.NXT afterwards; `app_has_more` tells whether more would be sent at once.
+    /// `size` bytes leave, new ones or old ones. `next` is SND.NXT afterwards; `app_has_more` states whether more would be sent at once.
     pub fn on_sent(&mut self, now: Instant, size: u32, next: u64, app_has_more: bool) -> SegmentRecord {
         let mut sent = Transmission::new(now, size, true);
         self.path.on_sent(&mut sent);
@@ -169,7 +169,7 @@ impl SegmentPath {
     }
 
     /// The peer counts marked segments one by one (accurate ECN, RFC 9768): of those that this ACK delivers, `marked`
-    /// were. To be told in place of [`on_ecn_echo`](Self::on_ecn_echo), also where none was marked.
+    /// were. To be called in place of [`on_ecn_echo`](Self::on_ecn_echo), also where none was marked.
     pub fn on_ecn_counts(&mut self, now: Instant, marked: u64) {
         self.path.on_ecn_counts(now, self.acked, marked);
     }

@@ -139,7 +139,7 @@ impl StartExit {
 pub enum EcnState {
     /// Marking the first packets to see what comes back.
     Testing,
-    /// Enough marked packets are out; not marking until an acknowledgment tells.
+    /// Enough marked packets are out; not marking until an acknowledgment shows.
     Unknown,
     /// The path or the peer does not report marks properly; not marking.
     Failed,

@@ -33,7 +33,7 @@ impl Ledger {
         again
     }
 
-    /// The newest round-trip sample as of an event that tells the path's numbers.
+    /// The newest round-trip sample as of an event with the path's numbers.
     pub(crate) fn round_trip(event: &ObserverEvent<'_>) -> Option<Duration> {
         match event {
             ObserverEvent::Recovery { event: Event::Metrics(numbers), .. } if is_measured(numbers) => {
@@ -43,7 +43,7 @@ impl Ledger {
         }
     }
 
-    /// Tells each packet that an event acknowledges for the first time. Of an ACK frame with many ranges only the highest are known;
+    /// Reports each packet that an event acknowledges for the first time. Of an ACK frame with many ranges only the highest are known;
     /// what is below them was among the highest of earlier frames, unless those were lost.
     pub(crate) fn acknowledged(&mut self, event: &ObserverEvent<'_>, mut tell: impl FnMut(u64)) {
         match event {

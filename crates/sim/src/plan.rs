@@ -92,7 +92,7 @@ pub struct FlowPlan {
     pub server_host: HostModel,
     /// Someone else who wants to see the client's and the server's events (a qlog writer).
     pub observers: [Option<Arc<dyn ObserverFactory>>; 2],
-    /// Gets the TLS secrets of the flow's connections, of both ends, if the stack has any to tell. Without packet
+    /// Gets the TLS secrets of the flow's connections, of both ends, if the stack has any. Without packet
     /// protection ([`Crypto::Null`]) they protect nothing but the handshake's messages.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
@@ -187,7 +187,7 @@ pub enum AddressChange {
     Move {
         /// The paths from now on, as in [`FlowPlan::route`].
         route: Vec<usize>,
-        /// Whether the client's transport is told.
+        /// Whether the client's transport is notified.
         notice: bool,
     },
 }

@@ -78,7 +78,7 @@ pub struct Job {
 pub struct Outcome {
     /// The datagram size reached, bytes of UDP payload.
     pub datagram: u64,
-    /// Packets sent and those found lost, where the stack tells.
+    /// Packets sent and those found lost, where the stack reports them.
     pub sent: u64,
     pub lost: u64,
 }

@@ -133,7 +133,7 @@ impl Shown {
     /// What `value` shows before the field `end`.
     pub(crate) fn of(value: &dyn fmt::Debug, end: &'static str) -> Shown {
         let mut shown = Shown { text: String::new(), end };
-        // Fails where it is told to.
+        // Fails where it is set to.
         let _ = fmt::write(&mut shown, format_args!("{value:?}"));
         shown
     }

@@ -57,7 +57,7 @@ pub(super) fn compared(common: Common, differences: &[Difference], paint: Paint)
     out
 }
 
-/// Whether the seeds tell if there is a difference.
+/// Whether the seeds show if there is a difference.
 fn is_told(paired: &Paired) -> bool {
     paired.difference_interval.is_some() || paired.ratio_interval.is_some() || is_alike(paired)
 }

@@ -73,7 +73,7 @@ impl Engine for Timed<'_> {
 /// A run that is to be made: its scenario, point and seed.
 type Job = (usize, (usize, u64));
 
-/// Counts the runs that are to be made. If they are many, makes some of them and tells how long all of them take.
+/// Counts the runs that are to be made. If they are many, makes some of them and estimates how long all of them take.
 ///
 /// # Errors
 /// When results cannot be written.

@@ -82,7 +82,7 @@ pub enum Error {
         silence: Duration,
         /// What was kept on disk.
         kept: Option<Kept>,
-        /// Whether nothing of the server was heard at all, so that a new connection may do better.
+        /// Whether nothing at all was received from the server, so that a new connection may do better.
         lost: bool,
     },
     /// Nothing arrived for too long, and further attempts did not help.

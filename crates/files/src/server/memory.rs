@@ -218,7 +218,7 @@ impl Memory {
         }
     }
 
-    /// Drops who takes nothing, and who holds too much, from time to time, and tells those who wait that there is room.
+    /// Drops who takes nothing, and who holds too much, from time to time, and wakes those who wait for room.
     pub(super) async fn watch(self: Arc<Self>) {
         let look = async {
             loop {

@@ -23,7 +23,7 @@ const MAX_PATH: usize = 4096;
 pub enum Refusal {
     /// The target is malformed; the text says how.
     Malformed(&'static str),
-    /// There is nothing there, or nothing that may be told about.
+    /// There is nothing there, or nothing that may be disclosed.
     NotFound,
     /// It exists but is neither a readable file nor a directory.
     Forbidden,

@@ -199,7 +199,7 @@ fn place(root: &Path, asked: PathBuf) -> Result<(PathBuf, Option<Metadata>), Ans
         Ok(metadata) if metadata.is_symlink() => {
             let real = match fs::canonicalize(&asked) {
                 Ok(real) if real.starts_with(root) => real,
-                // What lies beyond a link that leads out is not told, not even that it is nothing.
+                // What lies beyond a link that leads out is not disclosed, not even that it is nothing.
                 Err(_) if ends_inside(root, &asked) => {
                     return Err(Answer::error(
                         StatusCode::FORBIDDEN,

@@ -136,7 +136,7 @@ impl Request {
     }
 }
 
-/// How to run, and whom to tell.
+/// How to run, and the receiver of progress.
 pub struct Options<'a> {
     /// Number of threads; 0 for one per processor.
     pub threads: usize,

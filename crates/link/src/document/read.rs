@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The value of `key` under the name that it had before, if it is there. That is noted, so that whoever has the
-    /// file read hears of the new name.
+    /// file read gets the new name.
     pub fn former(&self, former: &'static str, key: &'static str) -> Option<Field<'a>> {
         let entry = self.entries.iter().find(|entry| entry.key == former)?;
         let field = self.get(former)?;

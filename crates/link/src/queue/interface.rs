@@ -60,7 +60,7 @@ pub trait Queue<P>: Debug + Send {
         let _ = rate;
     }
 
-    /// Tells its state in numbers by name, for records: a probability, a count, what it predicts. Units are in the
+    /// Reports its state in numbers by name, for records: a probability, a count, what it predicts. Units are in the
     /// names.
     fn signals(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         let _ = tell;

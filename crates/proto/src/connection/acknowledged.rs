@@ -91,7 +91,7 @@ impl Connection {
         }
     }
 
-    /// Tells everybody what was acknowledged and what was lost.
+    /// Reports to all parts what was acknowledged and what was lost.
     pub(super) fn on_outcome(&mut self, now: Instant, outcome: &mut Outcome<Box<SentFrames>>) {
         // Room for the packets of a burst is given back when recovery gives back its own.
         self.spaces.spare.limit(self.recovery.capacity(SpaceId::DATA));

@@ -63,7 +63,7 @@ impl Connection {
         self.reports.observe_state(now, ConnectionState::Draining);
     }
 
-    /// Tells the application, once.
+    /// Notifies the application, once.
     fn end(&mut self, now: Instant, error: ConnectionError) {
         if self.lifecycle.error.is_none() {
             self.lifecycle.error = Some(error.clone());

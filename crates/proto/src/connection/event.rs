@@ -59,7 +59,7 @@ pub enum PathEvent {
         /// Silence so far.
         silence: Duration,
     },
-    /// The peer was heard again after a suspension.
+    /// Packets of the peer arrived again after a suspension.
     Resumed {
         /// How long the silence lasted.
         silence: Duration,

@@ -35,7 +35,7 @@ pub(super) struct IdleTimers {
     quiet_since: Instant,
     /// PINGs sent because of the silence since the peer last sent anything but acknowledgments.
     asked: u32,
-    /// Since when nothing is heard, if a suspension was reported.
+    /// Since when nothing arrives, if a suspension was reported.
     pub(super) suspended: Option<Instant>,
     /// Client, before the first answer: the connect timeout and when it ends.
     connect: Option<(Duration, Instant)>,

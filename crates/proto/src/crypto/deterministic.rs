@@ -184,7 +184,7 @@ impl DeterministicClient {
         Self::with_key_log(seed, alpn, date, Arc::new(NoKeyLog {}))
     }
 
-    /// The same, and every session tells `log` its secrets, so that a capture of its packets can be decrypted.
+    /// The same, and every session passes its secrets to `log`, so that a capture of its packets can be decrypted.
     ///
     /// # Errors
     /// None expected, as for [`new`](Self::new).
@@ -225,7 +225,7 @@ impl DeterministicServer {
         Self::with_key_log(seed, alpn, date, Arc::new(NoKeyLog {}))
     }
 
-    /// The same, and every session tells `log` its secrets, so that a capture of its packets can be decrypted.
+    /// The same, and every session passes its secrets to `log`, so that a capture of its packets can be decrypted.
     ///
     /// # Errors
     /// None expected, as for [`new`](Self::new).

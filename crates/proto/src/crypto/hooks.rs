@@ -1,6 +1,6 @@
 //! Hooks into a rustls session (key log, session and ticket stores), made to depend on that session's QUIC version.
 //!
-//! - Traffic secrets: told to the key log, from where a session that was switched to another version takes them.
+//! - Traffic secrets: passed to the key log, from where a session that was switched to another version takes them.
 //! - Remembered sessions: those of one version must not be resumed in another (RFC 9369 section 5), nor those of a server
 //!   with other limits: 0-RTT data would be sent within limits that no longer hold (RFC 9000 section 7.4.1).
 //!

@@ -360,7 +360,7 @@ mod tests {
         assert!(!fits(&*client.local.packet, &*server.remote.packet));
     }
 
-    /// A pair whose client starts in `first` and whose server in `chosen`, the client being told in time.
+    /// A pair whose client starts in `first` and whose server in `chosen`, the client being notified in time.
     fn switched_pair(client: &RustlsClient, server: &RustlsServer, first: Version, chosen: Version) -> Pair {
         let mut pair = Pair::start_in(client, server, first, chosen, "localhost");
         assert!(pair.client.session.switch_version(chosen));

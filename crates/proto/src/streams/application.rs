@@ -11,7 +11,7 @@ use super::{
 impl Streams {
     /// Opens a stream. `None` if the peer's limit is reached: wait for [`StreamEvent::Available`].
     ///
-    /// The peer learns of it by its first frame: a stream that is never written to does not exist for the peer.
+    /// It reaches the peer with its first frame: a stream that is never written to does not exist for the peer.
     pub fn open(&mut self, dir: Dir) -> Option<StreamId> {
         let local = &mut self.local[dir.index()];
         if local.next >= local.max {
@@ -104,7 +104,7 @@ impl Streams {
         Ok(room.min(wanted))
     }
 
-    /// Ends the stream after what was written. [`StreamEvent::Finished`] tells when the peer has all of it.
+    /// Ends the stream after what was written. [`StreamEvent::Finished`] reports when the peer has all of it.
     pub fn finish(&mut self, id: StreamId) -> Result<(), ClosedStream> {
         let stream = self.send.get_mut(&id).ok_or(ClosedStream)?;
         if stream.finished || stream.reset.is_some() {
@@ -245,7 +245,7 @@ impl Streams {
         Ok(())
     }
 
-    /// The code with which the peer reset a stream, if the application was not told by a read yet.
+    /// The code with which the peer reset a stream, if no read has reported it to the application yet.
     pub fn received_reset(&self, id: StreamId) -> Option<u64> {
         match self.recv.get(&id)?.state {
             RecvState::Reset(code) => Some(code),
@@ -273,7 +273,7 @@ impl Streams {
         }
     }
 
-    /// The next thing to tell the application.
+    /// The next event for the application.
     pub fn poll_event(&mut self) -> Option<StreamEvent> {
         let event = self.events.pop_front()?;
         match event {

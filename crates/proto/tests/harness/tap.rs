@@ -52,7 +52,7 @@ impl fmt::Debug for Falsify {
 #[derive(Default, Debug)]
 struct State {
     acks: Option<Falsify>,
-    /// Requests for acknowledgments are not heard.
+    /// Requests for acknowledgments are ignored.
     is_deaf: bool,
     lies: VecDeque<Lie>,
     told: u64,

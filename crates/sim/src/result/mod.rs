@@ -57,7 +57,7 @@ pub struct WindowResult {
 pub struct FlowWindow {
     /// Bytes of the application that arrived.
     pub bytes: u64,
-    /// Packets that client and server sent and those that they declared lost, if the stack can tell while it runs.
+    /// Packets that client and server sent and those that they declared lost, if the stack can report them while it runs.
     pub packets: [Option<PacketCounts>; 2],
 }
 
@@ -114,7 +114,7 @@ pub struct FlowResult {
     pub due: u64,
     /// Bytes that had arrived by a time, counted from the start of the run; a point per [`Record::step`](crate::Record::step) at most.
     pub delivered: Vec<(Duration, u64)>,
-    /// The same with points by bytes rather than by time, 1,025 at most, each at the arrival that it tells of: enough to
+    /// The same with points by bytes rather than by time, 1,025 at most, each at the arrival that it reports: enough to
     /// say when each 500th of them had arrived. Empty without [`Record::step`](crate::Record::step).
     pub shares: Vec<(Duration, u64)>,
     /// Media: what became of the frames. Of a call, of all tracks together; it has no deadline and no stalls.
@@ -267,7 +267,7 @@ impl Figure {
         Figure::ModelBound,
     ];
 
-    /// What about every transport tells.
+    /// Figures that about every transport reports.
     pub const BASIC: &'static [Figure] = &[Figure::Datagrams, Figure::Packets, Figure::Rtt, Figure::MaxWindow];
 }
 
@@ -356,12 +356,12 @@ pub struct LinkResult {
     pub busy: Duration,
     /// Points `(time, bytes waiting, how long the packet that left had been there, serialisation included)`, one per [`Record::step`](crate::Record::step) at most.
     pub queue: Vec<(Duration, u64, Duration)>,
-    /// What its queue told about itself at the same times, if it is managed: its state by name
+    /// What its queue reported about itself at the same times, if it is managed: its state by name
     /// ([`Queue::signals`](thalweg_link::queue::Queue::signals)), and the counts `early_dropped` and `marked`.
     pub signals: Vec<Signal>,
 }
 
-/// A number that a queue told about itself over time.
+/// A number that a queue reported about itself over time.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Signal {

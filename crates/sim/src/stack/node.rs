@@ -180,7 +180,7 @@ impl<S: Stack + 'static> Node<S> {
                 can_send = true;
                 continue;
             }
-            // A connection becomes ready within a call that sends nothing more; its application must hear of it.
+            // A connection becomes ready within a call that sends nothing more; its application must be notified.
             if !(wrote && sent || events.connected) {
                 break;
             }

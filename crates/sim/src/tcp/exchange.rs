@@ -8,7 +8,7 @@ pub(super) struct Transmit {
     pub(super) start: u64,
     pub(super) length: u32,
     pub(super) is_new: bool,
-    /// Tells the receiver that its marks have been heeded (CWR).
+    /// Reports to the receiver that its marks have been answered (CWR).
     pub(super) has_slowed: bool,
 }
 

@@ -139,7 +139,7 @@ impl Receiver {
         self.marked
     }
 
-    /// A segment arrived with this mark, and every mark is counted: a change is told at once (RFC 9768 section
+    /// A segment arrived with this mark, and every mark is counted: a change is reported at once (RFC 9768 section
     /// 3.2.2.5.1).
     pub(super) fn count_mark(&mut self, ecn: Ecn) {
         let is_marked = ecn == Ecn::Ce;

@@ -99,7 +99,7 @@ struct Marks {
     ecn: bool,
     /// Marks that the peer has counted so far.
     counted: u64,
-    /// The peer is to be told that marks have been heeded (CWR).
+    /// A response to marks is to be reported to the peer (CWR).
     has_slowed: bool,
 }
 
@@ -126,7 +126,7 @@ pub(super) struct Sender {
     burst: u64,
     /// When something left last.
     latest: Option<Instant>,
-    /// Nothing is out, nothing waits, and the path has been told so: it need not be told again before the next
+    /// Nothing is out, nothing waits, and the path has been notified: it need not be notified again before the next
     /// transmission. Only where packets are not paced: a pacer saves up credit with every question.
     is_quiet: bool,
     marks: Marks,

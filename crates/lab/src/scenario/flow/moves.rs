@@ -13,7 +13,7 @@ pub struct MoveSpec {
     pub at: Duration,
     /// The path from then on, by name; none if a NAT on the way forgets the client.
     pub to: Option<String>,
-    /// Whether the client's transport is told.
+    /// Whether the client's transport is notified.
     pub notice: bool,
 }
 

@@ -114,6 +114,6 @@ pub(super) fn policies(
     if !fine {
         return None;
     }
-    // Only the whole tells whether the parts go together.
+    // Only the whole shows whether the parts go together.
     named(&items.join(", ")).map_err(|error| field.complain(error)).ok()
 }

@@ -63,7 +63,7 @@ pub(crate) fn nonce_path(space: SpaceId) -> u32 {
     }
 }
 
-/// What opening a 1-RTT packet told us about key generations; the number is the length of the plain text.
+/// What opening a 1-RTT packet showed about key generations; the number is the length of the plain text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
     /// Current or previous keys: nothing to do.

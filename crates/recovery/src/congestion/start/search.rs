@@ -99,7 +99,7 @@ impl Bins {
         now.saturating_since(self.next).nanos() / self.length.nanos().max(1) + 1
     }
 
-    /// Goes so many bins on, at the end of which these are the totals. Nothing was heard in all but the last.
+    /// Goes so many bins on, at the end of which these are the totals. Nothing arrived in all but the last.
     fn advance(&mut self, bins: u64, acked: u64, sent: u64) {
         let (old_acked, old_sent) = (self.acked.at(self.latest), self.sent.at(self.latest));
         for bin in self.latest + 1..self.latest + bins {

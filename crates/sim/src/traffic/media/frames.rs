@@ -206,7 +206,7 @@ mod tests {
         assert!(source.poll(start + ms(45), &mut wire, &mut meter));
         sink.poll(start + ms(100), &mut wire, &mut meter);
         assert_eq!(source.next(), None);
-        // None was in time after the first, at 10 ms; whether that is a stall, the end of the media tells.
+        // None was in time after the first, at 10 ms; whether that is a stall, the end of the media shows.
         assert!(meter.frames.stalls.is_empty());
         let frames = &meter.frames;
         assert_eq!((frames.sent, frames.received, frames.late), (3, 2, 1));

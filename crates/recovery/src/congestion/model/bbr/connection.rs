@@ -2,7 +2,7 @@
 
 use thalweg_units::Duration;
 
-/// What the transport tells of the connection.
+/// The state of the connection as the transport reports it.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Connection {
     /// Bytes delivered, lost and in flight.

@@ -137,7 +137,7 @@ impl Both {
 }
 
 proptest! {
-    /// In whatever order a flight arrives, repairs included, every ACK tells as much as with SACK: a segment. The rows
+    /// In whatever order a flight arrives, repairs included, every ACK reports as much as with SACK: a segment. The rows
     /// of the traces are the same without SACK.
     #[test]
     fn rfc6937_2_delivered_data_without_sack_are_exact_at_every_ack(

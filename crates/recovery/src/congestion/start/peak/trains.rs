@@ -95,7 +95,7 @@ impl Trains {
         if is_sure { widest.saturating_mul(most_times) } else { (times * widest).min(packets * self.datagram) }
     }
 
-    /// Takes in what an ACK tells.
+    /// Takes in an ACK.
     pub(super) fn on_ack(&mut self, event: &AckEvent<'_>) {
         let newest = event.arrivals.iter().rfind(|arrival| Some(arrival.sent) == event.newest_sent());
         if let Some(newest) = newest.filter(|_| event.has_rtt_sample) {

@@ -40,7 +40,7 @@ const TRIAL_DIVISOR: u32 = 16;
 const TRIAL_GAIN: u64 = 4;
 /// What a trial would add to the round trip behind a queue, in allowances, at least.
 const TRIAL_SHOWS: u32 = 2;
-/// What is sent for so long after a trial tells: a part of the round trip.
+/// What is sent for so long after a trial counts: a part of the round trip.
 const JUDGED_DIVISOR: u32 = 4;
 /// How much longer the round trip may become beyond the longer window: a part of it.
 const SLACK_DIVISOR: u32 = 16;
