@@ -228,7 +228,7 @@ pub enum ConnectionError {
     Reset,
     /// Nothing arrived from the peer for the idle timeout.
     #[error(
-        "timed out: nothing heard from the peer for the idle timeout; check the path, or set a keep-alive below it"
+        "timed out: nothing received from the peer for the idle timeout; check the path, or set a keep-alive below it"
     )]
     TimedOut,
     /// The server sent nothing valid since the connection began, for the connect timeout.

@@ -405,7 +405,7 @@ fn why(connection: &thalweg::Connection, error: StreamError) -> String {
             format!("{said} ({})", Code::from(code))
         }
         Some(ConnectionError::Reset) => "the server has lost the connection, as after a restart".into(),
-        Some(ConnectionError::TimedOut) => "nothing was heard of the server for the idle timeout".into(),
+        Some(ConnectionError::TimedOut) => "nothing was received from the server for the idle timeout".into(),
         None | Some(ConnectionError::LocallyClosed) => match error {
             StreamError::HeaderTooBig { actual_size, max_size, .. } => {
                 format!("the server sent a header section of {actual_size} bytes; at most {max_size} are accepted")

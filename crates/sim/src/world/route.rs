@@ -151,7 +151,7 @@ impl<'a> World<'a> {
             return Err(PlanError::Setup {
                 flow: flow.name.clone(),
                 reason: format!(
-                    "the stack \"{}\" cannot be told that its address has changed; move it without notice",
+                    "the stack \"{}\" cannot be notified that its address has changed; move it without notice",
                     flow.stack
                 ),
             });

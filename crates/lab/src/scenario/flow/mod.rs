@@ -119,7 +119,7 @@ pub const FLOW_KEYS: &[FlowKey] = &[
     FlowKey {
         name: "move",
         example: r#"{ at = "2 s", to = "home", notice = true }"#,
-        doc: "the client takes another path, one table or a list; notice tells whether its transport learns of it",
+        doc: "the client takes another path, one table or a list; notice = true notifies its transport",
         read: |draft, _| {
             let moves = moves::moves(draft.reader, draft.paths, draft.stack);
             draft.put(moves, |flow, moves| flow.moves = moves);
