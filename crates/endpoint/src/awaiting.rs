@@ -14,8 +14,8 @@ pub struct AwaitedPeer {
 }
 
 impl Connection {
-    /// Notifies the transport that the application waits for something of the peer, such as the answer to a request, until
-    /// the result is dropped.
+    /// Notifies the transport that the application waits for something of the peer, such as the answer to a request,
+    /// until the result is dropped.
     ///
     /// An application that only waits sends nothing, and so does not notice that a NAT has given it another address or
     /// that the peer has been restarted; it would wait for the idle timeout. While anything is awaited, a silence of

@@ -1,5 +1,5 @@
-//! A connection as its driver and the application's handles share it: one lock, the tasks that wait, and the way to wake
-//! the driver.
+//! A connection as its driver and the application's handles share it: one lock, the tasks that wait, and the way to
+//! wake the driver.
 
 use std::{
     ops::Deref,

@@ -222,8 +222,8 @@ impl Connection {
         self.poll_accept(cx, Dir::Uni).map_ok(|id| RecvStream::new(self.connection.clone(), id))
     }
 
-    /// [`SendStream::capacity`] for whoever has no hold of the stream itself, because another library wraps it. To be asked by
-    /// the task that writes: of the tasks that wait for room in a stream, only the last is woken.
+    /// [`SendStream::capacity`] for whoever has no hold of the stream itself, because another library wraps it. To be
+    /// asked by the task that writes: of the tasks that wait for room in a stream, only the last is woken.
     ///
     /// # Errors
     ///
@@ -344,8 +344,8 @@ impl Connection {
 
     /// Waits until everything finished is acknowledged, but no longer than `timeout`; then closes.
     ///
-    /// Returns whether everything was. A stream that was written to and neither finished nor reset counts as undelivered.
-    /// Cancel-safe: when dropped early, the connection stays open.
+    /// Returns whether everything was. A stream that was written to and neither finished nor reset counts as
+    /// undelivered. Cancel-safe: when dropped early, the connection stays open.
     pub async fn graceful_close(&self, timeout: Duration, code: u64, reason: &[u8]) -> bool {
         let delivered = tokio::time::timeout(timeout, poll_fn(|cx| self.poll_delivered(cx))).await;
         self.close(code, reason);

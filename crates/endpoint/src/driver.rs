@@ -417,8 +417,8 @@ impl Future for Driver {
             let received = driver.receive(cx).is_ready();
             let expired = driver.expire(now);
             if std::mem::take(&mut driver.woke) && !std::mem::replace(&mut driver.deferred, true) {
-                // Whoever was woken may have an answer, which then shares datagrams with the acknowledgements and with other
-                // answers. They stand in line before this task.
+                // Whoever was woken may have an answer, which then shares datagrams with the acknowledgements and with
+                // other answers. They stand in line before this task.
                 break;
             }
             driver.deferred = false;

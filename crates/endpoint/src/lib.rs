@@ -61,7 +61,8 @@
 //! # Own algorithms
 //!
 //! Loss recovery is chosen by name ([`Policies`]) or brought along: [`Congestion::Custom`] takes a
-//! [`ControllerFactory`]; `examples/own_controller.rs` is one. [`TransportConfig::observer`] sees every packet and decision.
+//! [`ControllerFactory`]; `examples/own_controller.rs` is one. [`TransportConfig::observer`] sees every packet and
+//! decision.
 //!
 //! # Features
 //!
@@ -73,8 +74,8 @@
 //!
 //! Segmentation offload and coalesced receive are used where the system has them. Write with
 //! [`SendStream::write_chunk`] and read with [`RecvStream::read_chunk`], 64 KiB or more at a time, to avoid copies.
-//! A server runs one worker per core, each with a socket of its own on the same port; a connection stays with its worker
-//! even when its client's address changes.
+//! A server runs one worker per core, each with a socket of its own on the same port; a connection stays with its
+//! worker even when its client's address changes.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod alarm;

@@ -72,8 +72,8 @@ impl RecvStream {
         poll_fn(|cx| self.poll_read_chunk(cx, max)).await
     }
 
-    /// Takes the next pieces that there are, mostly without copying: fills `chunks` from its beginning and says how many
-    /// it holds now, or `None` at the end of the stream. The rest of `chunks` is left as it is.
+    /// Takes the next pieces that there are, mostly without copying: fills `chunks` from its beginning and says how
+    /// many it holds now, or `None` at the end of the stream. The rest of `chunks` is left as it is.
     ///
     /// Waits while there is nothing. Cancel-safe.
     ///
@@ -231,8 +231,8 @@ impl RecvStream {
         }
     }
 
-    /// Waits until the peer resets the stream, and returns its code; `None` once it no longer can: all of the stream has
-    /// arrived, or it was read to its end or stopped. Takes nothing out of the stream. Cancel-safe.
+    /// Waits until the peer resets the stream, and returns its code; `None` once it no longer can: all of the stream
+    /// has arrived, or it was read to its end or stopped. Takes nothing out of the stream. Cancel-safe.
     ///
     /// For a task that works for the peer without reading, and ends when the peer has lost interest.
     ///
@@ -267,7 +267,8 @@ impl RecvStream {
         }
     }
 
-    /// Asks the peer to stop sending, and states why (STOP_SENDING, RFC 9000 section 3.5); what is unread is thrown away.
+    /// Asks the peer to stop sending, and states why (STOP_SENDING, RFC 9000 section 3.5); what is unread is thrown
+    /// away.
     ///
     /// # Errors
     ///

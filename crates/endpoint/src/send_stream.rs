@@ -157,8 +157,8 @@ impl SendStream {
 
     /// Abandons the stream: what was not delivered yet will not be (RESET_STREAM, RFC 9000 section 3.5).
     ///
-    /// `code` is the reason for the peer; its meaning is the application's. After [`finish`](Self::finish) this still withdraws
-    /// what was not delivered.
+    /// `code` is the reason for the peer; its meaning is the application's. After [`finish`](Self::finish) this still
+    /// withdraws what was not delivered.
     ///
     /// # Errors
     ///

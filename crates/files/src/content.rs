@@ -78,8 +78,8 @@ impl Pool {
         POOL_BYTES.saturating_sub(self.lent.load(Ordering::Relaxed))
     }
 
-    /// Room for a block of at most `wanted` bytes, and of what is affordable. It counts from here on: thousands of reads
-    /// may wait for a thread, and each would find the same room.
+    /// Room for a block of at most `wanted` bytes, and of what is affordable. It counts from here on: thousands of
+    /// reads may wait for a thread, and each would find the same room.
     fn lend(self: &Arc<Self>, wanted: usize, account: Option<&Arc<Account>>) -> Lent {
         let size = self.affordable(wanted, account);
         let counted = if is_pooled(size) { BLOCK } else { size };

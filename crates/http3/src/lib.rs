@@ -6,11 +6,11 @@
 //!
 //! `examples/client.rs` is a client, `examples/axum_server.rs` a server that answers by an axum `Router`.
 //!
-//! Streams that are dropped early say so in HTTP/3's words (RFC 9114 section 8.1): a sending side that was not finished is
-//! reset, and a receiving side that was not read to its end is stopped, both with `H3_REQUEST_CANCELLED`.
+//! Streams that are dropped early say so in HTTP/3's words (RFC 9114 section 8.1): a sending side that was not finished
+//! is reset, and a receiving side that was not read to its end is stopped, both with `H3_REQUEST_CANCELLED`.
 //!
-//! `h3` closes the connection at once when it is dropped. So that a server can wait with that until its answers are through,
-//! finishing a stream that the *peer* opened is ready when everything on it is acknowledged, not before.
+//! `h3` closes the connection at once when it is dropped. So that a server can wait with that until its answers are
+//! through, finishing a stream that the *peer* opened is ready when everything on it is acknowledged, not before.
 //!
 //! `h3` collects frames other than DATA in memory, whatever their length. A peer that announces one of more than 256
 //! KiB, or that leaves more than 1 MiB of them unfinished, has its connection closed with `H3_EXCESSIVE_LOAD`.

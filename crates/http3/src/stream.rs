@@ -12,8 +12,8 @@ use crate::error;
 use crate::guard::{Guard, Held, MalformedMessage, Refused};
 use crate::message::MessageKind;
 
-/// Bytes handed to the transport at once. `h3` hides a frame's payload behind [`Buf`], so it has to be copied; copying header
-/// and payload together into one piece keeps the small header from travelling in a packet of its own.
+/// Bytes handed to the transport at once. `h3` hides a frame's payload behind [`Buf`], so it has to be copied; copying
+/// header and payload together into one piece keeps the small header from travelling in a packet of its own.
 const WRITE: usize = 64 * 1024;
 
 /// Most bytes asked of the transport at once; it returns what it has.

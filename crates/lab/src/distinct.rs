@@ -31,8 +31,8 @@ pub struct FieldResult {
 /// Runs the worlds of `scenarios` (one seed of each point) with every choice of every policy field until no two are
 /// alike.
 ///
-/// Choices that a world's other policies exclude are left out of that world. Flows of stacks that do not support a policy
-/// keep their settings.
+/// Choices that a world's other policies exclude are left out of that world. Flows of stacks that do not support a
+/// policy keep their settings.
 pub fn policies(scenarios: &[Scenario], engine: &dyn Engine) -> Vec<FieldResult> {
     Policies::catalogue()
         .iter()

@@ -49,8 +49,8 @@ pub struct Packet<P> {
     pub ecn: Ecn,
     /// When it was given to the network.
     pub sent: Instant,
-    /// Whether it is the last of a message, sent for the first time: its sender has nothing more to say for the moment. Only
-    /// [`LossModel::Tail`](crate::LossModel::Tail) looks at it.
+    /// Whether it is the last of a message, sent for the first time: its sender has nothing more to say for the moment.
+    /// Only [`LossModel::Tail`](crate::LossModel::Tail) looks at it.
     pub tail: bool,
 }
 
@@ -124,8 +124,8 @@ impl DropCause {
 
 /// The receiver of a link's events. Times are those at which things happened on the link.
 ///
-/// A link works out what happened between two calls when it is called, so reports of drops and departures may come later than
-/// the time they carry; deliveries always come on time.
+/// A link works out what happened between two calls when it is called, so reports of drops and departures may come
+/// later than the time they carry; deliveries always come on time.
 pub trait Sink<P> {
     /// `packet` arrives at the far end.
     fn deliver(&mut self, at: Instant, packet: Packet<P>);

@@ -31,8 +31,8 @@ impl<P: Payload> Payload for Carried<P> {
     }
 }
 
-/// The receiver of the events of a [`Pipe`]'s links. Links have numbers in the order in which they were added; times are
-/// those at which things happened.
+/// The receiver of the events of a [`Pipe`]'s links. Links have numbers in the order in which they were added; times
+/// are those at which things happened.
 pub trait Watcher<P> {
     /// `packet` has come to the end of its way.
     fn deliver(&mut self, at: Instant, packet: Packet<P>);

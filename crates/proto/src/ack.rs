@@ -2,7 +2,8 @@
 //! draft-ietf-quic-ack-frequency): one per packet-number space.
 //!
 //! The tracker knows every packet number received, tells duplicates from new packets, decides when an ACK is due and
-//! writes it. The connection asks once per batch of received datagrams, so that a batch brings at most one immediate ACK.
+//! writes it. The connection asks once per batch of received datagrams, so that a batch brings at most one immediate
+//! ACK.
 //!
 //! **Thinning.** An ACK for every second packet takes 5.3 Mbps of uplink for 250 Mbps of downlink. After the first
 //! packets of a connection, in which the peer's start-up wants dense feedback, ACKs thin out to a share of the packets
@@ -255,7 +256,8 @@ impl AckTracker {
         self.arrivals.enable(most, exponent);
     }
 
-    /// Whether a packet was received before, or is so old that we no longer know. It is to be dropped (RFC 9000 section 12.3).
+    /// Whether a packet was received before, or is so old that we no longer know. It is to be dropped (RFC 9000 section
+    /// 12.3).
     #[inline]
     pub fn is_duplicate(&self, number: u64) -> bool {
         number < self.floor || self.received.contains(number)
@@ -309,8 +311,8 @@ impl AckTracker {
         self.largest_eliciting = self.largest_eliciting.max(Some(number));
     }
 
-    /// Whether this ack-eliciting packet shows reordering that the peer wants to know of at once (RFC 9000 section 13.2.1,
-    /// draft-ietf-quic-ack-frequency section 6.2).
+    /// Whether this ack-eliciting packet shows reordering that the peer wants to know of at once (RFC 9000 section
+    /// 13.2.1, draft-ietf-quic-ack-frequency section 6.2).
     fn is_reordered(&self, number: u64) -> bool {
         let threshold = self.asked.reordering_threshold;
         let largest = self.largest_eliciting.map_or(number, |largest| largest.max(number));
@@ -340,7 +342,8 @@ impl AckTracker {
         }
     }
 
-    /// Wants an ACK for the ack-eliciting packet in hand, or for those not acknowledged yet: at the end of a stream, for instance.
+    /// Wants an ACK for the ack-eliciting packet in hand, or for those not acknowledged yet: at the end of a stream,
+    /// for instance.
     pub fn force_due(&mut self) {
         self.owed.is_forced = true;
     }
@@ -350,7 +353,8 @@ impl AckTracker {
         self.owed.is_forced = true;
     }
 
-    /// The peer sent ACK_FREQUENCY. Returns whether it is news: frames that do not raise the sequence number are ignored.
+    /// The peer sent ACK_FREQUENCY. Returns whether it is news: frames that do not raise the sequence number are
+    /// ignored.
     ///
     /// # Errors
     /// PROTOCOL_VIOLATION if it asks for less than our min_ack_delay, or for 2^14 ms or more (section 4 of the draft).
@@ -382,13 +386,15 @@ impl AckTracker {
         self.owed.packets > 0 && (self.owed.is_due || self.owed.is_forced || self.deadline() <= now)
     }
 
-    /// Whether there are ack-eliciting packets not acknowledged yet: an ACK should ride in any packet that is sent anyway.
+    /// Whether there are ack-eliciting packets not acknowledged yet: an ACK should ride in any packet that is sent
+    /// anyway.
     #[inline]
     pub fn pending(&self) -> bool {
         self.owed.packets > 0
     }
 
-    /// When the ACK that is held back becomes due; `None` if there is nothing to acknowledge. In the past when it is due.
+    /// When the ACK that is held back becomes due; `None` if there is nothing to acknowledge. In the past when it is
+    /// due.
     #[inline]
     pub fn timer(&self) -> Option<Instant> {
         self.pending().then(|| if self.owed.is_due || self.owed.is_forced { self.owed.since } else { self.deadline() })
@@ -454,8 +460,8 @@ impl AckTracker {
         })
     }
 
-    /// The peer received an ACK frame of ours: what it reported need not be reported again (RFC 9000 section 13.2.4). Numbers
-    /// are still remembered to tell duplicates.
+    /// The peer received an ACK frame of ours: what it reported need not be reported again (RFC 9000 section 13.2.4).
+    /// Numbers are still remembered to tell duplicates.
     pub fn on_ack_acked(&mut self, ack: Reported) {
         let Reported { from, largest } = ack;
         self.reported.insert(from..largest.saturating_add(1));

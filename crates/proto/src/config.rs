@@ -162,8 +162,8 @@ pub struct ClientConfig {
     /// Where what is saved of paths is kept; `None`, the default, forgets it.
     pub saved_paths: Option<Arc<dyn SavedPathStore>>,
     /// How long to wait for the server's first valid packet, a Retry included. From then on
-    /// [`max_idle_timeout`](TransportConfig::max_idle_timeout) governs, which also ends a silence that is longer from the
-    /// beginning. `None`, the default, or zero: only the idle timeout.
+    /// [`max_idle_timeout`](TransportConfig::max_idle_timeout) governs, which also ends a silence that is longer from
+    /// the beginning. `None`, the default, or zero: only the idle timeout.
     pub connect_timeout: Option<Duration>,
 }
 
@@ -216,8 +216,8 @@ pub struct ServerConfig {
     pub token_key: Arc<TokenKey>,
     /// Hand out a NEW_TOKEN token per connection, so that the next one needs no Retry. Default true.
     pub new_tokens: bool,
-    /// Versions to move clients to when they are able to follow (RFC 9368 section 2.3), best first. Default: none, every
-    /// client keeps the version it came with.
+    /// Versions to move clients to when they are able to follow (RFC 9368 section 2.3), best first. Default: none,
+    /// every client keeps the version it came with.
     pub preferred_versions: Vec<Version>,
     /// Whether clients may change address (NAT rebinding included). Default true.
     pub migration: bool,

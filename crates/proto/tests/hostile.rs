@@ -394,7 +394,8 @@ fn new_cid(sequence: u64, retire_prior_to: u64) -> NewConnectionId {
     NewConnectionId { sequence, retire_prior_to, cid: ConnectionId::new(&cid).unwrap(), reset_token: ResetToken(token) }
 }
 
-/// Both ends report that `by` broke a rule: the victim sends the code, the culprit receives it, both forget the connection.
+/// Both ends report that `by` broke a rule: the victim sends the code, the culprit receives it, both forget the
+/// connection.
 #[track_caller]
 fn assert_refused(what: &str, liars: &mut Liars, by: Side, code: TransportErrorCode) {
     match liars.error(by.peer()) {

@@ -19,8 +19,8 @@ pub struct Config {
     ///
     /// [`Recovery::set_idle_timeout`]: crate::Recovery::set_idle_timeout
     pub idle_timeout: Option<Duration>,
-    /// Seed of every random choice of recovery, such as the waits between probes into a crowded path. Default 0; a transport
-    /// draws one for each connection.
+    /// Seed of every random choice of recovery, such as the waits between probes into a crowded path. Default 0; a
+    /// transport draws one for each connection.
     pub seed: u64,
     /// Whether to mark packets ECT(0) and to heed the peer's counts. Default true.
     pub ecn: bool,

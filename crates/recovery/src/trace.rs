@@ -179,8 +179,9 @@ impl TimerKind {
     }
 }
 
-/// The numbers of a path at one moment. One is recorded whenever the window, the bytes in flight or an estimate has changed through an
-/// acknowledgment, a loss or a new datagram size, so that a trace can be plotted without anything else.
+/// The numbers of a path at one moment. One is recorded whenever the window, the bytes in flight or an estimate has
+/// changed through an acknowledgment, a loss or a new datagram size, so that a trace can be plotted without anything
+/// else.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {

@@ -18,7 +18,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// How many bytes of streams an event sends that had been sent before: streams send new data in the order of their offsets.
+    /// How many bytes of streams an event sends that had been sent before: streams send new data in the order of their
+    /// offsets.
     pub(crate) fn sent_again(&mut self, event: &ObserverEvent<'_>) -> u64 {
         let ObserverEvent::PacketSent(PacketInfo { frames, .. }) = event else { return 0 };
         let mut again = 0;
@@ -43,8 +44,8 @@ impl Ledger {
         }
     }
 
-    /// Reports each packet that an event acknowledges for the first time. Of an ACK frame with many ranges only the highest are known;
-    /// what is below them was among the highest of earlier frames, unless those were lost.
+    /// Reports each packet that an event acknowledges for the first time. Of an ACK frame with many ranges only the
+    /// highest are known; what is below them was among the highest of earlier frames, unless those were lost.
     pub(crate) fn acknowledged(&mut self, event: &ObserverEvent<'_>, mut tell: impl FnMut(u64)) {
         match event {
             ObserverEvent::PacketSent(PacketInfo {

@@ -154,8 +154,8 @@ async fn second_connection(session: &Weak<Session>, quic: &Quic, name: &str, tic
         }
         Some(Err(failure)) => Err(failure),
     };
-    // The same session as asked about: by now something may have arrived on it again. Those who waited for it may have gone on
-    // with the other one already.
+    // The same session as asked about: by now something may have arrived on it again. Those who waited for it may have
+    // gone on with the other one already.
     let silence = with(session, |_, http| Some(http.connection.silence()).filter(|silence| *silence >= patience(http)));
     let Some(silence) = silence.flatten() else {
         if let Ok(new) = result {

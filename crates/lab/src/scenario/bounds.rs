@@ -40,8 +40,8 @@ struct Written<'a> {
     because: Option<Field<'a>>,
 }
 
-/// Reads the bounds of an expectation that speaks of the points `selected`, their reasons, and the axis of their labels.
-/// `unit` is that of the bounds, and whether they can be negative; without one they are not read.
+/// Reads the bounds of an expectation that speaks of the points `selected`, their reasons, and the axis of their
+/// labels. `unit` is that of the bounds, and whether they can be negative; without one they are not read.
 pub(super) fn read(
     reader: &Reader<'_>,
     selected: &[(String, String)],

@@ -49,7 +49,8 @@ fn receive(t: &mut AckTracker, now: Instant, number: u64) -> bool {
     due
 }
 
-/// A tracker that has left the dense phase, with `per_rtt` packets arriving in each round trip of 100 ms; returns the next number.
+/// A tracker that has left the dense phase, with `per_rtt` packets arriving in each round trip of 100 ms; returns the
+/// next number.
 fn thinned(per_rtt: u64) -> (AckTracker, u64, Instant) {
     let mut t = tracker();
     t.set_rtt(100 * MS);

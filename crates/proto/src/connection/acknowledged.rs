@@ -20,7 +20,8 @@ impl Connection {
         space: SpaceId,
         ack: &frame::Ack<'_>,
     ) -> Result<(), TransportError> {
-        // Initial and Handshake packets are acknowledged at once and carry no meaningful delay (RFC 9000 section 13.2.1).
+        // Initial and Handshake packets are acknowledged at once and carry no meaningful delay (RFC 9000 section
+        // 13.2.1).
         let delay = match space {
             SpaceId::Data(_) => ack.delay(self.handshake.peer_params.ack_delay_exponent),
             SpaceId::Initial | SpaceId::Handshake => Duration::ZERO,

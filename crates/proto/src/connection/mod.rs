@@ -168,8 +168,8 @@ impl Connection {
         &self.handshake.peer_params
     }
 
-    /// The destination of the client's very first Initial (RFC 9000 section 7.2): names the connection at both ends and in
-    /// qlog.
+    /// The destination of the client's very first Initial (RFC 9000 section 7.2): names the connection at both ends and
+    /// in qlog.
     pub fn original_destination_cid(&self) -> ConnectionId {
         self.handshake.ids.original_dcid
     }

@@ -150,7 +150,8 @@ impl Streams {
         self.outgoing.unfinished
     }
 
-    /// Takes the next bytes of a stream, at most `max`, without copying. `None` at its end, after which it is forgotten.
+    /// Takes the next bytes of a stream, at most `max`, without copying. `None` at its end, after which it is
+    /// forgotten.
     pub fn read(&mut self, id: StreamId, max: usize) -> Result<Option<Bytes>, ReadError> {
         let Streams { recv, incoming, control, .. } = self;
         let stream = recv.get_mut(&id).ok_or(ReadError::ClosedStream)?;
@@ -196,8 +197,8 @@ impl Streams {
     /// be read this way: [`Streams::read`] and [`Streams::read_into`] give [`ReadError::Unordered`].
     ///
     /// A byte that stays missing holds back the stream's credit one
-    /// [`max_stream_receive_window`](super::StreamsConfig::max_stream_receive_window) beyond it: what was taken further on has to
-    /// be remembered until then.
+    /// [`max_stream_receive_window`](super::StreamsConfig::max_stream_receive_window) beyond it: what was taken further
+    /// on has to be remembered until then.
     pub fn read_unordered(&mut self, id: StreamId, max: usize) -> Result<Option<(u64, Bytes)>, ReadError> {
         let Streams { recv, incoming, control, .. } = self;
         let stream = recv.get_mut(&id).ok_or(ReadError::ClosedStream)?;
@@ -253,8 +254,8 @@ impl Streams {
         }
     }
 
-    /// The code with which the peer reset a stream, which is then forgotten; `None` if no reset can come any more: all of
-    /// the stream is here, or it was read to its end or stopped.
+    /// The code with which the peer reset a stream, which is then forgotten; `None` if no reset can come any more: all
+    /// of the stream is here, or it was read to its end or stopped.
     ///
     /// [`ReadError::Blocked`] while neither is known, followed by [`StreamEvent::Readable`] when that may have changed.
     pub fn await_reset(&mut self, id: StreamId) -> Result<Option<u64>, ReadError> {
@@ -299,8 +300,8 @@ impl Streams {
         self.incoming.share.held()
     }
 
-    /// What the connection takes of its budgets, bytes: data held in either direction, and its state if the budget counts
-    /// that ([`Budget::of_everything`](super::Budget::of_everything)).
+    /// What the connection takes of its budgets, bytes: data held in either direction, and its state if the budget
+    /// counts that ([`Budget::of_everything`](super::Budget::of_everything)).
     pub fn bytes_counted(&self) -> u64 {
         self.incoming.share.counted() + self.outgoing.counted()
     }

@@ -245,7 +245,8 @@ impl Window {
         self.max = self.size;
     }
 
-    /// `bytes` were taken or thrown away: grants what is due. Returns whether the limit rose and should be sent to the peer.
+    /// `bytes` were taken or thrown away: grants what is due. Returns whether the limit rose and should be sent to the
+    /// peer.
     #[inline]
     pub(super) fn consume(&mut self, bytes: u64, clock: Clock, share: &Share) -> bool {
         self.consumed = self.consumed.saturating_add(bytes);

@@ -411,7 +411,8 @@ impl Streams {
             || (self.outgoing.count(Ready::Fresh) > 0 && self.outgoing.credit() == 0)
     }
 
-    /// Appends frames other than STREAM to `buf`, as far as they fit below `limit` (a length of `buf`), and records them.
+    /// Appends frames other than STREAM to `buf`, as far as they fit below `limit` (a length of `buf`), and records
+    /// them.
     pub fn write_control(&mut self, buf: &mut Vec<u8>, limit: usize, record: &mut SentStreams) {
         if self.control.is_empty() {
             return;

@@ -84,7 +84,8 @@ impl Recv {
         self.final_size == Some(self.data.taken())
     }
 
-    /// Whether everything up to the end has arrived: a reset takes nothing away any more (RFC 9000 section 3.2, Data Recvd).
+    /// Whether everything up to the end has arrived: a reset takes nothing away any more (RFC 9000 section 3.2, Data
+    /// Recvd).
     pub(super) fn is_complete(&self) -> bool {
         self.final_size == Some(self.data.received())
     }

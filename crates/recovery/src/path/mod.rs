@@ -16,8 +16,8 @@
 //! | `receiver_clock` | whether the arrivals that the peer reports can be true |
 //!
 //! While an ACK is processed, each path notes what concerns it in its tally; [`Path::finish`] turns that into one
-//! [`AckEvent`](crate::AckEvent) for the controller. Whether a loss begins a recovery period (RFC 9002 section 7.3.2), and which bytes may
-//! open the window (section 7.8), is decided here, once for all controllers.
+//! [`AckEvent`](crate::AckEvent) for the controller. Whether a loss begins a recovery period (RFC 9002 section 7.3.2),
+//! and which bytes may open the window (section 7.8), is decided here, once for all controllers.
 
 use thalweg_units::{Duration, Instant, Rate};
 

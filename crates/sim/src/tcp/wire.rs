@@ -1,8 +1,8 @@
-//! The TCP header (RFC 9293 section 3.1) with the options that matter here: maximum segment size, window scale, SACK and
-//! timestamps.
+//! The TCP header (RFC 9293 section 3.1) with the options that matter here: maximum segment size, window scale, SACK
+//! and timestamps.
 //!
-//! Data are zeros: what they mean travels beside the link (`content.rs`). Everything else is as on the wire, checksum included, so that
-//! damage is noticed.
+//! Data are zeros: what they mean travels beside the link (`content.rs`). Everything else is as on the wire, checksum
+//! included, so that damage is noticed.
 
 /// Bytes of a header without options.
 pub(super) const HEADER: usize = 20;

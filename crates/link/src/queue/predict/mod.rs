@@ -257,8 +257,8 @@ impl Kind for Predict {
     }
 }
 
-/// How many places there are for flows that have been signaled. Of four flows two share one once in 700 runs; the second is
-/// then signaled by a later forecast. 32 KiB.
+/// How many places there are for flows that have been signaled. Of four flows two share one once in 700 runs; the
+/// second is then signaled by a later forecast. 32 KiB.
 const PLACES: u32 = 4_096;
 
 /// Until when packets are marked, and which flows have been signaled.
