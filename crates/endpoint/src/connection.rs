@@ -364,7 +364,7 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Waits for the end of the connection and says why it ended. Cancel-safe.
+    /// Waits for the end of the connection and returns the reason. Cancel-safe.
     pub async fn closed(&self) -> ConnectionError {
         poll_fn(|cx| {
             let mut state = self.connection.lock();

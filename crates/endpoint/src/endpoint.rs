@@ -93,7 +93,7 @@ impl EndpointBuilder {
 
     /// Sets the size of each socket's receive and send buffer to ask the system for, bytes. Default 4 MiB.
     ///
-    /// If the system grants less, [`Endpoint::warnings`] says so and what to do.
+    /// If the system grants less, [`Endpoint::warnings`] reports it and the remedy.
     pub fn socket_buffer(mut self, bytes: usize) -> Self {
         self.socket_buffer = Some(bytes);
         self
@@ -425,7 +425,7 @@ impl Endpoint {
     /// Uses `config` for connections that begin from now on (a new certificate, other limits); `None` accepts no more.
     ///
     /// An endpoint made [for one connection](EndpointBuilder::one_connection) accepts none:
-    /// [`warnings`](Self::warnings) says so.
+    /// [`warnings`](Self::warnings) reports it.
     pub fn set_server_config(&self, config: Option<&ServerConfig>) {
         if config.is_some() && self.shared.workers().iter().any(|worker| worker.core().machine.cid_len() == 0) {
             let mut warnings = self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -514,7 +514,7 @@ impl Endpoint {
         Ok(*self.shared.local_addr.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What could be better on this machine. Print each: it says what to do.
+    /// What could be better on this machine. Print each: it states the remedy.
     pub fn warnings(&self) -> Vec<Warning> {
         self.shared.warnings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -48,8 +48,8 @@
 //!
 //! # Cancel safety
 //!
-//! A future that is dropped before it was ready has had no effect, unless its documentation says otherwise (only those
-//! that do several steps: `write_all`, `read_exact`, `read_to_end`). They can be used in `tokio::select!`.
+//! A future that is dropped before it was ready has had no effect, unless its documentation states otherwise (only
+//! those that do several steps: `write_all`, `read_exact`, `read_to_end`). They can be used in `tokio::select!`.
 //!
 //! # What gets lost and what does not
 //!

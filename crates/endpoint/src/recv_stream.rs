@@ -58,7 +58,7 @@ impl RecvStream {
         self.id
     }
 
-    /// Reads what there is into `buffer` and says how many bytes, or `None` at the end of the stream.
+    /// Reads what there is into `buffer` and returns the number of bytes, or `None` at the end of the stream.
     ///
     /// Waits while there is nothing. Cancel-safe.
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReadError> {
@@ -72,7 +72,7 @@ impl RecvStream {
         poll_fn(|cx| self.poll_read_chunk(cx, max)).await
     }
 
-    /// Takes the next pieces that there are, mostly without copying: fills `chunks` from its beginning and says how
+    /// Takes the next pieces that there are, mostly without copying: fills `chunks` from its beginning and returns how
     /// many it holds now, or `None` at the end of the stream. The rest of `chunks` is left as it is.
     ///
     /// Waits while there is nothing. Cancel-safe.

@@ -253,7 +253,7 @@ impl Reader {
     /// The next block, with another read ahead when that pays; `None` at the end.
     ///
     /// # Errors
-    /// What the file system says; [`io::ErrorKind::UnexpectedEof`] when the file became shorter than promised,
+    /// Errors of the file system; [`io::ErrorKind::UnexpectedEof`] when the file became shorter than promised,
     /// [`io::ErrorKind::InvalidData`] when it changed since the answer was made, with the last block at the latest.
     /// After an error the body must be cut off visibly, never ended as if complete.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {

@@ -18,7 +18,7 @@
 //! `h3` does not notice every malformed request or response (RFC 9114 section 4.1.2). Before it sees a HEADERS frame,
 //! pseudo-header fields, connection-specific fields and names are checked, and `Content-Length` of a request is
 //! compared with its body. A stream with a malformed message is reset and stopped with `H3_MESSAGE_ERROR`; reading it
-//! fails with [`h3::error::StreamError::Undefined`], whose text says what is wrong. The connection remains usable.
+//! fails with [`h3::error::StreamError::Undefined`], whose text states what is wrong. The connection remains usable.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

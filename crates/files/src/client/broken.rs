@@ -56,7 +56,7 @@ pub(super) fn why_tcp(error: hyper::Error) -> String {
     }
 }
 
-/// What is wrong with a head of HTTP/1.1, of which the library says no more than a phrase.
+/// What is wrong with a head of HTTP/1.1, of which the library reports no more than a phrase.
 fn malformed(phrase: &str) -> &'static str {
     match phrase {
         phrase if phrase.contains("content-length") => {

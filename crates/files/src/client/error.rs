@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::report::Protocol;
 use crate::certificate::CertificateError;
 
-/// Why a file was not fetched or stored. Messages say what to do next.
+/// Why a file was not fetched or stored. Messages state the remedy.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -32,7 +32,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long peers may take to receive the close of the connection.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Accepts until `stop` says true, then lets running answers arrive for at most `grace`.
+/// Accepts until `stop` is true, then lets running answers arrive for at most `grace`.
 pub(super) async fn serve(endpoint: Endpoint, context: Context, mut stop: watch::Receiver<bool>, grace: Duration) {
     let mut connections = JoinSet::new();
     loop {

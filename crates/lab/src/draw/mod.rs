@@ -147,7 +147,7 @@ pub struct Options<'a> {
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 
-/// What drawn worlds say.
+/// Results of drawn worlds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Results {
     /// Version of the distribution.

@@ -126,7 +126,7 @@ fn by_label<'a>(given: &[(&'static str, Field<'a>)], because: Option<&Field<'a>>
     written
 }
 
-/// The axis of the labels: the one that `named` says, or else the only one that has all of them. Complains if there is
+/// The axis of the labels: the one that `named` is, or else the only one that has all of them. Complains if there is
 /// no such axis, in `table` where that is not about one label.
 fn axis<'l>(
     written: &[Written<'_>],
